@@ -1,0 +1,53 @@
+//! The bundle of outside-world services that is handed down from the top.
+//!
+//! **Invariants**
+//! - `mono_nanos` never goes back; `wall_micros` may (somebody sets the clock).
+
+use std::sync::Arc;
+
+use crate::fs::Fs;
+use crate::os::{OsClock, OsFs, OsRandom};
+
+/// Source of time.
+pub trait Clock: Send + Sync {
+    /// Microseconds since the UNIX epoch, UTC; negative before it.
+    fn wall_micros(&self) -> i64;
+
+    /// Nanoseconds since an arbitrary start; never goes back.
+    fn mono_nanos(&self) -> u64;
+}
+
+/// Source of randomness.
+pub trait Random: Send + Sync {
+    /// Fills the buffer with random bytes.
+    fn fill(&self, buf: &mut [u8]);
+
+    /// A random number over the whole range.
+    fn next_u64(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// Disk, clock and randomness.
+#[derive(Clone)]
+pub struct Env {
+    /// The disk.
+    pub fs: Arc<dyn Fs>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The dice.
+    pub random: Arc<dyn Random>,
+}
+
+impl Env {
+    /// The real machine.
+    pub fn os() -> Self {
+        Self {
+            fs: Arc::new(OsFs::new()),
+            clock: Arc::new(OsClock::new()),
+            random: Arc::new(OsRandom),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The file system seam: what a storage engine needs from a disk and nothing more.
+//!
+//! Neighbours: `os` implements it on the real machine, `sim` in memory with power loss.
+//!
+//! **Invariants**
+//! - All I/O is positional; a [`File`] has no cursor and can be shared by threads.
+//! - Errors are plain [`io::Error`]; a full disk is [`io::ErrorKind::StorageFull`], a lock held by
+//!   somebody else is [`io::ErrorKind::WouldBlock`].
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How [`Fs::open`] treats an existing or a missing file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Existing file, reading only.
+    Read,
+    /// Existing file, reading and writing.
+    ReadWrite,
+    /// New file, reading and writing; it is an error if the name exists.
+    CreateNew,
+    /// Reading and writing; created empty when missing.
+    CreateOrOpen,
+}
+
+/// A file system.
+pub trait Fs: Send + Sync {
+    /// Opens a file. A created name is durable only after [`Fs::sync_dir`] of its directory.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
+
+    /// Whether a file or directory of this name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Removes the name of a file; open handles keep working.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Renames atomically, replacing `to` if it exists.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Creates a directory and its missing parents; they are durable on return.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, sorted, without `.` and `..`.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Takes the exclusive lock of a directory, released when dropped or when the process dies.
+    /// `WouldBlock` if somebody else holds it.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Box<dyn DirLock>>;
+
+    /// Bytes that can still be written below this directory.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// An open file.
+pub trait File: Send + Sync {
+    /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Fills `buf` or fails with `UnexpectedEof`.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_at(&mut buf[done..], offset + done as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => done += n,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes at `offset`, growing the file if needed.
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Sets the length; growth reads as zeros and reserves no space.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reserves space for `[offset, offset + len)` and grows the file to cover it, so that later
+    /// writes there can neither run out of space nor change the length. Unwritten bytes are zero.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Makes the bytes (and the length needed to read them back) durable.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Makes bytes and all metadata durable.
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// Current length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A held directory lock; dropping it releases the lock.
+pub trait DirLock: Send + Sync {}

@@ -1,0 +1,21 @@
+//! The only door to disk, clock and randomness.
+//!
+//! Everything above this crate receives an [`Env`] and touches the outside world through it, so
+//! that a whole engine can run on the simulated disk of [`sim`], lose power at any operation, and
+//! be judged by what it reads back.
+//!
+//! **Invariants**
+//! - `std::fs`, wall clock and ambient randomness are used in this crate and nowhere else.
+//! - A write is durable only after [`File::sync_data`] (or `sync_all`) of that file returned `Ok`;
+//!   a name (create, rename, remove) only after [`Fs::sync_dir`] of its directory returned `Ok`.
+//! - After a failed sync nothing may be assumed about the bytes written since the last good one,
+//!   and syncing again proves nothing.
+
+mod env;
+mod fs;
+mod os;
+pub mod sim;
+
+pub use env::{Clock, Env, Random};
+pub use fs::{DirLock, File, Fs, OpenMode};
+pub use os::{OsClock, OsFs, OsRandom};

@@ -1,0 +1,88 @@
+//! The real file system behind the same traits.
+
+use std::io::ErrorKind;
+
+use esker_vfs::{Env, OpenMode};
+
+#[test]
+fn files_can_be_written_read_renamed_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Env::os().fs;
+    let sub = dir.path().join("a/b");
+    fs.create_dir_all(&sub).unwrap();
+    let path = sub.join("file");
+    assert_eq!(
+        fs.open(&path, OpenMode::Read).err().unwrap().kind(),
+        ErrorKind::NotFound
+    );
+    let file = fs.open(&path, OpenMode::CreateNew).unwrap();
+    assert_eq!(
+        fs.open(&path, OpenMode::CreateNew).err().unwrap().kind(),
+        ErrorKind::AlreadyExists
+    );
+    assert!(file.is_empty().unwrap());
+    file.write_all_at(b"hello", 3).unwrap();
+    file.sync_data().unwrap();
+    fs.sync_dir(&sub).unwrap();
+    let mut buf = [1; 10];
+    assert_eq!(file.read_at(&mut buf, 0).unwrap(), 8);
+    assert_eq!(&buf[..8], b"\0\0\0hello");
+    assert_eq!(
+        file.read_exact_at(&mut buf, 0).unwrap_err().kind(),
+        ErrorKind::UnexpectedEof
+    );
+    file.set_len(4).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(file.len().unwrap(), 4);
+    let to = sub.join("renamed");
+    fs.rename(&path, &to).unwrap();
+    assert_eq!(fs.list(&sub).unwrap(), ["renamed"]);
+    assert!(fs.exists(&to).unwrap() && !fs.exists(&path).unwrap());
+    let again = fs.open(&to, OpenMode::CreateOrOpen).unwrap();
+    assert_eq!(again.len().unwrap(), 4, "opening does not truncate");
+    fs.remove_file(&to).unwrap();
+    assert!(fs.list(&sub).unwrap().is_empty());
+    assert!(fs.free_bytes(&sub).unwrap() > 0);
+}
+
+#[test]
+fn allocation_grows_the_file_and_keeps_the_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Env::os().fs;
+    let file = fs
+        .open(&dir.path().join("file"), OpenMode::CreateNew)
+        .unwrap();
+    file.write_all_at(b"data", 0).unwrap();
+    file.allocate(0, 100_000).unwrap();
+    assert_eq!(file.len().unwrap(), 100_000);
+    file.allocate(0, 0).unwrap();
+    let mut buf = vec![1; 100_000];
+    file.read_exact_at(&mut buf, 0).unwrap();
+    assert_eq!(&buf[..4], b"data");
+    assert!(buf[4..].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn a_directory_is_locked_by_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Env::os().fs;
+    let lock = fs.lock_dir(dir.path()).unwrap();
+    assert_eq!(
+        fs.lock_dir(dir.path()).err().unwrap().kind(),
+        ErrorKind::WouldBlock
+    );
+    drop(lock);
+    assert!(fs.lock_dir(dir.path()).is_ok());
+}
+
+#[test]
+fn time_passes_and_dice_differ() {
+    let env = Env::os();
+    let before = env.clock.mono_nanos();
+    assert!(env.clock.wall_micros() > 1_700_000_000_000_000);
+    assert!(env.clock.mono_nanos() >= before);
+    let mut bytes = [0; 64];
+    env.random.fill(&mut bytes);
+    assert_ne!(bytes, [0; 64]);
+    assert_ne!(env.random.next_u64(), env.random.next_u64());
+}
