@@ -1,0 +1,136 @@
+//! Settings of the log and the sizes derived from them.
+//!
+//! **Invariants** (checked by `Sizes::new`)
+//! - a part of a record fits in a block, a block in a segment, several blocks in the buffer.
+
+use std::path::PathBuf;
+
+use crate::error::WalError;
+use crate::format::{BLOCK_HEADER_BYTES, MAX_PAYLOAD_BYTES, PAGE_BYTES};
+
+/// Smallest segment that is accepted; tests use it to see many segments.
+pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
+
+/// Smallest log buffer that is accepted.
+pub const MIN_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Largest log buffer that is accepted.
+pub const MAX_BUFFER_BYTES: usize = 1 << 30;
+
+/// Most payload that is put in one block: the grain of parallel parsing.
+const BLOCK_PAYLOAD_BYTES: u64 = 256 * 1024;
+
+/// Who flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlushMode {
+    /// A thread of the log's own.
+    Daemon,
+    /// Whoever calls [`crate::Wal::flush_now`]; nothing happens by itself (simulation).
+    Manual,
+}
+
+/// What is called, with a message, when the log can no longer keep its promises.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of the log.
+pub struct WalConfig {
+    /// Directory of the segments; created if missing.
+    pub dir: PathBuf,
+    /// Length of a segment file.
+    pub segment_bytes: u64,
+    /// Size of the log buffer; a power of two.
+    pub buffer_bytes: usize,
+    /// Who flushes.
+    pub mode: FlushMode,
+    /// Identity of the data directory; a log of another one is refused.
+    pub cluster: [u8; 16],
+    /// Whether an empty directory becomes a new log; otherwise it is an error.
+    pub create: bool,
+    /// Called once after a failed write or sync. The default aborts the process: restart and
+    /// recovery are the only way back.
+    pub on_fatal: OnFatal,
+}
+
+impl WalConfig {
+    /// The usual settings.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            segment_bytes: 64 << 20,
+            buffer_bytes: 16 << 20,
+            mode: FlushMode::Daemon,
+            cluster: [0; 16],
+            create: true,
+            on_fatal: Box::new(|message| {
+                tracing::error!("fatal: {message}");
+                std::process::abort();
+            }),
+        }
+    }
+}
+
+/// Sizes in bytes that follow from the settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) segment: u64,
+    pub(crate) buffer: u64,
+    /// Most payload in one block.
+    pub(crate) block_payload: u64,
+    /// Longest record part, header and padding included.
+    pub(crate) part: u64,
+}
+
+impl Sizes {
+    pub(crate) fn new(config: &WalConfig) -> Result<Self, WalError> {
+        let segment = config.segment_bytes;
+        if segment < MIN_SEGMENT_BYTES || !segment.is_multiple_of(PAGE_BYTES) {
+            return Err(WalError::Config(format!(
+                "segment size {segment} is not a multiple of {PAGE_BYTES} from {MIN_SEGMENT_BYTES} on"
+            )));
+        }
+        let buffer = config.buffer_bytes;
+        if !(MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&buffer) || !buffer.is_power_of_two() {
+            return Err(WalError::Config(format!(
+                "buffer size {buffer} is not a power of two between {MIN_BUFFER_BYTES} and {MAX_BUFFER_BYTES}"
+            )));
+        }
+        let buffer = buffer as u64;
+        let block_payload = BLOCK_PAYLOAD_BYTES.min(segment / 4).min(buffer / 4) / 16 * 16;
+        let sizes = Self {
+            segment,
+            buffer,
+            block_payload,
+            part: block_payload / 2,
+        };
+        assert!(sizes.block_payload <= MAX_PAYLOAD_BYTES as u64);
+        assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk());
+        Ok(sizes)
+    }
+
+    /// Bytes in the file for a block of this payload.
+    pub(crate) fn block_on_disk(payload: u64) -> u64 {
+        (BLOCK_HEADER_BYTES as u64 + payload).next_multiple_of(PAGE_BYTES)
+    }
+
+    fn max_block_on_disk(&self) -> u64 {
+        Self::block_on_disk(self.block_payload)
+    }
+
+    /// Bytes that can surely be used of this much file: a block is not split over segments.
+    pub(crate) fn usable(&self, file_bytes: u64) -> u64 {
+        file_bytes.saturating_sub(self.max_block_on_disk())
+    }
+
+    /// Bytes that can surely be used of an empty segment.
+    pub(crate) fn usable_spare(&self) -> u64 {
+        self.usable(self.segment - PAGE_BYTES)
+    }
+
+    /// The most that `bytes` of records need in the file if they are flushed together, plus what a few
+    /// small groups before them may waste. Blocks that are not the last of a group are at least
+    /// half full, because a part is at most half a block.
+    pub(crate) fn room_for(&self, bytes: u64) -> u64 {
+        let overhead = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
+        bytes + (2 * (bytes / self.part) + 8) * overhead
+    }
+}

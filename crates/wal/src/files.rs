@@ -1,0 +1,276 @@
+//! The segment files: preparing, beginning, recycling and removing them.
+//!
+//! Neighbours: `flush` writes into the current segment, `daemon` prepares spares ahead of need,
+//! `recover` reads what a former life left.
+//!
+//! **Invariants**
+//! - A file gets a segment's name only when its header is durable, and everything in earlier segments is.
+//! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
+//! - A spare has all its space reserved.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker_vfs::{Env, File, Fs, OpenMode};
+use parking_lot::Mutex;
+
+use crate::config::WalConfig;
+use crate::error::WalError;
+use crate::format::{PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
+use crate::lsn::Lsn;
+
+/// Released segments that are kept for reuse; more are removed.
+const MAX_SPARES: usize = 2;
+
+/// Written at a time when a new file is filled with zeros.
+const ZERO_CHUNK_BYTES: usize = 1 << 20;
+
+const SPARE_SUFFIX: &str = ".tmp";
+const SPARE_PREFIX: &str = "spare-";
+
+/// A file that can become a segment.
+struct Spare {
+    path: PathBuf,
+    file: Arc<dyn File>,
+}
+
+struct State {
+    /// Segments by start, the current one last.
+    live: VecDeque<(Lsn, PathBuf)>,
+    spares: Vec<Spare>,
+    next_spare: u64,
+}
+
+pub(crate) struct SegmentFiles {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    state: Mutex<State>,
+}
+
+/// The segment that is being written.
+pub(crate) struct CurrentSegment {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) path: PathBuf,
+    pub(crate) id: u64,
+    /// Where the next block goes.
+    pub(crate) offset: u64,
+    pub(crate) file_bytes: u64,
+}
+
+impl SegmentFiles {
+    /// Opens the directory, makes its names durable, and finds segments and spares.
+    pub(crate) fn open(env: &Env, config: &WalConfig) -> Result<Self, WalError> {
+        let (fs, dir) = (env.fs.clone(), config.dir.clone());
+        fs.create_dir_all(&dir)
+            .map_err(|e| WalError::io("create", &dir, e))?;
+        // Names that a crashed process gave may be in the cache only.
+        fs.sync_dir(&dir)
+            .map_err(|e| WalError::io("sync", &dir, e))?;
+        let names = fs.list(&dir).map_err(|e| WalError::io("list", &dir, e))?;
+        let mut live: Vec<_> = names
+            .iter()
+            .filter_map(|name| Some((parse_segment_name(name)?, dir.join(name))))
+            .collect();
+        live.sort_unstable();
+        let state = State {
+            live: live.into(),
+            spares: Vec::new(),
+            next_spare: 0,
+        };
+        let segment_bytes = config.segment_bytes;
+        let files = Self {
+            fs,
+            dir,
+            segment_bytes,
+            state: Mutex::new(state),
+        };
+        for name in names {
+            if name.starts_with(SPARE_PREFIX) && name.ends_with(SPARE_SUFFIX) {
+                files.adopt_spare(&name)?;
+            }
+        }
+        Ok(files)
+    }
+
+    /// Keeps a spare of an earlier life if it is one of today's size, and removes it otherwise.
+    fn adopt_spare(&self, name: &str) -> Result<(), WalError> {
+        let path = self.dir.join(name);
+        let mut state = self.state.lock();
+        if let Some(number) = name.strip_prefix(SPARE_PREFIX)
+            && let Ok(number) = u64::from_str_radix(number.trim_end_matches(SPARE_SUFFIX), 16)
+        {
+            state.next_spare = state.next_spare.max(number.saturating_add(1));
+        }
+        let usable = || -> io::Result<Option<Arc<dyn File>>> {
+            let file = self.fs.open(&path, OpenMode::ReadWrite)?;
+            if file.len()? != self.segment_bytes {
+                return Ok(None);
+            }
+            // The reservation may not have survived; nor the length, if the sync of it failed and the cache
+            // hides that. Changing the length makes it part of the next sync again.
+            file.set_len(self.segment_bytes - PAGE_BYTES)?;
+            match file.allocate(0, self.segment_bytes) {
+                Ok(()) => Ok(Some(file)),
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        match usable().map_err(|e| WalError::io("open", &path, e))? {
+            Some(file) if state.spares.len() < MAX_SPARES => {
+                state.spares.push(Spare { path, file });
+                Ok(())
+            }
+            _ => self
+                .fs
+                .remove_file(&path)
+                .map_err(|e| WalError::io("remove", &path, e)),
+        }
+    }
+
+    pub(crate) fn fs(&self) -> &dyn Fs {
+        &*self.fs
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The segments, oldest first.
+    pub(crate) fn live(&self) -> Vec<(Lsn, PathBuf)> {
+        self.state.lock().live.iter().cloned().collect()
+    }
+
+    pub(crate) fn spare_count(&self) -> u64 {
+        self.state.lock().spares.len() as u64
+    }
+
+    /// Creates a spare: space reserved, written with zeros once (see `docs/decisions/log-io.md`).
+    pub(crate) fn prepare_spare(&self) -> Result<(), WalError> {
+        let path = self.next_spare_path();
+        let create = || -> io::Result<Arc<dyn File>> {
+            let file = self.fs.open(&path, OpenMode::CreateNew)?;
+            // First of all, so that a full disk is noticed before it is made fuller.
+            file.allocate(0, self.segment_bytes)?;
+            let zeros = vec![0; ZERO_CHUNK_BYTES.min(self.segment_bytes as usize)];
+            let mut at = 0;
+            while at < self.segment_bytes {
+                let n = (self.segment_bytes - at).min(zeros.len() as u64);
+                file.write_all_at(&zeros[..n as usize], at)?;
+                at += n;
+            }
+            file.sync_all()?;
+            Ok(file)
+        };
+        match create() {
+            Ok(file) => {
+                self.state.lock().spares.push(Spare { path, file });
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                // Give back what was taken; the name may not even exist.
+                let _ = self.fs.remove_file(&path);
+                Err(WalError::NoSpace {
+                    dir: self.dir.clone(),
+                })
+            }
+            Err(error) => Err(WalError::io("prepare", &path, error)),
+        }
+    }
+
+    fn next_spare_path(&self) -> PathBuf {
+        let mut state = self.state.lock();
+        let number = state.next_spare;
+        state.next_spare += 1;
+        self.dir
+            .join(format!("{SPARE_PREFIX}{number:08x}{SPARE_SUFFIX}"))
+    }
+
+    /// Turns a spare into the segment with this header. The caller has synced all earlier ones.
+    pub(crate) fn begin_segment(&self, header: &SegmentHeader) -> Result<CurrentSegment, WalError> {
+        let spare = self.state.lock().spares.pop();
+        let Spare { path: spare, file } = spare.expect("admission counts the spares");
+        let path = self.dir.join(segment_name(header.start));
+        let mut page = vec![0; PAGE_BYTES as usize];
+        page[..SegmentHeader::BYTES].copy_from_slice(&header.encode());
+        file.write_all_at(&page, 0)
+            .map_err(|e| WalError::io("write", &spare, e))?;
+        file.sync_data()
+            .map_err(|e| WalError::io("sync", &spare, e))?;
+        self.fs
+            .rename(&spare, &path)
+            .map_err(|e| WalError::io("rename", &spare, e))?;
+        self.sync_dir()?;
+        let mut state = self.state.lock();
+        // A segment without records starts where its successor does, and is replaced by it.
+        if state
+            .live
+            .back()
+            .is_some_and(|(start, _)| *start == header.start)
+        {
+            state.live.pop_back();
+        }
+        state.live.push_back((header.start, path.clone()));
+        let (id, file_bytes) = (header.id, header.file_bytes);
+        Ok(CurrentSegment {
+            file,
+            path,
+            id,
+            offset: PAGE_BYTES,
+            file_bytes,
+        })
+    }
+
+    /// Recycles or removes the segments that end at or below `lsn`. Returns how many became spares.
+    pub(crate) fn release_below(&self, lsn: Lsn) -> Result<u64, WalError> {
+        let mut recycled = 0;
+        while let Some(path) = self.pop_below(lsn) {
+            recycled += u64::from(self.retire(&path)?);
+        }
+        Ok(recycled)
+    }
+
+    fn pop_below(&self, lsn: Lsn) -> Option<PathBuf> {
+        let mut state = self.state.lock();
+        let (next_start, _) = state.live.get(1)?;
+        if *next_start > lsn {
+            return None;
+        }
+        state.live.pop_front().map(|(_, path)| path)
+    }
+
+    /// Makes a spare of a segment, or removes it if there are enough. True for a spare.
+    fn retire(&self, path: &Path) -> Result<bool, WalError> {
+        let open = || -> io::Result<Option<Arc<dyn File>>> {
+            let file = self.fs.open(path, OpenMode::ReadWrite)?;
+            Ok((file.len()? == self.segment_bytes).then_some(file))
+        };
+        let file = match self.spare_count() < MAX_SPARES as u64 {
+            true => open().map_err(|e| WalError::io("open", path, e))?,
+            false => None,
+        };
+        let Some(file) = file else {
+            self.fs
+                .remove_file(path)
+                .map_err(|e| WalError::io("remove", path, e))?;
+            self.sync_dir()?;
+            return Ok(false);
+        };
+        let spare = self.next_spare_path();
+        self.fs
+            .rename(path, &spare)
+            .map_err(|e| WalError::io("rename", path, e))?;
+        // Or a crash could give the old name back to a file that holds a new segment.
+        self.sync_dir()?;
+        self.state.lock().spares.push(Spare { path: spare, file });
+        Ok(true)
+    }
+
+    fn sync_dir(&self) -> Result<(), WalError> {
+        self.fs
+            .sync_dir(&self.dir)
+            .map_err(|e| WalError::io("sync", &self.dir, e))
+    }
+}

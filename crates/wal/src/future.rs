@@ -1,0 +1,94 @@
+//! Waiting for durability: a future that can also be blocked on.
+//!
+//! **Invariants**
+//! - Resolves `Ok` only when everything below the LSN has been synced.
+//! - Dropping it at any time leaves nothing behind but an empty queue entry, gone with the next group.
+
+use std::cell::OnceCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use crate::config::FlushMode;
+use crate::error::WalError;
+use crate::flush::Flushed;
+use crate::lsn::Lsn;
+use crate::shared::Shared;
+
+/// Resolves when the log is durable up to an LSN, or has failed before.
+#[must_use = "nothing is known to be durable before it resolves"]
+pub struct DurableFuture {
+    shared: Arc<Shared>,
+    lsn: Lsn,
+    ticket: Option<u64>,
+}
+
+impl DurableFuture {
+    pub(crate) fn new(shared: Arc<Shared>, lsn: Lsn) -> Self {
+        // Now, not at the first poll: the group may as well begin while the caller does other things.
+        shared.request_flush(lsn);
+        Self {
+            shared,
+            lsn,
+            ticket: None,
+        }
+    }
+
+    /// Waits on this thread. Without a daemon it flushes by itself.
+    pub fn block(mut self) -> Result<(), WalError> {
+        if self.shared.mode == FlushMode::Manual {
+            while self.shared.waiters.durable() < self.lsn
+                && self.shared.flush_once()? == Flushed::Something
+            {}
+        }
+        thread_local! {
+            static WAKER: OnceCell<Waker> = const { OnceCell::new() };
+        }
+        WAKER.with(|waker| {
+            let waker = waker.get_or_init(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
+            let mut cx = Context::from_waker(waker);
+            loop {
+                match Pin::new(&mut self).poll(&mut cx) {
+                    Poll::Ready(result) => return result,
+                    Poll::Pending => std::thread::park(),
+                }
+            }
+        })
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Future for DurableFuture {
+    type Output = Result<(), WalError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let answer = this.shared.waiters.poll(this.lsn, &mut this.ticket, cx);
+        if answer.is_ready() {
+            // The flush has taken the queue entry, or is about to: no need to lock for that.
+            this.ticket = None;
+        }
+        answer
+    }
+}
+
+impl Drop for DurableFuture {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.shared.waiters.cancel(self.lsn, ticket);
+        }
+    }
+}

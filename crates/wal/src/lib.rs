@@ -1,0 +1,43 @@
+//! The log: one total order of opaque records, hardened in groups.
+//!
+//! A record's place in the log is fixed when it is appended; the end of its place is its commit
+//! sequence. A flush daemon writes what is filled as checksummed blocks into preallocated segments, syncs
+//! once per group and resolves the futures of who waited. The format is `docs/formats/wal.md`.
+//!
+//! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer` (the ring
+//! between appenders and flush), `flush` and `daemon` (hardening), `waiters` and `future` (who is told),
+//! `files` (segments), `recover` (reading it all back), `format` (the bytes).
+//!
+//! **Invariants**
+//! - LSN order is commit order is visibility order.
+//! - Durable means synced: nothing is reported durable that a crash could take back.
+//! - A failed write or sync ends the log. It is never tried again.
+//! - Payloads are opaque: nothing here knows rows, keys or SQL.
+
+mod append;
+mod buffer;
+mod config;
+mod daemon;
+mod error;
+mod files;
+mod flush;
+mod format;
+mod future;
+mod lsn;
+mod recover;
+mod shared;
+mod stats;
+mod waiters;
+mod wal;
+
+pub use append::MAX_RECORD_BYTES;
+pub use config::{
+    FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, WalConfig,
+};
+pub use error::WalError;
+pub use format::RecordKind;
+pub use future::DurableFuture;
+pub use lsn::{Lsn, LsnRange};
+pub use recover::{BlockSummary, Record, Recovered, Replay};
+pub use stats::{HISTOGRAM_BUCKETS, Histogram, WalStats};
+pub use wal::Wal;

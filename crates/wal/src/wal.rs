@@ -1,0 +1,214 @@
+//! The log as its users see it.
+//!
+//! Neighbours: `recover` reads what is there and finds the end, `append` writes records, `flush` hardens
+//! them, `future` tells when.
+//!
+//! **Invariants**
+//! - Records are contiguous; LSN order is the order of the appends.
+//! - What `durable` covers is read back after any crash.
+
+use std::sync::Arc;
+
+use esker_vfs::Env;
+use parking_lot::Mutex;
+
+use crate::append::{Draft, append};
+use crate::buffer::LogBuffer;
+use crate::config::{FlushMode, Sizes, WalConfig};
+use crate::daemon::Threads;
+use crate::error::WalError;
+use crate::files::SegmentFiles;
+use crate::flush::{Flushed, Flusher};
+use crate::format::RecordKind;
+use crate::future::DurableFuture;
+use crate::lsn::{Lsn, LsnRange};
+use crate::recover::{self, Recovered, Replay};
+use crate::shared::{DaemonSignals, PreparerSignals, Shared};
+use crate::stats::{Counters, WalStats};
+use crate::waiters::Waiters;
+
+/// The log. Clones are handles of the same log; when the last one is dropped, its threads end without
+/// flushing (use [`Wal::shutdown`] to flush).
+#[derive(Clone)]
+pub struct Wal {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    threads: Mutex<Option<Threads>>,
+}
+
+impl Wal {
+    /// Opens the log and replays it: every record that ends above `from` goes to `replay`, in order. Then
+    /// the log continues behind the last one.
+    ///
+    /// The tail that a crash may have left unsynced is made durable before it is replayed. An error
+    /// of `replay` ends the opening; nothing is lost by it.
+    pub fn create_or_open<R: Replay>(
+        env: &Env,
+        config: WalConfig,
+        from: Lsn,
+        replay: &mut R,
+    ) -> Result<(Wal, Recovered), R::Error> {
+        let sizes = Sizes::new(&config)?;
+        let files = SegmentFiles::open(env, &config)?;
+        let recovered = recover::run(&files, &config, from, replay)?;
+        let shared = Self::begin(env, config, sizes, files, recovered.end)?;
+        shared.release_below(from)?;
+        Ok((Self::start(shared)?, recovered))
+    }
+
+    /// A fresh segment at the end that was found, and everything around it.
+    fn begin(
+        env: &Env,
+        config: WalConfig,
+        sizes: Sizes,
+        files: SegmentFiles,
+        end: Lsn,
+    ) -> Result<Arc<Shared>, WalError> {
+        let header = crate::format::SegmentHeader {
+            cluster: config.cluster,
+            start: end,
+            id: env.random.next_u64(),
+            file_bytes: sizes.segment,
+            after_open: true,
+        };
+        if files.spare_count() == 0 {
+            files.prepare_spare()?;
+        }
+        let current = files.begin_segment(&header)?;
+        let room = sizes.usable(current.file_bytes - current.offset);
+        let buffer = LogBuffer::new(sizes, end, room, files.spare_count());
+        Ok(Arc::new(Shared {
+            mode: config.mode,
+            sizes,
+            cluster: config.cluster,
+            clock: env.clock.clone(),
+            random: env.random.clone(),
+            on_fatal: config.on_fatal,
+            files,
+            buffer,
+            waiters: Waiters::new(end),
+            counters: Counters::default(),
+            flusher: Mutex::new(Flusher::new(&sizes, current, end)),
+            daemon: DaemonSignals::default(),
+            preparer: PreparerSignals::default(),
+        }))
+    }
+
+    fn start(shared: Arc<Shared>) -> Result<Wal, WalError> {
+        let threads = match shared.mode {
+            FlushMode::Manual => None,
+            FlushMode::Daemon => Some(
+                Threads::start(&shared)
+                    .map_err(|e| WalError::io("start threads for", shared.files.dir(), e))?,
+            ),
+        };
+        shared.request_spare(0);
+        Ok(Wal {
+            handle: Arc::new(Handle {
+                shared,
+                threads: Mutex::new(threads),
+            }),
+        })
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// Appends a record: its place in the order is fixed, its bytes are in the buffer. It is durable
+    /// later, see [`Wal::wait_durable`].
+    ///
+    /// `trees` are the ids of the trees that the record touches; the payload is the concatenation of the
+    /// parts. Blocks only while the buffer is full or the disk room is being extended.
+    pub fn append(
+        &self,
+        kind: RecordKind,
+        trees: &[u32],
+        payload_parts: &[&[u8]],
+    ) -> Result<LsnRange, WalError> {
+        append(self.shared(), &Draft::new(kind, trees, payload_parts))
+    }
+
+    /// Everything that ends at or below this is durable.
+    pub fn durable(&self) -> Lsn {
+        self.shared().waiters.durable()
+    }
+
+    /// The place that the next record will get.
+    pub fn end(&self) -> Lsn {
+        self.shared().buffer.end()
+    }
+
+    /// Resolves when everything up to `lsn` is durable. Asks for the flush at once.
+    pub fn wait_durable(&self, lsn: Lsn) -> DurableFuture {
+        DurableFuture::new(self.shared().clone(), lsn)
+    }
+
+    /// Asks the daemon to make durable what has been appended so far.
+    pub fn request_flush(&self) {
+        self.shared().request_flush(self.end());
+    }
+
+    /// Makes durable what has been appended so far, and returns when it is.
+    ///
+    /// Without a daemon the caller does the work; records that another thread is still filling, and
+    /// what is behind them, stay for the next call.
+    pub fn flush_now(&self) -> Result<(), WalError> {
+        match self.shared().mode {
+            FlushMode::Daemon => self.wait_durable(self.end()).block(),
+            FlushMode::Manual => {
+                let end = self.end();
+                while self.durable() < end && self.shared().flush_once()? == Flushed::Something {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Records that end at or below `lsn` are not needed any more: segments wholly below are recycled or
+    /// removed.
+    pub fn release_below(&self, lsn: Lsn) -> Result<(), WalError> {
+        self.shared().release_below(lsn)
+    }
+
+    /// What the log has done so far.
+    pub fn stats(&self) -> WalStats {
+        self.shared().counters.get()
+    }
+
+    /// The error that has ended the log, if one has.
+    pub fn failure(&self) -> Option<WalError> {
+        self.shared().waiters.failure().cloned()
+    }
+
+    /// Flushes everything, marks the end as clean, and closes the log: later appends fail.
+    pub fn shutdown(&self) -> Result<(), WalError> {
+        self.flush_now()?;
+        self.handle.stop_threads();
+        let shared = self.shared();
+        shared.flush_rest()?;
+        shared.close();
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn stop_threads(&self) {
+        let threads = self.threads.lock().take();
+        if let Some(threads) = threads {
+            self.shared.daemon.stop();
+            self.shared.preparer.stop();
+            threads.join();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // First, so that an append that is still streaming and the daemon that waits for it give up.
+        self.shared.close();
+        self.stop_threads();
+    }
+}

@@ -1,0 +1,334 @@
+//! Bytes that are not what was written: torn tails are dropped, damage is an error, nothing panics.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{DIR, Opened, Owned, append_random, commit, open_from, open_manual, segments};
+use esker_vfs::OpenMode;
+use esker_vfs::sim::{SimEnv, SimRng};
+use esker_wal::{FlushMode, Lsn, WalError};
+
+const PAGE: usize = 4096;
+
+/// A file of a disk, to be changed and put on other disks.
+struct Image {
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Image {
+    fn of(sim: &SimEnv) -> Self {
+        let read = |path: PathBuf| {
+            let bytes = sim.fs.contents(&path).unwrap();
+            (path, bytes)
+        };
+        Self {
+            files: segments(sim).into_iter().map(read).collect(),
+        }
+    }
+
+    fn last(&self) -> &[u8] {
+        &self.files.last().unwrap().1
+    }
+
+    /// A disk with these files, all durable, after a change of the one with this index.
+    fn disk(&self, index: usize, change: impl FnOnce(&mut Vec<u8>)) -> SimEnv {
+        let sim = SimEnv::new(99);
+        let fs = sim.env().fs;
+        fs.create_dir_all(Path::new(DIR)).unwrap();
+        let mut change = Some(change);
+        for (i, (path, bytes)) in self.files.iter().enumerate() {
+            let mut bytes = bytes.clone();
+            if i == index {
+                (change.take().unwrap())(&mut bytes);
+            }
+            let file = fs.open(path, OpenMode::CreateNew).unwrap();
+            file.write_all_at(&bytes, 0).unwrap();
+            file.sync_all().unwrap();
+        }
+        fs.sync_dir(Path::new(DIR)).unwrap();
+        sim
+    }
+}
+
+fn try_open(sim: &SimEnv) -> Result<Opened, WalError> {
+    open_from(sim, FlushMode::Manual, Lsn(0))
+}
+
+/// Offset behind the last block of a segment image.
+fn used(bytes: &[u8]) -> usize {
+    bytes
+        .chunks(PAGE)
+        .rposition(|page| page.iter().any(|b| *b != 0))
+        .unwrap()
+        * PAGE
+        + PAGE
+}
+
+/// Groups of records in one segment, not cleanly shut down: the records of each group.
+fn groups(sim: &SimEnv, sizes: &[&[usize]]) -> Vec<Vec<Owned>> {
+    let log = open_manual(sim);
+    sizes
+        .iter()
+        .map(|sizes| {
+            let records = sizes
+                .iter()
+                .map(|size| commit(&log.wal, &vec![*size as u8; *size]));
+            let records = records.collect();
+            log.wal.flush_now().unwrap();
+            records
+        })
+        .collect()
+}
+
+#[test]
+fn the_last_group_torn_at_any_byte_is_dropped_and_nothing_else() {
+    let sim = SimEnv::new(1);
+    let groups = groups(&sim, &[&[100], &[50, 60], &[300, 20, 500]]);
+    let before: Vec<Owned> = groups[..2].concat();
+    let image = Image::of(&sim);
+    let start = used(image.last()) - PAGE;
+    // The payload ends well inside the page; what is torn behind it is padding.
+    let content = 256 + (groups[2].last().unwrap().end.0 - groups[2][0].start.0) as usize;
+    for cut in (0..content).chain([content, content + 1, PAGE - 1]) {
+        for fill in [0_u8, 0xa5] {
+            let torn = image.disk(0, |bytes| bytes[start + cut..start + PAGE].fill(fill));
+            let log = try_open(&torn).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+            // The last bytes of a block may be zeros anyway.
+            let intact = Image::of(&torn).files[0].1[start..start + content]
+                == image.last()[start..start + content];
+            let expected = if intact {
+                groups.concat()
+            } else {
+                before.clone()
+            };
+            assert_eq!(log.records, expected, "cut at {cut}");
+            // Life goes on behind the end, and the torn bytes stay dead.
+            let next = commit(&log.wal, b"next");
+            log.wal.flush_now().unwrap();
+            assert_eq!(next.start, expected.last().unwrap().end);
+            drop(log);
+            let records = open_manual(&torn).records;
+            assert_eq!(records, [expected, vec![next]].concat(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_sector_of_a_group_of_several_blocks_ends_the_log_there() {
+    let sim = SimEnv::new(2);
+    // The last group has several blocks (16 KiB of payload each).
+    let groups = groups(&sim, &[&[10], &[7000, 7000, 7000, 7000, 30]]);
+    let all = groups.concat();
+    let image = Image::of(&sim);
+    let (start, end) = (2 * PAGE, used(image.last()));
+    assert!(end - start > 4 * PAGE);
+    for sector in start / 512..end / 512 {
+        let range = sector * 512..(sector + 1) * 512;
+        if image.last()[range.clone()].iter().all(|b| *b == 0) {
+            continue;
+        }
+        let torn = image.disk(0, |bytes| bytes[range].fill(0));
+        let log = try_open(&torn).unwrap();
+        let kept = log.records.len();
+        assert!(
+            (1..all.len()).contains(&kept),
+            "sector {sector}: {kept} records"
+        );
+        assert_eq!(log.records, all[..kept]);
+    }
+}
+
+#[test]
+fn damage_before_the_tail_is_an_error_that_names_the_place() {
+    let sim = SimEnv::new(3);
+    let groups = groups(&sim, &[&[100, 50], &[900], &[20]]);
+    let image = Image::of(&sim);
+    for (group, records) in groups[..2].iter().enumerate() {
+        let start = PAGE * (1 + group);
+        let content = 256 + (records.last().unwrap().end.0 - records[0].start.0) as usize;
+        for byte in 0..content {
+            let bad = image.disk(0, |bytes| bytes[start + byte] ^= 1 << (byte % 8));
+            match try_open(&bad).err() {
+                Some(WalError::Corruption { file, offset, what }) => {
+                    assert_eq!(file, image.files[0].0);
+                    assert_eq!(offset, start as u64, "byte {byte}: {what}");
+                    assert!(
+                        what.contains(&format!("LSN {}", records[0].start)),
+                        "{what}"
+                    );
+                }
+                other => panic!("byte {byte}: {other:?}"),
+            }
+        }
+        let harmless = image.disk(0, |bytes| bytes[start + content] ^= 1);
+        assert_eq!(try_open(&harmless).unwrap().records, groups.concat());
+    }
+}
+
+#[test]
+fn after_a_clean_shutdown_all_damage_is_noticed() {
+    let sim = SimEnv::new(4);
+    let log = open_manual(&sim);
+    let record = commit(&log.wal, b"the only one");
+    log.wal.shutdown().unwrap();
+    drop(log);
+    let image = Image::of(&sim);
+    for byte in 0..(256 + record.end.0 - record.start.0) as usize {
+        let bad = image.disk(0, |bytes| bytes[PAGE + byte] ^= 0x10);
+        assert!(
+            matches!(try_open(&bad).err(), Some(WalError::Corruption { .. })),
+            "byte {byte}"
+        );
+    }
+    // Damage to the seal itself only takes the proof away.
+    let bad = image.disk(0, |bytes| bytes[2 * PAGE] ^= 1);
+    assert_eq!(try_open(&bad).unwrap().records, [record]);
+}
+
+#[test]
+fn damage_in_an_older_segment_is_an_error_wherever_it_is() {
+    let sim = SimEnv::new(5);
+    let log = open_manual(&sim);
+    for _ in 0..30 {
+        commit(&log.wal, &[3; 4000]);
+        log.wal.flush_now().unwrap();
+    }
+    drop(log);
+    let image = Image::of(&sim);
+    assert!(image.files.len() >= 3);
+    let end = used(&image.files[1].1);
+    for page in 1..end / PAGE {
+        if image.files[1].1[page * PAGE..(page + 1) * PAGE]
+            .iter()
+            .all(|b| *b == 0)
+        {
+            continue;
+        }
+        let bad = image.disk(1, |bytes| bytes[page * PAGE + 3] ^= 0x40);
+        let error = try_open(&bad).err().expect("damage is noticed");
+        assert!(
+            matches!(error, WalError::Corruption { .. }),
+            "page {page}: {error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains(image.files[1].0.to_str().unwrap()),
+            "{error}"
+        );
+    }
+    // A whole segment missing in the middle, or cut short.
+    let gap = image.disk(usize::MAX, |_| {});
+    gap.env().fs.remove_file(&image.files[1].0).unwrap();
+    assert!(matches!(
+        try_open(&gap).err(),
+        Some(WalError::Corruption { .. })
+    ));
+    for len in [0, 30, PAGE, 3 * PAGE + 100] {
+        let short = image.disk(1, |bytes| bytes.truncate(len));
+        assert!(
+            matches!(try_open(&short).err(), Some(WalError::Corruption { .. })),
+            "{len}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_segment_header_is_an_error() {
+    let sim = SimEnv::new(6);
+    groups(&sim, &[&[100], &[200]]);
+    let image = Image::of(&sim);
+    for byte in 0..64 {
+        let bad = image.disk(0, |bytes| bytes[byte] ^= 4);
+        match try_open(&bad).err() {
+            Some(WalError::Corruption { offset: 0, .. }) => {}
+            other => panic!("byte {byte}: {other:?}"),
+        }
+    }
+    // A segment under another segment's name.
+    let renamed = image.disk(usize::MAX, |_| {});
+    let to = Path::new(DIR).join("0000000000000001.wal");
+    renamed.env().fs.rename(&image.files[0].0, &to).unwrap();
+    assert!(matches!(
+        try_open(&renamed).err(),
+        Some(WalError::Corruption { offset: 0, .. })
+    ));
+}
+
+#[test]
+fn a_log_shorter_than_the_starting_point_is_damage() {
+    let sim = SimEnv::new(7);
+    let groups = groups(&sim, &[&[100], &[200]]);
+    let end = groups[1][0].end;
+    let error = open_from(&sim, FlushMode::Manual, Lsn(end.0 + 8))
+        .err()
+        .unwrap();
+    assert!(matches!(error, WalError::Corruption { .. }), "{error}");
+    assert!(
+        open_from(&sim, FlushMode::Manual, end)
+            .unwrap()
+            .records
+            .is_empty()
+    );
+}
+
+/// Random damage of every sort: either an error, or a prefix of what was written.
+#[test]
+fn random_damage_never_panics_and_never_invents_records() {
+    let sim = SimEnv::new(8);
+    let log = open_manual(&sim);
+    let mut rng = SimRng::new(8);
+    let mut expected = Vec::new();
+    for _ in 0..60 {
+        expected.push(append_random(&log.wal, &mut rng).unwrap());
+        if rng.chance(40) {
+            log.wal.flush_now().unwrap();
+        }
+    }
+    log.wal.flush_now().unwrap();
+    drop(log);
+    let image = Image::of(&sim);
+    let (mut opened, mut refused) = (0, 0);
+    for round in 0..300 {
+        let index = rng.below(image.files.len() as u64) as usize;
+        let seed = rng.next_u64();
+        let bad = image.disk(index, |bytes| damage(bytes, &mut SimRng::new(seed)));
+        match try_open(&bad) {
+            Ok(log) => {
+                let n = log.records.len();
+                assert_eq!(log.records, expected[..n], "round {round}");
+                opened += 1;
+            }
+            Err(WalError::Corruption { .. }) => refused += 1,
+            Err(other) => panic!("round {round}: {other}"),
+        }
+    }
+    assert!(
+        opened > 20 && refused > 20,
+        "{opened} opened, {refused} refused"
+    );
+}
+
+/// Flips bits, overwrites ranges, swaps or repeats pages, cuts the file.
+fn damage(bytes: &mut Vec<u8>, rng: &mut SimRng) {
+    let end = used(bytes);
+    let at = rng.below(end as u64) as usize;
+    match rng.below(5) {
+        0 => bytes[at] ^= 1 << rng.below(8),
+        1 => {
+            let to = (at + rng.below(3000) as usize).min(end);
+            rng.fill(&mut bytes[at..to]);
+        }
+        2 => {
+            let other = rng.below((end / PAGE) as u64) as usize * PAGE;
+            let page = at / PAGE * PAGE;
+            bytes.copy_within(page..page + PAGE, other);
+        }
+        3 => bytes.truncate(at),
+        _ => {
+            let to = (at + rng.below(20_000) as usize).min(end);
+            bytes[at..to].fill(0);
+        }
+    }
+}

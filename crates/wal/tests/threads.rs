@@ -1,0 +1,150 @@
+//! Many appenders at once: one order, no gaps, nothing durable too early.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Owned, append_random, assert_contiguous, commit, open, open_manual};
+use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
+use esker_wal::{FlushMode, Lsn};
+
+const THREADS: u64 = 8;
+
+/// Appends from many threads, some of which wait; returns each thread's records.
+fn hammer(log: &common::Opened, each: u64) -> Vec<Vec<Owned>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let wal = &log.wal;
+                scope.spawn(move || {
+                    let mut rng = SimRng::new(thread);
+                    let mut records = Vec::new();
+                    for i in 0..each {
+                        let record = append_random(wal, &mut rng).unwrap();
+                        if i % 7 == thread % 7 {
+                            wal.wait_durable(record.end).block().unwrap();
+                            assert!(wal.durable() >= record.end);
+                        }
+                        records.push(record);
+                    }
+                    records
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn appends_of_many_threads_have_one_order_without_gaps() {
+    let sim = SimEnv::new(1);
+    let log = open(&sim, FlushMode::Daemon);
+    let by_thread = hammer(&log, 150);
+    for records in &by_thread {
+        assert!(records.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    }
+    let mut expected: Vec<Owned> = by_thread.into_iter().flatten().collect();
+    expected.sort_by_key(|record| record.start);
+    assert_eq!(expected[0].start, Lsn::FIRST);
+    assert_contiguous(&expected);
+    log.wal.flush_now().unwrap();
+    assert_eq!(log.wal.durable(), expected.last().unwrap().end);
+    assert_eq!(open_manual(&sim.crash(1)).records, expected);
+    assert_eq!(log.fatals.count(), 0);
+}
+
+/// Whenever the log says "durable", a power loss at that moment keeps it.
+#[test]
+fn durable_is_never_ahead_of_what_is_synced() {
+    let sim = SimEnv::new(2);
+    let log = open(&sim, FlushMode::Daemon);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let checker = scope.spawn(|| {
+            let mut seen = Lsn(0);
+            let mut rounds = 0;
+            while !done.load(Ordering::SeqCst) || rounds < 3 {
+                let durable = log.wal.durable();
+                assert!(durable >= seen, "durable never goes back");
+                seen = durable;
+                let image = sim.fs.crash_with(CrashImage::DropUnsynced);
+                let after = open_manual(&SimEnv::with_fs(image, 1));
+                assert!(
+                    after.recovered.end >= durable,
+                    "{} < {durable}",
+                    after.recovered.end
+                );
+                rounds += 1;
+            }
+        });
+        hammer(&log, 60);
+        done.store(true, Ordering::SeqCst);
+        checker.join().unwrap();
+    });
+}
+
+#[test]
+fn records_larger_than_the_buffer_from_several_threads_stay_whole() {
+    let sim = SimEnv::new(3);
+    let log = open(&sim, FlushMode::Daemon);
+    let mut expected: Vec<Owned> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_usize)
+            .map(|thread| {
+                let wal = &log.wal;
+                scope.spawn(move || {
+                    (0..6_usize)
+                        .map(|i| commit(wal, &vec![(thread * 16 + i) as u8; 30_000 * (i + thread)]))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    expected.sort_by_key(|record| record.start);
+    assert_contiguous(&expected);
+    log.wal.flush_now().unwrap();
+    assert_eq!(open_manual(&sim.crash(1)).records, expected);
+}
+
+#[test]
+fn futures_can_be_dropped_at_any_time() {
+    let sim = SimEnv::new(4);
+    let log = open(&sim, FlushMode::Daemon);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let wal = &log.wal;
+            scope.spawn(move || {
+                let mut rng = SimRng::new(thread);
+                for _ in 0..200 {
+                    let record = commit(wal, b"x");
+                    let mut wait = Box::pin(wal.wait_durable(record.end));
+                    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+                    let _ = wait.as_mut().poll(&mut cx);
+                    if rng.chance(50) {
+                        drop(wait);
+                        wal.wait_durable(record.end).block().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    log.wal.flush_now().unwrap();
+    assert_eq!(open_manual(&sim.crash(1)).records.len(), 800);
+}
+
+#[test]
+fn a_record_that_nobody_waits_for_is_flushed_all_the_same() {
+    let sim = SimEnv::new(5);
+    let log = open(&sim, FlushMode::Daemon);
+    let record = commit(&log.wal, b"nobody waits");
+    while log.wal.durable() < record.end {
+        std::thread::yield_now();
+    }
+    assert_eq!(log.wal.stats().flushes, 1);
+}
