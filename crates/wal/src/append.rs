@@ -3,10 +3,11 @@
 //! Neighbours: `buffer` gives places, `format::record` knows the layout.
 //!
 //! **Invariants**
-//! - All checks that can refuse a record come before its place is reserved; a reserved place is filled.
+//! - All checks that can refuse a record come before its place is reserved; a reserved place is
+//!   filled.
 //! - The parts of a chained record lie in one reservation.
 
-use crate::buffer::RingWriter;
+use crate::buffer::{Refused, RingWriter};
 use crate::error::WalError;
 use crate::format::{
     CHAIN_BYTES, HEAD_BYTES, MAX_TREES, RECORD_ALIGN, RecordKind, chain_bit, put_varint, varint_len,
@@ -138,23 +139,34 @@ fn append_chain(shared: &Shared, draft: &Draft<'_>) -> Result<LsnRange, WalError
 fn part_writer(shared: &Shared, at: Lsn, len: u64) -> Result<RingWriter<'_>, WalError> {
     let end = at.plus(len.next_multiple_of(RECORD_ALIGN));
     while let Err(blocked) = shared.buffer.window(end)? {
+        // The place is given and will be filled, whatever is refused to others meanwhile.
         shared.wait_for_room(blocked)?;
     }
-    // SAFETY: the range is inside the caller's reservation, which is filled part after part, and in the window.
+    // SAFETY: the range is inside the caller's reservation, which is filled part after part, and in
+    // the window.
     Ok(unsafe { RingWriter::new(&shared.buffer.ring, at, len as u32) })
 }
 
 fn reserve(shared: &Shared, bytes: u64, streamed: bool) -> Result<LsnRange, WalError> {
+    let mut refused = false;
     loop {
-        match shared.buffer.reserve(bytes, streamed)? {
+        let blocked = match shared.buffer.reserve(bytes, streamed)? {
             Ok(start) => {
                 return Ok(LsnRange {
                     start,
                     end: start.plus(bytes),
                 });
             }
-            Err(blocked) => shared.wait_for_room(blocked)?,
+            Err(blocked) => blocked,
+        };
+        // The refusal may have been about more than is needed here, so it counts only if there is
+        // still no room.
+        if refused && matches!(blocked.why, Refused::Disk { .. }) {
+            return Err(WalError::NoSpace {
+                dir: shared.files.dir().to_path_buf(),
+            });
         }
+        refused = shared.wait_for_room(blocked)?;
     }
 }
 

@@ -29,7 +29,8 @@ pub enum FlushMode {
     Manual,
 }
 
-/// What is called, with a message, when the log can no longer keep its promises.
+/// What is called, with a message, when the log can no longer keep its promises. It must not call
+/// the log.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of the log.
@@ -126,8 +127,13 @@ impl Sizes {
         self.usable(self.segment - PAGE_BYTES)
     }
 
-    /// The most that `bytes` of records need in the file if they are flushed together, plus what a few
-    /// small groups before them may waste. Blocks that are not the last of a group are at least
+    /// Segments that are kept in waiting: enough for a full buffer, and one to begin meanwhile.
+    pub(crate) fn spares_kept(&self) -> u64 {
+        self.room_for(self.buffer).div_ceil(self.usable_spare()) + 1
+    }
+
+    /// The most that `bytes` of records need in the file if they are flushed together, plus what a
+    /// few small groups before them may waste. Blocks that are not the last of a group are at least
     /// half full, because a part is at most half a block.
     pub(crate) fn room_for(&self, bytes: u64) -> u64 {
         let overhead = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;

@@ -2,13 +2,14 @@
 //!
 //! **Invariants**
 //! - An idle log costs one wake-up per [`LAZY_FLUSH`] and nothing else.
-//! - No commit waits for a timer: a request wakes the daemon, or finds it working, and then the next group
-//!   begins as soon as the last one is durable.
+//! - No commit waits for a timer: a request wakes the daemon, or finds it working, and then the
+//!   next group begins as soon as the last one is durable.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::error::WalError;
 use crate::flush::Flushed;
 use crate::lsn::Lsn;
 use crate::shared::Shared;
@@ -25,7 +26,10 @@ impl Threads {
             let shared = shared.clone();
             std::thread::Builder::new()
                 .name(name.to_owned())
-                .spawn(move || run(&shared))
+                .spawn(move || {
+                    let _guard = DeathGuard(&shared);
+                    run(&shared);
+                })
         };
         let mut threads = Threads(vec![spawn("wal-flush", flush_loop)?]);
         match spawn("wal-segments", prepare_loop) {
@@ -39,13 +43,25 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Waits for the threads, unless one of them is calling (it dropped the last handle of the log).
+    /// Waits for the threads, unless one of them is calling (it dropped the last handle of the
+    /// log).
     pub(crate) fn join(self) {
         for thread in self.0 {
             if thread.thread().id() != std::thread::current().id() {
                 // A panic of the thread was reported where it happened.
                 let _ = thread.join();
             }
+        }
+    }
+}
+
+/// Nobody may wait for a thread that has panicked.
+struct DeathGuard<'a>(&'a Shared);
+
+impl Drop for DeathGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(&WalError::ThreadDied);
         }
     }
 }

@@ -64,6 +64,9 @@ pub enum WalError {
     /// The settings contradict each other.
     #[error("bad log configuration: {0}")]
     Config(String),
+    /// A thread of the log panicked; the panic itself was reported where it happened.
+    #[error("a thread of the log has died")]
+    ThreadDied,
     /// The log was shut down.
     #[error("the log is closed")]
     Closed,

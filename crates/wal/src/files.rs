@@ -4,7 +4,8 @@
 //! `recover` reads what a former life left.
 //!
 //! **Invariants**
-//! - A file gets a segment's name only when its header is durable, and everything in earlier segments is.
+//! - A file gets a segment's name only when its header is durable, and everything in earlier
+//!   segments is.
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
 //! - A spare has all its space reserved.
 
@@ -16,13 +17,10 @@ use std::sync::Arc;
 use esker_vfs::{Env, File, Fs, OpenMode};
 use parking_lot::Mutex;
 
-use crate::config::WalConfig;
+use crate::config::{Sizes, WalConfig};
 use crate::error::WalError;
 use crate::format::{PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
 use crate::lsn::Lsn;
-
-/// Released segments that are kept for reuse; more are removed.
-const MAX_SPARES: usize = 2;
 
 /// Written at a time when a new file is filled with zeros.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
@@ -47,6 +45,8 @@ pub(crate) struct SegmentFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     segment_bytes: u64,
+    /// Released segments are kept for reuse up to this many; more are removed.
+    spares_kept: u64,
     state: Mutex<State>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct CurrentSegment {
 
 impl SegmentFiles {
     /// Opens the directory, makes its names durable, and finds segments and spares.
-    pub(crate) fn open(env: &Env, config: &WalConfig) -> Result<Self, WalError> {
+    pub(crate) fn open(env: &Env, config: &WalConfig, sizes: &Sizes) -> Result<Self, WalError> {
         let (fs, dir) = (env.fs.clone(), config.dir.clone());
         fs.create_dir_all(&dir)
             .map_err(|e| WalError::io("create", &dir, e))?;
@@ -80,11 +80,12 @@ impl SegmentFiles {
             spares: Vec::new(),
             next_spare: 0,
         };
-        let segment_bytes = config.segment_bytes;
+        let (segment_bytes, spares_kept) = (sizes.segment, sizes.spares_kept());
         let files = Self {
             fs,
             dir,
             segment_bytes,
+            spares_kept,
             state: Mutex::new(state),
         };
         for name in names {
@@ -109,8 +110,8 @@ impl SegmentFiles {
             if file.len()? != self.segment_bytes {
                 return Ok(None);
             }
-            // The reservation may not have survived; nor the length, if the sync of it failed and the cache
-            // hides that. Changing the length makes it part of the next sync again.
+            // The reservation may not have survived; nor the length, if the sync of it failed and
+            // the cache hides that. Changing the length makes it part of the next sync again.
             file.set_len(self.segment_bytes - PAGE_BYTES)?;
             match file.allocate(0, self.segment_bytes) {
                 Ok(()) => Ok(Some(file)),
@@ -119,7 +120,7 @@ impl SegmentFiles {
             }
         };
         match usable().map_err(|e| WalError::io("open", &path, e))? {
-            Some(file) if state.spares.len() < MAX_SPARES => {
+            Some(file) if (state.spares.len() as u64) < self.spares_kept => {
                 state.spares.push(Spare { path, file });
                 Ok(())
             }
@@ -247,7 +248,7 @@ impl SegmentFiles {
             let file = self.fs.open(path, OpenMode::ReadWrite)?;
             Ok((file.len()? == self.segment_bytes).then_some(file))
         };
-        let file = match self.spare_count() < MAX_SPARES as u64 {
+        let file = match self.spare_count() < self.spares_kept {
             true => open().map_err(|e| WalError::io("open", path, e))?,
             false => None,
         };

@@ -1,11 +1,12 @@
-//! The flush: takes filled records out of the buffer, cuts them into blocks, writes and syncs a group.
+//! The flush: takes filled records out of the buffer, cuts them into blocks, writes and syncs a
+//! group.
 //!
 //! Neighbours: `buffer` gives the records, `files` the segment, `waiters` learn what is durable;
 //! `daemon` (or the caller of `flush_now`) decides when.
 //!
 //! **Invariants**
-//! - One flusher at a time; groups reach the disk in LSN order, and a group is synced before the next
-//!   is written.
+//! - One flusher at a time; groups reach the disk in LSN order, and a group is synced before the
+//!   next is written.
 //! - The durable LSN moves only after a sync that covers everything below it.
 //! - A group lies in one segment; a new segment begins after everything before it is synced.
 //! - The first error is the last thing that happens: nothing is written or synced again.
@@ -21,12 +22,12 @@ use crate::lsn::Lsn;
 use crate::shared::Shared;
 use crate::stats::Group;
 
-/// A group is written when it has this many bytes, even if more is waiting: bounds the latency of who
-/// came first, and the memory.
+/// A group is written when it has this many bytes, even if more is waiting: bounds the latency of
+/// who came first, and the memory.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Times the flush gives the processor away while it waits for an appender that is filling its place,
-/// before it sleeps.
+/// Times the flush gives the processor away while it waits for an appender that is filling its
+/// place, before it sleeps.
 const FILL_YIELDS: u32 = 100;
 
 /// How long it sleeps then.
@@ -95,8 +96,8 @@ impl Flusher {
 
     /// Fills the staging area with blocks. True if the next record needs a new segment.
     fn assemble(&mut self, shared: &Shared) -> bool {
-        // When disk room is short, small groups would waste what admitted records need. Without a daemon
-        // the one who fills may be the one who flushes, and must not wait for itself.
+        // When disk room is short, small groups would waste what admitted records need. Without a
+        // daemon the one who fills may be the one who flushes, and must not wait for itself.
         let fill_target = match shared.mode {
             FlushMode::Daemon => shared.buffer.must_be_sparing(),
             FlushMode::Manual => None,
@@ -148,8 +149,8 @@ impl Flusher {
         let block = &mut self.staging[self.staged..self.staged + on_disk];
         let (header, rest) = block.split_at_mut(BLOCK_HEADER_BYTES);
         let (payload, padding) = rest.split_at_mut(payload_bytes as usize);
-        // SAFETY: the flusher is the only consumer (it is behind one lock), and `measure_block` has seen every
-        // record in the range published.
+        // SAFETY: the flusher is the only consumer (it is behind one lock), and `measure_block` has
+        // seen every record in the range published.
         unsafe { shared.buffer.ring.take(self.taken, payload) };
         padding.fill(0);
         summarize(&mut self.summary, payload, self.taken);
@@ -216,8 +217,8 @@ impl Flusher {
         Ok(())
     }
 
-    /// Writes a block without payload whose durable LSN proves everything before it. Left out if the
-    /// segment happens to be full.
+    /// Writes a block without payload whose durable LSN proves everything before it. Left out if
+    /// the segment happens to be full.
     pub(crate) fn seal(&mut self, shared: &Shared) -> Result<(), WalError> {
         assert!(
             shared.waiters.durable() == self.taken,

@@ -2,7 +2,8 @@
 //!
 //! **Invariants**
 //! - Resolves `Ok` only when everything below the LSN has been synced.
-//! - Dropping it at any time leaves nothing behind but an empty queue entry, gone with the next group.
+//! - Dropping it at any time leaves nothing behind but an empty queue entry, gone with the next
+//!   group.
 
 use std::cell::OnceCell;
 use std::future::Future;
@@ -27,7 +28,8 @@ pub struct DurableFuture {
 
 impl DurableFuture {
     pub(crate) fn new(shared: Arc<Shared>, lsn: Lsn) -> Self {
-        // Now, not at the first poll: the group may as well begin while the caller does other things.
+        // Now, not at the first poll: the group may as well begin while the caller does other
+        // things.
         shared.request_flush(lsn);
         Self {
             shared,

@@ -1,12 +1,13 @@
 //! The log: one total order of opaque records, hardened in groups.
 //!
 //! A record's place in the log is fixed when it is appended; the end of its place is its commit
-//! sequence. A flush daemon writes what is filled as checksummed blocks into preallocated segments, syncs
-//! once per group and resolves the futures of who waited. The format is `docs/formats/wal.md`.
+//! sequence. A flush daemon writes what is filled as checksummed blocks into preallocated segments,
+//! syncs once per group and resolves the futures of who waited. The format is
+//! `docs/formats/wal.md`.
 //!
-//! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer` (the ring
-//! between appenders and flush), `flush` and `daemon` (hardening), `waiters` and `future` (who is told),
-//! `files` (segments), `recover` (reading it all back), `format` (the bytes).
+//! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer`
+//! (the ring between appenders and flush), `flush` and `daemon` (hardening), `waiters` and `future`
+//! (who is told), `files` (segments), `recover` (reading it all back), `format` (the bytes).
 //!
 //! **Invariants**
 //! - LSN order is commit order is visibility order.

@@ -2,8 +2,8 @@
 //!
 //! **Invariants**
 //! - After the first failure nothing is admitted, written or synced any more.
-//! - A request for a flush or a spare is never lost: it is stored before the sleeper is looked at, and
-//!   the sleeper looks at it again after it has said that it sleeps.
+//! - A request for a flush or a spare is never lost: it is stored before the sleeper is looked at,
+//!   and the sleeper looks at it again after it has said that it sleeps.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -79,7 +79,8 @@ impl DaemonSignals {
         }
     }
 
-    /// Sleeps until woken, or for `at_most`, unless there is work for who has done everything up to `done`.
+    /// Sleeps until woken, or for `at_most`, unless there is work for who has done everything up to
+    /// `done`.
     pub(crate) fn sleep(&self, done: Lsn, at_most: Duration) {
         self.asleep.store(true, Ordering::SeqCst);
         if self.wanted() <= done && !self.stopping() {
@@ -158,8 +159,8 @@ impl Shared {
         }
     }
 
-    /// Prepares segments until there are enough. A full disk is not an error here: who waits for room
-    /// is told so.
+    /// Prepares segments until there are enough. A full disk is not an error here: who waits for
+    /// room is told so.
     pub(crate) fn prepare_spares(&self, needed: u64) -> Result<(), WalError> {
         while self.buffer.wants_spare(needed) && !self.preparer.stopping() {
             match self.files.prepare_spare() {
@@ -177,8 +178,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until a blocked append can be tried again.
-    pub(crate) fn wait_for_room(&self, blocked: Blocked) -> Result<(), WalError> {
+    /// Waits until a blocked append can be tried again. True if meanwhile space was looked for and not
+    /// found, for this append or for another one.
+    pub(crate) fn wait_for_room(&self, blocked: Blocked) -> Result<bool, WalError> {
         self.counters.append_waited();
         match (self.mode, blocked.why) {
             (FlushMode::Daemon, Refused::Ring) => self.request_flush(self.buffer.end()),
@@ -188,14 +190,7 @@ impl Shared {
             }
             (FlushMode::Manual, Refused::Disk { needed }) => self.prepare_spares(needed)?,
         }
-        let refused = self.buffer.await_change(blocked);
-        match blocked.why {
-            Refused::Disk { .. } if refused => Err(WalError::NoSpace {
-                dir: self.files.dir().to_path_buf(),
-            }),
-            // Somebody else's refusal: who waits for the ring may have a place already and must fill it.
-            _ => Ok(()),
-        }
+        Ok(self.buffer.await_change(blocked))
     }
 
     /// Hardens one group; a failure is the end of the log.
@@ -227,7 +222,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for an appender that is filling its place at `at`; false if that will not happen any more.
+    /// Waits for an appender that is filling its place at `at`; false if that will not happen any
+    /// more.
     pub(crate) fn await_fill(&self, at: Lsn) -> bool {
         pause_for_fill(self, at);
         self.waiters.failure().is_none()

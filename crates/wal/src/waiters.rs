@@ -118,8 +118,8 @@ impl Waiters {
         covered
     }
 
-    /// From now on every wait for what is not durable fails. True for the first failure, which is the
-    /// one that counts.
+    /// From now on every wait for what is not durable fails. True for the first failure, which is
+    /// the one that counts.
     pub(crate) fn fail(&self, error: &WalError) -> bool {
         self.failed.set(error.clone()).is_ok()
     }

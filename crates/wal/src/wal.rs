@@ -1,7 +1,7 @@
 //! The log as its users see it.
 //!
-//! Neighbours: `recover` reads what is there and finds the end, `append` writes records, `flush` hardens
-//! them, `future` tells when.
+//! Neighbours: `recover` reads what is there and finds the end, `append` writes records, `flush`
+//! hardens them, `future` tells when.
 //!
 //! **Invariants**
 //! - Records are contiguous; LSN order is the order of the appends.
@@ -27,8 +27,8 @@ use crate::shared::{DaemonSignals, PreparerSignals, Shared};
 use crate::stats::{Counters, WalStats};
 use crate::waiters::Waiters;
 
-/// The log. Clones are handles of the same log; when the last one is dropped, its threads end without
-/// flushing (use [`Wal::shutdown`] to flush).
+/// The log. Clones are handles of the same log; when the last one is dropped, its threads end
+/// without flushing (use [`Wal::shutdown`] to flush).
 #[derive(Clone)]
 pub struct Wal {
     handle: Arc<Handle>,
@@ -40,8 +40,8 @@ struct Handle {
 }
 
 impl Wal {
-    /// Opens the log and replays it: every record that ends above `from` goes to `replay`, in order. Then
-    /// the log continues behind the last one.
+    /// Opens the log and replays it: every record that ends above `from` goes to `replay`, in
+    /// order. Then the log continues behind the last one.
     ///
     /// The tail that a crash may have left unsynced is made durable before it is replayed. An error
     /// of `replay` ends the opening; nothing is lost by it.
@@ -52,7 +52,7 @@ impl Wal {
         replay: &mut R,
     ) -> Result<(Wal, Recovered), R::Error> {
         let sizes = Sizes::new(&config)?;
-        let files = SegmentFiles::open(env, &config)?;
+        let files = SegmentFiles::open(env, &config, &sizes)?;
         let recovered = recover::run(&files, &config, from, replay)?;
         let shared = Self::begin(env, config, sizes, files, recovered.end)?;
         shared.release_below(from)?;
@@ -118,11 +118,11 @@ impl Wal {
         &self.handle.shared
     }
 
-    /// Appends a record: its place in the order is fixed, its bytes are in the buffer. It is durable
-    /// later, see [`Wal::wait_durable`].
+    /// Appends a record: its place in the order is fixed, its bytes are in the buffer. It is
+    /// durable later, see [`Wal::wait_durable`].
     ///
-    /// `trees` are the ids of the trees that the record touches; the payload is the concatenation of the
-    /// parts. Blocks only while the buffer is full or the disk room is being extended.
+    /// `trees` are the ids of the trees that the record touches; the payload is the concatenation
+    /// of the parts. Blocks only while the buffer is full or the disk room is being extended.
     pub fn append(
         &self,
         kind: RecordKind,
@@ -167,8 +167,8 @@ impl Wal {
         }
     }
 
-    /// Records that end at or below `lsn` are not needed any more: segments wholly below are recycled or
-    /// removed.
+    /// Records that end at or below `lsn` are not needed any more: segments wholly below are
+    /// recycled or removed.
     pub fn release_below(&self, lsn: Lsn) -> Result<(), WalError> {
         self.shared().release_below(lsn)
     }
@@ -207,7 +207,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // First, so that an append that is still streaming and the daemon that waits for it give up.
+        // First, so that an append that is still streaming and the daemon that waits for it give
+        // up.
         self.shared.close();
         self.stop_threads();
     }

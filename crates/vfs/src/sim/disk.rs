@@ -88,8 +88,8 @@ impl Disk {
         self.plan.check(op, path)
     }
 
-    /// As [`Disk::begin`], for an operation on an open file: the fault plan sees the name that the file has
-    /// now, or the one it was opened by if it has none.
+    /// As [`Disk::begin`], for an operation on an open file: the fault plan sees the name that the
+    /// file has now, or the one it was opened by if it has none.
     pub(super) fn begin_on(&mut self, op: Op, inode: InodeId, opened_as: &Path) -> io::Result<()> {
         let named = if self.plan.is_empty() {
             None

@@ -69,7 +69,8 @@ impl SimFs {
         self.shared.disk.lock().ops()
     }
 
-    /// Cuts the power when [`SimFs::ops`] reaches `ops`: everything later fails and changes nothing.
+    /// Cuts the power when [`SimFs::ops`] reaches `ops`: everything later fails and changes
+    /// nothing.
     pub fn halt_at(&self, ops: u64) {
         self.shared.disk.lock().halt_at(ops);
     }

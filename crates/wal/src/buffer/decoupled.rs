@@ -1,11 +1,11 @@
 //! Variant D: a mutex around the reservation only; filling goes on in parallel.
 //!
-//! Admission is decided in the same critical section: a place is given only if the ring has room for it,
-//! the disk has room for everything admitted, and the log has not failed.
+//! Admission is decided in the same critical section: a place is given only if the ring has room
+//! for it, the disk has room for everything admitted, and the log has not failed.
 //!
 //! **Invariants**
-//! - `consumed <= accounted <= end`... in that order records leave: copied out of the ring and
-//!   charged to the disk room at once, so `consumed` and `accounted` are one number, `taken`.
+//! - Everything below `taken` has left the ring and is charged to `segment_room`; `[taken, end)` is
+//!   admitted.
 //! - `sizes.room_for(end - taken) <= room` at every admission: what was admitted can be written.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +91,8 @@ impl LogBuffer {
 
     /// Gives the next place of `bytes` bytes, a multiple of the record alignment.
     ///
-    /// A `streamed` place may be larger than the ring: only its beginning has to be free, and its owner
-    /// waits with [`LogBuffer::await_window`] before it fills each part.
+    /// A `streamed` place may be larger than the ring: only its beginning has to be free, and its
+    /// owner waits with [`LogBuffer::await_window`] before it fills each part.
     pub(crate) fn reserve(
         &self,
         bytes: u64,
@@ -137,8 +137,8 @@ impl LogBuffer {
         }))
     }
 
-    /// Blocks until something has changed since `blocked` was returned. True if since then space was
-    /// looked for and not found.
+    /// Blocks until something has changed since `blocked` was returned. True if since then space
+    /// was looked for and not found.
     pub(crate) fn await_change(&self, blocked: Blocked) -> bool {
         let mut a = self.admission.lock();
         while a.changes == blocked.changes {
@@ -147,8 +147,8 @@ impl LogBuffer {
         a.refusals != blocked.refusals
     }
 
-    /// Whether the flush has to be sparing with disk room: it must then take everything up to the returned
-    /// end before it writes, because small groups waste room.
+    /// Whether the flush has to be sparing with disk room: it must then take everything up to the
+    /// returned end before it writes, because small groups waste room.
     pub(crate) fn must_be_sparing(&self) -> Option<Lsn> {
         let a = self.admission.lock();
         let tight = self.sizes.room_for(a.end - a.taken) > a.room(&self.sizes);
@@ -156,7 +156,8 @@ impl LogBuffer {
         (tight && a.end > a.taken).then_some(Lsn(a.end))
     }
 
-    /// The flush has taken everything below `taken` and will use `disk_bytes` of the segment for it.
+    /// The flush has taken everything below `taken` and will use `disk_bytes` of the segment for
+    /// it.
     pub(crate) fn release(&self, taken: Lsn, disk_bytes: u64) {
         self.change(|a| {
             assert!(
@@ -186,8 +187,8 @@ impl LogBuffer {
         self.change(|a| a.refusals += 1);
     }
 
-    /// Whether another segment should be prepared: there is always a spare in waiting, and room for a
-    /// full ring (or for what somebody `needed`).
+    /// Whether another segment should be prepared: there is always a spare in waiting, and room for
+    /// a full ring (or for what somebody `needed`).
     pub(crate) fn wants_spare(&self, needed: u64) -> bool {
         let a = self.admission.lock();
         let needed = needed.max(self.sizes.room_for(self.sizes.buffer));

@@ -5,8 +5,8 @@
 //! Another variant is another file with the interface of [`LogBuffer`]; the ring stays.
 //!
 //! **Invariants**
-//! - Places are given in one order without gaps; a place that was given is always filled, or the log
-//!   has failed.
+//! - Places are given in one order without gaps; a place that was given is always filled, or the
+//!   log has failed.
 //! - The flush takes only what is filled, in order, up to the first place that is not.
 
 mod decoupled;

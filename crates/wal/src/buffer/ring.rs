@@ -56,21 +56,21 @@ impl Ring {
 
     fn length_word(&self, lsn: Lsn) -> &AtomicU32 {
         debug_assert!(lsn.0.is_multiple_of(RECORD_ALIGN));
-        // SAFETY: `at` is inside the allocation; the LSN of a record is a multiple of 8, so the word is
-        // aligned and whole. It is accessed atomically by appender and consumer while it is shared;
-        // plain accesses (`clear`, `copy_out`) happen only while the consumer owns the place.
+        // SAFETY: `at` is inside the allocation; the LSN of a record is a multiple of 8, so the
+        // word is aligned and whole. It is accessed atomically by appender and consumer while it is
+        // shared; plain accesses (`clear`, `copy_out`) happen only while the consumer owns the
+        // place.
         unsafe { AtomicU32::from_ptr(self.at(lsn).cast::<u32>()) }
     }
 
     /// Copies bytes into a place.
     ///
-    /// # Safety
-    /// The range belongs to the caller's reservation, is not published, and the length words of records
-    /// in it are not touched.
+    /// # Safety The range belongs to the caller's reservation, is not published, and the length
+    /// words of records in it are not touched.
     unsafe fn put(&self, lsn: Lsn, bytes: &[u8]) {
         let (before, after) = self.split(lsn, bytes.len());
-        // SAFETY: both pieces are inside the allocation (`split`), nobody else accesses them (caller), and
-        // `bytes` cannot overlap memory that only this type hands out by pointer.
+        // SAFETY: both pieces are inside the allocation (`split`), nobody else accesses them
+        // (caller), and `bytes` cannot overlap memory that only this type hands out by pointer.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(lsn), before);
             let wrapped = self.at(lsn.plus(before as u64));
@@ -98,8 +98,8 @@ impl Ring {
     /// The caller is the only consumer, and saw every record in the range published.
     pub(crate) unsafe fn take(&self, lsn: Lsn, out: &mut [u8]) {
         let (before, after) = self.split(lsn, out.len());
-        // SAFETY: both pieces are inside the allocation (`split`); their appenders finished before they
-        // published, which the caller saw; nobody gets these places again before the consumer
+        // SAFETY: both pieces are inside the allocation (`split`); their appenders finished before
+        // they published, which the caller saw; nobody gets these places again before the consumer
         // releases them. `out` is exclusive and not in the ring.
         unsafe {
             let wrapped = self.at(lsn.plus(before as u64));
@@ -122,9 +122,8 @@ pub(crate) struct RingWriter<'a> {
 impl<'a> RingWriter<'a> {
     /// A writer for the record of `len` bytes at `start`.
     ///
-    /// # Safety
-    /// `[start, start + len)`, with padding, is a reservation of the caller that is inside the ring's
-    /// window, was not filled before, and has no other writer.
+    /// # Safety `[start, start + len)`, with padding, is a reservation of the caller that is inside
+    /// the ring's window, was not filled before, and has no other writer.
     pub(crate) unsafe fn new(ring: &'a Ring, start: Lsn, len: u32) -> Self {
         Self {
             ring,
@@ -138,8 +137,8 @@ impl<'a> RingWriter<'a> {
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         let room = (self.len - self.written) as usize;
         assert!(bytes.len() <= room, "a record is filled exactly");
-        // SAFETY: inside the caller's reservation by the assertion and the contract of `new`; starts behind
-        // the length word; not published, because that consumes the writer.
+        // SAFETY: inside the caller's reservation by the assertion and the contract of `new`;
+        // starts behind the length word; not published, because that consumes the writer.
         unsafe {
             self.ring
                 .put(self.start.plus(u64::from(self.written)), bytes)

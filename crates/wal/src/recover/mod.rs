@@ -1,11 +1,11 @@
 //! Reading the log back.
 //!
-//! Flow: `segment` opens a file and follows its block headers, `tail` settles where the log ends and makes
-//! that end durable, `replay` hands the records over.
+//! Flow: `segment` opens a file and follows its block headers, `tail` settles where the log ends
+//! and makes that end durable, `replay` hands the records over.
 //!
 //! **Invariants**
-//! - Everything read from disk is checked; what is wrong is an error that names file and offset, or the
-//!   torn end of the log, and `tail` alone decides which.
+//! - Everything read from disk is checked; what is wrong is an error that names file and offset, or
+//!   the torn end of the log, and `tail` alone decides which.
 //! - Nothing is replayed before it is durable.
 
 mod replay;

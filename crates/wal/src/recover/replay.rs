@@ -1,9 +1,10 @@
 //! Handing records over, whole and in order.
 //!
 //! **Invariants**
-//! - A record is handed over once, if it ends above the starting point, and only if all its parts are there.
-//! - A chain is never continued by a later life of the log: it is forgotten where a segment begins that
-//!   was begun by opening.
+//! - A record is handed over once, if it ends above the starting point, and only if all its parts
+//!   are there.
+//! - A chain is never continued by a later life of the log: it is forgotten where a segment begins
+//!   that was begun by opening.
 
 use super::Recovered;
 use super::segment::Segment;
@@ -50,8 +51,8 @@ pub trait Replay {
     /// Its own error, which ends the reading.
     type Error: From<WalError>;
 
-    /// Whether any record of this block is needed. Blocks that are not are skipped undecoded. Not asked
-    /// for blocks that have parts of chained records.
+    /// Whether any record of this block is needed. Blocks that are not are skipped undecoded. Not
+    /// asked for blocks that have parts of chained records.
     fn wants_block(&mut self, _summary: &BlockSummary<'_>) -> bool {
         true
     }

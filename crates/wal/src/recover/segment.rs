@@ -1,7 +1,8 @@
 //! One segment file: its header, the chain of its block headers, and the bytes of its blocks.
 //!
 //! **Invariants**
-//! - `blocks` is the longest run of live block headers from the start; payloads are verified only when read.
+//! - `blocks` is the longest run of live block headers from the start; payloads are verified only
+//!   when read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,7 +112,8 @@ impl Segment {
         self.reader.len
     }
 
-    /// Cuts the run of blocks where the next segment starts; it is damage if the run does not get there.
+    /// Cuts the run of blocks where the next segment starts; it is damage if the run does not get
+    /// there.
     pub(super) fn must_reach(&mut self, next: Lsn) -> Result<(), WalError> {
         let live = self
             .blocks

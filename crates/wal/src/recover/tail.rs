@@ -13,8 +13,8 @@ use crate::error::WalError;
 use crate::format::PAGE_BYTES;
 use crate::lsn::Lsn;
 
-/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable. True if
-/// something was cut off.
+/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable.
+/// True if something was cut off.
 pub(super) fn settle(segment: &mut Segment, fs: &dyn Fs, from: Lsn) -> Result<bool, WalError> {
     let proof = Proof::search(segment)?;
     let torn_payload = cut_at_bad_payload(segment, proof.durable)?;
@@ -89,8 +89,8 @@ fn first_unproven(segment: &Segment, durable: Lsn) -> usize {
         .partition_point(|block| block.header.end() <= durable)
 }
 
-/// Writes the unproven blocks again and syncs. A sync alone would not do: after a failed one the cache takes
-/// its bytes for clean.
+/// Writes the unproven blocks again and syncs. A sync alone would not do: after a failed one the
+/// cache takes its bytes for clean.
 fn write_again(segment: &mut Segment, fs: &dyn Fs, durable: Lsn) -> Result<(), WalError> {
     let unproven = first_unproven(segment, durable)..segment.blocks.len();
     if unproven.is_empty() {

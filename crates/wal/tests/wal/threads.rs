@@ -1,17 +1,15 @@
 //! Many appenders at once: one order, no gaps, nothing durable too early.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Owned, append_random, assert_contiguous, commit, open, open_manual};
+use crate::common::{Owned, append_random, assert_contiguous, commit, open, open_manual};
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
 use esker_wal::{FlushMode, Lsn};
 
 const THREADS: u64 = 8;
 
 /// Appends from many threads, some of which wait; returns each thread's records.
-fn hammer(log: &common::Opened, each: u64) -> Vec<Vec<Owned>> {
+fn hammer(log: &crate::common::Opened, each: u64) -> Vec<Vec<Owned>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {

@@ -1,14 +1,12 @@
 //! The disk says no: failed syncs and writes end the log, a full disk does not.
 
-mod common;
-
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{Opened, append, commit, open, open_manual};
-use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv};
+use crate::common::{Opened, append, commit, open, open_manual};
+use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv, SimRng};
 use esker_wal::{FlushMode, Lsn, MIN_SEGMENT_BYTES, RecordKind, WalError};
 
 /// A log with one durable record, whose next sync fails.
@@ -21,8 +19,8 @@ fn about_to_fail(mode: FlushMode, op: Op) -> (SimEnv, Opened) {
     (sim, log)
 }
 
-/// On the simulated disk, as on real ones, syncing again after a failure succeeds and saves nothing. A log that
-/// retries would say "durable" here and lose the record.
+/// On the simulated disk, as on real ones, syncing again after a failure succeeds and saves
+/// nothing. A log that retries would say "durable" here and lose the record.
 #[test]
 fn a_failed_sync_is_never_retried() {
     for mode in [FlushMode::Manual, FlushMode::Daemon] {
@@ -85,8 +83,8 @@ fn a_failed_write_ends_the_log() {
     }
 }
 
-/// After a failed sync the page cache shows the bytes, the platter does not have them. A restart of the process reads
-/// them as valid; what it builds on them must survive the next power loss.
+/// After a failed sync the page cache shows the bytes, the platter does not have them. A restart of
+/// the process reads them as valid; what it builds on them must survive the next power loss.
 #[test]
 fn a_restart_does_not_trust_the_page_cache() {
     let (sim, log) = about_to_fail(FlushMode::Manual, Op::Sync);
@@ -192,7 +190,8 @@ fn a_full_disk_refuses_appends_and_loses_nothing() {
     }
 }
 
-/// A large record that already has its place is written to its end, whatever is refused to others meanwhile.
+/// A large record that already has its place is written to its end, whatever is refused to others
+/// meanwhile.
 #[test]
 fn refusals_do_not_hit_who_already_has_a_place() {
     for round in 0..20 {
@@ -223,6 +222,50 @@ fn refusals_do_not_hit_who_already_has_a_place() {
         log.wal.flush_now().unwrap();
         sim.fs.set_capacity(u64::MAX);
         assert_eq!(open_manual(&sim.crash(round)).records.len(), appended);
+    }
+}
+
+/// Small groups waste room. However the space runs out, what was admitted is hardened without an
+/// error.
+#[test]
+fn what_is_admitted_always_has_room() {
+    for seed in 0..60 {
+        let sim = SimEnv::new(seed);
+        let mut rng = SimRng::new(seed);
+        sim.fs
+            .set_capacity(3 * MIN_SEGMENT_BYTES + rng.below(4 * MIN_SEGMENT_BYTES));
+        let mode = if seed % 3 == 0 {
+            FlushMode::Manual
+        } else {
+            FlushMode::Daemon
+        };
+        let log = open(&sim, mode);
+        let most = [60, 2000, 12_000, 40_000][rng.below(4) as usize];
+        std::thread::scope(|scope| {
+            for thread in 0..if mode == FlushMode::Daemon { 3 } else { 1 } {
+                let mut rng = SimRng::new(seed * 100 + thread);
+                let log = &log;
+                scope.spawn(move || {
+                    let mut refusals = 0;
+                    while refusals < 20 {
+                        let size = rng.below(most) as usize;
+                        match append(&log.wal, RecordKind::Commit, &[1], &vec![1; size]) {
+                            Ok(record) if rng.chance(60) => {
+                                log.wal.wait_durable(record.end).block().unwrap();
+                            }
+                            Ok(_) => {}
+                            Err(error) => {
+                                assert!(error.is_no_space(), "seed {seed}: {error}");
+                                refusals += 1;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        log.wal.flush_now().unwrap();
+        log.wal.shutdown().unwrap();
+        assert_eq!(log.fatals.count(), 0, "seed {seed}");
     }
 }
 
@@ -264,7 +307,7 @@ fn a_record_larger_than_the_space_takes_no_place() {
 fn a_full_disk_when_the_log_is_opened_is_an_error() {
     let sim = SimEnv::new(6);
     sim.fs.set_capacity(MIN_SEGMENT_BYTES / 2);
-    let error = common::open_from(&sim, FlushMode::Manual, Lsn(0))
+    let error = crate::common::open_from(&sim, FlushMode::Manual, Lsn(0))
         .err()
         .unwrap();
     assert!(error.is_no_space(), "{error}");
@@ -354,4 +397,35 @@ fn who_waits_when_the_log_is_closed_is_told() {
     let orphan = log.wal.wait_durable(Lsn(u64::MAX));
     drop(log);
     assert!(matches!(orphan.block(), Err(WalError::Closed)));
+}
+
+/// A waker that panics takes the daemon with it; nobody may wait for a dead daemon.
+#[test]
+fn a_dead_daemon_is_a_failure_of_the_log() {
+    struct Bomb;
+    impl std::task::Wake for Bomb {
+        fn wake(self: std::sync::Arc<Self>) {
+            panic!("expected by the test");
+        }
+    }
+    let sim = SimEnv::new(11);
+    let log = open(&sim, FlushMode::Daemon);
+    sim.fs.hold_syncs_of(".wal");
+    let record = commit(&log.wal, b"x");
+    let mut wait = pin!(log.wal.wait_durable(record.end));
+    let bomb = Waker::from(std::sync::Arc::new(Bomb));
+    assert!(
+        wait.as_mut()
+            .poll(&mut Context::from_waker(&bomb))
+            .is_pending()
+    );
+    sim.fs.await_held_sync();
+    let late = commit(&log.wal, b"never hardened");
+    let late = log.wal.wait_durable(late.end);
+    sim.fs.release_syncs();
+    assert!(matches!(late.block(), Err(WalError::ThreadDied)));
+    assert!(log.wal.append(RecordKind::Commit, &[], &[b"late"]).is_err());
+    let fatals = log.fatals.clone();
+    drop(log);
+    assert_eq!(fatals.count(), 1);
 }

@@ -1,8 +1,6 @@
 //! What is written is read back: kinds, sizes, segments, starting points, recycling, skipping.
 
-mod common;
-
-use common::{
+use crate::common::{
     DIR, Owned, append, append_random, assert_contiguous, commit, config, open, open_from,
     open_manual, segments,
 };

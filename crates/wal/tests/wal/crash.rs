@@ -1,9 +1,7 @@
-//! Power loss at random operations: what was durable is read back, and what is read back is a prefix of what
-//! was appended, life after life on the same disk.
+//! Power loss at random operations: what was durable is read back, and what is read back is a
+//! prefix of what was appended, life after life on the same disk.
 
-mod common;
-
-use common::{Owned, append_random, assert_contiguous, commit, open_from, open_manual};
+use crate::common::{Owned, append_random, assert_contiguous, commit, open_from, open_manual};
 use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv, SimFs, SimRng};
 use esker_wal::{FlushMode, Lsn, Wal, WalError};
 
@@ -136,7 +134,8 @@ fn random_power_losses() {
     }
 }
 
-/// A fixed story, stopped after every single operation on the disk, with three kinds of images each.
+/// A fixed story, stopped after every single operation on the disk, with three kinds of images
+/// each.
 #[test]
 fn power_loss_after_every_operation() {
     let story = |sim: &SimEnv, model: &mut Model| -> Result<(), WalError> {
@@ -146,8 +145,12 @@ fn power_loss_after_every_operation() {
             let result = (0..6).try_for_each(|i| {
                 let size = if i == 3 { 30_000 } else { 100 * (i + 1) };
                 let payload = vec![i as u8; size];
-                let record =
-                    common::append(&log.wal, esker_wal::RecordKind::Commit, &[round], &payload)?;
+                let record = crate::common::append(
+                    &log.wal,
+                    esker_wal::RecordKind::Commit,
+                    &[round],
+                    &payload,
+                )?;
                 model.appended.push(record);
                 if i % 2 == 1 {
                     let flushed = log.wal.flush_now();
@@ -201,7 +204,7 @@ fn power_loss_after_every_operation() {
 fn power_loss_under_many_threads() {
     for seed in 0..40 {
         let sim = SimEnv::new(seed);
-        let log = common::open(&sim, FlushMode::Daemon);
+        let log = crate::common::open(&sim, FlushMode::Daemon);
         sim.fs.halt_at(sim.fs.ops() + 20 + seed * 3);
         let acknowledged: Vec<Owned> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -245,8 +248,8 @@ fn power_loss_under_many_threads() {
     }
 }
 
-/// Sync failures instead of power losses: the process restarts on the same machine, page cache and all, and then
-/// loses power.
+/// Sync failures instead of power losses: the process restarts on the same machine, page cache and
+/// all, and then loses power.
 #[test]
 fn failed_syncs_and_restarts_on_the_same_cache() {
     for seed in 0..200 {

@@ -1,10 +1,8 @@
 //! Bytes that are not what was written: torn tails are dropped, damage is an error, nothing panics.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{DIR, Opened, Owned, append_random, commit, open_from, open_manual, segments};
+use crate::common::{DIR, Opened, Owned, append_random, commit, open_from, open_manual, segments};
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{FlushMode, Lsn, WalError};
@@ -271,6 +269,48 @@ fn a_log_shorter_than_the_starting_point_is_damage() {
             .records
             .is_empty()
     );
+}
+
+/// A crash leaves blocks behind the end of the log whose LSNs are given again in the next life.
+/// When their file is recycled, such a block can lie exactly where the reader expects the next one,
+/// with the LSN that it expects.
+#[test]
+fn stale_blocks_of_a_recycled_segment_stay_dead() {
+    let sim = SimEnv::new(9);
+    // Three blocks of one group; the first of them is lost.
+    let groups = groups(&sim, &[&[100], &[7000, 7000, 7000, 7000]]);
+    let lost = 2 * PAGE;
+    let stale_at = 6 * PAGE;
+    let image = Image::of(&sim);
+    let torn = image.disk(0, |bytes| bytes[lost..lost + 512].fill(0));
+    let log = open_manual(&torn);
+    assert_eq!(log.records, groups[0]);
+    let stale_first = groups[1][2].start;
+    // The old segment becomes a spare, and the next to be used.
+    log.wal.release_below(log.wal.end()).unwrap();
+    assert_eq!(segments(&torn).len(), 1);
+    // Fill the new segment with small groups: many pages, few LSNs.
+    while log.wal.stats().segments == 0 {
+        commit(&log.wal, b"small");
+        log.wal.flush_now().unwrap();
+    }
+    // One block of one page is there now; a second one ends where the stale one begins.
+    let filler = stale_first.0 - log.wal.end().0;
+    let first = commit(&log.wal, &[5; 7000]);
+    let rest = filler - (first.end.0 - first.start.0);
+    commit(&log.wal, &vec![5; rest as usize - 7]);
+    log.wal.flush_now().unwrap();
+    assert_eq!(log.wal.end(), stale_first);
+    let current = Image::of(&torn);
+    assert_eq!(
+        current.last()[stale_at..stale_at + 4],
+        *b"EWLB",
+        "the stale block is in place"
+    );
+    let from = log.wal.end();
+    drop(log);
+    let log = open_from(&torn, FlushMode::Manual, from).unwrap();
+    assert_eq!((log.records.len(), log.recovered.end), (0, from));
 }
 
 /// Random damage of every sort: either an error, or a prefix of what was written.

@@ -1,7 +1,5 @@
 //! What the log's tests share: a log on a simulated disk, and records that can be told apart.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,8 @@
+//! The log's tests, seen from outside: what it keeps, what it notices, what it survives.
+
+mod common;
+mod crash;
+mod damage;
+mod failure;
+mod log;
+mod threads;
