@@ -1,0 +1,94 @@
+//! The commit pipeline: from a write set to a place in the log, to visible versions, to free locks.
+//!
+//! Neighbours: `txn` comes in at the top; `esker-wal` fixes the order; memtables take the versions; the layer above awaits
+//! durability.
+//!
+//! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
+//! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
+//! waits for the disk: early lock release is the order of these steps.
+//!
+//! **Invariants**
+//! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole
+//!   transactions.
+//! - Row locks are released after the insert, so the versions of a key enter the tiers in the order of their sequences.
+//! - A dependent transaction appends after the one it depends on: a prefix of the log is always consistent.
+
+pub(crate) mod counters;
+pub(crate) mod log;
+pub(crate) mod record;
+pub(crate) mod watermark;
+
+use crate::engine::Inner;
+use crate::memtable::Memtable;
+use crate::tree::Tree;
+use crate::txn::{Commit, Txn, WriteSet};
+use crate::{Result, Seq, TreeId};
+use esker_wal::RecordKind;
+use record::CounterChange;
+
+/// In records that change counters this id stands among the trees, so that a reader of the log who needs no tree of a
+/// block knows whether it needs the block for the counters.
+pub(crate) const COUNTERS_TREE: TreeId = TreeId(0);
+
+/// Commits what `txn` has written. The caller ends the transaction.
+pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
+    if !txn.has_writes() {
+        return Ok(Commit { seq: None });
+    }
+    let inner = txn.engine.inner();
+    inner.admit_writer(&txn.writes)?;
+    record::begin(&mut txn.payload);
+    record::put_counters(&mut txn.payload, &txn.counters);
+    let writes = txn.writes.encode(&mut txn.payload, &mut txn.tree_ids);
+    if writes == 0 && txn.counters.is_empty() {
+        return Ok(Commit { seq: None });
+    }
+    if !txn.counters.is_empty() {
+        txn.tree_ids.insert(0, COUNTERS_TREE.0);
+    }
+    let place = inner
+        .log
+        .append(RecordKind::Commit, &txn.tree_ids, &txn.payload)?;
+    let seq = place.seq;
+    for (tree, value) in &txn.counters {
+        inner
+            .counters
+            .apply(CounterChange::Raise, *tree, *value, seq);
+    }
+    insert_writes(inner, &txn.writes, place.start, seq);
+    inner.note_inserted(txn.payload.len());
+    inner.watermark.complete(place.start, seq);
+    txn.last_commit = seq;
+    Ok(Commit { seq: Some(seq) })
+}
+
+/// Inserts the versions of a write set with sequence `seq`. The log is needed from `start` on until they are flushed.
+pub(crate) fn insert_writes(inner: &Inner, writes: &WriteSet, start: u64, seq: Seq) {
+    for tree_writes in writes.trees() {
+        let bytes = with_active(&tree_writes.tree, start, seq, |table| {
+            writes.for_each_live(tree_writes, |op, key, value| {
+                table.insert(key, seq, op, value);
+            });
+            table.bytes()
+        });
+        if bytes >= inner.config.memtable_bytes {
+            inner.memtable_is_full(&tree_writes.tree);
+        }
+    }
+}
+
+/// Runs `insert` on the active memtable of a tree while it is pinned.
+pub(crate) fn with_active<R>(
+    tree: &Tree,
+    start: u64,
+    seq: Seq,
+    insert: impl FnOnce(&Memtable) -> R,
+) -> R {
+    loop {
+        let superversion = tree.superversion();
+        if let Some(_pin) = superversion.active.pin(start, seq) {
+            return insert(&superversion.active);
+        }
+        // The table was sealed between the two looks: a newer one is active.
+    }
+}

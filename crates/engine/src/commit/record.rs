@@ -1,0 +1,313 @@
+//! The payloads of the engine's log records.
+//!
+//! Neighbours: `commit` encodes, `recovery` decodes; `esker-wal` frames and checks the bytes.
+//!
+//! ```text
+//! Commit            version u8 | body
+//! Prepare           version u8 | xid | locks | body
+//! CommitPrepared    version u8 | xid | prepare seq varint
+//! RollbackPrepared  version u8 | xid | prepare seq varint
+//! CounterSet        version u8 | how u8 (1 raise, 2 set) | tree varint | value varint
+//!
+//! xid       length varint | bytes
+//! locks     number varint | per lock: mode u8 (1 shared, 2 exclusive) | tree varint | key length varint | key
+//! body      counters | number of trees varint | per tree: tree varint | number of writes varint | writes
+//! counters  number varint | per counter: tree varint | value varint       (raises: the larger value wins)
+//! write     op u8 | key length varint | key | for a put: value length varint | value
+//! ```
+//! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend.
+//!
+//! **Invariants**
+//! - Decoding never panics and never reads outside the payload, whatever the bytes.
+//! - Counters are raised by the record they stand in, also by a prepare that is rolled back: a number that was given stays
+//!   given.
+//! - A prepared transaction is named by its XID and the sequence of its prepare record: an XID may be used again.
+
+use crate::lock::LockMode;
+use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
+
+/// Version of the payloads.
+const PAYLOAD_VERSION: u8 = 1;
+/// Longest identifier of a prepared transaction.
+pub(crate) const MAX_XID_BYTES: usize = 256;
+
+/// How a counter record changes its counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum CounterChange {
+    /// The larger of the two values stays.
+    Raise = 1,
+    /// The value is what the record says.
+    Set = 2,
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Begins a payload.
+pub(crate) fn begin(out: &mut Vec<u8>) {
+    out.clear();
+    out.push(PAYLOAD_VERSION);
+}
+
+pub(crate) fn put_xid(out: &mut Vec<u8>, xid: &[u8]) {
+    assert!(xid.len() <= MAX_XID_BYTES);
+    put_varint(out, xid.len() as u64);
+    out.extend_from_slice(xid);
+}
+
+pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u8]) {
+    out.push(match mode {
+        LockMode::Shared => 1,
+        LockMode::Exclusive => 2,
+    });
+    put_varint(out, u64::from(tree.0));
+    put_varint(out, key.len() as u64);
+    out.extend_from_slice(key);
+}
+
+/// The payload of a decision about a prepared transaction.
+pub(crate) fn decision_record(out: &mut Vec<u8>, xid: &[u8], prepare: Seq) {
+    begin(out);
+    put_xid(out, xid);
+    put_varint(out, prepare);
+}
+
+pub(crate) fn put_counters(out: &mut Vec<u8>, counters: &[(TreeId, u64)]) {
+    put_varint(out, counters.len() as u64);
+    for (tree, value) in counters {
+        put_varint(out, u64::from(tree.0));
+        put_varint(out, *value);
+    }
+}
+
+pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
+    out.push(op as u8);
+    put_varint(out, key.len() as u64);
+    out.extend_from_slice(key);
+    if op == Op::Put {
+        put_varint(out, value.len() as u64);
+        out.extend_from_slice(value);
+    }
+}
+
+pub(crate) fn counter_record(out: &mut Vec<u8>, how: CounterChange, tree: TreeId, value: u64) {
+    begin(out);
+    out.push(how as u8);
+    put_varint(out, u64::from(tree.0));
+    put_varint(out, value);
+}
+
+/// Why a payload cannot be decoded.
+pub(crate) type Malformed = &'static str;
+
+/// Reads a payload from the front.
+#[derive(Clone)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Checks the version and stands behind it.
+    pub(crate) fn new(payload: &'a [u8]) -> Result<Self, Malformed> {
+        match payload.split_first() {
+            Some((&PAYLOAD_VERSION, rest)) => Ok(Reader { rest }),
+            Some(_) => Err("unknown payload version"),
+            None => Err("empty payload"),
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        let (byte, rest) = self.rest.split_first().ok_or("payload ends early")?;
+        self.rest = rest;
+        Ok(*byte)
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7F);
+            if shift == 63 && bits > 1 {
+                return Err("number too large");
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err("number too long")
+    }
+
+    fn bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.varint()?).map_err(|_| "length too large")?;
+        if length > limit {
+            return Err("length over the limit");
+        }
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or("payload ends early")?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn tree(&mut self) -> Result<TreeId, Malformed> {
+        u32::try_from(self.varint()?)
+            .map(TreeId)
+            .map_err(|_| "tree id too large")
+    }
+
+    pub(crate) fn xid(&mut self) -> Result<&'a [u8], Malformed> {
+        self.bytes(MAX_XID_BYTES)
+    }
+
+    pub(crate) fn seq(&mut self) -> Result<Seq, Malformed> {
+        self.varint()
+    }
+
+    /// Calls `each` for every lock of a prepare record.
+    pub(crate) fn locks(
+        &mut self,
+        mut each: impl FnMut(LockMode, TreeId, &'a [u8]),
+    ) -> Result<(), Malformed> {
+        for _ in 0..self.varint()? {
+            let mode = match self.byte()? {
+                1 => LockMode::Shared,
+                2 => LockMode::Exclusive,
+                _ => return Err("unknown lock mode"),
+            };
+            let tree = self.tree()?;
+            each(mode, tree, self.bytes(MAX_KEY_BYTES)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn counter_change(&mut self) -> Result<(CounterChange, TreeId, u64), Malformed> {
+        let how = match self.byte()? {
+            1 => CounterChange::Raise,
+            2 => CounterChange::Set,
+            _ => return Err("unknown counter change"),
+        };
+        Ok((how, self.tree()?, self.varint()?))
+    }
+
+    pub(crate) fn counters(&mut self, mut each: impl FnMut(TreeId, u64)) -> Result<(), Malformed> {
+        for _ in 0..self.varint()? {
+            let tree = self.tree()?;
+            each(tree, self.varint()?);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(Op, &'a [u8], &'a [u8]), Malformed> {
+        let op = Op::from_code(self.byte()?).ok_or("unknown operation")?;
+        let key = self.bytes(MAX_KEY_BYTES)?;
+        let value = match op {
+            Op::Put => self.bytes(MAX_VALUE_BYTES)?,
+            Op::Delete => &[],
+        };
+        Ok((op, key, value))
+    }
+
+    /// The trees and writes that end a body: `tree` says whether the writes of a tree are wanted, `write` gets them.
+    pub(crate) fn writes(
+        mut self,
+        mut tree: impl FnMut(TreeId) -> bool,
+        mut write: impl FnMut(TreeId, Op, &'a [u8], &'a [u8]),
+    ) -> Result<(), Malformed> {
+        for _ in 0..self.varint()? {
+            let id = self.tree()?;
+            let wanted = tree(id);
+            for _ in 0..self.varint()? {
+                let (op, key, value) = self.write()?;
+                if wanted {
+                    write(id, op, key, value);
+                }
+            }
+        }
+        self.finish()
+    }
+
+    /// Nothing may follow the last part of a payload.
+    pub(crate) fn finish(self) -> Result<(), Malformed> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err("bytes behind the end of the payload")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Write = (bool, Vec<u8>, Vec<u8>);
+
+    fn decode(payload: &[u8]) -> Result<Vec<(u32, Vec<Write>)>, Malformed> {
+        let mut reader = Reader::new(payload)?;
+        reader.counters(|_, _| {})?;
+        let trees = std::cell::RefCell::new(Vec::new());
+        let begin = |tree: TreeId| {
+            trees.borrow_mut().push((tree.0, Vec::new()));
+            true
+        };
+        reader.writes(begin, |_, op, key, value| {
+            let mut trees = trees.borrow_mut();
+            let (_, writes) = trees.last_mut().expect("begun");
+            writes.push((op == Op::Put, key.to_vec(), value.to_vec()));
+        })?;
+        Ok(trees.into_inner())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_encoded_is_decoded(
+            trees in prop::collection::vec(
+                (any::<u32>(), prop::collection::vec(
+                    (any::<bool>(), prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 0..300)), 0..6)), 0..4),
+            counters in prop::collection::vec((any::<u32>(), any::<u64>()), 0..3),
+        ) {
+            let mut out = Vec::new();
+            begin(&mut out);
+            let ids: Vec<(TreeId, u64)> = counters.iter().map(|(t, v)| (TreeId(*t), *v)).collect();
+            put_counters(&mut out, &ids);
+            put_varint(&mut out, trees.len() as u64);
+            let mut expected = Vec::new();
+            for (tree, writes) in &trees {
+                put_varint(&mut out, u64::from(*tree));
+                put_varint(&mut out, writes.len() as u64);
+                let mut kept = Vec::new();
+                for (is_put, key, value) in writes {
+                    let op = if *is_put { Op::Put } else { Op::Delete };
+                    put_write(&mut out, op, key, value);
+                    kept.push((*is_put, key.clone(), if *is_put { value.clone() } else { Vec::new() }));
+                }
+                expected.push((*tree, kept));
+            }
+            prop_assert_eq!(decode(&out).unwrap(), expected);
+            let mut seen = Vec::new();
+            let mut reader = Reader::new(&out).unwrap();
+            reader.counters(|tree, value| seen.push((tree, value))).unwrap();
+            prop_assert_eq!(seen, ids);
+            // Every shorter prefix is refused.
+            for cut in 0..out.len() {
+                prop_assert!(decode(&out[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Carries out a task: merges, writes, syncs, installs.
+//!
+//! Neighbours: `pick` and `plan` decide; `extent::RunWriter` writes; `tree::Trees::install` makes it so.
+//!
+//! **Invariants**
+//! - One compaction per tree at a time. Flushes of the same tree go on: they only add layers that are newer.
+//! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots free.
+
+use std::sync::Arc;
+
+use super::limits::Pressure;
+use super::pick::{Task, pick};
+use super::plan::{Piece, Rules, plan};
+use super::retain::retain;
+use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
+use crate::iter::{InternalIter, MergingIter};
+use crate::tree::{Installation, Levels, Place, Run, RunId, RunIter, ShapeEdit, Tree, Trees};
+use crate::{Result, Seq};
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionStats {
+    /// Extents that were merged.
+    pub merged: u64,
+    /// Extents that took a new place without being rewritten.
+    pub linked: u64,
+    /// Extents that were written.
+    pub written: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+    /// Versions that nobody can see any more.
+    pub dropped_entries: u64,
+}
+
+impl std::ops::AddAssign for CompactionStats {
+    fn add_assign(&mut self, other: Self) {
+        self.merged += other.merged;
+        self.linked += other.linked;
+        self.written += other.written;
+        self.written_bytes += other.written_bytes;
+        self.dropped_entries += other.dropped_entries;
+    }
+}
+
+type Extents = Vec<Arc<Extent>>;
+
+impl Trees {
+    /// Does the most urgent compaction of all trees; false if none is due (or all that are due are being done).
+    pub fn compact_one(&self, oldest_snapshot: Seq) -> Result<bool> {
+        let mut due: Vec<(u64, Tree)> = self
+            .all()
+            .into_iter()
+            .filter_map(|tree| {
+                let task = pick(tree.superversion().version.levels(), self.limits())?;
+                Some((task.urgency, tree))
+            })
+            .collect();
+        due.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.id().cmp(&b.1.id())));
+        for (_, tree) in due {
+            if self.compact_tree(&tree, oldest_snapshot)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does the most urgent compaction of one tree; `None` if none is due or one is being done.
+    pub fn compact_tree(
+        &self,
+        tree: &Tree,
+        oldest_snapshot: Seq,
+    ) -> Result<Option<CompactionStats>> {
+        let Some(_guard) = tree.try_compacting() else {
+            return Ok(None);
+        };
+        let version = Arc::clone(&tree.superversion().version);
+        let Some(task) = pick(version.levels(), self.limits()) else {
+            return Ok(None);
+        };
+        self.carry_out(tree, version.levels(), &task, oldest_snapshot)
+            .map(Some)
+    }
+
+    /// How far background work is behind with a tree.
+    pub fn pressure(&self, tree: &Tree) -> Pressure {
+        let superversion = tree.superversion();
+        self.limits()
+            .pressure(superversion.version.levels(), superversion.immutables.len())
+    }
+
+    fn carry_out(
+        &self,
+        tree: &Tree,
+        levels: &Levels<Arc<Extent>>,
+        task: &Task,
+        oldest_snapshot: Seq,
+    ) -> Result<CompactionStats> {
+        self.check_health()?;
+        let below = runs_below(levels, task);
+        let inputs = input_extents(levels, task);
+        let rules = Rules {
+            small_bytes: self.store().options.extent_bytes as u32 / 2,
+            drops_deletes: task.output.level == 2,
+            resident: task
+                .inputs
+                .iter()
+                .position(|input| input.place == task.output),
+        };
+        let mut stats = CompactionStats::default();
+        let mut edit = ShapeEdit::default();
+        let mut merged = Vec::new();
+        let mut writer = RunWriter::new(self.store(), tree.id(), task.output.level);
+        for piece in plan(&inputs, rules) {
+            match piece {
+                Piece::Link(extents) => {
+                    link(levels, task.output, extents, &mut edit, &mut stats);
+                }
+                Piece::Merge(parts) => {
+                    merged.extend(parts.iter().flatten().map(|extent| extent.meta().id));
+                    let is_bottom =
+                        |key: &[u8]| below.iter().all(|run| run.overlapping(key, key).is_empty());
+                    let mut iter = merge(parts);
+                    let counts = retain(
+                        &mut iter,
+                        oldest_snapshot,
+                        is_bottom,
+                        |key, seq, op, value| writer.add(key, seq, op, value),
+                    )?;
+                    // What follows in key order may be an extent that is linked.
+                    writer.cut()?;
+                    stats.dropped_entries += counts.entries_in - counts.entries_out;
+                }
+            }
+        }
+        stats.merged = merged.len() as u64;
+        stats.written_bytes = writer.written_bytes();
+        let written = writer.finish()?;
+        stats.written = written.len() as u64;
+        self.store()
+            .space
+            .sync(written.iter().map(|extent| extent.slots()))?;
+        edit.removed.extend(merged);
+        edit.added
+            .extend(written.into_iter().map(|extent| (task.output, extent)));
+        let installation = Installation {
+            edit,
+            flushed: 0,
+            recovery_point: None,
+        };
+        self.install(tree, installation)?;
+        self.note(|work| {
+            work.compactions += 1;
+            work.compaction += stats;
+        });
+        tracing::debug!(tree = tree.id().0, reason = ?task.reason, ?stats, "compacted");
+        Ok(stats)
+    }
+}
+
+/// Hangs extents into the output place, unless they are there.
+fn link(
+    levels: &Levels<Arc<Extent>>,
+    output: Place,
+    extents: Extents,
+    edit: &mut ShapeEdit<Arc<Extent>>,
+    stats: &mut CompactionStats,
+) {
+    let resident: &[Arc<Extent>] = levels.run(output).map_or(&[], |run| run.extents());
+    for extent in extents {
+        let first = &extent.meta().first;
+        let found = resident.binary_search_by(|e| e.meta().first.compare(&first.key, first.seq));
+        if found.is_ok_and(|index| Arc::ptr_eq(&resident[index], &extent)) {
+            continue;
+        }
+        stats.linked += 1;
+        edit.removed.push(extent.meta().id);
+        edit.added.push((output, extent));
+    }
+}
+
+fn input_extents(levels: &Levels<Arc<Extent>>, task: &Task) -> Vec<Extents> {
+    let part = |input: &super::pick::Input| {
+        let run = levels
+            .run(input.place)
+            .expect("the task was picked from this shape");
+        run.extents()[input.range.clone()].to_vec()
+    };
+    task.inputs.iter().map(part).collect()
+}
+
+/// The runs that hold what is older than the inputs and does not take part.
+fn runs_below(levels: &Levels<Arc<Extent>>, task: &Task) -> Vec<Run<Arc<Extent>>> {
+    let oldest = task.layers().last().filter(|_| task.output.level == 0);
+    let layers = levels
+        .layers()
+        .iter()
+        .filter(|run| oldest.is_some_and(|oldest| run.id() < oldest));
+    let lower = (task.output.level + 1..=2).map(|level| levels.level(level));
+    layers
+        .chain(lower)
+        .filter(|run| !run.is_empty())
+        .cloned()
+        .collect()
+}
+
+fn merge(parts: Vec<Extents>) -> MergingIter {
+    let sources = parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let run = Run::new(RunId(0), part);
+            Box::new(RunIter::new(run, ReadMode::Once)) as Box<dyn InternalIter>
+        });
+    MergingIter::new(sources.collect())
+}

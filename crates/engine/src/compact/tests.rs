@@ -1,0 +1,782 @@
+//! Deciding, planning, and doing: on paper, and against a model with snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv, SimRng};
+
+use super::pick::{Input, Reason};
+use super::plan::{Piece, Rules, plan};
+use super::*;
+use crate::cache::BlockCache;
+use crate::extent::{ExtentMeta, HasMeta};
+use crate::iter::{InternalIter, MergingIter};
+use crate::tree::levels::tests::{paper, shape};
+use crate::tree::{Levels, Place, RunId, Tree, Trees, TreesConfig};
+use crate::{EngineError, LATEST, Op, Seq};
+
+const KB: u32 = 1 << 10;
+
+fn limits() -> Limits {
+    Limits {
+        layers: 3,
+        layers_slow: 6,
+        layers_stop: 9,
+        immutables_stop: 4,
+        layer_bytes: 40 << 10,
+        level1_per_layer: 4,
+        level1_bytes: 50 << 10,
+        level2_per_level1: 4,
+        job_bytes: 64 << 10,
+        delete_percent: 50,
+    }
+}
+
+fn layer(n: u64) -> Place {
+    Place::layer(RunId(n))
+}
+
+#[test]
+fn nothing_is_due_in_small_trees() {
+    assert_eq!(pick(&Levels::<ExtentMeta>::default(), &limits()), None);
+    let levels = shape(&[
+        (layer(1), paper(1, "a", "z", KB)),
+        (Place::level(1), paper(2, "a", "z", 45 * KB)),
+    ]);
+    assert_eq!(pick(&levels, &limits()), None);
+}
+
+#[test]
+fn similar_layers_are_merged_and_a_large_old_one_is_left_alone() {
+    let levels = shape(&[
+        (layer(1), paper(1, "a", "z", 30 * KB)),
+        (layer(2), paper(2, "a", "z", KB)),
+        (layer(3), paper(3, "a", "z", 2 * KB)),
+        (layer(4), paper(4, "a", "z", KB)),
+        (Place::level(1), paper(5, "a", "z", 45 * KB)),
+    ]);
+    let task = pick(&levels, &limits()).unwrap();
+    assert_eq!(task.reason, Reason::Layers);
+    assert_eq!(
+        task.layers().collect::<Vec<_>>(),
+        [RunId(4), RunId(3), RunId(2)]
+    );
+    assert_eq!(task.output, layer(4));
+}
+
+#[test]
+fn a_large_oldest_layer_goes_down_in_parts_that_overlap_little() {
+    let levels = shape(&[
+        (layer(1), paper(1, "a", "c", 30 * KB)),
+        (layer(1), paper(2, "d", "f", 30 * KB)),
+        (layer(1), paper(3, "g", "i", 30 * KB)),
+        (layer(2), paper(4, "a", "z", KB)),
+        (Place::level(1), paper(5, "a", "b", 30 * KB)),
+        (Place::level(1), paper(6, "e", "f", 2 * KB)),
+        (Place::level(1), paper(7, "h", "z", 18 * KB)),
+    ]);
+    let task = pick(&levels, &limits()).unwrap();
+    assert_eq!(task.reason, Reason::Size);
+    assert_eq!(task.output, Place::level(1));
+    // With the neighbours of what is overlapped: they might be small.
+    assert_eq!(
+        task.inputs,
+        [
+            Input {
+                place: layer(1),
+                range: 1..2
+            },
+            Input {
+                place: Place::level(1),
+                range: 0..3
+            }
+        ]
+    );
+}
+
+#[test]
+fn a_cut_never_divides_the_versions_of_a_key() {
+    let mut left = paper(1, "a", "k", 200 * KB);
+    left.last.seq = 90;
+    let mut middle = paper(2, "k", "k", 10 * KB);
+    (middle.first.seq, middle.last.seq) = (80, 70);
+    let mut right = paper(3, "k", "p", 10 * KB);
+    right.first.seq = 60;
+    let levels = shape(&[
+        (Place::level(1), left),
+        (Place::level(1), middle),
+        (Place::level(1), right),
+        (Place::level(1), paper(4, "q", "r", 10 * KB)),
+        (Place::level(2), paper(5, "q", "z", 500 * KB)),
+    ]);
+    let task = pick(&levels, &limits()).unwrap();
+    let upper = Input {
+        place: Place::level(1),
+        range: 0..3,
+    };
+    assert_eq!(task.inputs[0], upper);
+}
+
+#[test]
+fn a_level_far_over_its_limit_goes_before_a_few_layers_but_not_before_many() {
+    let with_layers = |count: u32| {
+        let mut extents = vec![
+            (Place::level(1), paper(1, "a", "m", 70 * KB)),
+            (Place::level(1), paper(2, "n", "z", 70 * KB)),
+        ];
+        extents.extend((1..=count).map(|n| (layer(u64::from(n)), paper(10 + n, "a", "z", KB))));
+        pick(&shape(&extents), &limits()).unwrap()
+    };
+    assert_eq!(with_layers(0).output, Place::level(2));
+    assert_eq!(with_layers(3).output, Place::level(2));
+    assert_eq!(with_layers(6).reason, Reason::Layers);
+}
+
+#[test]
+fn below_the_versions_of_a_key_stay_together_too() {
+    let mut left = paper(2, "d", "k", 10 * KB);
+    left.last.seq = 30;
+    let mut right = paper(3, "k", "p", 10 * KB);
+    right.first.seq = 29;
+    let levels = shape(&[
+        (Place::level(1), paper(1, "e", "f", 200 * KB)),
+        (Place::level(2), left),
+        (Place::level(2), right),
+    ]);
+    // Nothing above overlaps "k", but its versions are merged with their left neighbours.
+    let task = pick(&levels, &limits()).unwrap();
+    assert_eq!(
+        task.inputs[1],
+        Input {
+            place: Place::level(2),
+            range: 0..2
+        }
+    );
+}
+
+#[test]
+fn extents_full_of_deletes_go_down() {
+    let mut deleted = paper(2, "k", "m", 5 * KB);
+    deleted.deletes = 60;
+    let levels = shape(&[
+        (Place::level(1), paper(1, "a", "b", 5 * KB)),
+        (Place::level(1), deleted),
+        (Place::level(2), paper(3, "a", "l", 5 * KB)),
+    ]);
+    let task = pick(&levels, &limits()).unwrap();
+    assert_eq!(task.reason, Reason::Deletes);
+    assert_eq!(task.output, Place::level(2));
+    assert_eq!(
+        task.inputs[0],
+        Input {
+            place: Place::level(1),
+            range: 1..2
+        }
+    );
+}
+
+#[test]
+fn pressure_rises_with_layers_and_always_has_a_remedy() {
+    let mut extents = Vec::new();
+    for n in 1..=12u32 {
+        extents.push((layer(u64::from(n)), paper(n, "a", "z", KB << n.min(9))));
+        let levels = shape(&extents);
+        let expected = match n {
+            0..6 => Pressure::None,
+            6..9 => Pressure::Slow,
+            _ => Pressure::Stop,
+        };
+        assert_eq!(limits().pressure(&levels, 0), expected);
+        assert_eq!(limits().pressure(&levels, 4), Pressure::Stop);
+        assert!(
+            n < 3 || pick(&levels, &limits()).is_some(),
+            "{n} layers and nothing to do"
+        );
+    }
+}
+
+fn ids(piece: &Piece<ExtentMeta>) -> (bool, Vec<u32>) {
+    match piece {
+        Piece::Link(extents) => (true, extents.iter().map(|e| e.id.0).collect()),
+        Piece::Merge(parts) => (false, parts.iter().flatten().map(|e| e.id.0).collect()),
+    }
+}
+
+#[test]
+fn only_what_overlaps_is_merged_the_rest_is_linked() {
+    let upper = vec![
+        paper(1, "a", "b", 10 * KB),
+        paper(2, "e", "f", 10 * KB),
+        paper(3, "m", "n", KB),
+        paper(4, "s", "t", KB),
+    ];
+    let lower = vec![
+        paper(11, "c", "d", 10 * KB),
+        paper(12, "f", "h", 10 * KB),
+        paper(13, "n", "o", 10 * KB),
+        paper(14, "p", "r", 10 * KB),
+    ];
+    let rules = Rules {
+        small_bytes: 5 * KB,
+        drops_deletes: false,
+        resident: Some(1),
+    };
+    let pieces: Vec<_> = plan(&[upper, lower], rules).iter().map(ids).collect();
+    assert_eq!(
+        pieces,
+        [
+            (true, vec![1]),
+            (true, vec![11]),
+            // Two clusters without anything between them.
+            (false, vec![2, 3, 12, 13]),
+            (true, vec![14]),
+            // Small, but without company.
+            (true, vec![4]),
+        ]
+    );
+}
+
+#[test]
+fn small_neighbours_are_put_together_and_deletes_are_rewritten_at_the_bottom() {
+    let mut deleted = paper(4, "s", "t", 10 * KB);
+    deleted.deletes = 1;
+    let upper = vec![
+        paper(1, "a", "b", KB),
+        paper(2, "c", "d", KB),
+        paper(3, "e", "f", 10 * KB),
+        deleted,
+    ];
+    let rules = |drops_deletes| Rules {
+        small_bytes: 5 * KB,
+        drops_deletes,
+        resident: None,
+    };
+    let pieces: Vec<_> = plan(std::slice::from_ref(&upper), rules(true))
+        .iter()
+        .map(ids)
+        .collect();
+    assert_eq!(
+        pieces,
+        [(false, vec![1, 2]), (true, vec![3]), (false, vec![4])]
+    );
+    let pieces: Vec<_> = plan(&[upper], rules(false)).iter().map(ids).collect();
+    assert_eq!(
+        pieces,
+        [(false, vec![1, 2]), (true, vec![3]), (true, vec![4])]
+    );
+}
+
+fn open(sim: &SimEnv) -> Trees {
+    let mut config = TreesConfig::new("/db", BlockCache::new(256 << 10), Arc::new(|_| ()));
+    config.extents.block_bytes = 512;
+    config.extents.extent_bytes = 8 << 10;
+    config.limits = limits();
+    Trees::open(&sim.env(), config).unwrap()
+}
+
+/// A tree, and what must be in it.
+struct World {
+    trees: Trees,
+    tree: Tree,
+    /// Per key the versions, oldest first.
+    model: BTreeMap<String, Vec<(Seq, Option<String>)>>,
+    snapshots: BTreeSet<Seq>,
+    seq: Seq,
+    rng: SimRng,
+}
+
+impl World {
+    fn new(sim: &SimEnv, seed: u64) -> World {
+        let trees = open(sim);
+        let tree = trees.create(0).unwrap();
+        World {
+            trees,
+            tree,
+            model: BTreeMap::new(),
+            snapshots: BTreeSet::new(),
+            seq: 10,
+            rng: SimRng::new(seed),
+        }
+    }
+
+    fn write(&mut self, key: String, value: Option<String>) {
+        self.seq += 1;
+        let superversion = self.tree.superversion();
+        let op = if value.is_some() { Op::Put } else { Op::Delete };
+        let _pin = superversion.active.pin(self.seq - 1, self.seq).unwrap();
+        let bytes = value.clone().unwrap_or_default();
+        superversion
+            .active
+            .insert(key.as_bytes(), self.seq, op, bytes.as_bytes());
+        self.model.entry(key).or_default().push((self.seq, value));
+    }
+
+    fn write_randomly(&mut self, keys: u64) {
+        let key = format!("key/{:06}", self.rng.below(keys));
+        let value = (!self.rng.chance(25)).then(|| {
+            let length = self.rng.below(80) as usize;
+            let random: String = (0..length)
+                .map(|_| char::from(b'!' + self.rng.below(90) as u8))
+                .collect();
+            format!("{}-{random}", self.seq)
+        });
+        self.write(key, value);
+    }
+
+    fn oldest(&self) -> Seq {
+        self.snapshots.first().copied().unwrap_or(self.seq)
+    }
+
+    fn rotate_and_flush(&mut self) {
+        self.tree.rotate(self.seq);
+        while self.trees.flush(&self.tree, self.oldest()).unwrap() {}
+    }
+
+    fn compact_all(&mut self) -> CompactionStats {
+        let mut sum = CompactionStats::default();
+        let mut rounds = 0;
+        while let Some(stats) = self.trees.compact_tree(&self.tree, self.oldest()).unwrap() {
+            sum += stats;
+            rounds += 1;
+            assert!(rounds < 1000, "compaction does not end");
+        }
+        sum
+    }
+
+    fn expected(&self, key: &str, snapshot: Seq) -> Option<&str> {
+        let versions = self.model.get(key)?;
+        let newest = versions.iter().rev().find(|(seq, _)| *seq <= snapshot)?;
+        newest.1.as_deref()
+    }
+
+    fn point(&self, key: &str, snapshot: Seq) -> Option<String> {
+        let superversion = self.tree.superversion();
+        let text = |op: Op, value: &[u8]| {
+            (op == Op::Put).then(|| String::from_utf8(value.to_vec()).unwrap())
+        };
+        for table in std::iter::once(&superversion.active).chain(&superversion.immutables) {
+            if let Some(entry) = table.get(key.as_bytes(), snapshot) {
+                return text(entry.op, entry.value);
+            }
+        }
+        let found = superversion
+            .version
+            .get(key.as_bytes(), snapshot, |_, op, value| text(op, value));
+        found.unwrap().flatten()
+    }
+
+    /// Everything visible, by walking in one direction.
+    fn scan(&self, snapshot: Seq, forward: bool) -> Vec<(String, String)> {
+        let superversion = self.tree.superversion();
+        let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
+        let mut sources: Vec<Box<dyn InternalIter>> = tables
+            .map(|table| Box::new(table.iter()) as Box<dyn InternalIter>)
+            .collect();
+        sources.extend(superversion.version.iters());
+        let mut iter = MergingIter::new(sources);
+        let mut newest: BTreeMap<String, (Seq, Option<String>)> = BTreeMap::new();
+        if forward {
+            iter.seek_to_first().unwrap()
+        } else {
+            iter.seek_to_last().unwrap()
+        }
+        while iter.valid() {
+            if iter.seq() <= snapshot {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let value = (iter.op() == Op::Put).then(|| text(iter.value()));
+                let slot = newest.entry(text(iter.key())).or_insert((0, None));
+                if iter.seq() > slot.0 {
+                    *slot = (iter.seq(), value);
+                }
+            }
+            if forward {
+                iter.next().unwrap()
+            } else {
+                iter.prev().unwrap()
+            }
+        }
+        newest
+            .into_iter()
+            .filter_map(|(key, (_, value))| Some((key, value?)))
+            .collect()
+    }
+
+    fn check(&self) {
+        for snapshot in self.snapshots.iter().copied().chain([self.seq, LATEST]) {
+            let expected: Vec<(String, String)> = self
+                .model
+                .keys()
+                .filter_map(|key| Some((key.clone(), self.expected(key, snapshot)?.to_owned())))
+                .collect();
+            for forward in [true, false] {
+                let found = self.scan(snapshot, forward);
+                let wrong = found.iter().zip(&expected).find(|(a, b)| a != b);
+                assert_eq!(
+                    wrong, None,
+                    "snapshot {snapshot} of {}, forward {forward}",
+                    self.seq
+                );
+                assert_eq!(found.len(), expected.len());
+            }
+            for key in self.model.keys() {
+                assert_eq!(
+                    self.point(key, snapshot).as_deref(),
+                    self.expected(key, snapshot)
+                );
+            }
+        }
+        let version = Arc::clone(&self.tree.superversion().version);
+        let slots: u64 = version
+            .levels()
+            .extents()
+            .map(|(_, e)| u64::from(e.meta().slots))
+            .sum();
+        assert_eq!(
+            self.trees.stats().space.used_slots,
+            slots,
+            "no slot has leaked"
+        );
+    }
+}
+
+#[test]
+fn flush_and_compaction_change_nothing_that_a_snapshot_sees() {
+    let mut dropped = 0;
+    let mut deepest = [0; 3];
+    for seed in 0..12 {
+        let sim = SimEnv::new(seed);
+        let mut world = World::new(&sim, seed);
+        let keys = [30, 400, 3000][seed as usize % 3];
+        for round in 0..1500u64 {
+            match world.rng.below(100) {
+                0..2 => {
+                    world.snapshots.insert(world.seq);
+                }
+                2..5 => {
+                    let pick = world.rng.below(8) as usize;
+                    let oldest = world.snapshots.iter().nth(pick).copied();
+                    oldest.map(|snapshot| world.snapshots.remove(&snapshot));
+                }
+                5..7 => world.rotate_and_flush(),
+                7..10 => {
+                    let stats = world
+                        .trees
+                        .compact_tree(&world.tree, world.oldest())
+                        .unwrap();
+                    dropped += stats.map_or(0, |stats| stats.dropped_entries);
+                }
+                10 => {
+                    world.tree.rotate(world.seq);
+                }
+                _ => (0..5).for_each(|_| world.write_randomly(keys)),
+            }
+            if round % 300 == 299 {
+                world.check();
+            }
+        }
+        world.rotate_and_flush();
+        dropped += world.compact_all().dropped_entries;
+        world.check();
+        let totals = world.tree.superversion().version.totals();
+        (0..3).for_each(|level| deepest[level] += totals.extents[level]);
+        assert!(totals.layers < limits().layers);
+        // And after a restart.
+        let tree = world.tree.id();
+        drop(std::mem::replace(&mut world.trees, open(&SimEnv::new(99))));
+        world.trees = open(&sim);
+        world.tree = world.trees.get(tree).unwrap();
+        world.check();
+    }
+    assert!(dropped > 1000, "old versions go: {dropped}");
+    assert!(
+        deepest.iter().all(|extents| *extents > 0),
+        "every level is used: {deepest:?}"
+    );
+}
+
+#[test]
+fn runs_stay_few_under_sustained_random_writes() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    let mut worst = 0;
+    for _ in 0..60 {
+        (0..300).for_each(|_| world.write_randomly(20_000));
+        world.rotate_and_flush();
+        // One job per flush: compaction gets no more turns than flushes.
+        world
+            .trees
+            .compact_tree(&world.tree, world.oldest())
+            .unwrap();
+        worst = worst.max(world.tree.superversion().version.levels().layers().len());
+    }
+    assert!(worst <= limits().layers_slow, "{worst} layers");
+    world.compact_all();
+    world.check();
+}
+
+#[test]
+fn ascending_inserts_are_linked_down_and_hardly_rewritten() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    let mut sum = CompactionStats::default();
+    for n in 0..12_000 {
+        world.write(format!("key/{n:08}"), Some(format!("value {n}")));
+        if n % 1000 == 999 {
+            world.rotate_and_flush();
+            let stats = world.compact_all();
+            sum.linked += stats.linked;
+            sum.written_bytes += stats.written_bytes;
+        }
+    }
+    let totals = world.tree.superversion().version.totals();
+    assert!(sum.linked > 30, "{sum:?}");
+    assert!(totals.extents[2] > 0, "{totals:?}");
+    let bytes: u64 = totals.bytes.iter().sum();
+    assert!(sum.written_bytes < bytes / 2, "{sum:?} of {bytes}");
+    world.check();
+}
+
+#[test]
+fn many_small_flushes_do_not_leave_many_small_extents() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    for n in 0..600 {
+        world.write(format!("key/{n:08}"), Some(format!("value {n}")));
+        if n % 3 == 0 {
+            world.rotate_and_flush();
+            world.compact_all();
+        }
+    }
+    let totals = world.tree.superversion().version.totals();
+    let extents: u64 = totals.extents.iter().sum();
+    assert!(extents < 10, "{totals:?}");
+    world.check();
+}
+
+#[test]
+fn values_larger_than_an_extent_pass_through_flush_compaction_and_restart() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    for round in 0..3 {
+        (0..300).for_each(|_| world.write_randomly(400));
+        // Three slots and one; both are written anew in every round.
+        let huge = format!("{round}").repeat(5 << 20);
+        world.write("key/000007".to_owned(), Some(huge));
+        world.write("key/000300".to_owned(), Some("y".repeat(20 << 10)));
+        world.rotate_and_flush();
+        world.compact_all();
+    }
+    world.check();
+    let tree = world.tree.id();
+    world.trees = open(&sim);
+    world.tree = world.trees.get(tree).unwrap();
+    assert_eq!(world.trees.verify(|error| panic!("{error}")), {
+        let totals = world.tree.superversion().version.totals();
+        totals.extents.iter().sum::<u64>()
+    });
+    world.check();
+    world.write("key/000007".to_owned(), None);
+    (0..3).for_each(|_| {
+        (0..300).for_each(|_| world.write_randomly(400));
+        world.rotate_and_flush();
+    });
+    world.compact_all();
+    world.check();
+}
+
+#[test]
+fn deletes_and_what_they_delete_go_and_the_space_is_used_again() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    let fill = |world: &mut World| {
+        for n in 0..3000 {
+            world.write(
+                format!("key/{n:06}"),
+                Some(format!("value {n} {}", "x".repeat(50))),
+            );
+        }
+        world.rotate_and_flush();
+        world.compact_all();
+    };
+    let empty = |world: &mut World| {
+        for n in 0..3000 {
+            world.write(format!("key/{n:06}"), None);
+        }
+        world.rotate_and_flush();
+        world.compact_all();
+    };
+    fill(&mut world);
+    let full = world.trees.stats().space;
+    let mut most = full.used_slots;
+    for _ in 0..4 {
+        empty(&mut world);
+        let totals = world.tree.superversion().version.totals();
+        assert!(totals.entries < 600, "{totals:?}");
+        fill(&mut world);
+        most = most.max(world.trees.stats().space.used_slots);
+    }
+    let space = world.trees.stats().space;
+    assert_eq!(
+        space.files, full.files,
+        "slots are used again, no file was added"
+    );
+    assert!(most <= full.used_slots * 3);
+    world.check();
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_sees_and_only_that() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    let write = |world: &mut World, text: &str| {
+        for n in 0..200 {
+            world.write(format!("key/{n:03}"), Some(format!("{text} {n}")));
+        }
+    };
+    write(&mut world, "first");
+    write(&mut world, "seen");
+    world.snapshots.insert(world.seq);
+    write(&mut world, "last");
+    world.rotate_and_flush();
+    // Two versions of each key: the one the snapshot sees, and the newest.
+    assert_eq!(world.tree.superversion().version.totals().entries, 400);
+    world.check();
+    world.snapshots.clear();
+    for n in 0..200 {
+        world.write(format!("key/{n:03}"), None);
+    }
+    world.rotate_and_flush();
+    write(&mut world, "again");
+    world.rotate_and_flush();
+    world.compact_all();
+    assert_eq!(world.tree.superversion().version.totals().entries, 200);
+    world.check();
+}
+
+#[test]
+fn what_lives_only_in_memory_dies_there() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    for n in 0..100 {
+        world.write(format!("key/{n:03}"), Some("short-lived".to_owned()));
+        world.write(format!("key/{n:03}"), None);
+    }
+    world.rotate_and_flush();
+    assert!(world.tree.superversion().version.is_empty());
+    assert_eq!(world.tree.recovery_point(), world.seq);
+    world.check();
+}
+
+/// Level 1 is filled and the layers above overlap each other.
+fn fill_until_a_merge_is_due(world: &mut World) {
+    loop {
+        (0..500).for_each(|_| world.write_randomly(400));
+        world.rotate_and_flush();
+        let version = Arc::clone(&world.tree.superversion().version);
+        match pick(version.levels(), &limits()) {
+            Some(task) if task.reason == Reason::Layers => return,
+            Some(_) => assert!(world.compact_all().linked > 0),
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn failures_leave_the_tree_as_it_was() {
+    let faults = [
+        Fault::on(DiskOp::Allocate).path(".extents").no_space(),
+        Fault::on(DiskOp::Write).path(".extents").no_space(),
+        Fault::on(DiskOp::Write).path(".extents"),
+        Fault::on(DiskOp::Read).path(".extents"),
+    ];
+    for fault in faults {
+        let sim = SimEnv::new(1);
+        let mut world = World::new(&sim, 1);
+        fill_until_a_merge_is_due(&mut world);
+        let before = world.tree.superversion().version.totals();
+        sim.fs.inject(fault.after(2));
+        let error = world
+            .trees
+            .compact_tree(&world.tree, world.seq)
+            .unwrap_err();
+        assert!(
+            matches!(error, EngineError::DiskFull(_) | EngineError::Io { .. }),
+            "{error}"
+        );
+        assert_eq!(world.tree.superversion().version.totals(), before);
+        sim.fs.clear_faults();
+        world.check();
+        assert!(
+            world
+                .trees
+                .compact_tree(&world.tree, world.seq)
+                .unwrap()
+                .is_some()
+        );
+        world.check();
+    }
+}
+
+#[test]
+fn damage_is_found_by_compaction_and_not_passed_on() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    fill_until_a_merge_is_due(&mut world);
+    let version = Arc::clone(&world.tree.superversion().version);
+    let victim = Arc::clone(version.levels().extents().next().unwrap().1);
+    sim.fs
+        .flip_bit(&victim.slots().path(), victim.meta().id.offset() + 200, 1)
+        .unwrap();
+    let error = world
+        .trees
+        .compact_tree(&world.tree, world.seq)
+        .unwrap_err();
+    assert!(matches!(error, EngineError::Corruption { .. }), "{error}");
+    assert_eq!(world.tree.superversion().version.totals(), version.totals());
+}
+
+#[test]
+fn readers_in_other_threads_see_the_same_through_flush_and_compaction() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    for n in 0..500 {
+        world.write(format!("key/{n:03}"), Some(format!("{n}")));
+    }
+    let snapshot = world.seq;
+    world.snapshots.insert(snapshot);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let tree = world.tree.clone();
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (tree, done) = (&tree, &done);
+            scope.spawn(move || {
+                let mut rng = SimRng::new(thread);
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let n = rng.below(500);
+                    let key = format!("key/{n:03}");
+                    let superversion = tree.superversion();
+                    let tables =
+                        std::iter::once(&superversion.active).chain(&superversion.immutables);
+                    let in_memory = tables
+                        .filter_map(|table| table.get(key.as_bytes(), snapshot))
+                        .map(|entry| entry.value.to_vec())
+                        .next();
+                    let value = in_memory.or_else(|| {
+                        let version = &superversion.version;
+                        version
+                            .get(key.as_bytes(), snapshot, |_, _, v| v.to_vec())
+                            .unwrap()
+                    });
+                    assert_eq!(value.as_deref(), Some(n.to_string().as_bytes()));
+                }
+            });
+        }
+        for _ in 0..30 {
+            (0..100).for_each(|_| world.write_randomly(500));
+            world.rotate_and_flush();
+            world.compact_all();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    world.check();
+}

@@ -1,0 +1,358 @@
+//! The engine as its users see it: trees, transactions, durability, maintenance.
+//!
+//! Neighbours: everything of this crate meets here, and little is decided here.
+//!
+//! **Invariants**
+//! - `Engine` is a handle; when the last one goes, the background threads end. Nothing needs to be written then: what was
+//!   acknowledged is in the log.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use esker_vfs::{DirLock, Env};
+use esker_wal::{FlushMode, Lsn, RecordKind, Wal, WalConfig, WalStats};
+
+use crate::cache::BlockCache;
+use crate::commit::COUNTERS_TREE;
+use crate::commit::counters::Counters;
+use crate::commit::log::{Durable, Log};
+use crate::commit::record::{self, CounterChange};
+use crate::commit::watermark::{Visible, Watermark};
+use crate::lock::LockManager;
+use crate::maintain::{self, Maintenance, Workers};
+use crate::recovery::{Replay, ReplayLimits, ReplayStats};
+use crate::tree::{OnFatal, StorageStats, Tree, Trees, TreesConfig};
+use crate::txn::prepared::{self, PreparedTable};
+use crate::txn::{Commit, Isolation, Snapshots, Txn};
+use crate::{EngineError, Result, Seq, TreeId};
+
+/// Who drives background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Threads of the engine.
+    Daemon,
+    /// The caller, with [`Engine::maintain`] and [`Engine::flush_log`]: the form for simulations.
+    Manual,
+}
+
+/// How an engine is opened.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// Memory for memtables and the block cache together; each gets half.
+    pub memory_limit: usize,
+    /// A memtable is switched at this size.
+    pub memtable_bytes: usize,
+    /// Largest write set of a transaction (with its locks).
+    pub max_txn_bytes: u64,
+    /// Size of a log segment.
+    pub log_segment_bytes: u64,
+    /// Size of the log buffer, a power of two.
+    pub log_buffer_bytes: usize,
+    /// Memtables are flushed so that a restart need not replay more log than this.
+    pub log_limit_bytes: u64,
+    /// Who drives background work.
+    pub mode: Mode,
+    /// Called when the log or the manifest could not be written. The default aborts the process: restart and recovery
+    /// are the only way back.
+    pub on_fatal: OnFatal,
+}
+
+impl EngineConfig {
+    /// The usual settings for this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        EngineConfig {
+            dir: dir.into(),
+            memory_limit: 512 << 20,
+            memtable_bytes: 32 << 20,
+            max_txn_bytes: 256 << 20,
+            log_segment_bytes: 64 << 20,
+            log_buffer_bytes: 16 << 20,
+            log_limit_bytes: 1 << 30,
+            mode: Mode::Daemon,
+            on_fatal: Arc::new(|message| {
+                tracing::error!("fatal: {message}");
+                std::process::abort();
+            }),
+        }
+    }
+}
+
+/// What all handles share.
+pub(crate) struct Inner {
+    pub(crate) config: EngineConfig,
+    pub(crate) log: Log,
+    pub(crate) trees: Trees,
+    pub(crate) watermark: Arc<Watermark>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) locks: Arc<LockManager>,
+    pub(crate) counters: Counters,
+    pub(crate) prepared: PreparedTable,
+    pub(crate) maintenance: Maintenance,
+    replayed: ReplayStats,
+    /// Nobody else has the data directory. Dropped last.
+    _lock: Box<dyn DirLock>,
+}
+
+/// An open engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+    _workers: Arc<Workers>,
+}
+
+impl Engine {
+    /// Opens the data directory, or makes it: reads the manifest, replays the log.
+    pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
+        let lock = lock_dir(&env, &config)?;
+        let cache_bytes = config.memory_limit - maintain::hard_limit(&config);
+        let cache = BlockCache::new(cache_bytes as u64);
+        let on_fatal = Arc::clone(&config.on_fatal);
+        let trees = Trees::open(&env, TreesConfig::new(&config.dir, cache, on_fatal))?;
+        let recovered = trees.recovered();
+        let counters = Counters::default();
+        for (tree, value) in &recovered.counters {
+            counters.apply(CounterChange::Set, *tree, *value, recovered.counters_as_of);
+        }
+        let limits = ReplayLimits {
+            memtable_bytes: config.memtable_bytes,
+            memory_bytes: maintain::hard_limit(&config),
+        };
+        let mut replay = Replay::new(&trees, &counters, &recovered, limits);
+        let from = Lsn(recovered.log_from);
+        let (wal, found) = Wal::create_or_open(
+            &env,
+            log_config(&config, trees.uuid(), from),
+            from,
+            &mut replay,
+        )?;
+        let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
+        let prepared = PreparedTable::default();
+        let replayed = replay.finish(&locks, &prepared)?;
+        tracing::info!(?replayed, ?found, "the log is replayed");
+        let inner = Inner {
+            log: Log::new(wal),
+            config,
+            trees,
+            watermark: Watermark::new(found.end.0),
+            snapshots: Arc::default(),
+            locks,
+            counters,
+            prepared,
+            maintenance: Maintenance::new(from.0),
+            replayed,
+            _lock: lock,
+        };
+        if from == Lsn(0) {
+            // From now on a missing log is an error.
+            inner.checkpoint(found.end.0, found.end.0)?;
+        }
+        let inner = Arc::new(inner);
+        let workers = Arc::new(Workers::start(&inner)?);
+        Ok(Engine {
+            inner,
+            _workers: workers,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// Makes a tree. On return it survives a crash.
+    pub fn create_tree(&self) -> Result<Tree> {
+        self.inner.trees.create(self.inner.watermark.visible())
+    }
+
+    /// Removes a tree. The caller guarantees that nobody begins to use it; readers that are in it go on. Everything
+    /// committed before is durable on return, so no crash takes back what made the tree superfluous.
+    pub fn drop_tree(&self, id: TreeId) -> Result<()> {
+        self.inner.log.harden(self.inner.log.end())?;
+        self.inner.trees.drop_tree(id)?;
+        self.inner.counters.remove(id);
+        Ok(())
+    }
+
+    /// The tree with this id.
+    pub fn tree(&self, id: TreeId) -> Option<Tree> {
+        self.inner.trees.get(id)
+    }
+
+    /// All trees, ascending.
+    pub fn tree_ids(&self) -> Vec<TreeId> {
+        self.inner.trees.all().iter().map(Tree::id).collect()
+    }
+
+    /// Begins a transaction. It can be used for one transaction after the other.
+    pub fn begin(&self, isolation: Isolation) -> Txn {
+        Txn::new(self, isolation)
+    }
+
+    /// Everything up to here survives a crash.
+    #[inline]
+    pub fn durable_seq(&self) -> Seq {
+        self.inner.log.durable()
+    }
+
+    /// Everything up to here is seen by new snapshots.
+    pub fn visible_seq(&self) -> Seq {
+        self.inner.watermark.visible()
+    }
+
+    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given.
+    pub fn wait_durable(&self, seq: Seq) -> Durable {
+        let visible = Visible::new(&self.inner.watermark, seq);
+        Durable::new(self.inner.log.wait_durable(seq), visible)
+    }
+
+    /// Second phase of a two-phase commit: commits what was prepared under `xid`.
+    pub fn commit_prepared(&self, xid: &[u8]) -> Result<Commit> {
+        prepared::commit_prepared(&self.inner, xid)
+    }
+
+    /// Second phase of a two-phase commit: forgets what was prepared under `xid`.
+    pub fn rollback_prepared(&self, xid: &[u8]) -> Result<Commit> {
+        prepared::rollback_prepared(&self.inner, xid)
+    }
+
+    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records.
+    pub fn prepared(&self) -> Vec<(Vec<u8>, Seq)> {
+        self.inner.prepared.list()
+    }
+
+    /// The value of the counter of a tree; 0 if it never had one.
+    pub fn counter(&self, tree: TreeId) -> u64 {
+        self.inner.counters.get(tree)
+    }
+
+    /// Raises a counter outside a transaction. Numbers up to `value` may be given to the world when the returned
+    /// sequence is durable.
+    pub fn reserve_counter(&self, tree: TreeId, value: u64) -> Result<Seq> {
+        self.inner.change_counter(CounterChange::Raise, tree, value)
+    }
+
+    /// Sets a counter, also to a lower value.
+    pub fn set_counter(&self, tree: TreeId, value: u64) -> Result<Seq> {
+        self.inner.change_counter(CounterChange::Set, tree, value)
+    }
+
+    /// Writes and syncs the log (manual mode).
+    pub fn flush_log(&self) -> Result<()> {
+        self.inner.log.flush()
+    }
+
+    /// Runs one background job that is due (manual mode); false if none is.
+    pub fn maintain(&self) -> Result<bool> {
+        Ok(self.inner.flush_step()? || self.inner.compact_step()?)
+    }
+
+    /// Writes all memtables to extents and lets go of the log.
+    pub fn flush_all(&self) -> Result<()> {
+        self.inner.flush_all()
+    }
+
+    /// Compacts until nothing is due.
+    pub fn compact(&self) -> Result<()> {
+        while self.inner.compact_step()? {}
+        Ok(())
+    }
+
+    /// Hardens and closes the log. Commits fail from here on; reads go on.
+    pub fn shutdown(&self) -> Result<()> {
+        self.inner.maintenance.stop();
+        self.inner.log.shutdown()
+    }
+
+    /// Figures about the engine now.
+    pub fn stats(&self) -> EngineStats {
+        let (lock_waits, deadlocks) = self.inner.locks.counts();
+        EngineStats {
+            memtable_bytes: self.inner.maintenance.memory_bytes(),
+            writer_stalls: self.inner.maintenance.stalls(),
+            lock_waits,
+            deadlocks,
+            log: self.inner.log.stats(),
+            storage: self.inner.trees.stats(),
+            replayed: self.inner.replayed,
+        }
+    }
+}
+
+fn lock_dir(env: &Env, config: &EngineConfig) -> Result<Box<dyn DirLock>> {
+    let dir = config.dir.display();
+    let io = |error| EngineError::io(format!("opening the data directory {dir}"), error);
+    env.fs.create_dir_all(&config.dir).map_err(io)?;
+    env.fs
+        .lock_dir(&config.dir)
+        .map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => EngineError::InUse(dir.to_string().into()),
+            _ => io(error),
+        })
+}
+
+/// The settings of the log. Where nothing was ever stored the log may be new.
+fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig {
+    let on_fatal = Arc::clone(&config.on_fatal);
+    let mut log = WalConfig::new(config.dir.join("wal"));
+    log.segment_bytes = config.log_segment_bytes;
+    log.buffer_bytes = config.log_buffer_bytes;
+    log.mode = match config.mode {
+        Mode::Daemon => FlushMode::Daemon,
+        Mode::Manual => FlushMode::Manual,
+    };
+    log.cluster = cluster;
+    log.create = from == Lsn(0);
+    log.on_fatal = Box::new(move |message| on_fatal(message));
+    log
+}
+
+/// Figures about an engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EngineStats {
+    /// Memory of all memtables.
+    pub memtable_bytes: usize,
+    /// Commits that had to wait because memtables needed too much memory.
+    pub writer_stalls: u64,
+    /// Waits for row locks.
+    pub lock_waits: u64,
+    /// Deadlocks broken.
+    pub deadlocks: u64,
+    /// What the replay at the start did.
+    pub replayed: ReplayStats,
+    /// What the log has done.
+    pub log: WalStats,
+    /// Data files and manifest.
+    pub storage: StorageStats,
+}
+
+impl Inner {
+    fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
+        let mut payload = Vec::new();
+        record::counter_record(&mut payload, how, tree, value);
+        let trees = [COUNTERS_TREE.0, tree.0];
+        let place = self.log.append(RecordKind::CounterSet, &trees, &payload)?;
+        self.counters.apply(how, tree, value, place.seq);
+        self.watermark.complete(place.start, place.seq);
+        Ok(place.seq)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An engine on a simulated disk without background threads.
+    pub(crate) fn memory_engine() -> Engine {
+        let machine = esker_vfs::sim::SimEnv::new(1);
+        let mut config = EngineConfig::new("/db");
+        config.mode = Mode::Manual;
+        config.max_txn_bytes = 8 << 20;
+        config.log_segment_bytes = 1 << 20;
+        config.log_buffer_bytes = 1 << 20;
+        Engine::open(machine.env(), config).expect("opens")
+    }
+}

@@ -1,0 +1,156 @@
+//! Everything that can go wrong in the engine, as one type.
+//!
+//! Neighbours: every module of this crate returns these; the layer above maps them to its own codes.
+//!
+//! **Invariants**
+//! - Damage read from disk is [`EngineError::Corruption`] with the file, the offset and what is wrong;
+//!   it never becomes a panic.
+//! - The error is cheap to clone, because one failed flush is reported to many waiters.
+
+use std::io;
+use std::sync::Arc;
+
+use esker_wal::WalError;
+
+use crate::TreeId;
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+
+/// Why the wait for a row lock was ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The statement was killed; its transaction lives on.
+    StatementKilled,
+    /// The session was killed.
+    SessionKilled,
+    /// The statement ran longer than it may.
+    StatementTimeout,
+    /// The transaction ended while its wait was still queued.
+    TransactionEnded,
+    /// The engine is shutting down.
+    Shutdown,
+}
+
+/// An error of the engine.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The disk refused; `context` says what was being done, to which file.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done, to which file.
+        context: Arc<str>,
+        /// The error of the operating system.
+        source: Arc<io::Error>,
+    },
+    /// Bytes on disk are not what was written.
+    #[error("corruption in {file} at offset {offset}: {what}")]
+    Corruption {
+        /// The damaged file.
+        file: Arc<str>,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong, and what is lost by it.
+        what: Arc<str>,
+    },
+    /// The log refused a record or a wait; nothing of the record is in the log.
+    #[error("log: {0}")]
+    Log(Arc<str>),
+    /// There is no room on the device.
+    #[error("no space left on the device: {0}")]
+    DiskFull(Arc<str>),
+    /// The tree does not exist (any more).
+    #[error("tree {0:?} does not exist")]
+    NoSuchTree(TreeId),
+    /// The lock is held by another transaction and the caller did not want to wait.
+    #[error("the row is locked by another transaction")]
+    LockNotAvailable,
+    /// The waiter's time ran out before the lock was granted.
+    #[error("lock wait timeout exceeded")]
+    LockWaitTimeout,
+    /// The transaction is the victim of a deadlock; it must be rolled back.
+    #[error("deadlock found when trying to get a lock")]
+    Deadlock,
+    /// The wait was ended from outside.
+    #[error("lock wait cancelled: {0:?}")]
+    Cancelled(CancelReason),
+    /// The write set grew beyond the configured limit.
+    #[error("the transaction needs more than {limit_bytes} bytes of write set")]
+    TxnTooLarge {
+        /// The configured limit.
+        limit_bytes: u64,
+    },
+    /// A key is longer than the engine takes.
+    #[error("a key of {key_bytes} bytes is longer than the limit of {limit_bytes}")]
+    KeyTooLong {
+        /// The length of the refused key.
+        key_bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A value is longer than the engine takes.
+    #[error("a value of {value_bytes} bytes is longer than the limit of {limit_bytes}")]
+    ValueTooLong {
+        /// The length of the refused value.
+        value_bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// Another process uses the data directory.
+    #[error("the data directory {0} is in use by another process")]
+    InUse(Arc<str>),
+    /// No prepared transaction has this identifier.
+    #[error("no prepared transaction has this identifier")]
+    NoSuchPrepared,
+    /// A prepared transaction has this identifier already.
+    #[error("a prepared transaction has this identifier already")]
+    DuplicatePrepared,
+    /// The engine is shutting down or a background failure stopped it.
+    #[error("the engine has stopped: {0}")]
+    Stopped(Arc<str>),
+}
+
+impl EngineError {
+    /// An I/O error with what was being done; a full device gets its own kind.
+    pub fn io(context: impl Into<Arc<str>>, source: io::Error) -> Self {
+        let context = context.into();
+        if source.kind() == io::ErrorKind::StorageFull {
+            return EngineError::DiskFull(context);
+        }
+        EngineError::Io {
+            context,
+            source: Arc::new(source),
+        }
+    }
+
+    /// Damage at a place of a file.
+    pub fn corruption(file: impl Into<Arc<str>>, offset: u64, what: impl Into<Arc<str>>) -> Self {
+        EngineError::Corruption {
+            file: file.into(),
+            offset,
+            what: what.into(),
+        }
+    }
+}
+
+impl From<WalError> for EngineError {
+    fn from(error: WalError) -> Self {
+        match error {
+            _ if error.is_no_space() => EngineError::DiskFull(error.to_string().into()),
+            WalError::Io {
+                action,
+                file,
+                error,
+            } => EngineError::Io {
+                context: format!("cannot {action} {}", file.display()).into(),
+                source: error,
+            },
+            WalError::Corruption { file, offset, what } => {
+                EngineError::corruption(file.display().to_string(), offset, what)
+            }
+            WalError::Closed => EngineError::Stopped("the log is closed".into()),
+            other => EngineError::Log(other.to_string().into()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Frames: the stored form of blocks, filters and indexes, with compression and checksum.
+//!
+//! Neighbours: `writer` seals, `reader` opens. The bytes are described in `docs/formats/extent.md`.
+//!
+//! **Invariants**
+//! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
+//! - Opening allocates no more than [`MAX_RAW_BYTES`], whatever the bytes.
+
+use super::codec::{Malformed, u32_at};
+
+/// Compression byte, raw length, checksum.
+pub(super) const TRAILER_BYTES: usize = 9;
+/// Largest raw payload: a value of the largest size, its key, and change.
+const MAX_RAW_BYTES: usize = crate::MAX_VALUE_BYTES + (1 << 20);
+
+const _: () = assert!(crate::MAX_KEY_BYTES < 1 << 19);
+
+/// How payloads are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4: fast.
+    Lz4,
+    /// zstd at this level: small.
+    Zstd(i32),
+}
+
+const STORED_RAW: u8 = 0;
+const STORED_LZ4: u8 = 1;
+const STORED_ZSTD: u8 = 2;
+
+/// Where a frame belongs: part of its checksum.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FramePlace {
+    pub(super) stamp: u64,
+    pub(super) offset: u32,
+}
+
+fn checksum(covered: &[u8], place: FramePlace) -> u32 {
+    let mut tail = [0; 12];
+    tail[..8].copy_from_slice(&place.stamp.to_le_bytes());
+    tail[8..].copy_from_slice(&place.offset.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(covered), &tail)
+}
+
+/// Appends the frame of `raw` to `out`.
+pub(super) fn seal(out: &mut Vec<u8>, raw: &[u8], compression: Compression, place: FramePlace) {
+    assert!(raw.len() <= MAX_RAW_BYTES);
+    let start = out.len();
+    let worth = raw.len() - raw.len() / 8;
+    let compressed = match compression {
+        Compression::None => None,
+        Compression::Lz4 => Some((STORED_LZ4, lz4_flex::block::compress(raw))),
+        Compression::Zstd(level) => zstd::bulk::compress(raw, level)
+            .ok()
+            .map(|bytes| (STORED_ZSTD, bytes)),
+    };
+    let code = match compressed {
+        Some((code, bytes)) if bytes.len() <= worth => {
+            out.extend_from_slice(&bytes);
+            code
+        }
+        _ => {
+            out.extend_from_slice(raw);
+            STORED_RAW
+        }
+    };
+    out.push(code);
+    out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+    let checksum = checksum(&out[start..], place);
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// The raw payload of a frame.
+pub(super) fn open(mut stored: Vec<u8>, place: FramePlace) -> Result<Box<[u8]>, Malformed> {
+    let payload_end = stored
+        .len()
+        .checked_sub(TRAILER_BYTES)
+        .ok_or("a frame is too short")?;
+    let covered = payload_end + TRAILER_BYTES - 4;
+    if u32_at(&stored, covered) != Some(checksum(&stored[..covered], place)) {
+        return Err("the checksum is wrong");
+    }
+    let code = stored[payload_end];
+    let raw_bytes = u32_at(&stored, payload_end + 1).map_or(usize::MAX, |length| length as usize);
+    if raw_bytes > MAX_RAW_BYTES {
+        return Err("a frame is too long");
+    }
+    stored.truncate(payload_end);
+    let raw = match code {
+        STORED_RAW => stored,
+        STORED_LZ4 => lz4_flex::block::decompress(&stored, raw_bytes)
+            .map_err(|_| "a frame cannot be decompressed")?,
+        STORED_ZSTD => zstd::bulk::decompress(&stored, raw_bytes)
+            .map_err(|_| "a frame cannot be decompressed")?,
+        _ => return Err("unknown compression"),
+    };
+    if raw.len() != raw_bytes {
+        return Err("a frame has another length than it says");
+    }
+    Ok(raw.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: FramePlace = FramePlace {
+        stamp: 7,
+        offset: 4096,
+    };
+
+    #[test]
+    fn frames_round_trip_and_belong_to_their_place() {
+        let repetitive = b"abcdefgh".repeat(500);
+        let random: Vec<u8> = (0..4000u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd(3)] {
+            for raw in [&repetitive[..], &random, b"", b"x"] {
+                let mut stored = b"before".to_vec();
+                seal(&mut stored, raw, compression, PLACE);
+                let stored = stored.split_off(6);
+                assert_eq!(&*open(stored.clone(), PLACE).unwrap(), raw);
+                assert!(open(stored.clone(), FramePlace { stamp: 8, ..PLACE }).is_err());
+                assert!(open(stored, FramePlace { offset: 0, ..PLACE }).is_err());
+            }
+            let mut stored = Vec::new();
+            seal(&mut stored, &repetitive, compression, PLACE);
+            assert_eq!(
+                compression == Compression::None,
+                stored.len() > repetitive.len()
+            );
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_frame_counts() {
+        let mut stored = Vec::new();
+        seal(
+            &mut stored,
+            &b"some text, some text".repeat(9),
+            Compression::Lz4,
+            PLACE,
+        );
+        for bit in 0..stored.len() * 8 {
+            let mut damaged = stored.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(damaged, PLACE).is_err(), "bit {bit}");
+        }
+    }
+}

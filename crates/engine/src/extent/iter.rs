@@ -1,0 +1,263 @@
+//! A walk over one extent, in both directions.
+//!
+//! Neighbours: `tree::run` chains these; `reader` has the blocks.
+//!
+//! **Invariants**
+//! - Nothing is read before the first seek; at most one block is held.
+
+use std::sync::Arc;
+
+use super::block::{Block, BlockCursor};
+use super::codec::Malformed;
+use super::index::Tail;
+use super::reader::Extent;
+use crate::iter::InternalIter;
+use crate::{LATEST, Op, Result, Seq};
+
+/// How a walk treats the block cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMode {
+    /// Through the cache.
+    Cached,
+    /// Uses what is cached but adds nothing, and reads ahead: for compaction and checks.
+    Once,
+}
+
+/// Bytes that are read at once in [`ReadMode::Once`].
+const READ_AHEAD_BYTES: u32 = 512 << 10;
+
+/// Stored bytes that were read ahead.
+struct Ahead {
+    offset: u32,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    fn get(&self, offset: u32, length: u32) -> Option<&[u8]> {
+        let start = offset.checked_sub(self.offset)? as usize;
+        self.bytes.get(start..start + length as usize)
+    }
+}
+
+/// A cursor over an extent.
+pub(crate) struct ExtentIter {
+    extent: Arc<Extent>,
+    mode: ReadMode,
+    tail: Option<Arc<Tail>>,
+    /// Number of the block the cursor is in.
+    number: usize,
+    cursor: Option<BlockCursor>,
+    ahead: Option<Ahead>,
+    /// Key buffer of a cursor that is gone.
+    spare: Vec<u8>,
+}
+
+impl ExtentIter {
+    pub(crate) fn new(extent: Arc<Extent>, mode: ReadMode) -> Self {
+        ExtentIter {
+            extent,
+            mode,
+            tail: None,
+            number: 0,
+            cursor: None,
+            ahead: None,
+            spare: Vec::new(),
+        }
+    }
+
+    fn tail(&mut self) -> Result<Arc<Tail>> {
+        if self.tail.is_none() {
+            self.tail = Some(self.extent.tail(self.mode)?);
+        }
+        Ok(Arc::clone(self.tail.as_ref().expect("set above")))
+    }
+
+    /// Offset of the current block, for messages.
+    pub(super) fn offset(&self) -> u32 {
+        self.tail
+            .as_ref()
+            .map_or(0, |tail| tail.place(self.number).offset)
+    }
+
+    fn read_block(&mut self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
+        if self.mode == ReadMode::Cached {
+            return self.extent.block(tail, number);
+        }
+        let place = tail.place(number);
+        if let Some(block) = self.extent.peek_block(place.offset) {
+            return Ok(block);
+        }
+        let ahead = self
+            .ahead
+            .as_ref()
+            .and_then(|a| a.get(place.offset, place.stored_bytes));
+        let stored = match ahead {
+            Some(bytes) => bytes.to_vec(),
+            None => {
+                let rest = self.extent.meta().filter_offset - place.offset;
+                let length = rest.min(READ_AHEAD_BYTES).max(place.stored_bytes);
+                let bytes = self.extent.read(place.offset, length as usize)?;
+                let stored = bytes[..place.stored_bytes as usize].to_vec();
+                self.ahead = Some(Ahead {
+                    offset: place.offset,
+                    bytes,
+                });
+                stored
+            }
+        };
+        Ok(Arc::new(self.extent.decode_block(stored, place.offset)?))
+    }
+
+    /// Enters a block and places the cursor in it.
+    fn enter(
+        &mut self,
+        tail: &Tail,
+        number: usize,
+        place: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
+    ) -> Result<()> {
+        let is_here = self.number == number && self.cursor.is_some();
+        if !is_here {
+            let block = self.read_block(tail, number)?;
+            let buffer = match self.cursor.take() {
+                Some(cursor) => cursor.into_buffer(),
+                None => std::mem::take(&mut self.spare),
+            };
+            self.cursor = Some(BlockCursor::new(block, buffer));
+            self.number = number;
+        }
+        self.with_cursor(place)
+    }
+
+    #[inline]
+    fn with_cursor(
+        &mut self,
+        act: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
+    ) -> Result<()> {
+        let cursor = self.cursor.as_mut().expect("a block was entered");
+        act(cursor).map_err(|what| self.extent.damaged_block(self.offset(), what))
+    }
+
+    fn leave(&mut self) {
+        if let Some(cursor) = self.cursor.take() {
+            self.spare = cursor.into_buffer();
+        }
+    }
+
+    fn in_block(&self) -> bool {
+        self.cursor.as_ref().is_some_and(BlockCursor::valid)
+    }
+
+    #[inline]
+    fn at(&self) -> &BlockCursor {
+        self.cursor
+            .as_ref()
+            .expect("the iterator stands on an entry")
+    }
+
+    /// The cursor has run off its block's end: goes on in the next.
+    fn next_block(&mut self) -> Result<()> {
+        let tail = self.tail()?;
+        if self.number + 1 < tail.blocks() {
+            return self.enter(&tail, self.number + 1, BlockCursor::seek_to_first);
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn prev_block(&mut self) -> Result<()> {
+        match self.number.checked_sub(1) {
+            Some(number) => {
+                let tail = self.tail()?;
+                self.enter(&tail, number, BlockCursor::seek_to_last)
+            }
+            None => {
+                self.leave();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl InternalIter for ExtentIter {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_version(key, LATEST)
+    }
+
+    fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        let tail = self.tail()?;
+        let number = tail.find(key, seq);
+        if number == tail.blocks() {
+            self.leave();
+            return Ok(());
+        }
+        self.enter(&tail, number, |cursor| cursor.seek(key, seq))?;
+        if !self.in_block() {
+            return self.next_block();
+        }
+        Ok(())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        let tail = self.tail()?;
+        self.enter(&tail, 0, BlockCursor::seek_to_first)
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        // Sequence 0 is never committed: everything of `key` lies before (`key`, 0).
+        self.seek_version(key, 0)?;
+        if self.valid() {
+            self.prev()
+        } else {
+            self.seek_to_last()
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let tail = self.tail()?;
+        self.enter(&tail, tail.blocks() - 1, BlockCursor::seek_to_last)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.with_cursor(BlockCursor::next)?;
+        if self.in_block() {
+            Ok(())
+        } else {
+            self.next_block()
+        }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.with_cursor(BlockCursor::prev)?;
+        if self.in_block() {
+            Ok(())
+        } else {
+            self.prev_block()
+        }
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.in_block()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.at().key()
+    }
+
+    #[inline]
+    fn seq(&self) -> Seq {
+        self.at().seq()
+    }
+
+    #[inline]
+    fn op(&self) -> Op {
+        self.at().op()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.at().value()
+    }
+}

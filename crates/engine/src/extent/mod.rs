@@ -1,0 +1,50 @@
+//! Extents: immutable sorted pieces of a tree on disk, and the data files they live in.
+//!
+//! Neighbours: `flush` and `compact` write extents; `tree` hangs them into versions and reads through them; `cache` keeps
+//! their blocks. The bytes are described in `docs/formats/extent.md`.
+//!
+//! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
+//! `index` → `writer` (cuts extents) → `space` (slots of data files) → `meta` (what the manifest keeps). Reading: `reader`
+//! (one extent) → `iter` (a walk over it).
+//!
+//! **Invariants**
+//! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit
+//!   names it.
+//! - Nothing read from disk is used before its checksum was compared, and decoding it never panics.
+
+mod block;
+pub(crate) mod codec;
+mod filter;
+mod frame;
+mod index;
+mod iter;
+mod meta;
+mod reader;
+mod space;
+mod writer;
+
+pub(crate) use block::Block;
+pub(crate) use filter::KeyHash;
+pub use frame::Compression;
+pub(crate) use index::Tail;
+pub(crate) use iter::{ExtentIter, ReadMode};
+pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
+pub use reader::Extent;
+pub(crate) use reader::{FoundIn, Store};
+pub(crate) use space::Space;
+pub use space::SpaceStats;
+pub use writer::ExtentOptions;
+pub(crate) use writer::RunWriter;
+
+/// Bytes of a slot; an extent is normally cut before it outgrows one.
+pub const SLOT_BYTES: u64 = 2 << 20;
+/// Slots of a data file.
+pub const SLOTS_PER_FILE: u32 = 512;
+/// Bytes of the header of an extent.
+const HEADER_BYTES: usize = 88;
+
+const _: () =
+    assert!(SLOTS_PER_FILE.is_multiple_of(64) && SLOT_BYTES * SLOTS_PER_FILE as u64 == 1 << 30);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! An open extent: point reads, blocks for cursors, and the complete check.
+//!
+//! Neighbours: `tree::version` finds the extent; `cache` keeps what was read; `space` owns the slots.
+//!
+//! **Invariants**
+//! - The handle keeps the slots: as long as somebody holds it, its bytes stay as they are.
+//! - Every frame is checked against stamp and place before it is used or cached.
+
+use std::sync::Arc;
+
+use esker_vfs::Random;
+
+use super::block::{Block, Found};
+use super::codec::Malformed;
+use super::filter::{Filter, KeyHash};
+use super::frame::{self, FramePlace};
+use super::index::Tail;
+use super::iter::{ExtentIter, ReadMode};
+use super::meta::{ExtentMeta, HasMeta, Header};
+use super::space::{Slots, Space};
+use super::writer::ExtentOptions;
+use super::{HEADER_BYTES, Position};
+use crate::cache::{BlockCache, MAX_CACHED_FRAME_BYTES};
+use crate::iter::InternalIter;
+use crate::{EngineError, Op, Result, Seq, TreeId};
+
+/// What extents need to be written and read.
+pub(crate) struct Store {
+    pub(crate) space: Arc<Space>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) options: ExtentOptions,
+    pub(crate) random: Arc<dyn Random>,
+}
+
+/// An extent of a version, or one that is about to be.
+pub struct Extent {
+    meta: ExtentMeta,
+    tree: TreeId,
+    slots: Slots,
+    store: Arc<Store>,
+}
+
+impl HasMeta for Arc<Extent> {
+    fn meta(&self) -> &ExtentMeta {
+        &self.meta
+    }
+}
+
+/// A version found in a block, which it keeps alive.
+pub(crate) struct FoundIn {
+    block: Arc<Block>,
+    found: Found,
+}
+
+impl FoundIn {
+    pub(crate) fn seq(&self) -> Seq {
+        self.found.seq
+    }
+
+    pub(crate) fn op(&self) -> Op {
+        self.found.op
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        self.block.slice(self.found.value.clone())
+    }
+}
+
+impl Extent {
+    pub(super) fn new(
+        store: &Arc<Store>,
+        tree: TreeId,
+        meta: ExtentMeta,
+        slots: Slots,
+    ) -> Arc<Self> {
+        debug_assert_eq!(slots.id(), meta.id);
+        Arc::new(Extent {
+            meta,
+            tree,
+            slots,
+            store: Arc::clone(store),
+        })
+    }
+
+    /// An extent that the manifest names.
+    pub(crate) fn adopt(store: &Arc<Store>, tree: TreeId, meta: ExtentMeta) -> Arc<Self> {
+        let slots = store.space.adopt(&meta);
+        Extent::new(store, tree, meta, slots)
+    }
+
+    /// What is known about it.
+    pub fn meta(&self) -> &ExtentMeta {
+        &self.meta
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    fn corruption(&self, offset: u32, what: Malformed) -> EngineError {
+        let file = self.slots.path().display().to_string();
+        let what = format!("extent {} of tree {}: {what}", self.meta.id.0, self.tree.0);
+        EngineError::corruption(file, self.meta.id.offset() + u64::from(offset), what)
+    }
+
+    pub(super) fn read(&self, offset: u32, bytes: usize) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        let place = self.meta.id.offset() + u64::from(offset);
+        self.slots
+            .file()
+            .read_exact_at(&mut buffer, place)
+            .map_err(|error| {
+                if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                    return self.corruption(offset, "the file ends inside the extent");
+                }
+                EngineError::io(format!("reading {}", self.slots.path().display()), error)
+            })?;
+        Ok(buffer)
+    }
+
+    fn open_frame(&self, stored: Vec<u8>, offset: u32) -> Result<Box<[u8]>> {
+        frame::open(
+            stored,
+            FramePlace {
+                stamp: self.meta.stamp,
+                offset,
+            },
+        )
+        .map_err(|what| self.corruption(offset, what))
+    }
+
+    /// Filter and index, from the cache or from disk.
+    pub(super) fn tail(&self, mode: ReadMode) -> Result<Arc<Tail>> {
+        let (stamp, offset) = (self.meta.stamp, self.meta.filter_offset);
+        match mode {
+            ReadMode::Cached => self.store.cache.tail(stamp, offset, || self.load_tail()),
+            ReadMode::Once => match self.store.cache.peek_tail(stamp, offset) {
+                Some(tail) => Ok(tail),
+                None => self.load_tail().map(Arc::new),
+            },
+        }
+    }
+
+    fn load_tail(&self) -> Result<Tail> {
+        let (offset, index_offset) = (self.meta.filter_offset, self.meta.index_offset);
+        let mut stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
+        let index = stored.split_off((index_offset - offset) as usize);
+        let filter = Filter::new(self.open_frame(stored, offset)?)
+            .map_err(|what| self.corruption(offset, what))?;
+        let index = self.open_frame(index, index_offset)?;
+        Tail::new(filter, &index, offset).map_err(|what| self.corruption(index_offset, what))
+    }
+
+    /// A block, from the cache or from disk.
+    pub(super) fn block(&self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
+        let place = tail.place(number);
+        let load = || {
+            let stored = self.read(place.offset, place.stored_bytes as usize)?;
+            self.decode_block(stored, place.offset)
+        };
+        if place.stored_bytes > MAX_CACHED_FRAME_BYTES {
+            return load().map(Arc::new);
+        }
+        self.store.cache.block(self.meta.stamp, place.offset, load)
+    }
+
+    pub(super) fn peek_block(&self, offset: u32) -> Option<Arc<Block>> {
+        self.store.cache.peek_block(self.meta.stamp, offset)
+    }
+
+    pub(super) fn decode_block(&self, stored: Vec<u8>, offset: u32) -> Result<Block> {
+        let raw = self.open_frame(stored, offset)?;
+        Block::new(raw).map_err(|what| self.corruption(offset, what))
+    }
+
+    /// The newest version of `key` that is not newer than `snapshot`, if it is in this extent.
+    pub(crate) fn get(&self, key: &[u8], hash: KeyHash, snapshot: Seq) -> Result<Option<FoundIn>> {
+        let tail = self.tail(ReadMode::Cached)?;
+        if !tail.filter.may_contain(hash) {
+            return Ok(None);
+        }
+        let number = tail.find(key, snapshot);
+        if number == tail.blocks() {
+            return Ok(None);
+        }
+        let block = self.block(&tail, number)?;
+        let found = block
+            .get(key, snapshot)
+            .map_err(|what| self.corruption(tail.place(number).offset, what))?;
+        Ok(found.map(|found| FoundIn { block, found }))
+    }
+
+    pub(super) fn damaged_block(&self, offset: u32, what: Malformed) -> EngineError {
+        self.corruption(offset, what)
+    }
+
+    /// Reads everything and checks it: header, every frame, order, counts, bounds, filter.
+    pub fn verify(self: &Arc<Self>) -> Result<()> {
+        self.verify_header()?;
+        let tail = self.tail(ReadMode::Once)?;
+        let mut iter = ExtentIter::new(Arc::clone(self), ReadMode::Once);
+        let mut sums = Sums {
+            smallest_seq: Seq::MAX,
+            ..Sums::default()
+        };
+        let mut last: Option<Position> = None;
+        iter.seek_to_first()?;
+        while iter.valid() {
+            let (key, seq) = (iter.key(), iter.seq());
+            let ascends = match &last {
+                None => self.meta.first.compare(key, seq).is_eq(),
+                Some(last) => last.compare(key, seq).is_lt(),
+            };
+            if !ascends {
+                return Err(self.corruption(iter.offset(), "the entries are out of order"));
+            }
+            if !tail.filter.may_contain(KeyHash::of(key)) {
+                return Err(self.corruption(self.meta.filter_offset, "the filter misses a key"));
+            }
+            sums.add(&iter);
+            last = Some(Position {
+                key: key.into(),
+                seq,
+            });
+            iter.next()?;
+        }
+        if last.as_ref() != Some(&self.meta.last) || sums != Sums::of(&self.meta) {
+            return Err(self.corruption(0, "the entries are not those the manifest counted"));
+        }
+        Ok(())
+    }
+
+    fn verify_header(&self) -> Result<()> {
+        let bytes = self.read(0, HEADER_BYTES)?;
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().expect("that many were read");
+        let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
+        let tail = self.tail(ReadMode::Once)?;
+        let expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
+        if header != expected {
+            return Err(self.corruption(0, "the header contradicts the manifest"));
+        }
+        Ok(())
+    }
+}
+
+/// What the manifest counts of an extent's entries.
+#[derive(Default, PartialEq, Eq)]
+struct Sums {
+    data_bytes: u64,
+    entries: u64,
+    deletes: u64,
+    smallest_seq: Seq,
+    largest_seq: Seq,
+}
+
+impl Sums {
+    fn add(&mut self, entry: &ExtentIter) {
+        self.data_bytes += (entry.key().len() + entry.value().len()) as u64;
+        self.entries += 1;
+        self.deletes += u64::from(entry.op() == Op::Delete);
+        self.smallest_seq = self.smallest_seq.min(entry.seq());
+        self.largest_seq = self.largest_seq.max(entry.seq());
+    }
+
+    fn of(meta: &ExtentMeta) -> Self {
+        Sums {
+            data_bytes: meta.data_bytes,
+            entries: meta.entries,
+            deletes: meta.deletes,
+            smallest_seq: meta.smallest_seq,
+            largest_seq: meta.largest_seq,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Flush: the oldest immutable memtable of a tree becomes a layer of level 0.
+//!
+//! Neighbours: `maintain` calls it after the log is durable up to the table's largest sequence; `compact::retain` drops what
+//! nobody can see; `tree` installs the result.
+//!
+//! **Invariants**
+//! - Tables of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to them.
+//! - The manifest edit that adds the layer also moves the recovery point of the tree; the memtable leaves the superversion in
+//!   the step that brings the layer.
+
+use std::sync::Arc;
+
+use crate::compact::retain;
+use crate::extent::RunWriter;
+use crate::tree::{Installation, Place, ShapeEdit, Tree, Trees};
+use crate::{Result, Seq};
+
+impl Trees {
+    /// Writes the oldest immutable memtable of `tree` to extents. The log must be durable up to its largest sequence. False if
+    /// there is none, or a committer still writes to it. After an error everything is as it was.
+    pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
+        self.check_health()?;
+        let _guard = tree.flushing();
+        let Some((table, recovery_point)) = tree.oldest_quiet() else {
+            return Ok(false);
+        };
+        let version = Arc::clone(&tree.superversion().version);
+        let mut writer = RunWriter::new(self.store(), tree.id(), 0);
+        // There is no older memtable, so the extents are all that lies below.
+        let is_bottom = |key: &[u8]| {
+            version
+                .levels()
+                .runs()
+                .all(|run| run.overlapping(key, key).is_empty())
+        };
+        let counts = retain(
+            &mut table.iter(),
+            oldest_snapshot,
+            is_bottom,
+            |key, seq, op, value| writer.add(key, seq, op, value),
+        )?;
+        writer.cut()?;
+        let written_bytes = writer.written_bytes();
+        let extents = writer.finish()?;
+        self.store()
+            .space
+            .sync(extents.iter().map(|extent| extent.slots()))?;
+        tracing::debug!(
+            tree = tree.id().0,
+            extents = extents.len(),
+            ?counts,
+            "flushed"
+        );
+        let place = Place::layer(version.levels().next_run());
+        let added = extents.into_iter().map(|extent| (place, extent)).collect();
+        let edit = ShapeEdit {
+            removed: Vec::new(),
+            added,
+        };
+        let recovery_point = Some(recovery_point);
+        let installed = self.install(
+            tree,
+            Installation {
+                edit,
+                flushed: 1,
+                recovery_point,
+            },
+        )?;
+        self.note(|work| {
+            work.flushes += 1;
+            work.flushed_bytes += written_bytes;
+        });
+        Ok(installed)
+    }
+}

@@ -1,0 +1,97 @@
+//! The search for cycles among waiting transactions, and the choice of a victim.
+//!
+//! Neighbours: `lock::LockManager` calls it when a wait begins; there is no periodic search.
+//!
+//! The graph is not stored: an edge leads from a waiting transaction to every transaction that holds the row and keeps it
+//! from being granted. Those who stand before it in the same queue need no edges of their own: each waits for nothing
+//! else than this row, so whatever blocks them is among the holders that are followed anyway. This keeps a search linear
+//! when a thousand sessions queue for one row.
+//!
+//! **Invariants**
+//! - One search at a time. Shards are visited one by one; a member of a cycle cannot move, so what was seen stays true
+//!   unless a wait is given up meanwhile, and then the victim was one wait too many, never one too few.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::{LockManager, LockOwner};
+use crate::{EngineError, Result};
+
+impl LockManager {
+    /// Breaks every cycle that the wait of `requester` closes. An error means that the requester itself was chosen; it
+    /// is no longer in the queue.
+    pub(super) fn break_cycles(&self, requester: &Arc<LockOwner>) -> Result<()> {
+        let _one_at_a_time = self.detecting.lock();
+        while let Some(cycle) = self.find_cycle(requester) {
+            let victim = choose_victim(requester, &cycle);
+            let Some(victim) = victim else {
+                // A member stopped waiting while we looked: there is no cycle any more.
+                continue;
+            };
+            self.deadlocks.fetch_add(1, Ordering::Relaxed);
+            let ended = self.end_wait(&victim, EngineError::Deadlock);
+            if Arc::ptr_eq(&victim, requester) {
+                // If the wait ended otherwise in this very moment its ticket says how; the victim is not needed.
+                return if ended {
+                    Err(EngineError::Deadlock)
+                } else {
+                    Ok(())
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// The transactions of a cycle through `requester`, which comes first.
+    fn find_cycle(&self, requester: &Arc<LockOwner>) -> Option<Vec<Arc<LockOwner>>> {
+        // Depth first: the path from the requester, and for each member the blockers still to be followed.
+        let mut visited: HashSet<*const LockOwner> = HashSet::new();
+        let mut path = vec![(Arc::clone(requester), self.blockers(requester))];
+        while let Some((_, todo)) = path.last_mut() {
+            let Some(next) = todo.pop() else {
+                path.pop();
+                continue;
+            };
+            if Arc::ptr_eq(&next, requester) {
+                return Some(path.into_iter().map(|(owner, _)| owner).collect());
+            }
+            // Addresses stay unique during the search for those that can still be met: they wait or hold.
+            if !visited.insert(Arc::as_ptr(&next)) {
+                continue;
+            }
+            let blockers = self.blockers(&next);
+            if !blockers.is_empty() {
+                path.push((next, blockers));
+            }
+        }
+        None
+    }
+
+    fn blockers(&self, owner: &LockOwner) -> SmallVec<[Arc<LockOwner>; 4]> {
+        let Some(waiting) = owner.waiting() else {
+            return SmallVec::new();
+        };
+        let shard = self.shards[waiting.lock.shard as usize].0.lock();
+        shard
+            .row(waiting.lock)
+            .map(|row| row.blockers(owner))
+            .unwrap_or_default()
+    }
+}
+
+/// The member that has done the least; the requester if it is among them. `None` if a member no longer waits.
+fn choose_victim(requester: &Arc<LockOwner>, cycle: &[Arc<LockOwner>]) -> Option<Arc<LockOwner>> {
+    let mut victim = Arc::clone(requester);
+    let mut least = requester.waiting()?.work;
+    for member in cycle {
+        let work = member.waiting()?.work;
+        if work < least {
+            least = work;
+            victim = Arc::clone(member);
+        }
+    }
+    Some(victim)
+}

@@ -1,0 +1,350 @@
+//! One shard of the lock table: the locked rows whose hash falls here.
+//!
+//! Neighbours: `lock::LockManager` owns the shards and their mutexes, and does everything that involves more than one.
+//!
+//! Rows live in slots that are reused together with their key buffers, so that locking allocates nothing once warm.
+//! A chained hash index over the slots finds a row by key; a [`LockRef`] finds it without hashing.
+//!
+//! **Invariants**
+//! - A slot is in the index exactly while its row has a holder or a waiter.
+//! - No holder of a row is incompatible with another holder.
+//! - FIFO: a waiter is granted only when nobody stands before it. Waiting upgrades stand before all others, because
+//!   nobody else can be granted before them.
+//! - The first waiter of a row is never grantable: every change of holders or queue ends with [`Shard::grant_waiters`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{LockMode, LockOwner, LockRef};
+use crate::TreeId;
+use crate::wait::{Resolver, Wakeup};
+
+const NONE: u32 = u32::MAX;
+/// A free slot keeps its key buffer up to this size.
+const KEPT_KEY_BYTES: usize = 256;
+/// A shard that becomes empty keeps at most this many slots.
+const KEPT_SLOTS: usize = 1024;
+const FIRST_BUCKETS: usize = 16;
+
+/// One transaction's hold on a row.
+pub(super) struct Holder {
+    pub(super) owner: Arc<LockOwner>,
+    pub(super) mode: LockMode,
+    /// Granted from the queue, and the owner has not asked again since: its next request reports the lock as new.
+    pub(super) fresh: bool,
+}
+
+/// One transaction's place in the queue of a row.
+pub(super) struct Waiter {
+    pub(super) owner: Arc<LockOwner>,
+    pub(super) mode: LockMode,
+    pub(super) upgrade: bool,
+    pub(super) resolver: Resolver,
+}
+
+#[derive(Default)]
+pub(super) struct Row {
+    hash: u64,
+    tree: u32,
+    next: u32,
+    stamp: u64,
+    key: Vec<u8>,
+    pub(super) holders: SmallVec<[Holder; 1]>,
+    pub(super) queue: VecDeque<Waiter>,
+}
+
+/// What happened to a request.
+pub(super) enum Request {
+    /// `listed`: the row is in the owner's list of held locks already.
+    Granted {
+        new: bool,
+        listed: bool,
+    },
+    Conflict {
+        upgrade: bool,
+    },
+}
+
+#[derive(Default)]
+pub(super) struct Shard {
+    buckets: Vec<u32>,
+    rows: Vec<Row>,
+    free: Vec<u32>,
+    live: usize,
+    /// The stamp of the last row that was added. Never falls, so a reference that is out of date meets no row.
+    last_stamp: u64,
+}
+
+impl Shard {
+    fn bucket(&self, hash: u64) -> usize {
+        debug_assert!(self.buckets.len().is_power_of_two());
+        (hash as usize) & (self.buckets.len() - 1)
+    }
+
+    pub(super) fn find(&self, hash: u64, tree: TreeId, key: &[u8]) -> Option<u32> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut slot = self.buckets[self.bucket(hash)];
+        while slot != NONE {
+            let row = &self.rows[slot as usize];
+            if row.hash == hash && row.tree == tree.0 && row.key == key {
+                return Some(slot);
+            }
+            slot = row.next;
+        }
+        None
+    }
+
+    pub(super) fn find_or_add(&mut self, hash: u64, tree: TreeId, key: &[u8]) -> u32 {
+        if let Some(slot) = self.find(hash, tree, key) {
+            return slot;
+        }
+        if self.live >= self.buckets.len() {
+            self.grow();
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.rows.push(Row::default());
+            u32::try_from(self.rows.len() - 1).expect("fewer than 2^32 locks fit in memory")
+        });
+        let bucket = self.bucket(hash);
+        let row = &mut self.rows[slot as usize];
+        debug_assert!(row.holders.is_empty() && row.queue.is_empty());
+        self.last_stamp += 1;
+        row.stamp = self.last_stamp;
+        row.hash = hash;
+        row.tree = tree.0;
+        row.key.clear();
+        row.key.extend_from_slice(key);
+        row.next = self.buckets[bucket];
+        self.buckets[bucket] = slot;
+        self.live += 1;
+        slot
+    }
+
+    fn grow(&mut self) {
+        let size = (self.buckets.len() * 2).max(FIRST_BUCKETS);
+        let old = std::mem::replace(&mut self.buckets, vec![NONE; size]);
+        for mut slot in old {
+            while slot != NONE {
+                let bucket = self.bucket(self.rows[slot as usize].hash);
+                let row = &mut self.rows[slot as usize];
+                let following = std::mem::replace(&mut row.next, self.buckets[bucket]);
+                self.buckets[bucket] = slot;
+                slot = following;
+            }
+        }
+    }
+
+    /// Frees the slot if nobody holds or awaits its row.
+    fn remove_if_idle(&mut self, slot: u32) {
+        let row = &self.rows[slot as usize];
+        if !row.holders.is_empty() || !row.queue.is_empty() {
+            return;
+        }
+        let bucket = self.bucket(row.hash);
+        let following = row.next;
+        let mut at = self.buckets[bucket];
+        if at == slot {
+            self.buckets[bucket] = following;
+        } else {
+            while self.rows[at as usize].next != slot {
+                at = self.rows[at as usize].next;
+            }
+            self.rows[at as usize].next = following;
+        }
+        let row = &mut self.rows[slot as usize];
+        if row.key.capacity() > KEPT_KEY_BYTES {
+            row.key = Vec::new();
+        }
+        self.free.push(slot);
+        self.live -= 1;
+        if self.live == 0 && self.rows.len() > KEPT_SLOTS {
+            *self = Shard {
+                last_stamp: self.last_stamp,
+                ..Shard::default()
+            };
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0 && self.buckets.iter().all(|slot| *slot == NONE)
+    }
+
+    /// The row a reference means, unless it has been freed since.
+    pub(super) fn row(&self, lock: LockRef) -> Option<&Row> {
+        let row = self.rows.get(lock.slot as usize)?;
+        let live = !row.holders.is_empty() || !row.queue.is_empty();
+        (live && row.stamp == lock.stamp).then_some(row)
+    }
+
+    pub(super) fn reference(&self, shard: u32, slot: u32) -> LockRef {
+        LockRef {
+            shard,
+            slot,
+            stamp: self.rows[slot as usize].stamp,
+        }
+    }
+
+    /// Tries to lock a row for `owner`.
+    pub(super) fn request(&mut self, slot: u32, owner: &Arc<LockOwner>, mode: LockMode) -> Request {
+        let row = &mut self.rows[slot as usize];
+        let alone = row.holders.len() == 1;
+        let mine = row
+            .holders
+            .iter_mut()
+            .find(|holder| Arc::ptr_eq(&holder.owner, owner));
+        if let Some(holder) = mine {
+            if mode == LockMode::Exclusive && holder.mode == LockMode::Shared {
+                if !alone {
+                    return Request::Conflict { upgrade: true };
+                }
+                holder.mode = LockMode::Exclusive;
+            }
+            let new = std::mem::take(&mut holder.fresh);
+            return Request::Granted { new, listed: true };
+        }
+        if row.queue.is_empty() && row.admits(owner, mode) {
+            row.holders.push(Holder {
+                owner: Arc::clone(owner),
+                mode,
+                fresh: false,
+            });
+            return Request::Granted {
+                new: true,
+                listed: false,
+            };
+        }
+        Request::Conflict { upgrade: false }
+    }
+
+    pub(super) fn enqueue(&mut self, slot: u32, waiter: Waiter) {
+        let queue = &mut self.rows[slot as usize].queue;
+        if waiter.upgrade {
+            let at = queue.iter().take_while(|other| other.upgrade).count();
+            queue.insert(at, waiter);
+        } else {
+            queue.push_back(waiter);
+        }
+    }
+
+    /// Gives up the hold of `owner`; true if it had one.
+    pub(super) fn release(&mut self, lock: LockRef, owner: &LockOwner, wakes: &mut Wakes) -> bool {
+        if self.row(lock).is_none() {
+            return false;
+        }
+        let row = &mut self.rows[lock.slot as usize];
+        let mine = row
+            .holders
+            .iter()
+            .position(|holder| std::ptr::eq(&*holder.owner, owner));
+        let Some(at) = mine else {
+            return false;
+        };
+        row.holders.swap_remove(at);
+        if !row.queue.is_empty() {
+            self.grant_waiters(lock, wakes);
+        }
+        self.remove_if_idle(lock.slot);
+        true
+    }
+
+    /// Takes a waiter out of the queue; true if it was still there.
+    pub(super) fn leave(&mut self, lock: LockRef, resolver: &Resolver, wakes: &mut Wakes) -> bool {
+        if self.row(lock).is_none() {
+            return false;
+        }
+        let row = &mut self.rows[lock.slot as usize];
+        let Some(at) = row.queue.iter().position(|w| w.resolver.is_same(resolver)) else {
+            return false;
+        };
+        let waiter = row.queue.remove(at).expect("just found");
+        waiter.owner.wait_ended();
+        self.grant_waiters(lock, wakes);
+        self.remove_if_idle(lock.slot);
+        true
+    }
+
+    /// Grants from the front of the queue as far as possible.
+    fn grant_waiters(&mut self, lock: LockRef, wakes: &mut Wakes) {
+        let row = &mut self.rows[lock.slot as usize];
+        while let Some(first) = row.queue.front() {
+            if !row.admits(&first.owner, first.mode) {
+                break;
+            }
+            let waiter = row.queue.pop_front().expect("there is a front");
+            row.grant(lock, waiter, wakes);
+        }
+    }
+}
+
+/// Waiters to be woken once the shard is unlocked.
+pub(super) type Wakes = SmallVec<[Wakeup; 2]>;
+
+impl Row {
+    /// Whether the holders other than `owner` leave room for `mode`.
+    fn admits(&self, owner: &Arc<LockOwner>, mode: LockMode) -> bool {
+        self.holders
+            .iter()
+            .all(|holder| Arc::ptr_eq(&holder.owner, owner) || holder.mode.admits(mode))
+    }
+
+    /// How `owner` holds this row, and which row it is.
+    pub(super) fn held_by(&self, owner: &Arc<LockOwner>) -> Option<(LockMode, TreeId, &[u8])> {
+        let mine = self
+            .holders
+            .iter()
+            .find(|holder| Arc::ptr_eq(&holder.owner, owner))?;
+        Some((mine.mode, TreeId(self.tree), &self.key))
+    }
+
+    fn grant(&mut self, lock: LockRef, waiter: Waiter, wakes: &mut Wakes) {
+        waiter.owner.wait_ended();
+        if waiter.upgrade {
+            let mine = self
+                .holders
+                .iter_mut()
+                .find(|h| Arc::ptr_eq(&h.owner, &waiter.owner));
+            mine.expect("an upgrade waits while holding").mode = LockMode::Exclusive;
+        } else {
+            waiter.owner.add_held(lock);
+            let (owner, mode) = (waiter.owner, waiter.mode);
+            self.holders.push(Holder {
+                owner,
+                mode,
+                fresh: true,
+            });
+        }
+        wakes.extend(waiter.resolver.resolve(Ok(())));
+    }
+
+    /// Everyone the waiter `owner` cannot be granted before: the holders it conflicts with, and the holders that those
+    /// before it in the queue conflict with.
+    pub(super) fn blockers(&self, owner: &LockOwner) -> SmallVec<[Arc<LockOwner>; 4]> {
+        let Some(at) = self
+            .queue
+            .iter()
+            .position(|w| std::ptr::eq(&*w.owner, owner))
+        else {
+            return SmallVec::new();
+        };
+        let blocked_as_exclusive = self
+            .queue
+            .iter()
+            .take(at + 1)
+            .any(|waiter| waiter.mode == LockMode::Exclusive);
+        let mode = if blocked_as_exclusive {
+            LockMode::Exclusive
+        } else {
+            self.queue[at].mode
+        };
+        self.holders
+            .iter()
+            .filter(|holder| !std::ptr::eq(&*holder.owner, owner) && !holder.mode.admits(mode))
+            .map(|holder| Arc::clone(&holder.owner))
+            .collect()
+    }
+}

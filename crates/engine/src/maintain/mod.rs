@@ -1,0 +1,416 @@
+//! Background work: switching and flushing memtables, compaction, checkpoints, and the brake for writers who are faster
+//! than all that.
+//!
+//! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted and says
+//! when a memtable is full.
+//!
+//! **Invariants**
+//! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log.
+//! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
+//! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
+//! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out meanwhile. Any
+//!   other failure of background work ends the engine's life through `on_fatal`.
+
+mod decide;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::compact::Pressure;
+use crate::engine::{EngineConfig, Inner, Mode};
+use crate::tree::Tree;
+use crate::txn::WriteSet;
+use crate::{EngineError, Result};
+use decide::{Job, Limits, Load, TreeLoad};
+
+/// A look at the picture without being asked.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+/// Pause after a full disk.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause while a committer still inserts into a sealed memtable.
+const QUIET_PAUSE: Duration = Duration::from_millis(1);
+/// How long a writer is held when background work begins to fall behind.
+const SLOW_PAUSE: Duration = Duration::from_millis(1);
+/// How long a writer is held at a time before it looks again.
+const STALL_LOOK: Duration = Duration::from_millis(100);
+
+/// What is shared between committers and the background.
+pub(crate) struct Maintenance {
+    /// Bytes in memtables: exact at each picture, raised by committers in between.
+    memory_bytes: AtomicUsize,
+    /// Start of the log as of the last checkpoint.
+    log_from: AtomicU64,
+    /// The last flush found the disk full.
+    disk_full: AtomicBool,
+    stalls: AtomicU64,
+    /// Held by the committer who switches a full memtable.
+    switching: Mutex<()>,
+    /// Held while a memtable is hardened and flushed.
+    flushing: Mutex<()>,
+    signal: Mutex<Signal>,
+    changed: Condvar,
+    /// Writers that are held back wait here.
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct Signal {
+    flush: bool,
+    compact: bool,
+    stop: bool,
+}
+
+impl Maintenance {
+    pub(crate) fn new(log_from: u64) -> Self {
+        Maintenance {
+            memory_bytes: AtomicUsize::new(0),
+            log_from: AtomicU64::new(log_from),
+            disk_full: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
+            switching: Mutex::new(()),
+            flushing: Mutex::new(()),
+            signal: Mutex::new(Signal::default()),
+            changed: Condvar::new(),
+            freed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn ask_for_flush(&self) {
+        self.signal.lock().flush = true;
+        self.changed.notify_all();
+    }
+
+    fn ask_for_compaction(&self) {
+        self.signal.lock().compact = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stalls(&self) -> u64 {
+        self.stalls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.signal.lock().stop = true;
+        self.changed.notify_all();
+        self.freed.notify_all();
+    }
+
+    /// Sleeps until `take` finds its signal, or for `pause`. False when it is time to stop.
+    fn wait(&self, pause: Duration, take: impl Fn(&mut Signal) -> bool) -> bool {
+        let mut signal = self.signal.lock();
+        if !signal.stop && !take(&mut signal) {
+            self.changed.wait_for(&mut signal, pause);
+            take(&mut signal);
+        }
+        !signal.stop
+    }
+}
+
+/// Memory of memtables above which writers wait.
+pub(crate) fn hard_limit(config: &EngineConfig) -> usize {
+    config.memory_limit / 2
+}
+
+/// Memory of memtables above which the largest is switched.
+fn soft_limit(config: &EngineConfig) -> usize {
+    hard_limit(config) / 4 * 3
+}
+
+impl Inner {
+    /// Holds a writer back while memtables need more memory than they may have, or background work is too far behind with
+    /// a tree it writes to.
+    #[inline]
+    pub(crate) fn admit_writer(&self, writes: &WriteSet) -> Result<()> {
+        match self.pressure(writes) {
+            Pressure::None => Ok(()),
+            pressure => self.hold_writer(writes, pressure),
+        }
+    }
+
+    #[inline]
+    fn pressure(&self, writes: &WriteSet) -> Pressure {
+        if self.maintenance.memory_bytes() > hard_limit(&self.config) {
+            return Pressure::Stop;
+        }
+        let trees = writes.trees().iter();
+        trees
+            .map(|writes| self.trees.pressure(&writes.tree))
+            .max()
+            .unwrap_or(Pressure::None)
+    }
+
+    #[cold]
+    fn hold_writer(&self, writes: &WriteSet, pressure: Pressure) -> Result<()> {
+        self.maintenance.stalls.fetch_add(1, Ordering::Relaxed);
+        self.maintenance.ask_for_flush();
+        self.maintenance.ask_for_compaction();
+        if self.config.mode == Mode::Manual {
+            while self.pressure(writes) == Pressure::Stop
+                && (self.flush_step()? || self.compact_step()?)
+            {}
+            return Ok(());
+        }
+        if pressure == Pressure::Slow {
+            thread::sleep(SLOW_PAUSE);
+            return Ok(());
+        }
+        while self.pressure(writes) == Pressure::Stop {
+            self.trees.check_health()?;
+            let mut signal = self.maintenance.signal.lock();
+            if signal.stop {
+                return Err(EngineError::Stopped("shutting down".into()));
+            }
+            if self.maintenance.disk_full.load(Ordering::Relaxed) {
+                return Err(EngineError::DiskFull(
+                    "memory is full and cannot be flushed".into(),
+                ));
+            }
+            self.maintenance.freed.wait_for(&mut signal, STALL_LOOK);
+        }
+        Ok(())
+    }
+
+    /// Counts what a committer put into memtables.
+    #[inline]
+    pub(crate) fn note_inserted(&self, bytes: usize) {
+        let before = self
+            .maintenance
+            .memory_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        let limit = soft_limit(&self.config);
+        if before <= limit && before + bytes > limit {
+            self.maintenance.ask_for_flush();
+        }
+    }
+
+    /// Switches a memtable that has grown to its limit.
+    #[cold]
+    pub(crate) fn memtable_is_full(&self, tree: &Tree) {
+        // Of the many committers who notice at once, one switches; for the others the table is fresh again.
+        let Some(_switching) = self.maintenance.switching.try_lock() else {
+            return;
+        };
+        if tree.superversion().active.bytes() >= self.config.memtable_bytes {
+            self.switch(tree);
+            self.maintenance.ask_for_flush();
+        }
+    }
+
+    fn switch(&self, tree: &Tree) {
+        // Every record up to here is inserted already, so into the table that ends its life now or an earlier one.
+        let recovery_point = self.watermark.visible();
+        tree.rotate(recovery_point);
+    }
+
+    fn load(&self) -> Load {
+        let visible = self.watermark.visible();
+        // Before the memtables: what leaves this table is in a memtable by then.
+        let prepared_first_lsn = self.prepared.first_lsn();
+        let trees = self.trees.all();
+        let load = Load {
+            trees: trees.iter().map(tree_load).collect(),
+            prepared_first_lsn,
+            visible,
+            log_from: self.maintenance.log_from.load(Ordering::Relaxed),
+            limits: Limits {
+                memory_bytes: soft_limit(&self.config),
+                log_bytes: self.config.log_limit_bytes,
+                checkpoint_bytes: self.config.log_segment_bytes,
+            },
+        };
+        self.maintenance
+            .memory_bytes
+            .store(load.memory_bytes(), Ordering::Relaxed);
+        load
+    }
+
+    /// Does the most urgent job for memory and log; false if none is due.
+    pub(crate) fn flush_step(&self) -> Result<bool> {
+        let load = self.load();
+        let Some(job) = load.decide() else {
+            return Ok(false);
+        };
+        match job {
+            Job::Flush(id) => {
+                if let Some(tree) = self.trees.get(id) {
+                    self.flush_oldest(&tree)?;
+                }
+                self.load();
+                self.maintenance.freed.notify_all();
+                self.maintenance.ask_for_compaction();
+            }
+            Job::Switch(id) => {
+                if let Some(tree) = self.trees.get(id) {
+                    self.switch(&tree);
+                }
+            }
+            Job::Checkpoint { log_from } => self.checkpoint(load.visible, log_from)?,
+        }
+        Ok(true)
+    }
+
+    /// Does one compaction; false if none is due.
+    pub(crate) fn compact_step(&self) -> Result<bool> {
+        let oldest = self.snapshots.oldest(&self.watermark);
+        let done = self.trees.compact_one(oldest)?;
+        self.maintenance.freed.notify_all();
+        Ok(done)
+    }
+
+    /// Switches and flushes everything, then lets go of the log.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        for tree in self.trees.all() {
+            self.switch(&tree);
+        }
+        for tree in self.trees.all() {
+            while self.flush_oldest(&tree)? {}
+        }
+        let load = self.load();
+        self.checkpoint(load.visible, load.needed_from())
+    }
+
+    /// Writes the oldest immutable memtable of a tree to extents; false if there is none.
+    fn flush_oldest(&self, tree: &Tree) -> Result<bool> {
+        // Of two that flush the same tree one would write what the other has hardened.
+        let _flushing = self.maintenance.flushing.lock();
+        let oldest = tree.superversion().immutables.last().cloned();
+        let Some(table) = oldest else {
+            return Ok(false);
+        };
+        while !table.is_quiet() {
+            thread::sleep(QUIET_PAUSE);
+        }
+        self.log.harden(table.max_seq())?;
+        self.trees
+            .flush(tree, self.snapshots.oldest(&self.watermark))
+    }
+
+    pub(crate) fn checkpoint(&self, as_of: u64, log_from: u64) -> Result<()> {
+        let counters = self.counters.all();
+        // The counters may show the effect of records beyond `as_of`, which a crash must not take back.
+        self.log.harden(self.log.end())?;
+        self.trees.checkpoint(log_from, as_of, &counters)?;
+        self.maintenance.log_from.store(log_from, Ordering::Relaxed);
+        self.log.release_below(log_from)
+    }
+}
+
+fn tree_load(tree: &Tree) -> TreeLoad {
+    let superversion = tree.superversion();
+    let immutables = superversion.immutables.iter();
+    TreeLoad {
+        id: tree.id(),
+        active_bytes: superversion.active.bytes(),
+        // A committer may have announced itself and inserted nothing yet: then the watermark is still before its record,
+        // and there is nothing to switch.
+        active_first_lsn: match superversion.active.is_empty() {
+            true => u64::MAX,
+            false => superversion.active.first_lsn(),
+        },
+        // An immutable table that is (still) empty has to be flushed, too.
+        immutable_bytes: immutables.clone().map(|table| table.bytes().max(1)).sum(),
+        immutable_first_lsn: immutables
+            .map(|table| table.first_lsn())
+            .fold(u64::MAX, u64::min),
+    }
+}
+
+/// The background threads; they end when this is dropped.
+pub(crate) struct Workers {
+    inner: Arc<Inner>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts the threads, or none in manual mode.
+    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
+        let mut workers = Workers {
+            inner: Arc::clone(inner),
+            threads: Vec::new(),
+        };
+        if inner.config.mode == Mode::Daemon {
+            workers.spawn(Duty {
+                name: "esker-flush",
+                flag: |signal| &mut signal.flush,
+                step: Inner::flush_step,
+                frees_memory: true,
+            })?;
+            workers.spawn(Duty {
+                name: "esker-compact",
+                flag: |signal| &mut signal.compact,
+                step: Inner::compact_step,
+                frees_memory: false,
+            })?;
+        }
+        Ok(workers)
+    }
+
+    fn spawn(&mut self, duty: Duty) -> Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let builder = thread::Builder::new().name(duty.name.into());
+        let thread = builder.spawn(move || work(&inner, &duty));
+        self.threads
+            .push(thread.map_err(|e| EngineError::io("starting a thread", e))?);
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.inner.maintenance.stop();
+        for thread in self.threads.drain(..) {
+            // The last handle may be dropped by a worker's own callback; nobody joins itself.
+            if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+                tracing::error!("a background thread of the engine panicked");
+            }
+        }
+    }
+}
+
+/// What a background thread does.
+struct Duty {
+    name: &'static str,
+    flag: fn(&mut Signal) -> &mut bool,
+    step: fn(&Inner) -> Result<bool>,
+    /// Writers wait for this duty when memory runs out, so they must hear of a full disk.
+    frees_memory: bool,
+}
+
+fn work(inner: &Inner, duty: &Duty) {
+    let maintenance = &inner.maintenance;
+    let mut pause = Duration::ZERO;
+    while maintenance.wait(pause, |signal| std::mem::take((duty.flag)(signal))) {
+        let result = (duty.step)(inner);
+        if duty.frees_memory {
+            let full = matches!(result, Err(EngineError::DiskFull(_)));
+            maintenance.disk_full.store(full, Ordering::Relaxed);
+        }
+        pause = match result {
+            Ok(more) => {
+                if more {
+                    Duration::ZERO
+                } else {
+                    IDLE_LOOK
+                }
+            }
+            Err(EngineError::DiskFull(what)) => {
+                tracing::warn!("no space on the device: {what}");
+                maintenance.freed.notify_all();
+                RETRY_PAUSE
+            }
+            Err(_) if maintenance.signal.lock().stop => return,
+            Err(error) => {
+                (inner.config.on_fatal)(&format!("background work failed: {error}"));
+                return;
+            }
+        };
+    }
+}

@@ -1,0 +1,205 @@
+//! The memtable: the tier in memory. Committed versions enter here and are flushed to extents later.
+//!
+//! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
+//! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
+//!
+//! Parts: `arena` (memory) → `skiplist` (order) → [`Memtable`] (life cycle) → [`MemIter`].
+//!
+//! **Invariants**
+//! - Nothing is removed or changed: a reader sees at least what was there when it began.
+//! - Committers insert only while they hold a [`WriterPin`]. After [`Memtable::seal`] no new pin is given, so a table
+//!   that is sealed and has no pins ([`Memtable::is_quiet`]) is complete and may be flushed.
+//! - Before a version is inserted under a pin, `first_lsn` is at or below the start of its record and `max_seq` at or
+//!   above its sequence.
+
+mod arena;
+mod iter;
+mod skiplist;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+pub use iter::MemIter;
+use skiplist::SkipList;
+
+use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
+
+/// A version found in a memtable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemEntry<'a> {
+    /// Commit sequence of the version.
+    pub seq: Seq,
+    /// Put or delete.
+    pub op: Op,
+    /// The value; empty for a delete.
+    pub value: &'a [u8],
+}
+
+/// Sorted versions in memory.
+pub struct Memtable {
+    list: SkipList,
+    deletes: AtomicU64,
+    /// Committers between `pin` and the drop of their pin.
+    writers: AtomicUsize,
+    sealed: AtomicBool,
+    /// Lowest start LSN of a record with versions in here; `u64::MAX` if there is none.
+    first_lsn: AtomicU64,
+    /// Highest sequence in here; 0 if empty.
+    max_seq: AtomicU64,
+}
+
+impl Default for Memtable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memtable {
+    /// An empty memtable; it owns no memory for entries yet.
+    pub fn new() -> Self {
+        Memtable {
+            list: SkipList::new(),
+            deletes: AtomicU64::new(0),
+            writers: AtomicUsize::new(0),
+            sealed: AtomicBool::new(false),
+            first_lsn: AtomicU64::new(u64::MAX),
+            max_seq: AtomicU64::new(0),
+        }
+    }
+
+    /// Inserts a version; many threads may do so at once. A version that is there already stays as it is (false).
+    ///
+    /// Committers insert under a [`WriterPin`].
+    pub fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
+        assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
+        debug_assert!(op == Op::Put || value.is_empty());
+        let inserted = self.list.insert(key, seq, op, value);
+        if inserted && op == Op::Delete {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
+        inserted
+    }
+
+    /// The newest version of `key` that is not newer than `snapshot`.
+    #[inline]
+    pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<MemEntry<'_>> {
+        let node = self.list.seek(key, snapshot)?;
+        // SAFETY: the slices borrow from `&self`, which keeps the list alive.
+        unsafe {
+            (node.key() == key).then(|| MemEntry {
+                seq: node.seq(),
+                op: node.op(),
+                value: node.value(),
+            })
+        }
+    }
+
+    /// All versions in internal order, borrowed.
+    pub(crate) fn entries_in_order(&self) -> impl Iterator<Item = (&[u8], MemEntry<'_>)> {
+        let mut node = self.list.first();
+        std::iter::from_fn(move || {
+            let at = node?;
+            node = self.list.after(at);
+            // SAFETY: the slices borrow from `&self`, which keeps the list alive.
+            unsafe {
+                Some((
+                    at.key(),
+                    MemEntry {
+                        seq: at.seq(),
+                        op: at.op(),
+                        value: at.value(),
+                    },
+                ))
+            }
+        })
+    }
+
+    /// An iterator that keeps the table alive. It sees entries inserted after its creation, too.
+    pub fn iter(self: &Arc<Self>) -> MemIter {
+        MemIter::new(Arc::clone(self))
+    }
+
+    /// Bytes used by entries.
+    pub fn bytes(&self) -> usize {
+        self.list.used_bytes()
+    }
+
+    /// Bytes taken from the system.
+    pub fn allocated_bytes(&self) -> usize {
+        self.list.allocated_bytes()
+    }
+
+    /// Number of versions.
+    pub fn entries(&self) -> u64 {
+        self.list.entries()
+    }
+
+    /// Number of tombstones among them.
+    pub fn deletes(&self) -> u64 {
+        self.deletes.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
+    /// The highest sequence ever announced by a pin; 0 if none. Exact once the table is quiet.
+    pub fn max_seq(&self) -> Seq {
+        self.max_seq.load(Ordering::Acquire)
+    }
+
+    /// The lowest record start announced by a pin; `u64::MAX` if none: the log is needed from here on until this table
+    /// is flushed.
+    pub fn first_lsn(&self) -> u64 {
+        self.first_lsn.load(Ordering::Acquire)
+    }
+
+    /// Announces a committer that inserts versions of the log record [`start`, `seq`). `None` if the table is sealed:
+    /// the caller then loads the new active table.
+    pub fn pin(&self, start: u64, seq: Seq) -> Option<WriterPin<'_>> {
+        // Sequentially consistent on both sides: either this thread sees `sealed`, or whoever sealed sees this writer.
+        self.writers.fetch_add(1, Ordering::SeqCst);
+        let pin = WriterPin { table: self };
+        if self.sealed.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.first_lsn.fetch_min(start, Ordering::AcqRel);
+        self.max_seq.fetch_max(seq, Ordering::AcqRel);
+        Some(pin)
+    }
+
+    /// Ends the life as the active table. Call it after the new active table is installed.
+    pub fn seal(&self) {
+        self.sealed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the table is complete: sealed, and no committer is still inserting.
+    pub fn is_quiet(&self) -> bool {
+        self.sealed.load(Ordering::SeqCst) && self.writers.load(Ordering::SeqCst) == 0
+    }
+
+    /// Empties a table that is not shared, and keeps a little of its memory.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.deletes = AtomicU64::new(0);
+        self.sealed = AtomicBool::new(false);
+        self.first_lsn = AtomicU64::new(u64::MAX);
+        self.max_seq = AtomicU64::new(0);
+        debug_assert_eq!(*self.writers.get_mut(), 0);
+    }
+}
+
+/// A committer's right to insert; see [`Memtable::pin`].
+pub struct WriterPin<'a> {
+    table: &'a Memtable,
+}
+
+impl Drop for WriterPin<'_> {
+    fn drop(&mut self) {
+        self.table.writers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests;

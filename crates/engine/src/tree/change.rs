@@ -1,0 +1,206 @@
+//! Changes: what the manifest records, as data and as bytes.
+//!
+//! Neighbours: `manifest` frames and checks the bytes; `state` applies changes in replay; `mod` makes them.
+//! The bytes are described in `docs/formats/manifest.md`.
+//!
+//! **Invariants**
+//! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
+
+use super::levels::{LEVELS, Place, RunId};
+use crate::extent::codec::{Malformed, Reader, put_varint};
+use crate::extent::{ExtentId, ExtentMeta};
+use crate::{Seq, TreeId};
+
+/// One change of the recorded state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    CreateTree {
+        tree: TreeId,
+        recovery_point: Seq,
+    },
+    DropTree {
+        tree: TreeId,
+    },
+    AddExtent {
+        tree: TreeId,
+        place: Place,
+        meta: ExtentMeta,
+    },
+    RemoveExtent {
+        tree: TreeId,
+        extent: ExtentId,
+    },
+    RecoveryPoint {
+        tree: TreeId,
+        seq: Seq,
+    },
+    Counter {
+        tree: TreeId,
+        value: u64,
+    },
+    NextTree {
+        tree: TreeId,
+    },
+    Log {
+        from: u64,
+        counters_as_of: Seq,
+    },
+}
+
+const CREATE_TREE: u8 = 1;
+const DROP_TREE: u8 = 2;
+const ADD_EXTENT: u8 = 3;
+const REMOVE_EXTENT: u8 = 4;
+const RECOVERY_POINT: u8 = 5;
+const COUNTER: u8 = 6;
+const NEXT_TREE: u8 = 7;
+const LOG: u8 = 8;
+
+impl Change {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut begin = |code: u8, tree: TreeId| {
+            out.push(code);
+            put_varint(out, u64::from(tree.0));
+        };
+        match self {
+            Change::CreateTree {
+                tree,
+                recovery_point,
+            } => {
+                begin(CREATE_TREE, *tree);
+                put_varint(out, *recovery_point);
+            }
+            Change::DropTree { tree } => begin(DROP_TREE, *tree),
+            Change::AddExtent { tree, place, meta } => {
+                begin(ADD_EXTENT, *tree);
+                out.push(place.level);
+                put_varint(out, place.run.0);
+                meta.encode(out);
+            }
+            Change::RemoveExtent { tree, extent } => {
+                begin(REMOVE_EXTENT, *tree);
+                put_varint(out, u64::from(extent.0));
+            }
+            Change::RecoveryPoint { tree, seq } => {
+                begin(RECOVERY_POINT, *tree);
+                put_varint(out, *seq);
+            }
+            Change::Counter { tree, value } => {
+                begin(COUNTER, *tree);
+                put_varint(out, *value);
+            }
+            Change::NextTree { tree } => begin(NEXT_TREE, *tree),
+            Change::Log {
+                from,
+                counters_as_of,
+            } => {
+                out.push(LOG);
+                put_varint(out, *from);
+                put_varint(out, *counters_as_of);
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let code = reader.u8()?;
+        if code == LOG {
+            return Ok(Change::Log {
+                from: reader.varint()?,
+                counters_as_of: reader.varint()?,
+            });
+        }
+        let tree = TreeId(reader.varint_u32()?);
+        Ok(match code {
+            CREATE_TREE => Change::CreateTree {
+                tree,
+                recovery_point: reader.varint()?,
+            },
+            DROP_TREE => Change::DropTree { tree },
+            ADD_EXTENT => {
+                let level = reader.u8()?;
+                let run = RunId(reader.varint()?);
+                if usize::from(level) >= LEVELS || (level > 0 && run != RunId(0)) {
+                    return Err("there is no such level or run");
+                }
+                let meta = ExtentMeta::decode(reader)?;
+                Change::AddExtent {
+                    tree,
+                    place: Place { level, run },
+                    meta,
+                }
+            }
+            REMOVE_EXTENT => Change::RemoveExtent {
+                tree,
+                extent: ExtentId(reader.varint_u32()?),
+            },
+            RECOVERY_POINT => Change::RecoveryPoint {
+                tree,
+                seq: reader.varint()?,
+            },
+            COUNTER => Change::Counter {
+                tree,
+                value: reader.varint()?,
+            },
+            NEXT_TREE => Change::NextTree { tree },
+            _ => return Err("unknown kind of change"),
+        })
+    }
+
+    /// All changes of a payload.
+    pub(crate) fn decode_all(payload: &[u8]) -> Result<Vec<Change>, Malformed> {
+        let mut reader = Reader::new(payload);
+        let mut changes = Vec::new();
+        while !reader.is_empty() {
+            changes.push(Change::decode(&mut reader)?);
+        }
+        Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::levels::tests::paper;
+
+    #[test]
+    fn changes_round_trip_and_cut_payloads_are_refused() {
+        let tree = TreeId(300);
+        let changes = vec![
+            Change::CreateTree {
+                tree,
+                recovery_point: 1 << 50,
+            },
+            Change::AddExtent {
+                tree,
+                place: Place::layer(RunId(1 << 20)),
+                meta: paper(7, "a", "b", 10_000),
+            },
+            Change::RemoveExtent {
+                tree,
+                extent: ExtentId(7),
+            },
+            Change::RecoveryPoint { tree, seq: 5 },
+            Change::Counter {
+                tree: TreeId(1),
+                value: u64::MAX,
+            },
+            Change::NextTree { tree: TreeId(301) },
+            Change::Log {
+                from: 1 << 33,
+                counters_as_of: 1 << 34,
+            },
+            Change::DropTree { tree },
+        ];
+        let mut bytes = Vec::new();
+        let mut ends = vec![0];
+        for change in &changes {
+            change.encode(&mut bytes);
+            ends.push(bytes.len());
+        }
+        assert_eq!(Change::decode_all(&bytes).unwrap(), changes);
+        for cut in 0..bytes.len() {
+            let decoded = Change::decode_all(&bytes[..cut]);
+            assert_eq!(decoded.is_ok(), ends.contains(&cut), "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! The shape of a tree: which extents, at which level, in which order. A value; changes make a new one.
+//!
+//! Neighbours: `version` holds the levels of open extents, `state` those known from the manifest; `compact::pick` decides
+//! on them alone; `change` is what moves one shape to the next.
+//!
+//! **Invariants**
+//! - Level 0: runs ordered from the newest (largest number) to the oldest. Levels 1 and 2: one run each, number 0.
+//! - A run is sorted by first position and its extents do not overlap in internal order.
+//! - For one user key, every version in a newer run (or an upper level) is newer than every version below.
+//! - No extent id occurs twice.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::Seq;
+use crate::extent::{ExtentId, ExtentMeta, HasMeta};
+
+/// Number of levels on disk.
+pub const LEVELS: usize = 3;
+
+/// Orders the runs of level 0: larger is newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// Where an extent hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// 0, 1 or 2.
+    pub level: u8,
+    /// The run in level 0; 0 elsewhere.
+    pub run: RunId,
+}
+
+impl Place {
+    /// A run of level 0.
+    pub fn layer(run: RunId) -> Self {
+        Place { level: 0, run }
+    }
+
+    /// The only run of level 1 or 2.
+    pub fn level(level: u8) -> Self {
+        assert!(level == 1 || level == 2);
+        Place {
+            level,
+            run: RunId(0),
+        }
+    }
+}
+
+/// A sorted run of extents. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Run<E> {
+    id: RunId,
+    extents: Arc<[E]>,
+    /// Bytes stored, summed once.
+    bytes: u64,
+}
+
+impl<E: HasMeta> Run<E> {
+    pub(crate) fn new(id: RunId, extents: Vec<E>) -> Self {
+        let bytes = extents
+            .iter()
+            .map(|extent| u64::from(extent.meta().stored_bytes))
+            .sum();
+        Run {
+            id,
+            extents: extents.into(),
+            bytes,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The extents in order.
+    pub fn extents(&self) -> &Arc<[E]> {
+        &self.extents
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Bytes stored.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Index of the first extent with an entry at or after (`key`, `seq`); its length if there is none.
+    #[inline]
+    pub fn find(&self, key: &[u8], seq: Seq) -> usize {
+        self.extents
+            .partition_point(|extent| extent.meta().last.compare(key, seq) == Ordering::Less)
+    }
+
+    /// The extents that can hold a user key in `[low, high]`.
+    pub fn overlapping(&self, low: &[u8], high: &[u8]) -> &[E] {
+        &self.extents[self.overlapping_range(low, high)]
+    }
+
+    /// Indexes of the extents that can hold a user key in `[low, high]`.
+    pub fn overlapping_range(&self, low: &[u8], high: &[u8]) -> Range<usize> {
+        let start = self
+            .extents
+            .partition_point(|extent| &*extent.meta().last.key < low);
+        let rest = &self.extents[start..];
+        start..start + rest.partition_point(|extent| &*extent.meta().first.key <= high)
+    }
+
+    /// Whether the order of the extents is right.
+    fn is_sorted(&self) -> bool {
+        self.extents.windows(2).all(|pair| {
+            let (left, right) = (pair[0].meta(), pair[1].meta());
+            left.last.compare(&right.first.key, right.first.seq) == Ordering::Less
+        })
+    }
+}
+
+/// A change of shape: extents that go, extents that come. What is in both has moved.
+#[derive(Clone, Debug)]
+pub struct ShapeEdit<E> {
+    /// Extents that leave their place.
+    pub removed: Vec<ExtentId>,
+    /// Extents and their new places.
+    pub added: Vec<(Place, E)>,
+}
+
+impl<E> Default for ShapeEdit<E> {
+    fn default() -> Self {
+        ShapeEdit {
+            removed: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+}
+
+/// All extents of a tree. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Levels<E> {
+    layers: Vec<Run<E>>,
+    lower: [Run<E>; LEVELS - 1],
+}
+
+impl<E: HasMeta> Default for Levels<E> {
+    fn default() -> Self {
+        let empty = || Run::new(RunId(0), Vec::new());
+        Levels {
+            layers: Vec::new(),
+            lower: [empty(), empty()],
+        }
+    }
+}
+
+impl<E: HasMeta> Levels<E> {
+    /// The runs of level 0, newest first.
+    pub fn layers(&self) -> &[Run<E>] {
+        &self.layers
+    }
+
+    /// The run of level 1 or 2.
+    pub fn level(&self, level: u8) -> &Run<E> {
+        &self.lower[usize::from(level) - 1]
+    }
+
+    /// The run at this place.
+    pub fn run(&self, place: Place) -> Option<&Run<E>> {
+        match place.level {
+            0 => self.layers.iter().find(|run| run.id == place.run),
+            level => Some(self.level(level)),
+        }
+    }
+
+    /// All runs that are not empty, newest data first.
+    pub fn runs(&self) -> impl Iterator<Item = &Run<E>> {
+        self.layers
+            .iter()
+            .chain(&self.lower)
+            .filter(|run| !run.is_empty())
+    }
+
+    /// All extents with their places.
+    pub fn extents(&self) -> impl Iterator<Item = (Place, &E)> {
+        let layers = self.layers.iter().map(|run| (Place::layer(run.id), run));
+        let lower = self
+            .lower
+            .iter()
+            .zip(1..)
+            .map(|(run, level)| (Place::level(level), run));
+        layers
+            .chain(lower)
+            .flat_map(|(place, run)| run.extents.iter().map(move |e| (place, e)))
+    }
+
+    /// A number for a new run of level 0, newer than all.
+    pub fn next_run(&self) -> RunId {
+        RunId(self.layers.first().map_or(1, |run| run.id.0 + 1))
+    }
+
+    /// The shape after `edit`, or what is wrong with it.
+    pub fn apply(&self, edit: &ShapeEdit<E>) -> Result<Levels<E>, &'static str> {
+        let mut removed: HashSet<ExtentId> = HashSet::with_capacity(edit.removed.len());
+        for id in &edit.removed {
+            if !removed.insert(*id) {
+                return Err("an extent is removed twice");
+            }
+        }
+        let mut found = 0;
+        let mut runs: Vec<(Place, Vec<E>)> = Vec::new();
+        let touched: HashSet<(u8, RunId)> = edit
+            .added
+            .iter()
+            .map(|(place, _)| (place.level, place.run))
+            .collect();
+        let mut next = Levels::default();
+        for (place, run) in self.places() {
+            let hit = run
+                .extents
+                .iter()
+                .filter(|e| removed.contains(&e.meta().id))
+                .count();
+            found += hit;
+            if hit == 0 && !touched.contains(&(place.level, place.run)) {
+                next.install(place, run.clone())?;
+                continue;
+            }
+            let kept = run
+                .extents
+                .iter()
+                .filter(|e| !removed.contains(&e.meta().id))
+                .cloned();
+            runs.push((place, kept.collect()));
+        }
+        if found != removed.len() {
+            return Err("an extent is removed that is not there");
+        }
+        for (place, extent) in &edit.added {
+            match runs.iter_mut().find(|(there, _)| there == place) {
+                Some((_, extents)) => extents.push(extent.clone()),
+                None => runs.push((*place, vec![extent.clone()])),
+            }
+        }
+        for (place, mut extents) in runs {
+            extents.sort_by(|a, b| {
+                let b = &b.meta().first;
+                a.meta().first.compare(&b.key, b.seq)
+            });
+            let run = Run::new(place.run, extents);
+            if !run.is_sorted() {
+                return Err("two extents of a sorted run overlap");
+            }
+            next.install(place, run)?;
+        }
+        next.layers.sort_by_key(|run| Reverse(run.id));
+        Ok(next)
+    }
+
+    fn places(&self) -> impl Iterator<Item = (Place, &Run<E>)> {
+        let layers = self.layers.iter().map(|run| (Place::layer(run.id), run));
+        layers.chain(
+            self.lower
+                .iter()
+                .zip(1..)
+                .map(|(run, level)| (Place::level(level), run)),
+        )
+    }
+
+    fn install(&mut self, place: Place, run: Run<E>) -> Result<(), &'static str> {
+        match place.level {
+            0 if run.is_empty() => {}
+            0 => self.layers.push(run),
+            level @ (1 | 2) if place.run == RunId(0) => self.lower[usize::from(level) - 1] = run,
+            _ => return Err("there is no such level or run"),
+        }
+        Ok(())
+    }
+
+    /// The same shape of something else.
+    pub(crate) fn map<T: HasMeta>(&self, mut f: impl FnMut(&E) -> T) -> Levels<T> {
+        let mut map = |run: &Run<E>| Run::new(run.id, run.extents.iter().map(&mut f).collect());
+        Levels {
+            layers: self.layers.iter().map(&mut map).collect(),
+            lower: self.lower.each_ref().map(map),
+        }
+    }
+
+    /// Sums over all extents.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            layers: self.layers.len(),
+            ..Totals::default()
+        };
+        for (place, extent) in self.extents() {
+            let meta: &ExtentMeta = extent.meta();
+            let level = usize::from(place.level);
+            totals.bytes[level] += u64::from(meta.stored_bytes);
+            totals.extents[level] += 1;
+            totals.data_bytes += meta.data_bytes;
+            totals.entries += meta.entries;
+            totals.deletes += meta.deletes;
+        }
+        totals
+    }
+}
+
+/// Sums over the extents of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs in level 0.
+    pub layers: usize,
+    /// Stored bytes per level.
+    pub bytes: [u64; LEVELS],
+    /// Extents per level.
+    pub extents: [u64; LEVELS],
+    /// Bytes of keys and values before compression.
+    pub data_bytes: u64,
+    /// Versions.
+    pub entries: u64,
+    /// Deletes among them.
+    pub deletes: u64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::extent::Position;
+
+    /// An extent that exists on paper only.
+    pub(crate) fn paper(id: u32, first: &str, last: &str, bytes: u32) -> ExtentMeta {
+        ExtentMeta {
+            id: ExtentId(id),
+            slots: 1,
+            stamp: u64::from(id),
+            stored_bytes: bytes,
+            filter_offset: bytes - 2,
+            index_offset: bytes - 1,
+            data_bytes: u64::from(bytes),
+            entries: 100,
+            deletes: 0,
+            smallest_seq: 1,
+            largest_seq: 100,
+            first: Position {
+                key: first.as_bytes().into(),
+                seq: 50,
+            },
+            last: Position {
+                key: last.as_bytes().into(),
+                seq: 50,
+            },
+        }
+    }
+
+    pub(crate) fn shape(extents: &[(Place, ExtentMeta)]) -> Levels<ExtentMeta> {
+        let edit = ShapeEdit {
+            removed: vec![],
+            added: extents.to_vec(),
+        };
+        Levels::default().apply(&edit).unwrap()
+    }
+
+    #[test]
+    fn layers_are_ordered_and_moves_keep_the_extent() {
+        let levels = shape(&[
+            (Place::layer(RunId(1)), paper(1, "a", "c", 1000)),
+            (Place::layer(RunId(3)), paper(2, "a", "c", 1000)),
+            (Place::layer(RunId(2)), paper(3, "b", "d", 1000)),
+            (Place::layer(RunId(2)), paper(4, "e", "f", 1000)),
+        ]);
+        let order: Vec<u64> = levels.layers().iter().map(|run| run.id().0).collect();
+        assert_eq!(order, [3, 2, 1]);
+        assert_eq!(levels.next_run(), RunId(4));
+        let moved = levels
+            .apply(&ShapeEdit {
+                removed: vec![ExtentId(1)],
+                added: vec![(Place::level(1), paper(1, "a", "c", 1000))],
+            })
+            .unwrap();
+        assert_eq!(moved.layers().len(), 2);
+        assert_eq!(moved.level(1).extents().len(), 1);
+        assert_eq!(moved.totals().extents, [3, 1, 0]);
+        // The old shape is as it was.
+        assert_eq!(levels.totals().extents, [4, 0, 0]);
+    }
+
+    #[test]
+    fn impossible_changes_are_refused() {
+        let levels = shape(&[(Place::level(1), paper(1, "a", "c", 1000))]);
+        let overlap = ShapeEdit {
+            removed: vec![],
+            added: vec![(Place::level(1), paper(2, "b", "d", 1000))],
+        };
+        assert!(levels.apply(&overlap).is_err());
+        let missing = ShapeEdit {
+            removed: vec![ExtentId(7)],
+            added: vec![],
+        };
+        assert!(levels.apply(&missing).is_err());
+        let twice = ShapeEdit {
+            removed: vec![ExtentId(1), ExtentId(1)],
+            added: vec![],
+        };
+        assert!(levels.apply(&twice).is_err());
+    }
+
+    #[test]
+    fn versions_of_one_key_may_continue_in_the_next_extent() {
+        let mut left = paper(1, "a", "k", 1000);
+        left.last.seq = 30;
+        let mut right = paper(2, "k", "z", 1000);
+        right.first.seq = 29;
+        let levels = shape(&[(Place::level(1), left), (Place::level(1), right)]);
+        let run = levels.level(1);
+        assert_eq!(run.find(b"k", 40), 0);
+        assert_eq!(run.find(b"k", 30), 0);
+        assert_eq!(run.find(b"k", 29), 1);
+        assert_eq!(run.overlapping(b"k", b"k").len(), 2);
+        assert_eq!(run.overlapping(b"a", b"b").len(), 1);
+        assert_eq!(run.find(b"zz", 1), 2);
+    }
+}

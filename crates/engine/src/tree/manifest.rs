@@ -1,0 +1,461 @@
+//! The manifest files: records of changes, made durable one by one, and the switch to a fresh file.
+//!
+//! Neighbours: `mod` appends under its lock and says what a checkpoint contains; `change` has the payloads; `state` is
+//! what replay gives. The bytes are described in `docs/formats/manifest.md`.
+//!
+//! **Invariants**
+//! - At most one record is not yet durable: [`Manifest::append`] returns after its sync.
+//! - A file that was replayed is never appended to.
+//! - A full disk leaves the manifest as it was. Any other failure to write or sync stops the engine: what is on disk is
+//!   then not known.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker_vfs::{File, Fs, OpenMode};
+
+use super::change::Change;
+use super::health::Health;
+use super::state::State;
+use crate::extent::codec::{Reader, u32_at, u64_at};
+use crate::{EngineError, Result};
+
+/// Records begin at multiples of this.
+const PAGE_BYTES: usize = 4096;
+const RECORD_HEADER_BYTES: usize = 24;
+const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EMAN");
+const FORMAT_VERSION: u16 = 1;
+/// Checkpoint records are closed when they are larger than this.
+const CHECKPOINT_RECORD_BYTES: usize = 1 << 20;
+/// Space is reserved in steps of this size.
+const RESERVE_BYTES: u64 = 256 << 10;
+const SUFFIX: &str = ".manifest";
+const NEW_SUFFIX: &str = ".manifest.new";
+
+const _: () = assert!(RESERVE_BYTES.is_multiple_of(PAGE_BYTES as u64));
+
+/// Identifies a database.
+pub type Uuid = [u8; 16];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Header = 1,
+    Checkpoint = 2,
+    CheckpointEnd = 3,
+    Edit = 4,
+}
+
+impl Kind {
+    fn from_code(code: u8) -> Option<Kind> {
+        [
+            Kind::Header,
+            Kind::Checkpoint,
+            Kind::CheckpointEnd,
+            Kind::Edit,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == code)
+    }
+}
+
+struct Record<'a> {
+    kind: Kind,
+    number: u64,
+    payload: &'a [u8],
+    /// Offset of the following record.
+    end: usize,
+}
+
+/// Appends a record with its padding.
+fn put_record(out: &mut Vec<u8>, kind: Kind, number: u64, payload: &[u8]) {
+    let length = u32::try_from(payload.len()).expect("an edit is much smaller than 4 GiB");
+    let mut header = [0; RECORD_HEADER_BYTES];
+    header[..4].copy_from_slice(&RECORD_MAGIC.to_le_bytes());
+    header[4] = kind as u8;
+    header[8..16].copy_from_slice(&number.to_le_bytes());
+    header[16..20].copy_from_slice(&length.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&header[..20]), payload);
+    header[20..].copy_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
+    out.resize(out.len().next_multiple_of(PAGE_BYTES), 0);
+}
+
+/// The valid record at `at`, if there is one.
+fn record_at(bytes: &[u8], at: usize) -> Option<Record<'_>> {
+    if u32_at(bytes, at)? != RECORD_MAGIC {
+        return None;
+    }
+    let number = u64_at(bytes, at + 8)?;
+    let length = u32_at(bytes, at + 16)? as usize;
+    let payload_at = at + RECORD_HEADER_BYTES;
+    let payload = bytes.get(payload_at..payload_at.checked_add(length)?)?;
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[at..at + 20]), payload);
+    if checksum != u32_at(bytes, at + 20)? {
+        return None;
+    }
+    let kind = Kind::from_code(bytes[at + 4])?;
+    let end = (payload_at + length).next_multiple_of(PAGE_BYTES);
+    Some(Record {
+        kind,
+        number,
+        payload,
+        end,
+    })
+}
+
+/// What replay found.
+pub(crate) struct Replayed {
+    pub(crate) uuid: Uuid,
+    pub(crate) state: State,
+    /// Number of the file that was read.
+    file_number: u64,
+    /// Number for the next record.
+    next_record: u64,
+}
+
+/// Reads the manifest in force; `None` if there has never been one.
+pub(crate) fn replay(fs: &dyn Fs, dir: &Path) -> Result<Option<Replayed>> {
+    let Some(file_number) = file_numbers(fs, dir)?.into_iter().max() else {
+        return Ok(None);
+    };
+    let path = file_path(dir, file_number);
+    let name = path.display().to_string();
+    let context = || format!("reading {name}");
+    let file = fs
+        .open(&path, OpenMode::Read)
+        .map_err(|e| EngineError::io(context(), e))?;
+    let length = file.len().map_err(|e| EngineError::io(context(), e))?;
+    let mut bytes = vec![0; usize::try_from(length).expect("a file in memory")];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|e| EngineError::io(context(), e))?;
+    replay_bytes(&bytes, file_number)
+        .map(Some)
+        .map_err(|(offset, what)| EngineError::corruption(name, offset as u64, what))
+}
+
+type Damage = (usize, String);
+
+fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Damage> {
+    let header = record_at(bytes, 0)
+        .filter(|record| record.kind == Kind::Header)
+        .ok_or_else(|| {
+            (
+                0,
+                "the manifest does not begin with a valid header".to_owned(),
+            )
+        })?;
+    let uuid = read_header(header.payload).map_err(|what| (0, what.to_owned()))?;
+    let mut state = State::default();
+    let (mut at, mut next_record) = (header.end, header.number + 1);
+    let mut checkpoint_is_whole = false;
+    while let Some(record) = record_at(bytes, at).filter(|r| r.number == next_record) {
+        match (record.kind, checkpoint_is_whole) {
+            (Kind::Checkpoint, false) | (Kind::Edit, true) => {
+                let changes = Change::decode_all(record.payload);
+                changes
+                    .and_then(|changes| state.apply(changes))
+                    .map_err(|what| (at, format!("record {next_record}: {what}")))?;
+            }
+            (Kind::CheckpointEnd, false) => checkpoint_is_whole = true,
+            _ => return Err((at, format!("record {next_record} is of the wrong kind"))),
+        }
+        (at, next_record) = (record.end, next_record + 1);
+    }
+    if !checkpoint_is_whole {
+        return Err((at, "the checkpoint is damaged".to_owned()));
+    }
+    check_end(bytes, at)?;
+    Ok(Replayed {
+        uuid,
+        state,
+        file_number,
+        next_record,
+    })
+}
+
+/// Tells a torn last record from damage: behind the end there must be no valid record.
+fn check_end(bytes: &[u8], end: usize) -> Result<(), Damage> {
+    let lost = (end..bytes.len())
+        .step_by(PAGE_BYTES)
+        .filter(|at| record_at(bytes, *at).is_some());
+    match lost.count() {
+        0 => Ok(()),
+        lost => Err((
+            end,
+            format!("a record is damaged; {lost} later edits would be lost"),
+        )),
+    }
+}
+
+fn read_header(payload: &[u8]) -> Result<Uuid, &'static str> {
+    let mut reader = Reader::new(payload);
+    if reader.u16()? != FORMAT_VERSION {
+        return Err("unknown version of the manifest format");
+    }
+    reader.array()
+}
+
+/// The manifest in force, open for edits.
+pub(crate) struct Manifest {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    health: Arc<Health>,
+    uuid: Uuid,
+    file: Arc<dyn File>,
+    file_number: u64,
+    next_record: u64,
+    /// Where the next record goes.
+    end: u64,
+    /// Space is reserved up to here.
+    reserved: u64,
+    /// Size of the checkpoint.
+    checkpoint_bytes: u64,
+    /// A failed checkpoint is tried again when the file has grown beyond this.
+    next_checkpoint_at: u64,
+    /// Edits may take this much before the next checkpoint.
+    edit_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+/// Where the manifest lives and what it reports to.
+pub(crate) struct Site {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) health: Arc<Health>,
+    /// Edits may take this much before the next checkpoint.
+    pub(crate) edit_bytes: u64,
+}
+
+impl Manifest {
+    /// Makes a fresh manifest with this content and puts it in force; older ones are removed.
+    pub(crate) fn create(
+        site: Site,
+        uuid: Uuid,
+        replayed: Option<&Replayed>,
+        content: impl Iterator<Item = Change>,
+    ) -> Result<Manifest> {
+        let Site {
+            fs,
+            dir,
+            health,
+            edit_bytes,
+        } = site;
+        let file_number = replayed.map_or(1, |replayed| replayed.file_number + 1);
+        let next_record = replayed.map_or(1, |replayed| replayed.next_record);
+        let written = write_file(&*fs, &dir, &health, uuid, file_number, next_record, content)?;
+        let manifest = Manifest {
+            fs,
+            dir,
+            health,
+            uuid,
+            file: written.file,
+            file_number,
+            next_record: written.next_record,
+            end: written.bytes,
+            reserved: written.bytes,
+            checkpoint_bytes: written.bytes,
+            next_checkpoint_at: written.bytes + edit_bytes.max(written.bytes),
+            edit_bytes,
+            buffer: Vec::new(),
+        };
+        manifest.remove_old();
+        Ok(manifest)
+    }
+
+    /// Records an edit. When this returns it is durable; after an error it is not in force.
+    pub(crate) fn append(&mut self, changes: &[Change]) -> Result<()> {
+        self.health.check()?;
+        let mut payload = Vec::new();
+        for change in changes {
+            change.encode(&mut payload);
+        }
+        self.buffer.clear();
+        put_record(&mut self.buffer, Kind::Edit, self.next_record, &payload);
+        let end = self.end + self.buffer.len() as u64;
+        self.reserve(end)?;
+        match self.file.write_all_at(&self.buffer, self.end) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                return Err(EngineError::io(self.context("writing"), error));
+            }
+            Err(error) => {
+                return Err(self
+                    .health
+                    .stop(format!("{}: {error}", self.context("writing"))));
+            }
+        }
+        self.file.sync_data().map_err(|e| {
+            self.health
+                .stop(format!("{}: {e}", self.context("sync of")))
+        })?;
+        self.end = end;
+        self.next_record += 1;
+        Ok(())
+    }
+
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        if end <= self.reserved {
+            return Ok(());
+        }
+        let target = end.next_multiple_of(RESERVE_BYTES);
+        self.file
+            .allocate(self.reserved, target - self.reserved)
+            .map_err(|e| EngineError::io(self.context("growing"), e))?;
+        self.reserved = target;
+        Ok(())
+    }
+
+    /// Whether the edits have grown beyond their limit.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        self.end > self.next_checkpoint_at
+    }
+
+    /// Switches to a fresh file with this content. On error (a full disk) the old file stays in force.
+    pub(crate) fn checkpoint(&mut self, content: impl Iterator<Item = Change>) -> Result<()> {
+        self.health.check()?;
+        self.next_checkpoint_at = self.end + self.edit_bytes.max(self.checkpoint_bytes);
+        let number = self.file_number + 1;
+        let written = write_file(
+            &*self.fs,
+            &self.dir,
+            &self.health,
+            self.uuid,
+            number,
+            self.next_record,
+            content,
+        )
+        // What there is of it takes up space that may be needed.
+        .inspect_err(|_| self.remove_old())?;
+        self.file = written.file;
+        self.file_number = number;
+        self.next_record = written.next_record;
+        self.end = written.bytes;
+        self.reserved = written.bytes;
+        self.checkpoint_bytes = written.bytes;
+        self.next_checkpoint_at = written.bytes + self.edit_bytes.max(written.bytes);
+        self.remove_old();
+        Ok(())
+    }
+
+    /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening tries again.
+    fn remove_old(&self) {
+        if self.health.check().is_err() {
+            return;
+        }
+        let Ok(names) = self.fs.list(&self.dir) else {
+            return;
+        };
+        for name in names {
+            let is_old = number_of(&name).is_some_and(|number| number < self.file_number);
+            if is_old || name.ends_with(NEW_SUFFIX) {
+                let path = self.dir.join(name);
+                if let Err(error) = self.fs.remove_file(&path) {
+                    tracing::warn!(path = %path.display(), %error, "cannot remove old manifest");
+                }
+            }
+        }
+    }
+
+    fn context(&self, what: &str) -> String {
+        format!(
+            "{what} {}",
+            file_path(&self.dir, self.file_number).display()
+        )
+    }
+
+    /// Bytes of the file in force.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end
+    }
+}
+
+struct Written {
+    file: Arc<dyn File>,
+    bytes: u64,
+    next_record: u64,
+}
+
+/// Writes a manifest file of this content under its temporary name, syncs it and gives it its name.
+fn write_file(
+    fs: &dyn Fs,
+    dir: &Path,
+    health: &Health,
+    uuid: Uuid,
+    number: u64,
+    first_record: u64,
+    content: impl Iterator<Item = Change>,
+) -> Result<Written> {
+    let path = file_path(dir, number);
+    let new_path = dir.join(format!("{number:06}{NEW_SUFFIX}"));
+    let name = new_path.display();
+    let file = fs
+        .open(&new_path, OpenMode::CreateOrOpen)
+        .and_then(|file| file.set_len(0).map(|()| file))
+        .map_err(|e| EngineError::io(format!("creating {name}"), e))?;
+    let mut header = FORMAT_VERSION.to_le_bytes().to_vec();
+    header.extend_from_slice(&uuid);
+    let mut buffer = Vec::new();
+    put_record(&mut buffer, Kind::Header, first_record, &header);
+    let (mut bytes, mut next_record) = (0, first_record + 1);
+    let mut write = |buffer: &mut Vec<u8>| {
+        let result = file.write_all_at(buffer, bytes);
+        bytes += buffer.len() as u64;
+        buffer.clear();
+        result.map_err(|e| EngineError::io(format!("writing {name}"), e))
+    };
+    let mut payload = Vec::new();
+    for change in content {
+        change.encode(&mut payload);
+        if payload.len() > CHECKPOINT_RECORD_BYTES {
+            put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);
+            next_record += 1;
+            payload.clear();
+            write(&mut buffer)?;
+        }
+    }
+    if !payload.is_empty() {
+        put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);
+        next_record += 1;
+    }
+    put_record(&mut buffer, Kind::CheckpointEnd, next_record, &[]);
+    next_record += 1;
+    write(&mut buffer)?;
+    file.sync_all()
+        .map_err(|e| health.stop(format!("sync of {name} failed: {e}")))?;
+    match fs.rename(&new_path, &path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            return Err(EngineError::io(format!("renaming {name}"), error));
+        }
+        // Whether the new name is there is not known, so neither file may be appended to.
+        Err(error) => return Err(health.stop(format!("renaming {name} failed: {error}"))),
+    }
+    fs.sync_dir(dir)
+        .map_err(|e| health.stop(format!("sync of directory {} failed: {e}", dir.display())))?;
+    Ok(Written {
+        file,
+        bytes,
+        next_record,
+    })
+}
+
+fn file_numbers(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
+    let names = fs
+        .list(dir)
+        .map_err(|e| EngineError::io(format!("listing {}", dir.display()), e))?;
+    Ok(names.iter().filter_map(|name| number_of(name)).collect())
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(SUFFIX)?.parse().ok()
+}
+
+fn file_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}{SUFFIX}"))
+}
+
+#[cfg(test)]
+mod tests;

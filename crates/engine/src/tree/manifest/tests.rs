@@ -1,0 +1,184 @@
+//! Replay of what was recorded: whole, torn, damaged.
+
+use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv};
+
+use super::*;
+use crate::TreeId;
+
+const DIR: &str = "/db/manifest";
+
+fn site(sim: &SimEnv, edit_bytes: u64) -> Site {
+    let fs = sim.env().fs;
+    let dir = PathBuf::from(DIR);
+    fs.create_dir_all(&dir).unwrap();
+    Site {
+        fs,
+        dir,
+        health: Health::for_tests(),
+        edit_bytes,
+    }
+}
+
+fn create(sim: &SimEnv, edit_bytes: u64) -> Manifest {
+    Manifest::create(site(sim, edit_bytes), [7; 16], None, std::iter::empty()).unwrap()
+}
+
+fn tree(n: u32) -> Change {
+    Change::CreateTree {
+        tree: TreeId(n),
+        recovery_point: 100 + u64::from(n),
+    }
+}
+
+fn read(sim: &SimEnv) -> Result<Vec<u32>> {
+    let replayed = replay(&*sim.env().fs, Path::new(DIR))?.expect("there is a manifest");
+    assert_eq!(replayed.uuid, [7; 16]);
+    Ok(replayed.state.trees.keys().map(|id| id.0).collect())
+}
+
+fn path_in_force(sim: &SimEnv) -> PathBuf {
+    let fs = sim.env().fs;
+    let numbers = file_numbers(&*fs, Path::new(DIR)).unwrap();
+    assert_eq!(numbers.len(), 1);
+    file_path(Path::new(DIR), numbers[0])
+}
+
+#[test]
+fn edits_are_replayed_in_order_and_the_tail_may_be_torn() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    manifest.append(&[tree(1), tree(2)]).unwrap();
+    manifest
+        .append(&[tree(3), Change::DropTree { tree: TreeId(1) }])
+        .unwrap();
+    let before_last = manifest.bytes();
+    manifest.append(&[tree(4)]).unwrap();
+    assert_eq!(read(&sim).unwrap(), [2, 3, 4]);
+    // Any flip in the last record takes it away, and nothing else.
+    let path = path_in_force(&sim);
+    for byte in [0, 4, 9, 17, 22, 24, 26] {
+        sim.fs.flip_bit(&path, before_last + byte, 0).unwrap();
+        assert_eq!(read(&sim).unwrap(), [2, 3], "byte {byte}");
+        sim.fs.flip_bit(&path, before_last + byte, 0).unwrap();
+    }
+    // The padding has no meaning.
+    sim.fs.flip_bit(&path, before_last + 200, 0).unwrap();
+    assert_eq!(read(&sim).unwrap(), [2, 3, 4]);
+}
+
+#[test]
+fn damage_before_the_tail_is_an_error_that_says_what_is_lost() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    let mut starts = Vec::new();
+    for n in 1..=4 {
+        starts.push(manifest.bytes());
+        manifest.append(&[tree(n)]).unwrap();
+    }
+    let path = path_in_force(&sim);
+    sim.fs.flip_bit(&path, starts[1] + 25, 2).unwrap();
+    let EngineError::Corruption { file, offset, what } = read(&sim).unwrap_err() else {
+        panic!("not a corruption");
+    };
+    assert_eq!((file.as_ref(), offset), (path.to_str().unwrap(), starts[1]));
+    assert!(what.contains("2 later edits would be lost"), "{what}");
+    sim.fs.flip_bit(&path, starts[1] + 25, 2).unwrap();
+    // Header and checkpoint must be whole even if nothing follows.
+    for offset in [0, 30, PAGE_BYTES as u64 + 1] {
+        sim.fs.flip_bit(&path, offset, 1).unwrap();
+        assert!(
+            matches!(read(&sim), Err(EngineError::Corruption { .. })),
+            "offset {offset}"
+        );
+        sim.fs.flip_bit(&path, offset, 1).unwrap();
+    }
+    assert_eq!(read(&sim).unwrap(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn impossible_edits_are_damage() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    manifest.append(&[tree(1)]).unwrap();
+    manifest.append(&[tree(1)]).unwrap();
+    assert!(matches!(read(&sim), Err(EngineError::Corruption { .. })));
+}
+
+#[test]
+fn a_checkpoint_takes_over_and_the_old_file_goes() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 8 * PAGE_BYTES as u64);
+    let mut checkpoints = 0;
+    for n in 1..=40 {
+        manifest.append(&[tree(n)]).unwrap();
+        if manifest.checkpoint_is_due() {
+            checkpoints += 1;
+            manifest.checkpoint((1..=n).map(tree)).unwrap();
+            assert!(!manifest.checkpoint_is_due());
+        }
+        assert_eq!(read(&sim).unwrap(), (1..=n).collect::<Vec<_>>());
+        assert_eq!(sim.env().fs.list(Path::new(DIR)).unwrap().len(), 1);
+    }
+    assert!((3..=6).contains(&checkpoints), "{checkpoints}");
+}
+
+#[test]
+fn a_large_checkpoint_is_several_records() {
+    let sim = SimEnv::new(1);
+    let trees = 200_000;
+    let site = site(&sim, 1 << 20);
+    let manifest = Manifest::create(site, [7; 16], None, (1..=trees).map(tree)).unwrap();
+    assert!(manifest.bytes() > CHECKPOINT_RECORD_BYTES as u64);
+    assert_eq!(read(&sim).unwrap().len(), trees as usize);
+}
+
+#[test]
+fn a_full_disk_is_survived_and_other_failures_are_final() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    manifest.append(&[tree(1)]).unwrap();
+    for fault in [
+        Fault::on(DiskOp::Allocate).no_space(),
+        Fault::on(DiskOp::Write).no_space(),
+    ] {
+        let mut manifest = Manifest::create(
+            site(&sim, 1 << 20),
+            [7; 16],
+            replay(&*sim.env().fs, Path::new(DIR)).unwrap().as_ref(),
+            std::iter::once(tree(1)),
+        )
+        .unwrap();
+        sim.fs.inject(fault);
+        assert!(matches!(
+            manifest.append(&[tree(2)]),
+            Err(EngineError::DiskFull(_))
+        ));
+        sim.fs.clear_faults();
+        assert_eq!(read(&sim).unwrap(), [1]);
+        manifest.append(&[tree(3)]).unwrap();
+        assert_eq!(read(&sim).unwrap(), [1, 3]);
+    }
+    for op in [DiskOp::Write, DiskOp::Sync] {
+        let sim = SimEnv::new(1);
+        let mut manifest = create(&sim, 1 << 20);
+        manifest.append(&[tree(1)]).unwrap();
+        let syncs = sim.fs.ops();
+        sim.fs.inject(Fault::on(op));
+        assert!(matches!(
+            manifest.append(&[tree(2)]),
+            Err(EngineError::Stopped(_))
+        ));
+        // Nothing is tried again: not the write, not the sync.
+        let after = sim.fs.ops();
+        assert!(after > syncs);
+        assert!(matches!(
+            manifest.append(&[tree(3)]),
+            Err(EngineError::Stopped(_))
+        ));
+        assert!(matches!(
+            manifest.checkpoint(std::iter::empty()),
+            Err(EngineError::Stopped(_))
+        ));
+        assert_eq!(sim.fs.ops(), after);
+    }
+}

@@ -1,0 +1,516 @@
+//! All trees: which exist, what they consist of, and the manifest that remembers it.
+//!
+//! Neighbours: above, the engine creates, drops, rotates and looks up trees; `flush` and `compact` bring new extents and
+//! go through `Trees::install`; below are `extent` (data files) and the manifest.
+//!
+//! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with its
+//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`].
+//!
+//! **Invariants**
+//! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made durable,
+//!   then published: readers never see what a crash could take back.
+//! - Slots of a removed extent are released after the edit is durable, by the drop of the last handle.
+//! - Ids of trees ascend from 1 and are never given twice.
+
+mod change;
+mod handle;
+mod health;
+pub(crate) mod levels;
+mod manifest;
+mod run;
+mod state;
+mod version;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use esker_vfs::Env;
+use parking_lot::{Mutex, RwLock};
+
+use crate::cache::BlockCache;
+use crate::compact::{CompactionStats, Limits};
+use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Space, SpaceStats, Store};
+use crate::{EngineError, Result, Seq, TreeId};
+use change::Change;
+pub use handle::{SuperVersion, Tree};
+pub(crate) use health::Health;
+pub use health::OnFatal;
+pub use levels::{LEVELS, Levels, Place, Run, RunId, ShapeEdit, Totals};
+pub use manifest::Uuid;
+use manifest::{Manifest, Site};
+pub(crate) use run::RunIter;
+use state::{LogPoint, State};
+pub use version::Version;
+
+/// How trees are opened.
+pub struct TreesConfig {
+    /// Directory of the manifest and the data files (in directories of their own).
+    pub dir: PathBuf,
+    /// Keeps what is read.
+    pub cache: Arc<BlockCache>,
+    /// How extents are written.
+    pub extents: ExtentOptions,
+    /// When and how much is compacted, and when writers must wait.
+    pub limits: Limits,
+    /// Edits may take this many bytes of the manifest before a checkpoint.
+    pub manifest_edit_bytes: u64,
+    /// Called once when a failed write or sync makes it impossible to go on.
+    pub on_fatal: OnFatal,
+}
+
+impl TreesConfig {
+    /// The defaults, for this directory.
+    pub fn new(dir: impl Into<PathBuf>, cache: Arc<BlockCache>, on_fatal: OnFatal) -> Self {
+        TreesConfig {
+            dir: dir.into(),
+            cache,
+            extents: ExtentOptions::default(),
+            limits: Limits::default(),
+            manifest_edit_bytes: 4 << 20,
+            on_fatal,
+        }
+    }
+}
+
+/// What the manifest lock protects.
+struct Meta {
+    manifest: Manifest,
+    next_tree: TreeId,
+    log: LogPoint,
+    /// The counters as the manifest has them.
+    counters: BTreeMap<TreeId, u64>,
+}
+
+struct Inner {
+    store: Arc<Store>,
+    limits: Limits,
+    health: Arc<Health>,
+    uuid: Uuid,
+    meta: Mutex<Meta>,
+    /// Changed only under `meta`.
+    trees: RwLock<BTreeMap<TreeId, Tree>>,
+    work: Mutex<Work>,
+}
+
+/// The trees of a database. Cheap to clone.
+#[derive(Clone)]
+pub struct Trees {
+    inner: Arc<Inner>,
+}
+
+/// What a flush or a compaction wants to install.
+pub(crate) struct Installation {
+    pub(crate) edit: ShapeEdit<Arc<Extent>>,
+    /// Immutable memtables that the edit makes superfluous.
+    pub(crate) flushed: usize,
+    pub(crate) recovery_point: Option<Seq>,
+}
+
+/// What recovery begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The log before this place is not needed.
+    pub log_from: u64,
+    /// The counters, ascending by tree.
+    pub counters: Vec<(TreeId, u64)>,
+    /// They contain every change up to this sequence.
+    pub counters_as_of: Seq,
+}
+
+/// What was done in the background since the trees were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Memtables that were flushed.
+    pub flushes: u64,
+    /// Bytes of the extents they became.
+    pub flushed_bytes: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// What they did together.
+    pub compaction: CompactionStats,
+}
+
+/// Numbers about the storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageStats {
+    /// The data files.
+    pub space: SpaceStats,
+    /// Bytes of the manifest file in force.
+    pub manifest_bytes: u64,
+    /// Flushes and compactions.
+    pub work: Work,
+}
+
+impl Trees {
+    /// Opens the trees, or makes an empty database.
+    pub fn open(env: &Env, config: TreesConfig) -> Result<Trees> {
+        let TreesConfig {
+            dir,
+            cache,
+            extents,
+            limits,
+            manifest_edit_bytes,
+            on_fatal,
+        } = config;
+        limits.assert_sane();
+        let manifest_dir = dir.join("manifest");
+        let extents_dir = dir.join("extents");
+        for dir in [&manifest_dir, &extents_dir] {
+            let context = || format!("creating directory {}", dir.display());
+            env.fs
+                .create_dir_all(dir)
+                .map_err(|e| EngineError::io(context(), e))?;
+        }
+        let health = Health::new(on_fatal);
+        let replayed = manifest::replay(&*env.fs, &manifest_dir)?;
+        let (uuid, state) = match &replayed {
+            Some(replayed) => (replayed.uuid, replayed.state.clone()),
+            None => {
+                refuse_orphans(env, &extents_dir)?;
+                let mut uuid = Uuid::default();
+                env.random.fill(&mut uuid);
+                (uuid, State::default())
+            }
+        };
+        let metas = state.trees.values().flat_map(|tree| tree.metas());
+        let fs = Arc::clone(&env.fs);
+        let space = Space::open(Arc::clone(&fs), &extents_dir, Arc::clone(&health), metas)?;
+        let random = Arc::clone(&env.random);
+        let store = Arc::new(Store {
+            space,
+            cache,
+            options: extents,
+            random,
+        });
+        let trees = open_trees(&store, &state, &manifest_dir)?;
+        let counters = state
+            .trees
+            .iter()
+            .map(|(id, tree)| (*id, tree.counter))
+            .collect();
+        let content = content(&trees, &counters, state.next_tree, state.log);
+        let site = Site {
+            fs,
+            dir: manifest_dir,
+            health: Arc::clone(&health),
+            edit_bytes: manifest_edit_bytes,
+        };
+        let manifest = Manifest::create(site, uuid, replayed.as_ref(), content)?;
+        store.space.remove_strays()?;
+        let meta = Mutex::new(Meta {
+            manifest,
+            next_tree: state.next_tree,
+            log: state.log,
+            counters,
+        });
+        let trees = RwLock::new(trees);
+        Ok(Trees {
+            inner: Arc::new(Inner {
+                store,
+                limits,
+                health,
+                uuid,
+                meta,
+                trees,
+                work: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Identifies the database.
+    pub fn uuid(&self) -> Uuid {
+        self.inner.uuid
+    }
+
+    /// When and how much is compacted.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.inner.store
+    }
+
+    /// An error once a failure has stopped the engine.
+    pub fn check_health(&self) -> Result<()> {
+        self.inner.health.check()
+    }
+
+    /// Makes a tree. On return it survives a crash. `recovery_point`: the log up to here has nothing for it.
+    pub fn create(&self, recovery_point: Seq) -> Result<Tree> {
+        let mut meta = self.inner.meta.lock();
+        let id = meta.next_tree;
+        let following =
+            id.0.checked_add(1)
+                .ok_or_else(|| EngineError::Stopped("all tree ids were given".into()))?;
+        meta.manifest.append(&[Change::CreateTree {
+            tree: id,
+            recovery_point,
+        }])?;
+        meta.next_tree = TreeId(following);
+        let tree = Tree::new(id, recovery_point, Arc::default());
+        self.inner.trees.write().insert(id, tree.clone());
+        self.checkpoint_if_due(&mut meta);
+        Ok(tree)
+    }
+
+    /// Removes a tree. Readers that hold a superversion go on; its space is free when the last of them is gone.
+    pub fn drop_tree(&self, id: TreeId) -> Result<()> {
+        let mut meta = self.inner.meta.lock();
+        let tree = self.get(id).ok_or(EngineError::NoSuchTree(id))?;
+        meta.manifest.append(&[Change::DropTree { tree: id }])?;
+        meta.counters.remove(&id);
+        self.inner.trees.write().remove(&id);
+        for (_, extent) in tree.superversion().version.levels().extents() {
+            extent.slots().release_on_drop();
+        }
+        tree.mark_dropped();
+        self.checkpoint_if_due(&mut meta);
+        Ok(())
+    }
+
+    /// The tree with this id.
+    pub fn get(&self, id: TreeId) -> Option<Tree> {
+        self.inner.trees.read().get(&id).cloned()
+    }
+
+    /// All trees, ascending by id.
+    pub fn all(&self) -> Vec<Tree> {
+        self.inner.trees.read().values().cloned().collect()
+    }
+
+    /// Where recovery begins, as the manifest has it.
+    pub fn recovered(&self) -> Recovered {
+        let meta = self.inner.meta.lock();
+        Recovered {
+            log_from: meta.log.from,
+            counters: meta
+                .counters
+                .iter()
+                .map(|(id, value)| (*id, *value))
+                .collect(),
+            counters_as_of: meta.log.counters_as_of,
+        }
+    }
+
+    /// Records where the log is needed from, and the counters with every change up to `counters_as_of`. Counters of trees
+    /// that do not exist are left out.
+    pub fn checkpoint(
+        &self,
+        log_from: u64,
+        counters_as_of: Seq,
+        counters: &[(TreeId, u64)],
+    ) -> Result<()> {
+        let mut meta = self.inner.meta.lock();
+        let mut changed = counters.to_vec();
+        let known = self.inner.trees.read();
+        changed.retain(|(id, value)| {
+            known.contains_key(id) && meta.counters.get(id).copied().unwrap_or(0) != *value
+        });
+        drop(known);
+        let log = LogPoint {
+            from: log_from,
+            counters_as_of,
+        };
+        let mut changes = vec![Change::Log {
+            from: log_from,
+            counters_as_of,
+        }];
+        changes.extend(
+            changed
+                .iter()
+                .map(|&(tree, value)| Change::Counter { tree, value }),
+        );
+        meta.manifest.append(&changes)?;
+        meta.log = log;
+        meta.counters.extend(changed);
+        self.checkpoint_if_due(&mut meta);
+        Ok(())
+    }
+
+    /// Makes the result of a flush or a compaction durable and publishes it. The data of added extents is synced by now.
+    /// After an error everything is as it was. False if the tree was dropped meanwhile: the result is not wanted.
+    pub(crate) fn install(&self, tree: &Tree, installation: Installation) -> Result<bool> {
+        let Installation {
+            edit,
+            flushed,
+            recovery_point,
+        } = installation;
+        let id = tree.id();
+        let mut meta = self.inner.meta.lock();
+        if tree.is_dropped() {
+            return Ok(false);
+        }
+        let old = Arc::clone(&tree.superversion().version);
+        let levels = old
+            .levels()
+            .apply(&edit)
+            .expect("jobs make possible changes");
+        let mut changes: Vec<Change> = Vec::new();
+        let removed = edit.removed.iter();
+        changes.extend(removed.map(|&extent| Change::RemoveExtent { tree: id, extent }));
+        changes.extend(edit.added.iter().map(|(place, extent)| Change::AddExtent {
+            tree: id,
+            place: *place,
+            meta: extent.meta().clone(),
+        }));
+        changes.extend(recovery_point.map(|seq| Change::RecoveryPoint { tree: id, seq }));
+        meta.manifest.append(&changes)?;
+        mark_slots(&old, &edit);
+        tree.publish(Version::new(levels), flushed);
+        if let Some(seq) = recovery_point {
+            tree.set_recovery_point(seq);
+        }
+        self.checkpoint_if_due(&mut meta);
+        Ok(true)
+    }
+
+    /// A checkpoint that fails (a full disk) is tried again later: the edits go on in the old file.
+    fn checkpoint_if_due(&self, meta: &mut Meta) {
+        if !meta.manifest.checkpoint_is_due() {
+            return;
+        }
+        let trees = self.inner.trees.read().clone();
+        let content = content(&trees, &meta.counters, meta.next_tree, meta.log);
+        if let Err(error) = meta.manifest.checkpoint(content) {
+            tracing::warn!(%error, "manifest checkpoint failed");
+        }
+    }
+
+    /// Reads and checks every extent of every tree; passes what is damaged to `report`. The number of extents checked.
+    pub fn verify(&self, mut report: impl FnMut(EngineError)) -> u64 {
+        let mut checked = 0;
+        for tree in self.all() {
+            let version = Arc::clone(&tree.superversion().version);
+            for (_, extent) in version.levels().extents() {
+                checked += 1;
+                extent.verify().unwrap_or_else(&mut report);
+            }
+        }
+        checked
+    }
+
+    /// Numbers about the storage.
+    pub fn stats(&self) -> StorageStats {
+        StorageStats {
+            space: self.inner.store.space.stats(),
+            manifest_bytes: self.inner.meta.lock().manifest.bytes(),
+            work: *self.inner.work.lock(),
+        }
+    }
+
+    /// Adds to the numbers about background work.
+    pub(crate) fn note(&self, add: impl FnOnce(&mut Work)) {
+        add(&mut self.inner.work.lock());
+    }
+}
+
+/// Extents that come are named by the manifest from now on, those that go are not. What has moved stays.
+fn mark_slots(old: &Version, edit: &ShapeEdit<Arc<Extent>>) {
+    let added: HashSet<ExtentId> = edit.added.iter().map(|(_, e)| e.meta().id).collect();
+    for (_, extent) in &edit.added {
+        extent.slots().keep();
+    }
+    let gone: HashSet<ExtentId> = edit
+        .removed
+        .iter()
+        .filter(|id| !added.contains(id))
+        .copied()
+        .collect();
+    if gone.is_empty() {
+        return;
+    }
+    for (_, extent) in old
+        .levels()
+        .extents()
+        .filter(|(_, e)| gone.contains(&e.meta().id))
+    {
+        extent.slots().release_on_drop();
+    }
+}
+
+/// The content of a checkpoint.
+fn content<'a>(
+    trees: &'a BTreeMap<TreeId, Tree>,
+    counters: &'a BTreeMap<TreeId, u64>,
+    next_tree: TreeId,
+    log: LogPoint,
+) -> impl Iterator<Item = Change> + 'a {
+    let per_tree = trees.iter().flat_map(|(&id, tree)| {
+        let version = Arc::clone(&tree.superversion().version);
+        let extents: Vec<Change> = version
+            .levels()
+            .extents()
+            .map(|(place, e)| Change::AddExtent {
+                tree: id,
+                place,
+                meta: e.meta().clone(),
+            })
+            .collect();
+        let counter = counters.get(&id).filter(|value| **value != 0);
+        let create = Change::CreateTree {
+            tree: id,
+            recovery_point: tree.recovery_point(),
+        };
+        std::iter::once(create)
+            .chain(counter.map(|&value| Change::Counter { tree: id, value }))
+            .chain(extents)
+    });
+    let LogPoint {
+        from,
+        counters_as_of,
+    } = log;
+    [
+        Change::NextTree { tree: next_tree },
+        Change::Log {
+            from,
+            counters_as_of,
+        },
+    ]
+    .into_iter()
+    .chain(per_tree)
+}
+
+/// Data files without a manifest are a damaged database, not a new one.
+fn refuse_orphans(env: &Env, extents_dir: &std::path::Path) -> Result<()> {
+    let context = || format!("listing {}", extents_dir.display());
+    let names = env
+        .fs
+        .list(extents_dir)
+        .map_err(|e| EngineError::io(context(), e))?;
+    match names.first() {
+        None => Ok(()),
+        Some(name) => {
+            let file = extents_dir.join(name).display().to_string();
+            Err(EngineError::corruption(
+                file,
+                0,
+                "there are data files but no manifest",
+            ))
+        }
+    }
+}
+
+fn open_trees(
+    store: &Arc<Store>,
+    state: &State,
+    manifest_dir: &std::path::Path,
+) -> Result<BTreeMap<TreeId, Tree>> {
+    let mut trees = BTreeMap::new();
+    for (&id, recorded) in &state.trees {
+        let levels = recorded.levels().map_err(|what| {
+            let dir = manifest_dir.display().to_string();
+            EngineError::corruption(dir, 0, format!("tree {}: {what}", id.0))
+        })?;
+        let levels = levels.map(|meta| Extent::adopt(store, id, meta.clone()));
+        trees.insert(
+            id,
+            Tree::new(id, recorded.recovery_point, Version::new(levels)),
+        );
+    }
+    Ok(trees)
+}
+
+#[cfg(test)]
+mod tests;

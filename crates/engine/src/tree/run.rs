@@ -1,0 +1,137 @@
+//! A walk over a sorted run of extents, in both directions.
+//!
+//! Neighbours: `version` makes one per run for readers, `compact` one per part of a run that it merges.
+//!
+//! **Invariants**
+//! - At most one extent is open; it is opened only when the walk gets there.
+
+use std::sync::Arc;
+
+use super::levels::Run;
+use crate::extent::{Extent, ExtentIter, ReadMode};
+use crate::iter::InternalIter;
+use crate::{LATEST, Op, Result, Seq};
+
+/// A cursor over a run.
+pub(crate) struct RunIter {
+    run: Run<Arc<Extent>>,
+    mode: ReadMode,
+    /// Index of the extent that `open` walks over.
+    number: usize,
+    open: Option<ExtentIter>,
+}
+
+impl RunIter {
+    pub(crate) fn new(run: Run<Arc<Extent>>, mode: ReadMode) -> Self {
+        RunIter {
+            run,
+            mode,
+            number: 0,
+            open: None,
+        }
+    }
+
+    /// Enters an extent; none if there is none with this number.
+    fn enter(
+        &mut self,
+        number: usize,
+        place: impl FnOnce(&mut ExtentIter) -> Result<()>,
+    ) -> Result<()> {
+        if self.number != number || self.open.is_none() {
+            let Some(extent) = self.run.extents().get(number) else {
+                self.open = None;
+                return Ok(());
+            };
+            self.open = Some(ExtentIter::new(Arc::clone(extent), self.mode));
+            self.number = number;
+        }
+        place(self.open.as_mut().expect("opened above"))
+    }
+
+    #[inline]
+    fn at(&self) -> &ExtentIter {
+        self.open.as_ref().expect("the iterator stands on an entry")
+    }
+}
+
+impl InternalIter for RunIter {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_version(key, LATEST)
+    }
+
+    fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        let number = self.run.find(key, seq);
+        self.enter(number, |extent| extent.seek_version(key, seq))
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(0, ExtentIter::seek_to_first)
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        // Sequence 0 is never committed: everything of `key` lies before (`key`, 0).
+        self.seek_version(key, 0)?;
+        if self.valid() {
+            self.prev()
+        } else {
+            self.seek_to_last()
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self.run.extents().len().checked_sub(1) {
+            Some(last) => self.enter(last, ExtentIter::seek_to_last),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let open = self.open.as_mut().expect("the iterator stands on an entry");
+        open.next()?;
+        if open.valid() {
+            return Ok(());
+        }
+        self.enter(self.number + 1, ExtentIter::seek_to_first)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let open = self.open.as_mut().expect("the iterator stands on an entry");
+        open.prev()?;
+        if open.valid() {
+            return Ok(());
+        }
+        match self.number.checked_sub(1) {
+            Some(number) => self.enter(number, ExtentIter::seek_to_last),
+            None => {
+                self.open = None;
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.open.as_ref().is_some_and(ExtentIter::valid)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.at().key()
+    }
+
+    #[inline]
+    fn seq(&self) -> Seq {
+        self.at().seq()
+    }
+
+    #[inline]
+    fn op(&self) -> Op {
+        self.at().op()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.at().value()
+    }
+}

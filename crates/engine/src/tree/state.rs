@@ -1,0 +1,137 @@
+//! The recorded state: what the manifest says, before any file is opened.
+//!
+//! Neighbours: `manifest` fills it from its records; `mod` turns it into live trees.
+//!
+//! **Invariants**
+//! - Only changes that make sense are accepted: a tree is created once and before everything else about it.
+//! - `next_tree` is larger than every id ever given.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::change::Change;
+use super::levels::{Levels, Place, ShapeEdit};
+use crate::extent::{ExtentId, ExtentMeta};
+use crate::{Seq, TreeId};
+
+/// First id that is given to a tree.
+const FIRST_TREE: TreeId = TreeId(1);
+
+/// What is recorded of one tree.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TreeState {
+    pub(crate) recovery_point: Seq,
+    pub(crate) counter: u64,
+    extents: HashMap<ExtentId, (Place, ExtentMeta)>,
+}
+
+impl TreeState {
+    /// The extents in their places, or what is wrong with them.
+    pub(crate) fn levels(&self) -> Result<Levels<ExtentMeta>, &'static str> {
+        let added = self.extents.values().cloned().collect();
+        Levels::default().apply(&ShapeEdit {
+            removed: Vec::new(),
+            added,
+        })
+    }
+
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &ExtentMeta> {
+        self.extents.values().map(|(_, meta)| meta)
+    }
+}
+
+/// What the manifest says about the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogPoint {
+    /// Nothing before is needed.
+    pub(crate) from: u64,
+    /// The counters contain every change up to here.
+    pub(crate) counters_as_of: Seq,
+}
+
+/// What is recorded of all trees.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) next_tree: TreeId,
+    pub(crate) log: LogPoint,
+    pub(crate) trees: BTreeMap<TreeId, TreeState>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            next_tree: FIRST_TREE,
+            log: LogPoint::default(),
+            trees: BTreeMap::new(),
+        }
+    }
+}
+
+impl State {
+    /// Applies the changes of one record in order.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<(), &'static str> {
+        changes
+            .into_iter()
+            .try_for_each(|change| self.apply_one(change))
+    }
+
+    fn apply_one(&mut self, change: Change) -> Result<(), &'static str> {
+        match change {
+            Change::CreateTree {
+                tree,
+                recovery_point,
+            } => {
+                if tree < FIRST_TREE || self.trees.contains_key(&tree) {
+                    return Err("a tree is created twice, or with a reserved id");
+                }
+                let state = TreeState {
+                    recovery_point,
+                    ..TreeState::default()
+                };
+                self.trees.insert(tree, state);
+                self.raise_next(tree.0.checked_add(1).ok_or("tree ids are used up")?);
+            }
+            Change::NextTree { tree } => self.raise_next(tree.0),
+            Change::DropTree { tree } => {
+                self.trees
+                    .remove(&tree)
+                    .ok_or("a tree is dropped that is not there")?;
+            }
+            Change::AddExtent { tree, place, meta } => {
+                if self
+                    .tree(tree)?
+                    .extents
+                    .insert(meta.id, (place, meta))
+                    .is_some()
+                {
+                    return Err("an extent is added twice");
+                }
+            }
+            Change::RemoveExtent { tree, extent } => {
+                let removed = self.tree(tree)?.extents.remove(&extent);
+                removed.ok_or("an extent is removed that is not there")?;
+            }
+            Change::RecoveryPoint { tree, seq } => self.tree(tree)?.recovery_point = seq,
+            Change::Log {
+                from,
+                counters_as_of,
+            } => {
+                self.log = LogPoint {
+                    from,
+                    counters_as_of,
+                }
+            }
+            Change::Counter { tree, value } => self.tree(tree)?.counter = value,
+        }
+        Ok(())
+    }
+
+    fn tree(&mut self, tree: TreeId) -> Result<&mut TreeState, &'static str> {
+        self.trees
+            .get_mut(&tree)
+            .ok_or("a tree is changed that is not there")
+    }
+
+    fn raise_next(&mut self, next: u32) {
+        self.next_tree = self.next_tree.max(TreeId(next));
+    }
+}

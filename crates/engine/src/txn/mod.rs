@@ -1,0 +1,410 @@
+//! Transactions: snapshots, the write set, reads that see both, row locks, savepoints.
+//!
+//! Neighbours: `lock` for rows, `commit` for the end, `tree` and `memtable` for what is read.
+//!
+//! Parts: `snapshots` (which versions must live) · `write_set` · `visible` → `cursor` (scans) · [`Txn`].
+//!
+//! **Invariants**
+//! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
+//! - A superversion is loaded after the snapshot is announced, so no version the snapshot needs can be missing from it.
+//! - A transaction that has ended (committed or rolled back) is as new: no snapshot, no locks, no writes.
+
+mod cursor;
+pub(crate) mod prepared;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+mod visible;
+mod write_set;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+pub use cursor::Cursor;
+pub(crate) use snapshots::{SnapshotSlot, Snapshots};
+pub(crate) use write_set::WriteSet;
+
+use crate::engine::{Engine, Inner};
+use crate::iter::{InternalIter, MergingIter};
+use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
+use crate::tree::Tree;
+use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
+use visible::{Range, Sight, VisibleIter};
+
+/// What a held row lock costs in the lock table.
+const LOCK_BYTES: u64 = 160;
+
+/// A transaction keeps the buffer of its commit record up to this size.
+const KEPT_PAYLOAD_BYTES: usize = 16 * 1024;
+
+/// When a transaction takes its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// A fresh one for each statement.
+    ReadCommitted,
+    /// One for the whole transaction, at its first read.
+    RepeatableRead,
+}
+
+/// Which committed versions a read sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Those of the transaction's snapshot.
+    Snapshot,
+    /// The newest; the right one for a row that the transaction has locked.
+    Latest,
+}
+
+/// The way a scan walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Keys ascending.
+    Forward,
+    /// Keys descending.
+    Backward,
+}
+
+/// A place in the transaction to which it can be rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SavepointId(Seq);
+
+/// A transaction's place in the one order of commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a commit is acknowledged only when its sequence is durable"]
+pub struct Commit {
+    /// The commit sequence; `None` if nothing was written.
+    pub seq: Option<Seq>,
+}
+
+/// Remembers that a version was read.
+#[inline]
+pub(crate) fn note_dependency(dependency: &AtomicU64, seq: Seq) {
+    if seq > dependency.load(Ordering::Relaxed) {
+        dependency.fetch_max(seq, Ordering::Relaxed);
+    }
+}
+
+/// A transaction. One session uses it, for one transaction after the other.
+pub struct Txn {
+    pub(crate) engine: Engine,
+    isolation: Isolation,
+    slot: SnapshotSlot,
+    /// The snapshot, or [`LATEST`] if none is taken.
+    snapshot: AtomicU64,
+    pub(crate) writes: WriteSet,
+    pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
+    pub(crate) owner: Arc<LockOwner>,
+    dependency: Arc<AtomicU64>,
+    /// The last commit of this session: its later snapshots must see it.
+    pub(crate) last_commit: Seq,
+    /// Buffers of the commit record, kept.
+    pub(crate) payload: Vec<u8>,
+    pub(crate) tree_ids: Vec<u32>,
+}
+
+impl Txn {
+    pub(crate) fn new(engine: &Engine, isolation: Isolation) -> Self {
+        Txn {
+            engine: engine.clone(),
+            isolation,
+            slot: engine.inner().snapshots.slot(),
+            snapshot: AtomicU64::new(LATEST),
+            writes: WriteSet::default(),
+            counters: SmallVec::new(),
+            owner: LockOwner::new(),
+            dependency: Arc::new(AtomicU64::new(0)),
+            last_commit: 0,
+            payload: Vec::new(),
+            tree_ids: Vec::new(),
+        }
+    }
+
+    fn inner(&self) -> &Inner {
+        self.engine.inner()
+    }
+
+    /// The isolation level.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Changes the isolation level from the next snapshot on.
+    pub fn set_isolation(&mut self, isolation: Isolation) {
+        self.isolation = isolation;
+    }
+
+    /// The snapshot; taken now if there is none yet.
+    #[inline]
+    pub fn snapshot(&self) -> Seq {
+        let snapshot = self.snapshot.load(Ordering::Relaxed);
+        if snapshot != LATEST {
+            return snapshot;
+        }
+        self.take_snapshot()
+    }
+
+    fn take_snapshot(&self) -> Seq {
+        let watermark = &self.inner().watermark;
+        if watermark.visible() < self.last_commit {
+            watermark.block_until(self.last_commit);
+        }
+        let snapshot = self.slot.take(watermark);
+        self.snapshot.store(snapshot, Ordering::Relaxed);
+        snapshot
+    }
+
+    /// Begins a statement: under READ COMMITTED the next read takes a fresh snapshot.
+    ///
+    /// A snapshot keeps old versions from being removed until here, or until the end of the transaction: end also a
+    /// transaction that has only read.
+    #[inline]
+    pub fn new_statement(&mut self) {
+        if self.isolation == Isolation::ReadCommitted {
+            self.drop_snapshot();
+        }
+    }
+
+    fn drop_snapshot(&mut self) {
+        if *self.snapshot.get_mut() != LATEST {
+            *self.snapshot.get_mut() = LATEST;
+            self.slot.clear();
+        }
+    }
+
+    #[inline]
+    fn sequence_of(&self, view: View) -> Seq {
+        match view {
+            View::Snapshot => self.snapshot(),
+            View::Latest => LATEST,
+        }
+    }
+
+    /// Reads a key and calls `f` with the value in place.
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        view: View,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if !self.writes.is_untouched()
+            && let Some(entry) = self.writes.get(tree.id(), key)
+        {
+            return Ok((entry.op == Op::Put).then(|| f(entry.value)));
+        }
+        let upto = self.sequence_of(view);
+        let superversion = tree.superversion();
+        let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
+        for table in tables {
+            if let Some(entry) = table.get(key, upto) {
+                note_dependency(&self.dependency, entry.seq);
+                return Ok((entry.op == Op::Put).then(|| f(entry.value)));
+            }
+        }
+        let found = superversion.version.get(key, upto, |seq, op, value| {
+            note_dependency(&self.dependency, seq);
+            (op == Op::Put).then(|| f(value))
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// Reads a key into a new vector.
+    pub fn get(&self, tree: &Tree, key: &[u8], view: View) -> Result<Option<Vec<u8>>> {
+        self.get_with(tree, key, view, <[u8]>::to_vec)
+    }
+
+    /// Scans a key range.
+    pub fn scan(
+        &self,
+        tree: &Tree,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        view: View,
+    ) -> Result<Cursor> {
+        let range = Range {
+            lower: lower.map(<[u8]>::to_vec),
+            upper: upper.map(<[u8]>::to_vec),
+        };
+        let own = match self.writes.view(tree.id()) {
+            None => None,
+            Some((table, upto, dead)) => {
+                let sight = Sight::Own(upto, dead);
+                Some(VisibleIter::new(
+                    Box::new(table.iter()),
+                    sight,
+                    range.clone(),
+                    direction,
+                )?)
+            }
+        };
+        // The snapshot is taken before the tiers are looked up.
+        let sight = Sight::Snapshot(self.sequence_of(view));
+        let committed =
+            VisibleIter::new(committed_iter(tree, lower, upper), sight, range, direction)?;
+        Ok(Cursor::new(
+            committed,
+            own,
+            direction,
+            Arc::clone(&self.dependency),
+        ))
+    }
+
+    /// Sets the value of a key. The caller holds the row lock that covers the key.
+    pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        let limit = self.inner().config.max_txn_bytes;
+        self.writes.write(tree, key, Op::Put, value, limit)
+    }
+
+    /// Deletes a key. The caller holds the row lock that covers the key.
+    pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
+        let limit = self.inner().config.max_txn_bytes;
+        self.writes.write(tree, key, Op::Delete, &[], limit)
+    }
+
+    /// Raises a counter with the commit of this transaction. It is not undone by a rollback to a savepoint: a number
+    /// that was given stays given.
+    pub fn bump_counter(&mut self, tree: TreeId, value: u64) {
+        match self.counters.iter_mut().find(|(other, _)| *other == tree) {
+            Some((_, largest)) => *largest = value.max(*largest),
+            None => self.counters.push((tree, value)),
+        }
+    }
+
+    /// Locks a row. See [`LockOutcome`].
+    pub fn lock(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        mode: LockMode,
+        wait: WaitPolicy,
+    ) -> Result<LockOutcome> {
+        let limit_bytes = self.inner().config.max_txn_bytes;
+        if self.writes.bytes() + self.owner.held_count() as u64 * LOCK_BYTES > limit_bytes {
+            return Err(EngineError::TxnTooLarge { limit_bytes });
+        }
+        self.inner()
+            .locks
+            .lock(&self.owner, tree, key, mode, wait, self.writes.count())
+    }
+
+    /// Gives back a lock that the last request brought (`new`), for a row that turned out not to be wanted. False if
+    /// it is not held.
+    pub fn release(&self, tree: TreeId, key: &[u8]) -> bool {
+        self.inner().locks.release(&self.owner, tree, key)
+    }
+
+    /// A handle with which another thread ends the lock waits of this session, until it prepares a transaction.
+    pub fn wait_canceller(&self) -> WaitCanceller {
+        WaitCanceller {
+            owner: Arc::clone(&self.owner),
+            locks: Arc::clone(&self.inner().locks),
+        }
+    }
+
+    /// Marks a place to roll back to.
+    pub fn savepoint(&mut self) -> SavepointId {
+        SavepointId(self.writes.count())
+    }
+
+    /// Undoes the writes since `savepoint`; row locks stay. Savepoints taken after it must not be used any more.
+    pub fn rollback_to(&mut self, savepoint: SavepointId) {
+        self.writes.roll_back_to(savepoint.0);
+    }
+
+    /// Whether the transaction has written anything.
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_untouched() || !self.counters.is_empty()
+    }
+
+    /// Number of writes so far.
+    pub fn write_count(&self) -> u64 {
+        self.writes.count()
+    }
+
+    /// Number of row locks held.
+    pub fn lock_count(&self) -> usize {
+        self.owner.held_count()
+    }
+
+    /// Commits. On return the writes are visible to later snapshots and the locks are free, but nothing is durable yet:
+    /// whoever tells the world awaits [`Engine::wait_durable`] first. On an error nothing was written, and the
+    /// transaction is rolled back.
+    pub fn commit(&mut self) -> Result<Commit> {
+        let result = crate::commit::commit(self);
+        self.end();
+        result
+    }
+
+    /// First phase of a two-phase commit: logs the writes and hands them, with the row locks, to the engine under `xid`
+    /// (1 to 256 bytes). They survive a crash when the returned sequence is durable. The transaction is then as new; the
+    /// decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
+    pub fn prepare(&mut self, xid: &[u8]) -> Result<Seq> {
+        let result = prepared::prepare(self, xid);
+        self.end();
+        result
+    }
+
+    /// Forgets the writes and frees the locks.
+    pub fn rollback(&mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.writes.clear();
+        self.counters.clear();
+        self.drop_snapshot();
+        self.inner().locks.release_all(&self.owner);
+        if self.payload.capacity() > KEPT_PAYLOAD_BYTES {
+            self.payload = Vec::new();
+        }
+    }
+
+    /// The largest sequence of any version this transaction's reads have met since the last call: the answer made from
+    /// them may leave only when that sequence is durable.
+    pub fn dependency(&self) -> Seq {
+        if self.dependency.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.dependency.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Ends the lock waits of a transaction from outside.
+#[derive(Clone)]
+pub struct WaitCanceller {
+    owner: Arc<LockOwner>,
+    locks: Arc<LockManager>,
+}
+
+impl WaitCanceller {
+    /// Ends the wait the transaction is in; false if it is in none.
+    pub fn cancel(&self, reason: CancelReason) -> bool {
+        self.locks.cancel(&self.owner, reason)
+    }
+}
+
+/// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left out.
+fn committed_iter(tree: &Tree, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Box<dyn InternalIter> {
+    let superversion = tree.superversion();
+    let mut sources = superversion.version.iters_in(lower, upper);
+    let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
+    let in_memory = tables
+        .filter(|table| !table.is_empty())
+        .map(|table| Box::new(table.iter()) as Box<dyn InternalIter>);
+    sources.splice(0..0, in_memory);
+    match sources.len() {
+        1 => sources.pop().expect("there is one"),
+        _ => Box::new(MergingIter::new(sources)),
+    }
+}

@@ -1,0 +1,146 @@
+//! The live snapshots: which old versions must be kept.
+//!
+//! Neighbours: `Txn` takes and drops snapshots; background jobs ask for the oldest one before they drop versions.
+//!
+//! A transaction has a slot of its own; taking a snapshot is two loads and one store there, without a lock. Slots are
+//! reused, and their list is only locked when a transaction begins or ends its life.
+//!
+//! **Invariants**
+//! - A slot holds a sequence at or below its transaction's snapshot, or [`IDLE`].
+//! - No snapshot is older than what [`Snapshots::oldest`] returned before it was taken. A transaction announces a first
+//!   look at the watermark, then looks again and uses the second; the reader of the slots looks at the watermark first.
+//!   If it misses the announcement, its look at the watermark came before the transaction's second look.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use parking_lot::Mutex;
+
+use crate::Seq;
+use crate::commit::watermark::Watermark;
+
+/// No snapshot is taken.
+const IDLE: u64 = u64::MAX;
+
+/// Where one transaction announces its snapshot, on cache lines of its own.
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+#[derive(Default)]
+struct Slots {
+    all: Vec<Arc<Slot>>,
+    free: Vec<Arc<Slot>>,
+}
+
+/// The registry.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    slots: Mutex<Slots>,
+}
+
+/// A transaction's place in the registry.
+pub(crate) struct SnapshotSlot {
+    slot: Arc<Slot>,
+    registry: Arc<Snapshots>,
+}
+
+impl Snapshots {
+    pub(crate) fn slot(self: &Arc<Self>) -> SnapshotSlot {
+        let mut slots = self.slots.lock();
+        let slot = slots.free.pop().unwrap_or_else(|| {
+            let slot = Arc::new(Slot(AtomicU64::new(IDLE)));
+            slots.all.push(Arc::clone(&slot));
+            slot
+        });
+        SnapshotSlot {
+            slot,
+            registry: Arc::clone(self),
+        }
+    }
+
+    /// A sequence at or below every live snapshot and every one still to be taken.
+    pub(crate) fn oldest(&self, watermark: &Watermark) -> Seq {
+        let visible = watermark.visible();
+        fence(Ordering::SeqCst);
+        let slots = self.slots.lock();
+        slots
+            .all
+            .iter()
+            .map(|slot| slot.0.load(Ordering::SeqCst))
+            .fold(visible, Seq::min)
+    }
+}
+
+impl SnapshotSlot {
+    /// Takes a snapshot at the watermark.
+    #[inline]
+    pub(crate) fn take(&self, watermark: &Watermark) -> Seq {
+        self.slot.0.store(watermark.visible(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        watermark.visible()
+    }
+
+    /// Drops the snapshot.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        self.slot.0.store(IDLE, Ordering::Release);
+    }
+}
+
+impl Drop for SnapshotSlot {
+    fn drop(&mut self) {
+        self.clear();
+        self.registry.slots.lock().free.push(Arc::clone(&self.slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_live_snapshot_counts() {
+        let watermark = Watermark::new(10);
+        let snapshots = Arc::new(Snapshots::default());
+        assert_eq!(snapshots.oldest(&watermark), 10);
+        let first = snapshots.slot();
+        assert_eq!(first.take(&watermark), 10);
+        watermark.complete(10, 20);
+        let second = snapshots.slot();
+        assert_eq!(second.take(&watermark), 20);
+        watermark.complete(20, 30);
+        assert_eq!(snapshots.oldest(&watermark), 10);
+        first.clear();
+        assert_eq!(snapshots.oldest(&watermark), 20);
+        drop(second);
+        assert_eq!(snapshots.oldest(&watermark), 30);
+        // The slot of the second is used again.
+        let third = snapshots.slot();
+        third.take(&watermark);
+        assert_eq!(snapshots.slots.lock().all.len(), 2);
+    }
+
+    #[test]
+    fn snapshots_taken_while_the_registry_is_read_are_never_older() {
+        let watermark = Watermark::new(1);
+        let snapshots = Arc::new(Snapshots::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for seq in 1..20_000 {
+                    watermark.complete(seq, seq + 1);
+                }
+            });
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let slot = snapshots.slot();
+                    while watermark.visible() < 20_000 {
+                        let snapshot = slot.take(&watermark);
+                        // While the snapshot lives, nobody may be told of an older limit that is newer than it.
+                        assert!(snapshots.oldest(&watermark) <= snapshot);
+                        slot.clear();
+                    }
+                });
+            }
+        });
+    }
+}

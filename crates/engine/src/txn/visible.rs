@@ -1,0 +1,280 @@
+//! From versions to keys: walks an internal iterator and stands, per key, on the newest version that is visible.
+//!
+//! Neighbours: `cursor` merges two of these (the committed versions and the transaction's own writes).
+//!
+//! **Invariants**
+//! - Keys come in strict order of the direction, each once, deletes included (a transaction's own delete must hide what
+//!   is committed below it).
+//! - Forward, the current version is borrowed from the iterator, which stands on it. Backward, the newest visible
+//!   version of a key is met last, so it is copied; the iterator then stands before the key.
+
+use std::ops::Bound;
+
+use super::Direction;
+use super::write_set::{DeadRanges, is_dead};
+use crate::iter::InternalIter;
+use crate::{Op, Result, Seq};
+
+/// Steps over versions of one key that are too new before a seek is tried instead.
+const MAX_STEPS: usize = 8;
+
+/// Which versions are seen.
+pub(super) enum Sight {
+    /// Committed versions up to a sequence.
+    Snapshot(Seq),
+    /// Own writes up to a number, except dead ones.
+    Own(Seq, DeadRanges),
+}
+
+impl Sight {
+    #[inline]
+    fn upto(&self) -> Seq {
+        match self {
+            Sight::Snapshot(seq) | Sight::Own(seq, _) => *seq,
+        }
+    }
+
+    #[inline]
+    fn sees(&self, seq: Seq) -> bool {
+        match self {
+            Sight::Snapshot(snapshot) => seq <= *snapshot,
+            Sight::Own(number, dead) => seq <= *number && !is_dead(dead, seq),
+        }
+    }
+}
+
+/// The bounds of a walk, owned.
+#[derive(Clone)]
+pub(super) struct Range {
+    pub(super) lower: Bound<Vec<u8>>,
+    pub(super) upper: Bound<Vec<u8>>,
+}
+
+impl Range {
+    /// Whether `key` lies behind the end of the walk.
+    #[inline]
+    fn is_beyond(&self, key: &[u8], direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => match &self.upper {
+                Bound::Included(upper) => key > upper.as_slice(),
+                Bound::Excluded(upper) => key >= upper.as_slice(),
+                Bound::Unbounded => false,
+            },
+            Direction::Backward => match &self.lower {
+                Bound::Included(lower) => key < lower.as_slice(),
+                Bound::Excluded(lower) => key <= lower.as_slice(),
+                Bound::Unbounded => false,
+            },
+        }
+    }
+}
+
+/// A walk over visible versions.
+pub(super) struct VisibleIter {
+    iter: Box<dyn InternalIter>,
+    sight: Sight,
+    range: Range,
+    direction: Direction,
+    /// Stands on a visible version.
+    valid: bool,
+    /// The current key; forward it is a copy for telling older versions of it apart.
+    key: Vec<u8>,
+    /// Backward only: the copied version.
+    value: Vec<u8>,
+    seq: Seq,
+    op: Op,
+}
+
+impl VisibleIter {
+    /// Starts at the first key of the range in this direction.
+    pub(super) fn new(
+        iter: Box<dyn InternalIter>,
+        sight: Sight,
+        range: Range,
+        direction: Direction,
+    ) -> Result<Self> {
+        let mut walk = VisibleIter {
+            iter,
+            sight,
+            range,
+            direction,
+            valid: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            seq: 0,
+            op: Op::Put,
+        };
+        walk.start()?;
+        Ok(walk)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        match self.direction {
+            Direction::Forward => {
+                match &self.range.lower {
+                    Bound::Unbounded => self.iter.seek_to_first()?,
+                    Bound::Included(key) => self.iter.seek_version(key, self.sight.upto())?,
+                    Bound::Excluded(key) => {
+                        // The smallest key behind `key` is `key` with a zero byte added.
+                        let mut following = key.clone();
+                        following.push(0);
+                        self.iter.seek_version(&following, self.sight.upto())?;
+                    }
+                }
+                self.find_forward()
+            }
+            Direction::Backward => {
+                match &self.range.upper {
+                    Bound::Unbounded => self.iter.seek_to_last()?,
+                    Bound::Included(key) => self.iter.seek_for_prev(key)?,
+                    Bound::Excluded(key) => {
+                        self.iter.seek(key)?;
+                        if self.iter.valid() {
+                            self.iter.prev()?;
+                        } else {
+                            self.iter.seek_to_last()?;
+                        }
+                        // A memtable may have got an entry in between, between the two calls.
+                        while self.iter.valid() && self.iter.key() >= key.as_slice() {
+                            self.iter.prev()?;
+                        }
+                    }
+                }
+                self.find_backward()
+            }
+        }
+    }
+
+    pub(super) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.key
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        match self.direction {
+            Direction::Forward => self.iter.value(),
+            Direction::Backward => &self.value,
+        }
+    }
+
+    #[inline]
+    pub(super) fn op(&self) -> Op {
+        self.op
+    }
+
+    #[inline]
+    pub(super) fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Moves to the next visible key.
+    pub(super) fn advance(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        match self.direction {
+            Direction::Forward => {
+                self.skip_older()?;
+                self.find_forward()
+            }
+            Direction::Backward => self.find_backward(),
+        }
+    }
+
+    /// Moves off the current key, over its older versions.
+    fn skip_older(&mut self) -> Result<()> {
+        for _ in 0..MAX_STEPS {
+            self.iter.next()?;
+            if !self.iter.valid() || self.iter.key() != self.key {
+                return Ok(());
+            }
+        }
+        // Sequence 0 is behind every version of the key.
+        self.iter.seek_version(&self.key, 0)
+    }
+
+    /// From the first version of a key: finds the first visible version of this or a later key.
+    fn find_forward(&mut self) -> Result<()> {
+        self.valid = false;
+        let mut steps = 0;
+        while self.iter.valid() {
+            if self.range.is_beyond(self.iter.key(), self.direction) {
+                return Ok(());
+            }
+            let seq = self.iter.seq();
+            if self.sight.sees(seq) {
+                self.key.clear();
+                self.key.extend_from_slice(self.iter.key());
+                self.seq = seq;
+                self.op = self.iter.op();
+                self.valid = true;
+                return Ok(());
+            }
+            steps += 1;
+            if steps > MAX_STEPS && seq > self.sight.upto() {
+                let key = self.iter.key().to_vec();
+                self.iter.seek_version(&key, self.sight.upto())?;
+                steps = 0;
+            } else {
+                self.iter.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From the oldest version of a key: finds the newest visible version of this or an earlier key.
+    fn find_backward(&mut self) -> Result<()> {
+        self.valid = false;
+        let mut steps = 0;
+        while self.iter.valid() {
+            if self.valid && self.iter.key() != self.key {
+                return Ok(());
+            }
+            if self.range.is_beyond(self.iter.key(), self.direction) {
+                return Ok(());
+            }
+            steps += 1;
+            if steps > MAX_STEPS {
+                self.resolve_backward()?;
+                steps = 0;
+                continue;
+            }
+            if self.sight.sees(self.iter.seq()) {
+                self.copy_version();
+            }
+            self.iter.prev()?;
+        }
+        Ok(())
+    }
+
+    /// For a key with many versions: finds the visible one from the newer side and leaves the key.
+    fn resolve_backward(&mut self) -> Result<()> {
+        let key = self.iter.key().to_vec();
+        self.iter.seek_version(&key, self.sight.upto())?;
+        while self.iter.valid() && self.iter.key() == key {
+            if self.sight.sees(self.iter.seq()) {
+                self.copy_version();
+                break;
+            }
+            self.iter.next()?;
+        }
+        self.iter.seek(&key)?;
+        debug_assert!(self.iter.valid(), "the versions of the key are still there");
+        self.iter.prev()
+    }
+
+    fn copy_version(&mut self) {
+        self.key.clear();
+        self.key.extend_from_slice(self.iter.key());
+        self.value.clear();
+        self.value.extend_from_slice(self.iter.value());
+        self.seq = self.iter.seq();
+        self.op = self.iter.op();
+        self.valid = true;
+    }
+}

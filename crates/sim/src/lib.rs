@@ -1,0 +1,7 @@
+//! Seeded simulations of the whole engine on a disk that loses power.
+//!
+//! Neighbours: `esker-engine` is driven by hand on `esker-vfs`'s simulated disk; the tests of this crate
+//! run the workloads over many seeds. Development only.
+//! **Invariant**: one thread, one seed: a run repeats exactly.
+
+pub mod bank;
