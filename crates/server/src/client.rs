@@ -1,0 +1,288 @@
+//! A small blocking client, for the built-in shell.
+//!
+//! Neighbours: `esker_wire::client` knows the packets; the shell prints what comes back.
+//! **Invariants**: a password leaves only as a proof or encrypted with the server's RSA key; answers
+//! are checked like any input from the network.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
+use esker_wire::auth::{CACHING_SHA2, CHALLENGE, NATIVE, native_response, sha2_response};
+use esker_wire::client::{Answer, ServerError, parse_answer, parse_column, parse_err};
+use esker_wire::client::{ServerGreeting, parse_greeting, parse_text_row};
+use esker_wire::constants::{cap, status};
+use esker_wire::frame::{FrameReader, FrameWriter};
+use esker_wire::handshake::{Response, write_response};
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::pki_types::pem::PemObject;
+use thiserror::Error;
+
+/// Largest answer packet taken, bytes.
+const MAX_ANSWER: usize = 1 << 30;
+/// Largest packet announced to the server, bytes.
+const MAX_PACKET: u32 = 1 << 26;
+
+/// What can go wrong.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The connection.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// What came is not the protocol.
+    #[error("{0}")]
+    Wire(#[from] esker_wire::WireError),
+    /// The server's error.
+    #[error("ERROR {} ({}): {}", .0.code, .0.state, .0.message)]
+    Server(ServerError),
+    /// A login method this client does not have.
+    #[error("the server asks for the authentication method {0}, which this shell does not have")]
+    Method(String),
+}
+
+/// One result of a query.
+#[derive(Debug, Clone)]
+pub enum QueryResult {
+    /// No rows: rows affected, warnings, text.
+    Done(u64, u16, String),
+    /// Rows.
+    Rows {
+        /// Column names and `MYSQL_TYPE_*` codes.
+        columns: Vec<(String, u8)>,
+        /// Cells; None is NULL.
+        rows: Vec<Vec<Option<Vec<u8>>>>,
+        /// Warnings.
+        warnings: u16,
+    },
+}
+
+/// A connection.
+pub struct Client {
+    stream: TcpStream,
+    reader: FrameReader,
+    frames: FrameWriter,
+    /// Version text of the server.
+    pub server_version: String,
+}
+
+impl Client {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn connect(
+        host: &str,
+        port: u16,
+        user: &str,
+        password: &str,
+        database: Option<&str>,
+    ) -> Result<Self, ClientError> {
+        let stream = TcpStream::connect((host, port))?;
+        stream.set_nodelay(true)?;
+        let mut client = Self {
+            stream,
+            reader: FrameReader::default(),
+            frames: FrameWriter::default(),
+            server_version: String::new(),
+        };
+        let packet = client.read()?;
+        if packet.first() == Some(&0xff) {
+            return Err(ClientError::Server(parse_err(&packet)?));
+        }
+        let greeting = parse_greeting(&packet)?;
+        client.login(&greeting, user, password, database)?;
+        client.server_version = greeting.version;
+        Ok(client)
+    }
+
+    fn login(
+        &mut self,
+        greeting: &ServerGreeting,
+        user: &str,
+        password: &str,
+        database: Option<&str>,
+    ) -> Result<(), ClientError> {
+        let mut method = greeting.plugin.clone();
+        let mut challenge = greeting.challenge;
+        let wanted = cap::LONG_PASSWORD
+            | cap::PROTOCOL_41
+            | cap::SECURE_CONNECTION
+            | cap::PLUGIN_AUTH
+            | cap::PLUGIN_AUTH_LENENC
+            | cap::MULTI_STATEMENTS
+            | cap::MULTI_RESULTS
+            | cap::TRANSACTIONS
+            | cap::DEPRECATE_EOF
+            | if database.is_some() {
+                cap::CONNECT_WITH_DB
+            } else {
+                0
+            };
+        let response = Response {
+            capabilities: wanted,
+            max_packet: MAX_PACKET,
+            collation: 45,
+            user: user.to_owned(),
+            auth: proof(&method, password, &challenge)?,
+            database: database.map(str::to_owned),
+            plugin: Some(method.clone()),
+            attributes: Vec::new(),
+        };
+        write_response(&response, self.frames.begin());
+        self.send()?;
+        loop {
+            let packet = self.read()?;
+            match packet.first() {
+                Some(0xfe) => {
+                    let rest = &packet[1..];
+                    let end = rest.iter().position(|b| *b == 0).unwrap_or(rest.len());
+                    method = String::from_utf8_lossy(&rest[..end]).into_owned();
+                    let data = rest.get(end + 1..).unwrap_or_default();
+                    challenge = *data
+                        .first_chunk::<CHALLENGE>()
+                        .ok_or(esker_wire::WireError::Truncated("challenge"))?;
+                    let proof = proof(&method, password, &challenge)?;
+                    self.frames.begin().extend_from_slice(&proof);
+                    self.send()?;
+                }
+                Some(1) if packet.get(1) == Some(&4) => self.full_login(password, &challenge)?,
+                Some(1) => (),
+                Some(0xff) => return Err(ClientError::Server(parse_err(&packet)?)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends the password encrypted with the server's public key.
+    fn full_login(&mut self, password: &str, challenge: &[u8]) -> Result<(), ClientError> {
+        self.frames.begin().push(2);
+        self.send()?;
+        let packet = self.read()?;
+        let bad = || ClientError::Wire(esker_wire::WireError::Bad("public key"));
+        let der = SubjectPublicKeyInfoDer::from_pem_slice(packet.get(1..).unwrap_or_default())
+            .map_err(|_| bad())?;
+        let key = PublicEncryptingKey::from_der(&der).map_err(|_| bad())?;
+        let key = OaepPublicEncryptingKey::new(key).map_err(|_| bad())?;
+        let clear: Vec<u8> = password
+            .bytes()
+            .chain([0])
+            .zip(challenge.iter().cycle())
+            .map(|(a, b)| a ^ b)
+            .collect();
+        let mut out = vec![0; key.ciphertext_size()];
+        let cipher = key
+            .encrypt(&OAEP_SHA1_MGF1SHA1, &clear, &mut out, None)
+            .map_err(|_| bad())?;
+        self.frames.begin().extend_from_slice(cipher);
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), ClientError> {
+        self.frames.end();
+        self.stream.write_all(self.frames.bytes())?;
+        self.frames.clear(1 << 16);
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Vec<u8>, ClientError> {
+        loop {
+            let expected = self.frames.seq();
+            if let Some((payload, seq)) = self.reader.next(expected, MAX_ANSWER)? {
+                let payload = payload.to_vec();
+                self.frames.set_seq(seq);
+                return Ok(payload);
+            }
+            let mut chunk = [0; 16 * 1024];
+            let n = self.stream.read(&mut chunk)?;
+            if n == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            self.reader.buffer().extend_from_slice(&chunk[..n]);
+        }
+    }
+
+    /// Runs one or more statements; stops at the first error.
+    ///
+    /// # Errors
+    /// The server's error or a broken connection. `on_result` has seen what came before.
+    pub fn query(
+        &mut self,
+        sql: &str,
+        on_result: &mut dyn FnMut(QueryResult),
+    ) -> Result<(), ClientError> {
+        self.frames.set_seq(0);
+        let out = self.frames.begin();
+        out.push(3);
+        out.extend_from_slice(sql.as_bytes());
+        self.send()?;
+        loop {
+            let packet = self.read()?;
+            let more = match parse_answer(&packet)? {
+                Answer::Err(e) => return Err(ClientError::Server(e)),
+                Answer::Ok {
+                    affected_rows,
+                    status,
+                    warnings,
+                    info,
+                    ..
+                } => {
+                    on_result(QueryResult::Done(affected_rows, warnings, info));
+                    status & status::MORE_RESULTS != 0
+                }
+                Answer::Columns(count) => {
+                    let (result, more) = self.rows(count)?;
+                    on_result(result);
+                    more
+                }
+            };
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn rows(&mut self, count: u64) -> Result<(QueryResult, bool), ClientError> {
+        let count =
+            usize::try_from(count).map_err(|_| esker_wire::WireError::Bad("column count"))?;
+        let mut columns = Vec::new();
+        for _ in 0..count {
+            columns.push(parse_column(&self.read()?)?);
+        }
+        let mut rows = Vec::new();
+        loop {
+            let packet = self.read()?;
+            match packet.first() {
+                Some(0xff) => return Err(ClientError::Server(parse_err(&packet)?)),
+                Some(0xfe) if packet.len() < 0xff_ffff => {
+                    let Answer::Ok {
+                        status, warnings, ..
+                    } = parse_answer(&packet)?
+                    else {
+                        return Err(esker_wire::WireError::Bad("end of rows").into());
+                    };
+                    let more = status & status::MORE_RESULTS != 0;
+                    return Ok((
+                        QueryResult::Rows {
+                            columns,
+                            rows,
+                            warnings,
+                        },
+                        more,
+                    ));
+                }
+                _ => {
+                    let row = parse_text_row(&packet, count)?;
+                    rows.push(row.into_iter().map(|c| c.map(<[u8]>::to_vec)).collect());
+                }
+            }
+        }
+    }
+}
+
+fn proof(method: &str, password: &str, challenge: &[u8]) -> Result<Vec<u8>, ClientError> {
+    match method {
+        NATIVE => Ok(native_response(password.as_bytes(), challenge)),
+        CACHING_SHA2 => Ok(sha2_response(password.as_bytes(), challenge)),
+        other => Err(ClientError::Method(other.to_owned())),
+    }
+}

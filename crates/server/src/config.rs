@@ -1,0 +1,360 @@
+//! Where settings come from: an option file, the environment, command line flags; later wins.
+//!
+//! Neighbours: `listener` reads the few settings that concern sockets and files; everything else
+//! is a system variable that the `sql` crate knows and checks.
+//! **Invariants**: an unknown name is an error that names its source; dashes and underscores are
+//! equal; sizes take K, M, G and T.
+
+use std::path::{Path, PathBuf};
+
+use esker_vfs::{Env, OpenMode};
+use thiserror::Error;
+
+/// Sections of an option file that concern the server.
+const SECTIONS: [&str; 3] = ["mysqld", "server", "esker"];
+/// Prefix of environment variables.
+const ENV_PREFIX: &str = "ESKER_";
+/// Environment variable with the first start's root password; not a setting.
+pub const ROOT_PASSWORD_ENV: &str = "ESKER_ROOT_PASSWORD";
+/// Longest option file read, bytes.
+const MAX_OPTION_FILE: u64 = 1 << 20;
+/// Deepest nesting of `!include`.
+const MAX_INCLUDES: usize = 16;
+
+/// Settings that are not usable.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// An option file that cannot be read.
+    #[error("cannot read option file {0}: {1}")]
+    Unreadable(PathBuf, std::io::Error),
+    /// A line that is neither section, option nor comment.
+    #[error("{0}:{1}: {2}")]
+    Syntax(PathBuf, usize, String),
+    /// A flag without its value, or something that is no flag.
+    #[error("{0}")]
+    Flag(String),
+    /// A value that the server's own options do not take.
+    #[error("bad value '{value}' for {name}: {expected}")]
+    Value {
+        /// Option.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+}
+
+/// One setting and where it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Name, lower case with underscores.
+    pub name: String,
+    /// Value as text; `ON` for a bare flag, `OFF` for `skip-…`.
+    pub value: String,
+    /// Where it came from, for error messages.
+    pub source: String,
+}
+
+/// Everything `serve` needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address to listen on (`bind_address`).
+    pub bind_address: String,
+    /// Port (`port`); 0 lets the system choose.
+    pub port: u16,
+    /// Data directory (`datadir`).
+    pub data_dir: PathBuf,
+    /// The user's certificate and key (`ssl_cert`, `ssl_key`).
+    pub tls_files: Option<(PathBuf, PathBuf)>,
+    /// Worker threads of the session runtime (`esker_worker_threads`); 0 = one per core.
+    pub worker_threads: usize,
+    /// Password of `root` on the first start.
+    pub root_password: Option<String>,
+    /// All other settings: system variables.
+    pub settings: Vec<Setting>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind_address: "127.0.0.1".into(),
+            port: 3306,
+            data_dir: PathBuf::from("./esker-data"),
+            tls_files: None,
+            worker_threads: 0,
+            root_password: None,
+            settings: Vec::new(),
+        }
+    }
+}
+
+fn canonical(name: &str) -> String {
+    name.trim().replace('-', "_").to_ascii_lowercase()
+}
+
+/// `name` and `value` of an option; `skip_x` is `x = OFF`, a bare name is `ON`.
+fn setting(name: &str, value: Option<&str>, source: String) -> Setting {
+    let name = canonical(name);
+    match (name.strip_prefix("skip_"), value) {
+        (Some(rest), None) if rest != "name_resolve" => Setting {
+            name: rest.to_owned(),
+            value: "OFF".into(),
+            source,
+        },
+        (_, value) => Setting {
+            name,
+            value: value.unwrap_or("ON").to_owned(),
+            source,
+        },
+    }
+}
+
+impl Config {
+    /// Gathers settings: `file` (if any), then the environment, then `flags` (`--name=value`,
+    /// `--name value` or `--name`).
+    ///
+    /// # Errors
+    /// Unreadable or malformed sources, bad values for the server's own options.
+    pub fn gather(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        flags: &[String],
+    ) -> Result<Self, ConfigError> {
+        let mut all = Vec::new();
+        if let Some(path) = file {
+            read_file(path, 0, &mut all)?;
+        }
+        let mut config = Self::default();
+        let mut from_env = Vec::new();
+        for (key, value) in environment {
+            if key == ROOT_PASSWORD_ENV {
+                config.root_password = Some(value);
+            } else if let Some(name) = key.strip_prefix(ENV_PREFIX) {
+                from_env.push(setting(name, Some(&value), format!("environment {key}")));
+            }
+        }
+        from_env.sort_by(|a, b| a.name.cmp(&b.name));
+        all.extend(from_env);
+        read_flags(flags, &mut all)?;
+        config.apply(all)?;
+        Ok(config)
+    }
+
+    fn apply(&mut self, all: Vec<Setting>) -> Result<(), ConfigError> {
+        let (mut cert, mut key) = (None, None);
+        for s in all {
+            let bad = |expected| ConfigError::Value {
+                name: s.name.clone(),
+                value: s.value.clone(),
+                expected,
+            };
+            match s.name.as_str() {
+                "port" => {
+                    self.port = s.value.parse().map_err(|_| bad("a port from 0 to 65535"))?;
+                }
+                "bind_address" => self.bind_address = s.value,
+                "datadir" => self.data_dir = PathBuf::from(s.value),
+                "ssl_cert" => cert = Some(PathBuf::from(s.value)),
+                "ssl_key" => key = Some(PathBuf::from(s.value)),
+                "esker_worker_threads" => {
+                    self.worker_threads = s
+                        .value
+                        .parse()
+                        .ok()
+                        .filter(|n| *n <= 1024)
+                        .ok_or_else(|| bad("a number from 0 to 1024"))?;
+                }
+                _ => self.settings.push(s),
+            }
+        }
+        self.tls_files = match (cert, key) {
+            (Some(c), Some(k)) => Some((c, k)),
+            (None, None) => None,
+            _ => return Err(ConfigError::Flag("ssl_cert and ssl_key go together".into())),
+        };
+        Ok(())
+    }
+}
+
+fn read_flags(flags: &[String], out: &mut Vec<Setting>) -> Result<(), ConfigError> {
+    let mut flags = flags.iter().peekable();
+    while let Some(flag) = flags.next() {
+        let Some(body) = flag.strip_prefix("--").filter(|b| !b.is_empty()) else {
+            return Err(ConfigError::Flag(format!(
+                "unexpected argument '{flag}': settings are given as --name=value"
+            )));
+        };
+        let source = format!("command line --{}", body.split('=').next().unwrap_or(body));
+        match body.split_once('=') {
+            Some((name, value)) => out.push(setting(name, Some(value), source)),
+            None => {
+                let value = flags.next_if(|next| !next.starts_with("--"));
+                out.push(setting(body, value.map(String::as_str), source));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path, depth: usize, out: &mut Vec<Setting>) -> Result<(), ConfigError> {
+    let syntax = |line, text: &str| ConfigError::Syntax(path.into(), line, text.into());
+    if depth > MAX_INCLUDES {
+        return Err(syntax(0, "!include is nested too deeply"));
+    }
+    let text = read_text(path).map_err(|e| ConfigError::Unreadable(path.into(), e))?;
+    let mut ours = false;
+    for (number, line) in text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())) {
+        if line.is_empty() || line.starts_with('#') || line.starts_with(';') {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("!includedir") {
+            include_dir(path, rest.trim(), depth, out)?;
+        } else if let Some(rest) = line.strip_prefix("!include") {
+            read_file(&relative(path, rest.trim()), depth + 1, out)?;
+        } else if let Some(section) = line.strip_prefix('[') {
+            let name = section
+                .strip_suffix(']')
+                .ok_or_else(|| syntax(number, "missing ']'"))?;
+            ours = SECTIONS.contains(&name.trim());
+        } else if ours {
+            let source = format!("{}:{number}", path.display());
+            let (name, value) = match line.split_once('=') {
+                Some((n, v)) => (n, Some(unquote(v.trim()))),
+                None => (line, None),
+            };
+            if name.trim().contains(char::is_whitespace) {
+                return Err(syntax(number, "expected name = value"));
+            }
+            out.push(setting(name, value, source));
+        }
+    }
+    Ok(())
+}
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let file = Env::os().fs.open(path, OpenMode::Read)?;
+    let len = file.len()?;
+    if len > MAX_OPTION_FILE {
+        return Err(std::io::Error::other(
+            "the file is too long for an option file",
+        ));
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    String::from_utf8(bytes).map_err(std::io::Error::other)
+}
+
+fn relative(to: &Path, path: &str) -> PathBuf {
+    to.parent().unwrap_or(Path::new(".")).join(path)
+}
+
+fn include_dir(
+    from: &Path,
+    dir: &str,
+    depth: usize,
+    out: &mut Vec<Setting>,
+) -> Result<(), ConfigError> {
+    let dir = relative(from, dir);
+    let mut names = Env::os()
+        .fs
+        .list(&dir)
+        .map_err(|e| ConfigError::Unreadable(dir.clone(), e))?;
+    names.retain(|n| n.ends_with(".cnf"));
+    names.sort();
+    names
+        .iter()
+        .try_for_each(|n| read_file(&dir.join(n), depth + 1, out))
+}
+
+/// Removes one pair of quotes and a trailing comment.
+fn unquote(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(rest) = value.strip_prefix(quote)
+            && let Some(end) = rest.find(quote)
+        {
+            return &rest[..end];
+        }
+    }
+    match value.find(" #") {
+        Some(at) => value[..at].trim_end(),
+        None => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(list: &[&str]) -> Result<Config, ConfigError> {
+        let list: Vec<String> = list.iter().map(|s| (*s).to_owned()).collect();
+        Config::gather(None, std::iter::empty(), &list)
+    }
+
+    #[test]
+    fn flags_in_all_spellings() {
+        let c = flags(&[
+            "--port=4000",
+            "--bind-address",
+            "::1",
+            "--skip-ssl",
+            "--max-connections=7",
+        ])
+        .unwrap();
+        assert_eq!(c.port, 4000);
+        assert_eq!(c.bind_address, "::1");
+        let names: Vec<_> = c
+            .settings
+            .iter()
+            .map(|s| (s.name.as_str(), s.value.as_str()))
+            .collect();
+        assert_eq!(names, [("ssl", "OFF"), ("max_connections", "7")]);
+    }
+
+    #[test]
+    fn bad_flags_are_errors() {
+        assert!(matches!(flags(&["port=1"]), Err(ConfigError::Flag(_))));
+        assert!(matches!(
+            flags(&["--port=x"]),
+            Err(ConfigError::Value { .. })
+        ));
+        assert!(matches!(
+            flags(&["--ssl-cert=a"]),
+            Err(ConfigError::Flag(_))
+        ));
+    }
+
+    #[test]
+    fn file_environment_flags_in_that_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let main = dir.path().join("my.cnf");
+        let write = |name: &str, text: &str| {
+            let env = esker_vfs::Env::os();
+            let f = env
+                .fs
+                .open(&dir.path().join(name), esker_vfs::OpenMode::CreateOrOpen)
+                .unwrap();
+            f.write_all_at(text.as_bytes(), 0).unwrap();
+        };
+        write("more.cnf", "[mysqld]\nwait_timeout=5\n");
+        write(
+            "my.cnf",
+            "# comment\n[client]\nport=1\n[mysqld]\nport = 2 # two\nsql-mode=\"A,B\"\n!include more.cnf\n",
+        );
+        let env = [
+            ("ESKER_PORT".to_owned(), "3".to_owned()),
+            ("HOME".into(), "/".into()),
+        ];
+        let c = Config::gather(Some(&main), env.clone().into_iter(), &[]).unwrap();
+        assert_eq!(c.port, 3);
+        let c = Config::gather(Some(&main), env.into_iter(), &["--port=4".into()]).unwrap();
+        assert_eq!(c.port, 4);
+        let got: Vec<_> = c
+            .settings
+            .iter()
+            .map(|s| (s.name.as_str(), s.value.as_str()))
+            .collect();
+        assert_eq!(got, [("sql_mode", "A,B"), ("wait_timeout", "5")]);
+        assert!(c.settings[0].source.ends_with("my.cnf:6"));
+    }
+}

@@ -1,0 +1,227 @@
+//! One command: hand it to the session, wait where it must wait, write the answer.
+//!
+//! Neighbours: `connection` reads commands; `reply` writes results; the `sql` crate's [`Session`]
+//! steps through statements.
+//! **Invariants**: a worker thread never blocks here: waits are awaited, long statements run under
+//! `block_in_place`; bytes leave only when the log is durable up to what they depend on.
+
+use esker_sql::{Mode, OutcomeKind, Request, Session, Step};
+use esker_types::SqlError;
+use esker_wire::command::{CURSOR_READ_ONLY, Command};
+use esker_wire::response::OkPacket;
+use esker_wire::row::Format;
+
+use crate::connection::{Connection, Gone};
+use crate::parameters::Parameters;
+use crate::reply;
+
+/// What remains to be done for a command once its packet has been read.
+pub(crate) enum Next {
+    /// The client leaves.
+    Quit,
+    /// COM_CHANGE_USER with its payload.
+    ChangeUser(Vec<u8>),
+    /// A statement was started; its rows go out in this format.
+    Statement(Format),
+    /// A statement was started whose rows stay behind a cursor of this statement id.
+    Cursor(u32),
+    /// A statement was prepared.
+    Prepared(Box<esker_sql::Prepared>),
+    /// Rows of a cursor.
+    Fetch(u32, u32),
+    /// COM_FIELD_LIST.
+    Fields(Vec<esker_sql::ColumnMeta>),
+    /// COM_STATISTICS.
+    Text(String),
+    /// Done; an OK is due.
+    Ok,
+    /// An old-style EOF is due (COM_SET_OPTION, COM_DEBUG).
+    Eof,
+    /// No answer at all (COM_STMT_CLOSE, COM_STMT_SEND_LONG_DATA).
+    Silence,
+    /// It failed.
+    Error(SqlError),
+}
+
+impl From<Result<(), SqlError>> for Next {
+    fn from(r: Result<(), SqlError>) -> Self {
+        r.map_or_else(Self::Error, |()| Self::Ok)
+    }
+}
+
+/// Takes what it needs from the packet; nothing here waits.
+pub(crate) fn begin(
+    command: Command<'_>,
+    session: &mut Session,
+    statements: &mut Parameters,
+    capabilities: u32,
+) -> Next {
+    match command {
+        Command::Quit => Next::Quit,
+        Command::Query(text) => {
+            session.start(Request::Query(text));
+            Next::Statement(Format::Text)
+        }
+        Command::StmtExecute(execute) => match statements.decode(session, &execute, capabilities) {
+            Err(e) => Next::Error(e),
+            Ok(params) => {
+                session.start(Request::Execute {
+                    statement: execute.statement,
+                    params,
+                });
+                if execute.flags & CURSOR_READ_ONLY != 0 {
+                    Next::Cursor(execute.statement)
+                } else {
+                    Next::Statement(Format::Binary)
+                }
+            }
+        },
+        Command::StmtPrepare(text) => match session.prepare(text) {
+            Ok(prepared) => Next::Prepared(Box::new(prepared)),
+            Err(e) => Next::Error(e),
+        },
+        Command::StmtSendLongData(id, param, data) => {
+            statements.append(id, param, data, session.max_allowed_packet());
+            Next::Silence
+        }
+        Command::StmtClose(id) => {
+            statements.forget(id);
+            session.close_statement(id);
+            Next::Silence
+        }
+        Command::StmtReset(id) => {
+            statements.drop_long_data(id);
+            session.reset_statement(id).into()
+        }
+        Command::StmtFetch(id, rows) => Next::Fetch(id, rows),
+        Command::InitDb(name) => session.use_database(&String::from_utf8_lossy(name)).into(),
+        Command::FieldList(table, _) => match session.field_list(&String::from_utf8_lossy(table)) {
+            Ok(columns) => Next::Fields(columns),
+            Err(e) => Next::Error(e),
+        },
+        Command::Ping => Next::Ok,
+        Command::Statistics => Next::Text(session.statistics()),
+        Command::Debug => Next::Eof,
+        Command::ProcessKill(id) => session.kill(u64::from(id)).into(),
+        Command::ResetConnection => {
+            statements.clear();
+            session.reset();
+            Next::Ok
+        }
+        Command::SetOption(option @ 0..=1) => {
+            session.set_multi_statements(option == 0);
+            Next::Eof
+        }
+        Command::ChangeUser(payload) => Next::ChangeUser(payload.to_vec()),
+        Command::SetOption(_) | Command::Unknown(_) => {
+            Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
+        }
+    }
+}
+
+/// Does the waiting part and writes the answer.
+pub(crate) async fn finish(
+    conn: &mut Connection,
+    session: &mut Session,
+    next: Next,
+) -> Result<(), Gone> {
+    match next {
+        Next::Statement(format) => statements(conn, session, format).await?,
+        Next::Cursor(id) => open_cursor(conn, session, id).await?,
+        Next::Fetch(id, rows) => fetch(conn, session, id, rows)?,
+        Next::Prepared(prepared) => reply::prepared(conn, session, &prepared),
+        Next::Fields(columns) => reply::fields(conn, session, &columns),
+        Next::Text(text) => {
+            conn.frames.begin().extend_from_slice(text.as_bytes());
+            conn.frames.end();
+        }
+        Next::Ok => conn.put_ok(&OkPacket {
+            status: session.status(),
+            ..OkPacket::default()
+        }),
+        Next::Eof => reply::eof(conn, session, 0),
+        Next::Error(e) => conn.put_error(&e),
+        Next::Silence | Next::Quit | Next::ChangeUser(_) => (),
+    }
+    Ok(())
+}
+
+/// Runs the started statement to its outcome. The second value: did it need a thread?
+async fn run(session: &mut Session) -> (esker_sql::Outcome, bool) {
+    let mut mode = Mode::Inline;
+    loop {
+        let step = match mode {
+            Mode::Inline => session.step(mode),
+            Mode::Thread => tokio::task::block_in_place(|| session.step(mode)),
+        };
+        match step {
+            Step::Done(outcome) => return (outcome, mode == Mode::Thread),
+            Step::Wait(wait) => {
+                let waited = tokio::time::timeout(wait.timeout, wait.ready).await;
+                session.waited(waited.ok());
+            }
+            Step::NeedThread => mode = Mode::Thread,
+        }
+    }
+}
+
+/// The statements of one COM_QUERY or COM_STMT_EXECUTE.
+async fn statements(
+    conn: &mut Connection,
+    session: &mut Session,
+    format: Format,
+) -> Result<(), Gone> {
+    loop {
+        let (outcome, threaded) = run(session).await;
+        let failed = match outcome.result {
+            OutcomeKind::Ok(ok) => {
+                reply::durable(session.wait_durable(outcome.depends_on)).await?;
+                reply::ok(conn, session, &ok);
+                false
+            }
+            OutcomeKind::Err(e) => {
+                reply::durable(session.wait_durable(outcome.depends_on)).await?;
+                conn.put_error(&e);
+                true
+            }
+            OutcomeKind::Rows(columns) => {
+                let rows = reply::Rows {
+                    columns: &columns,
+                    format,
+                    threaded,
+                };
+                reply::rows(conn, session, &rows, outcome.depends_on).await?
+            }
+        };
+        if failed || !session.start_next() {
+            return Ok(());
+        }
+    }
+}
+
+async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> Result<(), Gone> {
+    let (outcome, _) = run(session).await;
+    reply::durable(session.wait_durable(outcome.depends_on)).await?;
+    match outcome.result {
+        OutcomeKind::Ok(ok) => reply::ok(conn, session, &ok),
+        OutcomeKind::Err(e) => conn.put_error(&e),
+        OutcomeKind::Rows(columns) => {
+            // The rows are kept with the statement until they are fetched.
+            match tokio::task::block_in_place(|| session.keep_rows(id)) {
+                Ok(depends_on) => {
+                    reply::durable(session.wait_durable(depends_on)).await?;
+                    reply::cursor_opened(conn, session, &columns);
+                }
+                Err(e) => conn.put_error(&e),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fetch(conn: &mut Connection, session: &mut Session, id: u32, rows: u32) -> Result<(), Gone> {
+    if let Err(e) = reply::cursor_rows(conn, session, id, rows) {
+        conn.put_error(&e);
+    }
+    Ok(())
+}

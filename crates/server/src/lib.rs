@@ -1,0 +1,26 @@
+//! The server: sockets, authentication, sessions, shutdown.
+//!
+//! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts
+//! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
+//! limits, signals), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
+//! [`dispatch`] (one command), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
+//!
+//! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
+//! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
+//! so on a thread of their own, commits are awaited as futures.
+
+pub mod client;
+pub mod config;
+mod connection;
+mod dispatch;
+pub mod embedded;
+pub mod listener;
+mod login;
+mod parameters;
+mod reply;
+mod rsa;
+mod stream;
+pub mod tls;
+
+pub use config::{Config, ConfigError};
+pub use listener::{StartError, run};

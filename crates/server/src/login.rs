@@ -1,0 +1,188 @@
+//! Who is it? The authentication exchange, for new connections and COM_CHANGE_USER.
+//!
+//! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come
+//! from the `sql` crate; proofs are checked by `esker_wire::auth`.
+//! **Invariants**: a fresh challenge per attempt; an unknown user goes through the same exchange as
+//! a known one; a clear password is read only over TLS or RSA; no password reaches a log.
+
+use std::collections::HashMap;
+
+use esker_sql::accounts::{Account, Plugin};
+use esker_types::SqlError;
+use esker_wire::auth;
+use esker_wire::handshake;
+use parking_lot::Mutex;
+
+use crate::connection::{Connection, Gone};
+use crate::listener::Shared;
+
+/// The client asks for the RSA public key.
+const REQUEST_PUBLIC_KEY: u8 = 2;
+/// The server says: your quick proof was right.
+const FAST_AUTH_OK: u8 = 3;
+/// The server says: send the password itself.
+const PERFORM_FULL_AUTH: u8 = 4;
+/// Most accounts whose quick digest is remembered.
+const MAX_CACHED: usize = 10_000;
+
+/// Digests that let `caching_sha2_password` check a quick proof, by stored hash.
+#[derive(Default)]
+pub(crate) struct PasswordCache {
+    /// Keyed by the stored hash itself, so a changed password never meets an old digest.
+    digests: Mutex<HashMap<Vec<u8>, [u8; 32]>>,
+}
+
+impl PasswordCache {
+    fn get(&self, stored: &[u8]) -> Option<[u8; 32]> {
+        self.digests.lock().get(stored).copied()
+    }
+
+    fn put(&self, stored: &[u8], password: &[u8]) {
+        let mut digests = self.digests.lock();
+        if digests.len() >= MAX_CACHED {
+            digests.clear();
+        }
+        digests.insert(stored.to_vec(), auth::sha2_fast_digest(password));
+    }
+}
+
+/// What an account stores for a new password. `salt` is random.
+pub(crate) fn hash_password(plugin: Plugin, password: &[u8], salt: &[u8; auth::SALT]) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    match plugin {
+        Plugin::Native => auth::native_hash(password).to_vec(),
+        Plugin::CachingSha2 => auth::sha2_store(password, &auth::challenge(*salt)),
+    }
+}
+
+/// The client's opening move.
+pub(crate) struct Proof {
+    pub(crate) user: String,
+    pub(crate) plugin: Option<String>,
+    pub(crate) data: Vec<u8>,
+    pub(crate) challenge: [u8; auth::CHALLENGE],
+}
+
+/// Checks who the client is; the caller sends the final OK or the error.
+pub(crate) async fn authenticate(
+    conn: &mut Connection,
+    shared: &Shared,
+    proof: Proof,
+    host: &str,
+) -> Result<Result<Account, SqlError>, Gone> {
+    let found = shared.instance.accounts().find(&proof.user, host);
+    let plugin = found.as_ref().map_or(Plugin::CachingSha2, |a| a.plugin);
+    let name = plugin_name(plugin);
+    let mut challenge = proof.challenge;
+    let mut data = proof.data;
+    if proof.plugin.as_deref() != Some(name) {
+        challenge = conn.fresh_challenge();
+        handshake::write_auth_switch(name, &challenge, conn.frames.begin());
+        conn.frames.end();
+        conn.flush().await?;
+        data = conn.read_login_packet().await?;
+    }
+    // Some clients end an empty proof with NUL.
+    if data == [0] {
+        data.clear();
+    }
+    let denied = || denied(&proof.user, host, !data.is_empty());
+    let Some(account) = found else {
+        return Ok(Err(denied()));
+    };
+    let right = match plugin {
+        _ if account.auth.is_empty() => data.is_empty(),
+        _ if data.is_empty() => false,
+        Plugin::Native => <&[u8; 20]>::try_from(account.auth.as_slice())
+            .is_ok_and(|stored| auth::native_verify(&data, &challenge, stored)),
+        Plugin::CachingSha2 => sha2(conn, shared, &account, &data, &challenge).await?,
+    };
+    if !right {
+        return Ok(Err(denied()));
+    }
+    if account.locked {
+        let text = format!(
+            "Access denied for user '{}'@'{host}'. Account is locked.",
+            proof.user
+        );
+        return Ok(Err(SqlError::new(3118, "HY000", text)));
+    }
+    Ok(Ok(account))
+}
+
+fn plugin_name(plugin: Plugin) -> &'static str {
+    match plugin {
+        Plugin::Native => auth::NATIVE,
+        Plugin::CachingSha2 => auth::CACHING_SHA2,
+    }
+}
+
+fn denied(user: &str, host: &str, with_password: bool) -> SqlError {
+    let using = if with_password { "YES" } else { "NO" };
+    let text = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
+    SqlError::new(1045, "28000", text)
+}
+
+/// The quick proof if the digest is known, else the password over TLS or RSA.
+async fn sha2(
+    conn: &mut Connection,
+    shared: &Shared,
+    account: &Account,
+    data: &[u8],
+    challenge: &[u8; auth::CHALLENGE],
+) -> Result<bool, Gone> {
+    if let Some(digest) = shared.passwords.get(&account.auth) {
+        if !auth::sha2_fast_verify(data, challenge, &digest) {
+            return Ok(false);
+        }
+        send_more(conn, &[FAST_AUTH_OK]);
+        return Ok(true);
+    }
+    send_more(conn, &[PERFORM_FULL_AUTH]);
+    conn.flush().await?;
+    let mut packet = conn.read_login_packet().await?;
+    let password = if conn.stream.is_tls() {
+        // A clear password ends in NUL.
+        if packet.pop() != Some(0) {
+            return Ok(false);
+        }
+        packet
+    } else {
+        let Some(password) = over_rsa(conn, shared, packet, challenge).await? else {
+            return Ok(false);
+        };
+        password
+    };
+    // 5,000 rounds of SHA-256: a few milliseconds that other sessions need not wait for.
+    let right = tokio::task::block_in_place(|| auth::sha2_full_verify(&password, &account.auth));
+    if right {
+        shared.passwords.put(&account.auth, &password);
+    }
+    Ok(right)
+}
+
+async fn over_rsa(
+    conn: &mut Connection,
+    shared: &Shared,
+    mut packet: Vec<u8>,
+    challenge: &[u8],
+) -> Result<Option<Vec<u8>>, Gone> {
+    if packet == [REQUEST_PUBLIC_KEY] {
+        let Some(pem) = tokio::task::block_in_place(|| shared.login_key.public_pem()) else {
+            return Ok(None);
+        };
+        send_more(conn, pem.as_bytes());
+        conn.flush().await?;
+        packet = conn.read_login_packet().await?;
+    }
+    Ok(tokio::task::block_in_place(|| {
+        shared.login_key.decrypt(&packet, challenge)
+    }))
+}
+
+fn send_more(conn: &mut Connection, data: &[u8]) {
+    handshake::write_auth_more(data, conn.frames.begin());
+    conn.frames.end();
+}

@@ -1,0 +1,289 @@
+//! Outcomes to packets.
+//!
+//! Neighbours: `dispatch` decides what to send; `esker_wire` knows the layouts.
+//! **Invariants**: rows are pulled in batches of about [`BATCH`] bytes, so a result of any size
+//! takes bounded memory; each batch leaves only when what it depends on is durable.
+
+use esker_engine::{Durable, Seq};
+use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session};
+use esker_types::collation::{Charset, Collation};
+use esker_types::{SqlError, SqlType, ValueRef};
+use esker_wire::codec::put_lenenc;
+use esker_wire::constants::{cap, status};
+use esker_wire::response::{Column, OkPacket, write_eof, write_prepare_ok};
+use esker_wire::row::{Format, RowEncoder};
+
+use crate::connection::{Connection, Gone};
+
+/// Bytes of rows gathered before they are sent.
+const BATCH: usize = 64 * 1024;
+
+/// Awaits durability of the log, if that is not there yet. A log that failed ends the process
+/// elsewhere; the connection must not answer.
+pub(crate) async fn durable(wait: Option<Durable>) -> Result<(), Gone> {
+    match wait {
+        None => Ok(()),
+        Some(wait) => wait.await.map_err(|_| Gone),
+    }
+}
+
+fn warnings(session: &Session) -> u16 {
+    u16::try_from(session.warning_count()).unwrap_or(u16::MAX)
+}
+
+fn deprecate_eof(conn: &Connection) -> bool {
+    conn.capabilities & cap::DEPRECATE_EOF != 0
+}
+
+fn status_now(session: &Session) -> u16 {
+    session.status()
+        | if session.has_more() {
+            status::MORE_RESULTS
+        } else {
+            0
+        }
+}
+
+/// An OK for a statement without rows.
+pub(crate) fn ok(conn: &mut Connection, session: &Session, info: &OkInfo) {
+    conn.put_ok(&OkPacket {
+        affected_rows: info.affected_rows,
+        last_insert_id: info.last_insert_id,
+        status: status_now(session),
+        warnings: warnings(session),
+        info: &info.info,
+    });
+}
+
+/// An old-style EOF, or the OK that replaced it at the end of rows.
+fn end_of_rows(conn: &mut Connection, session: &Session, extra: u16) {
+    let status = status_now(session) | extra;
+    if deprecate_eof(conn) {
+        let capabilities = conn.capabilities;
+        let ok = OkPacket {
+            status,
+            warnings: warnings(session),
+            ..OkPacket::default()
+        };
+        ok.write(capabilities, true, conn.frames.begin());
+        conn.frames.end();
+    } else {
+        write_eof(warnings(session), status, conn.frames.begin());
+        conn.frames.end();
+    }
+}
+
+/// An old-style EOF.
+pub(crate) fn eof(conn: &mut Connection, session: &Session, extra: u16) {
+    write_eof(
+        warnings(session),
+        status_now(session) | extra,
+        conn.frames.begin(),
+    );
+    conn.frames.end();
+}
+
+fn column(conn: &mut Connection, results: Collation, c: &ColumnMeta) {
+    Column {
+        schema: &c.schema,
+        table: &c.table,
+        org_table: &c.org_table,
+        name: &c.name,
+        org_name: &c.org_name,
+        ty: &c.ty,
+        flags: c.flags,
+    }
+    .write(results, conn.frames.begin());
+    conn.frames.end();
+}
+
+/// The collation text is sent in; None: unconverted (`character_set_results` = NULL or binary).
+fn results_collation(session: &Session) -> Collation {
+    session
+        .results_collation()
+        .unwrap_or(Collation::UTF8MB4_0900_AI_CI)
+}
+
+fn column_list(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
+    let results = results_collation(session);
+    for c in columns {
+        column(conn, results, c);
+    }
+}
+
+fn header(conn: &mut Connection, session: &Session, columns: &[ColumnMeta], extra: u16) {
+    put_lenenc(conn.frames.begin(), columns.len() as u64);
+    conn.frames.end();
+    column_list(conn, session, columns);
+    if !deprecate_eof(conn) {
+        eof(conn, session, extra);
+    }
+}
+
+/// What to send of a result set.
+pub(crate) struct Rows<'a> {
+    pub(crate) columns: &'a [ColumnMeta],
+    pub(crate) format: Format,
+    /// The statement may block: pull on a thread of its own.
+    pub(crate) threaded: bool,
+}
+
+/// Sends a result set; true when it failed midway.
+pub(crate) async fn rows(
+    conn: &mut Connection,
+    session: &mut Session,
+    rows: &Rows<'_>,
+    depends_on: Seq,
+) -> Result<bool, Gone> {
+    header(conn, session, rows.columns, 0);
+    let mut depends_on = depends_on;
+    loop {
+        let mut sink = Sink::new(conn, session, rows);
+        let pulled = if rows.threaded {
+            tokio::task::block_in_place(|| session.next_rows(&mut sink, BATCH))
+        } else {
+            session.next_rows(&mut sink, BATCH)
+        };
+        match pulled {
+            Err(e) => {
+                conn.frames.abandon();
+                durable(session.wait_durable(depends_on)).await?;
+                conn.put_error(&e);
+                return Ok(true);
+            }
+            Ok(batch) => {
+                depends_on = depends_on.max(batch.depends_on);
+                durable(session.wait_durable(depends_on)).await?;
+                if !batch.more {
+                    end_of_rows(conn, session, 0);
+                    return Ok(false);
+                }
+                conn.flush().await?;
+            }
+        }
+    }
+}
+
+/// Rows into packets, in the client's character set.
+struct Sink<'a> {
+    rows: RowEncoder<'a>,
+    /// Text must be converted to this character set.
+    convert: Option<Charset>,
+}
+
+impl<'a> Sink<'a> {
+    fn new(conn: &'a mut Connection, session: &Session, rows: &Rows<'_>) -> Self {
+        let convert = session
+            .results_collation()
+            .map(Collation::charset)
+            .filter(|c| !matches!(c, Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary));
+        Self {
+            rows: RowEncoder::new(&mut conn.frames, rows.format, rows.columns.len()),
+            convert,
+        }
+    }
+}
+
+impl RowSink for Sink<'_> {
+    fn begin_row(&mut self) {
+        self.rows.begin_row();
+    }
+
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
+        match (self.convert, v) {
+            (Some(charset), ValueRef::Str(text) | ValueRef::Label(_, text))
+                if ty.collation != Collation::BINARY =>
+            {
+                self.rows
+                    .value(ValueRef::Str(&charset.encode_lossy(text)), ty);
+            }
+            _ => self.rows.value(v, ty),
+        }
+    }
+
+    fn end_row(&mut self) {
+        self.rows.end_row();
+    }
+
+    fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+}
+
+/// The answer to COM_STMT_PREPARE.
+pub(crate) fn prepared(conn: &mut Connection, session: &Session, p: &Prepared) {
+    let (columns, params) = (p.columns.len() as u16, p.params.len() as u16);
+    write_prepare_ok(
+        p.id,
+        columns,
+        params,
+        warnings(session),
+        conn.frames.begin(),
+    );
+    conn.frames.end();
+    for list in [&p.params, &p.columns] {
+        if !list.is_empty() {
+            column_list(conn, session, list);
+            if !deprecate_eof(conn) {
+                eof(conn, session, 0);
+            }
+        }
+    }
+}
+
+/// The answer to COM_FIELD_LIST.
+pub(crate) fn fields(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
+    let results = results_collation(session);
+    for c in columns {
+        Column {
+            schema: &c.schema,
+            table: &c.table,
+            org_table: &c.org_table,
+            name: &c.name,
+            org_name: &c.org_name,
+            ty: &c.ty,
+            flags: c.flags,
+        }
+        .write(results, conn.frames.begin());
+        // The default value: NULL.
+        conn.frames.payload().push(0xfb);
+        conn.frames.end();
+    }
+    end_of_rows(conn, session, 0);
+}
+
+/// The answer to an execution that opened a cursor.
+pub(crate) fn cursor_opened(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
+    put_lenenc(conn.frames.begin(), columns.len() as u64);
+    conn.frames.end();
+    column_list(conn, session, columns);
+    if deprecate_eof(conn) {
+        end_of_rows(conn, session, status::CURSOR_EXISTS);
+    } else {
+        eof(conn, session, status::CURSOR_EXISTS);
+    }
+}
+
+/// The answer to COM_STMT_FETCH.
+pub(crate) fn cursor_rows(
+    conn: &mut Connection,
+    session: &mut Session,
+    id: u32,
+    limit: u32,
+) -> Result<(), SqlError> {
+    let columns = session.cursor_columns(id)?;
+    let rows = Rows {
+        columns: &columns,
+        format: Format::Binary,
+        threaded: false,
+    };
+    let mut sink = Sink::new(conn, session, &rows);
+    let more = session.fetch(id, u64::from(limit), &mut sink)?;
+    let extra = if more {
+        status::CURSOR_EXISTS
+    } else {
+        status::LAST_ROW_SENT
+    };
+    end_of_rows(conn, session, extra);
+    Ok(())
+}

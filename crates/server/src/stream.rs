@@ -1,0 +1,102 @@
+//! A client's byte stream: TCP, or TLS over TCP.
+//!
+//! Neighbours: `connection` reads and writes; `login` upgrades.
+//! **Invariant**: the upgrade happens before anything secret is sent.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// TCP with or without TLS.
+pub(crate) enum Stream {
+    /// Clear.
+    Plain(TcpStream),
+    /// Encrypted.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// Closed by a failed upgrade.
+    Closed,
+}
+
+impl Stream {
+    /// Is what is sent encrypted?
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Cipher suite and protocol version, for `SHOW STATUS LIKE 'Ssl_%'`.
+    pub(crate) fn tls_info(&self) -> Option<(String, String)> {
+        let Self::Tls(stream) = self else { return None };
+        let (_, session) = stream.get_ref();
+        let cipher = session.negotiated_cipher_suite()?.suite();
+        let version = match session.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLSv1.2",
+        };
+        Some((
+            format!("{cipher:?}").replace("TLS13_", "TLS_"),
+            version.to_owned(),
+        ))
+    }
+
+    /// Performs the TLS handshake on a clear stream.
+    pub(crate) async fn upgrade(&mut self, acceptor: &TlsAcceptor) -> io::Result<()> {
+        let Self::Plain(tcp) = std::mem::replace(self, Self::Closed) else {
+            return Err(io::Error::other("already encrypted"));
+        };
+        *self = Self::Tls(Box::new(acceptor.accept(tcp).await?));
+        Ok(())
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::from(io::ErrorKind::NotConnected)
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(s) => Pin::new(s).poll_read(cx, buf),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_read(cx, buf),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(s) => Pin::new(s).poll_write(cx, data),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_write(cx, data),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(s) => Pin::new(s).poll_flush(cx),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_flush(cx),
+            Self::Closed => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(s) => Pin::new(s).poll_shutdown(cx),
+            Self::Tls(s) => Pin::new(s.as_mut()).poll_shutdown(cx),
+            Self::Closed => Poll::Ready(Ok(())),
+        }
+    }
+}

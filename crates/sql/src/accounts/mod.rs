@@ -1,0 +1,316 @@
+//! Who may log in, and what for.
+//!
+//! Neighbours: the server's login asks [`Accounts::find`]; account statements change them through
+//! `session`, which checks the right to do so; `catalog` keeps the rows.
+//! **Invariants**: the list is read without locks; an account's stored secret never appears in an
+//! error or a log; the most specific host pattern wins, as MySQL sorts them.
+
+pub mod store;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Authentication plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plugin {
+    /// mysql_native_password.
+    Native,
+    /// caching_sha2_password.
+    CachingSha2,
+}
+
+impl Plugin {
+    /// MySQL's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "mysql_native_password",
+            Self::CachingSha2 => "caching_sha2_password",
+        }
+    }
+
+    /// By MySQL's name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::Native, Self::CachingSha2]
+            .into_iter()
+            .find(|p| p.name() == name)
+    }
+}
+
+/// A privilege set. Bits are positions in [`PRIVILEGES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Privileges(pub u64);
+
+/// Static privileges in MySQL's order of SHOW GRANTS.
+pub const PRIVILEGES: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "CREATE",
+    "DROP",
+    "RELOAD",
+    "SHUTDOWN",
+    "PROCESS",
+    "FILE",
+    "REFERENCES",
+    "INDEX",
+    "ALTER",
+    "SHOW DATABASES",
+    "SUPER",
+    "CREATE TEMPORARY TABLES",
+    "LOCK TABLES",
+    "EXECUTE",
+    "REPLICATION SLAVE",
+    "REPLICATION CLIENT",
+    "CREATE VIEW",
+    "SHOW VIEW",
+    "CREATE ROUTINE",
+    "ALTER ROUTINE",
+    "CREATE USER",
+    "EVENT",
+    "TRIGGER",
+    "CREATE TABLESPACE",
+    "CREATE ROLE",
+    "DROP ROLE",
+];
+
+impl Privileges {
+    /// Everything.
+    pub const ALL: Self = Self((1 << PRIVILEGES.len()) - 1);
+
+    /// The set with one privilege; None for unknown names.
+    pub fn named(name: &str) -> Option<Self> {
+        PRIVILEGES
+            .iter()
+            .position(|p| *p == name)
+            .map(|i| Self(1 << i))
+    }
+
+    /// Are all of `other` in this set?
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Names of the members.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        PRIVILEGES
+            .iter()
+            .enumerate()
+            .filter(move |(i, _)| self.0 >> i & 1 == 1)
+            .map(|(_, n)| *n)
+    }
+}
+
+/// What a grant is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantScope {
+    /// `*.*`
+    Global,
+    /// `schema.*`
+    Schema(String),
+    /// `schema.table`
+    Table(String, String),
+}
+
+/// Privileges on one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantEntry {
+    /// On what.
+    pub scope: GrantScope,
+    /// Which.
+    pub privileges: Privileges,
+    /// WITH GRANT OPTION.
+    pub grant_option: bool,
+}
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// User name; empty is anonymous.
+    pub user: String,
+    /// Host pattern with `%` and `_`.
+    pub host: String,
+    /// How it proves itself.
+    pub plugin: Plugin,
+    /// Stored secret; empty = no password.
+    pub auth: Vec<u8>,
+    /// ACCOUNT LOCK.
+    pub locked: bool,
+    /// Grants.
+    pub grants: Vec<GrantEntry>,
+}
+
+impl Account {
+    /// `user@host` as CURRENT_USER() shows it.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.user, self.host)
+    }
+
+    /// May the account use `wanted` on `schema` and `table`?
+    pub fn may(&self, wanted: Privileges, schema: Option<&str>, table: Option<&str>) -> bool {
+        let granted = self.grants.iter().fold(0, |acc, g| {
+            let applies = match &g.scope {
+                GrantScope::Global => true,
+                GrantScope::Schema(s) => Some(s.as_str()) == schema,
+                GrantScope::Table(s, t) => Some(s.as_str()) == schema && Some(t.as_str()) == table,
+            };
+            if applies { acc | g.privileges.0 } else { acc }
+        });
+        Privileges(granted).contains(wanted)
+    }
+
+    /// Does any grant concern `schema`? Decides what SHOW DATABASES and USE show.
+    pub fn sees_schema(&self, schema: &str) -> bool {
+        self.grants.iter().any(|g| match &g.scope {
+            GrantScope::Global => g.privileges.0 != 0,
+            GrantScope::Schema(s) | GrantScope::Table(s, _) => s == schema,
+        })
+    }
+}
+
+/// All accounts.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    list: ArcSwap<Vec<Account>>,
+    writer: Mutex<()>,
+}
+
+impl Accounts {
+    /// Excludes other writers while a change is made durable.
+    pub(crate) fn writer(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock()
+    }
+
+    /// Replaces the list (after its rows are durable).
+    pub fn replace(&self, mut list: Vec<Account>) {
+        // MySQL's order: literal hosts before patterns, longer prefixes first, named users first.
+        list.sort_by(|a, b| {
+            let rank = |x: &Account| {
+                let wild = x.host.find(['%', '_']).unwrap_or(usize::MAX);
+                (std::cmp::Reverse(wild), x.user.is_empty())
+            };
+            rank(a).cmp(&rank(b)).then_with(|| a.user.cmp(&b.user))
+        });
+        self.list.store(Arc::new(list));
+    }
+
+    /// Everybody.
+    pub fn all(&self) -> Arc<Vec<Account>> {
+        self.list.load_full()
+    }
+
+    /// The account that `user` coming from `host` logs in as.
+    pub fn find(&self, user: &str, host: &str) -> Option<Account> {
+        let list = self.list.load();
+        list.iter()
+            .find(|a| (a.user.is_empty() || a.user == user) && host_matches(&a.host, host))
+            .cloned()
+    }
+
+    /// The account of exactly this name.
+    pub fn exact(&self, user: &str, host: &str) -> Option<Account> {
+        self.list
+            .load()
+            .iter()
+            .find(|a| a.user == user && a.host == host)
+            .cloned()
+    }
+}
+
+/// Does a host pattern match? `localhost`, `127.0.0.1` and `::1` are the same place for clients
+/// that come over loopback TCP.
+fn host_matches(pattern: &str, host: &str) -> bool {
+    if host == "localhost" && ["127.0.0.1", "::1", "localhost"].contains(&pattern) {
+        return true;
+    }
+    like(
+        pattern.to_ascii_lowercase().as_bytes(),
+        host.to_ascii_lowercase().as_bytes(),
+    )
+}
+
+/// `%` any run, `_` any one byte. Linear with one backtrack point.
+fn like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut restart: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'%') => {
+                restart = Some((p, t));
+                p += 1;
+            }
+            Some(&c) if c == b'_' || c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match restart {
+                Some((star, from)) => {
+                    restart = Some((star, from + 1));
+                    p = star + 1;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'%')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(user: &str, host: &str) -> Account {
+        Account {
+            user: user.into(),
+            host: host.into(),
+            plugin: Plugin::CachingSha2,
+            auth: Vec::new(),
+            locked: false,
+            grants: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_most_specific_host_wins() {
+        let accounts = Accounts::default();
+        accounts.replace(vec![
+            account("u", "%"),
+            account("u", "10.%"),
+            account("u", "10.1.2.3"),
+        ]);
+        let found = |host| accounts.find("u", host).unwrap().host;
+        assert_eq!(found("10.1.2.3"), "10.1.2.3");
+        assert_eq!(found("10.9.9.9"), "10.%");
+        assert_eq!(found("192.168.0.1"), "%");
+        assert_eq!(found("localhost"), "%");
+        assert!(accounts.find("v", "10.1.2.3").is_none());
+    }
+
+    #[test]
+    fn privileges_by_scope() {
+        let mut a = account("u", "%");
+        let select = Privileges::named("SELECT").unwrap();
+        assert!(!a.may(select, Some("d"), None));
+        a.grants.push(GrantEntry {
+            scope: GrantScope::Table("d".into(), "t".into()),
+            privileges: select,
+            grant_option: false,
+        });
+        assert!(a.may(select, Some("d"), Some("t")));
+        assert!(!a.may(select, Some("d"), Some("u")));
+        assert!(a.sees_schema("d"));
+        assert!(!a.sees_schema("e"));
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(like(b"%", b""));
+        assert!(like(b"10.%.3", b"10.1.2.3"));
+        assert!(!like(b"10.%.3", b"10.1.2.4"));
+        assert!(like(b"h_st", b"host"));
+        assert!(!like(b"", b"x"));
+    }
+}

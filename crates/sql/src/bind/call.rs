@@ -1,0 +1,267 @@
+//! Calls: functions of the registry, aggregates, and the forms that evaluate lazily.
+//!
+//! Neighbours: `esker_types::func` knows names, types and kernels; `group` moves aggregates behind
+//! the grouping.
+//! **Invariants**: an aggregate is bound once per block however often it is written; its argument has
+//! no aggregate (1111); a function that waits or changes from row to row marks the block.
+
+use esker_types::func::aggregate::{self, AggTypes};
+use esker_types::func::merge::merge_types;
+use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{AggCall, OrderKey};
+use super::expr::{bind_all, bind_expr};
+use super::scope::{AggRule, Scope};
+use super::{BindEnv, compare, errors};
+use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
+use crate::parse::ast;
+
+/// What the registry wants to know about bound arguments.
+pub(super) fn arg_types(args: &[Expr]) -> Vec<ArgType<'_>> {
+    args.iter()
+        .map(|a| ArgType { ty: a.ty.clone(), coercibility: a.coer, value: a.as_const() })
+        .collect()
+}
+
+/// The common type of values that become one column.
+pub(super) fn merged(
+    env: &BindEnv<'_>,
+    values: &[&Expr],
+    operation: &str,
+) -> SqlResult<func::Signature> {
+    let args: Vec<ArgType<'_>> = values
+        .iter()
+        .map(|a| ArgType { ty: a.ty.clone(), coercibility: a.coer, value: a.as_const() })
+        .collect();
+    merge_types(&args, &RetCtx::of(env.ctx), operation)
+}
+
+/// Binds a call.
+pub(super) fn bind_call(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    call: &ast::Call,
+) -> SqlResult<Expr> {
+    if call.over.is_some() {
+        return Err(SqlError::not_supported("window functions"));
+    }
+    if let Some(schema) = &call.schema {
+        return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
+    }
+    if let Some(def) = aggregate::lookup(&call.name.text) {
+        return bind_aggregate(env, scope, def, call);
+    }
+    if call.star || call.distinct || !call.order_by.is_empty() || call.separator.is_some() {
+        return Err(errors::syntax(&call.name.text));
+    }
+    if call.name.is("grouping") {
+        return bind_grouping(env, scope, &call.args);
+    }
+    bind_function(env, scope, &call.name.text, &call.args)
+}
+
+/// Binds a call of a plain function.
+pub(super) fn bind_function(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    name: &str,
+    args: &[ast::Expr],
+) -> SqlResult<Expr> {
+    let Some(def) = func::lookup(name) else {
+        return Err(unknown(env, name));
+    };
+    if !def.accepts(args.len()) {
+        return Err(errors::wrong_argument_count(name));
+    }
+    let args = bind_all(env, scope, args)?;
+    match def.name {
+        "if" => {
+            let [when, then, otherwise] = <[Expr; 3]>::try_from(args)
+                .map_err(|_| errors::wrong_argument_count(name))?;
+            return case(env, vec![(when, then)], Some(otherwise), "if");
+        }
+        "ifnull" | "coalesce" => return coalesce(env, def.name, args),
+        "nullif" => {
+            let [left, right] = <[Expr; 2]>::try_from(args)
+                .map_err(|_| errors::wrong_argument_count(name))?;
+            return nullif(env, left, right);
+        }
+        _ => {}
+    }
+    if def.flags.has(FuncFlags::BLOCKS) {
+        env.blocks.set(true);
+    }
+    if fold::is_volatile(def) {
+        scope.volatile.set(true);
+    }
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let arg_types = args.iter().map(|a| a.ty.clone()).collect();
+    let (ty, coer) = (signature.ret.clone(), signature.coercibility);
+    let kind = ExprKind::Func(Box::new(FuncCall { def, args, arg_types, signature }));
+    Ok(Expr { kind, ty, coer })
+}
+
+/// 1305, or 1235 for what MySQL has and Esker does not.
+fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
+    let lower = name.to_ascii_lowercase();
+    let families = ["json_", "st_", "mbr", "xa_", "gtid_", "wait_for_executed_gtid"];
+    if families.iter().any(|f| lower.starts_with(f)) {
+        return SqlError::not_supported(name);
+    }
+    let windows = [
+        "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
+        "first_value", "last_value", "nth_value",
+    ];
+    if windows.contains(&lower.as_str()) {
+        return SqlError::not_supported("window functions");
+    }
+    match env.ctx.session.database() {
+        Some(db) => errors::unknown_function(&format!("{db}.{name}")),
+        None => errors::unknown_function(name),
+    }
+}
+
+fn nullif(env: &BindEnv<'_>, left: Expr, right: Expr) -> SqlResult<Expr> {
+    let kind = compare::kind_of(&left, &right, "nullif")?;
+    let signature = merged(env, &[&left], "nullif")?;
+    let ty = signature.ret.with_nullable(true);
+    let cmp = Box::new(Cmp { op: CmpOp::Eq, kind, left, right });
+    Ok(Expr { kind: ExprKind::NullIf(cmp), ty, coer: signature.coercibility })
+}
+
+fn coalesce(env: &BindEnv<'_>, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
+    let signature = merged(env, &args.iter().collect::<Vec<_>>(), name)?;
+    let ty = signature.ret.with_nullable(args.iter().all(|a| a.ty.nullable));
+    Ok(Expr { kind: ExprKind::Coalesce(args), ty, coer: signature.coercibility })
+}
+
+/// A choice among values by conditions.
+fn case(
+    env: &BindEnv<'_>,
+    whens: Vec<(Expr, Expr)>,
+    otherwise: Option<Expr>,
+    operation: &str,
+) -> SqlResult<Expr> {
+    let values: Vec<&Expr> = whens.iter().map(|(_, t)| t).chain(&otherwise).collect();
+    let signature = merged(env, &values, operation)?;
+    let nullable = otherwise.is_none() || values.iter().any(|v| v.ty.nullable);
+    let ty = signature.ret.with_nullable(nullable);
+    let kind = ExprKind::Case(Box::new(Case { whens, otherwise }));
+    Ok(Expr { kind, ty, coer: signature.coercibility })
+}
+
+/// CASE, with or without operand.
+pub(super) fn bind_case(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    operand: Option<&ast::Expr>,
+    whens: &[(ast::Expr, ast::Expr)],
+    otherwise: Option<&ast::Expr>,
+) -> SqlResult<Expr> {
+    let operand = operand.map(|e| bind_expr(env, scope, e)).transpose()?;
+    let mut bound = Vec::with_capacity(whens.len());
+    for (when, then) in whens {
+        let when = bind_expr(env, scope, when)?;
+        let when = match &operand {
+            Some(operand) => compare::compare(env, CmpOp::Eq, operand.clone(), when)?,
+            None => when,
+        };
+        bound.push((when, bind_expr(env, scope, then)?));
+    }
+    let otherwise = otherwise.map(|e| bind_expr(env, scope, e)).transpose()?;
+    case(env, bound, otherwise, "case")
+}
+
+/// GROUPING(a, …): which keys are rolled up.
+fn bind_grouping(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    args: &[ast::Expr],
+) -> SqlResult<Expr> {
+    let args = bind_all(env, scope, args)?;
+    let keys = scope.group_exprs.borrow();
+    for (nth, arg) in args.iter().enumerate() {
+        if !keys.iter().any(|k| walk::same(k, arg)) {
+            let text = format!("Argument #{nth} of GROUPING function is not in GROUP BY");
+            return Err(SqlError::new(3580, "HY000", text));
+        }
+    }
+    let ty = esker_types::SqlType::bigint(false).with_nullable(false);
+    let coer = esker_types::collation::Coercibility::Numeric;
+    Ok(Expr { kind: ExprKind::Grouping(args), ty, coer })
+}
+
+fn bind_aggregate(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    def: &'static aggregate::AggDef,
+    call: &ast::Call,
+) -> SqlResult<Expr> {
+    if scope.agg_rule.get() != AggRule::Allowed {
+        return Err(errors::invalid_group_func());
+    }
+    scope.agg_rule.set(AggRule::Nested);
+    let parts = bind_aggregate_parts(env, scope, call);
+    scope.agg_rule.set(AggRule::Allowed);
+    let (args, order) = parts?;
+    if !args.is_empty() && args.iter().all(only_outer) {
+        return Err(SqlError::not_supported("aggregate of an enclosing query's columns"));
+    }
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let mut types =
+        AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    if let Some(separator) = &call.separator {
+        types.separator = separator.clone();
+    }
+    let bound = AggCall { def, types, args, distinct: call.distinct, order };
+    let mut aggs = scope.aggs.borrow_mut();
+    let nth = aggs.iter().position(|a| same_call(a, &bound)).unwrap_or_else(|| {
+        aggs.push(bound);
+        aggs.len() - 1
+    });
+    let (ty, coer) = (signature.ret, signature.coercibility);
+    Ok(Expr { kind: ExprKind::Aggregate(nth as u32), ty, coer })
+}
+
+fn bind_aggregate_parts(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    call: &ast::Call,
+) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
+    let args = bind_all(env, scope, &call.args)?;
+    let mut order = Vec::with_capacity(call.order_by.len());
+    for item in &call.order_by {
+        // A position names an argument.
+        let expr = match &item.expr {
+            ast::Expr::Literal(ast::Literal::Int(n)) => {
+                let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
+                at.and_then(|at| args.get(at)).cloned().ok_or_else(|| {
+                    errors::unknown_column(&n.to_string(), "order clause")
+                })?
+            }
+            e => bind_expr(env, scope, e)?,
+        };
+        order.push(OrderKey { expr, desc: item.desc });
+    }
+    Ok((args, order))
+}
+
+/// Refers to enclosing queries and to nothing here.
+fn only_outer(e: &Expr) -> bool {
+    e.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. }))
+        && !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
+}
+
+fn same_call(a: &AggCall, b: &AggCall) -> bool {
+    let same_all = |a: &[Expr], b: &[Expr]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| walk::same(a, b))
+    };
+    a.def.name == b.def.name
+        && a.distinct == b.distinct
+        && a.types.separator == b.types.separator
+        && same_all(&a.args, &b.args)
+        && a.order.len() == b.order.len()
+        && a.order.iter().zip(&b.order).all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
+}
+

@@ -1,0 +1,143 @@
+//! Errors of name resolution and typing, in MySQL's words.
+//!
+//! Neighbours: every part of `bind`.
+//! **Invariant**: one constructor per error, so a text exists once.
+
+use esker_types::SqlError;
+
+/// 1054
+pub fn unknown_column(name: &str, clause: &str) -> SqlError {
+    SqlError::new(1054, "42S22", format!("Unknown column '{name}' in '{clause}'"))
+}
+
+/// 1052
+pub fn ambiguous_column(name: &str, clause: &str) -> SqlError {
+    SqlError::new(1052, "23000", format!("Column '{name}' in {clause} is ambiguous"))
+}
+
+/// 1051, for `t.*`
+pub fn bad_table(name: &str) -> SqlError {
+    SqlError::new(1051, "42S02", format!("Unknown table '{name}'"))
+}
+
+/// 1066
+pub fn not_unique_table(name: &str) -> SqlError {
+    SqlError::new(1066, "42000", format!("Not unique table/alias: '{name}'"))
+}
+
+/// 1060
+pub fn duplicate_column(name: &str) -> SqlError {
+    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
+}
+
+/// 1096
+pub fn no_tables_used() -> SqlError {
+    SqlError::new(1096, "HY000", "No tables used")
+}
+
+/// 1111
+pub fn invalid_group_func() -> SqlError {
+    SqlError::new(1111, "HY000", "Invalid use of group function")
+}
+
+/// 1056
+pub fn wrong_group_field(name: &str) -> SqlError {
+    SqlError::new(1056, "42000", format!("Can't group on '{name}'"))
+}
+
+/// 1241
+pub fn operand_columns(n: usize) -> SqlError {
+    SqlError::new(1241, "21000", format!("Operand should contain {n} column(s)"))
+}
+
+/// 1242
+pub fn subquery_rows() -> SqlError {
+    SqlError::new(1242, "21000", "Subquery returns more than 1 row")
+}
+
+/// 1222
+pub fn set_op_columns() -> SqlError {
+    let text = "The used SELECT statements have a different number of columns";
+    SqlError::new(1222, "21000", text)
+}
+
+/// 1305
+pub fn unknown_function(name: &str) -> SqlError {
+    SqlError::new(1305, "42000", format!("FUNCTION {name} does not exist"))
+}
+
+/// 1582
+pub fn wrong_argument_count(name: &str) -> SqlError {
+    let text = format!("Incorrect parameter count in the call to native function '{name}'");
+    SqlError::new(1582, "42000", text)
+}
+
+/// 1353, 1136 style mismatch of a derived column list.
+pub fn derived_columns() -> SqlError {
+    let text = "In definition of view, derived table or common table expression, SELECT list and \
+                column names list have different column counts";
+    SqlError::new(1353, "HY000", text)
+}
+
+/// 1064 for what the grammar of MySQL refuses but ours does not.
+pub fn syntax(near: &str) -> SqlError {
+    let text = format!(
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+         server version for the right syntax to use near '{near}' at line 1"
+    );
+    SqlError::new(1064, "42000", text)
+}
+
+/// 1210
+pub fn wrong_arguments(name: &str) -> SqlError {
+    SqlError::new(1210, "HY000", format!("Incorrect arguments to {name}"))
+}
+
+/// 1176
+pub fn unknown_key(key: &str, table: &str) -> SqlError {
+    SqlError::new(1176, "42000", format!("Key '{key}' doesn't exist in table '{table}'"))
+}
+
+/// 1273
+pub fn unknown_collation(name: &str) -> SqlError {
+    SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
+}
+
+/// 1115
+pub fn unknown_charset(name: &str) -> SqlError {
+    SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
+}
+
+/// 1253
+pub fn collation_mismatch(collation: &str, charset: &str) -> SqlError {
+    let text = format!("COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'");
+    SqlError::new(1253, "42000", text)
+}
+
+/// 1140
+pub fn mixed_aggregate(nth: usize, clause: &str, column: &str) -> SqlError {
+    let text = format!(
+        "In aggregated query without GROUP BY, expression #{nth} of {clause} contains \
+         nonaggregated column '{column}'; this is incompatible with sql_mode=only_full_group_by"
+    );
+    SqlError::new(1140, "42000", text)
+}
+
+/// 1055
+pub fn not_in_group_by(nth: usize, clause: &str, column: &str) -> SqlError {
+    let text = format!(
+        "Expression #{nth} of {clause} is not in GROUP BY clause and contains nonaggregated column \
+         '{column}' which is not functionally dependent on columns in GROUP BY clause; this is \
+         incompatible with sql_mode=only_full_group_by"
+    );
+    SqlError::new(1055, "42000", text)
+}
+
+/// 3065
+pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
+    let text = format!(
+        "Expression #{nth} of ORDER BY clause is not in SELECT list, references column '{column}' \
+         which is not in SELECT list; this is incompatible with DISTINCT"
+    );
+    SqlError::new(3065, "HY000", text)
+}

@@ -1,0 +1,361 @@
+//! FROM: tables, derived tables and joins.
+//!
+//! Neighbours: `scope` holds the tables, `query` binds derived tables, `plan::join_order` reorders.
+//! **Invariants**: RIGHT joins are turned around; USING and NATURAL become equalities, and their
+//! common columns are visible once; ON sees the operands of its join (and enclosing queries), nothing
+//! else of this FROM.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{BoundQuery, JoinNode, JoinType};
+use super::expr::bind_expr;
+use super::query::bind_query;
+use super::scope::{ColumnAt, CteEntry, Scope, ScopeColumn, ScopeTable, TableKind};
+use super::{BindEnv, TableSource, compare, errors};
+use crate::catalog::same_name;
+use crate::expr::{CmpOp, Expr, ExprKind};
+use crate::parse::ast;
+use crate::result::ColumnMeta;
+
+/// Most tables in one query block, as MySQL has it.
+const MAX_TABLES: usize = 61;
+
+/// A bound part of FROM: its tree and its visible columns.
+struct Bound {
+    node: JoinNode,
+    names: Vec<ColumnAt>,
+    /// Tables it has, as a range of the scope's.
+    first: usize,
+    end: usize,
+}
+
+/// Binds FROM into `scope`.
+pub(crate) fn bind_from(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    from: &[ast::TableRef],
+) -> SqlResult<Option<JoinNode>> {
+    let mut all: Option<Bound> = None;
+    for entry in from {
+        let bound = bind_ref(env, scope, entry)?;
+        all = Some(match all {
+            None => bound,
+            Some(left) => cross(left, bound),
+        });
+    }
+    let Some(all) = all else {
+        scope.names.clear();
+        return Ok(None);
+    };
+    scope.names = all.names;
+    Ok(Some(all.node))
+}
+
+/// A cross join.
+fn cross(left: Bound, right: Bound) -> Bound {
+    let mut names = left.names;
+    names.extend(right.names);
+    let node = JoinNode::Join {
+        left: Box::new(left.node),
+        right: Box::new(right.node),
+        kind: JoinType::Inner,
+        on: None,
+    };
+    Bound { node, names, first: left.first, end: right.end }
+}
+
+fn bind_ref(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    entry: &ast::TableRef,
+) -> SqlResult<Bound> {
+    match entry {
+        ast::TableRef::Table(table) => {
+            let table = named_table(env, scope, table)?;
+            add(scope, table)
+        }
+        ast::TableRef::Derived { lateral, query, alias, columns } => {
+            let table = derived_table(env, scope, *lateral, query, alias, columns)?;
+            add(scope, table)
+        }
+        ast::TableRef::List(members) => {
+            let mut all: Option<Bound> = None;
+            for member in members {
+                let bound = bind_ref(env, scope, member)?;
+                all = Some(match all {
+                    None => bound,
+                    Some(left) => cross(left, bound),
+                });
+            }
+            all.ok_or_else(errors::no_tables_used)
+        }
+        ast::TableRef::Join(join) => bind_join(env, scope, join),
+    }
+}
+
+fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
+    let twice =
+        scope.tables.iter().any(|t| t.alias == table.alias && t.schema == table.schema);
+    if twice {
+        return Err(errors::not_unique_table(&table.alias));
+    }
+    if scope.tables.len() == MAX_TABLES {
+        let text = format!("Too many tables; MySQL can only use {MAX_TABLES} tables in a join");
+        return Err(SqlError::new(1116, "HY000", text));
+    }
+    let columns = table.columns.len();
+    let at = scope.add_table(table);
+    let names = (0..columns).map(|column| ColumnAt { table: at, column }).collect();
+    Ok(Bound { node: JoinNode::Table(at), names, first: at, end: at + 1 })
+}
+
+fn named_table(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    table: &ast::NamedTable,
+) -> SqlResult<ScopeTable> {
+    if !table.partitions.is_empty() {
+        let text = "PARTITION () clause on non partitioned table";
+        return Err(SqlError::new(1747, "HY000", text));
+    }
+    let alias = table.alias.as_ref().map(|a| &*a.text);
+    if table.name.schema.is_none() {
+        if let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text) {
+            let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
+            return Ok(from_query(alias, &cte, None));
+        }
+    }
+    let schema = table.name.schema.as_ref().map(|s| &*s.text);
+    let mut found = match env.names.table(schema, &table.name.name.text)? {
+        TableSource::Base(def) => {
+            check_hints(&def, &table.hints, alias)?;
+            ScopeTable::base(def, alias)
+        }
+        TableSource::Virtual(table) => ScopeTable::virt(table, alias),
+    };
+    found.hints.clone_from(&table.hints);
+    Ok(found)
+}
+
+fn check_hints(
+    def: &crate::catalog::TableDef,
+    hints: &[ast::IndexHint],
+    alias: Option<&str>,
+) -> SqlResult<()> {
+    for index in hints.iter().flat_map(|h| &h.indexes) {
+        if def.index_position(&index.text).is_none() {
+            return Err(errors::unknown_key(&index.text, alias.unwrap_or(&def.name)));
+        }
+    }
+    Ok(())
+}
+
+fn find_cte(mut at: Option<&Arc<CteEntry>>, name: &str) -> Option<Arc<BoundQuery>> {
+    while let Some(entry) = at {
+        if same_name(&entry.name, name) {
+            return Some(entry.query.clone());
+        }
+        at = entry.up.as_ref();
+    }
+    None
+}
+
+fn derived_table(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    lateral: bool,
+    query: &ast::Query,
+    alias: &ast::Ident,
+    columns: &[ast::Ident],
+) -> SqlResult<ScopeTable> {
+    let parent = if lateral { Some(&*scope) } else { scope.parent };
+    let bound = bind_query(env, query, parent, scope.ctes.as_ref())?;
+    // One level further in when lateral: level 1 is this block itself.
+    let reach = bound.reach.saturating_sub(u16::from(lateral));
+    if reach > 0 {
+        scope.note_reach(reach);
+    }
+    if bound.volatile {
+        scope.volatile.set(true);
+    }
+    let names = (!columns.is_empty()).then_some(columns);
+    if names.is_some_and(|n| n.len() != bound.columns.len()) {
+        return Err(errors::derived_columns());
+    }
+    let mut table = from_query(alias.text.clone().into(), &Arc::new(bound), names);
+    table.lateral = lateral;
+    for (nth, column) in table.columns.iter().enumerate() {
+        if table.columns[..nth].iter().any(|c| same_name(&c.name, &column.name)) {
+            return Err(errors::duplicate_column(&column.name));
+        }
+    }
+    Ok(table)
+}
+
+/// A table whose rows are a query's.
+pub(super) fn from_query(
+    alias: Arc<str>,
+    query: &Arc<BoundQuery>,
+    names: Option<&[ast::Ident]>,
+) -> ScopeTable {
+    let columns = query
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(nth, c)| {
+            let name: Arc<str> = match names {
+                Some(names) => names[nth].text.clone().into(),
+                None => c.name.clone(),
+            };
+            let meta = ColumnMeta {
+                table: alias.clone(),
+                name: name.clone(),
+                ..c.clone()
+            };
+            ScopeColumn { name, ty: c.ty.clone(), meta, invisible: false }
+        })
+        .collect();
+    ScopeTable::with_columns("".into(), alias, TableKind::Derived(query.clone()), columns)
+}
+
+fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlResult<Bound> {
+    let left = bind_ref(env, scope, &join.left)?;
+    let right = bind_ref(env, scope, &join.right)?;
+    let common = match (&join.on, join.natural) {
+        (_, true) => natural_columns(scope, &left, &right)?,
+        (Some(ast::JoinOn::Using(names)), _) => using_columns(scope, &left, &right, names)?,
+        _ => Vec::new(),
+    };
+    // What an outer join may null is nullable from here on.
+    let nulled = match join.kind {
+        ast::JoinKind::Left => Some(right.first..right.end),
+        ast::JoinKind::Right => Some(left.first..left.end),
+        ast::JoinKind::Inner | ast::JoinKind::Straight => None,
+    };
+    let mut conds = Vec::new();
+    for &(l, r) in &common {
+        let (l, r) = (scope.column_expr(l), scope.column_expr(r));
+        conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
+    }
+    if let Some(ast::JoinOn::On(on)) = &join.on {
+        conds.push(bind_on(env, scope, &left, &right, on)?);
+    }
+    for table in nulled.into_iter().flatten() {
+        for column in &mut scope.tables[table].columns {
+            column.ty.nullable = true;
+        }
+    }
+    let on = (!conds.is_empty()).then(|| Expr::all_of(conds));
+    let names = joined_names(&left, &right, &common, join.kind == ast::JoinKind::Right);
+    let (first, end) = (left.first, right.end);
+    let (kind, outer, inner) = match join.kind {
+        ast::JoinKind::Inner => (JoinType::Inner, left, right),
+        ast::JoinKind::Straight => (JoinType::Straight, left, right),
+        ast::JoinKind::Left => (JoinType::Left, left, right),
+        ast::JoinKind::Right => (JoinType::Left, right, left),
+    };
+    let node = JoinNode::Join {
+        left: Box::new(outer.node),
+        right: Box::new(inner.node),
+        kind,
+        on,
+    };
+    Ok(Bound { node, names, first, end })
+}
+
+/// Binds ON with only the operands' columns in view.
+fn bind_on(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+    on: &ast::Expr,
+) -> SqlResult<Expr> {
+    let mut names = left.names.clone();
+    names.extend(&right.names);
+    let before = std::mem::replace(&mut scope.names, names);
+    // Tables of this FROM outside the operands cannot be named.
+    let hidden = scope.hidden.replace(Some((left.first, right.end)));
+    let clause = scope.clause.replace("on clause");
+    let bound = bind_expr(env, scope, on);
+    scope.clause.set(clause);
+    scope.hidden.set(hidden);
+    scope.names = before;
+    bound
+}
+
+/// Columns both sides have, in the left side's order.
+fn natural_columns(
+    scope: &Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
+    let mut pairs = Vec::new();
+    for &l in &left.names {
+        let column = scope.column_at(l);
+        if column.invisible {
+            continue;
+        }
+        if let Some(r) = one_of(scope, right, &column.name)? {
+            if one_of(scope, left, &column.name)?.is_some() && !scope.column_at(r).invisible {
+                pairs.push((l, r));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+fn using_columns(
+    scope: &Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+    names: &[ast::Ident],
+) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
+    let mut pairs = Vec::new();
+    for name in names {
+        let missing = || errors::unknown_column(&name.text, "from clause");
+        let l = one_of(scope, left, &name.text)?.ok_or_else(missing)?;
+        let r = one_of(scope, right, &name.text)?.ok_or_else(missing)?;
+        pairs.push((l, r));
+    }
+    Ok(pairs)
+}
+
+/// The one column of this name in view; 1052 for several.
+fn one_of(scope: &Scope<'_>, side: &Bound, name: &str) -> SqlResult<Option<ColumnAt>> {
+    let mut found = side.names.iter().filter(|at| same_name(&scope.column_at(**at).name, name));
+    let first = found.next().copied();
+    match found.next() {
+        Some(_) => Err(errors::ambiguous_column(name, "from clause")),
+        None => Ok(first),
+    }
+}
+
+/// Visible columns of a join: common ones first, once.
+fn joined_names(
+    left: &Bound,
+    right: &Bound,
+    common: &[(ColumnAt, ColumnAt)],
+    right_wins: bool,
+) -> Vec<ColumnAt> {
+    let mut names: Vec<ColumnAt> = Vec::new();
+    // The order is the first operand's, the preserved one for an outer join.
+    let (first, second) = if right_wins { (right, left) } else { (left, right) };
+    let in_common = |at: &ColumnAt| common.iter().any(|(l, r)| l == at || r == at);
+    names.extend(first.names.iter().copied().filter(|at| in_common(at)));
+    names.extend(first.names.iter().copied().filter(|at| !in_common(at)));
+    names.extend(second.names.iter().copied().filter(|at| !in_common(at)));
+    names
+}
+
+/// Does the condition compare two columns for equality? Their slots.
+pub(crate) fn equated_slots(cond: &Expr) -> Option<(u32, u32)> {
+    match &cond.kind {
+        ExprKind::Cmp(cmp) if cmp.op == CmpOp::Eq => {
+            Some((cmp.left.as_column()?, cmp.right.as_column()?))
+        }
+        _ => None,
+    }
+}

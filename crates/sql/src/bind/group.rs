@@ -1,0 +1,314 @@
+//! Moving a block's expressions behind its grouping, and MySQL's ONLY_FULL_GROUP_BY.
+//!
+//! Neighbours: `select` hands over its clauses; `exec::group` produces the grouped row.
+//! **Invariants**: the grouped row has the table columns of the group's first row in their slots,
+//! then the keys, then the aggregates, then the rolled-up flags; with ONLY_FULL_GROUP_BY every column
+//! read from it is determined by the keys.
+
+use std::collections::HashSet;
+
+use esker_types::{SqlMode, SqlResult, SqlType, Value};
+
+use super::block::{GroupBy, JoinNode, JoinType, OrderKey};
+use super::from::equated_slots;
+use super::scope::Scope;
+use super::select::Output;
+use super::{BindEnv, errors};
+use crate::expr::{CmpOp, Expr, ExprKind, walk};
+
+/// The clauses that are evaluated after grouping, and what determines columns.
+pub(super) struct Clauses<'c, 'p> {
+    pub scope: &'c Scope<'p>,
+    pub outputs: &'c mut Vec<Output>,
+    pub having: &'c mut Option<Expr>,
+    pub order: &'c mut Vec<OrderKey>,
+    pub filter: Option<&'c Expr>,
+    pub join: Option<&'c JoinNode>,
+    pub distinct: bool,
+}
+
+impl Clauses<'_, '_> {
+    fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.outputs
+            .iter_mut()
+            .map(|o| &mut o.expr)
+            .chain(self.having.iter_mut())
+            .chain(self.order.iter_mut().map(|k| &mut k.expr))
+    }
+}
+
+/// Decides whether the block groups, checks it and rewrites its clauses. Returns the grouping and
+/// the width of the row.
+pub(super) fn apply(
+    env: &BindEnv<'_>,
+    clauses: &mut Clauses<'_, '_>,
+    keys: Vec<Expr>,
+    rollup: bool,
+    explicit: bool,
+) -> SqlResult<(Option<GroupBy>, u32)> {
+    let scope = clauses.scope;
+    drop_lone_any_value(clauses, explicit);
+    let aggs = scope.aggs.take();
+    let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
+    if !explicit && aggs.is_empty() {
+        check_having(clauses, &keys)?;
+        if strict && clauses.distinct {
+            check_distinct_order(clauses)?;
+        }
+        return Ok((None, scope.width()));
+    }
+    check_having(clauses, &keys)?;
+    if strict {
+        check_full(clauses, &keys, explicit)?;
+    }
+    let key_base = scope.width();
+    let agg_base = key_base + keys.len() as u32;
+    let mut width = agg_base + aggs.len() as u32;
+    let rollup = rollup.then(|| {
+        let base = width;
+        width += keys.len() as u32;
+        base
+    });
+    let moved = Moved { keys: &keys, key_base, agg_base, rollup };
+    for expr in clauses.exprs_mut() {
+        moved.rewrite(expr);
+    }
+    let group = GroupBy { keys, key_base, aggs, agg_base, rollup, implicit: !explicit };
+    Ok((Some(group), width))
+}
+
+/// ANY_VALUE alone does not make a query an aggregated one: it is its argument.
+fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
+    let mut aggs = clauses.scope.aggs.borrow_mut();
+    if explicit || aggs.is_empty() || !aggs.iter().all(|a| a.def.name == "any_value") {
+        return;
+    }
+    let args: Vec<Expr> = aggs.drain(..).map(|a| a.args.into_iter().next()).map_while(|a| a).collect();
+    drop(aggs);
+    fn replace(e: &mut Expr, args: &[Expr]) {
+        if let ExprKind::Aggregate(nth) = e.kind {
+            *e = args[nth as usize].clone();
+            return;
+        }
+        for child in e.children_mut() {
+            replace(child, args);
+        }
+    }
+    for expr in clauses.exprs_mut() {
+        replace(expr, &args);
+    }
+}
+
+/// Where things are after grouping.
+struct Moved<'k> {
+    keys: &'k [Expr],
+    key_base: u32,
+    agg_base: u32,
+    rollup: Option<u32>,
+}
+
+impl Moved<'_> {
+    fn rewrite(&self, e: &mut Expr) {
+        if let ExprKind::Aggregate(nth) = e.kind {
+            e.kind = ExprKind::Column(self.agg_base + nth);
+            return;
+        }
+        if let ExprKind::Grouping(args) = &mut e.kind {
+            for arg in args {
+                let nth = self.keys.iter().position(|k| walk::same(k, arg));
+                *arg = match (nth, self.rollup) {
+                    (Some(nth), Some(base)) => {
+                        Expr::column(base + nth as u32, SqlType::bigint(false))
+                    }
+                    _ => Expr::boolean(false),
+                };
+            }
+            return;
+        }
+        // A key that is a plain column keeps its own slot, which the grouped row fills too.
+        if let Some(nth) = self.keys.iter().position(|k| walk::same(k, e)) {
+            if self.rollup.is_some() {
+                e.ty.nullable = true;
+            }
+            if !matches!(e.kind, ExprKind::Column(_) | ExprKind::Const(_)) {
+                e.kind = ExprKind::Column(self.key_base + nth as u32);
+            }
+            return;
+        }
+        for child in e.children_mut() {
+            self.rewrite(child);
+        }
+    }
+}
+
+/// HAVING may read what is selected or grouped by, nothing else of the tables (1054).
+fn check_having(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
+    let Some(having) = &*clauses.having else { return Ok(()) };
+    let known = |slot: u32| {
+        let reads = |e: &Expr| e.any(&mut |e| e.as_column() == Some(slot));
+        clauses.outputs.iter().any(|o| reads(&o.expr)) || keys.iter().any(reads)
+    };
+    let mut missing = None;
+    having.visit(&mut |e| {
+        if let Some(slot) = e.as_column().filter(|s| !known(*s)) {
+            missing.get_or_insert(slot);
+        }
+    });
+    match missing.and_then(|slot| clauses.scope.column_of_slot(slot)) {
+        Some(at) => {
+            let name = &clauses.scope.column_at(at).name;
+            Err(errors::unknown_column(name, "having clause"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Every column read after grouping must be determined by the keys (1055, 1140).
+fn check_full(clauses: &Clauses<'_, '_>, keys: &[Expr], explicit: bool) -> SqlResult<()> {
+    let determined = determined_slots(clauses, keys);
+    let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
+        let Some(slot) = first_free(e, keys, &determined) else { return Ok(()) };
+        let column = qualified(clauses.scope, slot);
+        Err(match explicit {
+            true => errors::not_in_group_by(nth, clause, &column),
+            false => errors::mixed_aggregate(nth, clause, &column),
+        })
+    };
+    for (nth, output) in clauses.outputs.iter().enumerate() {
+        check(&output.expr, nth + 1, "SELECT list")?;
+    }
+    if let Some(having) = &*clauses.having {
+        check(having, 1, "HAVING clause")?;
+    }
+    for (nth, key) in clauses.order.iter().enumerate() {
+        check(&key.expr, nth + 1, "ORDER BY clause")?;
+    }
+    Ok(())
+}
+
+/// The first column of an expression that is neither a key nor determined.
+fn first_free(e: &Expr, keys: &[Expr], determined: &HashSet<u32>) -> Option<u32> {
+    if keys.iter().any(|k| walk::same(k, e)) {
+        return None;
+    }
+    match &e.kind {
+        ExprKind::Column(slot) => (!determined.contains(slot)).then_some(*slot),
+        ExprKind::Grouping(_) => None,
+        ExprKind::Subquery(q) => {
+            let mut free = None;
+            q.plan.outer_slots(1, &mut |slot| {
+                if !determined.contains(&slot) {
+                    free.get_or_insert(slot);
+                }
+            });
+            let left = e.children().into_iter().find_map(|c| first_free(c, keys, determined));
+            left.or(free)
+        }
+        _ => e.children().into_iter().find_map(|c| first_free(c, keys, determined)),
+    }
+}
+
+/// `db.table.column` of a slot, for messages.
+fn qualified(scope: &Scope<'_>, slot: u32) -> String {
+    let Some(at) = scope.column_of_slot(slot) else { return String::new() };
+    let table = &scope.tables[at.table];
+    let column = &table.columns[at.column].name;
+    match table.schema.is_empty() {
+        true => format!("{}.{column}", table.alias),
+        false => format!("{}.{}.{column}", table.schema, table.alias),
+    }
+}
+
+/// Slots whose value is the same for all rows of a group.
+fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> HashSet<u32> {
+    let mut known: HashSet<u32> = keys.iter().filter_map(Expr::as_column).collect();
+    let mut equalities = Vec::new();
+    let mut conds = Vec::new();
+    conds.extend(clauses.filter);
+    collect_inner(clauses.join, &mut conds);
+    for cond in conds {
+        facts(cond, &mut known, &mut equalities);
+    }
+    loop {
+        let before = known.len();
+        for &(a, b) in &equalities {
+            if known.contains(&a) {
+                known.insert(b);
+            }
+            if known.contains(&b) {
+                known.insert(a);
+            }
+        }
+        for table in &clauses.scope.tables {
+            let Some(def) = table.base_def() else { continue };
+            let slots = table.slots.borrow();
+            let slot_known = |col: usize| slots[col].is_some_and(|s| known.contains(&s));
+            let key_known = def.visible_indexes().iter().any(|i| {
+                i.unique
+                    && i.parts.iter().all(|p| {
+                        p.prefix_len.is_none()
+                            && !def.columns[p.col].ty.nullable
+                            && slot_known(p.col)
+                    })
+            });
+            if key_known {
+                let all: Vec<u32> = slots.iter().flatten().copied().collect();
+                known.extend(all);
+            }
+        }
+        if known.len() == before {
+            return known;
+        }
+    }
+}
+
+/// ON conditions of inner joins.
+fn collect_inner<'j>(node: Option<&'j JoinNode>, out: &mut Vec<&'j Expr>) {
+    let Some(JoinNode::Join { left, right, kind, on }) = node else { return };
+    collect_inner(Some(left), out);
+    if *kind != JoinType::Left {
+        out.extend(on);
+        collect_inner(Some(right), out);
+    }
+}
+
+/// Notes `column = constant` and `column = column`.
+fn facts(cond: &Expr, known: &mut HashSet<u32>, equalities: &mut Vec<(u32, u32)>) {
+    match &cond.kind {
+        ExprKind::And(conds) => {
+            for cond in conds {
+                facts(cond, known, equalities);
+            }
+        }
+        ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+            if let Some(pair) = equated_slots(cond) {
+                equalities.push(pair);
+            }
+            for (a, b) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
+                if let (Some(slot), true) = (a.as_column(), b.is_row_independent()) {
+                    known.insert(slot);
+                }
+            }
+        }
+        ExprKind::Is { arg, test: crate::expr::Test::Null, negated: false } => {
+            known.extend(arg.as_column());
+        }
+        _ => {}
+    }
+}
+
+/// ORDER BY of a DISTINCT query reads only what is selected (3065).
+fn check_distinct_order(clauses: &Clauses<'_, '_>) -> SqlResult<()> {
+    let selected: Vec<Expr> = clauses.outputs.iter().map(|o| o.expr.clone()).collect();
+    let slots: HashSet<u32> = selected.iter().filter_map(Expr::as_column).collect();
+    for (nth, key) in clauses.order.iter().enumerate() {
+        if matches!(&key.expr.kind, ExprKind::Const(Value::Null)) {
+            continue;
+        }
+        if let Some(slot) = first_free(&key.expr, &selected, &slots) {
+            let column = qualified(clauses.scope, slot);
+            return Err(errors::not_in_distinct(nth + 1, &column));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! From syntax to bound trees: names, types, comparison kinds, collations.
+//!
+//! In flow order: `scope` (what names mean), `literal`, `expr`, `compare`, `call`, `subquery`
+//! (expressions) · `from` (tables and joins), `select`, `group`, `order`, `query` (query blocks and
+//! set operations) · `errors` (MySQL's texts).
+//! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
+//! implements [`Names`].
+//!
+//! **Invariants**: nothing here reads rows; every error a user can make with names and types is
+//! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
+//! values are known are constants.
+
+mod block;
+mod call;
+mod compare;
+pub mod errors;
+mod expr;
+mod from;
+mod group;
+mod literal;
+mod order;
+mod print;
+mod query;
+mod scope;
+mod select;
+mod subquery;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use esker_types::{EvalCtx, SqlResult, SqlType, Value};
+
+use crate::catalog::TableDef;
+use crate::exec::virt::VirtualTable;
+use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::parse::ast;
+
+pub use expr::{bind_condition, bind_expr};
+pub use literal::cast_type;
+pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
+
+pub use block::{
+    AggCall, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, LimitSpec, LockSpec, OrderKey,
+    SetStep,
+};
+pub(crate) use from::bind_from;
+pub(crate) use order::bind_row_order;
+pub(crate) use query::{bind_ctes, bind_query};
+pub(crate) use select::bind_limit;
+
+/// What a table name stands for.
+#[derive(Clone)]
+pub enum TableSource {
+    /// A stored table.
+    Base(Arc<TableDef>),
+    /// A computed table.
+    Virtual(Arc<dyn VirtualTable>),
+}
+
+/// What the binder asks the session.
+pub trait Names {
+    /// Resolves a table for reading (1046 no database, 1049, 1146 unknown, 1142 no privilege). The
+    /// implementation takes the metadata lock.
+    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource>;
+    /// Value and type of a system variable (1193, 1238).
+    fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)>;
+    /// May the account read this column? (1143 when not.)
+    fn check_column(&self, _table: &TableDef, _column: &str) -> SqlResult<()> {
+        Ok(())
+    }
+}
+
+/// Statement parameters as the binder sees them.
+#[derive(Clone, Copy)]
+pub enum Params<'a> {
+    /// Values of this execution: parameters become constants.
+    Values(&'a [Value]),
+    /// Types only (preparing, or a plan made for many executions): parameters are read at run time.
+    Types(&'a [SqlType]),
+}
+
+/// What binding one statement needs.
+pub struct BindEnv<'a> {
+    /// Modes, connection collation, clock; also evaluates constant expressions.
+    pub ctx: &'a EvalCtx<'a>,
+    /// User variables (types of `@x`).
+    pub vars: &'a dyn UserVars,
+    /// The session's names.
+    pub names: &'a dyn Names,
+    /// Parameters.
+    pub params: Params<'a>,
+    /// EXPLAIN or a prepare: nothing with an effect may be evaluated.
+    pub describe_only: bool,
+    /// A bound function waits (SLEEP, GET_LOCK).
+    pub(crate) blocks: Cell<bool>,
+    next_subquery: Cell<u32>,
+    next_select: Cell<u32>,
+    fold_states: SubqueryStates,
+}
+
+impl<'a> BindEnv<'a> {
+    /// An environment for one statement.
+    pub fn new(
+        ctx: &'a EvalCtx<'a>,
+        vars: &'a dyn UserVars,
+        names: &'a dyn Names,
+        params: Params<'a>,
+    ) -> Self {
+        Self {
+            ctx,
+            vars,
+            names,
+            params,
+            describe_only: false,
+            blocks: Cell::new(false),
+            next_subquery: Cell::new(0),
+            next_select: Cell::new(0),
+            fold_states: SubqueryStates::default(),
+        }
+    }
+
+    /// Number for the next subquery of the statement.
+    pub(crate) fn subquery_id(&self) -> u32 {
+        let id = self.next_subquery.get();
+        self.next_subquery.set(id + 1);
+        id
+    }
+
+    /// Number of the next SELECT, from 1 (EXPLAIN's `id`).
+    pub(crate) fn select_id(&self) -> u32 {
+        self.next_select.set(self.next_select.get() + 1);
+        self.next_select.get()
+    }
+
+    /// An environment to evaluate constants in.
+    pub(crate) fn fold_env(&self) -> EvalEnv<'_> {
+        EvalEnv::scalar(self.ctx, self.vars, &self.fold_states)
+    }
+}

@@ -1,0 +1,256 @@
+//! Query expressions: WITH, set operations, VALUES, TABLE, parentheses.
+//!
+//! Neighbours: `select` binds query blocks; `from` and `subquery` bind queries inside queries.
+//! **Invariants**: the result's column names are the first operand's; its types hold the values of
+//! every operand; ORDER BY and LIMIT of a parenthesised operand stay with it.
+
+use std::sync::Arc;
+
+use esker_types::func::merge::merge_types;
+use esker_types::func::{ArgType, RetCtx};
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{Body, BoundQuery, SetStep};
+use super::expr::bind_expr;
+use super::order::bind_result_order;
+use super::scope::{CteEntry, Scope};
+use super::select::{Around, bind_limit, bind_select};
+use super::{BindEnv, call, errors};
+use crate::catalog::same_name;
+use crate::expr::column_coercibility;
+use crate::parse::ast;
+use crate::result::ColumnMeta;
+
+/// Binds a query expression.
+pub(crate) fn bind_query(
+    env: &BindEnv<'_>,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    match &query.with {
+        None => bind_body(env, query, parent, ctes),
+        Some(with) => bind_with(env, with, query, parent, ctes),
+    }
+}
+
+/// Binds the common table expressions, then the body with them in reach.
+fn bind_with(
+    env: &BindEnv<'_>,
+    with: &ast::With,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let ctes = bind_ctes(env, with, parent, ctes)?;
+    bind_body(env, query, parent, ctes.as_ref())
+}
+
+/// Binds common table expressions; each sees those before it.
+pub(crate) fn bind_ctes(
+    env: &BindEnv<'_>,
+    with: &ast::With,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<Option<Arc<CteEntry>>> {
+    let mut reachable = ctes.cloned();
+    for (nth, cte) in with.ctes.iter().enumerate() {
+        if with.ctes[..nth].iter().any(|c| same_name(&c.name.text, &cte.name.text)) {
+            return Err(errors::not_unique_table(&cte.name.text));
+        }
+        if with.recursive && refers_to(&cte.query, &cte.name.text) {
+            return Err(SqlError::not_supported("recursive common table expressions"));
+        }
+        let mut bound = bind_query(env, &cte.query, parent, reachable.as_ref())?;
+        if bound.reach > 0 {
+            return Err(SqlError::not_supported("correlated common table expressions"));
+        }
+        if !cte.columns.is_empty() {
+            if cte.columns.len() != bound.columns.len() {
+                return Err(errors::derived_columns());
+            }
+            let renamed = bound.columns.iter().zip(&cte.columns);
+            bound.columns = renamed
+                .map(|(c, name)| ColumnMeta { name: name.text.clone().into(), ..c.clone() })
+                .collect();
+        }
+        let (name, query) = (cte.name.text.clone(), Arc::new(bound));
+        reachable = Some(Arc::new(CteEntry { name, query, up: reachable }));
+    }
+    Ok(reachable)
+}
+
+/// Does a query's FROM mention the name (as a recursive member must)?
+fn refers_to(query: &ast::Query, name: &str) -> bool {
+    fn in_body(body: &ast::QueryBody, name: &str) -> bool {
+        match body {
+            ast::QueryBody::Select(s) => s.from.iter().any(|t| in_ref(t, name)),
+            ast::QueryBody::SetOps { first, rest } => {
+                in_body(first, name) || rest.iter().any(|s| in_body(&s.right, name))
+            }
+            ast::QueryBody::Values(_) => false,
+            ast::QueryBody::Table(t) => t.schema.is_none() && same_name(&t.name.text, name),
+            ast::QueryBody::Nested(q) => in_body(&q.body, name),
+        }
+    }
+    fn in_ref(t: &ast::TableRef, name: &str) -> bool {
+        match t {
+            ast::TableRef::Table(t) => {
+                t.name.schema.is_none() && same_name(&t.name.name.text, name)
+            }
+            ast::TableRef::Derived { query, .. } => in_body(&query.body, name),
+            ast::TableRef::Join(j) => in_ref(&j.left, name) || in_ref(&j.right, name),
+            ast::TableRef::List(l) => l.iter().any(|t| in_ref(t, name)),
+        }
+    }
+    in_body(&query.body, name)
+}
+
+fn bind_body(
+    env: &BindEnv<'_>,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let around = Around {
+        order_by: &query.order_by,
+        limit: query.limit.as_ref(),
+        locking: &query.locking,
+    };
+    match &query.body {
+        ast::QueryBody::Select(select) => bind_select(env, select, &around, parent, ctes),
+        ast::QueryBody::Table(name) => {
+            let table = ast::NamedTable {
+                name: name.clone(),
+                partitions: Vec::new(),
+                alias: None,
+                hints: Vec::new(),
+            };
+            let select = ast::Select {
+                items: vec![ast::SelectItem::Wildcard],
+                from: vec![ast::TableRef::Table(Box::new(table))],
+                ..ast::Select::default()
+            };
+            bind_select(env, &select, &around, parent, ctes)
+        }
+        ast::QueryBody::Values(rows) => bind_values(env, rows, &around, parent, ctes),
+        ast::QueryBody::Nested(inner) if is_plain(&around) => bind_query(env, inner, parent, ctes),
+        body => bind_set_ops(env, body, &around, parent, ctes),
+    }
+}
+
+fn is_plain(around: &Around<'_>) -> bool {
+    around.order_by.is_empty() && around.limit.is_none() && around.locking.is_empty()
+}
+
+/// An operand of a set operation.
+fn bind_operand(
+    env: &BindEnv<'_>,
+    body: &ast::QueryBody,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    match body {
+        ast::QueryBody::Nested(query) => bind_query(env, query, parent, ctes),
+        body => {
+            let query = ast::Query {
+                with: None,
+                body: body.clone(),
+                order_by: Vec::new(),
+                limit: None,
+                locking: Vec::new(),
+                into: None,
+            };
+            bind_body(env, &query, parent, ctes)
+        }
+    }
+}
+
+fn bind_set_ops(
+    env: &BindEnv<'_>,
+    body: &ast::QueryBody,
+    around: &Around<'_>,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let none = Vec::new();
+    let (first, rest) = match body {
+        ast::QueryBody::SetOps { first, rest } => (&**first, rest),
+        // Parentheses with something around them: a chain of one.
+        one => (one, &none),
+    };
+    let mut queries = vec![bind_operand(env, first, parent, ctes)?];
+    for step in rest {
+        queries.push(bind_operand(env, &step.right, parent, ctes)?);
+    }
+    let columns = merged_columns(env, &queries)?;
+    let order = bind_result_order(env, around.order_by, &columns)?;
+    let limit = bind_limit(env, around.limit)?;
+    let calc_found_rows = match &queries[0].body {
+        Body::Block(block) => block.calc_found_rows,
+        _ => false,
+    };
+    let reach = queries.iter().map(|q| q.reach).max().unwrap_or(0);
+    let volatile = queries.iter().any(|q| q.volatile);
+    let mut queries = queries.into_iter().map(Arc::new);
+    let first = queries.next().ok_or_else(errors::no_tables_used)?;
+    let rest = rest
+        .iter()
+        .zip(queries)
+        .map(|(step, right)| SetStep { op: step.op, all: step.all, right })
+        .collect();
+    let body = Body::SetOps { first, rest, order, limit, calc_found_rows };
+    Ok(BoundQuery { columns, body, reach, volatile })
+}
+
+/// Result columns of a set operation.
+fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[ColumnMeta]>> {
+    let first = &queries[0].columns;
+    if queries.iter().any(|q| q.columns.len() != first.len()) {
+        return Err(errors::set_op_columns());
+    }
+    let mut columns = Vec::with_capacity(first.len());
+    for (nth, column) in first.iter().enumerate() {
+        let args: Vec<ArgType<'_>> = queries
+            .iter()
+            .map(|q| &q.columns[nth].ty)
+            .map(|ty| ArgType { ty: ty.clone(), coercibility: column_coercibility(ty), value: None })
+            .collect();
+        let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?.ret;
+        columns.push(match queries.len() {
+            1 => column.clone(),
+            _ => ColumnMeta::computed(column.name.clone(), merged),
+        });
+    }
+    Ok(columns.into())
+}
+
+fn bind_values(
+    env: &BindEnv<'_>,
+    rows: &[Vec<ast::Expr>],
+    around: &Around<'_>,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let scope = Scope::inside(parent, ctes);
+    let mut bound = Vec::with_capacity(rows.len());
+    for (nth, row) in rows.iter().enumerate() {
+        if row.len() != rows[0].len() {
+            let text = format!("Column count doesn't match value count at row {}", nth + 1);
+            return Err(SqlError::new(1136, "21S01", text));
+        }
+        let exprs = row.iter().map(|e| bind_expr(env, &scope, e)).collect::<SqlResult<Vec<_>>>()?;
+        bound.push(exprs);
+    }
+    let mut columns = Vec::new();
+    for nth in 0..rows.first().map_or(0, Vec::len) {
+        let values: Vec<_> = bound.iter().map(|row| &row[nth]).collect();
+        let ty = call::merged(env, &values, "VALUES")?.ret;
+        columns.push(ColumnMeta::computed(format!("column_{nth}"), ty));
+    }
+    let order = bind_result_order(env, around.order_by, &columns)?;
+    let limit = bind_limit(env, around.limit)?;
+    let body = Body::Values { rows: bound, order, limit };
+    let (reach, volatile) = (scope.outer_reach(), scope.volatile.get());
+    Ok(BoundQuery { columns: columns.into(), body, reach, volatile })
+}

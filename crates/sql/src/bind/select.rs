@@ -1,0 +1,238 @@
+//! A query block: SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT.
+//!
+//! Neighbours: `from`, `expr`, `order` and `group` bind its parts; `query` puts blocks together.
+//! **Invariants**: clauses are bound in MySQL's order (FROM, WHERE, select list, GROUP BY, HAVING,
+//! ORDER BY), so the first error a user sees is MySQL's; expressions are over table columns until
+//! `group` moves them behind the grouping.
+
+use std::sync::Arc;
+
+use esker_engine::{LockMode, WaitPolicy};
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec};
+use super::expr::{bind_expr, with_aliases};
+use super::from::bind_from;
+use super::scope::{AggRule, AliasUse, ColumnAt, CteEntry, Scope, TableKind};
+use super::{BindEnv, errors, group, literal, order};
+use crate::expr::{Expr, ExprKind};
+use crate::parse::ast;
+use crate::result::ColumnMeta;
+
+/// An output column while the block is being bound.
+pub(super) struct Output {
+    pub expr: Expr,
+    pub meta: ColumnMeta,
+}
+
+/// What surrounds a SELECT in its query expression.
+pub(super) struct Around<'q> {
+    pub order_by: &'q [ast::OrderItem],
+    pub limit: Option<&'q ast::Limit>,
+    pub locking: &'q [ast::Locking],
+}
+
+/// Binds a SELECT.
+pub(super) fn bind_select(
+    env: &BindEnv<'_>,
+    select: &ast::Select,
+    around: &Around<'_>,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Arc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let id = env.select_id();
+    if !select.windows.is_empty() {
+        return Err(SqlError::not_supported("window functions"));
+    }
+    let mut scope = Scope::inside(parent, ctes);
+    let join = bind_from(env, &mut scope, &select.from)?;
+    let filter = match &select.filter {
+        Some(filter) => {
+            scope.clause.set("where clause");
+            Some(bind_expr(env, &scope, filter)?)
+        }
+        None => None,
+    };
+    scope.clause.set("field list");
+    scope.agg_rule.set(AggRule::Allowed);
+    let mut outputs = bind_items(env, &scope, &select.items)?;
+    *scope.aliases.borrow_mut() =
+        outputs.iter().map(|o| (o.meta.name.clone(), o.expr.clone())).collect();
+
+    let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
+    scope.group_exprs.borrow_mut().clone_from(&keys);
+    scope.agg_rule.set(AggRule::Allowed);
+    let mut having = match &select.having {
+        Some(having) => {
+            scope.clause.set("having clause");
+            Some(with_aliases(&scope, AliasUse::First, || bind_expr(env, &scope, having))?)
+        }
+        None => None,
+    };
+    let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs)?;
+    let limit = bind_limit(env, around.limit)?;
+
+    let mut clauses = group::Clauses {
+        scope: &scope,
+        outputs: &mut outputs,
+        having: &mut having,
+        order: &mut order,
+        filter: filter.as_ref(),
+        join: join.as_ref(),
+        distinct: select.distinct,
+    };
+    let (group, width) =
+        group::apply(env, &mut clauses, keys, select.rollup, !select.group_by.is_empty())?;
+
+    let locks = bind_locks(&scope, around.locking)?;
+    let (reach, mut volatile) = (scope.outer_reach(), scope.volatile.get());
+    volatile |= locks.iter().any(Option::is_some);
+    let columns = outputs
+        .iter()
+        .map(|o| ColumnMeta { ty: o.expr.ty.clone(), ..o.meta.clone() })
+        .collect();
+    let block = Block {
+        id,
+        join,
+        filter,
+        group,
+        having,
+        output: outputs.into_iter().map(|o| o.expr).collect(),
+        distinct: select.distinct,
+        order,
+        limit,
+        locks,
+        width,
+        straight_join: select.options.straight_join,
+        calc_found_rows: select.options.calc_found_rows,
+        tables: scope.tables,
+    };
+    Ok(BoundQuery { columns, body: Body::Block(Box::new(block)), reach, volatile })
+}
+
+/// Binds the select list.
+fn bind_items(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    items: &[ast::SelectItem],
+) -> SqlResult<Vec<Output>> {
+    let mut outputs = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            ast::SelectItem::Wildcard => {
+                if scope.tables.is_empty() {
+                    return Err(errors::no_tables_used());
+                }
+                for &at in &scope.names {
+                    push_column(env, scope, at, &mut outputs)?;
+                }
+            }
+            ast::SelectItem::TableWildcard { schema, table } => {
+                let found = scope.tables.iter().position(|t| t.is_named(schema.as_ref(), table));
+                let at = found.ok_or_else(|| errors::bad_table(&table.text))?;
+                for column in 0..scope.tables[at].columns.len() {
+                    push_column(env, scope, ColumnAt { table: at, column }, &mut outputs)?;
+                }
+            }
+            ast::SelectItem::Expr { expr, alias, text } => {
+                let bound = bind_expr(env, scope, expr)?;
+                let meta = item_meta(scope, expr, &bound, alias.as_ref(), text);
+                outputs.push(Output { expr: bound, meta });
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+fn push_column(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    at: ColumnAt,
+    outputs: &mut Vec<Output>,
+) -> SqlResult<()> {
+    let column = scope.column_at(at);
+    if column.invisible {
+        return Ok(());
+    }
+    if let TableKind::Base(def) = &scope.tables[at.table].kind {
+        env.names.check_column(def, &column.name)?;
+    }
+    outputs.push(Output { expr: scope.column_expr(at), meta: column.meta.clone() });
+    Ok(())
+}
+
+/// Name and origin of a select-list member.
+fn item_meta(
+    scope: &Scope<'_>,
+    expr: &ast::Expr,
+    bound: &Expr,
+    alias: Option<&ast::Ident>,
+    text: &str,
+) -> ColumnMeta {
+    let name: Arc<str> = match (alias, expr) {
+        (Some(alias), _) => alias.text.clone().into(),
+        (None, ast::Expr::Column(column)) => column.name.text.clone().into(),
+        (None, ast::Expr::Literal(ast::Literal::Str { bytes, .. })) => {
+            String::from_utf8_lossy(bytes).trim_start().into()
+        }
+        _ => text.into(),
+    };
+    let origin = match (&bound.kind, expr) {
+        (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
+        _ => None,
+    };
+    match origin {
+        Some(at) => ColumnMeta { name, ..scope.column_at(at).meta.clone() },
+        None => ColumnMeta::computed(name, bound.ty.clone()),
+    }
+}
+
+/// Binds LIMIT.
+pub(crate) fn bind_limit(
+    env: &BindEnv<'_>,
+    limit: Option<&ast::Limit>,
+) -> SqlResult<Option<LimitSpec>> {
+    let Some(limit) = limit else { return Ok(None) };
+    let number = |e: &ast::Expr| match e {
+        ast::Expr::Literal(l) => literal::bind_literal(env, l),
+        ast::Expr::Param(nth) => Ok(literal::bind_param(env, *nth)),
+        _ => Err(SqlError::new(1327, "42000", "Undeclared variable in LIMIT")),
+    };
+    let offset = limit.offset.as_ref().map(number).transpose()?;
+    Ok(Some(LimitSpec { count: number(&limit.count)?, offset }))
+}
+
+/// Which tables' rows are locked, and how.
+fn bind_locks(
+    scope: &Scope<'_>,
+    locking: &[ast::Locking],
+) -> SqlResult<Vec<Option<LockSpec>>> {
+    let mut locks: Vec<Option<LockSpec>> = vec![None; scope.tables.len()];
+    for clause in locking {
+        let policy = match clause.wait {
+            ast::LockWait::Default => WaitPolicy::Wait,
+            ast::LockWait::NoWait => WaitPolicy::NoWait,
+            ast::LockWait::SkipLocked => WaitPolicy::Skip,
+            ast::LockWait::Seconds(_) => return Err(SqlError::not_supported("FOR UPDATE WAIT n")),
+        };
+        let mode = if clause.share { LockMode::Shared } else { LockMode::Exclusive };
+        for name in &clause.of {
+            if !scope.tables.iter().any(|t| *t.alias == *name.text) {
+                let text = format!("Unresolved table name `{name}` in locking clause.");
+                return Err(SqlError::new(3568, "HY000", text));
+            }
+        }
+        for (table, lock) in scope.tables.iter().zip(&mut locks) {
+            let named = clause.of.is_empty() || clause.of.iter().any(|n| *n.text == *table.alias);
+            if !named || table.base_def().is_none() {
+                continue;
+            }
+            if lock.is_some() && !clause.of.is_empty() {
+                let text = format!("Table {} appears in multiple locking clauses.", table.alias);
+                return Err(SqlError::new(3569, "HY000", text));
+            }
+            *lock = Some(LockSpec { mode, policy });
+        }
+    }
+    Ok(locks)
+}

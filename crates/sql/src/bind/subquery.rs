@@ -1,0 +1,158 @@
+//! Subqueries in expressions.
+//!
+//! Neighbours: `query` binds the inner query with this scope as its parent; `plan` plans it;
+//! `exec::subquery` evaluates it.
+//! **Invariant**: a subquery that reaches further out than the next level marks every level between,
+//! so that none of them takes its result for constant.
+
+use esker_types::collation::Coercibility;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use std::sync::Arc;
+
+use super::query::bind_query;
+use super::scope::{AggRule, Scope};
+use super::{BindEnv, compare, errors, expr};
+use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
+use crate::parse::ast;
+use crate::plan::{QueryPlan, plan_bound};
+
+/// Binds and plans a query below `scope`.
+fn bind_inner(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Arc<QueryPlan>> {
+    if query.into.is_some() {
+        return Err(SqlError::new(3954, "HY000", "Misplaced INTO clause"));
+    }
+    // Aggregates inside belong to the inner query; names inside an aggregate's argument are columns.
+    let rule = scope.agg_rule.replace(AggRule::Forbidden);
+    let bound = bind_query(env, query, Some(scope), scope.ctes.as_ref());
+    scope.agg_rule.set(rule);
+    let bound = bound?;
+    if bound.reach > 1 {
+        scope.note_reach(bound.reach - 1);
+    }
+    if bound.volatile {
+        scope.volatile.set(true);
+    }
+    plan_bound(env, &Arc::new(bound))
+}
+
+fn make(
+    env: &BindEnv<'_>,
+    plan: Arc<QueryPlan>,
+    form: SubqueryForm,
+    ty: SqlType,
+    coer: Coercibility,
+) -> Expr {
+    let correlated = plan.reach > 0 || plan.volatile;
+    let query = Subquery { id: env.subquery_id(), form, plan, correlated };
+    Expr { kind: ExprKind::Subquery(Box::new(query)), ty, coer }
+}
+
+/// `(SELECT …)` as a value; as a row where several columns are selected.
+pub(super) fn bind_scalar(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let plan = bind_inner(env, scope, query)?;
+    if plan.columns.len() != 1 {
+        return Err(errors::operand_columns(1));
+    }
+    let ty = plan.columns[0].ty.clone().with_nullable(true);
+    let coer = crate::expr::column_coercibility(&ty);
+    Ok(make(env, plan, SubqueryForm::Scalar, ty, coer))
+}
+
+/// EXISTS.
+pub(super) fn bind_exists(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let plan = bind_inner(env, scope, query)?;
+    let ty = crate::expr::bool_type(false);
+    Ok(make(env, plan, SubqueryForm::Exists, ty, Coercibility::Numeric))
+}
+
+/// `left [NOT] IN (SELECT …)`.
+pub(super) fn bind_in(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    query: &ast::Query,
+    negated: bool,
+) -> SqlResult<Expr> {
+    let found = bind_compare(env, scope, left, CmpOp::Eq, false, false, query)?;
+    Ok(if negated { expr::negation(found) } else { found })
+}
+
+/// `left op ANY|ALL (SELECT …)`.
+pub(super) fn bind_quantified(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    op: ast::BinaryOp,
+    left: &ast::Expr,
+    all: bool,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let op = compare::comparison(op).ok_or_else(|| errors::syntax(op.text()))?;
+    match (op, all) {
+        (CmpOp::NullSafeEq, _) => Err(errors::syntax("<=>")),
+        (CmpOp::Ne, true) => {
+            bind_compare(env, scope, left, CmpOp::Eq, false, false, query).map(expr::negation)
+        }
+        _ => bind_compare(env, scope, left, op, all, false, query),
+    }
+}
+
+/// A comparison of a row with `(SELECT a, b …)`.
+pub(super) fn bind_row_comparison(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    op: CmpOp,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    if !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq) {
+        return Err(SqlError::not_supported("ordering comparison of a row with a subquery"));
+    }
+    bind_compare(env, scope, left, op, false, true, query)
+}
+
+fn bind_compare(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    op: CmpOp,
+    all: bool,
+    single: bool,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let left = match expr::bind_any(env, scope, left)? {
+        Expr { kind: ExprKind::Row(members), .. } => members,
+        one => vec![one],
+    };
+    let plan = bind_inner(env, scope, query)?;
+    if plan.columns.len() != left.len() {
+        return Err(errors::operand_columns(left.len()));
+    }
+    if left.len() > 1 && (all || !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq)) {
+        return Err(errors::operand_columns(1));
+    }
+    let mut kinds = Vec::with_capacity(left.len());
+    for (l, column) in left.iter().zip(plan.columns.iter()) {
+        if matches!(l.kind, ExprKind::Row(_)) {
+            return Err(errors::operand_columns(1));
+        }
+        let right = Expr::column(0, column.ty.clone());
+        kinds.push(compare::kind_of(l, &right, "=")?);
+    }
+    let nullable = left.iter().any(|l| l.ty.nullable)
+        || plan.columns.iter().any(|c| c.ty.nullable || matches!(c.ty.kind, TypeKind::Null));
+    let ty = crate::expr::bool_type(nullable || single);
+    let form = SubqueryForm::Compare { left, op, kinds, all, single };
+    Ok(make(env, plan, form, ty, Coercibility::Numeric))
+}

@@ -1,0 +1,213 @@
+//! An atomic edit of the catalog.
+//!
+//! Neighbours: `ddl` collects edits here while it holds the metadata locks of everything it touches.
+//! **Invariants**: nothing is seen before `commit`, everything after it; trees made for a change that
+//! is not committed are dropped again (or are orphans after a crash); trees that the change abandons
+//! are dropped once it is durable, for until then a crash would bring their table back; what was
+//! filled for the change is marked with its sequence before anybody can see it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use esker_engine::{Engine, Isolation, Seq, Tree, TreeId, Txn};
+use esker_types::SqlResult;
+use parking_lot::MutexGuard;
+
+use super::def::{SchemaDef, TableDef, VisibleFrom};
+use super::{Inner, SchemaEntry, Snapshot, store};
+use crate::exec_error::engine_error;
+
+/// An edit being collected.
+pub struct Change<'a> {
+    catalog: &'a Inner,
+    _guard: MutexGuard<'a, ()>,
+    txn: Txn,
+    next: Snapshot,
+    adopted: Vec<NewTrees>,
+    abandoned: Vec<TreeId>,
+    fresh: Vec<VisibleFrom>,
+}
+
+impl<'a> Change<'a> {
+    pub(super) fn new(catalog: &'a Inner) -> Self {
+        let guard = catalog.changing.lock();
+        let mut next = Snapshot::clone(&catalog.current.load());
+        next.version += 1;
+        let txn = catalog.engine.begin(Isolation::ReadCommitted);
+        Self {
+            catalog,
+            _guard: guard,
+            txn,
+            next,
+            adopted: Vec::new(),
+            abandoned: Vec::new(),
+            fresh: Vec::new(),
+        }
+    }
+
+    /// The catalog as this change will leave it.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.next
+    }
+
+    /// Takes over trees that definitions of this change name; they stay if it is committed.
+    pub fn adopt(&mut self, trees: NewTrees) {
+        self.adopted.push(trees);
+    }
+
+    /// A tree that is not needed any more once the change is committed.
+    pub fn abandon_tree(&mut self, id: TreeId) {
+        self.abandoned.push(id);
+    }
+
+    /// Creates or replaces a database's definition.
+    pub fn put_schema(&mut self, def: SchemaDef) -> SqlResult<()> {
+        let key = store::schema_key(&def.name);
+        self.put(&key, &store::schema_value(&def))?;
+        let name = def.name.clone();
+        let tables = self.next.schemas.get(&name).map(|s| s.tables.clone()).unwrap_or_default();
+        self.next.schemas.insert(name, SchemaEntry { def: Arc::new(def), tables });
+        Ok(())
+    }
+
+    /// Removes a database with all its tables.
+    pub fn drop_schema(&mut self, name: &str) -> SqlResult<()> {
+        if let Some(entry) = self.next.schemas.remove(name) {
+            for table in entry.tables.values() {
+                self.delete_table_row(table)?;
+            }
+        }
+        self.delete(&store::schema_key(name))
+    }
+
+    /// Creates a table, or replaces the definition with the same id. The schema exists. The
+    /// definition's version is set here.
+    pub fn put_table(&mut self, mut def: TableDef) -> SqlResult<Arc<TableDef>> {
+        def.version = self.next.version;
+        debug_assert!(def.indexes[0].primary && def.layout.columns() == def.columns.len());
+        self.put(&store::table_key(def.id), &store::table_value(&def))?;
+        let marks = def.indexes.iter().map(|i| &i.visible_from).chain([&def.visible_from]);
+        self.fresh.extend(marks.filter(|m| m.is_fresh()).cloned());
+        let def = Arc::new(def);
+        let (schema, name) = (def.schema.clone(), def.name.clone());
+        self.edit_tables(&schema, |tables| {
+            tables.insert(name, def.clone());
+        });
+        Ok(def)
+    }
+
+    /// Removes a table and abandons its trees.
+    pub fn drop_table(&mut self, def: &TableDef) -> SqlResult<()> {
+        self.forget_name(def);
+        self.delete_table_row(def)
+    }
+
+    /// Takes a table's name away while its row stays (a rename puts it back under another one).
+    pub fn forget_name(&mut self, def: &TableDef) {
+        self.edit_tables(&def.schema, |tables| {
+            tables.remove(&def.name);
+        });
+    }
+
+    fn edit_tables(
+        &mut self,
+        schema: &str,
+        edit: impl FnOnce(&mut BTreeMap<Arc<str>, Arc<TableDef>>),
+    ) {
+        if let Some(entry) = self.next.schemas.get_mut(schema) {
+            edit(Arc::make_mut(&mut entry.tables));
+        }
+    }
+
+    fn delete_table_row(&mut self, def: &TableDef) -> SqlResult<()> {
+        self.abandoned.extend(def.indexes.iter().map(|i| i.id));
+        self.delete(&store::table_key(def.id))
+    }
+
+    /// Raises the persistent counter of a tree with this change.
+    pub fn bump_counter(&mut self, tree: TreeId, value: u64) {
+        self.txn.bump_counter(tree, value);
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> SqlResult<()> {
+        self.txn.put(&self.catalog.tree, key, value).map_err(|e| engine_error(&e))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> SqlResult<()> {
+        self.txn.delete(&self.catalog.tree, key).map_err(|e| engine_error(&e))
+    }
+
+    /// Commits and publishes. Blocks until the change is durable and every new snapshot sees it, then
+    /// drops the abandoned trees.
+    pub fn commit(mut self) -> SqlResult<Seq> {
+        let commit = self.txn.commit().map_err(|e| engine_error(&e))?;
+        self.adopted.iter_mut().for_each(|trees| trees.made.clear());
+        let Some(seq) = commit.seq else { return Ok(0) };
+        self.fresh.drain(..).for_each(|mark| mark.set(seq));
+        self.catalog.current.store(Arc::new(std::mem::take(&mut self.next)));
+        let abandoned = std::mem::take(&mut self.abandoned);
+        let engine = self.catalog.engine.clone();
+        drop(self);
+        block_on(engine.wait_durable(seq)).map_err(|e| engine_error(&e))?;
+        for id in abandoned {
+            engine.drop_tree(id).map_err(|e| engine_error(&e))?;
+        }
+        Ok(seq)
+    }
+}
+
+/// Trees made for a change that is not committed yet: dropped with this value.
+pub struct NewTrees {
+    engine: Engine,
+    made: Vec<TreeId>,
+}
+
+impl NewTrees {
+    /// No trees yet.
+    pub fn new(engine: &Engine) -> Self {
+        Self { engine: engine.clone(), made: Vec::new() }
+    }
+
+    /// Makes a tree.
+    pub fn create(&mut self) -> SqlResult<Tree> {
+        let tree = self.engine.create_tree().map_err(|e| engine_error(&e))?;
+        self.made.push(tree.id());
+        Ok(tree)
+    }
+}
+
+impl Drop for NewTrees {
+    fn drop(&mut self) {
+        for id in self.made.drain(..) {
+            // If this fails the tree is an orphan, which the next start drops.
+            if let Err(e) = self.engine.drop_tree(id) {
+                tracing::warn!(tree = id.0, "a tree of a failed change stays until restart: {e}");
+            }
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future to its end on this thread, which may block: DDL runs on threads of its own.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

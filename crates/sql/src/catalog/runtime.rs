@@ -1,0 +1,155 @@
+//! What of a table lives in memory and outlives its definitions: AUTO_INCREMENT, hidden row ids.
+//!
+//! Neighbours: `dml` draws numbers, `ddl` sets the counter, the engine persists it.
+//!
+//! **Invariants** (A1, A2)
+//! - `last` is the largest number ever given or stored; it only grows, but for ALTER TABLE.
+//! - A number given in an autocommit statement travels in the commit record of its row
+//!   (`Txn::bump_counter`): until that is durable no client has seen it.
+//! - A number given inside an open transaction is seen before the commit, so it lies below
+//!   `reserved`, a mark that is in the log; the reply waits for `reserved_seq`.
+//! - Hidden row ids are never shown to anybody: after a restart they go on behind the last row.
+
+use std::ops::Bound;
+
+use esker_engine::{Direction, Engine, Isolation, Seq, Tree, TreeId, View};
+use esker_types::SqlResult;
+use parking_lot::Mutex;
+
+use crate::codec::damaged;
+use crate::exec_error::engine_error;
+
+/// `auto_increment_increment` and `auto_increment_offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoStep {
+    /// Distance of generated values.
+    pub increment: u64,
+    /// First value; ignored when larger than the increment, as in MySQL.
+    pub offset: u64,
+}
+
+impl AutoStep {
+    /// 1, 2, 3, …
+    pub const ONE: AutoStep = AutoStep { increment: 1, offset: 1 };
+
+    /// The smallest value of the sequence that is larger than `last`.
+    pub fn after(self, last: u64) -> u64 {
+        let increment = self.increment.max(1);
+        let offset = if self.offset > increment { 1 } else { self.offset.max(1) };
+        if last < offset {
+            return offset;
+        }
+        let rounds = (last - offset) / increment + 1;
+        rounds.saturating_mul(increment).saturating_add(offset)
+    }
+}
+
+/// Numbers drawn: `first`, `first + step`, …
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoRange {
+    /// First number.
+    pub first: u64,
+    /// Distance.
+    pub step: u64,
+    /// How many.
+    pub count: u64,
+}
+
+#[derive(Debug, Default)]
+struct AutoState {
+    last: u64,
+    reserved: u64,
+    reserved_seq: Seq,
+}
+
+/// Memory of a table.
+#[derive(Debug)]
+pub struct TableRuntime {
+    auto: Mutex<AutoState>,
+    /// Next hidden row id; `None` until first needed.
+    next_row_id: Mutex<Option<u64>>,
+}
+
+impl TableRuntime {
+    /// Starts from the persistent counter.
+    pub fn new(counter: u64) -> Self {
+        let auto = AutoState { last: counter, reserved: counter, reserved_seq: 0 };
+        Self { auto: Mutex::new(auto), next_row_id: Mutex::new(None) }
+    }
+
+    /// The largest AUTO_INCREMENT value given or stored.
+    pub fn last_auto(&self) -> u64 {
+        self.auto.lock().last
+    }
+
+    /// Draws `count` numbers that nobody else gets; none is larger than `max` (then the last ones
+    /// repeat `max`, and the unique key refuses them).
+    pub fn draw(&self, count: u64, step: AutoStep, max: u64) -> AutoRange {
+        let mut auto = self.auto.lock();
+        let first = step.after(auto.last).min(max);
+        let distance = step.increment.max(1);
+        let behind = distance.saturating_mul(count.saturating_sub(1));
+        auto.last = first.saturating_add(behind).min(max).max(auto.last);
+        AutoRange { first, step: distance, count }
+    }
+
+    /// A value was stored explicitly.
+    pub fn note(&self, value: u64) {
+        let mut auto = self.auto.lock();
+        auto.last = auto.last.max(value);
+    }
+
+    /// Makes sure that numbers up to `value` survive a crash, `interval` more at a time; the reply
+    /// that shows one waits for the sequence returned.
+    pub fn reserve(
+        &self,
+        engine: &Engine,
+        tree: TreeId,
+        value: u64,
+        interval: u64,
+    ) -> SqlResult<Seq> {
+        let mut auto = self.auto.lock();
+        if value > auto.reserved {
+            let up_to = value.saturating_add(interval.saturating_sub(1));
+            let seq = engine.reserve_counter(tree, up_to).map_err(|e| engine_error(&e))?;
+            auto.reserved = up_to;
+            auto.reserved_seq = seq;
+        }
+        Ok(auto.reserved_seq)
+    }
+
+    /// ALTER TABLE … AUTO_INCREMENT: the next value is larger than `last`, which is persisted.
+    pub fn reset(&self, last: u64) {
+        *self.auto.lock() = AutoState { last, reserved: last, reserved_seq: 0 };
+    }
+
+    /// At shutdown: the exact counter, if an interval was reserved beyond it.
+    pub(super) fn unused_reservation(&self) -> Option<u64> {
+        let auto = self.auto.lock();
+        (auto.reserved > auto.last).then_some(auto.last)
+    }
+
+    /// A row id no row of `tree` has or had since the start.
+    pub fn next_row_id(&self, engine: &Engine, tree: &Tree) -> SqlResult<u64> {
+        let mut next = self.next_row_id.lock();
+        let id = match *next {
+            Some(id) => id,
+            None => last_row_id(engine, tree)? + 1,
+        };
+        *next = Some(id + 1);
+        Ok(id)
+    }
+}
+
+fn last_row_id(engine: &Engine, tree: &Tree) -> SqlResult<u64> {
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let (all, back) = (Bound::Unbounded, Direction::Backward);
+    let mut rows = txn.scan(tree, all, all, back, View::Latest).map_err(|e| engine_error(&e))?;
+    match rows.next().map_err(|e| engine_error(&e))? {
+        None => Ok(0),
+        Some((key, _)) => {
+            let key = key.try_into().map_err(|_| damaged("row id"))?;
+            Ok(u64::from_be_bytes(key))
+        }
+    }
+}

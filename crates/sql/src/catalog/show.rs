@@ -1,0 +1,304 @@
+//! The text of SHOW CREATE TABLE and SHOW CREATE DATABASE, as MySQL 8.4 prints it.
+//!
+//! Neighbours: `session` answers SHOW with it; `information_schema` uses [`type_text`] for COLUMN_TYPE.
+//! **Invariant**: the text, run again, makes the same table.
+
+use std::fmt::Write;
+
+use esker_types::cast::write_text;
+use esker_types::collation::Collation;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
+use esker_types::{SqlType, TypeKind, Value};
+use jiff::tz::TimeZone;
+
+use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
+use crate::codec::temporal;
+
+/// SHOW CREATE DATABASE.
+pub fn show_create_database(def: &SchemaDef) -> String {
+    let mut out = String::from("CREATE DATABASE ");
+    push_name(&mut out, &def.name);
+    let charset = def.collation.charset().name();
+    let _ = write!(out, " /*!40100 DEFAULT CHARACTER SET {charset}");
+    if prints_collation(def.collation) {
+        let _ = write!(out, " COLLATE {}", def.collation.name());
+    }
+    out.push_str(" */ /*!80016 DEFAULT ENCRYPTION='N' */");
+    out
+}
+
+/// SHOW CREATE TABLE; TIMESTAMP defaults are shown in `zone`.
+pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
+    let mut out = String::from("CREATE TABLE ");
+    push_name(&mut out, &def.name);
+    out.push_str(" (\n");
+    for (at, column) in def.columns.iter().enumerate() {
+        out.push_str(if at == 0 { "  " } else { ",\n  " });
+        push_column(&mut out, def, column, zone);
+    }
+    for index in def.visible_indexes() {
+        out.push_str(",\n  ");
+        push_index(&mut out, def, index);
+    }
+    for check in &def.checks {
+        out.push_str(",\n  CONSTRAINT ");
+        push_name(&mut out, &check.name);
+        let _ = write!(out, " CHECK ({})", check.text);
+        if !check.enforced {
+            out.push_str(" /*!80016 NOT ENFORCED */");
+        }
+    }
+    out.push_str("\n) ENGINE=InnoDB");
+    if def.auto_column.is_some() && def.runtime.last_auto() > 0 {
+        let _ = write!(out, " AUTO_INCREMENT={}", def.runtime.last_auto().saturating_add(1));
+    }
+    let _ = write!(out, " DEFAULT CHARSET={}", def.collation.charset().name());
+    if prints_collation(def.collation) {
+        let _ = write!(out, " COLLATE={}", def.collation.name());
+    }
+    if !def.row_format.is_empty() && &*def.row_format != "DEFAULT" {
+        let _ = write!(out, " ROW_FORMAT={}", def.row_format);
+    }
+    if !def.comment.is_empty() {
+        out.push_str(" COMMENT=");
+        push_quoted(&mut out, &def.comment);
+    }
+    out
+}
+
+fn is_default_collation(collation: Collation) -> bool {
+    Collation::default_of(collation.charset()) == collation
+}
+
+fn prints_collation(collation: Collation) -> bool {
+    !is_default_collation(collation) || collation == Collation::UTF8MB4_0900_AI_CI
+}
+
+fn push_name(out: &mut String, name: &str) {
+    out.push('`');
+    out.push_str(&name.replace('`', "``"));
+    out.push('`');
+}
+
+/// A string literal as `append_unescaped` writes it.
+fn push_quoted(out: &mut String, text: &str) {
+    out.push('\'');
+    for c in text.chars() {
+        match c {
+            '\0' => out.push_str("\\0"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            '\'' => out.push_str("''"),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+}
+
+fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &TimeZone) {
+    let ty = &column.ty;
+    push_name(out, &column.name);
+    out.push(' ');
+    out.push_str(&type_text(ty));
+    if has_charset(ty) {
+        if ty.collation.charset() != def.collation.charset() || column.explicit_collation {
+            let _ = write!(out, " CHARACTER SET {}", ty.collation.charset().name());
+        }
+        let ai_ci = Collation::UTF8MB4_0900_AI_CI;
+        if !is_default_collation(ty.collation)
+            || column.explicit_collation
+            || (ty.collation == ai_ci && def.collation != ai_ci)
+        {
+            let _ = write!(out, " COLLATE {}", ty.collation.name());
+        }
+    }
+    if !ty.nullable {
+        out.push_str(" NOT NULL");
+    } else if ty.kind == TypeKind::Timestamp {
+        out.push_str(" NULL");
+    }
+    push_default(out, column, zone);
+    if column.on_update_now {
+        let _ = write!(out, " ON UPDATE {}", now_text(ty));
+    }
+    if column.auto_increment {
+        out.push_str(" AUTO_INCREMENT");
+    }
+    if column.invisible {
+        out.push_str(" /*!80023 INVISIBLE */");
+    }
+    if !column.comment.is_empty() {
+        out.push_str(" COMMENT ");
+        push_quoted(out, &column.comment);
+    }
+}
+
+fn push_default(out: &mut String, column: &ColumnDef, zone: &TimeZone) {
+    if column.auto_increment {
+        return;
+    }
+    match &column.default {
+        DefaultDef::None => {}
+        DefaultDef::Value(Value::Null) => {
+            if !is_blob(&column.ty) {
+                out.push_str(" DEFAULT NULL");
+            }
+        }
+        DefaultDef::Value(Value::Bit(bits, _)) => {
+            let _ = write!(out, " DEFAULT b'{bits:b}'");
+        }
+        DefaultDef::Value(value) => {
+            out.push_str(" DEFAULT ");
+            push_quoted(out, &default_text(value, &column.ty, zone));
+        }
+        DefaultDef::Now => {
+            let _ = write!(out, " DEFAULT {}", now_text(&column.ty));
+        }
+        DefaultDef::Expr(text) => {
+            let _ = write!(out, " DEFAULT ({text})");
+        }
+    }
+}
+
+/// A constant default as text; TIMESTAMP constants are kept in UTC.
+pub(crate) fn default_text(value: &Value, ty: &SqlType, zone: &TimeZone) -> String {
+    let mut bytes = Vec::new();
+    match value {
+        Value::DateTime(utc) if ty.kind == TypeKind::Timestamp => {
+            let local = Value::DateTime(temporal::utc_to_zone(*utc, zone));
+            write_text(local.as_ref(), ty, &mut bytes);
+        }
+        value => write_text(value.as_ref(), ty, &mut bytes),
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn now_text(ty: &SqlType) -> String {
+    match ty.decimals {
+        0 => "CURRENT_TIMESTAMP".to_owned(),
+        fsp => format!("CURRENT_TIMESTAMP({fsp})"),
+    }
+}
+
+fn has_charset(ty: &SqlType) -> bool {
+    let is_label = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    (ty.is_string() || is_label) && !ty.collation.is_binary()
+}
+
+fn is_blob(ty: &SqlType) -> bool {
+    matches!(
+        ty.kind,
+        TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+            | TypeKind::Json
+    )
+}
+
+fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
+    if index.primary {
+        out.push_str("PRIMARY KEY (");
+    } else {
+        out.push_str(if index.unique { "UNIQUE KEY " } else { "KEY " });
+        push_name(out, &index.name);
+        out.push_str(" (");
+    }
+    for (at, part) in index.parts.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        push_name(out, &def.columns[part.col].name);
+        if let Some(len) = part.prefix_len {
+            let _ = write!(out, "({len})");
+        }
+        if part.desc {
+            out.push_str(" DESC");
+        }
+    }
+    out.push(')');
+    if let Some(using) = &index.using {
+        let _ = write!(out, " USING {using}");
+    }
+    if !index.comment.is_empty() {
+        out.push_str(" COMMENT ");
+        push_quoted(out, &index.comment);
+    }
+    if index.invisible {
+        out.push_str(" /*!80000 INVISIBLE */");
+    }
+}
+
+/// A type as SHOW CREATE TABLE and COLUMN_TYPE print it, without character set.
+pub fn type_text(ty: &SqlType) -> String {
+    let binary = ty.collation.is_binary();
+    let mut out = match &ty.kind {
+        TypeKind::Null => "null".to_owned(),
+        TypeKind::TinyInt if ty.length == 1 && !ty.unsigned => "tinyint(1)".to_owned(),
+        TypeKind::TinyInt => int_text("tinyint", ty),
+        TypeKind::SmallInt => int_text("smallint", ty),
+        TypeKind::MediumInt => int_text("mediumint", ty),
+        TypeKind::Int => int_text("int", ty),
+        TypeKind::BigInt => int_text("bigint", ty),
+        TypeKind::Float => real_text("float", ty),
+        TypeKind::Double => real_text("double", ty),
+        TypeKind::Decimal => format!("decimal({},{})", ty.length, ty.decimals),
+        TypeKind::Date => "date".to_owned(),
+        TypeKind::Time => fsp_text("time", ty),
+        TypeKind::DateTime => fsp_text("datetime", ty),
+        TypeKind::Timestamp => fsp_text("timestamp", ty),
+        TypeKind::Year => "year".to_owned(),
+        TypeKind::Char if binary => format!("binary({})", ty.length),
+        TypeKind::Char => format!("char({})", ty.length),
+        TypeKind::VarChar if binary => format!("varbinary({})", ty.length),
+        TypeKind::VarChar => format!("varchar({})", ty.length),
+        TypeKind::TinyText => (if binary { "tinyblob" } else { "tinytext" }).to_owned(),
+        TypeKind::Text => (if binary { "blob" } else { "text" }).to_owned(),
+        TypeKind::MediumText => (if binary { "mediumblob" } else { "mediumtext" }).to_owned(),
+        TypeKind::LongText => (if binary { "longblob" } else { "longtext" }).to_owned(),
+        TypeKind::Bit => format!("bit({})", ty.length),
+        TypeKind::Enum(labels) => labels_text("enum", labels),
+        TypeKind::Set(labels) => labels_text("set", labels),
+        TypeKind::Json => "json".to_owned(),
+    };
+    if ty.is_numeric() && ty.kind != TypeKind::Year && ty.kind != TypeKind::Bit {
+        if ty.unsigned {
+            out.push_str(" unsigned");
+        }
+        if ty.zerofill {
+            out.push_str(" zerofill");
+        }
+    }
+    out
+}
+
+fn int_text(name: &str, ty: &SqlType) -> String {
+    if ty.zerofill { format!("{name}({})", ty.length) } else { name.to_owned() }
+}
+
+fn real_text(name: &str, ty: &SqlType) -> String {
+    match ty.decimals {
+        NOT_FIXED_DECIMALS => name.to_owned(),
+        decimals => format!("{name}({},{decimals})", ty.length),
+    }
+}
+
+fn fsp_text(name: &str, ty: &SqlType) -> String {
+    match ty.decimals {
+        0 => name.to_owned(),
+        fsp => format!("{name}({fsp})"),
+    }
+}
+
+fn labels_text(name: &str, labels: &[std::sync::Arc<str>]) -> String {
+    let mut out = format!("{name}(");
+    for (at, label) in labels.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        push_quoted(&mut out, label);
+    }
+    out.push(')');
+    out
+}

@@ -1,0 +1,327 @@
+//! Definitions as rows of the system tree.
+//!
+//! ```text
+//! key "V"                    value: format of the catalog
+//! key "S" schema             value: SchemaDef
+//! key "T" table id (BE u32)  value: TableDef
+//! ```
+//! Neighbours: [`super::Catalog`] reads and writes these rows in transactions; `bytes` has the pieces.
+//! **Invariants**: every value begins with the version of its own format; bytes are checked when read
+//! and damage is an error; what a definition derives (layout maps, key codecs, trees, locks) is not
+//! stored.
+
+use std::sync::Arc;
+
+use esker_engine::{Engine, TreeId};
+use esker_types::SqlResult;
+use esker_types::collation::Collation;
+
+use super::bytes::{Reader, Writer};
+use super::def::{
+    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId,
+    VisibleFrom,
+};
+use super::runtime::TableRuntime;
+use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
+use crate::mdl::MetadataLocks;
+
+/// Format of the catalog as a whole.
+pub(super) const CATALOG_FORMAT: u64 = 1;
+const SCHEMA_FORMAT: u8 = 1;
+const TABLE_FORMAT: u8 = 1;
+
+pub(super) const VERSION_KEY: &[u8] = b"V";
+pub(super) const SCHEMA_PREFIX: u8 = b'S';
+pub(super) const TABLE_PREFIX: u8 = b'T';
+
+pub(super) fn schema_key(name: &str) -> Vec<u8> {
+    [&[SCHEMA_PREFIX], name.as_bytes()].concat()
+}
+
+pub(super) fn table_key(id: TableId) -> Vec<u8> {
+    [&[TABLE_PREFIX][..], &id.0.to_be_bytes()].concat()
+}
+
+pub(super) fn version_value() -> Vec<u8> {
+    let mut w = Writer::default();
+    w.int(CATALOG_FORMAT);
+    w.out
+}
+
+pub(super) fn check_version(bytes: &[u8]) -> SqlResult<()> {
+    let version = Reader::new(bytes).int()?;
+    if version == CATALOG_FORMAT {
+        return Ok(());
+    }
+    Err(damaged(&format!("catalog: format {version}, this version reads {CATALOG_FORMAT}")))
+}
+
+pub(super) fn schema_value(def: &SchemaDef) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.byte(SCHEMA_FORMAT);
+    w.int(u64::from(def.collation.0));
+    w.out
+}
+
+pub(super) fn read_schema(name: &[u8], bytes: &[u8]) -> SqlResult<SchemaDef> {
+    let name = std::str::from_utf8(name).map_err(|_| damaged("catalog row: schema name"))?;
+    let mut r = Reader::new(bytes);
+    expect_format(&mut r, SCHEMA_FORMAT)?;
+    let collation = read_collation(&mut r)?;
+    r.end()?;
+    Ok(SchemaDef { name: name.into(), collation })
+}
+
+fn expect_format(r: &mut Reader<'_>, format: u8) -> SqlResult<()> {
+    if r.byte()? == format { Ok(()) } else { Err(damaged("catalog row: unknown format")) }
+}
+
+fn read_collation(r: &mut Reader<'_>) -> SqlResult<Collation> {
+    let id = u16::try_from(r.int()?).ok();
+    id.and_then(Collation::by_id).ok_or_else(|| damaged("catalog row: collation"))
+}
+
+pub(super) fn table_value(def: &TableDef) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.byte(TABLE_FORMAT);
+    w.text(&def.schema);
+    w.text(&def.name);
+    w.int(u64::from(def.collation.0));
+    w.text(&def.comment);
+    w.text(&def.row_format);
+    w.int(def.create_time_micros as u64);
+    w.int(u64::from(def.next_column_id));
+    w.int(def.columns.len() as u64);
+    def.columns.iter().for_each(|c| write_column(&mut w, c));
+    w.int(def.indexes.len() as u64);
+    def.indexes.iter().for_each(|i| write_index(&mut w, i));
+    w.int(def.layout.versions().len() as u64);
+    def.layout.versions().iter().for_each(|v| write_layout(&mut w, v));
+    w.int(def.checks.len() as u64);
+    for check in &def.checks {
+        w.text(&check.name);
+        w.text(&check.text);
+        w.flag(check.enforced);
+        w.option(check.column, |w, id| w.int(u64::from(id)));
+    }
+    w.out
+}
+
+fn write_column(w: &mut Writer, c: &ColumnDef) {
+    w.int(u64::from(c.id));
+    w.text(&c.name);
+    w.sql_type(&c.ty);
+    match &c.default {
+        DefaultDef::None => w.byte(0),
+        DefaultDef::Value(v) => {
+            w.byte(1);
+            w.value(v);
+        }
+        DefaultDef::Now => w.byte(2),
+        DefaultDef::Expr(text) => {
+            w.byte(3);
+            w.text(text);
+        }
+    }
+    w.flag(c.on_update_now);
+    w.flag(c.auto_increment);
+    w.flag(c.invisible);
+    w.text(&c.comment);
+    w.option(c.instant_default.as_ref(), Writer::value);
+    w.flag(c.explicit_collation);
+}
+
+fn read_column(r: &mut Reader<'_>) -> SqlResult<ColumnDef> {
+    Ok(ColumnDef {
+        id: r.int32()?,
+        name: r.text()?.into(),
+        ty: r.sql_type()?,
+        default: match r.byte()? {
+            0 => DefaultDef::None,
+            1 => DefaultDef::Value(r.value()?),
+            2 => DefaultDef::Now,
+            3 => DefaultDef::Expr(r.text()?.into()),
+            _ => return Err(damaged("catalog row: default")),
+        },
+        on_update_now: r.flag()?,
+        auto_increment: r.flag()?,
+        invisible: r.flag()?,
+        comment: r.text()?.into(),
+        instant_default: r.option(Reader::value)?,
+        explicit_collation: r.flag()?,
+    })
+}
+
+fn write_index(w: &mut Writer, i: &IndexDef) {
+    w.int(u64::from(i.id.0));
+    w.text(&i.name);
+    w.flag(i.unique);
+    w.flag(i.primary);
+    w.flag(i.hidden);
+    w.flag(i.invisible);
+    w.text(&i.comment);
+    w.option(i.using.as_deref(), Writer::text);
+    w.int(i.parts.len() as u64);
+    for part in &i.parts {
+        w.int(part.col as u64);
+        w.option(part.prefix_len, |w, n| w.int(u64::from(n)));
+        w.flag(part.desc);
+    }
+}
+
+fn read_index(r: &mut Reader<'_>, columns: &[ColumnDef], engine: &Engine) -> SqlResult<IndexDef> {
+    let id = TreeId(r.int32()?);
+    let tree = engine
+        .tree(id)
+        .ok_or_else(|| damaged(&format!("catalog: tree {} of an index is missing", id.0)))?;
+    let name = r.text()?.into();
+    let (unique, primary, hidden, invisible) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
+    let comment = r.text()?.into();
+    let using = r.option(|r| Ok(r.text()?.into()))?;
+    let parts = r.list(|r| {
+        let col = r.int()? as usize;
+        if col >= columns.len() {
+            return Err(damaged("catalog row: key part"));
+        }
+        Ok(IndexPart { col, prefix_len: r.option(Reader::int32)?, desc: r.flag()? })
+    })?;
+    let codec = KeyCodec::new(columns, &parts, unique, primary);
+    Ok(IndexDef {
+        id,
+        name,
+        unique,
+        primary,
+        hidden,
+        invisible,
+        parts,
+        comment,
+        using,
+        codec,
+        visible_from: VisibleFrom::default(),
+        tree,
+    })
+}
+
+fn write_layout(w: &mut Writer, v: &LayoutVersion) {
+    w.int(v.fields.len() as u64);
+    for &(id, phys) in &v.fields {
+        w.int(u64::from(id));
+        match phys {
+            Phys::Int { bytes, unsigned } => {
+                w.byte(1);
+                w.byte(bytes);
+                w.flag(unsigned);
+            }
+            Phys::Float => w.byte(2),
+            Phys::Double => w.byte(3),
+            Phys::Decimal { precision, scale } => {
+                w.byte(4);
+                w.byte(precision);
+                w.byte(scale);
+            }
+            Phys::Date => w.byte(5),
+            Phys::Time => w.byte(6),
+            Phys::DateTime => w.byte(7),
+            Phys::Timestamp => w.byte(8),
+            Phys::Bit { bits } => {
+                w.byte(9);
+                w.byte(bits);
+            }
+            Phys::Enum => w.byte(10),
+            Phys::Var => w.byte(11),
+            Phys::Set => w.byte(12),
+        }
+    }
+}
+
+fn read_layout(r: &mut Reader<'_>) -> SqlResult<LayoutVersion> {
+    let fields = r.list(|r| {
+        let id = r.int32()?;
+        let phys = match r.byte()? {
+            1 => {
+                let bytes = r.byte()?;
+                if !(1..=8).contains(&bytes) {
+                    return Err(damaged("catalog row: integer width"));
+                }
+                Phys::Int { bytes, unsigned: r.flag()? }
+            }
+            2 => Phys::Float,
+            3 => Phys::Double,
+            4 => {
+                let (precision, scale) = (r.byte()?, r.byte()?);
+                if !(1..=65).contains(&precision) || scale > 30.min(precision) {
+                    return Err(damaged("catalog row: decimal width"));
+                }
+                Phys::Decimal { precision, scale }
+            }
+            5 => Phys::Date,
+            6 => Phys::Time,
+            7 => Phys::DateTime,
+            8 => Phys::Timestamp,
+            9 => Phys::Bit { bits: r.byte()? },
+            10 => Phys::Enum,
+            11 => Phys::Var,
+            12 => Phys::Set,
+            _ => return Err(damaged("catalog row: storage kind")),
+        };
+        Ok((id, phys))
+    })?;
+    Ok(LayoutVersion { fields })
+}
+
+pub(super) fn read_table(
+    id: TableId,
+    bytes: &[u8],
+    version: u64,
+    engine: &Engine,
+    locks: &MetadataLocks,
+) -> SqlResult<TableDef> {
+    let mut r = Reader::new(bytes);
+    expect_format(&mut r, TABLE_FORMAT)?;
+    let schema: Arc<str> = r.text()?.into();
+    let name: Arc<str> = r.text()?.into();
+    let collation = read_collation(&mut r)?;
+    let comment = r.text()?.into();
+    let row_format = r.text()?.into();
+    let create_time_micros = r.int()? as i64;
+    let next_column_id = r.int32()?;
+    let columns = r.list(read_column)?;
+    let indexes = r.list(|r| read_index(r, &columns, engine))?;
+    let layouts = r.list(read_layout)?;
+    let checks = r.list(|r| {
+        Ok(CheckDef {
+            name: r.text()?.into(),
+            text: r.text()?.into(),
+            enforced: r.flag()?,
+            column: r.option(Reader::int32)?,
+        })
+    })?;
+    r.end()?;
+    let sound = indexes.first().is_some_and(|i| i.primary)
+        && (1..=MAX_LAYOUT_VERSIONS).contains(&layouts.len())
+        && columns.iter().all(|c| layouts[layouts.len() - 1].fields.iter().any(|f| f.0 == c.id));
+    if !sound {
+        return Err(damaged("catalog row: table"));
+    }
+    let counter = engine.counter(indexes[0].id);
+    let layout = RowLayout::new(&columns, layouts);
+    Ok(TableDef {
+        id,
+        mdl: locks.table(&schema, &name),
+        schema,
+        name,
+        auto_column: columns.iter().position(|c| c.auto_increment),
+        columns,
+        indexes,
+        checks,
+        layout,
+        collation,
+        comment,
+        row_format,
+        create_time_micros,
+        next_column_id,
+        version,
+        visible_from: VisibleFrom::default(),
+        runtime: Arc::new(TableRuntime::new(counter)),
+    })
+}

@@ -1,0 +1,287 @@
+//! What is written comes back; changes are atomic; counters are never given twice.
+
+use std::sync::Arc;
+
+use esker_engine::{Engine, EngineConfig, TreeId};
+use esker_types::collation::Collation;
+use esker_types::{Decimal, SqlType, TypeKind, Value};
+use jiff::tz::TimeZone;
+
+use super::*;
+use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
+
+/// An engine on a simulated disk whose log is hardened by a thread of its own.
+fn engine() -> Engine {
+    let machine = esker_vfs::sim::SimEnv::new(7);
+    Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens")
+}
+
+fn column(id: u32, name: &str, ty: SqlType, default: DefaultDef) -> ColumnDef {
+    ColumnDef {
+        id,
+        name: name.into(),
+        ty,
+        default,
+        on_update_now: false,
+        auto_increment: false,
+        invisible: false,
+        comment: Box::default(),
+        instant_default: None,
+        explicit_collation: false,
+    }
+}
+
+fn columns() -> Vec<ColumnDef> {
+    let labels: Arc<[Arc<str>]> = Arc::from([Arc::from("it's"), Arc::from("b")]);
+    let label = Value::Label(1, b"it's"[..].into());
+    let decimal = Value::Decimal(Decimal::parse(b"-1.50").0);
+    let mut id =
+        column(1, "id", SqlType::bigint(true).with_nullable(false), DefaultDef::None);
+    id.auto_increment = true;
+    let mut name = column(
+        2,
+        "näme",
+        SqlType::varchar(20, Collation::UTF8MB4_BIN),
+        DefaultDef::Value(Value::str("x'y")),
+    );
+    name.comment = "the name".into();
+    let mut changed = column(
+        3,
+        "changed",
+        SqlType { decimals: 3, ..SqlType::new(TypeKind::DateTime) },
+        DefaultDef::Now,
+    );
+    changed.on_update_now = true;
+    let kind = SqlType {
+        collation: Collation::UTF8MB4_0900_AI_CI,
+        ..SqlType::new(TypeKind::Enum(labels))
+    };
+    vec![
+        id,
+        name,
+        changed,
+        column(4, "kind", kind.with_nullable(false), DefaultDef::Value(label)),
+        column(5, "price", SqlType::decimal(8, 2), DefaultDef::Value(decimal)),
+        column(6, "tag", SqlType::new(TypeKind::Text), DefaultDef::Expr("uuid()".into())),
+    ]
+}
+
+fn index(trees: &mut NewTrees, columns: &[ColumnDef], name: &str, parts: Vec<IndexPart>) -> IndexDef {
+    let tree = trees.create().expect("tree");
+    let primary = name == "PRIMARY";
+    IndexDef {
+        id: tree.id(),
+        name: name.into(),
+        unique: primary,
+        primary,
+        hidden: false,
+        invisible: false,
+        codec: KeyCodec::new(columns, &parts, primary, primary),
+        parts,
+        comment: Box::default(),
+        using: None,
+        visible_from: VisibleFrom::default(),
+        tree,
+    }
+}
+
+fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
+    let columns = columns();
+    let part = |col, prefix_len, desc| IndexPart { col, prefix_len, desc };
+    let indexes = vec![
+        index(trees, &columns, "PRIMARY", vec![part(0, None, false)]),
+        index(trees, &columns, "by_name", vec![part(1, Some(5), true), part(2, None, false)]),
+    ];
+    TableDef {
+        id: TableId(indexes[0].id.0),
+        schema: "d".into(),
+        name: name.into(),
+        layout: RowLayout::new(&columns, vec![LayoutVersion::of(&columns)]),
+        auto_column: Some(0),
+        columns,
+        indexes,
+        checks: vec![CheckDef {
+            name: "t_chk_1".into(),
+            text: "(`price` > 0)".into(),
+            enforced: false,
+            column: Some(5),
+        }],
+        collation: Collation::UTF8MB4_0900_AI_CI,
+        comment: "say \"hi\"".into(),
+        row_format: "DYNAMIC".into(),
+        create_time_micros: 1,
+        next_column_id: 7,
+        version: 0,
+        visible_from: VisibleFrom::fresh(),
+        mdl: catalog.locks().table("d", name),
+        runtime: Arc::new(TableRuntime::new(0)),
+    }
+}
+
+fn schema(catalog: &Catalog) {
+    let mut change = catalog.change();
+    let def = SchemaDef { name: "d".into(), collation: Collation::UTF8MB4_0900_AI_CI };
+    change.put_schema(def).expect("put");
+    change.commit().expect("commits");
+}
+
+fn create(catalog: &Catalog, name: &str) -> Arc<TableDef> {
+    let mut trees = NewTrees::new(catalog.engine());
+    let def = table(catalog, &mut trees, name);
+    let mut change = catalog.change();
+    change.adopt(trees);
+    change.put_table(def).expect("put");
+    change.commit().expect("commits");
+    catalog.resolve("d", name).expect("is there")
+}
+
+const SHOWN: &str = "CREATE TABLE `t` (
+  `id` bigint unsigned NOT NULL AUTO_INCREMENT,
+  `näme` varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT 'x''y' COMMENT 'the name',
+  `changed` datetime(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3),
+  `kind` enum('it''s','b') NOT NULL DEFAULT 'it''s',
+  `price` decimal(8,2) DEFAULT '-1.50',
+  `tag` text DEFAULT (uuid()),
+  PRIMARY KEY (`id`),
+  KEY `by_name` (`näme`(5) DESC,`changed`),
+  CONSTRAINT `t_chk_1` CHECK ((`price` > 0)) /*!80016 NOT ENFORCED */
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC \
+COMMENT='say \"hi\"'";
+
+/// What SHOW prints says everything that users see of a definition.
+fn shown(def: &TableDef) -> String {
+    show_create_table(def, &TimeZone::UTC)
+}
+
+#[test]
+fn a_definition_comes_back_as_it_was_written() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let def = create(&catalog, "t");
+    // A table default of the same character set: only the collation is printed.
+    assert_eq!(shown(&def), SHOWN.replace("CHARACTER SET utf8mb4 COLLATE", "COLLATE")
+        .replace("`tag` text DEFAULT", "`tag` blob DEFAULT"));
+    let again = Catalog::open(&engine).expect("opens again");
+    let read = again.resolve("d", "t").expect("is there");
+    assert_eq!(shown(&read), shown(&def));
+    assert_eq!(read.id, def.id);
+    assert_eq!(read.next_column_id, 7);
+    assert_eq!(read.checks, def.checks);
+    assert_eq!(read.layout.versions(), def.layout.versions());
+    assert_eq!(read.visible_from.get(), 0, "after a restart every snapshot sees it");
+    assert!(def.visible_from.get() > 0);
+    assert_eq!(again.schema("d").expect("schema").collation, Collation::UTF8MB4_0900_AI_CI);
+}
+
+#[test]
+fn snapshots_do_not_change_and_versions_grow() {
+    let catalog = Catalog::open(&engine()).expect("opens");
+    schema(&catalog);
+    let before = catalog.snapshot();
+    create(&catalog, "t");
+    assert!(before.table("d", "t").is_none());
+    assert!(catalog.resolve("d", "t").is_some());
+    assert!(catalog.resolve("d", "T").is_none(), "names of tables are case-sensitive");
+    assert!(catalog.version() > before.version());
+}
+
+#[test]
+fn a_change_that_is_not_committed_leaves_nothing() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let trees_before = engine.tree_ids();
+    {
+        let mut trees = NewTrees::new(&engine);
+        let def = table(&catalog, &mut trees, "t");
+        let mut change = catalog.change();
+        change.adopt(trees);
+        change.put_table(def).expect("put");
+    }
+    assert_eq!(engine.tree_ids(), trees_before);
+    assert!(catalog.resolve("d", "t").is_none());
+    assert!(Catalog::open(&engine).expect("opens").resolve("d", "t").is_none());
+}
+
+#[test]
+fn dropped_trees_go_and_orphans_go_at_the_next_start() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let with_schema = engine.tree_ids();
+    let def = create(&catalog, "t");
+    let mut change = catalog.change();
+    change.drop_table(&def).expect("drops");
+    change.commit().expect("commits");
+    assert_eq!(engine.tree_ids(), with_schema);
+    let orphan = engine.create_tree().expect("tree").id();
+    Catalog::open(&engine).expect("opens");
+    assert!(engine.tree(orphan).is_none());
+    assert_eq!(engine.tree_ids(), with_schema);
+}
+
+#[test]
+fn a_dropped_database_takes_its_tables() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    let empty = engine.tree_ids();
+    schema(&catalog);
+    create(&catalog, "a");
+    create(&catalog, "b");
+    let mut change = catalog.change();
+    change.drop_schema("d").expect("drops");
+    change.commit().expect("commits");
+    assert!(catalog.schema("d").is_none());
+    assert_eq!(engine.tree_ids(), empty);
+    let again = Catalog::open(&engine).expect("opens");
+    assert_eq!(again.snapshot().tables().count(), 0);
+}
+
+#[test]
+fn a_missing_tree_is_damage_not_a_panic() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let def = create(&catalog, "t");
+    engine.drop_tree(def.indexes[1].id).expect("drops");
+    let e = Catalog::open(&engine).err().expect("damaged");
+    assert_eq!(e.code, 1815);
+}
+
+#[test]
+fn auto_increment_steps_as_mysql_does() {
+    let step = AutoStep { increment: 10, offset: 3 };
+    assert_eq!([0, 2, 3, 12, 13, 14].map(|last| step.after(last)), [3, 3, 13, 13, 23, 23]);
+    let too_large = AutoStep { increment: 5, offset: 9 };
+    assert_eq!(too_large.after(0), 1, "an offset beyond the increment is ignored");
+    assert_eq!(AutoStep::ONE.after(u64::MAX), u64::MAX);
+}
+
+#[test]
+fn drawn_numbers_are_disjoint_and_stop_at_the_largest() {
+    let runtime = TableRuntime::new(5);
+    let range = runtime.draw(3, AutoStep::ONE, 127);
+    assert_eq!((range.first, range.step, range.count), (6, 1, 3));
+    assert_eq!(runtime.draw(1, AutoStep::ONE, 127).first, 9);
+    runtime.note(120);
+    runtime.note(7);
+    assert_eq!(runtime.last_auto(), 120);
+    assert_eq!(runtime.draw(1, AutoStep { increment: 100, offset: 1 }, 127).first, 127);
+    assert_eq!(runtime.draw(1, AutoStep::ONE, 127).first, 127);
+}
+
+#[test]
+fn reservations_are_in_the_engine_before_they_are_used_up() {
+    let engine = engine();
+    let tree = engine.create_tree().expect("tree").id();
+    let runtime = TableRuntime::new(engine.counter(tree));
+    let first = runtime.reserve(&engine, tree, 1, 10).expect("reserves");
+    assert_eq!(engine.counter(tree), 10);
+    assert!(first > 0);
+    assert_eq!(runtime.reserve(&engine, tree, 10, 10).expect("covered"), first);
+    assert!(runtime.reserve(&engine, tree, 11, 10).expect("reserves more") > first);
+    assert_eq!(engine.counter(tree), 20);
+    let other: TreeId = engine.create_tree().expect("tree").id();
+    assert_eq!(engine.counter(other), 0);
+}

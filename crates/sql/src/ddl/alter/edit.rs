@@ -1,0 +1,407 @@
+//! The actions of ALTER TABLE, applied to a draft.
+//!
+//! Neighbours: `draft` for the pieces, `plan` reads the [`Facts`] noted on the way.
+//! **Invariant**: actions name columns and indexes as the table had them before the statement, so
+//! `RENAME a TO b, RENAME b TO a` exchanges two names.
+
+use esker_types::collation::{Charset, Collation};
+use esker_types::{SqlError, SqlResult, TypeKind};
+
+use super::super::columns;
+use super::super::create::Options;
+use super::super::draft::{Draft, DraftIndex, PRIMARY};
+use super::super::names;
+use super::super::types::{charset_by_name, collation_by_name, pick_collation};
+use super::super::DdlCtx;
+use super::index_named;
+use crate::catalog::{DefaultDef, TableDef, same_name};
+use crate::dml::columns_of_check;
+use crate::parse::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
+
+/// What `plan` and `fill` must know beyond the finished draft.
+#[derive(Debug, Clone, Default)]
+pub(in crate::ddl) struct Facts {
+    /// FORCE, or something that cannot be done in place.
+    pub(in crate::ddl) force_copy: bool,
+    /// Ids of added columns.
+    pub(in crate::ddl) added: Vec<u32>,
+    /// Names of CHECK constraints that rows were not checked against yet; empty names are the
+    /// unnamed ones.
+    pub(in crate::ddl) new_checks: Vec<Box<str>>,
+}
+
+/// A draft being edited.
+pub(super) struct Edit<'a> {
+    ctx: &'a DdlCtx<'a>,
+    old: &'a TableDef,
+    pub(super) draft: Draft,
+    pub(super) facts: Facts,
+}
+
+fn cannot_drop(name: &str) -> SqlError {
+    let text = format!("Can't DROP '{name}'; check that column/key exists");
+    SqlError::new(1091, "42000", text)
+}
+
+impl<'a> Edit<'a> {
+    pub(super) fn new(ctx: &'a DdlCtx<'a>, old: &'a TableDef) -> Self {
+        Self { ctx, old, draft: Draft::of(old), facts: Facts::default() }
+    }
+
+    /// DEFAULT CHARACTER SET and COLLATE of the table: for columns added from now on.
+    pub(super) fn table_collation(&mut self, options: &Options) -> SqlResult<()> {
+        self.draft.collation = options.collation(self.draft.collation)?;
+        Ok(())
+    }
+
+    /// Draft position of a column that the table had before: 1054.
+    fn column(&self, name: &Ident) -> SqlResult<usize> {
+        let unknown = || {
+            let text = format!("Unknown column '{}' in '{}'", name.text, self.old.name);
+            SqlError::new(1054, "42S22", text)
+        };
+        let at = self.old.column_index(&name.text).ok_or_else(unknown)?;
+        let id = self.old.columns[at].id;
+        self.draft.columns.iter().position(|c| c.def.id == id).ok_or_else(unknown)
+    }
+
+    /// Draft position of an index that the table had before.
+    fn index(&self, name: &str) -> Option<usize> {
+        let id = self.old.indexes[index_named(self.old, name)?].id;
+        self.draft.indexes.iter().position(|i| i.existing == Some(id))
+    }
+
+    pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
+        match action {
+            AlterAction::AddColumn { def, position, if_not_exists } => {
+                self.add_column(def, position, *if_not_exists)
+            }
+            AlterAction::AddIndex(spec) => self.add_index(spec),
+            AlterAction::AddCheck(check) => {
+                self.facts.new_checks.push(check.name.as_ref().map_or_else(
+                    Box::default,
+                    |n| n.text.clone(),
+                ));
+                self.draft.add_check(check, None)
+            }
+            AlterAction::DropColumn { name, if_exists } => self.drop_column(name, *if_exists),
+            AlterAction::DropIndex { name, if_exists } => self.drop_index(&name.text, *if_exists),
+            AlterAction::DropPrimaryKey => self.drop_index(PRIMARY, false),
+            AlterAction::DropCheck(name) => self.drop_check(&name.text),
+            AlterAction::DropConstraint(name) => self.drop_constraint(&name.text),
+            AlterAction::ModifyColumn { def, position } => {
+                self.change_column(&def.name, def, position)
+            }
+            AlterAction::ChangeColumn { old, def, position } => {
+                self.change_column(old, def, position)
+            }
+            AlterAction::RenameColumn { old, new } => self.rename_column(old, new),
+            AlterAction::RenameIndex { old, new } => self.rename_index(old, new),
+            AlterAction::SetDefault { column, default } => self.set_default(column, default),
+            AlterAction::DropDefault(column) => {
+                let at = self.column(column)?;
+                self.draft.columns[at].def.default = DefaultDef::None;
+                Ok(())
+            }
+            AlterAction::SetColumnVisible { column, visible } => {
+                let at = self.column(column)?;
+                self.draft.columns[at].def.invisible = !visible;
+                Ok(())
+            }
+            AlterAction::SetIndexVisible { index, visible } => {
+                self.set_index_visible(&index.text, *visible)
+            }
+            AlterAction::SetEnforced { name, enforced } => self.set_enforced(&name.text, *enforced),
+            AlterAction::ConvertCharset { charset, collation } => {
+                self.convert(charset, collation.as_deref())
+            }
+            AlterAction::Force => {
+                self.facts.force_copy = true;
+                Ok(())
+            }
+            AlterAction::DisableKeys | AlterAction::EnableKeys => {
+                let text = format!(
+                    "Table storage engine for '{}' doesn't have this option",
+                    self.old.name
+                );
+                self.ctx.note(1031, text);
+                Ok(())
+            }
+            AlterAction::DropForeignKey(name) => Err(cannot_drop(&name.text)),
+            AlterAction::AddForeignKey(_) => Err(SqlError::not_supported("FOREIGN KEY constraints")),
+            AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
+            AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
+            AlterAction::Partition(what) => Err(SqlError::not_supported(what)),
+            // Rows are in the order of the clustered key, as InnoDB's are.
+            AlterAction::OrderBy(columns) => {
+                columns.iter().try_for_each(|c| self.column(c).map(|_| ()))
+            }
+            // Read before the edit began.
+            AlterAction::RenameTo(_) | AlterAction::Option(_) => Ok(()),
+        }
+    }
+
+    fn add_column(
+        &mut self,
+        def: &ast::ColumnDef,
+        position: &ColumnPosition,
+        if_not_exists: bool,
+    ) -> SqlResult<()> {
+        if if_not_exists && self.draft.position(&def.name.text).is_some() {
+            self.ctx.note(1060, format!("Duplicate column name '{}'", def.name.text));
+            return Ok(());
+        }
+        self.facts.added.push(self.draft.next_column_id);
+        self.facts.new_checks.extend(def.checks.iter().map(|c| {
+            c.name.as_ref().map_or_else(Box::default, |n| n.text.clone())
+        }));
+        self.draft.add_column(self.ctx.eval, def, position)
+    }
+
+    fn add_index(&mut self, spec: &ast::IndexSpec) -> SqlResult<()> {
+        let existing = spec.name.as_ref().is_some_and(|n| {
+            spec.kind != IndexKind::Primary
+                && self.draft.indexes.iter().any(|i| {
+                    i.name.as_deref().is_some_and(|have| same_name(have, &n.text))
+                })
+        });
+        if existing && spec.if_not_exists {
+            let name = spec.name.as_ref().map(|n| n.text.clone()).unwrap_or_default();
+            self.ctx.note(1061, format!("Duplicate key name '{name}'"));
+            return Ok(());
+        }
+        self.draft.add_index(spec)
+    }
+
+    fn drop_column(&mut self, name: &Ident, if_exists: bool) -> SqlResult<()> {
+        let Ok(at) = self.column(name) else {
+            if if_exists {
+                self.ctx.note(1091, cannot_drop(&name.text).message);
+                return Ok(());
+            }
+            return Err(cannot_drop(&name.text));
+        };
+        if self.draft.columns.len() == 1 {
+            let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
+            return Err(SqlError::new(1090, "42000", text));
+        }
+        if let Some(ordinal) = self.old_ordinal(at) {
+            self.forget_checks_of(ordinal, true)?;
+        }
+        let column = self.draft.columns.remove(at).def;
+        for index in &mut self.draft.indexes {
+            index.parts.retain(|p| !p.is(column.id, &column.name));
+        }
+        self.draft.indexes.retain(|i| !i.parts.is_empty());
+        Ok(())
+    }
+
+    /// A column that goes or changes its name takes the checks along that use nothing else (when
+    /// `drop`); others forbid it (3959).
+    fn forget_checks_of(&mut self, column: usize, drop: bool) -> SqlResult<()> {
+        for check in &self.old.checks {
+            let used = columns_of_check(self.ctx.eval, self.old, &check.text)?;
+            if !used.contains(&column) {
+                continue;
+            }
+            let Some(at) = self.check_position(&check.name) else { continue };
+            if !drop || used.iter().any(|&c| c != column) {
+                let text = format!(
+                    "Check constraint '{}' uses column '{}', hence column cannot be dropped or \
+                     renamed.",
+                    check.name, self.old.columns[column].name
+                );
+                return Err(SqlError::new(3959, "HY000", text));
+            }
+            self.draft.checks.remove(at);
+        }
+        Ok(())
+    }
+
+    /// Ordinal in the old table of the draft's column at `at`.
+    fn old_ordinal(&self, at: usize) -> Option<usize> {
+        let id = self.draft.columns[at].def.id;
+        self.old.columns.iter().position(|c| c.id == id)
+    }
+
+    fn drop_index(&mut self, name: &str, if_exists: bool) -> SqlResult<()> {
+        match self.index(name) {
+            Some(at) => {
+                let gone: DraftIndex = self.draft.indexes.remove(at);
+                debug_assert!(gone.existing.is_some());
+                Ok(())
+            }
+            None if if_exists => {
+                self.ctx.note(1091, cannot_drop(name).message);
+                Ok(())
+            }
+            None => Err(cannot_drop(name)),
+        }
+    }
+
+    fn check_position(&self, name: &str) -> Option<usize> {
+        self.draft.checks.iter().position(|c| same_name(&c.name, name))
+    }
+
+    fn drop_check(&mut self, name: &str) -> SqlResult<()> {
+        let at = self.check_position(name).ok_or_else(|| {
+            let text = format!("Check constraint '{name}' is not found in the table.");
+            SqlError::new(3821, "HY000", text)
+        })?;
+        self.draft.checks.remove(at);
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, name: &str) -> SqlResult<()> {
+        if self.check_position(name).is_some() {
+            return self.drop_check(name);
+        }
+        if self.index(name).is_some_and(|at| self.draft.indexes[at].unique) {
+            return self.drop_index(name, false);
+        }
+        let text = format!("Constraint '{name}' does not exist.");
+        Err(SqlError::new(3940, "HY000", text))
+    }
+
+    fn change_column(
+        &mut self,
+        old: &Ident,
+        def: &ast::ColumnDef,
+        position: &ColumnPosition,
+    ) -> SqlResult<()> {
+        let at = self.column(old)?;
+        let before = self.draft.columns[at].clone();
+        if !same_name(&before.def.name, &def.name.text) {
+            if let Some(ordinal) = self.old_ordinal(at) {
+                self.forget_checks_of(ordinal, false)?;
+            }
+        }
+        let id = before.def.id;
+        let (mut column, inline) =
+            columns::build(self.ctx.eval, def, id, self.draft.collation)?;
+        column.instant_default = before.def.instant_default;
+        self.draft.columns[at].def = column;
+        self.draft.columns[at].explicit_null = inline.explicit_null;
+        for check in &def.checks {
+            let name = check.name.as_ref().map_or_else(Box::default, |n| n.text.clone());
+            self.facts.new_checks.push(name);
+            self.draft.add_check(check, Some(id))?;
+        }
+        self.draft.add_inline(id, inline)?;
+        self.move_column(at, position)
+    }
+
+    fn move_column(&mut self, at: usize, position: &ColumnPosition) -> SqlResult<()> {
+        let to = match position {
+            ColumnPosition::Unchanged => return Ok(()),
+            ColumnPosition::First => 0,
+            ColumnPosition::After(name) => {
+                let after = self.draft.find(&name.text)?;
+                if after == at {
+                    let text = format!("Unknown column '{}' in '{}'", name.text, self.old.name);
+                    return Err(SqlError::new(1054, "42S22", text));
+                }
+                // Taking the column out moves what follows it forward.
+                if after > at { after } else { after + 1 }
+            }
+        };
+        let column = self.draft.columns.remove(at);
+        self.draft.columns.insert(to, column);
+        Ok(())
+    }
+
+    fn rename_column(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
+        names::check_column(&new.text)?;
+        let at = self.column(old)?;
+        if !same_name(&self.draft.columns[at].def.name, &new.text) {
+            if let Some(ordinal) = self.old_ordinal(at) {
+                self.forget_checks_of(ordinal, false)?;
+            }
+        }
+        self.draft.columns[at].def.name = (&*new.text).into();
+        Ok(())
+    }
+
+    fn missing_key(&self, name: &str) -> SqlError {
+        let text = format!("Key '{name}' doesn't exist in table '{}'", self.old.name);
+        SqlError::new(1176, "42000", text)
+    }
+
+    fn rename_index(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
+        names::check_index(&new.text)?;
+        if old.is(PRIMARY) {
+            return Err(SqlError::new(1280, "42000", "Incorrect index name 'PRIMARY'"));
+        }
+        let at = self.index(&old.text).ok_or_else(|| self.missing_key(&old.text))?;
+        self.draft.indexes[at].name = Some((&*new.text).into());
+        Ok(())
+    }
+
+    fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
+        let at = self.index(name).ok_or_else(|| self.missing_key(name))?;
+        if self.draft.indexes[at].primary && !visible {
+            return Err(SqlError::new(3522, "HY000", "A primary key index cannot be invisible"));
+        }
+        self.draft.indexes[at].invisible = !visible;
+        Ok(())
+    }
+
+    fn set_default(&mut self, column: &Ident, default: &ast::ColumnDefault) -> SqlResult<()> {
+        let at = self.column(column)?;
+        let def = &mut self.draft.columns[at].def;
+        if def.auto_increment {
+            let text = format!("Invalid default value for '{}'", def.name);
+            return Err(SqlError::new(1067, "42000", text));
+        }
+        def.default = columns::build_default(self.ctx.eval, Some(default), &def.ty, &def.name)?;
+        Ok(())
+    }
+
+    fn set_enforced(&mut self, name: &str, enforced: bool) -> SqlResult<()> {
+        let at = self.check_position(name).ok_or_else(|| {
+            let text = format!("Constraint '{name}' does not exist.");
+            SqlError::new(3940, "HY000", text)
+        })?;
+        if enforced && !self.draft.checks[at].enforced {
+            self.facts.new_checks.push(self.draft.checks[at].name.clone());
+        }
+        self.draft.checks[at].enforced = enforced;
+        Ok(())
+    }
+
+    /// CONVERT TO: the table's default and every character column.
+    fn convert(&mut self, charset: &str, collation: Option<&str>) -> SqlResult<()> {
+        let default = self.old.collation;
+        let charset = match charset {
+            name if name.eq_ignore_ascii_case("default") => default.charset(),
+            name => charset_by_name(name)?,
+        };
+        let collation = collation.map(collation_by_name).transpose()?;
+        let target = pick_collation(Some(charset), collation, default)?;
+        self.draft.collation = target;
+        for column in &mut self.draft.columns {
+            let ty = &mut column.def.ty;
+            let is_label = matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+            if !(ty.is_string() || is_label) || ty.collation.is_binary() {
+                continue;
+            }
+            if target.charset().max_len() > ty.collation.charset().max_len() {
+                ty.kind = wider_text(&ty.kind);
+            }
+            ty.collation = target;
+            column.def.explicit_collation = false;
+        }
+        debug_assert!(target.charset() != Charset::Binary || target == Collation::BINARY);
+        Ok(())
+    }
+}
+
+/// TEXT types count bytes: in a wider character set the same text needs the next one.
+fn wider_text(kind: &TypeKind) -> TypeKind {
+    match kind {
+        TypeKind::TinyText => TypeKind::Text,
+        TypeKind::Text => TypeKind::MediumText,
+        TypeKind::MediumText => TypeKind::LongText,
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,322 @@
+//! ALTER TABLE, CREATE INDEX and DROP INDEX.
+//!
+//! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition
+//! only, new indexes, or a copy of the table) · here, doing it.
+//! Neighbours: `fill` copies rows, `draft` checks the result.
+//!
+//! **Invariants**
+//! - Everything happens under the table's exclusive lock: no row changes meanwhile.
+//! - New trees are filled before the catalog change begins; only that change makes them the table's,
+//!   so a crash or an error leaves the table as it was.
+
+mod edit;
+mod plan;
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::create::{self, Options};
+use super::draft::{Built, Draft};
+use super::names::{self, TableName, resolve};
+use super::{DdlCtx, DdlDone, fill, table};
+use crate::catalog::{
+    ColumnDef, IndexDef, NewTrees, TableDef, TableRuntime, VisibleFrom, no_such_table, same_name,
+};
+use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
+use crate::dml::validate;
+use crate::exec_error::ExecError;
+use crate::parse::ast::{
+    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName,
+};
+use edit::Edit;
+pub(super) use edit::Facts;
+use plan::Plan;
+
+pub(super) fn alter_table(
+    ctx: &mut DdlCtx<'_>,
+    alter: &AlterTable,
+) -> Result<DdlDone, ExecError> {
+    if alter.ignore {
+        return Err(SqlError::not_supported("ALTER IGNORE TABLE").into());
+    }
+    let name = resolve(&alter.name, ctx.database)?;
+    let Some(to) = rename_target(ctx, &alter.actions)? else {
+        return run(ctx, &name, &name, &alter.actions, &alter.options, alter.if_exists);
+    };
+    run(ctx, &name, &to, &alter.actions, &alter.options, alter.if_exists)
+}
+
+pub(super) fn create_index(
+    ctx: &mut DdlCtx<'_>,
+    create: &CreateIndex,
+) -> Result<DdlDone, ExecError> {
+    let name = resolve(&create.table, ctx.database)?;
+    let mut actions = Vec::with_capacity(2);
+    if create.or_replace {
+        if let Some(name) = &create.index.name {
+            actions.push(AlterAction::DropIndex { name: name.clone(), if_exists: true });
+        }
+    }
+    actions.push(AlterAction::AddIndex(create.index.clone()));
+    run(ctx, &name, &name, &actions, &create.options, false)
+}
+
+pub(super) fn drop_index(ctx: &mut DdlCtx<'_>, drop: &DropIndex) -> Result<DdlDone, ExecError> {
+    let name = resolve(&drop.table, ctx.database)?;
+    let action = AlterAction::DropIndex { name: drop.name.clone(), if_exists: drop.if_exists };
+    run(ctx, &name, &name, &[action], &drop.options, false)
+}
+
+/// The name that the last RENAME TO asks for.
+fn rename_target(ctx: &DdlCtx<'_>, actions: &[AlterAction]) -> SqlResult<Option<TableName>> {
+    let target = actions.iter().rev().find_map(|a| match a {
+        AlterAction::RenameTo(name) => Some(name),
+        _ => None,
+    });
+    target.map(|name: &ObjectName| resolve(name, ctx.database)).transpose()
+}
+
+fn run(
+    ctx: &mut DdlCtx<'_>,
+    name: &TableName,
+    to: &TableName,
+    actions: &[AlterAction],
+    options: &DdlOptions,
+    if_exists: bool,
+) -> Result<DdlDone, ExecError> {
+    names::check_not_system(&name.schema, ctx.user)?;
+    names::check_not_system(&to.schema, ctx.user)?;
+    if ctx.catalog.resolve(&name.schema, &name.name).is_none() && if_exists {
+        ctx.note(1146, no_such_table(&name.schema, &name.name).message);
+        return Ok(DdlDone::default());
+    }
+    ctx.existing(name)?;
+    let both = [name.clone(), to.clone()];
+    let wanted = if name == to { &both[..1] } else { &both[..] };
+    ctx.lock_exclusive(wanted)?;
+    let old = ctx.existing(name)?;
+    if name != to && ctx.catalog.resolve(&to.schema, &to.name).is_some() {
+        let text = format!("Table '{}' already exists", to.name);
+        return Err(SqlError::new(1050, "42S01", text).into());
+    }
+    if name != to && ctx.catalog.schema(&to.schema).is_none() {
+        return Err(crate::catalog::unknown_database(&to.schema).into());
+    }
+    let table_options = actions.iter().filter_map(|a| match a {
+        AlterAction::Option(option) => Some(option),
+        _ => None,
+    });
+    let table_options = Options::read(ctx, &name.name, table_options)?;
+    let mut edit = Edit::new(ctx, &old);
+    edit.table_collation(&table_options)?;
+    for action in actions {
+        edit.apply(action)?;
+    }
+    let facts = edit.facts.clone();
+    let next_column_id = edit.draft.next_column_id;
+    let collation = edit.draft.collation;
+    let built = edit.draft.finish()?;
+    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let plan = plan::plan(&old, &built, &facts);
+    check_algorithm(options, plan)?;
+    let altered = Altered { old: &old, built, collation, next_column_id, options: &table_options };
+    let done = altered.make(ctx, plan, &facts)?;
+    Ok(publish(ctx, name, to, &old, done)?)
+}
+
+/// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
+fn check_algorithm(options: &DdlOptions, plan: Plan) -> SqlResult<()> {
+    let refuse = |what: &str, instead: &str| {
+        let text =
+            format!("{what} is not supported for this operation. Try {instead}.");
+        Err(SqlError::new(1845, "0A000", text))
+    };
+    let instant = plan == Plan::DefinitionOnly;
+    match options.algorithm.as_deref() {
+        Some("INSTANT") if !instant => return refuse("ALGORITHM=INSTANT", "ALGORITHM=COPY/INPLACE"),
+        Some("INPLACE") if plan == Plan::Copy => {
+            return refuse("ALGORITHM=INPLACE", "ALGORITHM=COPY");
+        }
+        _ => {}
+    }
+    match options.lock.as_deref() {
+        Some("NONE") if !instant => refuse("LOCK=NONE", "LOCK=EXCLUSIVE"),
+        Some("SHARED") if !instant => refuse("LOCK=SHARED", "LOCK=EXCLUSIVE"),
+        _ => Ok(()),
+    }
+}
+
+/// A table after its draft was finished.
+struct Altered<'a> {
+    old: &'a Arc<TableDef>,
+    built: Built,
+    collation: esker_types::collation::Collation,
+    next_column_id: u32,
+    options: &'a Options,
+}
+
+/// A definition with its trees filled, ready to be published.
+struct Made {
+    def: TableDef,
+    trees: NewTrees,
+    /// Rows copied.
+    rows: u64,
+    /// The counter to persist with the change.
+    counter: Option<u64>,
+}
+
+impl Altered<'_> {
+    fn make(self, ctx: &DdlCtx<'_>, plan: Plan, facts: &Facts) -> SqlResult<Made> {
+        let mut trees = NewTrees::new(ctx.catalog.engine());
+        let copy = plan == Plan::Copy;
+        let mut def = match copy {
+            true => self.copied(&mut trees)?,
+            false => self.edited(ctx, &mut trees, facts)?,
+        };
+        let rows = if copy {
+            fill::copy_table(ctx, self.old, &def, facts)?
+        } else {
+            let fresh: Vec<usize> =
+                (1..def.indexes.len()).filter(|&i| def.indexes[i].visible_from.is_fresh()).collect();
+            fill::check_rows(ctx, &def, &facts.new_checks)?;
+            fill::fill_indexes(ctx, &def, &fresh)?;
+            0
+        };
+        let counter = self.counter(ctx, &mut def, copy)?;
+        Ok(Made { def, trees, rows, counter })
+    }
+
+    /// What every way of altering has in common.
+    fn common(&self, columns: Vec<ColumnDef>, indexes: Vec<IndexDef>, layout: RowLayout) -> TableDef {
+        let options = self.options;
+        TableDef {
+            auto_column: columns.iter().position(|c| c.auto_increment),
+            columns,
+            indexes,
+            layout,
+            checks: self.built.checks.clone(),
+            collation: self.collation,
+            comment: options.comment.clone().unwrap_or_else(|| self.old.comment.clone()),
+            row_format: options.row_format.clone().unwrap_or_else(|| self.old.row_format.clone()),
+            next_column_id: self.next_column_id,
+            ..TableDef::clone(self.old)
+        }
+    }
+
+    /// The table with new trees for everything.
+    fn copied(&self, trees: &mut NewTrees) -> SqlResult<TableDef> {
+        let mut columns = self.built.columns.clone();
+        columns.iter_mut().for_each(|c| c.instant_default = None);
+        let indexes = create::new_indexes(trees, &columns, &self.built.indexes)?;
+        let layout = RowLayout::new(&columns, vec![LayoutVersion::of(&columns)]);
+        let mut def = self.common(columns, indexes, layout);
+        def.visible_from = VisibleFrom::fresh();
+        def.runtime = Arc::new(TableRuntime::new(self.old.runtime.last_auto()));
+        Ok(def)
+    }
+
+    /// The table with its rows where they are, and new trees for new indexes only.
+    fn edited(
+        &self,
+        ctx: &DdlCtx<'_>,
+        trees: &mut NewTrees,
+        facts: &Facts,
+    ) -> SqlResult<TableDef> {
+        let mut columns = self.built.columns.clone();
+        for column in columns.iter_mut().filter(|c| facts.added.contains(&c.id)) {
+            column.instant_default = Some(fill::instant_default(ctx, column)?);
+        }
+        let mut indexes = Vec::with_capacity(self.built.indexes.len() + 1);
+        if !self.old.has_primary_key() {
+            indexes.push(self.old.indexes[0].clone());
+        }
+        for built in &self.built.indexes {
+            let existing = built.existing.and_then(|id| self.old.indexes.iter().find(|i| i.id == id));
+            let index = match existing {
+                Some(old) if plan::same_key(self.old, old, &columns, built) => IndexDef {
+                    name: built.name.clone(),
+                    invisible: built.invisible,
+                    comment: built.comment.clone(),
+                    using: built.using.clone(),
+                    codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),
+                    parts: built.parts.clone(),
+                    ..old.clone()
+                },
+                _ => {
+                    let mut index = create::new_index(trees, &columns, built)?;
+                    index.visible_from = VisibleFrom::fresh();
+                    index
+                }
+            };
+            indexes.push(index);
+        }
+        let mut versions = self.old.layout.versions().to_vec();
+        let now = LayoutVersion::of(&columns);
+        let mut stored = versions.last().map(|v| v.fields.clone()).unwrap_or_default();
+        let mut wanted = now.fields.clone();
+        stored.sort_by_key(|f| f.0);
+        wanted.sort_by_key(|f| f.0);
+        if stored != wanted {
+            versions.push(now);
+        }
+        let layout = RowLayout::new(&columns, versions);
+        Ok(self.common(columns, indexes, layout))
+    }
+
+    /// AUTO_INCREMENT after the change: as asked for, but behind the largest value stored.
+    fn counter(&self, ctx: &DdlCtx<'_>, def: &mut TableDef, copy: bool) -> SqlResult<Option<u64>> {
+        let Some(auto) = def.auto_column else { return Ok(None) };
+        let asked = self.options.auto_increment.map(|v| v.saturating_sub(1));
+        let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
+        let same_column = was_auto == Some(def.columns[auto].id);
+        if asked.is_none() && same_column {
+            return Ok(copy.then(|| self.old.runtime.last_auto()));
+        }
+        let largest = fill::largest_auto(ctx, def)?;
+        let last = asked.unwrap_or(0).max(largest);
+        def.runtime = Arc::new(TableRuntime::new(last));
+        Ok(Some(last))
+    }
+}
+
+/// Most layout versions before a change copies the table instead of adding one.
+pub(super) const COPY_AT_VERSIONS: usize = MAX_LAYOUT_VERSIONS;
+
+fn publish(
+    ctx: &DdlCtx<'_>,
+    name: &TableName,
+    to: &TableName,
+    old: &TableDef,
+    made: Made,
+) -> SqlResult<DdlDone> {
+    let mut change = ctx.catalog.change();
+    change.adopt(made.trees);
+    for index in &old.indexes {
+        if !made.def.indexes.iter().any(|i| i.id == index.id) {
+            change.abandon_tree(index.id);
+        }
+    }
+    let counter_tree = made.def.counter_tree();
+    if name == to {
+        change.put_table(made.def)?;
+    } else {
+        change.forget_name(old);
+        change.put_table(table::renamed(ctx, &made.def, to))?;
+    }
+    if let Some(counter) = made.counter {
+        // An exact value, which may be lower than before.
+        ctx.catalog
+            .engine()
+            .set_counter(counter_tree, counter)
+            .map_err(|e| crate::exec_error::engine_error(&e))?;
+    }
+    let seq = change.commit()?;
+    let info = format!("Records: {}  Duplicates: 0  Warnings: 0", made.rows);
+    Ok(DdlDone { affected_rows: made.rows, info, seq })
+}
+
+/// Position of an index of the table by name, as ALTER's actions mean it.
+fn index_named(old: &TableDef, name: &str) -> Option<usize> {
+    old.indexes.iter().position(|i| !i.hidden && same_name(&i.name, name))
+}

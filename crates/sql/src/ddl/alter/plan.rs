@@ -1,0 +1,151 @@
+//! What an ALTER TABLE costs.
+//!
+//! Neighbours: `edit` gives the finished draft and its facts; `alter` does what is decided here.
+//! **Invariant**: pure; a change is done without a copy only when every stored row and key means the
+//! same under the new definition.
+
+use esker_types::{SqlType, TypeKind};
+
+use super::COPY_AT_VERSIONS;
+use super::edit::Facts;
+use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
+use crate::codec::Phys;
+use crate::ddl::draft::{Built, BuiltIndex};
+
+/// How to do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Only the definition changes.
+    DefinitionOnly,
+    /// Rows stay, new indexes are filled.
+    NewIndexes,
+    /// Every row is read, converted and written to new trees.
+    Copy,
+}
+
+pub(super) fn plan(old: &TableDef, built: &Built, facts: &Facts) -> Plan {
+    if facts.force_copy || must_copy(old, built, facts) {
+        return Plan::Copy;
+    }
+    let kept = |b: &BuiltIndex| {
+        let index = b.existing.and_then(|id| old.indexes.iter().find(|i| i.id == id));
+        index.is_some_and(|i| same_key(old, i, &built.columns, b))
+    };
+    if built.indexes.iter().all(kept) { Plan::DefinitionOnly } else { Plan::NewIndexes }
+}
+
+fn must_copy(old: &TableDef, built: &Built, facts: &Facts) -> bool {
+    let primary = built.indexes.first().filter(|i| i.primary);
+    let same_clustered = match (primary, old.has_primary_key()) {
+        (None, false) => true,
+        (Some(new), true) => {
+            new.existing == Some(old.indexes[0].id)
+                && same_key(old, &old.indexes[0], &built.columns, new)
+        }
+        _ => false,
+    };
+    if !same_clustered || old.layout.versions().len() >= COPY_AT_VERSIONS {
+        return true;
+    }
+    built.columns.iter().any(|new| match old.columns.iter().find(|c| c.id == new.id) {
+        Some(before) => !same_storage(old, built, before, new),
+        None => {
+            debug_assert!(facts.added.contains(&new.id));
+            new.auto_increment || matches!(new.default, DefaultDef::Expr(_))
+        }
+    })
+}
+
+/// Can rows written for `old` be read as `new`?
+fn same_storage(table: &TableDef, built: &Built, old: &ColumnDef, new: &ColumnDef) -> bool {
+    if Phys::of(&old.ty) != Phys::of(&new.ty) || old.ty.collation != new.ty.collation {
+        return false;
+    }
+    if old.auto_increment != new.auto_increment && new.auto_increment {
+        return false;
+    }
+    if old.ty.nullable != new.ty.nullable && !(new.ty.nullable && !is_indexed(table, built, old)) {
+        return false;
+    }
+    same_values(&old.ty, &new.ty) && (!kind_changes(old, new) || !is_indexed(table, built, old))
+}
+
+fn kind_changes(old: &ColumnDef, new: &ColumnDef) -> bool {
+    std::mem::discriminant(&old.ty.kind) != std::mem::discriminant(&new.ty.kind)
+}
+
+fn is_indexed(table: &TableDef, built: &Built, column: &ColumnDef) -> bool {
+    let before =
+        table.indexes.iter().any(|i| i.parts.iter().any(|p| table.columns[p.col].id == column.id));
+    let after = built
+        .indexes
+        .iter()
+        .any(|i| i.parts.iter().any(|p| built.columns[p.col].id == column.id));
+    before && after
+}
+
+/// Is every value of `old` the same value of `new`? Storage is known to be equal.
+fn same_values(old: &SqlType, new: &SqlType) -> bool {
+    match (&old.kind, &new.kind) {
+        (TypeKind::VarChar, TypeKind::VarChar) => new.length >= old.length,
+        (TypeKind::Char, TypeKind::Char) => {
+            // BINARY(n) is padded to its length.
+            new.length == old.length || (new.length > old.length && !old.collation.is_binary())
+        }
+        (TypeKind::VarChar, new_kind) => text_bytes(new_kind)
+            .is_some_and(|max| u64::from(old.length) * width(old) <= u64::from(max)),
+        (TypeKind::Enum(before), TypeKind::Enum(after))
+        | (TypeKind::Set(before), TypeKind::Set(after)) => after.starts_with(before),
+        (a, b) if text_bytes(a).is_some() && text_bytes(b).is_some() => {
+            text_bytes(b) >= text_bytes(a)
+        }
+        (TypeKind::Float | TypeKind::Double, _) | (TypeKind::Bit, _) => old.eq_but_null(new),
+        (a, b) if a == b => {
+            old.unsigned == new.unsigned && (old.is_integer() || old.eq_but_null(new))
+        }
+        _ => false,
+    }
+}
+
+fn width(ty: &SqlType) -> u64 {
+    u64::from(ty.collation.charset().max_len())
+}
+
+fn text_bytes(kind: &TypeKind) -> Option<u32> {
+    Some(match kind {
+        TypeKind::TinyText => 255,
+        TypeKind::Text => 65_535,
+        TypeKind::MediumText => 16_777_215,
+        TypeKind::LongText => u32::MAX,
+        _ => return None,
+    })
+}
+
+/// Equality apart from NULL.
+trait EqButNull {
+    fn eq_but_null(&self, other: &Self) -> bool;
+}
+
+impl EqButNull for SqlType {
+    fn eq_but_null(&self, other: &Self) -> bool {
+        self.clone().with_nullable(true) == other.clone().with_nullable(true)
+    }
+}
+
+/// Has an index the same keys under the new definition?
+pub(super) fn same_key(
+    table: &TableDef,
+    old: &IndexDef,
+    columns: &[ColumnDef],
+    new: &BuiltIndex,
+) -> bool {
+    old.unique == new.unique
+        && old.parts.len() == new.parts.len()
+        && old.parts.iter().zip(&new.parts).all(|(a, b)| {
+            let (before, after) = (&table.columns[a.col], &columns[b.col]);
+            before.id == after.id
+                && a.prefix_len == b.prefix_len
+                && a.desc == b.desc
+                && before.ty.nullable == after.ty.nullable
+        })
+}

@@ -1,0 +1,223 @@
+//! Column definitions as written, checked and made into catalog columns.
+//!
+//! Neighbours: `types` for the type, `draft` for the table around it.
+//! **Invariant**: a constant default has the column's type, TIMESTAMP constants are in UTC; a default
+//! that a row could not have is error 1067 here, not a surprise at the first INSERT.
+
+use esker_types::cast::to_column;
+use esker_types::collation::Collation;
+use esker_types::{Decimal, EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::names;
+use super::print::expr_text;
+use super::types::column_type;
+use crate::catalog::{ColumnDef, DefaultDef};
+use crate::codec::temporal;
+use crate::parse::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
+
+/// Longest COMMENT of a column, in characters.
+const MAX_COMMENT_CHARS: usize = 1024;
+
+/// What else a column definition asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Inline {
+    pub(super) unique: bool,
+    pub(super) primary: bool,
+    /// NULL was written out.
+    pub(super) explicit_null: bool,
+}
+
+/// Makes the catalog column of a written one; `collation` is the table's default.
+pub(super) fn build(
+    ctx: &EvalCtx<'_>,
+    def: &ast::ColumnDef,
+    id: u32,
+    collation: Collation,
+) -> SqlResult<(ColumnDef, Inline)> {
+    let name = &*def.name.text;
+    names::check_column(name)?;
+    if def.generated.is_some() {
+        return Err(SqlError::not_supported("generated columns"));
+    }
+    if def.srid.is_some() {
+        return Err(SqlError::not_supported("SRID"));
+    }
+    let serial = def.ty.name == TypeName::Serial;
+    let mut ty = column_type(&def.ty, name, collation)?;
+    ty.nullable = !(serial || def.primary || def.not_null == Some(true));
+    let auto_increment = def.auto_increment || serial;
+    if auto_increment {
+        check_auto_increment(&ty, def, name)?;
+        // MySQL makes it NOT NULL whatever was written.
+        ty.nullable = false;
+    }
+    check_on_update(&ty, def, name)?;
+    let default = match (&def.default, auto_increment) {
+        (_, true) => DefaultDef::None,
+        (default, false) => build_default(ctx, default.as_ref(), &ty, name)?,
+    };
+    let comment = def.comment.clone().unwrap_or_default();
+    if comment.chars().count() > MAX_COMMENT_CHARS {
+        let text = format!("Comment for field '{name}' is too long (max = {MAX_COMMENT_CHARS})");
+        return Err(SqlError::new(1629, "HY000", text));
+    }
+    let column = ColumnDef {
+        id,
+        name: name.into(),
+        explicit_collation: def.ty.collation.is_some() && !ty.collation.is_binary(),
+        ty,
+        default,
+        on_update_now: def.on_update_now.is_some(),
+        auto_increment,
+        invisible: def.invisible == Some(true),
+        comment,
+        instant_default: None,
+    };
+    let inline = Inline {
+        unique: def.unique || serial,
+        primary: def.primary,
+        explicit_null: def.not_null == Some(false),
+    };
+    Ok((column, inline))
+}
+
+fn invalid_default(name: &str) -> SqlError {
+    SqlError::new(1067, "42000", format!("Invalid default value for '{name}'"))
+}
+
+fn check_auto_increment(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<()> {
+    if !ty.is_integer() || ty.kind == TypeKind::Year {
+        let text = format!("Incorrect column specifier for column '{name}'");
+        return Err(SqlError::new(1063, "42000", text));
+    }
+    if def.default.is_some() {
+        return Err(invalid_default(name));
+    }
+    Ok(())
+}
+
+fn takes_now(ty: &SqlType) -> bool {
+    matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp)
+}
+
+fn check_on_update(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<()> {
+    match def.on_update_now {
+        Some(fsp) if !takes_now(ty) || fsp != ty.decimals => {
+            let text = format!("Invalid ON UPDATE clause for '{name}' column");
+            Err(SqlError::new(1294, "HY000", text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// TEXT and BLOB columns, whose defaults must be expressions.
+pub(super) fn is_blob(ty: &SqlType) -> bool {
+    matches!(
+        ty.kind,
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
+    )
+}
+
+/// The default of a column of type `ty`; without DEFAULT it is NULL, or none when NOT NULL.
+pub(super) fn build_default(
+    ctx: &EvalCtx<'_>,
+    default: Option<&ColumnDefault>,
+    ty: &SqlType,
+    name: &str,
+) -> SqlResult<DefaultDef> {
+    match default {
+        None if ty.nullable => Ok(DefaultDef::Value(Value::Null)),
+        None => Ok(DefaultDef::None),
+        Some(ColumnDefault::Now(fsp)) if takes_now(ty) && *fsp == ty.decimals => {
+            Ok(DefaultDef::Now)
+        }
+        Some(ColumnDefault::Now(_)) => Err(invalid_default(name)),
+        Some(ColumnDefault::Expr(e)) => expr_text(&e.expr).map(DefaultDef::Expr),
+        Some(ColumnDefault::Literal(e)) => {
+            let value = literal(e, ty).ok_or_else(|| invalid_default(name))?;
+            if value.is_null() {
+                return match ty.nullable {
+                    true => Ok(DefaultDef::Value(Value::Null)),
+                    false => Err(invalid_default(name)),
+                };
+            }
+            if is_blob(ty) {
+                let text = format!(
+                    "BLOB, TEXT, GEOMETRY or JSON column '{name}' can't have a default value"
+                );
+                return Err(SqlError::new(1101, "42000", text));
+            }
+            constant(ctx, value, ty, name).map(DefaultDef::Value)
+        }
+    }
+}
+
+/// Converts a constant default; anything MySQL would warn about is an error.
+fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
+    let strict = ctx.strict_write.replace(true);
+    let warnings = ctx.warning_count.get();
+    let from = literal_type(&value);
+    let converted = to_column(ctx, value, &from, ty, name, 1);
+    ctx.strict_write.set(strict);
+    let lossy = ctx.warning_count.get() != warnings;
+    match converted {
+        Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
+            temporal::zone_to_utc(t, ctx.time_zone)
+                .map(Value::DateTime)
+                .map_err(|_| invalid_default(name))
+        }
+        Ok(value) if !lossy => Ok(value),
+        _ => Err(invalid_default(name)),
+    }
+}
+
+/// The static type of a literal's value.
+fn literal_type(value: &Value) -> SqlType {
+    match value {
+        Value::Int(_) => SqlType::bigint(false),
+        Value::UInt(_) => SqlType::bigint(true),
+        Value::Double(_) => SqlType::new(TypeKind::Double),
+        Value::Decimal(v) => SqlType::decimal(v.precision(), v.scale()),
+        Value::Str(s) => SqlType::varchar(s.len() as u32, Collation::UTF8MB4_0900_AI_CI),
+        _ => SqlType::new(TypeKind::Null),
+    }
+}
+
+/// The value of a literal with an optional sign; `None` for anything else. Hexadecimal and bit
+/// literals are numbers where `ty` is numeric.
+fn literal(expr: &ast::Expr, ty: &SqlType) -> Option<Value> {
+    match expr {
+        ast::Expr::Literal(l) => Some(literal_value(l, ty)),
+        ast::Expr::Unary { op: UnaryOp::Plus, expr } => literal(expr, ty),
+        ast::Expr::Unary { op: UnaryOp::Neg, expr } => Some(match literal(expr, ty)? {
+            Value::Int(v) => Value::Int(v.checked_neg()?),
+            Value::UInt(v) if v == 1 << 63 => Value::Int(i64::MIN),
+            Value::UInt(v) => Value::Decimal(Decimal::from_u64(v).negate()),
+            Value::Double(v) => Value::Double(-v),
+            Value::Decimal(v) => Value::Decimal(v.negate()),
+            _ => return None,
+        }),
+        _ => None,
+    }
+}
+
+fn literal_value(literal: &Literal, ty: &SqlType) -> Value {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(b) => Value::bool(*b),
+        Literal::Int(v) => i64::try_from(*v).map_or(Value::UInt(*v), Value::Int),
+        Literal::Decimal(text) => Value::Decimal(Decimal::parse(text.as_bytes()).0),
+        Literal::Double(v) => Value::Double(*v),
+        Literal::Str { bytes, .. }
+        | Literal::Date(bytes)
+        | Literal::Time(bytes)
+        | Literal::Timestamp(bytes) => Value::Str(bytes.clone()),
+        Literal::Hex { bytes, .. } | Literal::Bit { bytes, .. } => {
+            if ty.is_numeric() && bytes.len() <= 8 {
+                let word = bytes.iter().fold(0, |acc, b| acc << 8 | u64::from(*b));
+                return Value::UInt(word);
+            }
+            Value::Str(bytes.clone())
+        }
+    }
+}

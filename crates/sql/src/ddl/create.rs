@@ -1,0 +1,323 @@
+//! CREATE TABLE.
+//!
+//! Neighbours: `draft` checks the definition, `catalog` makes it known, `alter` shares the assembly.
+//! **Invariant**: a table that exists already is never touched, whatever the statement says.
+
+use std::sync::Arc;
+
+use esker_types::collation::Collation;
+use esker_types::{Level, SqlError, SqlMode, SqlResult};
+
+use super::draft::{Built, BuiltIndex, Draft};
+use super::names::{self, TableName, resolve};
+use super::types::{charset_by_name, collation_by_name, pick_collation};
+use super::{DdlCtx, DdlDone};
+use crate::catalog::{
+    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, TableDef, TableId, TableRuntime,
+    VisibleFrom, unknown_database,
+};
+use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
+use crate::dml::validate;
+use crate::exec_error::ExecError;
+use crate::mdl::MdlMode;
+use crate::parse::ast::{ColumnPosition, CreateTable, TableOption};
+
+/// Longest COMMENT of a table, in characters.
+const MAX_COMMENT_CHARS: usize = 2048;
+/// Storage engines whose name stands for Esker's own.
+const OWN_ENGINES: &[&str] = &["InnoDB", "Esker", "RocksDB", "XEngine"];
+/// Options that change nothing here and are accepted, as MySQL accepts them for InnoDB.
+const IGNORED_OPTIONS: &[&str] = &[
+    "AUTOEXTEND_SIZE",
+    "AVG_ROW_LENGTH",
+    "CHECKSUM",
+    "DELAY_KEY_WRITE",
+    "INSERT_METHOD",
+    "KEY_BLOCK_SIZE",
+    "MAX_ROWS",
+    "MIN_ROWS",
+    "PACK_KEYS",
+    "PAGE_CHECKSUM",
+    "STATS_AUTO_RECALC",
+    "STATS_PERSISTENT",
+    "STATS_SAMPLE_PAGES",
+    "TABLE_CHECKSUM",
+    "TRANSACTIONAL",
+];
+
+/// Table options that are kept.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Options {
+    pub(super) charset: Option<Box<str>>,
+    pub(super) collate: Option<Box<str>>,
+    pub(super) comment: Option<Box<str>>,
+    pub(super) row_format: Option<Box<str>>,
+    pub(super) auto_increment: Option<u64>,
+}
+
+impl Options {
+    /// Reads options; the last of a kind wins, as in MySQL.
+    pub(super) fn read<'a>(
+        ctx: &DdlCtx<'_>,
+        table: &str,
+        options: impl IntoIterator<Item = &'a TableOption>,
+    ) -> SqlResult<Options> {
+        let mut out = Options::default();
+        for option in options {
+            match option {
+                TableOption::Engine(name) => check_engine(ctx, table, name)?,
+                TableOption::AutoIncrement(v) => out.auto_increment = Some(*v),
+                TableOption::Charset(name) => out.charset = Some(name.clone()),
+                TableOption::Collate(name) => out.collate = Some(name.clone()),
+                TableOption::RowFormat(name) => out.row_format = Some(name.clone()),
+                TableOption::Comment(text) => {
+                    if text.chars().count() > MAX_COMMENT_CHARS {
+                        let text = format!(
+                            "Comment for table '{table}' is too long (max = {MAX_COMMENT_CHARS})"
+                        );
+                        return Err(SqlError::new(1628, "HY000", text));
+                    }
+                    out.comment = Some(text.clone());
+                }
+                TableOption::Other(name, _) if IGNORED_OPTIONS.contains(&&**name) => {}
+                TableOption::Other(name, value)
+                    if &**name == "ENCRYPTION" && value.eq_ignore_ascii_case("N") => {}
+                TableOption::Other(name, _) => {
+                    return Err(SqlError::not_supported(format_args!("table option {name}")));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The default collation of the table.
+    pub(super) fn collation(&self, default: Collation) -> SqlResult<Collation> {
+        let is_default = |name: &str| name.eq_ignore_ascii_case("default");
+        let charset = match self.charset.as_deref() {
+            Some(name) if is_default(name) => Some(default.charset()),
+            Some(name) => Some(charset_by_name(name)?),
+            None => None,
+        };
+        let collate = match self.collate.as_deref() {
+            Some(name) if is_default(name) => Some(default),
+            Some(name) => Some(collation_by_name(name)?),
+            None => None,
+        };
+        pick_collation(charset, collate, default)
+    }
+}
+
+fn check_engine(ctx: &DdlCtx<'_>, table: &str, name: &str) -> SqlResult<()> {
+    if OWN_ENGINES.iter().any(|e| e.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let text = format!("Unknown storage engine '{name}'");
+    if ctx.eval.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
+        return Err(SqlError::new(1286, "42000", text));
+    }
+    ctx.eval.warn(Level::Warning, 1286, text);
+    let text = format!("Using storage engine InnoDB for table '{table}'");
+    ctx.eval.warn(Level::Warning, 1266, text);
+    Ok(())
+}
+
+fn check_supported(create: &CreateTable) -> SqlResult<()> {
+    let refused = [
+        (create.temporary, "CREATE TEMPORARY TABLE"),
+        (create.or_replace, "CREATE OR REPLACE TABLE"),
+        (create.partition_by.is_some(), "PARTITION BY"),
+        (!create.foreign_keys.is_empty(), "FOREIGN KEY constraints"),
+        (create.query.is_some(), "CREATE TABLE ... SELECT"),
+    ];
+    match refused.iter().find(|(present, _)| *present) {
+        Some((_, what)) => Err(SqlError::not_supported(what)),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn create_table(
+    ctx: &mut DdlCtx<'_>,
+    create: &CreateTable,
+) -> Result<DdlDone, ExecError> {
+    let name = resolve(&create.name, ctx.database)?;
+    names::check_not_system(&name.schema, ctx.user)?;
+    check_supported(create)?;
+    if ctx.locks.has_explicit() {
+        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
+        return Err(SqlError::new(1100, "HY000", text).into());
+    }
+    ctx.announce()?;
+    ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
+    let schema =
+        ctx.catalog.schema(&name.schema).ok_or_else(|| unknown_database(&name.schema))?;
+    // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
+    if ctx.catalog.resolve(&name.schema, &name.name).is_none() {
+        ctx.lock_table(&name, MdlMode::Exclusive)?;
+    }
+    if ctx.catalog.resolve(&name.schema, &name.name).is_some() {
+        return already_exists(ctx, create, &name);
+    }
+    let (draft, options) = match &create.like {
+        Some(like) => {
+            let source = resolve(like, ctx.database)?;
+            ctx.lock_table(&source, MdlMode::Shared)?;
+            let source = ctx.existing(&source)?;
+            let options = Options {
+                comment: Some(source.comment.clone()),
+                row_format: Some(source.row_format.clone()),
+                ..Options::default()
+            };
+            let mut draft = Draft::of(&source);
+            draft.become_copy(&name.name);
+            (draft, options)
+        }
+        None => drawn(ctx, create, &name, schema.collation)?,
+    };
+    let collation = draft.collation;
+    let next_column_id = draft.next_column_id;
+    let built = draft.finish()?;
+    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let mut trees = NewTrees::new(ctx.catalog.engine());
+    let meta = Meta { collation, next_column_id, options: &options };
+    let mut def = assemble(ctx, &mut trees, &name, built, meta)?;
+    let mut change = ctx.catalog.change();
+    change.adopt(trees);
+    if let Some(first) = options.auto_increment.filter(|v| *v > 1) {
+        if def.auto_column.is_some() {
+            def.runtime = Arc::new(TableRuntime::new(first - 1));
+            change.bump_counter(def.counter_tree(), first - 1);
+        }
+    }
+    change.put_table(def)?;
+    let seq = change.commit()?;
+    Ok(DdlDone { seq, ..DdlDone::default() })
+}
+
+fn already_exists(
+    ctx: &DdlCtx<'_>,
+    create: &CreateTable,
+    name: &TableName,
+) -> Result<DdlDone, ExecError> {
+    let text = format!("Table '{}' already exists", name.name);
+    if !create.if_not_exists {
+        return Err(SqlError::new(1050, "42S01", text).into());
+    }
+    ctx.note(1050, text);
+    Ok(DdlDone::default())
+}
+
+/// The draft of the statement's own definition.
+fn drawn(
+    ctx: &DdlCtx<'_>,
+    create: &CreateTable,
+    name: &TableName,
+    default: Collation,
+) -> SqlResult<(Draft, Options)> {
+    let options = Options::read(ctx, &name.name, &create.options)?;
+    let mut draft = Draft::new(&name.name, options.collation(default)?);
+    for column in &create.columns {
+        draft.add_column(ctx.eval, column, &ColumnPosition::Unchanged)?;
+    }
+    for index in &create.indexes {
+        draft.add_index(index)?;
+    }
+    for check in &create.checks {
+        draft.add_check(check, None)?;
+    }
+    Ok((draft, options))
+}
+
+/// What a new definition needs besides its parts.
+pub(super) struct Meta<'a> {
+    pub(super) collation: Collation,
+    pub(super) next_column_id: u32,
+    pub(super) options: &'a Options,
+}
+
+/// A definition with new trees for a table that does not exist yet.
+pub(super) fn assemble(
+    ctx: &DdlCtx<'_>,
+    trees: &mut NewTrees,
+    name: &TableName,
+    built: Built,
+    meta: Meta<'_>,
+) -> SqlResult<TableDef> {
+    let indexes = new_indexes(trees, &built.columns, &built.indexes)?;
+    let layout = RowLayout::new(&built.columns, vec![LayoutVersion::of(&built.columns)]);
+    Ok(TableDef {
+        id: TableId(indexes[0].id.0),
+        schema: name.schema.as_str().into(),
+        name: name.name.as_str().into(),
+        auto_column: built.columns.iter().position(|c| c.auto_increment),
+        columns: built.columns,
+        indexes,
+        checks: built.checks,
+        layout,
+        collation: meta.collation,
+        comment: meta.options.comment.clone().unwrap_or_default(),
+        row_format: meta.options.row_format.clone().unwrap_or_default(),
+        create_time_micros: ctx.eval.now_micros,
+        next_column_id: meta.next_column_id,
+        version: 0,
+        visible_from: VisibleFrom::fresh(),
+        mdl: ctx.catalog.locks().table(&name.schema, &name.name),
+        runtime: Arc::new(TableRuntime::new(0)),
+    })
+}
+
+/// New, empty trees for all indexes, the clustered one first.
+pub(super) fn new_indexes(
+    trees: &mut NewTrees,
+    columns: &[ColumnDef],
+    built: &[BuiltIndex],
+) -> SqlResult<Vec<IndexDef>> {
+    let mut indexes = Vec::with_capacity(built.len() + 1);
+    if !built.first().is_some_and(|i| i.primary) {
+        indexes.push(hidden_index(trees)?);
+    }
+    for index in built {
+        indexes.push(new_index(trees, columns, index)?);
+    }
+    Ok(indexes)
+}
+
+fn hidden_index(trees: &mut NewTrees) -> SqlResult<IndexDef> {
+    let tree = trees.create()?;
+    Ok(IndexDef {
+        id: tree.id(),
+        name: HIDDEN_INDEX_NAME.into(),
+        unique: true,
+        primary: true,
+        hidden: true,
+        invisible: false,
+        parts: Vec::new(),
+        comment: Box::default(),
+        using: None,
+        codec: KeyCodec::default(),
+        visible_from: VisibleFrom::default(),
+        tree,
+    })
+}
+
+/// An index with a new tree.
+pub(super) fn new_index(
+    trees: &mut NewTrees,
+    columns: &[ColumnDef],
+    index: &BuiltIndex,
+) -> SqlResult<IndexDef> {
+    let tree = trees.create()?;
+    Ok(IndexDef {
+        id: tree.id(),
+        name: index.name.clone(),
+        unique: index.unique,
+        primary: index.primary,
+        hidden: false,
+        invisible: index.invisible,
+        codec: KeyCodec::new(columns, &index.parts, index.unique, index.primary),
+        parts: index.parts.clone(),
+        comment: index.comment.clone(),
+        using: index.using.clone(),
+        visible_from: VisibleFrom::default(),
+        tree,
+    })
+}

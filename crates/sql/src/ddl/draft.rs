@@ -1,0 +1,528 @@
+//! A table being drawn up: what CREATE TABLE writes and ALTER TABLE edits, before it is checked as a
+//! whole.
+//!
+//! Neighbours: `create` fills one from a statement, `alter` from a definition; [`Draft::finish`] makes
+//! the parts of a [`crate::catalog::TableDef`] or MySQL's error.
+//! **Invariants**: columns are known by their ids, so renaming or moving one leaves its indexes
+//! alone; after `finish` the indexes are in MySQL's order (primary, unique without NULL, unique,
+//! others) and every part is a column ordinal.
+
+use std::sync::Arc;
+
+use esker_engine::TreeId;
+use esker_types::collation::Collation;
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind};
+
+use super::columns::{self, Inline, is_blob};
+use super::names;
+use super::print::expr_text;
+use crate::catalog::{
+    CheckDef, ColumnDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS,
+    MAX_SECONDARY_INDEXES, TableDef, same_name,
+};
+use crate::parse::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
+
+/// Longest COMMENT of an index, in characters.
+const MAX_INDEX_COMMENT_CHARS: usize = 1024;
+/// Name of every primary key.
+pub(super) const PRIMARY: &str = "PRIMARY";
+
+/// A column of a draft.
+#[derive(Debug, Clone)]
+pub(super) struct DraftColumn {
+    pub(super) def: ColumnDef,
+    pub(super) explicit_null: bool,
+}
+
+/// A key part of a draft.
+#[derive(Debug, Clone)]
+pub(super) struct DraftPart {
+    pub(super) column: PartColumn,
+    pub(super) prefix_len: Option<u64>,
+    pub(super) desc: bool,
+}
+
+/// A column of a key part: known, or to be looked up when the draft is finished.
+#[derive(Debug, Clone)]
+pub(super) enum PartColumn {
+    Id(u32),
+    Name(Box<str>),
+}
+
+/// An index of a draft.
+#[derive(Debug, Clone)]
+pub(super) struct DraftIndex {
+    /// `None`: named after its first column when the draft is finished.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) unique: bool,
+    pub(super) primary: bool,
+    pub(super) invisible: bool,
+    pub(super) parts: Vec<DraftPart>,
+    pub(super) comment: Box<str>,
+    pub(super) using: Option<Box<str>>,
+    /// The index of the existing table that this one continues.
+    pub(super) existing: Option<TreeId>,
+}
+
+/// A finished index.
+#[derive(Debug, Clone)]
+pub(super) struct BuiltIndex {
+    pub(super) name: Arc<str>,
+    pub(super) unique: bool,
+    pub(super) primary: bool,
+    pub(super) invisible: bool,
+    pub(super) parts: Vec<IndexPart>,
+    pub(super) comment: Box<str>,
+    pub(super) using: Option<Box<str>>,
+    pub(super) existing: Option<TreeId>,
+}
+
+/// A draft that passed every check.
+pub(super) struct Built {
+    pub(super) columns: Vec<ColumnDef>,
+    /// The primary key first, if there is one.
+    pub(super) indexes: Vec<BuiltIndex>,
+    pub(super) checks: Vec<CheckDef>,
+}
+
+/// A table being drawn up.
+pub(super) struct Draft {
+    pub(super) name: Box<str>,
+    pub(super) columns: Vec<DraftColumn>,
+    pub(super) indexes: Vec<DraftIndex>,
+    pub(super) checks: Vec<CheckDef>,
+    pub(super) collation: Collation,
+    pub(super) next_column_id: u32,
+}
+
+impl Draft {
+    /// An empty table.
+    pub(super) fn new(name: &str, collation: Collation) -> Self {
+        Self {
+            name: name.into(),
+            columns: Vec::new(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            collation,
+            next_column_id: 1,
+        }
+    }
+
+    /// An existing table.
+    pub(super) fn of(def: &TableDef) -> Self {
+        let column = |c: &ColumnDef| DraftColumn { def: c.clone(), explicit_null: false };
+        let index = |i: &crate::catalog::IndexDef| DraftIndex {
+            name: Some(i.name.clone()),
+            unique: i.unique,
+            primary: i.primary,
+            invisible: i.invisible,
+            parts: i
+                .parts
+                .iter()
+                .map(|p| DraftPart {
+                    column: PartColumn::Id(def.columns[p.col].id),
+                    prefix_len: p.prefix_len.map(u64::from),
+                    desc: p.desc,
+                })
+                .collect(),
+            comment: i.comment.clone(),
+            using: i.using.clone(),
+            existing: Some(i.id),
+        };
+        Self {
+            name: (&*def.name).into(),
+            columns: def.columns.iter().map(column).collect(),
+            indexes: def.visible_indexes().iter().map(index).collect(),
+            checks: def.checks.clone(),
+            collation: def.collation,
+            next_column_id: def.next_column_id,
+        }
+    }
+
+    /// Turns the draft of an existing table into that of a new one like it.
+    pub(super) fn become_copy(&mut self, name: &str) {
+        let generated = format!("{}_chk_", self.name);
+        self.name = name.into();
+        self.columns.iter_mut().for_each(|c| c.def.instant_default = None);
+        self.indexes.iter_mut().for_each(|i| i.existing = None);
+        for check in &mut self.checks {
+            if check.name.starts_with(&generated) {
+                check.name = Box::default();
+            }
+        }
+    }
+
+    /// Position of a column: 1054 when there is none.
+    pub(super) fn find(&self, name: &str) -> SqlResult<usize> {
+        self.position(name).ok_or_else(|| {
+            let text = format!("Unknown column '{name}' in '{}'", self.name);
+            SqlError::new(1054, "42S22", text)
+        })
+    }
+
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| same_name(&c.def.name, name))
+    }
+
+    /// Adds a column with the keys written beside it, and its checks.
+    pub(super) fn add_column(
+        &mut self,
+        ctx: &EvalCtx<'_>,
+        def: &ast::ColumnDef,
+        position: &ColumnPosition,
+    ) -> SqlResult<()> {
+        let id = self.next_column_id;
+        let (column, inline) = columns::build(ctx, def, id, self.collation)?;
+        if self.position(&column.name).is_some() {
+            return Err(duplicate_column(&column.name));
+        }
+        self.next_column_id += 1;
+        let at = match position {
+            ColumnPosition::Unchanged => self.columns.len(),
+            ColumnPosition::First => 0,
+            ColumnPosition::After(name) => self.find(&name.text)? + 1,
+        };
+        self.columns.insert(at, DraftColumn { def: column, explicit_null: inline.explicit_null });
+        self.add_inline(id, inline)?;
+        for check in &def.checks {
+            self.add_check(check, Some(id))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the keys of a column definition.
+    pub(super) fn add_inline(&mut self, id: u32, inline: Inline) -> SqlResult<()> {
+        let index = |primary: bool| DraftIndex {
+            name: primary.then(|| PRIMARY.into()),
+            unique: true,
+            primary,
+            invisible: false,
+            parts: vec![DraftPart { column: PartColumn::Id(id), prefix_len: None, desc: false }],
+            comment: Box::default(),
+            using: None,
+            existing: None,
+        };
+        if inline.primary {
+            self.push_primary(index(true))?;
+        }
+        if inline.unique {
+            self.indexes.push(index(false));
+        }
+        Ok(())
+    }
+
+    fn push_primary(&mut self, index: DraftIndex) -> SqlResult<()> {
+        if self.indexes.iter().any(|i| i.primary) {
+            return Err(SqlError::new(1068, "42000", "Multiple primary key defined"));
+        }
+        self.indexes.insert(0, index);
+        Ok(())
+    }
+
+    /// Adds an index as written.
+    pub(super) fn add_index(&mut self, spec: &ast::IndexSpec) -> SqlResult<()> {
+        let primary = spec.kind == IndexKind::Primary;
+        match spec.kind {
+            IndexKind::FullText => return Err(SqlError::not_supported("FULLTEXT indexes")),
+            IndexKind::Spatial => return Err(SqlError::not_supported("SPATIAL indexes")),
+            IndexKind::Primary | IndexKind::Unique | IndexKind::Plain => {}
+        }
+        let mut parts = Vec::with_capacity(spec.parts.len());
+        for part in &spec.parts {
+            let KeyPartKind::Column(name, prefix_len) = &part.what else {
+                return Err(SqlError::not_supported("functional index parts"));
+            };
+            let column = PartColumn::Name(name.text.clone());
+            parts.push(DraftPart { column, prefix_len: *prefix_len, desc: part.desc });
+        }
+        let name: Option<Arc<str>> = match &spec.name {
+            _ if primary => Some(PRIMARY.into()),
+            Some(name) => {
+                names::check_index(&name.text)?;
+                Some((&*name.text).into())
+            }
+            None => None,
+        };
+        let comment = spec.comment.clone().unwrap_or_default();
+        if comment.chars().count() > MAX_INDEX_COMMENT_CHARS {
+            let name = name.as_deref().unwrap_or_default();
+            let text = format!(
+                "Comment for index '{name}' is too long (max = {MAX_INDEX_COMMENT_CHARS})"
+            );
+            return Err(SqlError::new(1688, "HY000", text));
+        }
+        if primary && spec.invisible {
+            return Err(SqlError::new(3522, "HY000", "A primary key index cannot be invisible"));
+        }
+        let index = DraftIndex {
+            name,
+            unique: spec.kind != IndexKind::Plain,
+            primary,
+            invisible: spec.invisible,
+            parts,
+            comment,
+            using: spec.using.clone(),
+            existing: None,
+        };
+        if primary {
+            return self.push_primary(index);
+        }
+        self.indexes.push(index);
+        Ok(())
+    }
+
+    /// Adds a CHECK; an unnamed one is named when the draft is finished.
+    pub(super) fn add_check(&mut self, check: &ast::Check, column: Option<u32>) -> SqlResult<()> {
+        let name = match &check.name {
+            Some(name) => {
+                names::check_column(&name.text)?;
+                name.text.clone()
+            }
+            None => Box::default(),
+        };
+        self.checks.push(CheckDef {
+            name,
+            text: expr_text(&check.expr.expr)?,
+            enforced: check.enforced,
+            column,
+        });
+        Ok(())
+    }
+
+    /// Checks the table as a whole.
+    pub(super) fn finish(mut self) -> SqlResult<Built> {
+        self.check_columns()?;
+        self.name_checks()?;
+        let primary = self.indexes.iter().find(|i| i.primary).cloned();
+        if let Some(primary) = primary {
+            self.make_not_null(&primary)?;
+        }
+        let mut indexes = Vec::with_capacity(self.indexes.len());
+        for index in &self.indexes {
+            let parts = self.resolve_parts(index)?;
+            let name = self.name_index(index, &parts, &indexes)?;
+            indexes.push(BuiltIndex {
+                name,
+                unique: index.unique,
+                primary: index.primary,
+                invisible: index.invisible,
+                parts,
+                comment: index.comment.clone(),
+                using: index.using.clone(),
+                existing: index.existing,
+            });
+        }
+        if indexes.iter().filter(|i| !i.primary).count() > MAX_SECONDARY_INDEXES {
+            let text =
+                format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
+            return Err(SqlError::new(1069, "42000", text));
+        }
+        let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
+        check_auto_column(&columns, &indexes)?;
+        let has_null = |i: &BuiltIndex| i.parts.iter().any(|p| columns[p.col].ty.nullable);
+        indexes.sort_by_key(|i| match (i.primary, i.unique) {
+            (true, _) => 0,
+            (false, true) if !has_null(i) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        });
+        Ok(Built { columns, indexes, checks: self.checks })
+    }
+
+    fn check_columns(&self) -> SqlResult<()> {
+        if self.columns.is_empty() {
+            let text = "A table must have at least 1 column";
+            return Err(SqlError::new(1113, "42000", text));
+        }
+        if self.columns.len() > MAX_COLUMNS {
+            return Err(SqlError::new(1117, "HY000", "Too many columns"));
+        }
+        for (at, column) in self.columns.iter().enumerate() {
+            if self.columns[..at].iter().any(|c| same_name(&c.def.name, &column.def.name)) {
+                return Err(duplicate_column(&column.def.name));
+            }
+        }
+        if self.columns.iter().all(|c| c.def.invisible) {
+            let text = "A table must have at least one visible column.";
+            return Err(SqlError::new(4028, "HY000", text));
+        }
+        Ok(())
+    }
+
+    fn name_checks(&mut self) -> SqlResult<()> {
+        let mut number = 0;
+        for at in 0..self.checks.len() {
+            if self.checks[at].name.is_empty() {
+                let name = loop {
+                    number += 1;
+                    let name = format!("{}_chk_{number}", self.name);
+                    if !self.checks.iter().any(|c| same_name(&c.name, &name)) {
+                        break name;
+                    }
+                };
+                self.checks[at].name = name.into();
+            }
+            let name = &self.checks[at].name;
+            if self.checks[..at].iter().any(|c| same_name(&c.name, name)) {
+                let text = format!("Duplicate check constraint name '{name}'.");
+                return Err(SqlError::new(3822, "HY000", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns of the primary key are NOT NULL; one that was written NULL is an error.
+    fn make_not_null(&mut self, primary: &DraftIndex) -> SqlResult<()> {
+        for part in &primary.parts {
+            let Some(at) = self.part_position(part) else { continue };
+            let column = &mut self.columns[at];
+            if column.explicit_null {
+                let text = "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a \
+                            key, use UNIQUE instead";
+                return Err(SqlError::new(1171, "42000", text));
+            }
+            if column.def.ty.nullable {
+                column.def.ty.nullable = false;
+                let is_null = matches!(
+                    column.def.default,
+                    crate::catalog::DefaultDef::Value(esker_types::Value::Null)
+                );
+                if is_null {
+                    column.def.default = crate::catalog::DefaultDef::None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn part_position(&self, part: &DraftPart) -> Option<usize> {
+        match &part.column {
+            PartColumn::Id(id) => self.columns.iter().position(|c| c.def.id == *id),
+            PartColumn::Name(name) => self.position(name),
+        }
+    }
+
+    fn resolve_parts(&self, index: &DraftIndex) -> SqlResult<Vec<IndexPart>> {
+        if index.parts.len() > MAX_KEY_PARTS {
+            let text = format!("Too many key parts specified; max {MAX_KEY_PARTS} parts allowed");
+            return Err(SqlError::new(1070, "42000", text));
+        }
+        let mut parts: Vec<IndexPart> = Vec::with_capacity(index.parts.len());
+        let mut bytes = 0;
+        for part in &index.parts {
+            let col = self.part_position(part).ok_or_else(|| {
+                let name = match &part.column {
+                    PartColumn::Name(name) => name.to_string(),
+                    PartColumn::Id(id) => id.to_string(),
+                };
+                let text = format!("Key column '{name}' doesn't exist in table");
+                SqlError::new(1072, "42000", text)
+            })?;
+            let column = &self.columns[col].def;
+            if parts.iter().any(|p| p.col == col) {
+                return Err(duplicate_column(&column.name));
+            }
+            let prefix_len = check_prefix(column, part.prefix_len)?;
+            bytes += key_bytes(&column.ty, prefix_len);
+            parts.push(IndexPart { col, prefix_len, desc: part.desc });
+        }
+        if bytes > MAX_KEY_BYTES {
+            let text =
+                format!("Specified key was too long; max key length is {MAX_KEY_BYTES} bytes");
+            return Err(SqlError::new(1071, "42000", text));
+        }
+        Ok(parts)
+    }
+
+    /// The name of an index: as written, or after its first column with a number that is free.
+    fn name_index(
+        &self,
+        index: &DraftIndex,
+        parts: &[IndexPart],
+        before: &[BuiltIndex],
+    ) -> SqlResult<Arc<str>> {
+        let taken = |name: &str| {
+            before.iter().any(|i| same_name(&i.name, name))
+                || self.indexes.iter().any(|i| {
+                    i.name.as_deref().is_some_and(|n| same_name(n, name))
+                })
+        };
+        let Some(name) = &index.name else {
+            let first = &self.columns[parts[0].col].def.name;
+            if !taken(first) && !first.eq_ignore_ascii_case(PRIMARY) {
+                return Ok(first.clone());
+            }
+            let numbered = (2..).map(|n| format!("{first}_{n}")).find(|name| !taken(name));
+            return Ok(numbered.unwrap_or_default().into());
+        };
+        if before.iter().any(|i| same_name(&i.name, name)) {
+            return Err(SqlError::new(1061, "42000", format!("Duplicate key name '{name}'")));
+        }
+        Ok(name.clone())
+    }
+}
+
+/// 1060.
+pub(super) fn duplicate_column(name: &str) -> SqlError {
+    SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))
+}
+
+fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
+    let ty = &column.ty;
+    match prefix {
+        None if is_blob(ty) => {
+            let text = format!(
+                "BLOB/TEXT column '{}' used in key specification without a key length",
+                column.name
+            );
+            Err(SqlError::new(1170, "42000", text))
+        }
+        None => Ok(None),
+        Some(0) => {
+            let text = format!("Key part '{}' length cannot be 0", column.name);
+            Err(SqlError::new(1391, "HY000", text))
+        }
+        Some(len) if !ty.is_string() || (!is_blob(ty) && len > u64::from(ty.length)) => {
+            let _ = len;
+            let text = "Incorrect prefix key; the used key part isn't a string, the used length \
+                        is longer than the key part, or the storage engine doesn't support unique \
+                        prefix keys";
+            Err(SqlError::new(1089, "HY000", text))
+        }
+        Some(len) if !is_blob(ty) && len == u64::from(ty.length) => Ok(None),
+        Some(len) => Ok(Some(u32::try_from(len).unwrap_or(u32::MAX))),
+    }
+}
+
+/// Bytes a part counts towards the limit of a key.
+fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
+    let width = u64::from(ty.collation.charset().max_len());
+    match (&ty.kind, prefix_len) {
+        (_, Some(len)) => u64::from(len) * width,
+        (TypeKind::Char | TypeKind::VarChar, None) => u64::from(ty.length) * width,
+        _ => 8,
+    }
+}
+
+/// 1075: one AUTO_INCREMENT column, first in some index.
+fn check_auto_column(columns: &[ColumnDef], indexes: &[BuiltIndex]) -> SqlResult<()> {
+    let mut autos = columns.iter().enumerate().filter(|(_, c)| c.auto_increment);
+    let Some((auto, _)) = autos.next() else { return Ok(()) };
+    let leads = indexes.iter().any(|i| i.parts.first().is_some_and(|p| p.col == auto));
+    if autos.next().is_some() || !leads {
+        let text = "Incorrect table definition; there can be only one auto column and it must be \
+                    defined as a key";
+        return Err(SqlError::new(1075, "42000", text));
+    }
+    Ok(())
+}
+
+impl DraftPart {
+    /// Does the part stand for this column?
+    pub(super) fn is(&self, id: u32, name: &str) -> bool {
+        match &self.column {
+            PartColumn::Id(part) => *part == id,
+            PartColumn::Name(part) => same_name(part, name),
+        }
+    }
+}

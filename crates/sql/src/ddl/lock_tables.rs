@@ -1,0 +1,112 @@
+//! LOCK TABLES, UNLOCK TABLES and FLUSH TABLES WITH READ LOCK.
+//!
+//! Neighbours: `session` runs these and asks [`check_locked`] before a statement touches a table.
+//! **Invariants**: under LOCK TABLES a session uses only the tables it locked, in the mode it locked
+//! them; taking new locks gives up the old ones first, as in MySQL.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::names::{self, TableName};
+use crate::catalog::Catalog;
+use crate::exec_error::ExecError;
+use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
+use crate::parse::ast::LockTable;
+
+/// LOCK TABLES. The caller has committed the open transaction.
+pub fn lock(
+    catalog: &Catalog,
+    locks: &mut LockSet,
+    tables: &[LockTable],
+    database: Option<&str>,
+) -> Result<(), ExecError> {
+    if !locks.statement_has_locks() {
+        locks.release_explicit();
+    }
+    let result = lock_all(catalog, locks, tables, database);
+    match &result {
+        Ok(()) => locks.keep_statement_locks(),
+        Err(ExecError::Wait(_)) => {}
+        Err(ExecError::Sql(_)) => locks.release_statement(),
+    }
+    result
+}
+
+fn lock_all(
+    catalog: &Catalog,
+    locks: &mut LockSet,
+    tables: &[LockTable],
+    database: Option<&str>,
+) -> Result<(), ExecError> {
+    let mut wanted: Vec<(TableName, bool)> = Vec::with_capacity(tables.len());
+    for table in tables {
+        let name = names::resolve(&table.name, database)?;
+        catalog.table_or_error(&name.schema, &name.name)?;
+        // A table locked under several aliases is locked once, in the strongest mode.
+        match wanted.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, write)) => *write |= table.write,
+            None => wanted.push((name, table.write)),
+        }
+    }
+    wanted.sort();
+    if wanted.iter().any(|(_, write)| *write) {
+        if locks.has_global() {
+            return Err(conflicting_read_lock().into());
+        }
+        let global = catalog.locks().global().clone();
+        locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
+    }
+    for (name, write) in &wanted {
+        let mode = if *write { MdlMode::SharedNoReadWrite } else { MdlMode::SharedReadOnly };
+        let object = catalog.locks().table(&name.schema, &name.name);
+        locks.acquire(&object, mode, MdlDuration::Statement)?;
+        // It may have been dropped while we waited.
+        catalog.table_or_error(&name.schema, &name.name)?;
+    }
+    Ok(())
+}
+
+/// UNLOCK TABLES: also ends FLUSH TABLES WITH READ LOCK.
+pub fn unlock(locks: &mut LockSet) {
+    locks.release_explicit();
+    locks.release_global();
+}
+
+/// FLUSH TABLES WITH READ LOCK.
+pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    if locks.has_explicit() {
+        let text = "Can't execute the given command because you have active locked tables or an \
+                    active transaction";
+        return Err(SqlError::new(1192, "HY000", text).into());
+    }
+    let (global, commit) = (catalog.locks().global().clone(), catalog.locks().commit().clone());
+    locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Global)?;
+    locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Global)
+}
+
+/// 1223.
+pub fn conflicting_read_lock() -> SqlError {
+    let text = "Can't execute the query because you have a conflicting read lock";
+    SqlError::new(1223, "HY000", text)
+}
+
+/// Under LOCK TABLES: is the table locked (1100), and for writing if that is wanted (1099)?
+pub fn check_locked(
+    locks: &LockSet,
+    object: &Arc<MdlObject>,
+    table: &str,
+    write: bool,
+) -> SqlResult<()> {
+    match locks.explicit_mode(object) {
+        None => {
+            let text = format!("Table '{table}' was not locked with LOCK TABLES");
+            Err(SqlError::new(1100, "HY000", text))
+        }
+        Some(MdlMode::SharedReadOnly) if write => {
+            let text = format!("Table '{table}' was locked with a READ lock and can't be updated");
+            Err(SqlError::new(1099, "HY000", text))
+        }
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,170 @@
+//! Statements that change the schema.
+//!
+//! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft`
+//! (a table being drawn up) · `schema`, `create`, `table`, `alter` (the statements) · `fill` (copying
+//! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK).
+//! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases
+//! statement locks at the end; `catalog` publishes the result.
+//!
+//! **Invariants**
+//! - Locks come first: nothing is made or changed before every lock is held, so a statement that
+//!   answers [`ExecError::Wait`] can be run again from its beginning.
+//! - The catalog change commits last: a crash at any moment leaves the schema as before or after.
+//! - A clause that has no effect here is refused by name, unless MySQL too accepts it without effect.
+
+mod alter;
+mod columns;
+mod create;
+mod draft;
+mod fill;
+pub mod lock_tables;
+mod names;
+mod print;
+mod schema;
+mod table;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use esker_engine::Seq;
+use esker_types::collation::Collation;
+use esker_types::{EvalCtx, Level, SqlError};
+
+use crate::catalog::{Catalog, TableDef};
+use crate::exec_error::ExecError;
+use crate::mdl::{LockSet, MdlDuration, MdlMode};
+use crate::parse::ast::Statement;
+
+pub use names::{TableName, no_database, resolve};
+pub use types::{charset_by_name, collation_by_name, column_type, pick_collation};
+
+/// What a schema statement may reach.
+pub struct DdlCtx<'a> {
+    /// The catalog.
+    pub catalog: &'a Catalog,
+    /// The session's metadata locks.
+    pub locks: &'a mut LockSet,
+    /// Modes, zone, clock, warnings.
+    pub eval: &'a EvalCtx<'a>,
+    /// The current database.
+    pub database: Option<&'a str>,
+    /// `user@host`, for error 1044.
+    pub user: &'a str,
+    /// collation_server.
+    pub server_collation: Collation,
+    /// Fails when the statement was killed.
+    pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
+}
+
+/// What a schema statement did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DdlDone {
+    /// Rows (of databases: tables) affected.
+    pub affected_rows: u64,
+    /// Text of the OK packet.
+    pub info: String,
+    /// The reply waits for this.
+    pub seq: Seq,
+}
+
+/// Is this a statement for [`run`]?
+pub fn is_ddl(stmt: &Statement) -> bool {
+    matches!(
+        stmt,
+        Statement::CreateDatabase { .. }
+            | Statement::AlterDatabase { .. }
+            | Statement::DropDatabase { .. }
+            | Statement::CreateTable(_)
+            | Statement::AlterTable(_)
+            | Statement::DropTable(_)
+            | Statement::Truncate { .. }
+            | Statement::RenameTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::DropIndex(_)
+            | Statement::CreateView(_)
+            | Statement::DropView(_)
+    )
+}
+
+/// Runs a schema statement. The caller has committed the open transaction.
+pub fn run(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError> {
+    let result = dispatch(ctx, stmt);
+    if !matches!(result, Err(ExecError::Wait(_))) {
+        ctx.locks.release_statement();
+    }
+    result
+}
+
+fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError> {
+    match stmt {
+        Statement::CreateDatabase { or_replace, if_not_exists, name, options } => {
+            schema::create(ctx, name, options, *or_replace, *if_not_exists)
+        }
+        Statement::AlterDatabase { name, options } => schema::alter(ctx, name.as_ref(), options),
+        Statement::DropDatabase { if_exists, name } => schema::drop(ctx, name, *if_exists),
+        Statement::CreateTable(create) => create::create_table(ctx, create),
+        Statement::DropTable(drop) => table::drop_tables(ctx, drop),
+        Statement::Truncate { name, .. } => table::truncate(ctx, name),
+        Statement::RenameTable(rename) => table::rename(ctx, &rename.pairs),
+        Statement::AlterTable(alter) => alter::alter_table(ctx, alter),
+        Statement::CreateIndex(create) => alter::create_index(ctx, create),
+        Statement::DropIndex(drop) => alter::drop_index(ctx, drop),
+        Statement::CreateView(_) => Err(SqlError::not_supported("CREATE VIEW").into()),
+        Statement::DropView(drop) => table::drop_views(ctx, drop),
+        _ => Err(SqlError::not_supported("this statement as a schema change").into()),
+    }
+}
+
+impl DdlCtx<'_> {
+    /// Announces a change: fails while this session holds the global read lock (1223), waits while
+    /// another one does.
+    fn announce(&mut self) -> Result<(), ExecError> {
+        if self.locks.has_global() {
+            let text = "Can't execute the query because you have a conflicting read lock";
+            return Err(SqlError::new(1223, "HY000", text).into());
+        }
+        let global = self.catalog.locks().global().clone();
+        self.locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
+    }
+
+    fn lock_schema(&mut self, schema: &str, mode: MdlMode) -> Result<(), ExecError> {
+        let object = self.catalog.locks().schema(schema);
+        self.locks.acquire(&object, mode, MdlDuration::Statement)
+    }
+
+    fn lock_table(&mut self, name: &TableName, mode: MdlMode) -> Result<(), ExecError> {
+        let object = self.catalog.locks().table(&name.schema, &name.name);
+        self.locks.acquire(&object, mode, MdlDuration::Statement)
+    }
+
+    /// Takes everything needed to change existing tables: the global and schema scopes and every
+    /// table exclusively, in one order for all sessions. Under LOCK TABLES each must be locked for
+    /// writing.
+    fn lock_exclusive(&mut self, names: &[TableName]) -> Result<(), ExecError> {
+        self.announce()?;
+        if self.locks.has_explicit() {
+            for name in names {
+                let object = self.catalog.locks().table(&name.schema, &name.name);
+                lock_tables::check_locked(self.locks, &object, &name.name, true)?;
+            }
+        }
+        let mut sorted: Vec<&TableName> = names.iter().collect();
+        sorted.sort();
+        for name in &sorted {
+            self.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
+        }
+        for name in sorted {
+            self.lock_table(name, MdlMode::Exclusive)?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, code: u16, text: String) {
+        self.eval.warn(Level::Note, code, text);
+    }
+
+    /// A copy of the definition to edit.
+    fn existing(&self, name: &TableName) -> Result<std::sync::Arc<TableDef>, ExecError> {
+        Ok(self.catalog.table_or_error(&name.schema, &name.name)?)
+    }
+}

@@ -1,0 +1,88 @@
+//! Names of schema objects: which are allowed, and which database a bare one means.
+//!
+//! Neighbours: every statement of `ddl`.
+//! **Invariant**: a name that passes here can be written back in backticks and read again.
+
+use esker_types::{SqlError, SqlResult};
+
+use crate::catalog::{MAX_NAME_CHARS, is_system_schema};
+use crate::parse::ast::ObjectName;
+
+/// A name with its database decided.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableName {
+    /// Database.
+    pub schema: String,
+    /// Table.
+    pub name: String,
+}
+
+/// Decides the database of a name: 1046 when there is none, 1102 and 1103 for bad names.
+pub fn resolve(name: &ObjectName, database: Option<&str>) -> SqlResult<TableName> {
+    let schema = match &name.schema {
+        Some(schema) => {
+            check_schema(&schema.text)?;
+            schema.text.to_string()
+        }
+        None => database.ok_or_else(no_database)?.to_owned(),
+    };
+    check_table(&name.name.text)?;
+    Ok(TableName { schema, name: name.name.text.to_string() })
+}
+
+/// 1046.
+pub fn no_database() -> SqlError {
+    SqlError::new(1046, "3D000", "No database selected")
+}
+
+/// 1044 for databases of the server, where users make no tables.
+pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
+    if !is_system_schema(schema) {
+        return Ok(());
+    }
+    let text = format!("Access denied for user '{user}' to database '{schema}'");
+    Err(SqlError::new(1044, "42000", text))
+}
+
+fn too_long(name: &str) -> SqlResult<()> {
+    if name.chars().count() > MAX_NAME_CHARS {
+        return Err(SqlError::new(1059, "42000", format!("Identifier name '{name}' is too long")));
+    }
+    Ok(())
+}
+
+fn is_bad(name: &str) -> bool {
+    name.is_empty() || name.ends_with(' ') || name.contains('\0')
+}
+
+/// 1102, 1059.
+pub fn check_schema(name: &str) -> SqlResult<()> {
+    if is_bad(name) {
+        return Err(SqlError::new(1102, "42000", format!("Incorrect database name '{name}'")));
+    }
+    too_long(name)
+}
+
+/// 1103, 1059.
+pub fn check_table(name: &str) -> SqlResult<()> {
+    if is_bad(name) {
+        return Err(SqlError::new(1103, "42000", format!("Incorrect table name '{name}'")));
+    }
+    too_long(name)
+}
+
+/// 1166, 1059.
+pub fn check_column(name: &str) -> SqlResult<()> {
+    if is_bad(name) {
+        return Err(SqlError::new(1166, "42000", format!("Incorrect column name '{name}'")));
+    }
+    too_long(name)
+}
+
+/// 1280, 1059.
+pub fn check_index(name: &str) -> SqlResult<()> {
+    if is_bad(name) || name.eq_ignore_ascii_case("PRIMARY") {
+        return Err(SqlError::new(1280, "42000", format!("Incorrect index name '{name}'")));
+    }
+    too_long(name)
+}

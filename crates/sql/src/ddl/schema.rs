@@ -1,0 +1,151 @@
+//! CREATE, ALTER and DROP DATABASE.
+//!
+//! Neighbours: `catalog` for the change.
+//! **Invariant**: a database is locked exclusively while it comes or goes, and with it every one of its
+//! tables, so nobody finds a table whose database is gone.
+
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlResult};
+
+use super::names::{self, TableName};
+use super::types::{charset_by_name, collation_by_name, pick_collation};
+use super::{DdlCtx, DdlDone};
+use crate::catalog::{SchemaDef, is_system_schema, unknown_database};
+use crate::exec_error::ExecError;
+use crate::mdl::MdlMode;
+use crate::parse::ast::{DatabaseOption, Ident};
+
+/// The collation that the options ask for.
+fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collation> {
+    let (mut charset, mut named) = (None, None);
+    for option in options {
+        match option {
+            DatabaseOption::Charset(name) if name.eq_ignore_ascii_case("default") => {
+                charset = Some(default.charset());
+            }
+            DatabaseOption::Charset(name) => charset = Some(charset_by_name(name)?),
+            DatabaseOption::Collate(name) if name.eq_ignore_ascii_case("default") => {
+                named = Some(default);
+            }
+            DatabaseOption::Collate(name) => named = Some(collation_by_name(name)?),
+            DatabaseOption::Encryption(value) if value.eq_ignore_ascii_case(b"N") => {}
+            DatabaseOption::Encryption(_) => {
+                return Err(SqlError::not_supported("ENCRYPTION of a database"));
+            }
+            DatabaseOption::ReadOnly(false) => {}
+            DatabaseOption::ReadOnly(true) => {
+                return Err(SqlError::not_supported("READ ONLY of a database"));
+            }
+            DatabaseOption::Comment(_) => {
+                return Err(SqlError::not_supported("COMMENT of a database"));
+            }
+        }
+    }
+    pick_collation(charset, named, default)
+}
+
+pub(super) fn create(
+    ctx: &mut DdlCtx<'_>,
+    name: &Ident,
+    options: &[DatabaseOption],
+    or_replace: bool,
+    if_not_exists: bool,
+) -> Result<DdlDone, ExecError> {
+    let name = &*name.text;
+    names::check_schema(name)?;
+    let collation = collation(options, ctx.server_collation)?;
+    refuse_under_lock_tables(ctx)?;
+    ctx.announce()?;
+    ctx.lock_schema(name, MdlMode::Exclusive)?;
+    let exists = is_system_schema(name) || ctx.catalog.schema(name).is_some();
+    if exists && (!or_replace || is_system_schema(name)) {
+        let text = format!("Can't create database '{name}'; database exists");
+        if !if_not_exists {
+            return Err(SqlError::new(1007, "HY000", text).into());
+        }
+        ctx.note(1007, text);
+        return Ok(DdlDone { affected_rows: 1, ..DdlDone::default() });
+    }
+    if exists {
+        lock_tables_of(ctx, name)?;
+    }
+    let mut change = ctx.catalog.change();
+    if exists {
+        change.drop_schema(name)?;
+    }
+    change.put_schema(SchemaDef { name: name.into(), collation })?;
+    let seq = change.commit()?;
+    Ok(DdlDone { affected_rows: 1, seq, ..DdlDone::default() })
+}
+
+pub(super) fn alter(
+    ctx: &mut DdlCtx<'_>,
+    name: Option<&Ident>,
+    options: &[DatabaseOption],
+) -> Result<DdlDone, ExecError> {
+    let name = match name {
+        Some(name) => name.text.to_string(),
+        None => ctx.database.ok_or_else(names::no_database)?.to_owned(),
+    };
+    names::check_not_system(&name, ctx.user)?;
+    refuse_under_lock_tables(ctx)?;
+    ctx.announce()?;
+    ctx.lock_schema(&name, MdlMode::Exclusive)?;
+    let old = ctx.catalog.schema(&name).ok_or_else(|| unknown_database(&name))?;
+    let collation = collation(options, old.collation)?;
+    let mut change = ctx.catalog.change();
+    change.put_schema(SchemaDef { name: old.name.clone(), collation })?;
+    let seq = change.commit()?;
+    Ok(DdlDone { affected_rows: 1, seq, ..DdlDone::default() })
+}
+
+pub(super) fn drop(
+    ctx: &mut DdlCtx<'_>,
+    name: &Ident,
+    if_exists: bool,
+) -> Result<DdlDone, ExecError> {
+    let name = &*name.text;
+    names::check_schema(name)?;
+    names::check_not_system(name, ctx.user)?;
+    refuse_under_lock_tables(ctx)?;
+    ctx.announce()?;
+    ctx.lock_schema(name, MdlMode::Exclusive)?;
+    if ctx.catalog.schema(name).is_none() {
+        let text = format!("Can't drop database '{name}'; database doesn't exist");
+        if !if_exists {
+            return Err(SqlError::new(1008, "HY000", text).into());
+        }
+        ctx.note(1008, text);
+        return Ok(DdlDone::default());
+    }
+    let tables = lock_tables_of(ctx, name)?;
+    let mut change = ctx.catalog.change();
+    change.drop_schema(name)?;
+    let seq = change.commit()?;
+    Ok(DdlDone { affected_rows: tables, seq, ..DdlDone::default() })
+}
+
+/// Locks every table of a database exclusively; the database itself is locked, so none is added.
+fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> {
+    let names: Vec<TableName> = match ctx.catalog.snapshot().schema(schema) {
+        Some(entry) => entry
+            .tables
+            .keys()
+            .map(|name| TableName { schema: schema.to_owned(), name: name.to_string() })
+            .collect(),
+        None => Vec::new(),
+    };
+    for name in &names {
+        ctx.lock_table(name, MdlMode::Exclusive)?;
+    }
+    Ok(names.len() as u64)
+}
+
+fn refuse_under_lock_tables(ctx: &DdlCtx<'_>) -> SqlResult<()> {
+    if ctx.locks.has_explicit() {
+        let text = "Can't execute the given command because you have active locked tables or an \
+                    active transaction";
+        return Err(SqlError::new(1192, "HY000", text));
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! DROP TABLE, TRUNCATE TABLE and RENAME TABLE.
+//!
+//! Neighbours: `catalog` for the change.
+//! **Invariants**: each statement is one change, so all of its tables or none are affected; a
+//! truncated table has new trees and begins AUTO_INCREMENT anew.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::draft::{BuiltIndex, Draft};
+use super::names::{self, TableName, resolve};
+use super::{DdlCtx, DdlDone, create};
+use crate::catalog::{
+    Change, NewTrees, TableDef, TableRuntime, VisibleFrom, no_such_table, unknown_database,
+};
+use crate::codec::{LayoutVersion, RowLayout};
+use crate::exec_error::ExecError;
+use crate::parse::ast::{DropTables, ObjectName};
+
+fn joined(names: &[&TableName]) -> String {
+    let texts: Vec<String> = names.iter().map(|n| format!("{}.{}", n.schema, n.name)).collect();
+    texts.join(",")
+}
+
+fn unknown_table(names: &str) -> SqlError {
+    SqlError::new(1051, "42S02", format!("Unknown table '{names}'"))
+}
+
+pub(super) fn drop_tables(
+    ctx: &mut DdlCtx<'_>,
+    drop: &DropTables,
+) -> Result<DdlDone, ExecError> {
+    let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
+    for name in &drop.names {
+        let name = resolve(name, ctx.database)?;
+        if names.contains(&name) {
+            let text = format!("Not unique table/alias: '{}'", name.name);
+            return Err(SqlError::new(1066, "42000", text).into());
+        }
+        names::check_not_system(&name.schema, ctx.user)?;
+        names.push(name);
+    }
+    if !drop.temporary {
+        ctx.lock_exclusive(&names)?;
+    }
+    // There are no temporary tables, so DROP TEMPORARY finds none.
+    let exists =
+        |n: &&TableName| !drop.temporary && ctx.catalog.resolve(&n.schema, &n.name).is_some();
+    let missing: Vec<&TableName> = names.iter().filter(|n| !exists(n)).collect();
+    if !missing.is_empty() && !drop.if_exists {
+        return Err(unknown_table(&joined(&missing)).into());
+    }
+    for name in &missing {
+        ctx.note(1051, unknown_table(&joined(&[name])).message);
+    }
+    let mut change = ctx.catalog.change();
+    for name in &names {
+        let def = change.snapshot().table(&name.schema, &name.name).cloned();
+        if let Some(def) = def.filter(|_| !drop.temporary) {
+            change.drop_table(&def)?;
+        }
+    }
+    let seq = change.commit()?;
+    Ok(DdlDone { seq, ..DdlDone::default() })
+}
+
+/// DROP VIEW: there are no views.
+pub(super) fn drop_views(
+    ctx: &mut DdlCtx<'_>,
+    drop: &DropTables,
+) -> Result<DdlDone, ExecError> {
+    let mut missing = Vec::new();
+    for name in &drop.names {
+        let name = resolve(name, ctx.database)?;
+        if ctx.catalog.resolve(&name.schema, &name.name).is_some() {
+            let text = format!("'{}.{}' is not VIEW", name.schema, name.name);
+            return Err(SqlError::new(1347, "HY000", text).into());
+        }
+        missing.push(name);
+    }
+    let missing: Vec<&TableName> = missing.iter().collect();
+    if !drop.if_exists {
+        return Err(unknown_table(&joined(&missing)).into());
+    }
+    for name in &missing {
+        ctx.note(1051, unknown_table(&joined(&[name])).message);
+    }
+    Ok(DdlDone::default())
+}
+
+pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDone, ExecError> {
+    let name = resolve(name, ctx.database)?;
+    names::check_not_system(&name.schema, ctx.user)?;
+    ctx.existing(&name)?;
+    ctx.lock_exclusive(std::slice::from_ref(&name))?;
+    let old = ctx.existing(&name)?;
+    let mut trees = NewTrees::new(ctx.catalog.engine());
+    let def = emptied(&mut trees, &old)?;
+    let mut change = ctx.catalog.change();
+    change.adopt(trees);
+    old.indexes.iter().for_each(|i| change.abandon_tree(i.id));
+    change.put_table(def)?;
+    let seq = change.commit()?;
+    Ok(DdlDone { seq, ..DdlDone::default() })
+}
+
+/// The same table with new trees.
+fn emptied(trees: &mut NewTrees, old: &TableDef) -> SqlResult<TableDef> {
+    let mut columns = old.columns.clone();
+    columns.iter_mut().for_each(|c| c.instant_default = None);
+    let built: Vec<BuiltIndex> = Draft::of(old).finish()?.indexes;
+    Ok(TableDef {
+        indexes: create::new_indexes(trees, &columns, &built)?,
+        layout: RowLayout::new(&columns, vec![LayoutVersion::of(&columns)]),
+        columns,
+        visible_from: VisibleFrom::fresh(),
+        runtime: Arc::new(TableRuntime::new(0)),
+        ..old.clone()
+    })
+}
+
+pub(super) fn rename(
+    ctx: &mut DdlCtx<'_>,
+    pairs: &[(ObjectName, ObjectName)],
+) -> Result<DdlDone, ExecError> {
+    let mut resolved = Vec::with_capacity(pairs.len());
+    let mut names: Vec<TableName> = Vec::with_capacity(pairs.len() * 2);
+    for (from, to) in pairs {
+        let (from, to) = (resolve(from, ctx.database)?, resolve(to, ctx.database)?);
+        for name in [&from, &to] {
+            names::check_not_system(&name.schema, ctx.user)?;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        resolved.push((from, to));
+    }
+    if ctx.locks.has_explicit() {
+        let text = "Can't execute the given command because you have active locked tables or an \
+                    active transaction";
+        return Err(SqlError::new(1192, "HY000", text).into());
+    }
+    ctx.lock_exclusive(&names)?;
+    let mut change = ctx.catalog.change();
+    for (from, to) in &resolved {
+        rename_one(ctx, &mut change, from, to)?;
+    }
+    let seq = change.commit()?;
+    Ok(DdlDone { seq, ..DdlDone::default() })
+}
+
+/// Renames one table within a change that may have renamed others before.
+pub(super) fn rename_one(
+    ctx: &DdlCtx<'_>,
+    change: &mut Change<'_>,
+    from: &TableName,
+    to: &TableName,
+) -> SqlResult<()> {
+    let def = match change.snapshot().table(&from.schema, &from.name) {
+        Some(def) => def.clone(),
+        None if change.snapshot().schema(&from.schema).is_none() => {
+            return Err(unknown_database(&from.schema));
+        }
+        None => return Err(no_such_table(&from.schema, &from.name)),
+    };
+    if change.snapshot().schema(&to.schema).is_none() {
+        return Err(unknown_database(&to.schema));
+    }
+    if change.snapshot().table(&to.schema, &to.name).is_some() {
+        let text = format!("Table '{}' already exists", to.name);
+        return Err(SqlError::new(1050, "42S01", text));
+    }
+    change.forget_name(&def);
+    change.put_table(renamed(ctx, &def, to))?;
+    Ok(())
+}
+
+/// The definition under another name; generated names of CHECK constraints follow.
+pub(super) fn renamed(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> TableDef {
+    let mut out = def.clone();
+    let prefix = format!("{}_chk_", def.name);
+    for check in &mut out.checks {
+        if let Some(number) = check.name.strip_prefix(&prefix) {
+            check.name = format!("{}_chk_{number}", to.name).into();
+        }
+    }
+    out.schema = to.schema.as_str().into();
+    out.name = to.name.as_str().into();
+    out.mdl = ctx.catalog.locks().table(&to.schema, &to.name);
+    out
+}

@@ -1,0 +1,236 @@
+//! Changing an existing row: assignments, ON UPDATE, CHECK, and the write.
+//!
+//! Neighbours: `update` and ON DUPLICATE KEY UPDATE.
+//! **Invariants**: assignments happen from left to right and see each other; a row whose values stay
+//! the same is not written, and its ON UPDATE columns stay; fields that are not assigned are copied
+//! as stored.
+
+use std::sync::Arc;
+
+use esker_types::{EvalCtx, SqlResult, Value};
+
+use super::DmlEnv;
+use super::exprs::TableExprs;
+use super::insert::{Cell, as_counter, decode_row};
+use super::values::{Default, assign, default_of, missing_default, now_for};
+use super::write::{Conflict, RowChange, Scratch, Writer, Written};
+use crate::catalog::{IndexDef, TableDef};
+use crate::codec::{UTC, RowReader, patch_row};
+use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
+
+/// The assignments of a statement to one table.
+#[derive(Debug)]
+pub(super) struct RowChanger {
+    table: Arc<TableDef>,
+    exprs: TableExprs,
+    /// In order; expressions are over the statement's row.
+    assignments: Vec<Assignment>,
+    /// Columns that may change, with their slots in the statement's row: the assigned ones, then ON
+    /// UPDATE CURRENT_TIMESTAMP columns that are not assigned.
+    touched: Vec<(usize, usize)>,
+    /// The place in `touched` where the ON UPDATE columns begin.
+    on_update_from: usize,
+    /// A column of the primary key may change.
+    moves: bool,
+    /// A column of any key may change.
+    entries_change: bool,
+}
+
+/// One assignment.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    pub(super) col: usize,
+    pub(super) cell: Cell,
+}
+
+/// What became of a row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// Written.
+    Yes,
+    /// All values stay the same.
+    No,
+    /// A unique key is taken.
+    Conflict(Conflict),
+}
+
+impl RowChanger {
+    /// `slot_of` gives the slot of a column in the statement's row.
+    pub(super) fn new(
+        table: Arc<TableDef>,
+        exprs: TableExprs,
+        assignments: Vec<Assignment>,
+        slot_of: impl Fn(usize) -> u32,
+    ) -> Self {
+        let mut touched: Vec<(usize, usize)> = Vec::with_capacity(assignments.len());
+        let add = |touched: &mut Vec<(usize, usize)>, col: usize| {
+            if !touched.iter().any(|(c, _)| *c == col) {
+                touched.push((col, slot_of(col) as usize));
+            }
+        };
+        assignments.iter().for_each(|a| add(&mut touched, a.col));
+        let on_update_from = touched.len();
+        for (col, column) in table.columns.iter().enumerate() {
+            if column.on_update_now {
+                add(&mut touched, col);
+            }
+        }
+        let in_key = |i: &IndexDef| {
+            i.parts.iter().any(|p| touched.iter().any(|(col, _)| *col == p.col))
+        };
+        let moves = in_key(table.primary());
+        let entries_change = moves || table.secondary().iter().any(in_key);
+        Self { exprs, on_update_from, touched, moves, entries_change, table, assignments }
+    }
+
+    /// The table.
+    pub(super) fn table(&self) -> &Arc<TableDef> {
+        &self.table
+    }
+
+    /// The slot of a column that may change.
+    fn slot(&self, col: usize) -> Option<usize> {
+        self.touched.iter().find(|(c, _)| *c == col).map(|(_, slot)| *slot)
+    }
+
+    /// The value of a column in the statement's row, if the statement may change it.
+    pub(super) fn value<'r>(&self, col: usize, row: &'r [Value]) -> Option<&'r Value> {
+        self.slot(col).map(|slot| &row[slot])
+    }
+
+    /// Evaluates the assignments into the statement's row, in which they see each other.
+    pub(super) fn assign_all(
+        &self,
+        env: &DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+        row_number: u64,
+        lenient: bool,
+    ) -> Result<(), ExecError> {
+        for Assignment { col, cell } in &self.assignments {
+            let column = &self.table.columns[*col];
+            let (value, from) = match cell {
+                Cell::Expr(e) => (env.evaluating(states, |env| e.eval(row, env))?, &e.ty),
+                Cell::Default => (self.default(env, states, *col, row)?, &column.ty),
+            };
+            let slot = self.slot(*col).expect("an assigned column has a slot");
+            row[slot] = assign(env.ctx, value, from, column, row_number, lenient)?;
+        }
+        Ok(())
+    }
+
+    /// The value of DEFAULT for a column.
+    fn default(
+        &self,
+        env: &DmlEnv<'_>,
+        states: &SubqueryStates,
+        col: usize,
+        row: &[Value],
+    ) -> Result<Value, ExecError> {
+        let column = &self.table.columns[col];
+        match default_of(env.ctx, column) {
+            Default::Value(value) => Ok(value),
+            Default::None => Ok(missing_default(env.ctx, column)?),
+            Default::Expr => {
+                let Some(e) = self.exprs.default_of(col) else { return Ok(Value::Null) };
+                let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+                let value = env.evaluating(states, |env| e.eval(&own, env))?;
+                Ok(assign(env.ctx, value, &e.ty, column, 1, true)?)
+            }
+        }
+    }
+
+    /// The table's whole row as it is to become: the stored one with the statement's values.
+    fn whole_row(
+        &self,
+        ctx: &EvalCtx<'_>,
+        stored: &[u8],
+        row: &[Value],
+    ) -> SqlResult<Vec<Value>> {
+        let mut own = vec![Value::Null; self.table.columns.len()];
+        decode_row(&self.table, ctx.time_zone, stored, &mut own)?;
+        for (col, slot) in &self.touched {
+            own[*col].clone_from(&row[*slot]);
+        }
+        Ok(own)
+    }
+
+    /// Writes the row after [`Self::assign_all`]. Its present version lies in the scratch's
+    /// `old_row`, `clustered` is locked.
+    pub(super) fn write(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+        clustered: &[u8],
+    ) -> Result<Changed, ExecError> {
+        if !self.encode(env.ctx, env.scratch, row)? {
+            return Ok(Changed::No);
+        }
+        let on_update = &self.touched[self.on_update_from..];
+        if !on_update.is_empty() {
+            for (col, slot) in on_update {
+                row[*slot] = now_for(env.ctx, &self.table.columns[*col].ty);
+            }
+            self.encode(env.ctx, env.scratch, row)?;
+        }
+        if !self.exprs.checks.is_empty() {
+            let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+            env.evaluating(states, |env| self.exprs.check(&own, env))?;
+        }
+        let moved = self.moves;
+        let buffers = env.scratch.buffers();
+        let new_clustered = if moved {
+            let stored = RowReader::new(&self.table.layout, &UTC, buffers.row)?;
+            buffers.key.clear();
+            self.table.primary().codec.encode_row_parts(&stored, buffers.key)?;
+            buffers.key.as_slice()
+        } else {
+            clustered
+        };
+        let mut entries = buffers.entries;
+        let change = RowChange {
+            clustered,
+            old: buffers.old_row,
+            new_clustered,
+            new: buffers.row,
+            entries_change: self.entries_change,
+        };
+        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        match writer.update(&self.table, change, &mut entries)? {
+            Written::Conflict(conflict) => Ok(Changed::Conflict(conflict)),
+            Written::Done => {
+                self.note_auto(env, row);
+                Ok(Changed::Yes)
+            }
+        }
+    }
+
+    /// Encodes the new row beside the old one; false if they are the same.
+    fn encode(&self, ctx: &EvalCtx<'_>, scratch: &mut Scratch, row: &[Value]) -> SqlResult<bool> {
+        let (layout, zone) = (&self.table.layout, ctx.time_zone);
+        let old = RowReader::new(layout, &UTC, &scratch.old_row)?;
+        let new = &mut scratch.row;
+        new.clear();
+        patch_row(layout, zone, &old, |col| self.value(col, row), new)?;
+        if old.is_current() {
+            return Ok(*new != scratch.old_row);
+        }
+        let mut same = Vec::with_capacity(new.len());
+        patch_row(layout, zone, &old, |_| None, &mut same)?;
+        Ok(*new != same)
+    }
+
+    /// A larger value stored in the AUTO_INCREMENT column raises the counter.
+    fn note_auto(&self, env: &mut DmlEnv<'_>, row: &[Value]) {
+        let Some(value) = self.table.auto_column.and_then(|col| self.value(col, row)) else {
+            return;
+        };
+        let value = as_counter(value);
+        if value > self.table.runtime.last_auto() {
+            self.table.runtime.note(value);
+            env.txn.bump_counter(self.table.counter_tree(), value);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! DELETE from one table or from several joined ones.
+//!
+//! Neighbours: `exec::target` finds and locks the rows, `write` removes them with their entries.
+//! **Invariant**: all rows are found and locked before the first is removed; a row that a join gives
+//! several times is removed once.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::target::{Search, not_updatable};
+use super::write::Writer;
+use super::{DmlDone, DmlEnv};
+use crate::bind::BindEnv;
+use crate::catalog::TableDef;
+use crate::exec::{TargetClauses, TargetScope};
+use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
+use crate::parse::ast::{Delete, ObjectName};
+
+/// A compiled DELETE.
+pub struct CompiledDelete {
+    search: Search,
+    tables: Vec<Arc<TableDef>>,
+}
+
+/// The table of the scope that a multi-table DELETE names: 1109.
+fn find_target(target: &TargetScope<'_>, name: &ObjectName) -> SqlResult<usize> {
+    let is_it = |t: &crate::bind::ScopeTable| {
+        *t.alias == *name.name.text && name.schema.as_ref().is_none_or(|s| *t.schema == *s.text)
+    };
+    target.scope.tables.iter().position(is_it).ok_or_else(|| {
+        let text = format!("Unknown table '{}' in MULTI DELETE", name.name);
+        SqlError::new(1109, "42S02", text)
+    })
+}
+
+impl CompiledDelete {
+    /// Compiles.
+    pub(super) fn compile(env: &BindEnv<'_>, delete: &Delete) -> SqlResult<Self> {
+        if !delete.returning.is_empty() {
+            return Err(SqlError::not_supported("RETURNING"));
+        }
+        let mut target = TargetScope::bind(env, delete.with.as_ref(), &delete.from)?;
+        let places: Vec<usize> = match delete.targets.as_slice() {
+            [] => vec![0],
+            names => names.iter().map(|n| find_target(&target, n)).collect::<SqlResult<_>>()?,
+        };
+        let mut tables: Vec<Arc<TableDef>> = Vec::with_capacity(places.len());
+        for (at, &place) in places.iter().enumerate() {
+            if places[..at].contains(&place) {
+                let text =
+                    format!("Not unique table/alias: '{}'", target.scope.tables[place].alias);
+                return Err(SqlError::new(1066, "42000", text));
+            }
+            let def = target.add_target(place).map(|t| t.def.clone());
+            let alias = &target.scope.tables[place].alias;
+            tables.push(def.ok_or_else(|| not_updatable(alias, "DELETE"))?);
+        }
+        let clauses = TargetClauses {
+            filter: delete.filter.as_ref(),
+            order_by: &delete.order_by,
+            limit: delete.limit.as_ref(),
+        };
+        let joined = target.scope.tables.len() > 1;
+        Ok(Self { search: Search::new(target.plan(env, &clauses)?, joined), tables })
+    }
+
+    /// The tables it changes.
+    pub fn targets(&self) -> &[Arc<TableDef>] {
+        &self.tables
+    }
+
+    /// Estimated rows to look at.
+    pub fn cost_rows(&self) -> f64 {
+        self.search.cost_rows()
+    }
+
+    /// Runs.
+    pub(super) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
+        let states = SubqueryStates::default();
+        let mut rows = self.search.collect(env, &states)?;
+        let mut seen = self.search.seen();
+        let mut deleted = 0;
+        for row in &mut rows {
+            (env.check_killed)()?;
+            for (nth, table) in self.tables.iter().enumerate() {
+                let Some(key) = self.search.take_stored(nth, row, env.scratch) else { continue };
+                if !seen.is_new(nth, &key) {
+                    continue;
+                }
+                let buffers = env.scratch.buffers();
+                let mut entries = buffers.entries;
+                let mut writer =
+                    Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+                writer.delete(table, &key, buffers.old_row, &mut entries)?;
+                deleted += 1;
+            }
+        }
+        env.scratch.trim();
+        Ok(DmlDone { affected_rows: deleted, ..DmlDone::default() })
+    }
+}

@@ -1,0 +1,183 @@
+//! From the syntax tree of an INSERT to [`CompiledInsert`].
+//!
+//! Neighbours: `bind` for names and expressions, `plan` for INSERT … SELECT.
+//! **Invariant**: every error about names and counts is raised here, so running a compiled statement
+//! again repeats none of this work.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult};
+
+use super::{Cell, CompiledInsert, OnConflict, Rows};
+use crate::bind::{BindEnv, Scope, bind_expr};
+use crate::catalog::TableDef;
+use crate::dml::change::{Assignment, RowChanger};
+use crate::dml::exprs::TableExprs;
+use crate::dml::target::base_table;
+use crate::parse::ast::{self, Insert, InsertSource};
+use crate::plan::plan_query;
+
+fn count_mismatch(row: usize) -> SqlError {
+    let text = format!("Column count doesn't match value count at row {row}");
+    SqlError::new(1136, "21S01", text)
+}
+
+impl CompiledInsert {
+    /// Compiles.
+    pub(in crate::dml) fn compile(env: &BindEnv<'_>, insert: &Insert) -> SqlResult<Self> {
+        if !insert.partitions.is_empty() {
+            return Err(SqlError::not_supported("PARTITION"));
+        }
+        if !insert.returning.is_empty() {
+            return Err(SqlError::not_supported("RETURNING"));
+        }
+        let table = base_table(env, &insert.table, "INSERT")?;
+        let columns = target_columns(&table, insert)?;
+        let unassigned = (0..table.columns.len()).filter(|c| !columns.contains(c)).collect();
+        let (rows, reads_row) = compile_rows(env, &table, &columns, insert)?;
+        let changer = compile_changer(env, &table, insert)?;
+        let on_conflict = match insert {
+            Insert { replace: true, .. } => OnConflict::Replace,
+            Insert { on_duplicate, .. } if !on_duplicate.is_empty() => OnConflict::Update,
+            Insert { ignore: true, .. } => OnConflict::Skip,
+            _ => OnConflict::Fail,
+        };
+        Ok(Self {
+            exprs: TableExprs::compile(env.ctx, &table)?,
+            table: [table],
+            on_conflict,
+            ignore: insert.ignore,
+            columns,
+            unassigned,
+            rows,
+            reads_row,
+            changer,
+        })
+    }
+}
+
+/// Ordinals of the columns that get values: as listed (1054, 1110), or all that are visible.
+fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
+    if !insert.columns_given {
+        let no_values = matches!(&insert.source,
+            InsertSource::Values(rows) if rows.iter().all(Vec::is_empty));
+        if no_values {
+            return Ok(Vec::new());
+        }
+        return Ok((0..table.columns.len()).filter(|&c| !table.columns[c].invisible).collect());
+    }
+    let mut columns = Vec::with_capacity(insert.columns.len());
+    for name in &insert.columns {
+        let col = table.column_index(&name.text).ok_or_else(|| {
+            let text = format!("Unknown column '{}' in 'field list'", name.text);
+            SqlError::new(1054, "42S22", text)
+        })?;
+        if columns.contains(&col) {
+            let text = format!("Column '{}' specified twice", table.columns[col].name);
+            return Err(SqlError::new(1110, "42000", text));
+        }
+        columns.push(col);
+    }
+    Ok(columns)
+}
+
+/// The rows, and whether any value reads a column of its own row.
+fn compile_rows(
+    env: &BindEnv<'_>,
+    table: &Arc<TableDef>,
+    columns: &[usize],
+    insert: &Insert,
+) -> SqlResult<(Rows, bool)> {
+    let rows = match &insert.source {
+        InsertSource::Query(query) => {
+            let plan = plan_query(env, query)?;
+            if plan.columns.len() != columns.len() {
+                return Err(count_mismatch(1));
+            }
+            return Ok((Rows::Query(plan), false));
+        }
+        InsertSource::Values(rows) => rows,
+    };
+    let mut scope = Scope::new();
+    scope.add_row(table, &table.name, 0);
+    let mut reads_row = false;
+    let mut compiled = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        // VALUES () takes every default, whatever columns are listed.
+        if row.len() != columns.len() && !(row.is_empty() && !insert.columns_given) {
+            return Err(count_mismatch(at + 1));
+        }
+        let mut cells = Vec::with_capacity(columns.len());
+        for (&col, value) in columns.iter().zip(row) {
+            let cell = compile_cell(env, &scope, table, col, value)?;
+            if let Cell::Expr(e) = &cell {
+                e.slots(&mut |_| reads_row = true);
+            }
+            cells.push(cell);
+        }
+        if row.is_empty() {
+            cells.extend(columns.iter().map(|_| Cell::Default));
+        }
+        compiled.push(cells);
+    }
+    Ok((Rows::Values(compiled), reads_row))
+}
+
+/// A value for column `col`; DEFAULT and DEFAULT(col) of the column itself are one thing.
+pub(in crate::dml) fn compile_cell(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    table: &TableDef,
+    col: usize,
+    value: &ast::Expr,
+) -> SqlResult<Cell> {
+    match value {
+        ast::Expr::Default(None) => Ok(Cell::Default),
+        ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
+            Ok(Cell::Default)
+        }
+        value => bind_expr(env, scope, value).map(Cell::Expr),
+    }
+}
+
+fn compile_changer(
+    env: &BindEnv<'_>,
+    table: &Arc<TableDef>,
+    insert: &Insert,
+) -> SqlResult<Option<RowChanger>> {
+    if insert.on_duplicate.is_empty() {
+        return Ok(None);
+    }
+    let width = table.columns.len() as u32;
+    let mut scope = Scope::new();
+    scope.add_row(table, &table.name, 0);
+    scope.values_base = Some(width);
+    if let Some(alias) = &insert.row_alias {
+        let listed = target_columns(table, insert)?;
+        let column = |(at, c): (usize, &crate::catalog::ColumnDef)| {
+            // `AS new(a, b)` renames the listed columns in their order.
+            let place = listed.iter().position(|&l| l == at);
+            let name = place.and_then(|p| alias.columns.get(p));
+            (name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()), c.ty.clone())
+        };
+        if !alias.columns.is_empty() && alias.columns.len() != listed.len() {
+            let text = "In definition of view, derived table or common table expression, SELECT \
+                        list and column names list have different column counts";
+            return Err(SqlError::new(1353, "HY000", text));
+        }
+        let columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
+        scope.add_named_row(&alias.name.text, &columns, width);
+        // A bare name is the table's column; the new row's only where the table has no such column.
+        let shadowed: Vec<bool> =
+            columns.iter().map(|(name, _)| table.column_index(name).is_some()).collect();
+        scope.names.retain(|at| at.table == 0 || !shadowed[at.column]);
+    }
+    let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
+    for assignment in &insert.on_duplicate {
+        let col = crate::dml::target::assigned_column(table, &assignment.column, &table.name)?;
+        let cell = compile_cell(env, &scope, table, col, &assignment.value)?;
+        assignments.push(Assignment { col, cell });
+    }
+    let exprs = TableExprs::compile(env.ctx, table)?;
+    Ok(Some(RowChanger::new(table.clone(), exprs, assignments, |col| col as u32)))
+}

@@ -1,0 +1,134 @@
+//! A unique key is taken: IGNORE, REPLACE, ON DUPLICATE KEY UPDATE, or error 1062.
+//!
+//! Neighbours: `run` tries the row again when [`Run::resolve`] says so; `change` updates the row in
+//! the way.
+//! **Invariant**: the lock of the taken key is held, so the row in the way cannot leave it meanwhile;
+//! that row itself is locked here before it is read.
+
+use esker_types::{Level, Value};
+
+use super::run::{Run, decode_row};
+use super::{CompiledInsert, OnConflict};
+use crate::codec::RowReader;
+use crate::dml::change::Changed;
+use crate::dml::duplicate::duplicate_entry;
+use crate::dml::write::{Conflict, Writer};
+use crate::exec_error::ExecError;
+use esker_types::SqlError;
+
+impl CompiledInsert {
+    /// Is this the last unique index, so that nothing else can be in the way of the row?
+    fn is_last_unique(&self, index: usize) -> bool {
+        !self.table().indexes[index + 1..].iter().any(|i| i.unique)
+    }
+}
+
+impl Run<'_, '_> {
+    /// Deals with the row in the way; true if the new row is to be tried again.
+    pub(super) fn resolve(
+        &mut self,
+        conflict: Conflict,
+        row_number: u64,
+    ) -> Result<bool, ExecError> {
+        match self.insert.on_conflict {
+            OnConflict::Fail => Err(self.duplicate(conflict.index)?.into()),
+            OnConflict::Skip => {
+                let e = self.duplicate(conflict.index)?;
+                self.env.ctx.warn(Level::Warning, e.code, e.message);
+                Ok(false)
+            }
+            OnConflict::Replace => self.replace(&conflict),
+            OnConflict::Update => self.update(&conflict, row_number),
+        }
+    }
+
+    /// 1062 for the row being made, which lies encoded in the scratch.
+    fn duplicate(&self, index: usize) -> Result<SqlError, ExecError> {
+        let table = self.insert.table();
+        let row =
+            RowReader::new(&table.layout, self.env.ctx.time_zone, &self.env.scratch.row)?;
+        Ok(duplicate_entry(table, &table.indexes[index], &row))
+    }
+
+    /// Locks and reads the row in the way; false if it is not there.
+    fn read_other(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
+        let table = self.insert.table();
+        let env = &mut *self.env;
+        let writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        writer.lock(table.primary().id, &conflict.clustered)?;
+        writer.read_locked(table, &conflict.clustered, &mut env.scratch.old_row)
+    }
+
+    fn replace(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
+        if !self.read_other(conflict)? {
+            return Err(lost_row().into());
+        }
+        let insert = self.insert;
+        let table = insert.table();
+        let env = &mut *self.env;
+        let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
+        if identical && insert.is_last_unique(conflict.index) {
+            self.counts.inserted += 1;
+            return Ok(false);
+        }
+        let buffers = env.scratch.buffers();
+        let mut entries = buffers.entries;
+        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        writer.delete(table, &conflict.clustered, buffers.old_row, &mut entries)?;
+        self.counts.deleted += 1;
+        Ok(true)
+    }
+
+    fn update(&mut self, conflict: &Conflict, row_number: u64) -> Result<bool, ExecError> {
+        if !self.read_other(conflict)? {
+            return Err(lost_row().into());
+        }
+        let insert = self.insert;
+        let Some(changer) = &insert.changer else { return Err(lost_row().into()) };
+        let table = changer.table();
+        let width = table.columns.len();
+        // The assignments see the existing row in front and the new one behind it.
+        let mut row = vec![Value::Null; width];
+        decode_row(table, self.env.ctx.time_zone, &self.env.scratch.old_row, &mut row)?;
+        row.append(&mut self.row);
+        let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
+        changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
+        let changed = changer.write(self.env, &self.states, &mut row, &conflict.clustered);
+        match self.ignoring(changed)? {
+            Some(Changed::Yes) => self.counts.updated += 1,
+            Some(Changed::No) => self.counts.unchanged += 1,
+            Some(Changed::Conflict(other)) => {
+                let e = self.duplicate(other.index)?;
+                if !insert.ignore {
+                    return Err(e.into());
+                }
+                self.env.ctx.warn(Level::Warning, e.code, e.message);
+            }
+            None => {}
+        }
+        if let Some(col) = table.auto_column {
+            // The existing row is in front, so a column's slot is its ordinal.
+            self.note_updated(&row[col]);
+        }
+        Ok(false)
+    }
+
+    /// Under IGNORE a violated CHECK is a warning, and the row stays as it is.
+    fn ignoring(
+        &self,
+        changed: Result<Changed, ExecError>,
+    ) -> Result<Option<Changed>, ExecError> {
+        match changed {
+            Err(ExecError::Sql(e)) if self.insert.ignore && e.code == 3819 => {
+                self.env.ctx.warn(Level::Warning, e.code, e.message);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+}
+
+/// A unique entry without its row: the index is damaged.
+fn lost_row() -> SqlError {
+    crate::codec::damaged("unique index entry: it points to no row")
+}

@@ -1,0 +1,95 @@
+//! INSERT and REPLACE.
+//!
+//! In flow order: `compile` (names and expressions) · `run` (rows: values, defaults, AUTO_INCREMENT,
+//! CHECK) · `conflict` (what happens when a unique key is taken).
+//! Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
+//!
+//! **Invariants**
+//! - Assignments of a row happen from left to right, defaults last; a column that an expression reads
+//!   before it was assigned has its default.
+//! - A generated AUTO_INCREMENT value that a client may see is in the log before the reply: in the
+//!   commit record of the statement, or in a reservation that the reply waits for.
+
+mod compile;
+mod conflict;
+mod run;
+
+use std::sync::Arc;
+
+use crate::catalog::TableDef;
+use crate::expr::Expr;
+use crate::plan::QueryPlan;
+
+use super::change::RowChanger;
+use super::exprs::TableExprs;
+
+pub(super) use compile::compile_cell;
+pub(super) use run::decode_row;
+pub(crate) use run::{as_counter, auto_value, max_auto};
+
+/// What a statement does with a row whose unique key is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnConflict {
+    /// Error 1062.
+    Fail,
+    /// IGNORE: a warning, and the row is left out.
+    Skip,
+    /// REPLACE: the rows in the way are deleted.
+    Replace,
+    /// ON DUPLICATE KEY UPDATE.
+    Update,
+}
+
+/// A value of a VALUES row, or of an assignment.
+#[derive(Debug)]
+pub(super) enum Cell {
+    /// DEFAULT.
+    Default,
+    /// An expression.
+    Expr(Expr),
+}
+
+/// Where rows come from.
+#[derive(Debug)]
+enum Rows {
+    Values(Vec<Vec<Cell>>),
+    Query(Arc<QueryPlan>),
+}
+
+/// A compiled INSERT or REPLACE.
+#[derive(Debug)]
+pub struct CompiledInsert {
+    /// One table; a slice for the caller.
+    table: [Arc<TableDef>; 1],
+    on_conflict: OnConflict,
+    ignore: bool,
+    /// Target columns, in the order of the values.
+    columns: Vec<usize>,
+    /// All others.
+    unassigned: Vec<usize>,
+    rows: Rows,
+    /// A value refers to a column of the row being made.
+    reads_row: bool,
+    exprs: TableExprs,
+    /// ON DUPLICATE KEY UPDATE: over the existing row and, behind it, the new one.
+    changer: Option<RowChanger>,
+}
+
+impl CompiledInsert {
+    fn table(&self) -> &Arc<TableDef> {
+        &self.table[0]
+    }
+
+    /// The table it changes.
+    pub fn targets(&self) -> &[Arc<TableDef>] {
+        &self.table
+    }
+
+    /// Estimated rows to read and write.
+    pub fn cost_rows(&self) -> f64 {
+        match &self.rows {
+            Rows::Values(rows) => rows.len() as f64,
+            Rows::Query(plan) => plan.cost_rows.max(1.0),
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! Running an INSERT: one row after the other.
+//!
+//! Neighbours: `conflict` when a unique key is taken, `write` for the row, `values` for conversions.
+//! **Invariants**: see the module head; a row that fails leaves nothing of itself behind but locks
+//! and drawn numbers.
+
+use esker_engine::View;
+use esker_types::{Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
+use jiff::tz::TimeZone;
+
+use super::{Cell, CompiledInsert, OnConflict, Rows};
+use crate::catalog::{AutoRange, DefaultDef, TableDef};
+use crate::codec::{UTC, RowReader, encode_row};
+use crate::dml::values::{
+    Default, assign, default_of, implicit_value, missing_default, no_default,
+};
+use crate::dml::write::{Writer, Written};
+use crate::dml::{DmlDone, DmlEnv, strict_writes};
+use crate::exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
+use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
+use crate::result::ColumnMeta;
+
+/// A statement under way.
+pub(super) struct Run<'r, 'e> {
+    pub(super) insert: &'r CompiledInsert,
+    pub(super) env: &'r mut DmlEnv<'e>,
+    pub(super) states: SubqueryStates,
+    /// The row being made; behind it room for the existing row of ON DUPLICATE KEY UPDATE.
+    pub(super) row: Vec<Value>,
+    /// Rows inserted, rows deleted or updated for them, rows found equal.
+    pub(super) counts: Counts,
+    auto: Auto,
+    lenient: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) records: u64,
+    pub(super) inserted: u64,
+    pub(super) deleted: u64,
+    pub(super) updated: u64,
+    pub(super) unchanged: u64,
+}
+
+/// AUTO_INCREMENT in this statement.
+#[derive(Debug, Default)]
+struct Auto {
+    /// Numbers drawn and not used yet.
+    drawn: Option<AutoRange>,
+    /// Value of the current row, if it was generated.
+    current: Option<u64>,
+    /// First generated value of a row that was inserted.
+    first: Option<u64>,
+    /// Value of the last row that was inserted or updated.
+    last: u64,
+    /// Largest generated value of an inserted row.
+    largest_generated: u64,
+    /// Largest value stored explicitly.
+    largest_explicit: u64,
+}
+
+/// Largest AUTO_INCREMENT value of a column.
+pub(crate) fn max_auto(ty: &SqlType) -> u64 {
+    let bits = match ty.kind {
+        TypeKind::TinyInt => 8,
+        TypeKind::SmallInt => 16,
+        TypeKind::MediumInt => 24,
+        TypeKind::Int => 32,
+        _ => 64,
+    };
+    u64::MAX >> (64 - bits + u32::from(!ty.unsigned))
+}
+
+/// A generated number as the column's value.
+pub(crate) fn auto_value(ty: &SqlType, number: u64) -> Value {
+    if ty.unsigned { Value::UInt(number) } else { Value::Int(number as i64) }
+}
+
+/// A stored AUTO_INCREMENT value as the counter counts it; negative ones do not count.
+pub(crate) fn as_counter(value: &Value) -> u64 {
+    match value {
+        Value::Int(v) => u64::try_from(*v).unwrap_or(0),
+        Value::UInt(v) => *v,
+        _ => 0,
+    }
+}
+
+impl CompiledInsert {
+    /// Runs.
+    pub(in crate::dml) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
+        let ctx = env.ctx;
+        let _strict = strict_writes(ctx, self.ignore);
+        self.check_defaults(env)?;
+        let single = matches!(&self.rows, Rows::Values(rows) if rows.len() == 1);
+        let mut run = Run {
+            lenient: self.ignore || (!ctx.sql_mode.is_strict() && !single),
+            insert: self,
+            row: std::mem::take(&mut env.scratch.values),
+            env,
+            states: SubqueryStates::default(),
+            counts: Counts::default(),
+            auto: Auto::default(),
+        };
+        let result = run.all_rows().and_then(|()| run.finish());
+        let mut row = std::mem::take(&mut run.row);
+        row.clear();
+        env.scratch.values = row;
+        env.scratch.trim();
+        result
+    }
+
+    /// 1364 for columns without a value and without a default, before any row is made.
+    fn check_defaults(&self, env: &DmlEnv<'_>) -> SqlResult<()> {
+        for &col in &self.unassigned {
+            let column = &self.table().columns[col];
+            let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
+            if has_none && !matches!(column.ty.kind, TypeKind::Enum(_)) {
+                if env.ctx.strict_write.get() {
+                    return Err(no_default(&column.name));
+                }
+                env.ctx.warn(Level::Warning, 1364, no_default(&column.name).message);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_, '_> {
+    pub(super) fn table(&self) -> &TableDef {
+        self.insert.table()
+    }
+
+    fn all_rows(&mut self) -> Result<(), ExecError> {
+        let insert = self.insert;
+        match &insert.rows {
+            Rows::Values(rows) => {
+                for (at, cells) in rows.iter().enumerate() {
+                    (self.env.check_killed)()?;
+                    self.evaluate(cells, at as u64 + 1)?;
+                    self.store(at as u64 + 1, rows.len() as u64)?;
+                }
+                Ok(())
+            }
+            Rows::Query(plan) => {
+                let mut rows = self.query_rows(RowStream::open(plan.clone()))?;
+                for (at, values) in rows.iter_mut().enumerate() {
+                    (self.env.check_killed)()?;
+                    self.convert(values, &plan.columns, at as u64 + 1)?;
+                    self.store(at as u64 + 1, 1)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the query to its end before the first row is written, so that it cannot read what the
+    /// statement writes.
+    fn query_rows(&self, mut stream: RowStream) -> Result<Vec<Vec<Value>>, ExecError> {
+        let env = &*self.env;
+        let exec = ExecCtx::new(env.txn, View::Snapshot, env.mode, env.limits, env.check_killed);
+        let statement =
+            StatementEnv { ctx: env.ctx, params: env.params, vars: env.vars, exec: &exec };
+        let mut rows = Vec::new();
+        loop {
+            match stream.next(&statement) {
+                Ok(Some(row)) => {
+                    let env = statement.eval(&self.states);
+                    charge(&env, row_bytes(row), Purpose::Hash)?;
+                    rows.push(row.to_vec());
+                }
+                Ok(None) => return Ok(rows),
+                Err(e) => return Err(exec.stop(e)),
+            }
+        }
+    }
+
+    /// Makes the row's values from a VALUES row.
+    fn evaluate(&mut self, cells: &[Cell], row_number: u64) -> Result<(), ExecError> {
+        self.begin_row();
+        let insert = self.insert;
+        for (&col, cell) in insert.columns.iter().zip(cells) {
+            let value = match cell {
+                Cell::Default => self.written_default(col)?,
+                Cell::Expr(e) => {
+                    let value =
+                        self.env.evaluating(&self.states, |env| e.eval(&self.row, env))?;
+                    self.assign(col, value, &e.ty, row_number)?
+                }
+            };
+            self.row[col] = value;
+        }
+        self.apply_default_exprs()
+    }
+
+    /// Makes the row's values from a row of the query.
+    fn convert(
+        &mut self,
+        values: &mut [Value],
+        types: &[ColumnMeta],
+        row_number: u64,
+    ) -> Result<(), ExecError> {
+        self.begin_row();
+        let insert = self.insert;
+        for ((&col, value), from) in insert.columns.iter().zip(values).zip(types) {
+            let value = self.assign(col, std::mem::take(value), &from.ty, row_number)?;
+            self.row[col] = value;
+        }
+        self.apply_default_exprs()
+    }
+
+    /// Clears the row. Columns that no value is given for get their constant defaults now, and all
+    /// columns if a value may read them.
+    fn begin_row(&mut self) {
+        let width = self.table().columns.len();
+        self.row.clear();
+        self.row.resize(width, Value::Null);
+        self.auto.current = None;
+        let insert = self.insert;
+        let assigned: &[usize] = if insert.reads_row { &insert.columns } else { &[] };
+        for &col in insert.unassigned.iter().chain(assigned) {
+            let column = &insert.table().columns[col];
+            self.row[col] = match default_of(self.env.ctx, column) {
+                Default::Value(value) => value,
+                Default::None => implicit_value(&column.ty),
+                Default::Expr => Value::Null,
+            };
+        }
+    }
+
+    /// The default of a column for DEFAULT in VALUES; `DEFAULT (expr)` sees the row so far.
+    fn written_default(&self, col: usize) -> Result<Value, ExecError> {
+        let column = &self.table().columns[col];
+        match default_of(self.env.ctx, column) {
+            Default::Value(value) => Ok(value),
+            Default::None => Ok(missing_default(self.env.ctx, column)?),
+            Default::Expr => self.default_expr(col),
+        }
+    }
+
+    fn default_expr(&self, col: usize) -> Result<Value, ExecError> {
+        let Some(e) = self.insert.exprs.default_of(col) else { return Ok(Value::Null) };
+        let value = self.env.evaluating(&self.states, |env| e.eval(&self.row, env))?;
+        Ok(assign(self.env.ctx, value, &e.ty, &self.table().columns[col], 1, self.lenient)?)
+    }
+
+    /// Evaluates the expression defaults of columns that were given no value, which see the others.
+    fn apply_default_exprs(&mut self) -> Result<(), ExecError> {
+        let insert = self.insert;
+        for &col in &insert.unassigned {
+            if insert.exprs.default_of(col).is_some() {
+                self.row[col] = self.default_expr(col)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn assign(
+        &self,
+        col: usize,
+        value: Value,
+        from: &SqlType,
+        row_number: u64,
+    ) -> SqlResult<Value> {
+        let column = &self.table().columns[col];
+        if column.auto_increment && value.is_null() {
+            return Ok(Value::Null);
+        }
+        assign(self.env.ctx, value, from, column, row_number, self.lenient)
+    }
+
+    /// Gives the AUTO_INCREMENT column its number. `expected`: rows the statement may still number.
+    fn number_row(&mut self, expected: u64) -> SqlResult<()> {
+        let Some(col) = self.table().auto_column else { return Ok(()) };
+        let keeps_zero = self.env.ctx.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        let generate = match &self.row[col] {
+            Value::Null => true,
+            value => !keeps_zero && matches!(value, Value::Int(0) | Value::UInt(0)),
+        };
+        if !generate {
+            return Ok(());
+        }
+        let table = self.insert.table();
+        let ty = &table.columns[col].ty;
+        let max = max_auto(ty);
+        let mut range = match self.auto.drawn.take() {
+            Some(range) => range,
+            None => table.runtime.draw(expected, self.env.auto_step, max),
+        };
+        let number = range.first;
+        range.first = number.saturating_add(range.step).min(max);
+        range.count -= 1;
+        self.auto.drawn = (range.count > 0).then_some(range);
+        self.auto.current = Some(number);
+        self.row[col] = auto_value(ty, number);
+        Ok(())
+    }
+
+    /// Numbers, checks, encodes and writes the row that was made.
+    fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
+        self.counts.records += 1;
+        self.number_row(expected)?;
+        let insert = self.insert;
+        if !insert.exprs.checks.is_empty() {
+            let checked =
+                self.env.evaluating(&self.states, |env| insert.exprs.check(&self.row, env));
+            match checked {
+                Err(ExecError::Sql(e)) if insert.ignore => {
+                    self.env.ctx.warn(Level::Warning, e.code, e.message);
+                    return Ok(());
+                }
+                other => other?,
+            }
+        }
+        loop {
+            match self.write()? {
+                Written::Done => {
+                    self.note_inserted();
+                    return Ok(());
+                }
+                Written::Conflict(conflict) => {
+                    if !self.resolve(conflict, row_number)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&mut self) -> Result<Written, ExecError> {
+        let table = self.insert.table();
+        let env = &mut *self.env;
+        let buffers = env.scratch.buffers();
+        let (row, key) = (buffers.row, buffers.key);
+        let mut entries = buffers.entries;
+        row.clear();
+        encode_row(&table.layout, env.ctx.time_zone, &self.row, row)?;
+        key.clear();
+        let fresh = table.primary().hidden;
+        if fresh {
+            let id = table.runtime.next_row_id(env.engine, &table.primary().tree)?;
+            key.extend_from_slice(&id.to_be_bytes());
+        } else {
+            let stored = RowReader::new(&table.layout, &UTC, row)?;
+            table.primary().codec.encode_row_parts(&stored, key)?;
+        }
+        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        writer.insert(table, key, row, fresh, &mut entries)
+    }
+
+    fn note_inserted(&mut self) {
+        self.counts.inserted += 1;
+        let table = self.insert.table();
+        let Some(col) = table.auto_column else { return };
+        let value = as_counter(&self.row[col]);
+        self.auto.last = value;
+        match self.auto.current {
+            Some(number) => {
+                self.auto.first.get_or_insert(number);
+                self.auto.largest_generated = self.auto.largest_generated.max(number);
+            }
+            None => self.note_explicit(value),
+        }
+    }
+
+    /// A value of the AUTO_INCREMENT column was stored that was not generated.
+    pub(super) fn note_explicit(&mut self, value: u64) {
+        self.insert.table().runtime.note(value);
+        self.auto.largest_explicit = self.auto.largest_explicit.max(value);
+    }
+
+    /// An existing row was updated instead; its value is what the client hears.
+    pub(super) fn note_updated(&mut self, auto: &Value) {
+        self.auto.last = as_counter(auto);
+        self.note_explicit(self.auto.last);
+    }
+
+    /// Persists the numbers, and sums up.
+    fn finish(&mut self) -> Result<DmlDone, ExecError> {
+        let table = self.insert.table();
+        let (generated, explicit) = (self.auto.largest_generated, self.auto.largest_explicit);
+        let mut depends_on = 0;
+        if generated > 0 && !self.env.autocommit {
+            let tree = table.counter_tree();
+            let interval = self.env.auto_interval.max(1);
+            depends_on = table.runtime.reserve(self.env.engine, tree, generated, interval)?;
+        }
+        let in_commit = if self.env.autocommit { generated.max(explicit) } else { explicit };
+        if in_commit > 0 {
+            self.env.txn.bump_counter(table.counter_tree(), in_commit);
+        }
+        let c = &self.counts;
+        let duplicates = match self.insert.on_conflict {
+            OnConflict::Fail | OnConflict::Skip => c.records - c.inserted,
+            OnConflict::Replace => c.deleted,
+            OnConflict::Update => c.updated,
+        };
+        let unchanged = if self.env.found_rows { c.unchanged } else { 0 };
+        let several = !matches!(&self.insert.rows, Rows::Values(rows) if rows.len() == 1);
+        let info = match several {
+            true => format!(
+                "Records: {}  Duplicates: {duplicates}  Warnings: {}",
+                c.records,
+                self.env.ctx.warning_count.get()
+            ),
+            false => String::new(),
+        };
+        Ok(DmlDone {
+            affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,
+            insert_id: self.auto.first.unwrap_or(self.auto.last),
+            generated: self.auto.first,
+            info,
+            depends_on,
+        })
+    }
+}
+
+/// A row as values, TIMESTAMPs in the session's zone.
+pub(in crate::dml) fn decode_row(
+    table: &TableDef,
+    zone: &TimeZone,
+    bytes: &[u8],
+    out: &mut [Value],
+) -> SqlResult<()> {
+    let row = RowReader::new(&table.layout, zone, bytes)?;
+    for (col, slot) in out.iter_mut().enumerate() {
+        *slot = row.field(col).to_owned();
+    }
+    Ok(())
+}
+

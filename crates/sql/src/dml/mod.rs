@@ -1,0 +1,186 @@
+//! Statements that change rows: INSERT, REPLACE, UPDATE, DELETE.
+//!
+//! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to
+//! columns) · `change` (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and
+//! all its index entries, under locks) · `duplicate` (what error 1062 says).
+//! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its
+//! plan cache and runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
+//!
+//! **Invariants**
+//! - A compiled statement belongs to no session and holds for one catalog version.
+//! - Rows are found first and changed then: no statement meets its own writes.
+//! - Every key that is written is locked exclusively: the row's clustered key, and the keys of unique
+//!   indexes that come or go. Uniqueness is decided on the latest version under that lock.
+//! - [`ExecError::Wait`] leaves writes behind; the session undoes them with its statement savepoint
+//!   before it runs the statement again.
+
+mod change;
+mod delete;
+mod duplicate;
+mod exprs;
+mod insert;
+mod target;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod update;
+mod values;
+mod write;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use esker_engine::{Engine, Seq, Txn, View};
+use esker_types::{EvalCtx, SqlError, SqlResult, Value};
+
+use crate::bind::BindEnv;
+use crate::catalog::{AutoStep, TableDef};
+use crate::exec::{ExecCtx, Limits};
+use crate::exec_error::ExecError;
+use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::parse::ast::Statement;
+use crate::result::Mode;
+
+pub use delete::CompiledDelete;
+pub(crate) use duplicate::duplicate_entry;
+pub(crate) use exprs::{TableExprs, columns_of_check, validate};
+pub use insert::CompiledInsert;
+pub(crate) use insert::{as_counter, auto_value, max_auto};
+pub use update::CompiledUpdate;
+pub(crate) use values::{Default, default_of, implicit_value};
+pub(crate) use write::Scratch;
+
+/// A compiled statement that changes rows.
+pub enum Compiled {
+    /// INSERT, REPLACE.
+    Insert(CompiledInsert),
+    /// UPDATE.
+    Update(CompiledUpdate),
+    /// DELETE.
+    Delete(CompiledDelete),
+}
+
+/// What running a statement needs from its session.
+pub struct DmlEnv<'a> {
+    /// The transaction.
+    pub txn: &'a mut Txn,
+    /// The engine, for counters.
+    pub engine: &'a Engine,
+    /// Modes, zone, clock, warnings.
+    pub ctx: &'a EvalCtx<'a>,
+    /// Parameters.
+    pub params: &'a [Value],
+    /// User variables.
+    pub vars: &'a dyn UserVars,
+    /// May a wait block?
+    pub mode: Mode,
+    /// Memory and lock wait bounds.
+    pub limits: Limits,
+    /// Fails when the statement was killed or ran out of time.
+    pub check_killed: &'a dyn Fn() -> SqlResult<()>,
+    /// The statement commits at its end, so what it generates travels in its commit record.
+    pub autocommit: bool,
+    /// Affected rows are found rows (CLIENT_FOUND_ROWS).
+    pub found_rows: bool,
+    /// `auto_increment_increment` and `_offset`.
+    pub auto_step: AutoStep,
+    /// How many AUTO_INCREMENT values an open transaction reserves at a time.
+    pub auto_interval: u64,
+    /// Buffers kept between statements.
+    pub scratch: &'a mut Scratch,
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DmlDone {
+    /// Rows for the OK packet.
+    pub affected_rows: u64,
+    /// The OK packet's insert id: the first generated value, or an explicit one.
+    pub insert_id: u64,
+    /// First generated value: LAST_INSERT_ID() from now on.
+    pub generated: Option<u64>,
+    /// Text of the OK packet.
+    pub info: String,
+    /// The reply waits for this besides the commit: a reservation of AUTO_INCREMENT values.
+    pub depends_on: Seq,
+}
+
+/// Compiles an INSERT, REPLACE, UPDATE or DELETE.
+pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
+    match stmt {
+        Statement::Insert(insert) => CompiledInsert::compile(env, insert).map(Compiled::Insert),
+        Statement::Update(update) => CompiledUpdate::compile(env, update).map(Compiled::Update),
+        Statement::Delete(delete) => CompiledDelete::compile(env, delete).map(Compiled::Delete),
+        _ => Err(SqlError::not_supported("this statement as a change of rows")),
+    }
+}
+
+impl Compiled {
+    /// Runs it.
+    pub fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
+        match self {
+            Self::Insert(insert) => insert.run(env),
+            Self::Update(update) => update.run(env),
+            Self::Delete(delete) => delete.run(env),
+        }
+    }
+
+    /// The tables it changes.
+    pub fn targets(&self) -> &[Arc<TableDef>] {
+        match self {
+            Self::Insert(insert) => insert.targets(),
+            Self::Update(update) => update.targets(),
+            Self::Delete(delete) => delete.targets(),
+        }
+    }
+
+    /// Estimated rows that have to be looked at or written: whether a shared worker may run it.
+    pub fn cost_rows(&self) -> f64 {
+        match self {
+            Self::Insert(insert) => insert.cost_rows(),
+            Self::Update(update) => update.cost_rows(),
+            Self::Delete(delete) => delete.cost_rows(),
+        }
+    }
+}
+
+impl DmlEnv<'_> {
+    /// Evaluates with access to tables. Writes of this statement that were made before are seen by
+    /// subqueries only as far as they read the latest versions.
+    fn evaluating<R>(
+        &self,
+        states: &SubqueryStates,
+        f: impl FnOnce(&EvalEnv<'_>) -> SqlResult<R>,
+    ) -> Result<R, ExecError> {
+        let exec =
+            ExecCtx::new(self.txn, View::Snapshot, self.mode, self.limits, self.check_killed);
+        let env = EvalEnv {
+            ctx: self.ctx,
+            params: self.params,
+            vars: self.vars,
+            outer: None,
+            exec: Some(&exec),
+            states,
+        };
+        f(&env).map_err(|e| exec.stop(e))
+    }
+}
+
+/// In statements that store, bad values are errors under strict mode, unless IGNORE says otherwise.
+fn strict_writes<'c>(ctx: &'c EvalCtx<'_>, ignore: bool) -> StrictGuard<'c> {
+    let strict = !ignore && ctx.sql_mode.is_strict();
+    StrictGuard { cell: &ctx.strict_write, before: ctx.strict_write.replace(strict) }
+}
+
+/// Puts the strictness back when the statement ends, however it ends.
+struct StrictGuard<'a> {
+    cell: &'a Cell<bool>,
+    before: bool,
+}
+
+impl Drop for StrictGuard<'_> {
+    fn drop(&mut self) {
+        self.cell.set(self.before);
+    }
+}

@@ -1,0 +1,137 @@
+//! Which tables a statement changes, and collecting the rows it is about.
+//!
+//! Neighbours: `insert`, `update`, `delete` compile with it; `exec::target` finds and locks the rows.
+//! **Invariants**: only stored tables are changed; [`Search::collect`] has read every row under its
+//! lock before the first is written.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use esker_engine::View;
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::DmlEnv;
+use super::write::Scratch;
+use crate::bind::{BindEnv, TableSource};
+use crate::catalog::TableDef;
+use crate::exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
+use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
+use crate::parse::ast::{ColumnRef, ObjectName};
+
+/// 1288.
+pub(super) fn not_updatable(table: &str, statement: &str) -> SqlError {
+    let text = format!("The target table {table} of the {statement} is not updatable");
+    SqlError::new(1288, "HY000", text)
+}
+
+/// The stored table of this name; computed tables cannot be changed.
+pub(super) fn base_table(
+    env: &BindEnv<'_>,
+    name: &ObjectName,
+    statement: &str,
+) -> SqlResult<Arc<TableDef>> {
+    let schema = name.schema.as_ref().map(|s| &*s.text);
+    match env.names.table(schema, &name.name.text)? {
+        TableSource::Base(def) => Ok(def),
+        TableSource::Virtual(table) => Err(not_updatable(table.name(), statement)),
+    }
+}
+
+/// 1054 for a column that is assigned to.
+pub(super) fn unknown_column(column: &ColumnRef) -> SqlError {
+    let mut full = String::new();
+    for part in [&column.schema, &column.table].into_iter().flatten() {
+        full.push_str(&part.text);
+        full.push('.');
+    }
+    full.push_str(&column.name.text);
+    SqlError::new(1054, "42S22", format!("Unknown column '{full}' in 'field list'"))
+}
+
+/// Ordinal of a column that is assigned to in a statement about one table.
+pub(super) fn assigned_column(
+    table: &TableDef,
+    column: &ColumnRef,
+    alias: &str,
+) -> SqlResult<usize> {
+    let named = column.table.as_ref().is_none_or(|t| &*t.text == alias);
+    let schema = column.schema.as_ref().is_none_or(|s| *s.text == *table.schema);
+    let found = if named && schema { table.column_index(&column.name.text) } else { None };
+    found.ok_or_else(|| unknown_column(column))
+}
+
+/// A planned search for the rows of a statement.
+pub(super) struct Search {
+    plan: TargetPlan,
+    /// Several tables: a target row may come more than once.
+    joined: bool,
+}
+
+impl Search {
+    pub(super) fn new(plan: TargetPlan, joined: bool) -> Self {
+        Self { plan, joined }
+    }
+
+    pub(super) fn cost_rows(&self) -> f64 {
+        self.plan.cost_rows()
+    }
+
+    /// To tell rows that were met before.
+    pub(super) fn seen(&self) -> Seen {
+        Seen(self.joined.then(HashSet::new))
+    }
+
+    /// All rows, found and locked.
+    pub(super) fn collect(
+        &self,
+        env: &DmlEnv<'_>,
+        states: &SubqueryStates,
+    ) -> Result<Vec<Vec<Value>>, ExecError> {
+        let exec = ExecCtx::new(env.txn, View::Snapshot, env.mode, env.limits, env.check_killed);
+        let statement =
+            StatementEnv { ctx: env.ctx, params: env.params, vars: env.vars, exec: &exec };
+        let accounts = statement.eval(states);
+        let mut stream = self.plan.open();
+        let mut rows = Vec::new();
+        loop {
+            match stream.next(&statement) {
+                Ok(Some(row)) => {
+                    charge(&accounts, row_bytes(row), Purpose::Hash)?;
+                    rows.push(row.to_vec());
+                }
+                Ok(None) => return Ok(rows),
+                Err(e) => return Err(exec.stop(e)),
+            }
+        }
+    }
+
+    /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row`, its clustered
+    /// key is returned. `None` where an outer join found no row.
+    pub(super) fn take_stored(
+        &self,
+        nth: usize,
+        row: &mut [Value],
+        scratch: &mut Scratch,
+    ) -> Option<Vec<u8>> {
+        let target = &self.plan.targets[nth];
+        let Value::Str(stored) = std::mem::take(&mut row[target.row_slot as usize]) else {
+            return None;
+        };
+        let Value::Str(key) = std::mem::take(&mut row[target.key_slot as usize]) else {
+            return None;
+        };
+        scratch.old_row = stored;
+        Some(key)
+    }
+}
+
+/// Target rows met so far, where a join may repeat them.
+pub(super) struct Seen(Option<HashSet<(usize, Vec<u8>)>>);
+
+impl Seen {
+    /// Is this the first time that the row of target `nth` comes?
+    pub(super) fn is_new(&mut self, nth: usize, key: &[u8]) -> bool {
+        self.0.as_mut().is_none_or(|seen| seen.insert((nth, key.to_vec())))
+    }
+}

@@ -1,0 +1,337 @@
+//! A bench for tests of `ddl` and `dml`: statements as text on a simulated disk, tables read back
+//! straight from their trees.
+//!
+//! Neighbours: the tests of `ddl` and `dml`; the session does the same for real clients.
+//! **Invariant**: [`Bench::check`] holds after every statement: each index has exactly the entries
+//! that the rows ask for.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_engine::{Direction, Engine, EngineConfig, Isolation, Txn, View};
+use esker_types::cast::write_text;
+use esker_types::collation::Collation;
+use esker_types::{EvalCtx, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning};
+use jiff::tz::TimeZone;
+
+use super::{DmlDone, DmlEnv, Scratch, compile};
+use crate::bind::{BindEnv, Names, Params, TableSource};
+use crate::catalog::{AutoStep, Catalog, TableDef};
+use crate::codec::{RowReader, UTC};
+use crate::ddl::{DdlCtx, is_ddl};
+use crate::exec::Limits;
+use crate::exec_error::ExecError;
+use crate::expr::NoVars;
+use crate::mdl::LockSet;
+use crate::parse::{self, ParseOptions, ast};
+use crate::result::Mode;
+
+/// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
+pub(crate) const NOW_MICROS: i64 = 1_767_323_045_678_901;
+
+struct Facts;
+
+impl SessionInfo for Facts {
+    fn connection_id(&self) -> u64 {
+        1
+    }
+    fn database(&self) -> Option<&str> {
+        Some("d")
+    }
+    fn user(&self) -> String {
+        "u@h".into()
+    }
+    fn current_user(&self) -> String {
+        "u@%".into()
+    }
+    fn version(&self) -> &str {
+        "8.4"
+    }
+    fn last_insert_id(&self) -> u64 {
+        0
+    }
+    fn set_last_insert_id(&self, _id: u64) {}
+    fn row_count(&self) -> i64 {
+        0
+    }
+    fn found_rows(&self) -> u64 {
+        0
+    }
+    fn random(&self) -> u64 {
+        4
+    }
+    fn killed(&self) -> bool {
+        false
+    }
+    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
+        Some(true)
+    }
+    fn release_lock(&self, _name: &str) -> Option<bool> {
+        Some(true)
+    }
+    fn lock_holder(&self, _name: &str) -> Option<u64> {
+        None
+    }
+}
+
+struct CatalogNames<'a>(&'a Catalog);
+
+impl Names for CatalogNames<'_> {
+    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+        self.0.table_or_error(schema.unwrap_or("d"), name).map(TableSource::Base)
+    }
+
+    fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
+        Err(SqlError::new(1193, "HY000", format!("Unknown system variable '{}'", var.name)))
+    }
+}
+
+/// What a statement did.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) affected: u64,
+    pub(crate) insert_id: u64,
+    pub(crate) generated: Option<u64>,
+    pub(crate) info: String,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Ran {
+    /// Codes of the warnings.
+    pub(crate) fn codes(&self) -> Vec<u16> {
+        self.warnings.iter().map(|w| w.code).collect()
+    }
+}
+
+/// A session without a server.
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) catalog: Catalog,
+    pub(crate) locks: LockSet,
+    pub(crate) txn: Txn,
+    pub(crate) sql_mode: SqlMode,
+    pub(crate) zone: TimeZone,
+    pub(crate) auto_step: AutoStep,
+    pub(crate) found_rows: bool,
+    /// False: statements stay in the open transaction.
+    pub(crate) autocommit: bool,
+    pub(crate) mode: Mode,
+    scratch: Scratch,
+}
+
+/// An engine on a simulated disk whose log is hardened by a thread of its own.
+pub(crate) fn engine() -> Engine {
+    let machine = esker_vfs::sim::SimEnv::new(11);
+    Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens")
+}
+
+impl Bench {
+    /// A new server with the database `d`.
+    pub(crate) fn new() -> Self {
+        let engine = engine();
+        let catalog = Catalog::open(&engine).expect("opens");
+        let mut bench = Self::on(&engine, &catalog);
+        bench.ok("CREATE DATABASE d");
+        bench
+    }
+
+    /// Another session.
+    pub(crate) fn on(engine: &Engine, catalog: &Catalog) -> Self {
+        Self {
+            locks: LockSet::new(catalog.locks()),
+            txn: engine.begin(Isolation::RepeatableRead),
+            engine: engine.clone(),
+            catalog: catalog.clone(),
+            sql_mode: SqlMode::DEFAULT,
+            zone: TimeZone::UTC,
+            auto_step: AutoStep::ONE,
+            found_rows: false,
+            autocommit: true,
+            mode: Mode::Thread,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// A second session of the same server.
+    pub(crate) fn other(&self) -> Self {
+        Self::on(&self.engine, &self.catalog)
+    }
+
+    /// Runs a statement.
+    pub(crate) fn attempt(&mut self, sql: &str) -> Result<Ran, ExecError> {
+        let options = ParseOptions { sql_mode: self.sql_mode, ..ParseOptions::default() };
+        let stmt = parse::parse(sql.as_bytes(), options)?.stmt;
+        let zone = self.zone.clone();
+        let wall = || NOW_MICROS;
+        let ctx = EvalCtx {
+            sql_mode: self.sql_mode,
+            time_zone: &zone,
+            now_micros: NOW_MICROS,
+            wall_micros: &wall,
+            div_precision_increment: 4,
+            max_allowed_packet: 64 << 20,
+            group_concat_max_len: 1024,
+            collation_connection: Collation::UTF8MB4_0900_AI_CI,
+            session: &Facts,
+            strict_write: false.into(),
+            warnings: Vec::new().into(),
+            warning_count: 0.into(),
+        };
+        let mut ran = if is_ddl(&stmt) {
+            self.run_ddl(&ctx, &stmt)?
+        } else {
+            self.run_dml(&ctx, &stmt)?
+        };
+        ran.warnings = ctx.warnings.take();
+        Ok(ran)
+    }
+
+    fn run_ddl(&mut self, ctx: &EvalCtx<'_>, stmt: &ast::Statement) -> Result<Ran, ExecError> {
+        self.txn.commit().map(|_| ())?;
+        self.locks.release_transaction();
+        let mut ddl = DdlCtx {
+            catalog: &self.catalog,
+            locks: &mut self.locks,
+            eval: ctx,
+            database: Some("d"),
+            user: "u@h",
+            server_collation: Collation::UTF8MB4_0900_AI_CI,
+            check_killed: &|| Ok(()),
+        };
+        let done = crate::ddl::run(&mut ddl, stmt)?;
+        Ok(Ran { affected: done.affected_rows, info: done.info, ..Ran::default() })
+    }
+
+    fn run_dml(&mut self, ctx: &EvalCtx<'_>, stmt: &ast::Statement) -> Result<Ran, ExecError> {
+        let names = CatalogNames(&self.catalog);
+        let bind = BindEnv::new(ctx, &NoVars, &names, Params::Values(&[]));
+        let compiled = compile(&bind, stmt)?;
+        let savepoint = self.txn.savepoint();
+        self.txn.new_statement();
+        let mut env = DmlEnv {
+            txn: &mut self.txn,
+            engine: &self.engine,
+            ctx,
+            params: &[],
+            vars: &NoVars,
+            mode: self.mode,
+            limits: Limits { memory_bytes: 64 << 20, lock_wait: Duration::from_millis(50) },
+            check_killed: &|| Ok(()),
+            autocommit: self.autocommit,
+            found_rows: self.found_rows,
+            auto_step: self.auto_step,
+            auto_interval: 8,
+            scratch: &mut self.scratch,
+        };
+        let result = compiled.run(&mut env);
+        match result {
+            Err(e) => {
+                self.txn.rollback_to(savepoint);
+                if self.autocommit {
+                    self.txn.rollback();
+                }
+                Err(e)
+            }
+            Ok(done) => {
+                if self.autocommit {
+                    self.txn.commit().map(|_| ())?;
+                }
+                let DmlDone { affected_rows, insert_id, generated, info, .. } = done;
+                Ok(Ran { affected: affected_rows, insert_id, generated, info, ..Ran::default() })
+            }
+        }
+    }
+
+    /// Runs a statement that goes well.
+    pub(crate) fn ok(&mut self, sql: &str) -> Ran {
+        match self.attempt(sql) {
+            Ok(ran) => ran,
+            Err(ExecError::Sql(e)) => panic!("{sql}: {e}"),
+            Err(ExecError::Wait(_)) => panic!("{sql}: has to wait"),
+        }
+    }
+
+    /// Runs a statement that fails; its number and text.
+    pub(crate) fn error(&mut self, sql: &str) -> (u16, String) {
+        match self.attempt(sql) {
+            Ok(_) => panic!("{sql}: went well"),
+            Err(ExecError::Sql(e)) => (e.code, e.message),
+            Err(ExecError::Wait(_)) => panic!("{sql}: has to wait"),
+        }
+    }
+
+    /// The number of the error of a statement that fails.
+    pub(crate) fn code(&mut self, sql: &str) -> u16 {
+        self.error(sql).0
+    }
+
+    /// Commits the open transaction.
+    pub(crate) fn commit(&mut self) {
+        self.txn.commit().map(|_| ()).expect("commits");
+        self.locks.release_transaction();
+    }
+
+    /// A table of `d`.
+    pub(crate) fn table(&self, name: &str) -> Arc<TableDef> {
+        self.catalog.table_or_error("d", name).expect("is there")
+    }
+
+    /// SHOW CREATE TABLE.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        crate::catalog::show_create_table(&self.table(name), &self.zone)
+    }
+
+    /// The latest rows as this transaction sees them, in key order: values joined by `|`.
+    pub(crate) fn rows(&self, name: &str) -> Vec<String> {
+        let table = self.table(name);
+        let mut out = Vec::new();
+        self.each(&table, 0, |_, value| {
+            let row = RowReader::new(&table.layout, &self.zone, value).expect("reads");
+            let field = |c: usize| {
+                let mut text = Vec::new();
+                match row.field(c) {
+                    esker_types::ValueRef::Null => text.extend_from_slice(b"NULL"),
+                    value => write_text(value, &table.columns[c].ty, &mut text),
+                }
+                String::from_utf8_lossy(&text).into_owned()
+            };
+            let fields: Vec<String> = (0..table.columns.len()).map(field).collect();
+            out.push(fields.join("|"));
+        });
+        self.check(name);
+        out
+    }
+
+    fn each(&self, table: &TableDef, index: usize, mut f: impl FnMut(&[u8], &[u8])) {
+        let all = Bound::Unbounded;
+        let tree = &table.indexes[index].tree;
+        let mut cursor =
+            self.txn.scan(tree, all, all, Direction::Forward, View::Latest).expect("scans");
+        while let Some((key, value)) = cursor.next().expect("reads") {
+            f(key, value);
+        }
+    }
+
+    /// Asserts that every index has exactly the entries of the rows.
+    pub(crate) fn check(&self, name: &str) {
+        let table = self.table(name);
+        for at in 1..table.indexes.len() {
+            let codec = &table.indexes[at].codec;
+            let mut wanted = BTreeSet::new();
+            self.each(&table, 0, |clustered, value| {
+                let row = RowReader::new(&table.layout, &UTC, value).expect("reads");
+                let mut key = Vec::new();
+                let in_value = codec.entry(&row, clustered, &mut key).expect("entry");
+                let value = if in_value { clustered.to_vec() } else { Vec::new() };
+                assert!(wanted.insert((key, value)));
+            });
+            let mut found = BTreeSet::new();
+            self.each(&table, at, |key, value| {
+                found.insert((key.to_vec(), value.to_vec()));
+            });
+            assert_eq!(found, wanted, "index {} of {name}", table.indexes[at].name);
+        }
+    }
+}

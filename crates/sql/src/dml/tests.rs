@@ -1,0 +1,368 @@
+//! INSERT, REPLACE, UPDATE and DELETE: rows, counts, warnings, errors, numbers and locks.
+
+use std::time::Duration;
+
+use esker_types::SqlMode;
+
+use super::testing::Bench;
+use crate::catalog::{AutoStep, Catalog};
+use crate::exec_error::ExecError;
+use crate::result::Mode;
+
+fn bench(tables: &[&str]) -> Bench {
+    let mut bench = Bench::new();
+    for table in tables {
+        bench.ok(table);
+    }
+    bench
+}
+
+const ITEMS: &str = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(10) NOT NULL \
+                     DEFAULT 'none', n INT, UNIQUE KEY by_name (name), KEY by_n (n))";
+
+#[test]
+fn insert_fills_in_defaults_and_numbers() {
+    let mut bench = bench(&[ITEMS]);
+    let ran = bench.ok("INSERT INTO t (name) VALUES ('a')");
+    assert_eq!((ran.affected, ran.insert_id, ran.generated, ran.info.as_str()), (1, 1, Some(1), ""));
+    let ran = bench.ok("INSERT INTO t (n, name, id) VALUES (5, 'b', NULL), (n + 1, 'c', 0)");
+    assert_eq!((ran.affected, ran.generated), (2, Some(2)));
+    assert_eq!(ran.info, "Records: 2  Duplicates: 0  Warnings: 0");
+    let ran = bench.ok("INSERT INTO t SET id = 9, n = id * 2");
+    assert_eq!((ran.insert_id, ran.generated), (9, None));
+    bench.ok("INSERT INTO t VALUES (DEFAULT, 'd', DEFAULT(n))");
+    assert_eq!(bench.rows("t"), ["1|a|NULL", "2|b|5", "3|c|NULL", "9|none|18", "10|d|NULL"]);
+    bench.ok("DELETE FROM t WHERE name = 'none'");
+    bench.ok("INSERT INTO t () VALUES ()");
+    assert_eq!(bench.rows("t").last().map(String::as_str), Some("11|none|NULL"));
+}
+
+#[test]
+fn insert_reports_what_mysql_reports() {
+    let mut bench = bench(&[ITEMS, "CREATE TABLE s (a INT NOT NULL, b TINYINT, e ENUM('x') NOT NULL)"]);
+    let cases = [
+        ("INSERT INTO nope VALUES (1)", 1146),
+        ("INSERT INTO t (id, nope) VALUES (1, 2)", 1054),
+        ("INSERT INTO t (id, ID) VALUES (1, 2)", 1110),
+        ("INSERT INTO t (id, n) VALUES (1, 2), (3)", 1136),
+        ("INSERT INTO t VALUES (1)", 1136),
+        ("INSERT INTO t (name) VALUES (NULL)", 1048),
+        ("INSERT INTO s (b) VALUES (1)", 1364),
+        ("INSERT INTO s (a) VALUES (DEFAULT)", 1364),
+        ("INSERT INTO s (a, b) VALUES (1, 200)", 1264),
+        ("INSERT INTO s (a, b) VALUES (1, 'x')", 1366),
+        ("INSERT INTO t (name) VALUES ('longer than ten')", 1406),
+        ("INSERT INTO s (a, e) VALUES (1, 'y')", 1265),
+        ("INSERT INTO t (id) VALUES (1) RETURNING id", 1235),
+    ];
+    for (sql, code) in cases {
+        let (found, text) = bench.error(sql);
+        assert_eq!(found, code, "{sql}: {text}");
+    }
+    assert!(bench.rows("s").is_empty() && bench.rows("t").is_empty());
+    bench.ok("INSERT INTO s (a) VALUES (1)");
+    assert_eq!(bench.rows("s"), ["1|NULL|x"]);
+}
+
+#[test]
+fn outside_strict_mode_values_are_bent_with_warnings() {
+    let mut bench = bench(&["CREATE TABLE s (a INT NOT NULL, b TINYINT, c VARCHAR(2) NOT NULL)"]);
+    bench.sql_mode = SqlMode::default();
+    assert_eq!(bench.ok("INSERT INTO s (b) VALUES (200)").codes(), [1364, 1364, 1264]);
+    assert_eq!(bench.code("INSERT INTO s VALUES (NULL, 1, 'x')"), 1048);
+    let ran = bench.ok("INSERT INTO s VALUES (NULL, 1, 'abc'), (2, NULL, 'y')");
+    assert_eq!(ran.codes(), [1048, 1265]);
+    assert_eq!(ran.info, "Records: 2  Duplicates: 0  Warnings: 2");
+    assert_eq!(bench.rows("s"), ["0|127|", "0|1|ab", "2|NULL|y"]);
+}
+
+#[test]
+fn a_taken_key_is_named() {
+    let mut bench = bench(&[
+        ITEMS,
+        "CREATE TABLE u (a INT, b VARCHAR(9), d DATE, UNIQUE k (b(2), d), UNIQUE z (a))",
+    ]);
+    bench.ok("INSERT INTO t VALUES (1, 'a', 1)");
+    let duplicate = |text: &str| (1062, format!("Duplicate entry {text}"));
+    assert_eq!(bench.error("INSERT INTO t VALUES (1, 'b', 1)"), duplicate("'1' for key 't.PRIMARY'"));
+    assert_eq!(bench.error("INSERT INTO t VALUES (2, 'A', 1)"), duplicate("'A' for key 't.by_name'"));
+    bench.ok("INSERT INTO u VALUES (NULL, 'abc', '2026-01-02'), (NULL, 'xyz', NULL), (NULL, 'xyz', NULL)");
+    assert_eq!(
+        bench.error("INSERT INTO u VALUES (5, 'abd', '2026-01-02')"),
+        duplicate("'ab-2026-01-02' for key 'u.k'")
+    );
+    // A statement that fails half-way leaves nothing.
+    assert_eq!(bench.code("INSERT INTO t VALUES (5, 'x', 1), (6, 'y', 1), (5, 'z', 1)"), 1062);
+    assert_eq!(bench.rows("t"), ["1|a|1"]);
+    assert_eq!(bench.rows("u").len(), 3);
+}
+
+#[test]
+fn ignore_leaves_out_what_cannot_be_stored() {
+    let mut bench = bench(&[ITEMS, "CREATE TABLE c (a INT CHECK (a > 0), b TINYINT NOT NULL)"]);
+    let ran = bench.ok("INSERT IGNORE INTO t VALUES (1, 'a', 1), (1, 'b', 2), (2, 'a', 3), (3, 'c', 4)");
+    assert_eq!((ran.affected, ran.codes()), (2, vec![1062, 1062]));
+    assert_eq!(ran.info, "Records: 4  Duplicates: 2  Warnings: 2");
+    let ran = bench.ok("INSERT IGNORE INTO c VALUES (-1, 1), (1, NULL), (2, 500)");
+    assert_eq!((ran.affected, ran.codes()), (2, vec![3819, 1048, 1264]));
+    assert_eq!(bench.rows("c"), ["1|0", "2|127"]);
+    bench.ok("UPDATE IGNORE t SET id = 1, n = 99");
+    assert_eq!(bench.rows("t"), ["1|a|99", "3|c|4"]);
+}
+
+#[test]
+fn replace_removes_every_row_in_the_way() {
+    let mut bench = bench(&[ITEMS]);
+    bench.ok("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)");
+    assert_eq!(bench.ok("REPLACE INTO t VALUES (4, 'd', 4)").affected, 1);
+    assert_eq!(bench.ok("REPLACE INTO t VALUES (1, 'b', 9)").affected, 3);
+    assert_eq!(bench.rows("t"), ["1|b|9", "3|c|3", "4|d|4"]);
+    let ran = bench.ok("REPLACE INTO t (id, name) VALUES (3, 'c'), (4, 'x')");
+    assert_eq!((ran.affected, ran.info.as_str()), (4, "Records: 2  Duplicates: 2  Warnings: 0"));
+    assert_eq!(bench.rows("t"), ["1|b|9", "3|c|NULL", "4|x|NULL"]);
+}
+
+#[test]
+fn on_duplicate_key_update_sees_both_rows() {
+    let mut bench = bench(&[ITEMS]);
+    bench.ok("INSERT INTO t VALUES (1, 'a', 10)");
+    let sql = "INSERT INTO t VALUES (1, 'z', 5) ON DUPLICATE KEY UPDATE n = n + VALUES(n), name = 'b'";
+    assert_eq!(bench.ok(sql).affected, 2);
+    assert_eq!(bench.rows("t"), ["1|b|15"]);
+    let same = "INSERT INTO t VALUES (1, 'z', 5) ON DUPLICATE KEY UPDATE n = 15";
+    assert_eq!(bench.ok(same).affected, 0);
+    bench.found_rows = true;
+    assert_eq!(bench.ok(same).affected, 1);
+    bench.found_rows = false;
+    let ran = bench.ok(
+        "INSERT INTO t (name, n) VALUES ('b', 1), ('new', 2) AS new \
+         ON DUPLICATE KEY UPDATE n = new.n + n",
+    );
+    // One row updated, one inserted.
+    assert_eq!((ran.affected, ran.info.as_str()), (3, "Records: 2  Duplicates: 1  Warnings: 0"));
+    let named = "INSERT INTO t VALUES (1, 'q', 7) AS new(a, b, c) ON DUPLICATE KEY UPDATE n = c * 2";
+    bench.ok(named);
+    let rows = bench.rows("t");
+    assert!(rows.contains(&"1|b|14".to_owned()), "{rows:?}");
+    assert_eq!(rows.len(), 2);
+    let taken = "INSERT INTO t VALUES (1, 'q', 7) ON DUPLICATE KEY UPDATE name = 'new'";
+    assert_eq!(bench.code(taken), 1062);
+}
+
+#[test]
+fn update_changes_rows_and_their_entries() {
+    let mut bench = bench(&[ITEMS]);
+    bench.ok("INSERT INTO t VALUES (1, 'a', 10), (2, 'b', 20), (3, 'c', NULL)");
+    let ran = bench.ok("UPDATE t SET n = n + 1, name = CONCAT(name, n) WHERE id < 3");
+    assert_eq!(ran.affected, 2);
+    assert_eq!(ran.info, "Rows matched: 2  Changed: 2  Warnings: 0");
+    assert_eq!(bench.rows("t"), ["1|a11|11", "2|b21|21", "3|c|NULL"]);
+    let ran = bench.ok("UPDATE t SET n = 21");
+    assert_eq!((ran.affected, ran.info.as_str()), (2, "Rows matched: 3  Changed: 2  Warnings: 0"));
+    bench.found_rows = true;
+    assert_eq!(bench.ok("UPDATE t SET n = 21").affected, 3);
+    bench.ok("UPDATE t SET id = id + 10 ORDER BY id DESC LIMIT 2");
+    assert_eq!(bench.rows("t"), ["1|a11|21", "12|b21|21", "13|c|21"]);
+    bench.ok("UPDATE t SET id = id + 1 WHERE id > 10 ORDER BY id DESC");
+    assert_eq!(bench.code("UPDATE t SET id = id + 1 WHERE id > 10 ORDER BY id"), 1062);
+    assert_eq!(bench.code("UPDATE t SET name = 'same'"), 1062);
+    assert_eq!(bench.code("UPDATE t SET name = NULL"), 1048);
+    assert_eq!(bench.code("UPDATE t SET nope = 1"), 1054);
+    assert_eq!(bench.rows("t"), ["1|a11|21", "13|b21|21", "14|c|21"]);
+    bench.ok("UPDATE t SET name = DEFAULT, n = DEFAULT WHERE id = 1");
+    assert_eq!(bench.rows("t")[0], "1|none|NULL");
+}
+
+#[test]
+fn on_update_and_check_follow_a_real_change() {
+    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (n < 100), \
+        at DATETIME(3) DEFAULT '2000-01-01' ON UPDATE CURRENT_TIMESTAMP(3))"]);
+    bench.ok("INSERT INTO t (id, n) VALUES (1, 1)");
+    bench.ok("UPDATE t SET n = 1");
+    assert_eq!(bench.rows("t"), ["1|1|2000-01-01 00:00:00.000"]);
+    bench.ok("UPDATE t SET n = 2");
+    assert_eq!(bench.rows("t"), ["1|2|2026-01-02 03:04:05.678"]);
+    bench.ok("UPDATE t SET n = 3, at = '2001-02-03'");
+    assert_eq!(bench.rows("t"), ["1|3|2001-02-03 00:00:00.000"]);
+    assert_eq!(bench.code("UPDATE t SET n = 100"), 3819);
+    assert_eq!(bench.code("INSERT INTO t (id, n) VALUES (2, 100)"), 3819);
+    bench.ok("INSERT INTO t (id, n) VALUES (2, NULL)");
+}
+
+#[test]
+fn delete_removes_rows_and_their_entries() {
+    let mut bench = bench(&[ITEMS]);
+    bench.ok("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 2), (4, 'd', NULL)");
+    assert_eq!(bench.ok("DELETE FROM t WHERE n = 2 ORDER BY id DESC LIMIT 1").affected, 1);
+    assert_eq!(bench.rows("t"), ["1|a|1", "2|b|2", "4|d|NULL"]);
+    assert_eq!(bench.ok("DELETE FROM t WHERE n IS NULL OR name = 'A'").affected, 2);
+    assert_eq!(bench.ok("DELETE FROM t").affected, 1);
+    assert!(bench.rows("t").is_empty());
+}
+
+#[test]
+fn joins_change_each_row_once() {
+    let mut bench = bench(&[
+        "CREATE TABLE a (id INT PRIMARY KEY, n INT)",
+        "CREATE TABLE b (id INT PRIMARY KEY, a_id INT, n INT)",
+    ]);
+    bench.ok("INSERT INTO a VALUES (1, 0), (2, 0), (3, 0)");
+    bench.ok("INSERT INTO b VALUES (10, 1, 5), (11, 1, 6), (12, 2, 7)");
+    let ran = bench.ok("UPDATE a JOIN b ON b.a_id = a.id SET a.n = a.n + 1, b.n = b.n * 2");
+    assert_eq!(ran.affected, 5);
+    assert_eq!(bench.rows("a"), ["1|1", "2|1", "3|0"]);
+    assert_eq!(bench.rows("b"), ["10|1|10", "11|1|12", "12|2|14"]);
+    let ran = bench.ok("DELETE a, b FROM a LEFT JOIN b ON b.a_id = a.id WHERE a.id <> 2");
+    assert_eq!(ran.affected, 4);
+    assert_eq!(bench.rows("a"), ["2|1"]);
+    assert_eq!(bench.rows("b"), ["12|2|14"]);
+    assert_eq!(bench.code("DELETE x FROM a JOIN b"), 1109);
+    assert_eq!(bench.code("UPDATE a JOIN b SET a.n = 1 LIMIT 1"), 1221);
+}
+
+#[test]
+fn insert_select_reads_before_it_writes() {
+    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"]);
+    bench.ok("INSERT INTO t (n) VALUES (1), (2)");
+    let ran = bench.ok("INSERT INTO t (n) SELECT n + 10 FROM t");
+    assert_eq!((ran.affected, ran.info.as_str()), (2, "Records: 2  Duplicates: 0  Warnings: 0"));
+    assert_eq!(bench.rows("t").len(), 4);
+    assert_eq!(bench.code("INSERT INTO t (n) SELECT n, n FROM t"), 1136);
+    bench.ok("INSERT INTO t SELECT id, n FROM t ON DUPLICATE KEY UPDATE n = VALUES(n) + 100");
+    assert_eq!(bench.rows("t")[0], "1|101");
+}
+
+#[test]
+fn tables_without_a_primary_key_keep_equal_rows_apart() {
+    let mut bench = bench(&["CREATE TABLE t (a INT, KEY (a))"]);
+    bench.ok("INSERT INTO t VALUES (1), (1), (2)");
+    bench.ok("UPDATE t SET a = 5 WHERE a = 1 LIMIT 1");
+    assert_eq!(bench.rows("t"), ["5", "1", "2"]);
+    // Row ids go on behind the last row after a restart.
+    let catalog = Catalog::open(&bench.engine).expect("opens");
+    let mut again = Bench::on(&bench.engine, &catalog);
+    again.ok("INSERT INTO t VALUES (9)");
+    assert_eq!(again.rows("t"), ["5", "1", "2", "9"]);
+}
+
+#[test]
+fn numbers_follow_the_sequence_and_survive() {
+    let mut bench = bench(&["CREATE TABLE t (id TINYINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, n INT)"]);
+    bench.ok("INSERT INTO t (n) VALUES (1), (2), (3)");
+    bench.ok("DELETE FROM t WHERE id > 1");
+    // As after a restart: the counters come from the engine.
+    let catalog = Catalog::open(&bench.engine).expect("opens");
+    let mut again = Bench::on(&bench.engine, &catalog);
+    again.ok("INSERT INTO t (n) VALUES (4)");
+    assert_eq!(again.rows("t"), ["1|1", "4|4"]);
+    again.auto_step = AutoStep { increment: 10, offset: 5 };
+    again.ok("INSERT INTO t (n) VALUES (5), (6)");
+    assert_eq!(again.rows("t"), ["1|1", "4|4", "5|5", "15|6"]);
+    again.sql_mode = SqlMode(SqlMode::DEFAULT.0 | SqlMode::NO_AUTO_VALUE_ON_ZERO.0);
+    again.ok("INSERT INTO t VALUES (0, 7)");
+    again.auto_step = AutoStep::ONE;
+    again.ok("UPDATE t SET id = 254 WHERE id = 15");
+    again.ok("INSERT INTO t (n) VALUES (8)");
+    assert_eq!(again.rows("t").last().map(String::as_str), Some("255|8"));
+    assert_eq!(
+        again.error("INSERT INTO t (n) VALUES (9)"),
+        (1062, "Duplicate entry '255' for key 't.PRIMARY'".into())
+    );
+}
+
+#[test]
+fn an_open_transaction_reserves_what_it_shows() {
+    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)"]);
+    let tree = bench.table("t").counter_tree();
+    bench.autocommit = false;
+    assert_eq!(bench.ok("INSERT INTO t VALUES ()").generated, Some(1));
+    // Shown to the client before the commit, so it must not be given again whatever happens.
+    assert!(bench.engine.counter(tree) >= 1);
+    bench.txn.rollback();
+    let reserved = bench.engine.counter(tree);
+    let catalog = Catalog::open(&bench.engine).expect("opens");
+    let mut again = Bench::on(&bench.engine, &catalog);
+    assert_eq!(again.ok("INSERT INTO t VALUES ()").generated, Some(reserved + 1));
+    // A clean shutdown gives unused numbers back.
+    let mut bench = bench_of(&bench.engine, &bench.catalog);
+    bench.autocommit = false;
+    bench.ok("INSERT INTO t VALUES ()");
+    bench.commit();
+    let given = bench.table("t").runtime.last_auto();
+    bench.catalog.settle_counters().expect("settles");
+    assert_eq!(bench.engine.counter(tree), given);
+}
+
+fn bench_of(engine: &esker_engine::Engine, catalog: &Catalog) -> Bench {
+    Bench::on(engine, catalog)
+}
+
+#[test]
+fn a_conflict_waits_inline_and_the_statement_can_be_run_again() {
+    let mut one = bench(&[ITEMS]);
+    one.ok("INSERT INTO t VALUES (1, 'a', 1)");
+    let mut two = one.other();
+    one.autocommit = false;
+    one.ok("UPDATE t SET n = 2 WHERE id = 1");
+    two.mode = Mode::Inline;
+    for sql in [
+        "UPDATE t SET n = n + 1 WHERE id = 1",
+        "DELETE FROM t WHERE id = 1",
+        "INSERT INTO t VALUES (1, 'x', 1)",
+        "REPLACE INTO t VALUES (1, 'x', 1)",
+    ] {
+        assert!(matches!(two.attempt(sql), Err(ExecError::Wait(_))), "{sql}");
+    }
+    let Err(ExecError::Wait(ticket)) = two.attempt("UPDATE t SET n = n + 10 WHERE id = 1") else {
+        panic!("did not wait");
+    };
+    one.commit();
+    ticket.block(Duration::from_secs(10)).expect("granted");
+    two.ok("UPDATE t SET n = n + 10 WHERE id = 1");
+    assert_eq!(two.rows("t"), ["1|a|12"]);
+}
+
+#[test]
+fn in_a_thread_a_conflict_waits_in_place_until_its_time_is_over() {
+    let mut one = bench(&[ITEMS]);
+    one.ok("INSERT INTO t VALUES (1, 'a', 1)");
+    let mut two = one.other();
+    one.autocommit = false;
+    one.ok("INSERT INTO t VALUES (2, 'b', 1)");
+    // The unique key is as locked as the row is.
+    assert_eq!(two.code("INSERT INTO t VALUES (3, 'b', 1)"), 1205);
+    assert_eq!(two.code("UPDATE t SET name = 'b' WHERE id = 1"), 1205);
+    one.commit();
+    assert_eq!(two.code("INSERT INTO t VALUES (3, 'b', 1)"), 1062);
+    assert_eq!(two.rows("t"), ["1|a|1", "2|b|1"]);
+}
+
+#[test]
+fn a_unique_key_given_up_is_free_only_after_the_commit() {
+    let mut one = bench(&[ITEMS]);
+    one.ok("INSERT INTO t VALUES (1, 'a', 1)");
+    let mut two = one.other();
+    one.autocommit = false;
+    one.ok("UPDATE t SET name = 'z' WHERE id = 1");
+    assert_eq!(two.code("INSERT INTO t VALUES (2, 'a', 1)"), 1205);
+    one.txn.rollback();
+    assert_eq!(two.code("INSERT INTO t VALUES (2, 'a', 1)"), 1062);
+    one.ok("UPDATE t SET name = 'z' WHERE id = 1");
+    one.commit();
+    two.ok("INSERT INTO t VALUES (2, 'a', 1)");
+    assert_eq!(two.rows("t"), ["1|z|1", "2|a|1"]);
+}
+
+#[test]
+fn a_timestamp_keeps_its_instant_and_its_entry_in_every_zone() {
+    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL, n INT, KEY (at))"]);
+    bench.zone = jiff::tz::TimeZone::get("Europe/Berlin").expect("zone");
+    bench.ok("INSERT INTO t VALUES (1, '2026-07-01 12:00:00', 1)");
+    bench.zone = jiff::tz::TimeZone::UTC;
+    assert_eq!(bench.rows("t"), ["1|2026-07-01 10:00:00|1"]);
+    bench.ok("UPDATE t SET n = 2");
+    bench.ok("UPDATE t SET at = '2026-01-01 00:00:00'");
+    assert_eq!(bench.rows("t"), ["1|2026-01-01 00:00:00|2"]);
+    bench.ok("DELETE FROM t");
+    assert!(bench.rows("t").is_empty());
+}

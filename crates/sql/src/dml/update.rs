@@ -1,0 +1,151 @@
+//! UPDATE of one table or of several joined ones.
+//!
+//! Neighbours: `exec::target` finds and locks the rows, `change` computes and writes them.
+//! **Invariants**: all rows are found and locked before the first is written, so a row that moves
+//! within an index is not met twice; of a row that a join gives several times the first counts.
+
+use std::sync::Arc;
+
+use esker_types::{Level, SqlError, SqlResult, Value};
+
+use super::change::{Assignment, Changed, RowChanger};
+use super::duplicate::duplicate_entry;
+use super::exprs::TableExprs;
+use super::insert::compile_cell;
+use super::target::{Search, not_updatable, unknown_column};
+use super::{DmlDone, DmlEnv, strict_writes};
+use crate::bind::{BindEnv, ColumnAt};
+use crate::catalog::TableDef;
+use crate::codec::RowReader;
+use crate::exec::{TargetClauses, TargetScope};
+use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
+use crate::parse::ast::Update;
+
+/// A compiled UPDATE.
+pub struct CompiledUpdate {
+    search: Search,
+    /// One per target of the search, in the same order.
+    changers: Vec<RowChanger>,
+    tables: Vec<Arc<TableDef>>,
+    ignore: bool,
+}
+
+impl CompiledUpdate {
+    /// Compiles.
+    pub(super) fn compile(env: &BindEnv<'_>, update: &Update) -> SqlResult<Self> {
+        let mut target = TargetScope::bind(env, update.with.as_ref(), &update.tables)?;
+        let several = target.scope.tables.len() > 1;
+        if several && !update.order_by.is_empty() {
+            return Err(SqlError::new(1221, "HY000", "Incorrect usage of UPDATE and ORDER BY"));
+        }
+        if several && update.limit.is_some() {
+            return Err(SqlError::new(1221, "HY000", "Incorrect usage of UPDATE and LIMIT"));
+        }
+        // By table of the scope: its assignments.
+        let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
+        for assignment in &update.assignments {
+            let at = target.scope.find_here(&assignment.column)?;
+            let at = at.ok_or_else(|| unknown_column(&assignment.column))?;
+            let found = target.add_target(at.table).map(|t| t.def.clone());
+            let alias = &target.scope.tables[at.table].alias;
+            let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
+            let cell = compile_cell(env, &target.scope, &def, at.column, &assignment.value)?;
+            let one = Assignment { col: at.column, cell };
+            match by_table.iter_mut().find(|(table, _)| *table == at.table) {
+                Some((_, all)) => all.push(one),
+                None => by_table.push((at.table, vec![one])),
+            }
+        }
+        let mut changers = Vec::with_capacity(by_table.len());
+        for (table, assignments) in by_table {
+            let target_table = target.add_target(table).map(|t| t.def.clone());
+            let def = target_table.ok_or_else(|| not_updatable("", "UPDATE"))?;
+            let exprs = TableExprs::compile(env.ctx, &def)?;
+            let slot_of = |column| target.scope.slot_of(ColumnAt { table, column });
+            changers.push(RowChanger::new(def, exprs, assignments, slot_of));
+        }
+        let clauses = TargetClauses {
+            filter: update.filter.as_ref(),
+            order_by: &update.order_by,
+            limit: update.limit.as_ref(),
+        };
+        let search = Search::new(target.plan(env, &clauses)?, several);
+        let tables = changers.iter().map(|c| c.table().clone()).collect();
+        Ok(Self { search, changers, tables, ignore: update.ignore })
+    }
+
+    /// The tables it changes.
+    pub fn targets(&self) -> &[Arc<TableDef>] {
+        &self.tables
+    }
+
+    /// Estimated rows to look at.
+    pub fn cost_rows(&self) -> f64 {
+        self.search.cost_rows()
+    }
+
+    /// Runs.
+    pub(super) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
+        let ctx = env.ctx;
+        let _strict = strict_writes(ctx, self.ignore);
+        let last_insert_id = ctx.session.last_insert_id();
+        let states = SubqueryStates::default();
+        let mut rows = self.search.collect(env, &states)?;
+        let (mut matched, mut changed) = (0, 0);
+        let mut seen = self.search.seen();
+        for (at, row) in rows.iter_mut().enumerate() {
+            (env.check_killed)()?;
+            for (nth, changer) in self.changers.iter().enumerate() {
+                let Some(key) = self.search.take_stored(nth, row, env.scratch) else { continue };
+                if !seen.is_new(nth, &key) {
+                    continue;
+                }
+                matched += 1;
+                changed += u64::from(self.change(env, &states, changer, row, &key, at)?);
+            }
+        }
+        env.scratch.trim();
+        let id = ctx.session.last_insert_id();
+        Ok(DmlDone {
+            affected_rows: if env.found_rows { matched } else { changed },
+            insert_id: if id == last_insert_id { 0 } else { id },
+            info: format!(
+                "Rows matched: {matched}  Changed: {changed}  Warnings: {}",
+                ctx.warning_count.get()
+            ),
+            ..DmlDone::default()
+        })
+    }
+
+    /// Changes one row; false if nothing about it changes. Under IGNORE a row that cannot be changed
+    /// stays, with a warning.
+    fn change(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        changer: &RowChanger,
+        row: &mut [Value],
+        key: &[u8],
+        at: usize,
+    ) -> Result<bool, ExecError> {
+        let lenient = self.ignore || !env.ctx.sql_mode.is_strict();
+        changer.assign_all(env, states, row, at as u64 + 1, lenient)?;
+        let error = match changer.write(env, states, row, key) {
+            Ok(Changed::Yes) => return Ok(true),
+            Ok(Changed::No) => return Ok(false),
+            Ok(Changed::Conflict(conflict)) => {
+                let table = changer.table();
+                let row = RowReader::new(&table.layout, env.ctx.time_zone, &env.scratch.row)?;
+                duplicate_entry(table, &table.indexes[conflict.index], &row)
+            }
+            Err(ExecError::Sql(e)) if e.code == 3819 => e,
+            Err(e) => return Err(e),
+        };
+        if !self.ignore {
+            return Err(error.into());
+        }
+        env.ctx.warn(Level::Warning, error.code, error.message);
+        Ok(false)
+    }
+}

@@ -1,0 +1,100 @@
+//! Giving a column a value: NULL rules, conversion, implicit defaults.
+//!
+//! Neighbours: `insert` and `update` for every assignment, `ddl::fill` for converted rows.
+//! **Invariant**: what comes out has the column's type and obeys its NOT NULL.
+
+use esker_types::cast::to_column;
+use esker_types::{
+    Date, DateTime, Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, Time, TypeKind, Value,
+};
+
+use crate::catalog::{ColumnDef, DefaultDef};
+use crate::codec::temporal;
+
+/// Converts `value` of type `from` for `column`. NULL in a NOT NULL column is error 1048, or, where `lenient` (IGNORE,
+/// or several rows outside strict mode), the implicit default with a warning.
+pub(crate) fn assign(
+    ctx: &EvalCtx<'_>,
+    value: Value,
+    from: &SqlType,
+    column: &ColumnDef,
+    row: u64,
+    lenient: bool,
+) -> SqlResult<Value> {
+    if value.is_null() {
+        if column.ty.nullable {
+            return Ok(Value::Null);
+        }
+        let text = format!("Column '{}' cannot be null", column.name);
+        if !lenient {
+            return Err(SqlError::new(1048, "23000", text));
+        }
+        ctx.warn(Level::Warning, 1048, text);
+        return Ok(implicit_value(&column.ty));
+    }
+    to_column(ctx, value, from, &column.ty, &column.name, row)
+}
+
+/// The value of a NOT NULL column that was given none: zero, the empty string, the first label.
+pub(crate) fn implicit_value(ty: &SqlType) -> Value {
+    match &ty.kind {
+        _ if ty.is_integer() && ty.unsigned && ty.kind != TypeKind::Year => Value::UInt(0),
+        _ if ty.is_integer() => Value::Int(0),
+        TypeKind::Float | TypeKind::Double => Value::Double(0.0),
+        TypeKind::Decimal => Value::Decimal(Decimal::from_i128(0, ty.decimals)),
+        TypeKind::Date => Value::Date(Date::ZERO),
+        TypeKind::Time => Value::Time(Time::ZERO),
+        TypeKind::DateTime | TypeKind::Timestamp => Value::DateTime(DateTime::ZERO),
+        TypeKind::Bit => Value::Bit(0, ty.length as u8),
+        TypeKind::Enum(labels) => match labels.first() {
+            Some(label) => Value::Label(1, label.as_bytes().into()),
+            None => Value::Label(0, Box::default()),
+        },
+        TypeKind::Set(_) => Value::Label(0, Box::default()),
+        TypeKind::Char if ty.collation.is_binary() => Value::Str(vec![0; ty.length as usize]),
+        _ => Value::Str(Vec::new()),
+    }
+}
+
+/// The statement's time as a DATETIME or TIMESTAMP column keeps it.
+pub(crate) fn now_for(ctx: &EvalCtx<'_>, ty: &SqlType) -> Value {
+    let now = DateTime::from_utc(ctx.now_micros, ctx.time_zone).unwrap_or(DateTime::ZERO);
+    Value::DateTime(now.round(ty.decimals, true).unwrap_or(now))
+}
+
+/// A column's default.
+pub(crate) enum Default {
+    /// It has none.
+    None,
+    /// This value.
+    Value(Value),
+    /// `DEFAULT (expr)`, to be evaluated over the row.
+    Expr,
+}
+
+/// The default of a column; AUTO_INCREMENT is NULL, for a number to be given later.
+pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
+    match &column.default {
+        _ if column.auto_increment => Default::Value(Value::Null),
+        DefaultDef::None => Default::None,
+        DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
+            Default::Value(Value::DateTime(temporal::utc_to_zone(*utc, ctx.time_zone)))
+        }
+        DefaultDef::Value(value) => Default::Value(value.clone()),
+        DefaultDef::Now => Default::Value(now_for(ctx, &column.ty)),
+        DefaultDef::Expr(_) => Default::Expr,
+    }
+}
+
+/// 1364.
+pub(crate) fn no_default(name: &str) -> SqlError {
+    SqlError::new(1364, "HY000", format!("Field '{name}' doesn't have a default value"))
+}
+
+/// DEFAULT written for a column that has none: 1364 under strict mode.
+pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResult<Value> {
+    if ctx.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
+        return Err(no_default(&column.name));
+    }
+    Ok(implicit_value(&column.ty))
+}

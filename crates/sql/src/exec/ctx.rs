@@ -1,0 +1,120 @@
+//! What executing a statement may reach: the transaction, limits, kill flag, and what to do when a row
+//! is locked.
+//!
+//! Neighbours: `session` and `dml` build one per statement step; every operator of `exec` gets it
+//! through [`EvalEnv`](crate::expr::EvalEnv).
+//! **Invariants**: rows are read through [`ExecCtx::view`]; in inline mode a lock conflict leaves its
+//! ticket in [`ExecCtx::pending`] and unwinds as a marker error that never reaches a client
+//! ([`ExecCtx::stop`] turns it into [`ExecError::Wait`]).
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use esker_engine::{LockMode, LockOutcome, Ticket, TreeId, Txn, View, WaitPolicy};
+use esker_types::{SqlError, SqlResult};
+
+use crate::exec_error::{ExecError, engine_error};
+use crate::result::Mode;
+
+/// Rows between two looks at the kill flag.
+pub const ROWS_PER_KILL_CHECK: u32 = 1000;
+
+/// Bounds on what one statement may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of materialised rows, hash tables and sorts.
+    pub memory_bytes: u64,
+    /// How long to wait for a row lock.
+    pub lock_wait: Duration,
+}
+
+/// Execution context of one statement step.
+pub struct ExecCtx<'a> {
+    /// The transaction rows are read and locked in.
+    pub txn: &'a Txn,
+    /// What plain reads see; locking reads always use the latest versions.
+    pub view: View,
+    /// May a wait block?
+    pub mode: Mode,
+    /// Bounds.
+    pub limits: Limits,
+    /// Fails when the statement was killed or ran out of time.
+    pub check_killed: &'a dyn Fn() -> SqlResult<()>,
+    /// The ticket of a lock conflict met in inline mode.
+    pub pending: RefCell<Option<Ticket>>,
+    rows: Cell<u32>,
+}
+
+/// The marker that a lock conflict unwinds with; [`ExecCtx::stop`] exchanges it for the ticket.
+fn suspended() -> SqlError {
+    SqlError::new(0, "HY000", "waiting for a row lock")
+}
+
+impl<'a> ExecCtx<'a> {
+    /// A context.
+    pub fn new(
+        txn: &'a Txn,
+        view: View,
+        mode: Mode,
+        limits: Limits,
+        check_killed: &'a dyn Fn() -> SqlResult<()>,
+    ) -> Self {
+        let (pending, rows) = (RefCell::new(None), Cell::new(0));
+        Self { txn, view, mode, limits, check_killed, pending, rows }
+    }
+
+    /// Counts a row that was looked at; now and then asks whether the statement was killed.
+    #[inline]
+    pub fn tick(&self) -> SqlResult<()> {
+        let n = self.rows.get() + 1;
+        if n < ROWS_PER_KILL_CHECK {
+            self.rows.set(n);
+            return Ok(());
+        }
+        self.rows.set(0);
+        (self.check_killed)()
+    }
+
+    /// Locks a row key. `Ok(true)`: granted (if `new`, by this call); `Ok(false)`: skipped.
+    pub fn lock_row(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        mode: LockMode,
+        policy: WaitPolicy,
+    ) -> SqlResult<RowLock> {
+        loop {
+            let outcome = self.txn.lock(tree, key, mode, policy).map_err(|e| engine_error(&e))?;
+            let ticket = match outcome {
+                LockOutcome::Granted { new } => return Ok(RowLock::Granted { new }),
+                LockOutcome::Skipped => return Ok(RowLock::Skipped),
+                LockOutcome::Wait(ticket) => ticket,
+            };
+            if self.mode == Mode::Inline {
+                *self.pending.borrow_mut() = Some(ticket);
+                return Err(suspended());
+            }
+            ticket.block(self.limits.lock_wait).map_err(|e| engine_error(&e))?;
+        }
+    }
+
+    /// What an error that came out of an operator means for the statement.
+    pub fn stop(&self, e: SqlError) -> ExecError {
+        match self.pending.borrow_mut().take() {
+            Some(ticket) => ExecError::Wait(ticket),
+            None => ExecError::Sql(e),
+        }
+    }
+}
+
+/// Answer of [`ExecCtx::lock_row`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLock {
+    /// The transaction holds the lock; `new` if this call brought it.
+    Granted {
+        /// Not held before.
+        new: bool,
+    },
+    /// SKIP LOCKED met a conflict.
+    Skipped,
+}

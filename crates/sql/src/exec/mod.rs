@@ -1,0 +1,34 @@
+//! Running plans.
+//!
+//! In flow order: `stream` (a running query), `root` (query blocks, set operations), `group`, `sort`,
+//! `distinct` (what happens to joined rows), `node`, `join`, `scan` (where rows come from),
+//! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
+//! limits), `rowkey` (bytes that order and hash values), `virt` (computed tables).
+//! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
+//!
+//! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
+//! tree and holds no reference to it; memory is bounded by [`Limits`] and accounted in the
+//! statement's [`SubqueryStates`](crate::expr::SubqueryStates).
+
+mod ctx;
+mod group;
+mod join;
+mod memory;
+mod node;
+mod root;
+pub mod rowkey;
+mod scan;
+mod sort;
+mod stream;
+pub mod subquery;
+pub mod target;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+pub mod virt;
+
+pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
+pub(crate) use memory::{Purpose, charge, row_bytes};
+pub use stream::{RowStream, StatementEnv};
+pub use target::{TargetClauses, TargetPlan, TargetScope, TargetStream, TargetTable};

@@ -1,0 +1,509 @@
+//! Query blocks and set operations: from joined rows to result rows.
+//!
+//! Neighbours: `node` gives joined rows, `group`, `sort` and the distinct set work on them; streams,
+//! subqueries and derived tables pull from here.
+//! **Invariants**: the order of work is grouping, HAVING, select list, DISTINCT, ORDER BY, LIMIT;
+//! `reset` starts over and gives memory back.
+
+use std::collections::{HashMap, HashSet};
+
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::group::Groups;
+use super::memory::{Purpose, charge, refund, row_bytes};
+use super::node::NodeState;
+use super::rowkey;
+use super::sort::{Sorter, order_key};
+use crate::bind::{LimitSpec, OrderKey};
+use crate::expr::EvalEnv;
+use crate::expr::eval::convert;
+use crate::parse::ast::SetOp;
+use crate::plan::{BlockPlan, QueryPlan, Root, SetOpsPlan, ValuesPlan};
+use crate::result::ColumnMeta;
+
+/// State of a query expression.
+pub(crate) struct RootExec {
+    state: State,
+    out: Vec<Value>,
+    tail: Tail,
+}
+
+enum State {
+    Block(Box<BlockState>),
+    SetOps(Box<SetOpsState>),
+    /// Next row of VALUES.
+    Values(usize),
+}
+
+/// ORDER BY and LIMIT at the end of everything.
+#[derive(Default)]
+struct Tail {
+    opened: bool,
+    skip: u64,
+    left: u64,
+    /// Rows there are without LIMIT, as far as known.
+    found: u64,
+    given: u64,
+    sorted: Option<std::vec::IntoIter<Vec<Value>>>,
+    bytes: u64,
+}
+
+struct BlockState {
+    node: NodeState,
+    row: Vec<Value>,
+    groups: Option<Groups>,
+    grouped: bool,
+    seen: HashSet<Box<[u8]>>,
+    key: Vec<u8>,
+    bytes: u64,
+}
+
+impl RootExec {
+    pub fn new(plan: &QueryPlan) -> Self {
+        let state = match &plan.root {
+            Root::Block(block) => State::Block(Box::new(BlockState::new(block))),
+            Root::SetOps(ops) => State::SetOps(Box::new(SetOpsState::new(ops))),
+            Root::Values(_) => State::Values(0),
+        };
+        Self { state, out: Vec::new(), tail: Tail::default() }
+    }
+
+    /// Starts over.
+    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+        match &mut self.state {
+            State::Block(block) => block.reset(env),
+            State::SetOps(ops) => ops.reset(env),
+            State::Values(at) => *at = 0,
+        }
+        refund(env, self.tail.bytes);
+        self.tail = Tail::default();
+    }
+
+    /// See [`RowStream::found_rows`](super::RowStream::found_rows).
+    pub fn found_rows(&self) -> u64 {
+        self.tail.found
+    }
+
+    /// The next result row.
+    pub fn next_of(
+        &mut self,
+        plan: &QueryPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Option<&[Value]>> {
+        let (order, limit, count_all) = match &plan.root {
+            Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
+            Root::SetOps(s) => (&s.order, &s.limit, s.calc_found_rows),
+            Root::Values(v) => (&v.order, &v.limit, false),
+        };
+        if !self.tail.opened {
+            self.tail.open(limit.as_ref(), env)?;
+            if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
+                state.node.open(&block.source, &mut state.row, env)?;
+            }
+            if !order.is_empty() && (self.tail.left > 0 || count_all) {
+                self.sort(plan, order, limit.is_some(), env)?;
+            }
+        }
+        if self.tail.sorted.is_some() {
+            return Ok(self.next_sorted());
+        }
+        while self.tail.left > 0 || count_all {
+            if !self.produce(plan, env)? {
+                break;
+            }
+            self.tail.found += 1;
+            if self.tail.skip > 0 {
+                self.tail.skip -= 1;
+            } else if self.tail.left > 0 {
+                self.tail.left -= 1;
+                self.tail.given += 1;
+                return Ok(Some(&self.out));
+            }
+        }
+        self.tail.left = 0;
+        if !count_all {
+            self.tail.found = self.tail.given;
+        }
+        Ok(None)
+    }
+
+    fn next_sorted(&mut self) -> Option<&[Value]> {
+        let tail = &mut self.tail;
+        let rows = tail.sorted.as_mut().expect("checked by the caller");
+        while tail.skip > 0 && rows.next().is_some() {
+            tail.skip -= 1;
+        }
+        if tail.left == 0 {
+            return None;
+        }
+        tail.left -= 1;
+        self.out = rows.next()?;
+        tail.given += 1;
+        Some(&self.out)
+    }
+
+    /// Reads everything and sorts it.
+    fn sort(
+        &mut self,
+        plan: &QueryPlan,
+        order: &[OrderKey],
+        limited: bool,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        let keep = self.tail.skip.saturating_add(self.tail.left);
+        let mut sorter = Sorter::new(limited.then_some(keep));
+        let mut key = Vec::new();
+        if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
+            while state.next_row(block, env)? {
+                // The select list of a row that is not kept is computed only for DISTINCT.
+                if block.distinct && !state.project_new(block, &mut self.out, env)? {
+                    continue;
+                }
+                self.tail.found += 1;
+                order_key(order, &state.row, env, &mut key)?;
+                if sorter.wants(&key) {
+                    if !block.distinct {
+                        state.project(block, &mut self.out, env)?;
+                    }
+                    sorter.push(&key, std::mem::take(&mut self.out), env)?;
+                }
+            }
+        } else {
+            while self.produce(plan, env)? {
+                self.tail.found += 1;
+                order_key(order, &self.out, env, &mut key)?;
+                if sorter.wants(&key) {
+                    sorter.push(&key, std::mem::take(&mut self.out), env)?;
+                }
+            }
+        }
+        let (rows, bytes) = sorter.finish();
+        self.tail.sorted = Some(rows);
+        self.tail.bytes = bytes;
+        Ok(())
+    }
+
+    /// Puts the next row before ORDER BY and LIMIT into `out`.
+    fn produce(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
+        match (&mut self.state, &plan.root) {
+            (State::Block(state), Root::Block(block)) => {
+                while state.next_row(block, env)? {
+                    if block.distinct {
+                        if state.project_new(block, &mut self.out, env)? {
+                            return Ok(true);
+                        }
+                    } else {
+                        state.project(block, &mut self.out, env)?;
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            (State::SetOps(state), Root::SetOps(ops)) => {
+                state.next(ops, &plan.columns, &mut self.out, env)
+            }
+            (State::Values(at), Root::Values(values)) => {
+                values_row(values, at, &plan.columns, &mut self.out, env)
+            }
+            _ => unreachable!("a state mirrors its plan"),
+        }
+    }
+}
+
+fn values_row(
+    values: &ValuesPlan,
+    at: &mut usize,
+    columns: &[ColumnMeta],
+    out: &mut Vec<Value>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<bool> {
+    let Some(exprs) = values.rows.get(*at) else { return Ok(false) };
+    *at += 1;
+    out.clear();
+    for (expr, column) in exprs.iter().zip(columns) {
+        let value = expr.eval(&[], env)?;
+        out.push(convert(env.ctx, value, &expr.ty, &column.ty)?);
+    }
+    Ok(true)
+}
+
+impl Tail {
+    fn open(&mut self, limit: Option<&LimitSpec>, env: &EvalEnv<'_>) -> SqlResult<()> {
+        (self.skip, self.left) = limit_values(limit, env)?;
+        self.opened = true;
+        Ok(())
+    }
+}
+
+/// Offset and count of a LIMIT clause.
+pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &EvalEnv<'_>) -> SqlResult<(u64, u64)> {
+    let Some(limit) = limit else { return Ok((0, u64::MAX)) };
+    let number = |e: &crate::expr::Expr| match e.eval(&[], env)? {
+        Value::Int(v) => u64::try_from(v)
+            .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
+        Value::UInt(v) => Ok(v),
+        Value::Str(s) => {
+            let text = String::from_utf8_lossy(&s);
+            text.trim().parse().map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT"))
+        }
+        Value::Null => Ok(0),
+        _ => Err(SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
+    };
+    let skip = limit.offset.as_ref().map_or(Ok(0), number)?;
+    Ok((skip, number(&limit.count)?))
+}
+
+impl BlockState {
+    fn new(plan: &BlockPlan) -> Self {
+        Self {
+            node: NodeState::new(&plan.source),
+            row: vec![Value::Null; plan.width as usize],
+            groups: plan.group.as_ref().map(|_| Groups::default()),
+            grouped: false,
+            seen: HashSet::new(),
+            key: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn reset(&mut self, env: &EvalEnv<'_>) {
+        if let Some(groups) = &mut self.groups {
+            groups.reset(env);
+        }
+        self.grouped = false;
+        self.seen.clear();
+        refund(env, std::mem::take(&mut self.bytes));
+    }
+
+    /// Fills the row that the select list reads: joined and grouped, HAVING met.
+    fn next_row(&mut self, plan: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
+        loop {
+            let found = match (&mut self.groups, &plan.group) {
+                (Some(groups), Some(group)) => {
+                    if !self.grouped {
+                        while self.node.next(&plan.source, &mut self.row, env)? {
+                            groups.add(group, &self.row, env)?;
+                        }
+                        groups.finish(group);
+                        self.grouped = true;
+                    }
+                    groups.next(group, &mut self.row, env)?
+                }
+                _ => self.node.next(&plan.source, &mut self.row, env)?,
+            };
+            if !found {
+                return Ok(false);
+            }
+            match &plan.having {
+                Some(having) if !having.is_true(&self.row, env)? => {}
+                _ => return Ok(true),
+            }
+        }
+    }
+
+    fn project(
+        &self,
+        plan: &BlockPlan,
+        out: &mut Vec<Value>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        out.resize(plan.output.len(), Value::Null);
+        for (slot, expr) in out.iter_mut().zip(&plan.output) {
+            expr.eval_into(&self.row, env, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Projects; false when DISTINCT has seen the row.
+    fn project_new(
+        &mut self,
+        plan: &BlockPlan,
+        out: &mut Vec<Value>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        self.project(plan, out, env)?;
+        self.key.clear();
+        rowkey::encode_row(out.iter().zip(plan.output.iter().map(|e| &e.ty)), &mut self.key);
+        if self.seen.contains(&*self.key) {
+            return Ok(false);
+        }
+        let bytes = self.key.len() as u64 + 32;
+        charge(env, bytes, Purpose::Hash)?;
+        self.bytes += bytes;
+        self.seen.insert(self.key.as_slice().into());
+        Ok(true)
+    }
+}
+
+/// State of a chain of set operations.
+struct SetOpsState {
+    operands: Vec<RootExec>,
+    /// Only UNION: rows stream, operand by operand.
+    streaming: bool,
+    at: usize,
+    seen: HashSet<Box<[u8]>>,
+    done: Option<std::vec::IntoIter<Vec<Value>>>,
+    bytes: u64,
+}
+
+impl SetOpsState {
+    fn new(plan: &SetOpsPlan) -> Self {
+        let operands = std::iter::once(&plan.first)
+            .chain(plan.steps.iter().map(|(_, _, q)| q))
+            .map(|q| RootExec::new(q))
+            .collect();
+        let streaming = plan.steps.iter().all(|(op, ..)| *op == SetOp::Union);
+        let (seen, done) = (HashSet::new(), None);
+        Self { operands, streaming, at: 0, seen, done, bytes: 0 }
+    }
+
+    fn reset(&mut self, env: &EvalEnv<'_>) {
+        for operand in &mut self.operands {
+            operand.reset(env);
+        }
+        self.at = 0;
+        self.seen.clear();
+        self.done = None;
+        refund(env, std::mem::take(&mut self.bytes));
+    }
+
+    fn next(
+        &mut self,
+        plan: &SetOpsPlan,
+        columns: &[ColumnMeta],
+        out: &mut Vec<Value>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        if self.streaming {
+            return self.next_union(plan, columns, out, env);
+        }
+        if self.done.is_none() {
+            self.done = Some(self.combine(plan, columns, env)?.into_iter());
+        }
+        match self.done.as_mut().and_then(Iterator::next) {
+            Some(row) => {
+                *out = row;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Every operand up to the last UNION DISTINCT loses its duplicates, the others do not.
+    fn next_union(
+        &mut self,
+        plan: &SetOpsPlan,
+        columns: &[ColumnMeta],
+        out: &mut Vec<Value>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let distinct_upto = plan.steps.iter().rposition(|(_, all, _)| !all).map_or(0, |i| i + 2);
+        while self.at < self.operands.len() {
+            if !self.operand_row(plan, self.at, columns, out, env)? {
+                self.at += 1;
+                continue;
+            }
+            if self.at >= distinct_upto || self.first_time(columns, out, env)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn first_time(
+        &mut self,
+        columns: &[ColumnMeta],
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let key = result_key(columns, row);
+        let bytes = key.len() as u64 + 32;
+        if !self.seen.insert(key) {
+            return Ok(false);
+        }
+        charge(env, bytes, Purpose::Hash)?;
+        self.bytes += bytes;
+        Ok(true)
+    }
+
+    /// Puts an operand's next row, converted to the result's types, into `out`.
+    fn operand_row(
+        &mut self,
+        plan: &SetOpsPlan,
+        nth: usize,
+        columns: &[ColumnMeta],
+        out: &mut Vec<Value>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let query = if nth == 0 { &plan.first } else { &plan.steps[nth - 1].2 };
+        let Some(row) = self.operands[nth].next_of(query, env)? else { return Ok(false) };
+        out.clear();
+        for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
+            out.push(convert(env.ctx, value.clone(), &from.ty, &to.ty)?);
+        }
+        if let Some(exec) = env.exec {
+            exec.tick()?;
+        }
+        Ok(true)
+    }
+
+    fn combine(
+        &mut self,
+        plan: &SetOpsPlan,
+        columns: &[ColumnMeta],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Vec<Vec<Value>>> {
+        let mut rows = self.read(plan, 0, columns, env)?;
+        for (nth, (op, all, _)) in plan.steps.iter().enumerate() {
+            let right = self.read(plan, nth + 1, columns, env)?;
+            match op {
+                SetOp::Union => rows.extend(right),
+                SetOp::Except | SetOp::Intersect => {
+                    let mut counts: HashMap<Box<[u8]>, u64> = HashMap::new();
+                    for row in &right {
+                        *counts.entry(result_key(columns, row)).or_default() += 1;
+                    }
+                    let keep_found = *op == SetOp::Intersect;
+                    rows.retain(|row| {
+                        let Some(n) = counts.get_mut(&result_key(columns, row)) else {
+                            return !keep_found;
+                        };
+                        let found = *n > 0;
+                        if *all && found {
+                            *n -= 1;
+                        }
+                        found == keep_found
+                    });
+                }
+            }
+            if !all {
+                let mut seen = HashSet::new();
+                rows.retain(|row| seen.insert(result_key(columns, row)));
+            }
+        }
+        Ok(rows)
+    }
+
+    fn read(
+        &mut self,
+        plan: &SetOpsPlan,
+        nth: usize,
+        columns: &[ColumnMeta],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Vec<Vec<Value>>> {
+        let (mut rows, mut out) = (Vec::new(), Vec::new());
+        while self.operand_row(plan, nth, columns, &mut out, env)? {
+            let bytes = row_bytes(&out);
+            charge(env, bytes, Purpose::Hash)?;
+            self.bytes += bytes;
+            rows.push(std::mem::take(&mut out));
+        }
+        Ok(rows)
+    }
+}
+
+fn result_key(columns: &[ColumnMeta], row: &[Value]) -> Box<[u8]> {
+    let mut key = Vec::new();
+    rowkey::encode_row(row.iter().zip(columns.iter().map(|c| &c.ty)), &mut key);
+    key.into()
+}

@@ -1,0 +1,442 @@
+//! Reading one table into its slots.
+//!
+//! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
+//! `ExecCtx` locks.
+//! **Invariants**: a row is given only after every condition of the plan is true for the values given;
+//! with a lock, those values are the latest ones read while the lock was held; an index entry read
+//! without a snapshot is checked against its row, so no row comes twice because it moved.
+
+use std::ops::Bound;
+
+use esker_engine::{Cursor, Direction, View};
+use esker_types::{SqlResult, Value, ValueRef};
+
+use super::ctx::{ExecCtx, RowLock};
+use super::node::all_true;
+use super::root::RootExec;
+use crate::bind::LockSpec;
+use crate::catalog::TableDef;
+use crate::codec::{KeyRange, RowReader};
+use crate::exec_error::engine_error;
+use crate::expr::{EvalEnv, OuterRow};
+use crate::plan::{Access, AccessKind, ScanPlan, Source, ranges};
+
+/// State of a scan.
+pub(crate) struct ScanState {
+    input: Input,
+    /// Clustered key of the current row, of a base table.
+    key: Vec<u8>,
+    /// Copy of the stored row where it must outlive the read.
+    stored: Vec<u8>,
+    cover: Cover,
+}
+
+enum Input {
+    Done,
+    /// One clustered key to get.
+    Point,
+    Ranges { ranges: Vec<KeyRange>, at: usize, cursor: Option<Cursor> },
+    Rows(std::vec::IntoIter<Vec<Value>>),
+    Derived(Box<RootExec>),
+}
+
+/// Where a covering index entry has the needed columns.
+#[derive(Default)]
+struct Cover {
+    /// Slot of each index part, if wanted.
+    parts: Vec<Option<u32>>,
+    /// Slot of each clustered key part, if wanted from there.
+    clustered: Vec<Option<u32>>,
+}
+
+/// What became of a candidate row.
+enum Verdict {
+    Take,
+    Drop,
+}
+
+/// Copies a borrowed value into a slot, reusing its memory.
+#[inline]
+pub(crate) fn assign(slot: &mut Value, value: ValueRef<'_>) {
+    match (slot, value) {
+        (Value::Str(old), ValueRef::Str(new)) => {
+            old.clear();
+            old.extend_from_slice(new);
+        }
+        (slot, value) => *slot = value.to_owned(),
+    }
+}
+
+impl ScanState {
+    pub fn new(plan: &ScanPlan) -> Self {
+        let cover = match &plan.source {
+            Source::Base { def, access, .. } if access.covering => Cover::new(def, access, plan),
+            _ => Cover::default(),
+        };
+        Self { input: Input::Done, key: Vec::new(), stored: Vec::new(), cover }
+    }
+
+    pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+        match &plan.source {
+            Source::Base { def, access, .. } => self.open_base(def, access, row, env),
+            Source::Virtual { table, pushed } => {
+                self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
+                Ok(())
+            }
+            Source::Derived { plan: query, .. } => {
+                if let Input::Derived(root) = &mut self.input {
+                    root.reset(env);
+                } else {
+                    self.input = Input::Derived(Box::new(RootExec::new(query)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn open_base(
+        &mut self,
+        def: &TableDef,
+        access: &Access,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        let index = &def.indexes[access.index];
+        let ranges = match &access.kind {
+            AccessKind::Full => vec![KeyRange::ALL],
+            AccessKind::Point(operands) | AccessKind::Ref(operands) => {
+                self.key.clear();
+                if !ranges::encode_operands(&index.codec, operands, row, env, &mut self.key)? {
+                    self.input = Input::Done;
+                    return Ok(());
+                }
+                if access.index == 0 && matches!(access.kind, AccessKind::Point(_)) {
+                    self.input = Input::Point;
+                    return Ok(());
+                }
+                vec![KeyRange::prefix(self.key.clone())]
+            }
+            AccessKind::Ranges(spec) => {
+                let mut ranges = spec.build(&index.codec, row, env)?;
+                if access.reverse {
+                    ranges.reverse();
+                }
+                ranges
+            }
+        };
+        self.input = Input::Ranges { ranges, at: 0, cursor: None };
+        Ok(())
+    }
+
+    pub fn next(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        match &plan.source {
+            Source::Base { def, access, .. } => {
+                let found = self.next_base(plan, def, access, row, env)?;
+                if found && plan.first_only {
+                    self.input = Input::Done;
+                }
+                Ok(found)
+            }
+            Source::Virtual { .. } => self.next_virtual(plan, row, env),
+            Source::Derived { plan: query, .. } => {
+                let Input::Derived(root) = &mut self.input else { return Ok(false) };
+                loop {
+                    // A lateral table sees the row so far; others refer further out, never to it.
+                    let found = if plan.lateral {
+                        let copy = row.to_vec();
+                        let outer = OuterRow { row: &copy, up: env.outer };
+                        root.next_of(query, &env.nested(&outer))?
+                    } else {
+                        root.next_of(query, env)?
+                    };
+                    let Some(values) = found else { return Ok(false) };
+                    for &(column, slot) in &plan.columns {
+                        row[slot as usize].clone_from(&values[column]);
+                    }
+                    if all_true(&plan.conds, row, env)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_virtual(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let Input::Rows(rows) = &mut self.input else { return Ok(false) };
+        for mut values in rows {
+            for &(column, slot) in &plan.columns {
+                row[slot as usize] = std::mem::take(&mut values[column]);
+            }
+            if all_true(&plan.conds, row, env)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_base(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        access: &Access,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let exec = env.exec.expect("a plan with tables runs with an execution context");
+        let view = if plan.lock.is_some() { View::Latest } else { exec.view };
+        loop {
+            exec.tick()?;
+            let verdict = match &mut self.input {
+                Input::Point => {
+                    self.input = Input::Done;
+                    self.take_stored(plan, def, view, None, row, env)?
+                }
+                Input::Ranges { ranges, at, cursor } => {
+                    if cursor.is_none() {
+                        let Some(range) = ranges.get(*at) else { return Ok(false) };
+                        *at += 1;
+                        let tree = &def.indexes[access.index].tree;
+                        let direction =
+                            if access.reverse { Direction::Backward } else { Direction::Forward };
+                        let (lower, upper) = (range.lower(), range.upper());
+                        if is_empty(lower, upper) {
+                            continue;
+                        }
+                        let opened = exec.txn.scan(tree, lower, upper, direction, view);
+                        *cursor = Some(opened.map_err(|e| engine_error(&e))?);
+                    }
+                    let entry = cursor.as_mut().expect("just opened").next();
+                    let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
+                        *cursor = None;
+                        continue;
+                    };
+                    if access.index == 0 {
+                        set(&mut self.key, key);
+                        if plan.lock.is_none() && plan.row_slot.is_none() {
+                            judge(plan, def, &self.key, value, row, env)?
+                        } else {
+                            set(&mut self.stored, value);
+                            self.take_copied(plan, def, None, row, env)?
+                        }
+                    } else if access.covering {
+                        self.cover.decode(def, access.index, key, value, row, env)?;
+                        match all_true(&plan.conds, row, env)? {
+                            true => Verdict::Take,
+                            false => Verdict::Drop,
+                        }
+                    } else {
+                        let codec = &def.indexes[access.index].codec;
+                        set(&mut self.key, codec.clustered_of(key, value)?);
+                        let entry = (view == View::Latest).then(|| (access.index, key.to_vec()));
+                        self.take_stored(plan, def, view, entry, row, env)?
+                    }
+                }
+                _ => return Ok(false),
+            };
+            if matches!(verdict, Verdict::Take) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gets the row of `self.key` and judges it.
+    fn take_stored(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        view: View,
+        entry: Option<(usize, Vec<u8>)>,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let exec = env.exec.expect("checked by the caller");
+        let tree = &def.primary().tree;
+        if plan.lock.is_none() && plan.row_slot.is_none() && entry.is_none() {
+            let key = &self.key;
+            let found = exec
+                .txn
+                .get_with(tree, key, view, |stored| judge(plan, def, key, stored, row, env))
+                .map_err(|e| engine_error(&e))?;
+            return found.unwrap_or(Ok(Verdict::Drop));
+        }
+        match self.read(def, view, exec)? {
+            true => self.take_copied(plan, def, entry, row, env),
+            false => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Copies the stored row of `self.key` into `self.stored`.
+    fn read(&mut self, def: &TableDef, view: View, exec: &ExecCtx<'_>) -> SqlResult<bool> {
+        let stored = &mut self.stored;
+        let found = exec
+            .txn
+            .get_with(&def.primary().tree, &self.key, view, |bytes| set(stored, bytes))
+            .map_err(|e| engine_error(&e))?;
+        Ok(found.is_some())
+    }
+
+    /// Judges the copied row; under a lock if the plan wants one.
+    fn take_copied(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        entry: Option<(usize, Vec<u8>)>,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        if matches!(judge(plan, def, &self.key, &self.stored, row, env)?, Verdict::Drop) {
+            return Ok(Verdict::Drop);
+        }
+        let Some(lock) = plan.lock else {
+            return self.check_entry(def, entry, Verdict::Take);
+        };
+        let exec = env.exec.expect("checked by the caller");
+        let new = match lock_row(def, &self.key, lock, exec)? {
+            RowLock::Skipped => return Ok(Verdict::Drop),
+            RowLock::Granted { new } => new,
+        };
+        // What was read before the lock may be gone or changed.
+        let mut verdict = Verdict::Drop;
+        if self.read(def, View::Latest, exec)? {
+            verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
+            if matches!(verdict, Verdict::Take) {
+                verdict = self.check_entry(def, entry, verdict)?;
+            }
+        }
+        if matches!(verdict, Verdict::Drop) && new {
+            exec.txn.release(def.primary().id, &self.key);
+        }
+        Ok(verdict)
+    }
+
+    /// Does the row still have the index entry that led here?
+    fn check_entry(
+        &self,
+        def: &TableDef,
+        entry: Option<(usize, Vec<u8>)>,
+        verdict: Verdict,
+    ) -> SqlResult<Verdict> {
+        let Some((index, expected)) = entry else { return Ok(verdict) };
+        let utc = jiff::tz::TimeZone::UTC;
+        let reader = RowReader::new(&def.layout, &utc, &self.stored)?;
+        let mut key = Vec::with_capacity(expected.len());
+        def.indexes[index].codec.entry(&reader, &self.key, &mut key)?;
+        Ok(if key == expected { verdict } else { Verdict::Drop })
+    }
+}
+
+fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> SqlResult<RowLock> {
+    exec.lock_row(def.primary().id, key, lock.mode, lock.policy)
+}
+
+/// Decodes a stored row into its slots and evaluates the conditions.
+fn judge(
+    plan: &ScanPlan,
+    def: &TableDef,
+    key: &[u8],
+    stored: &[u8],
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<Verdict> {
+    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
+    let (early, late) = plan.columns.split_at(plan.cond_columns);
+    for &(column, slot) in early {
+        assign(&mut row[slot as usize], reader.field(column));
+    }
+    if !all_true(&plan.conds, row, env)? {
+        return Ok(Verdict::Drop);
+    }
+    for &(column, slot) in late {
+        assign(&mut row[slot as usize], reader.field(column));
+    }
+    if let Some(slot) = plan.key_slot {
+        assign(&mut row[slot as usize], ValueRef::Str(key));
+    }
+    if let Some(slot) = plan.row_slot {
+        assign(&mut row[slot as usize], ValueRef::Str(stored));
+    }
+    Ok(Verdict::Take)
+}
+
+fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}
+
+/// A range whose end is not after its start.
+fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+    match (lower, upper) {
+        (Bound::Included(l), Bound::Excluded(u)) => l >= u,
+        _ => false,
+    }
+}
+
+impl Cover {
+    fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
+        let index = &def.indexes[access.index];
+        let mut wanted: Vec<(usize, u32)> = plan.columns.clone();
+        let mut take = |col: usize| {
+            let at = wanted.iter().position(|(c, _)| *c == col)?;
+            Some(wanted.swap_remove(at).1)
+        };
+        let mut parts = Vec::new();
+        for (nth, part) in index.parts.iter().enumerate() {
+            let usable = index.codec.is_reversible(nth);
+            parts.push(if usable { take(part.col) } else { None });
+        }
+        let clustered = def.primary().parts.iter().map(|p| take(p.col)).collect();
+        debug_assert!(wanted.is_empty(), "a covering index has every needed column");
+        Self { parts, clustered }
+    }
+
+    fn decode(
+        &self,
+        def: &TableDef,
+        index: usize,
+        key: &[u8],
+        value: &[u8],
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        let index = &def.indexes[index];
+        decode_parts(&index.codec, &self.parts, key, row, env)?;
+        if self.clustered.iter().any(Option::is_some) {
+            let clustered = index.codec.clustered_of(key, value)?;
+            decode_parts(&def.primary().codec, &self.clustered, clustered, row, env)?;
+        }
+        Ok(())
+    }
+}
+
+fn decode_parts(
+    codec: &crate::codec::KeyCodec,
+    slots: &[Option<u32>],
+    key: &[u8],
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<()> {
+    let damaged = || crate::codec::damaged("index entry");
+    let mut rest = key;
+    for (nth, slot) in slots.iter().enumerate() {
+        rest = match slot {
+            Some(slot) => {
+                let (value, rest) =
+                    codec.decode_part(nth, rest, env.ctx.time_zone).ok_or_else(damaged)?;
+                assign(&mut row[*slot as usize], value);
+                rest
+            }
+            None => &rest[codec.part_len(nth, rest).ok_or_else(damaged)?..],
+        };
+    }
+    Ok(())
+}

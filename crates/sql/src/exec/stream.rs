@@ -1,0 +1,95 @@
+//! A running query: rows on demand.
+//!
+//! Neighbours: the session pulls rows into a [`RowSink`]; `dml` pulls values (INSERT … SELECT) and
+//! target rows (UPDATE, DELETE); derived tables and subqueries are streams inside streams.
+//! **Invariants**: a stream borrows nothing: the transaction and the session come in with every
+//! call, so it can be kept between packets; memory it holds is accounted in its states and given
+//! back when it ends.
+
+use std::sync::Arc;
+
+use esker_types::{EvalCtx, SqlResult, Value};
+
+use super::ExecCtx;
+use super::root::RootExec;
+use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::plan::QueryPlan;
+use crate::result::RowSink;
+
+/// What the session brings to every step of a statement.
+#[derive(Clone, Copy)]
+pub struct StatementEnv<'a> {
+    /// Statement context for kernels.
+    pub ctx: &'a EvalCtx<'a>,
+    /// Parameters.
+    pub params: &'a [Value],
+    /// User variables.
+    pub vars: &'a dyn UserVars,
+    /// Tables.
+    pub exec: &'a ExecCtx<'a>,
+}
+
+impl<'a> StatementEnv<'a> {
+    /// An evaluation environment with the given subquery states.
+    pub fn eval(&self, states: &'a SubqueryStates) -> EvalEnv<'a> {
+        EvalEnv {
+            ctx: self.ctx,
+            params: self.params,
+            vars: self.vars,
+            outer: None,
+            exec: Some(self.exec),
+            states,
+        }
+    }
+}
+
+/// A running query.
+pub struct RowStream {
+    plan: Arc<QueryPlan>,
+    states: SubqueryStates,
+    root: RootExec,
+}
+
+impl RowStream {
+    /// Starts a plan; nothing is read yet.
+    pub fn open(plan: Arc<QueryPlan>) -> Self {
+        let root = RootExec::new(&plan);
+        Self { plan, states: SubqueryStates::default(), root }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<QueryPlan> {
+        &self.plan
+    }
+
+    /// The next row, lent until the next call.
+    #[expect(clippy::should_implement_trait, reason = "rows are lent, an Iterator cannot do that")]
+    pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
+        let env = env.eval(&self.states);
+        self.root.next_of(&self.plan, &env)
+    }
+
+    /// Writes rows into `sink` until it holds `max_bytes`. False when the query is exhausted.
+    pub fn pull(
+        &mut self,
+        env: &StatementEnv<'_>,
+        sink: &mut dyn RowSink,
+        max_bytes: usize,
+    ) -> SqlResult<bool> {
+        let env = env.eval(&self.states);
+        while sink.bytes() < max_bytes {
+            let Some(row) = self.root.next_of(&self.plan, &env)? else { return Ok(false) };
+            sink.begin_row();
+            for (value, column) in row.iter().zip(self.plan.columns.iter()) {
+                sink.value(value.as_ref(), &column.ty);
+            }
+            sink.end_row();
+        }
+        Ok(true)
+    }
+
+    /// Rows given so far; with SQL_CALC_FOUND_ROWS, after the end, rows there would be without LIMIT.
+    pub fn found_rows(&self) -> u64 {
+        self.root.found_rows()
+    }
+}

@@ -1,0 +1,293 @@
+//! Queries inside expressions: scalar, EXISTS, IN, ANY and ALL.
+//!
+//! Neighbours: expression evaluation calls [`evaluate`]; `root` runs the query; states live in
+//! [`SubqueryStates`](crate::expr::SubqueryStates).
+//! **Invariants**: a subquery that refers to no enclosing row and is not volatile runs once per
+//! statement; three-valued logic is MySQL's (`x IN (empty)` is false even for NULL); a state is out
+//! of the table while it is being used, so a query cannot meet its own state.
+
+use std::collections::HashSet;
+
+use esker_types::cmp::CmpKind;
+use esker_types::{SqlResult, SqlType, Value};
+
+use super::memory::{Purpose, charge, row_bytes};
+use super::root::RootExec;
+use super::rowkey;
+use crate::bind::errors;
+use crate::expr::eval::compare_values;
+use crate::expr::{CmpOp, EvalEnv, Expr, OuterRow, Subquery, SubqueryForm};
+use crate::result::ColumnMeta;
+
+/// Running state of one subquery.
+pub struct SubqueryState {
+    exec: RootExec,
+    cached: Option<Cached>,
+}
+
+/// The result of a subquery that does not depend on the row.
+enum Cached {
+    Value(Value),
+    Rows(Rows),
+}
+
+/// Materialised rows of IN, ANY, ALL.
+struct Rows {
+    rows: Vec<Vec<Value>>,
+    /// Keys of the rows without NULL, when equality can be decided on keys.
+    keys: Option<HashSet<Box<[u8]>>>,
+    /// Some row has a NULL.
+    has_null: bool,
+}
+
+/// Value of a subquery for the current row.
+pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+    let mut state = match env.states.take(query.id) {
+        Some(state) => state,
+        None => Box::new(SubqueryState { exec: RootExec::new(&query.plan), cached: None }),
+    };
+    let outer = OuterRow { row, up: env.outer };
+    let result = state.value(query, row, env, &env.nested(&outer));
+    env.states.put(query.id, state);
+    result
+}
+
+impl SubqueryState {
+    fn value(
+        &mut self,
+        query: &Subquery,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Value> {
+        match &query.form {
+            SubqueryForm::Scalar | SubqueryForm::Exists => {
+                if let Some(Cached::Value(v)) = &self.cached {
+                    return Ok(v.clone());
+                }
+                self.exec.reset(inner);
+                let value = match query.form {
+                    SubqueryForm::Scalar => self.scalar(query, inner)?,
+                    _ => Value::bool(self.exec.next_of(&query.plan, inner)?.is_some()),
+                };
+                self.exec.reset(inner);
+                if !query.correlated {
+                    self.cached = Some(Cached::Value(value.clone()));
+                }
+                Ok(value)
+            }
+            SubqueryForm::Compare { left, op, kinds, all, single } => {
+                let mut values = Vec::with_capacity(left.len());
+                for e in left {
+                    values.push(e.eval(row, env)?);
+                }
+                let columns = &query.plan.columns;
+                let test = Test { left: &values, exprs: left, columns, op: *op, kinds, all: *all };
+                if *single {
+                    return self.compare_row(query, &test, inner);
+                }
+                if query.correlated {
+                    return self.search_stream(query, &test, inner);
+                }
+                if self.cached.is_none() {
+                    self.cached = Some(Cached::Rows(self.materialise(query, &test, inner)?));
+                }
+                let Some(Cached::Rows(rows)) = &self.cached else {
+                    unreachable!("filled just now")
+                };
+                rows.search(&test, inner)
+            }
+        }
+    }
+
+    fn scalar(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Value> {
+        let Some(first) = self.exec.next_of(&query.plan, inner)? else { return Ok(Value::Null) };
+        let value = first[0].clone();
+        match self.exec.next_of(&query.plan, inner)? {
+            Some(_) => Err(errors::subquery_rows()),
+            None => Ok(value),
+        }
+    }
+
+    /// `(a, b) = (SELECT …)`: at most one row.
+    fn compare_row(
+        &mut self,
+        query: &Subquery,
+        test: &Test<'_>,
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Value> {
+        self.exec.reset(inner);
+        let found = match self.exec.next_of(&query.plan, inner)? {
+            Some(row) => test.row(row, inner)?,
+            None => None,
+        };
+        if self.exec.next_of(&query.plan, inner)?.is_some() {
+            return Err(errors::subquery_rows());
+        }
+        self.exec.reset(inner);
+        Ok(truth_value(found))
+    }
+
+    fn search_stream(
+        &mut self,
+        query: &Subquery,
+        test: &Test<'_>,
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Value> {
+        self.exec.reset(inner);
+        let mut verdict = Verdict::new(test.all);
+        while let Some(row) = self.exec.next_of(&query.plan, inner)? {
+            if verdict.add(test.row(row, inner)?) {
+                break;
+            }
+        }
+        self.exec.reset(inner);
+        Ok(truth_value(verdict.result))
+    }
+
+    fn materialise(
+        &mut self,
+        query: &Subquery,
+        test: &Test<'_>,
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Rows> {
+        self.exec.reset(inner);
+        let types: Vec<&SqlType> = query.plan.columns.iter().map(|c| &c.ty).collect();
+        let hashed = test.op == CmpOp::Eq
+            && !test.all
+            && test
+                .exprs
+                .iter()
+                .zip(&types)
+                .zip(test.kinds)
+                .all(|((e, ty), kind)| rowkey::same_representation(&e.ty, ty, *kind));
+        let mut rows =
+            Rows { rows: Vec::new(), keys: hashed.then(HashSet::new), has_null: false };
+        let mut key = Vec::new();
+        while let Some(row) = self.exec.next_of(&query.plan, inner)? {
+            let null = row.iter().any(Value::is_null);
+            rows.has_null |= null;
+            if let (Some(keys), false) = (&mut rows.keys, null) {
+                test.key(row, &mut key);
+                if keys.contains(&*key) {
+                    continue;
+                }
+                charge(inner, key.len() as u64 + 32, Purpose::Hash)?;
+                keys.insert(key.as_slice().into());
+                // A single column is decided by its key alone.
+                if row.len() == 1 {
+                    continue;
+                }
+            }
+            charge(inner, row_bytes(row), Purpose::Hash)?;
+            rows.rows.push(row.to_vec());
+        }
+        self.exec.reset(inner);
+        Ok(rows)
+    }
+}
+
+impl Rows {
+    fn search(&self, test: &Test<'_>, env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let Some(keys) = &self.keys else { return self.scan(test, env) };
+        if keys.is_empty() && self.rows.is_empty() {
+            return Ok(Value::bool(false));
+        }
+        if test.left.iter().any(Value::is_null) {
+            // One column: NULL. Several: false if the other columns differ everywhere.
+            return if test.left.len() == 1 { Ok(Value::Null) } else { self.scan(test, env) };
+        }
+        let mut key = Vec::new();
+        test.key(test.left, &mut key);
+        if keys.contains(&*key) {
+            return Ok(Value::bool(true));
+        }
+        match (self.has_null, test.left.len()) {
+            (false, _) => Ok(Value::bool(false)),
+            (true, 1) => Ok(Value::Null),
+            (true, _) => self.scan(test, env),
+        }
+    }
+
+    fn scan(&self, test: &Test<'_>, env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let mut verdict = Verdict::new(test.all);
+        for row in &self.rows {
+            if verdict.add(test.row(row, env)?) {
+                break;
+            }
+        }
+        Ok(truth_value(verdict.result))
+    }
+}
+
+/// The comparison of a left row with one row of the subquery.
+struct Test<'a> {
+    left: &'a [Value],
+    exprs: &'a [Expr],
+    columns: &'a [ColumnMeta],
+    op: CmpOp,
+    kinds: &'a [CmpKind],
+    all: bool,
+}
+
+impl Test<'_> {
+    /// Truth of `left op row`; several columns only with `=`, `<>` and `<=>`.
+    fn row(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        if let ([left], [right], [kind]) = (self.left, row, self.kinds) {
+            return compare_values(self.op, left, right, *kind, self.types(0), env);
+        }
+        let each = if self.op == CmpOp::Ne { CmpOp::Eq } else { self.op };
+        let mut equal = Some(true);
+        for (nth, (left, right)) in self.left.iter().zip(row).enumerate() {
+            match compare_values(each, left, right, self.kinds[nth], self.types(nth), env)? {
+                Some(true) => {}
+                Some(false) => {
+                    equal = Some(false);
+                    break;
+                }
+                None => equal = None,
+            }
+        }
+        Ok(if self.op == CmpOp::Ne { equal.map(|e| !e) } else { equal })
+    }
+
+    fn types(&self, nth: usize) -> (&SqlType, &SqlType) {
+        (&self.exprs[nth].ty, &self.columns[nth].ty)
+    }
+
+    fn key(&self, row: &[Value], out: &mut Vec<u8>) {
+        out.clear();
+        for (value, kind) in row.iter().zip(self.kinds) {
+            rowkey::encode_for(value, *kind, out);
+        }
+    }
+}
+
+/// Running OR (ANY) or AND (ALL).
+struct Verdict {
+    all: bool,
+    result: Option<bool>,
+}
+
+impl Verdict {
+    fn new(all: bool) -> Self {
+        Self { all, result: Some(all) }
+    }
+
+    /// Adds one comparison; true when the result cannot change any more.
+    fn add(&mut self, found: Option<bool>) -> bool {
+        match found {
+            Some(b) if b != self.all => {
+                self.result = Some(b);
+                return true;
+            }
+            None => self.result = None,
+            Some(_) => {}
+        }
+        false
+    }
+}
+
+fn truth_value(truth: Option<bool>) -> Value {
+    truth.map_or(Value::Null, Value::bool)
+}

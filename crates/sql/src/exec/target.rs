@@ -1,0 +1,183 @@
+//! The rows an UPDATE or DELETE is about: found, locked, read again under the lock, checked again.
+//!
+//! Neighbours: `dml` binds its clauses through [`TargetScope`], pulls rows from [`TargetStream`] and
+//! writes; planning and scanning are those of SELECT.
+//! **Invariants**: every row given was read while its exclusive lock was held; it is a whole row of
+//! the join, in slots: `key_slot` has the clustered key and `row_slot` the stored bytes of each target
+//! table (NULL where an outer join found none); a row of one table may come several times in a join.
+
+use std::sync::Arc;
+
+use esker_engine::{LockMode, WaitPolicy};
+use esker_types::{SqlResult, Value};
+
+use super::stream::{RowStream, StatementEnv};
+use crate::bind::{
+    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, bind_condition, bind_ctes,
+    bind_from, bind_limit, bind_row_order,
+};
+use crate::catalog::TableDef;
+use crate::expr::{Expr, ExprKind};
+use crate::parse::ast;
+use crate::plan::{QueryPlan, plan_bound};
+use crate::result::ColumnMeta;
+
+/// Names of an UPDATE or DELETE while it is being bound.
+pub struct TargetScope<'e> {
+    /// Names; [`bind_expr`](crate::bind::bind_expr) with it binds assignments over the row given by
+    /// [`TargetStream::next`].
+    pub scope: Scope<'e>,
+    join: Option<JoinNode>,
+    targets: Vec<TargetTable>,
+    /// Numbers this statement as one SELECT for EXPLAIN.
+    id: u32,
+}
+
+/// A table whose rows are changed.
+#[derive(Clone)]
+pub struct TargetTable {
+    /// Its place in the scope.
+    pub table: usize,
+    /// Its definition.
+    pub def: Arc<TableDef>,
+    /// Slot of the clustered key, a string.
+    pub key_slot: u32,
+    /// Slot of the stored row, a string.
+    pub row_slot: u32,
+}
+
+/// The clauses around the tables.
+#[derive(Default, Clone, Copy)]
+pub struct TargetClauses<'q> {
+    /// WHERE.
+    pub filter: Option<&'q ast::Expr>,
+    /// ORDER BY.
+    pub order_by: &'q [ast::OrderItem],
+    /// LIMIT.
+    pub limit: Option<&'q ast::Limit>,
+}
+
+/// A planned search for target rows.
+pub struct TargetPlan {
+    /// Tables whose rows are changed, in the order they were asked for.
+    pub targets: Vec<TargetTable>,
+    plan: Arc<QueryPlan>,
+}
+
+impl<'e> TargetScope<'e> {
+    /// Binds WITH and the tables.
+    ///
+    /// # Errors
+    /// Unknown names.
+    pub fn bind(
+        env: &BindEnv<'_>,
+        with: Option<&ast::With>,
+        tables: &[ast::TableRef],
+    ) -> SqlResult<Self> {
+        let id = env.select_id();
+        let ctes = with.map(|w| bind_ctes(env, w, None, None)).transpose()?.flatten();
+        let mut scope = Scope::inside(None, ctes.as_ref());
+        let join = bind_from(env, &mut scope, tables)?;
+        Ok(Self { scope, join, targets: Vec::new(), id })
+    }
+
+    /// Makes table `table` of the scope one whose rows are changed; `None` when it is no stored table.
+    pub fn add_target(&mut self, table: usize) -> Option<&TargetTable> {
+        if let Some(at) = self.targets.iter().position(|t| t.table == table) {
+            return self.targets.get(at);
+        }
+        let def = self.scope.tables.get(table)?.base_def()?.clone();
+        let (key_slot, row_slot) = (self.scope.new_slot(), self.scope.new_slot());
+        let entry = &mut self.scope.tables[table];
+        (entry.key_slot, entry.row_slot) = (Some(key_slot), Some(row_slot));
+        self.targets.push(TargetTable { table, def, key_slot, row_slot });
+        self.targets.last()
+    }
+
+    /// Binds the clauses and plans the search. Bind assignments before: they may use further columns.
+    ///
+    /// # Errors
+    /// Unknown names, 1111 for aggregates.
+    pub fn plan(self, env: &BindEnv<'_>, clauses: &TargetClauses<'_>) -> SqlResult<TargetPlan> {
+        let Self { scope, join, targets, id } = self;
+        scope.clause.set("where clause");
+        let filter = clauses.filter.map(|f| bind_condition(env, &scope, f)).transpose()?;
+        let order = bind_row_order(env, &scope, clauses.order_by)?;
+        let limit = bind_limit(env, clauses.limit)?;
+        let lock = LockSpec { mode: LockMode::Exclusive, policy: WaitPolicy::Wait };
+        let mut locks = vec![None; scope.tables.len()];
+        for target in &targets {
+            locks[target.table] = Some(lock);
+        }
+        let width = scope.width();
+        let output: Vec<Expr> = (0..width).map(|slot| slot_expr(&scope, slot)).collect();
+        let columns = output
+            .iter()
+            .map(|e| ColumnMeta::computed("", e.ty.clone()))
+            .collect();
+        let block = Block {
+            id,
+            tables: scope.tables,
+            join,
+            filter,
+            group: None,
+            having: None,
+            output,
+            distinct: false,
+            order,
+            limit,
+            locks,
+            width,
+            straight_join: false,
+            calc_found_rows: false,
+        };
+        let body = Body::Block(Box::new(block));
+        let query = BoundQuery { columns, body, reach: 0, volatile: true };
+        Ok(TargetPlan { targets, plan: plan_bound(env, &Arc::new(query))? })
+    }
+}
+
+/// A slot of the joined row as an expression.
+fn slot_expr(scope: &Scope<'_>, slot: u32) -> Expr {
+    match scope.column_of_slot(slot) {
+        Some(at) => scope.column_expr(at),
+        None => {
+            let ty = esker_types::SqlType::new(esker_types::TypeKind::LongText);
+            let coer = esker_types::collation::Coercibility::Implicit;
+            Expr { kind: ExprKind::Column(slot), ty, coer }
+        }
+    }
+}
+
+impl TargetPlan {
+    /// Starts the search.
+    pub fn open(&self) -> TargetStream {
+        TargetStream(RowStream::open(self.plan.clone()))
+    }
+
+    /// Estimated rows that have to be looked at.
+    pub fn cost_rows(&self) -> f64 {
+        self.plan.cost_rows
+    }
+
+    /// Are several tables searched? Then a target row may come more than once.
+    pub fn is_join(&self) -> bool {
+        self.plan.is_join()
+    }
+
+    /// The plan, for EXPLAIN.
+    pub fn query(&self) -> &QueryPlan {
+        &self.plan
+    }
+}
+
+/// A running search.
+pub struct TargetStream(RowStream);
+
+impl TargetStream {
+    /// The next row's slots, lent until the next call.
+    #[expect(clippy::should_implement_trait, reason = "rows are lent, an Iterator cannot do that")]
+    pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
+        self.0.next(env)
+    }
+}

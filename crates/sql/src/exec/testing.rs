@@ -1,0 +1,246 @@
+//! A bench for tests of queries: statements as text, rows as text.
+//!
+//! Neighbours: `dml::testing` runs the statements that make tables and rows; tests of `bind`, `plan`
+//! and `exec` ask through [`Rig`].
+//! **Invariant**: a query runs as a session runs it: bound and planned against the catalog, streamed
+//! under the bench's transaction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_engine::View;
+use esker_types::cast::write_text;
+use esker_types::collation::Collation;
+use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
+
+use super::virt::{Pushed, VirtualColumn, VirtualTable};
+use super::{ExecCtx, Limits, RowStream, StatementEnv};
+use crate::bind::{BindEnv, Names, Params, TableSource};
+use crate::dml::testing::{Bench, Facts, NOW_MICROS};
+use crate::expr::{EvalEnv, UserVars};
+use crate::parse::{self, ParseOptions, ast};
+use crate::plan::{QueryPlan, explain, plan_query};
+use crate::result::{ColumnMeta, Mode};
+
+/// User variables of a rig.
+#[derive(Default)]
+struct Vars(RefCell<HashMap<String, (Value, SqlType)>>);
+
+impl UserVars for Vars {
+    fn get(&self, name: &str) -> Option<(Value, SqlType)> {
+        self.0.borrow().get(name).cloned()
+    }
+    fn set(&self, name: &str, value: Value, ty: SqlType) {
+        self.0.borrow_mut().insert(name.to_owned(), (value, ty));
+    }
+}
+
+/// A computed table `v.numbers` with the numbers 1 to 5 and their names; it counts what was pushed.
+struct Numbers {
+    columns: Vec<VirtualColumn>,
+}
+
+impl VirtualTable for Numbers {
+    fn schema(&self) -> &str {
+        "v"
+    }
+    fn name(&self) -> &str {
+        "numbers"
+    }
+    fn columns(&self) -> &[VirtualColumn] {
+        &self.columns
+    }
+    fn rows(&self, _env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
+        let names = ["one", "two", "three", "four", "five"];
+        let wanted = |name: &str| {
+            pushed.iter().all(|p| p.column != 1 || p.value.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let numbered = names.iter().enumerate().filter(|(_, n)| wanted(n));
+        Ok(numbered.map(|(i, n)| vec![Value::Int(i as i64 + 1), Value::str(n)]).collect())
+    }
+}
+
+struct RigNames<'a>(&'a Bench);
+
+impl Names for RigNames<'_> {
+    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+        if schema == Some("v") {
+            let text = SqlType::varchar(10, Collation::UTF8MB4_0900_AI_CI);
+            let columns = vec![
+                VirtualColumn { name: "n".into(), ty: SqlType::new(TypeKind::Int) },
+                VirtualColumn { name: "name".into(), ty: text },
+            ];
+            return Ok(TableSource::Virtual(Arc::new(Numbers { columns })));
+        }
+        self.0.catalog.table_or_error(schema.unwrap_or("d"), name).map(TableSource::Base)
+    }
+
+    fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
+        match &*var.name {
+            "answer" => Ok((Value::Int(42), SqlType::bigint(false))),
+            name => {
+                Err(SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'")))
+            }
+        }
+    }
+}
+
+/// Queries over the tables of a bench.
+pub(crate) struct Rig {
+    pub bench: Bench,
+    pub sql_mode: SqlMode,
+    pub memory_bytes: u64,
+    vars: Vars,
+    pub warnings: RefCell<Vec<Warning>>,
+}
+
+impl Rig {
+    /// A new database after some statements.
+    pub fn new(setup: &[&str]) -> Self {
+        let mut bench = Bench::new();
+        for sql in setup {
+            bench.ok(sql);
+        }
+        Self {
+            bench,
+            sql_mode: SqlMode::DEFAULT,
+            memory_bytes: 64 << 20,
+            vars: Vars::default(),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// Calls `f` with what a statement's evaluation needs.
+    fn with_ctx<T>(&self, f: impl FnOnce(&EvalCtx<'_>) -> SqlResult<T>) -> SqlResult<T> {
+        let wall = || NOW_MICROS;
+        let ctx = EvalCtx {
+            sql_mode: self.sql_mode,
+            time_zone: &self.bench.zone,
+            now_micros: NOW_MICROS,
+            wall_micros: &wall,
+            div_precision_increment: 4,
+            max_allowed_packet: 64 << 20,
+            group_concat_max_len: 1024,
+            collation_connection: Collation::UTF8MB4_0900_AI_CI,
+            session: &Facts,
+            strict_write: false.into(),
+            warnings: Vec::new().into(),
+            warning_count: 0.into(),
+        };
+        let result = f(&ctx);
+        *self.warnings.borrow_mut() = ctx.warnings.take();
+        result
+    }
+
+    fn parse(&self, sql: &str) -> SqlResult<ast::Query> {
+        let options = ParseOptions { sql_mode: self.sql_mode, ..ParseOptions::default() };
+        match parse::parse(sql.as_bytes(), options)?.stmt {
+            ast::Statement::Query(query) => Ok(*query),
+            other => panic!("not a query: {other:?}"),
+        }
+    }
+
+    /// Plans a query with parameters.
+    pub fn plan(&self, sql: &str, params: &[Value]) -> SqlResult<Arc<QueryPlan>> {
+        let query = self.parse(sql)?;
+        self.with_ctx(|ctx| {
+            let names = RigNames(&self.bench);
+            let env = BindEnv::new(ctx, &self.vars, &names, Params::Values(params));
+            plan_query(&env, &query)
+        })
+    }
+
+    /// Runs a query to its end: columns and rows.
+    pub fn run(
+        &self,
+        sql: &str,
+        params: &[Value],
+    ) -> SqlResult<(Arc<[ColumnMeta]>, Vec<Vec<Value>>)> {
+        let query = self.parse(sql)?;
+        self.with_ctx(|ctx| {
+            let names = RigNames(&self.bench);
+            let env = BindEnv::new(ctx, &self.vars, &names, Params::Values(params));
+            let plan = plan_query(&env, &query)?;
+            let limits = Limits {
+                memory_bytes: self.memory_bytes,
+                lock_wait: Duration::from_millis(20),
+            };
+            let check = || Ok(());
+            let txn = &self.bench.txn;
+            let exec = ExecCtx::new(txn, View::Latest, Mode::Thread, limits, &check);
+            let env = StatementEnv { ctx, params, vars: &self.vars, exec: &exec };
+            let mut stream = RowStream::open(plan.clone());
+            let mut rows = Vec::new();
+            while let Some(row) = stream.next(&env)? {
+                assert_eq!(row.len(), plan.columns.len());
+                rows.push(row.to_vec());
+            }
+            Ok((plan.columns.clone(), rows))
+        })
+    }
+
+    /// Rows as text, values joined by `|`.
+    pub fn rows(&self, sql: &str) -> Vec<String> {
+        self.rows_with(sql, &[])
+    }
+
+    /// Rows as text of a query with parameters.
+    pub fn rows_with(&self, sql: &str, params: &[Value]) -> Vec<String> {
+        let (columns, rows) = self.run(sql, params).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        rows.iter().map(|row| row_text(&columns, row)).collect()
+    }
+
+    /// Rows as text, sorted.
+    pub fn sorted(&self, sql: &str) -> Vec<String> {
+        let mut rows = self.rows(sql);
+        rows.sort();
+        rows
+    }
+
+    /// The only value of a query.
+    pub fn value(&self, sql: &str) -> String {
+        let rows = self.rows(sql);
+        assert_eq!(rows.len(), 1, "{sql}");
+        rows.into_iter().next().unwrap_or_default()
+    }
+
+    /// Number and text of the error of a query that fails.
+    pub fn error(&self, sql: &str) -> (u16, String) {
+        match self.run(sql, &[]) {
+            Ok((_, rows)) => panic!("{sql}: went well with {} rows", rows.len()),
+            Err(e) => (e.code, e.message),
+        }
+    }
+
+    /// Number of the error of a query that fails.
+    pub fn code(&self, sql: &str) -> u16 {
+        self.error(sql).0
+    }
+
+    /// EXPLAIN: `table type key Extra` of every line.
+    pub fn explain(&self, sql: &str) -> Vec<String> {
+        let plan = self.plan(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional)
+            .unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let shown = [2, 4, 6, 11];
+        let line = |row: &Vec<Value>| {
+            let cells = shown.map(|c| row_text(&columns[c..=c], &row[c..=c]));
+            cells.join(" ")
+        };
+        rows.iter().map(line).collect()
+    }
+}
+
+fn row_text(columns: &[ColumnMeta], row: &[Value]) -> String {
+    let field = |(value, column): (&Value, &ColumnMeta)| {
+        let mut text = Vec::new();
+        match value {
+            Value::Null => text.extend_from_slice(b"NULL"),
+            value => write_text(value.as_ref(), &column.ty, &mut text),
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    row.iter().zip(columns).map(field).collect::<Vec<_>>().join("|")
+}

@@ -1,0 +1,240 @@
+//! Values of bound expressions.
+//!
+//! Neighbours: `truth` evaluates conditions; kernels are in `esker-types`; `exec::subquery` runs
+//! queries inside expressions.
+//! **Invariants**: columns and constants are lent, not copied; an expression's value has the variant
+//! its static type promises; CASE, COALESCE, AND and OR evaluate no more than they need.
+
+use std::ops::Deref;
+
+use esker_types::cmp::{self, CmpKind};
+use esker_types::func::{FuncTypes, merge};
+use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
+use smallvec::SmallVec;
+
+use super::truth;
+use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
+use crate::exec::subquery;
+
+/// A value lent by the row or the tree, or a computed one.
+pub enum Val<'r> {
+    /// Lent.
+    Ref(&'r Value),
+    /// Computed.
+    Own(Value),
+}
+
+impl Deref for Val<'_> {
+    type Target = Value;
+    #[inline]
+    fn deref(&self) -> &Value {
+        match self {
+            Self::Ref(v) => v,
+            Self::Own(v) => v,
+        }
+    }
+}
+
+impl Val<'_> {
+    /// The value itself.
+    #[inline]
+    pub fn into_owned(self) -> Value {
+        match self {
+            Self::Ref(v) => v.clone(),
+            Self::Own(v) => v,
+        }
+    }
+}
+
+impl Expr {
+    /// The value for a row.
+    #[inline]
+    pub fn eval(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        self.eval_ref(row, env).map(Val::into_owned)
+    }
+
+    /// The value for a row, copied into `slot` (whose memory is reused).
+    #[inline]
+    pub fn eval_into(&self, row: &[Value], env: &EvalEnv<'_>, slot: &mut Value) -> SqlResult<()> {
+        match self.eval_ref(row, env)? {
+            Val::Own(v) => *slot = v,
+            Val::Ref(Value::Str(new)) => match slot {
+                Value::Str(old) => old.clone_from(new),
+                _ => *slot = Value::Str(new.clone()),
+            },
+            Val::Ref(v) => *slot = v.clone(),
+        }
+        Ok(())
+    }
+
+    /// The value for a row, lent where possible.
+    #[inline]
+    pub fn eval_ref<'r>(
+        &'r self,
+        row: &'r [Value],
+        env: &'r EvalEnv<'_>,
+    ) -> SqlResult<Val<'r>> {
+        Ok(match &self.kind {
+            ExprKind::Column(slot) => Val::Ref(&row[*slot as usize]),
+            ExprKind::Const(v) => Val::Ref(v),
+            ExprKind::Outer { depth, slot } => {
+                let outer = env.outer_row(*depth).expect("an enclosing row for every level bound");
+                Val::Ref(&outer[*slot as usize])
+            }
+            ExprKind::Param(nth) => match env.params.get(*nth as usize) {
+                Some(v) => Val::Ref(v),
+                None => Val::Own(Value::Null),
+            },
+            ExprKind::Recollate(arg) => return self.recollate(arg, row, env),
+            _ => Val::Own(self.compute(row, env)?),
+        })
+    }
+
+    /// Strings pass unchanged, everything else becomes text.
+    fn recollate<'r>(
+        &'r self,
+        arg: &'r Expr,
+        row: &'r [Value],
+        env: &'r EvalEnv<'_>,
+    ) -> SqlResult<Val<'r>> {
+        let value = arg.eval_ref(row, env)?;
+        if matches!(&*value, Value::Str(_) | Value::Null) {
+            return Ok(value);
+        }
+        convert(env.ctx, value.into_owned(), &arg.ty, &self.ty).map(Val::Own)
+    }
+
+    fn compute(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        match &self.kind {
+            ExprKind::Arith(arith) => {
+                let [a, b] = &arith.args;
+                let (a, b) = (a.eval_ref(row, env)?, b.eval_ref(row, env)?);
+                arith::eval(env.ctx, arith.op, &a, &b, &self.ty, &arith.text)
+            }
+            ExprKind::Unary(unary) => {
+                let v = unary.arg.eval_ref(row, env)?;
+                arith::eval_unary(env.ctx, unary.op, &v, &self.ty, &unary.text)
+            }
+            ExprKind::Func(call) => self.call(call, row, env),
+            ExprKind::Case(case) => {
+                for (when, then) in &case.whens {
+                    if when.is_true(row, env)? {
+                        return self.convert_from(then, row, env);
+                    }
+                }
+                match &case.otherwise {
+                    Some(e) => self.convert_from(e, row, env),
+                    None => Ok(Value::Null),
+                }
+            }
+            ExprKind::Coalesce(args) => {
+                for arg in args {
+                    let v = self.convert_from(arg, row, env)?;
+                    if !v.is_null() {
+                        return Ok(v);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            ExprKind::NullIf(cmp) => match cmp.truth(row, env)? {
+                Some(true) => Ok(Value::Null),
+                _ => self.convert_from(&cmp.left, row, env),
+            },
+            ExprKind::Cast(arg) => {
+                let v = arg.eval_ref(row, env)?;
+                cast::cast(env.ctx, &v, &arg.ty, &self.ty, &"")
+            }
+            ExprKind::Convert(arg) => self.convert_from(arg, row, env),
+            ExprKind::UserVar(name) => Ok(env.vars.get(name).map_or(Value::Null, |(v, _)| v)),
+            ExprKind::Assign(name, value) => {
+                let v = value.eval(row, env)?;
+                env.vars.set(name, v.clone(), self.ty.clone());
+                Ok(v)
+            }
+            ExprKind::Subquery(query) => subquery::evaluate(query, row, env),
+            ExprKind::Grouping(slots) => {
+                let mut bits = 0;
+                for slot in slots {
+                    let set = matches!(&*slot.eval_ref(row, env)?, Value::Int(1));
+                    bits = bits << 1 | i64::from(set);
+                }
+                Ok(Value::Int(bits))
+            }
+            ExprKind::Aggregate(_) | ExprKind::Row(_) => {
+                unreachable!("the binder leaves no aggregate and no row in a finished expression")
+            }
+            _ => Ok(truth::value(self.truth(row, env)?)),
+        }
+    }
+
+    fn call(&self, call: &FuncCall, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let mut args: SmallVec<[Value; 4]> = SmallVec::new();
+        for arg in &call.args {
+            args.push(arg.eval(row, env)?);
+        }
+        let types = FuncTypes::new(&call.arg_types, &call.signature);
+        call.def.call(env.ctx, &args, &types)
+    }
+
+    /// The value of `arg` as this expression's type.
+    fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let v = arg.eval(row, env)?;
+        convert(env.ctx, v, &arg.ty, &self.ty)
+    }
+}
+
+/// Implicit conversion between static types (results of CASE, columns of UNION, …).
+pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> SqlResult<Value> {
+    let same = match (&v, &to.kind) {
+        (Value::Null, _) => true,
+        (Value::Str(_), _) if to.is_string() => true,
+        (Value::Int(_), k) => is_plain_integer(k) && !to.unsigned || *k == TypeKind::Year,
+        (Value::UInt(_), k) => is_plain_integer(k) && to.unsigned,
+        (Value::Double(_), TypeKind::Double | TypeKind::Float)
+        | (Value::Date(_), TypeKind::Date)
+        | (Value::Time(_), TypeKind::Time)
+        | (Value::DateTime(_), TypeKind::DateTime | TypeKind::Timestamp)
+        | (Value::Bit(..), TypeKind::Bit) => true,
+        (Value::Decimal(d), TypeKind::Decimal) => d.scale() == to.decimals,
+        (Value::Label(..), TypeKind::Enum(_) | TypeKind::Set(_)) => from.kind == to.kind,
+        _ => false,
+    };
+    if same { Ok(v) } else { merge::convert(ctx, &v, from, to) }
+}
+
+fn is_plain_integer(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::TinyInt
+            | TypeKind::SmallInt
+            | TypeKind::MediumInt
+            | TypeKind::Int
+            | TypeKind::BigInt
+    )
+}
+
+/// Truth of `a op b`.
+#[inline]
+pub fn compare_values(
+    op: CmpOp,
+    a: &Value,
+    b: &Value,
+    kind: CmpKind,
+    types: (&SqlType, &SqlType),
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<bool>> {
+    let ord = match (a, b) {
+        (Value::Int(a), Value::Int(b)) if kind == CmpKind::Int => a.cmp(b),
+        (Value::Null, Value::Null) => {
+            return Ok((op == CmpOp::NullSafeEq).then_some(true));
+        }
+        (Value::Null, _) | (_, Value::Null) => {
+            return Ok((op == CmpOp::NullSafeEq).then_some(false));
+        }
+        _ => match cmp::compare(env.ctx, a, b, kind, types)? {
+            Some(ord) => ord,
+            None => return Ok((op == CmpOp::NullSafeEq).then_some(false)),
+        },
+    };
+    Ok(Some(op.holds(ord)))
+}

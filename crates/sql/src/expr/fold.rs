@@ -1,0 +1,73 @@
+//! Constant folding.
+//!
+//! Neighbours: the binder folds every node it makes; functions say themselves whether they are pure.
+//! **Invariants**: folding gives the value evaluation would give in this statement; an expression
+//! whose evaluation fails or warns is left as it is, so that the error or warning comes (or not) when
+//! rows are evaluated, as often as MySQL's does.
+
+use esker_types::Value;
+use esker_types::func::{FuncDef, FuncFlags};
+
+use super::{EvalEnv, Expr, ExprKind};
+
+/// May the function be computed once when its arguments are constant?
+pub fn is_pure(def: &FuncDef) -> bool {
+    def.flags.has(FuncFlags::DETERMINISTIC) && !def.flags.has(FuncFlags::NEEDS_SESSION)
+}
+
+/// Functions that may give another value for the next row, or that do something.
+const VOLATILE: &[&str] = &[
+    "benchmark", "get_lock", "is_free_lock", "is_used_lock", "last_insert_id", "rand",
+    "random_bytes", "release_all_locks", "release_lock", "sleep", "sysdate", "uuid", "uuid_short",
+];
+
+/// May the function give another value for the next row?
+pub fn is_volatile(def: &FuncDef) -> bool {
+    !def.flags.has(FuncFlags::DETERMINISTIC) && VOLATILE.contains(&def.name)
+}
+
+/// Replaces a constant expression by its value.
+pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
+    if matches!(expr.kind, ExprKind::Const(_) | ExprKind::Row(_)) {
+        return expr;
+    }
+    // Operands are folded already: only constants below make a constant.
+    let foldable = match &expr.kind {
+        ExprKind::Func(call) => is_pure(call.def),
+        ExprKind::Column(_)
+        | ExprKind::Outer { .. }
+        | ExprKind::Param(_)
+        | ExprKind::UserVar(_)
+        | ExprKind::Assign(..)
+        | ExprKind::Aggregate(_)
+        | ExprKind::Grouping(_)
+        | ExprKind::Subquery(_) => false,
+        _ => true,
+    };
+    if !foldable || !expr.children().iter().all(|c| matches!(c.kind, ExprKind::Const(_))) {
+        return expr;
+    }
+    let warned = env.ctx.warning_count.get();
+    let kept = env.ctx.warnings.borrow().len();
+    match expr.eval(&[], env) {
+        Ok(value) if env.ctx.warning_count.get() == warned => {
+            Expr { kind: ExprKind::Const(value), ty: expr.ty, coer: expr.coer }
+        }
+        _ => {
+            env.ctx.warnings.borrow_mut().truncate(kept);
+            env.ctx.warning_count.set(warned);
+            expr
+        }
+    }
+}
+
+/// Is this the constant TRUE or FALSE (as a condition)? NULL counts as FALSE where only TRUE keeps a
+/// row.
+pub fn constant_truth(expr: &Expr) -> Option<bool> {
+    match &expr.kind {
+        ExprKind::Const(Value::Null) => Some(false),
+        ExprKind::Const(Value::Int(v)) => Some(*v != 0),
+        ExprKind::Const(Value::UInt(v)) => Some(*v != 0),
+        _ => None,
+    }
+}

@@ -1,0 +1,193 @@
+//! Truth of conditions, with MySQL's three values.
+//!
+//! Neighbours: `eval` for operands; filters and joins ask [`Expr::is_true`].
+//! **Invariants**: `None` is UNKNOWN; AND stops at the first FALSE, OR at the first TRUE, so a NULL
+//! operand never hides a decided result.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use esker_types::cmp::{self, CmpKind};
+use esker_types::{SqlResult, SqlType, Value, cast};
+
+use super::eval::compare_values;
+use super::{Between, Cmp, CmpOp, EvalEnv, Expr, ExprKind, InList, Like, Test};
+
+/// A truth as a value: 1, 0 or NULL.
+pub(crate) fn value(truth: Option<bool>) -> Value {
+    truth.map_or(Value::Null, Value::bool)
+}
+
+/// NOT.
+#[inline]
+pub(crate) fn not(truth: Option<bool>) -> Option<bool> {
+    truth.map(|b| !b)
+}
+
+fn negate_if(negated: bool, truth: Option<bool>) -> Option<bool> {
+    if negated { not(truth) } else { truth }
+}
+
+impl Expr {
+    /// Is the condition TRUE (neither FALSE nor UNKNOWN)?
+    #[inline]
+    pub fn is_true(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
+        Ok(self.truth(row, env)? == Some(true))
+    }
+
+    /// The condition's truth.
+    pub fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        Ok(match &self.kind {
+            ExprKind::Cmp(cmp) => cmp.truth(row, env)?,
+            ExprKind::And(conds) => {
+                let mut unknown = false;
+                for cond in conds {
+                    match cond.truth(row, env)? {
+                        Some(false) => return Ok(Some(false)),
+                        Some(true) => {}
+                        None => unknown = true,
+                    }
+                }
+                (!unknown).then_some(true)
+            }
+            ExprKind::Or(conds) => {
+                let mut unknown = false;
+                for cond in conds {
+                    match cond.truth(row, env)? {
+                        Some(true) => return Ok(Some(true)),
+                        Some(false) => {}
+                        None => unknown = true,
+                    }
+                }
+                (!unknown).then_some(false)
+            }
+            ExprKind::Xor(args) => {
+                match (args[0].truth(row, env)?, args[1].truth(row, env)?) {
+                    (Some(a), Some(b)) => Some(a != b),
+                    _ => None,
+                }
+            }
+            ExprKind::Not(arg) => not(arg.truth(row, env)?),
+            ExprKind::Is { arg, test, negated } => {
+                let found = match test {
+                    Test::Null => arg.eval_ref(row, env)?.is_null(),
+                    Test::True => arg.truth(row, env)? == Some(true),
+                    Test::False => arg.truth(row, env)? == Some(false),
+                };
+                Some(found != *negated)
+            }
+            ExprKind::Between(between) => between.truth(row, env)?,
+            ExprKind::InList(list) => list.truth(row, env)?,
+            ExprKind::Like(like) => like.truth(row, env)?,
+            _ => match &*self.eval_ref(row, env)? {
+                Value::Null => None,
+                Value::Int(v) => Some(*v != 0),
+                other => Some(cast::to_bool(env.ctx, other)?),
+            },
+        })
+    }
+}
+
+impl Cmp {
+    /// Truth of the comparison.
+    #[inline]
+    pub fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        let left = self.left.eval_ref(row, env)?;
+        if left.is_null() && self.op != CmpOp::NullSafeEq {
+            return Ok(None);
+        }
+        let right = self.right.eval_ref(row, env)?;
+        compare_values(self.op, &left, &right, self.kind, (&self.left.ty, &self.right.ty), env)
+    }
+}
+
+impl Between {
+    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        let arg = self.arg.eval_ref(row, env)?;
+        let low = self.low.0.eval_ref(row, env)?;
+        let types = (&self.arg.ty, &self.low.0.ty);
+        let above = compare_values(CmpOp::Ge, &arg, &low, self.low.1, types, env)?;
+        if above == Some(false) {
+            return Ok(Some(self.negated));
+        }
+        let high = self.high.0.eval_ref(row, env)?;
+        let types = (&self.arg.ty, &self.high.0.ty);
+        let below = compare_values(CmpOp::Le, &arg, &high, self.high.1, types, env)?;
+        let inside = match (above, below) {
+            (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+        Ok(negate_if(self.negated, inside))
+    }
+}
+
+impl InList {
+    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        let arg = self.arg.eval_ref(row, env)?;
+        if arg.is_null() {
+            return Ok(None);
+        }
+        let mut unknown = false;
+        if let Some(sorted) = &self.sorted {
+            unknown = sorted.has_null;
+            if sorted.find(&arg, &self.arg.ty, env)? {
+                return Ok(Some(!self.negated));
+            }
+        } else {
+            for (member, kind) in self.list.iter().zip(&self.kinds) {
+                let types = (&self.arg.ty, &member.ty);
+                let member = member.eval_ref(row, env)?;
+                match compare_values(CmpOp::Eq, &arg, &member, *kind, types, env)? {
+                    Some(true) => return Ok(Some(!self.negated)),
+                    Some(false) => {}
+                    None => unknown = true,
+                }
+            }
+        }
+        Ok(if unknown { None } else { Some(self.negated) })
+    }
+}
+
+impl super::SortedList {
+    fn find(&self, arg: &Value, ty: &SqlType, env: &EvalEnv<'_>) -> SqlResult<bool> {
+        let (mut low, mut high) = (0, self.values.len());
+        while low < high {
+            let mid = low + (high - low) / 2;
+            let found = match (arg, &self.values[mid]) {
+                (Value::Int(a), Value::Int(b)) if self.kind == CmpKind::Int => Some(a.cmp(b)),
+                (a, b) => cmp::compare(env.ctx, a, b, self.kind, (ty, &self.ty))?,
+            };
+            match found {
+                Some(Ordering::Equal) => return Ok(true),
+                Some(Ordering::Less) => high = mid,
+                Some(Ordering::Greater) => low = mid + 1,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Like {
+    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+        let text = self.text.eval_ref(row, env)?;
+        let pattern = self.pattern.eval_ref(row, env)?;
+        if text.is_null() || pattern.is_null() {
+            return Ok(None);
+        }
+        let text = as_text(&text, &self.text);
+        let pattern = as_text(&pattern, &self.pattern);
+        let found = self.collation.like(&text, &pattern, self.escape);
+        Ok(Some(found != self.negated))
+    }
+}
+
+/// A value as the text LIKE looks at.
+fn as_text<'v>(value: &'v Value, expr: &Expr) -> Cow<'v, [u8]> {
+    match value {
+        Value::Str(s) => Cow::Borrowed(s),
+        Value::Label(_, s) => Cow::Borrowed(s),
+        other => cast::to_str(other, &expr.ty),
+    }
+}

@@ -1,0 +1,238 @@
+//! Visiting, comparing and rewriting expressions.
+//!
+//! Neighbours: `bind` (grouping), `plan` (which columns a condition reads).
+//! **Invariant**: [`Expr::children`] and [`Expr::children_mut`] name every direct operand, so a walk
+//! written with them misses nothing; plans of subqueries are reached through [`Expr::outer_slots`]
+//! only.
+
+use esker_types::Value;
+
+use super::{Expr, ExprKind, SubqueryForm};
+
+impl Expr {
+    /// Direct operands.
+    pub fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Const(_)
+            | ExprKind::Column(_)
+            | ExprKind::Outer { .. }
+            | ExprKind::Param(_)
+            | ExprKind::UserVar(_)
+            | ExprKind::Aggregate(_) => Vec::new(),
+            ExprKind::Assign(_, e)
+            | ExprKind::Not(e)
+            | ExprKind::Cast(e)
+            | ExprKind::Convert(e)
+            | ExprKind::Recollate(e)
+            | ExprKind::Is { arg: e, .. } => vec![e],
+            ExprKind::Cmp(c) | ExprKind::NullIf(c) => vec![&c.left, &c.right],
+            ExprKind::And(v)
+            | ExprKind::Or(v)
+            | ExprKind::Coalesce(v)
+            | ExprKind::Row(v)
+            | ExprKind::Grouping(v) => v.iter().collect(),
+            ExprKind::Xor(a) => a.iter().collect(),
+            ExprKind::Arith(a) => a.args.iter().collect(),
+            ExprKind::Unary(u) => vec![&u.arg],
+            ExprKind::Between(b) => vec![&b.arg, &b.low.0, &b.high.0],
+            ExprKind::InList(l) => std::iter::once(&l.arg).chain(&l.list).collect(),
+            ExprKind::Like(l) => vec![&l.text, &l.pattern],
+            ExprKind::Func(f) => f.args.iter().collect(),
+            ExprKind::Case(c) => {
+                c.whens.iter().flat_map(|(w, t)| [w, t]).chain(&c.otherwise).collect()
+            }
+            ExprKind::Subquery(q) => match &q.form {
+                SubqueryForm::Compare { left, .. } => left.iter().collect(),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// Direct operands, to rewrite.
+    pub fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match &mut self.kind {
+            ExprKind::Const(_)
+            | ExprKind::Column(_)
+            | ExprKind::Outer { .. }
+            | ExprKind::Param(_)
+            | ExprKind::UserVar(_)
+            | ExprKind::Aggregate(_) => Vec::new(),
+            ExprKind::Assign(_, e)
+            | ExprKind::Not(e)
+            | ExprKind::Cast(e)
+            | ExprKind::Convert(e)
+            | ExprKind::Recollate(e)
+            | ExprKind::Is { arg: e, .. } => vec![e],
+            ExprKind::Cmp(c) | ExprKind::NullIf(c) => {
+                let c = &mut **c;
+                vec![&mut c.left, &mut c.right]
+            }
+            ExprKind::And(v)
+            | ExprKind::Or(v)
+            | ExprKind::Coalesce(v)
+            | ExprKind::Row(v)
+            | ExprKind::Grouping(v) => v.iter_mut().collect(),
+            ExprKind::Xor(a) => a.iter_mut().collect(),
+            ExprKind::Arith(a) => a.args.iter_mut().collect(),
+            ExprKind::Unary(u) => vec![&mut u.arg],
+            ExprKind::Between(b) => {
+                let b = &mut **b;
+                vec![&mut b.arg, &mut b.low.0, &mut b.high.0]
+            }
+            ExprKind::InList(l) => {
+                let l = &mut **l;
+                std::iter::once(&mut l.arg).chain(&mut l.list).collect()
+            }
+            ExprKind::Like(l) => {
+                let l = &mut **l;
+                vec![&mut l.text, &mut l.pattern]
+            }
+            ExprKind::Func(f) => f.args.iter_mut().collect(),
+            ExprKind::Case(c) => {
+                c.whens.iter_mut().flat_map(|(w, t)| [w, t]).chain(&mut c.otherwise).collect()
+            }
+            ExprKind::Subquery(q) => match &mut q.form {
+                SubqueryForm::Compare { left, .. } => left.iter_mut().collect(),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// Calls `f` for this expression and everything below it.
+    pub fn visit<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
+        f(self);
+        for child in self.children() {
+            child.visit(f);
+        }
+    }
+
+    /// Does `f` hold for this expression or anything below it?
+    pub fn any(&self, f: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        f(self) || self.children().into_iter().any(|c| c.any(f))
+    }
+
+    /// Calls `f` with every slot of the current row that evaluation may read, also from subqueries.
+    pub fn slots(&self, f: &mut dyn FnMut(u32)) {
+        self.visit(&mut |e| match &e.kind {
+            ExprKind::Column(slot) => f(*slot),
+            ExprKind::Subquery(q) => q.plan.outer_slots(1, f),
+            _ => {}
+        });
+    }
+
+    /// Calls `f` with every slot of the row `depth` levels up that evaluation may read.
+    pub fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        self.visit(&mut |e| match &e.kind {
+            ExprKind::Outer { depth: d, slot } if *d == depth => f(*slot),
+            ExprKind::Subquery(q) => q.plan.outer_slots(depth + 1, f),
+            _ => {}
+        });
+    }
+
+    /// Reads no column, parameter, variable or subquery and gives the same value every time.
+    pub fn is_constant(&self) -> bool {
+        !self.any(&mut |e| match &e.kind {
+            ExprKind::Column(_)
+            | ExprKind::Outer { .. }
+            | ExprKind::Param(_)
+            | ExprKind::UserVar(_)
+            | ExprKind::Assign(..)
+            | ExprKind::Aggregate(_)
+            | ExprKind::Grouping(_)
+            | ExprKind::Subquery(_) => true,
+            ExprKind::Func(call) => !super::fold::is_pure(call.def),
+            _ => false,
+        })
+    }
+
+    /// Gives the same value for all rows of one execution: no column of the current row, nothing
+    /// volatile.
+    pub fn is_row_independent(&self) -> bool {
+        !self.any(&mut |e| match &e.kind {
+            ExprKind::Column(_) | ExprKind::Aggregate(_) | ExprKind::Assign(..) => true,
+            ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
+            ExprKind::Subquery(q) => q.correlated,
+            ExprKind::Func(call) => super::fold::is_volatile(call.def),
+            _ => false,
+        })
+    }
+
+    /// Contains an aggregate that is not yet computed.
+    pub fn has_aggregate(&self) -> bool {
+        self.any(&mut |e| matches!(e.kind, ExprKind::Aggregate(_)))
+    }
+}
+
+/// Do two values of one static type look the same?
+fn same_value(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (Value::Int(a), Value::Int(b)) => a == b,
+        (Value::UInt(a), Value::UInt(b)) => a == b,
+        (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits(),
+        (Value::Decimal(a), Value::Decimal(b)) => a.to_string() == b.to_string(),
+        (Value::Str(a), Value::Str(b)) => a == b,
+        (Value::Date(a), Value::Date(b)) => a == b,
+        (Value::Time(a), Value::Time(b)) => a == b,
+        (Value::DateTime(a), Value::DateTime(b)) => a == b,
+        (Value::Bit(a, n), Value::Bit(b, m)) => (a, n) == (b, m),
+        (Value::Label(a, _), Value::Label(b, _)) => a == b,
+        _ => false,
+    }
+}
+
+/// Are two expressions the same expression, written alike?
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    if a.ty.kind != b.ty.kind || a.ty.collation != b.ty.collation || !same_head(a, b) {
+        return false;
+    }
+    let (left, right) = (a.children(), b.children());
+    left.len() == right.len() && left.into_iter().zip(right).all(|(a, b)| same(a, b))
+}
+
+/// Are two nodes alike apart from their operands?
+fn same_head(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Const(a), ExprKind::Const(b)) => same_value(a, b),
+        (ExprKind::Column(a), ExprKind::Column(b)) => a == b,
+        (ExprKind::Outer { depth: d, slot: s }, ExprKind::Outer { depth, slot }) => {
+            (d, s) == (depth, slot)
+        }
+        (ExprKind::Param(a), ExprKind::Param(b)) => a == b,
+        (ExprKind::UserVar(a), ExprKind::UserVar(b)) => a == b,
+        (ExprKind::Assign(a, _), ExprKind::Assign(b, _)) => a == b,
+        (ExprKind::Cmp(a), ExprKind::Cmp(b)) | (ExprKind::NullIf(a), ExprKind::NullIf(b)) => {
+            a.op == b.op
+        }
+        (ExprKind::Is { test: t, negated: n, .. }, ExprKind::Is { test, negated, .. }) => {
+            (t, n) == (test, negated)
+        }
+        (ExprKind::Between(a), ExprKind::Between(b)) => a.negated == b.negated,
+        (ExprKind::InList(a), ExprKind::InList(b)) => a.negated == b.negated,
+        (ExprKind::Like(a), ExprKind::Like(b)) => {
+            (a.negated, a.escape) == (b.negated, b.escape)
+        }
+        (ExprKind::Arith(a), ExprKind::Arith(b)) => a.op == b.op,
+        (ExprKind::Unary(a), ExprKind::Unary(b)) => a.op == b.op,
+        (ExprKind::Func(a), ExprKind::Func(b)) => {
+            a.def.name == b.def.name && !super::fold::is_volatile(a.def)
+        }
+        (ExprKind::Case(a), ExprKind::Case(b)) => {
+            (a.whens.len(), a.otherwise.is_some()) == (b.whens.len(), b.otherwise.is_some())
+        }
+        (ExprKind::Cast(_), ExprKind::Cast(_)) | (ExprKind::Convert(_), ExprKind::Convert(_)) => {
+            a.ty == b.ty
+        }
+        (ExprKind::Aggregate(a), ExprKind::Aggregate(b)) => a == b,
+        (ExprKind::Subquery(a), ExprKind::Subquery(b)) => a.id == b.id,
+        (ExprKind::And(_), ExprKind::And(_))
+        | (ExprKind::Or(_), ExprKind::Or(_))
+        | (ExprKind::Xor(_), ExprKind::Xor(_))
+        | (ExprKind::Not(_), ExprKind::Not(_))
+        | (ExprKind::Coalesce(_), ExprKind::Coalesce(_))
+        | (ExprKind::Row(_), ExprKind::Row(_))
+        | (ExprKind::Grouping(_), ExprKind::Grouping(_))
+        | (ExprKind::Recollate(_), ExprKind::Recollate(_)) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,432 @@
+//! Rows about schemas, tables, columns, indexes and constraints.
+//!
+//! Neighbours: `infoschema` asks by table name; the catalog snapshot has the objects.
+//! **Invariant**: only objects that the account may see appear; what Esker does not have (views,
+//! routines, triggers, partitions, foreign keys) gives no rows.
+
+use std::sync::Arc;
+
+use esker_types::collation::{Charset, Collation};
+use esker_types::{DateTime, SqlType, TypeKind, Value};
+
+use super::{TABLES, TableSpec, Viewer, Wanted, optional, text, yes_no};
+use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
+
+/// The rows of a table about schema objects; None when it is not one.
+pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
+    Some(match table {
+        "SCHEMATA" => schemata(viewer, wanted),
+        "TABLES" => tables(viewer, wanted),
+        "COLUMNS" => each_table(viewer, wanted, columns),
+        "STATISTICS" => each_table(viewer, wanted, statistics),
+        "KEY_COLUMN_USAGE" => each_table(viewer, wanted, key_columns),
+        "TABLE_CONSTRAINTS" => each_table(viewer, wanted, table_constraints),
+        "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),
+        "PARTITIONS" => each_table(viewer, wanted, partitions),
+        _ => return None,
+    })
+}
+
+/// The schemas that have no tables of their own in the catalog.
+const VIRTUAL_SCHEMA: &str = "information_schema";
+
+fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+    let row = |name: &str, collation: Collation| {
+        vec![
+            text("def"),
+            text(name),
+            text(collation.charset().name()),
+            text(collation.name()),
+            Value::Null,
+            text("NO"),
+        ]
+    };
+    let mut rows = vec![row(VIRTUAL_SCHEMA, Collation::UTF8MB3_GENERAL_CI)];
+    for schema in viewer.instance.schemas() {
+        if viewer.account.sees_schema(&schema.name) {
+            rows.push(row(&schema.name, schema.collation));
+        }
+    }
+    rows.retain(|r| {
+        matches!(&r[1], Value::Str(s)
+        if wanted.schema_matches(&String::from_utf8_lossy(s)))
+    });
+    rows
+}
+
+/// The tables that match and that the account may see, in order of names.
+fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
+    let mut found = Vec::new();
+    for schema in viewer.instance.schemas() {
+        if !wanted.schema_matches(&schema.name) || !viewer.account.sees_schema(&schema.name) {
+            continue;
+        }
+        let tables = viewer.instance.tables_of(&schema.name);
+        found.extend(tables.into_iter().filter(|t| wanted.table_matches(&t.name)));
+    }
+    found
+}
+
+fn each_table(
+    viewer: &Viewer,
+    wanted: &Wanted,
+    rows: fn(&Viewer, &TableDef, &mut Vec<Vec<Value>>),
+) -> Vec<Vec<Value>> {
+    let mut out = Vec::new();
+    for table in visible_tables(viewer, wanted) {
+        rows(viewer, &table, &mut out);
+    }
+    out
+}
+
+fn created(viewer: &Viewer, micros: i64) -> Value {
+    let local = DateTime::from_utc(micros, &viewer.instance.system_zone);
+    local
+        .and_then(|t| t.round(0, true))
+        .map_or(Value::Null, Value::DateTime)
+}
+
+fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+    let mut out = Vec::new();
+    if wanted.schema_matches(VIRTUAL_SCHEMA) {
+        out.extend(
+            TABLES
+                .iter()
+                .filter(|t| wanted.table_matches(t.name))
+                .map(system_view),
+        );
+    }
+    for t in visible_tables(viewer, wanted) {
+        let stats = viewer.instance.table_stats(&t);
+        let average = stats.data_bytes.checked_div(stats.rows).unwrap_or(0);
+        let auto = t
+            .auto_column
+            .map(|_| viewer.instance.next_auto_increment(&t));
+        out.push(vec![
+            text("def"),
+            text(&t.schema),
+            text(&t.name),
+            text("BASE TABLE"),
+            text("Esker"),
+            Value::Int(10),
+            text("Dynamic"),
+            Value::UInt(stats.rows),
+            Value::UInt(average),
+            Value::UInt(stats.data_bytes),
+            Value::UInt(0),
+            Value::UInt(stats.index_bytes),
+            Value::UInt(0),
+            auto.map_or(Value::Null, Value::UInt),
+            created(viewer, t.create_time_micros),
+            Value::Null,
+            Value::Null,
+            text(t.collation.name()),
+            Value::Null,
+            text(if t.row_format.is_empty() {
+                String::new()
+            } else {
+                format!("row_format={}", t.row_format)
+            }),
+            text(&t.comment),
+        ]);
+    }
+    out
+}
+
+fn system_view(spec: &TableSpec) -> Vec<Value> {
+    let mut row = vec![
+        text("def"),
+        text(VIRTUAL_SCHEMA),
+        text(spec.name),
+        text("SYSTEM VIEW"),
+        Value::Null,
+        Value::Int(10),
+    ];
+    row.resize(20, Value::Null);
+    row.push(text(""));
+    row
+}
+
+/// `PRI`, `UNI`, `MUL` or nothing.
+pub(crate) fn column_key(table: &TableDef, column: usize) -> &'static str {
+    let leads = |i: &IndexDef| i.parts.first().is_some_and(|p| p.col == column);
+    let visible = table.visible_indexes();
+    if visible
+        .iter()
+        .any(|i| i.primary && i.parts.iter().any(|p| p.col == column))
+    {
+        "PRI"
+    } else if visible
+        .iter()
+        .any(|i| i.unique && i.parts.len() == 1 && leads(i))
+    {
+        "UNI"
+    } else if visible.iter().any(leads) {
+        "MUL"
+    } else {
+        ""
+    }
+}
+
+/// The EXTRA column of SHOW COLUMNS.
+pub(crate) fn column_extra(column: &ColumnDef) -> String {
+    let mut words = Vec::new();
+    if column.auto_increment {
+        words.push("auto_increment".to_owned());
+    }
+    if matches!(column.default, DefaultDef::Now | DefaultDef::Expr(_)) {
+        words.push("DEFAULT_GENERATED".to_owned());
+    }
+    if column.on_update_now {
+        let fsp = column.ty.decimals;
+        let digits = if fsp > 0 {
+            format!("({fsp})")
+        } else {
+            String::new()
+        };
+        words.push(format!("on update CURRENT_TIMESTAMP{digits}"));
+    }
+    if column.invisible {
+        words.push("INVISIBLE".to_owned());
+    }
+    words.join(" ")
+}
+
+/// DEFAULT as SHOW COLUMNS prints it.
+pub(crate) fn column_default(viewer: &Viewer, column: &ColumnDef) -> Value {
+    match &column.default {
+        DefaultDef::None | DefaultDef::Value(Value::Null) => Value::Null,
+        DefaultDef::Now => {
+            let fsp = column.ty.decimals;
+            let digits = if fsp > 0 {
+                format!("({fsp})")
+            } else {
+                String::new()
+            };
+            text(format!("CURRENT_TIMESTAMP{digits}"))
+        }
+        DefaultDef::Expr(e) => text(e),
+        DefaultDef::Value(v) => {
+            let shown = match (&column.ty.kind, v) {
+                (TypeKind::Timestamp, Value::DateTime(t)) => t
+                    .micros_as_utc()
+                    .and_then(|m| DateTime::from_utc(m, &viewer.instance.system_zone))
+                    .map_or_else(|| v.clone(), Value::DateTime),
+                (TypeKind::Bit, Value::Bit(bits, _)) => return text(format!("b'{bits:b}'")),
+                _ => v.clone(),
+            };
+            let mut out = Vec::new();
+            match shown.as_ref() {
+                esker_types::ValueRef::Str(s) | esker_types::ValueRef::Label(_, s) => {
+                    out.extend_from_slice(s);
+                }
+                other => esker_types::cast::write_text(other, &column.ty, &mut out),
+            }
+            Value::Str(out)
+        }
+    }
+}
+
+/// Characters, bytes.
+fn text_lengths(ty: &SqlType) -> Option<(u64, u64)> {
+    let width = ty.collation.charset().max_len() as u64;
+    let length = u64::from(ty.length);
+    match &ty.kind {
+        TypeKind::Char | TypeKind::VarChar => Some((length, length * width)),
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            Some((length, length))
+        }
+        TypeKind::Enum(labels) => {
+            let n = labels.iter().map(|l| l.chars().count()).max().unwrap_or(0) as u64;
+            Some((n, n * width))
+        }
+        TypeKind::Set(labels) => {
+            let n: usize = labels.iter().map(|l| l.chars().count() + 1).sum();
+            let n = n.saturating_sub(1) as u64;
+            Some((n, n * width))
+        }
+        _ => None,
+    }
+}
+
+/// Precision and scale.
+fn numeric(ty: &SqlType) -> (Value, Value) {
+    let digits = match ty.kind {
+        TypeKind::TinyInt => 3,
+        TypeKind::SmallInt => 5,
+        TypeKind::MediumInt => 7,
+        TypeKind::Int => 10,
+        TypeKind::BigInt => {
+            if ty.unsigned {
+                20
+            } else {
+                19
+            }
+        }
+        TypeKind::Decimal => {
+            return (
+                Value::UInt(ty.length.into()),
+                Value::UInt(ty.decimals.into()),
+            );
+        }
+        TypeKind::Float => return (Value::UInt(12), Value::Null),
+        TypeKind::Double => return (Value::UInt(22), Value::Null),
+        TypeKind::Bit => return (Value::UInt(ty.length.into()), Value::Null),
+        _ => return (Value::Null, Value::Null),
+    };
+    (Value::UInt(digits), Value::UInt(0))
+}
+
+fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    for (i, column) in table.columns.iter().enumerate() {
+        let ty = &column.ty;
+        let lengths = text_lengths(ty);
+        let (precision, scale) = numeric(ty);
+        let has_text = lengths.is_some() && ty.collation.charset() != Charset::Binary;
+        let temporal = matches!(
+            ty.kind,
+            TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp
+        );
+        let number = |n: Option<u64>| n.map_or(Value::Null, |n| Value::Int(n as i64));
+        out.push(vec![
+            text("def"),
+            text(&table.schema),
+            text(&table.name),
+            text(&column.name),
+            Value::UInt(i as u64 + 1),
+            column_default(viewer, column),
+            yes_no(ty.nullable),
+            text(crate::schema::type_word(ty)),
+            number(lengths.map(|l| l.0)),
+            number(lengths.map(|l| l.1)),
+            precision,
+            scale,
+            if temporal {
+                Value::UInt(ty.decimals.into())
+            } else {
+                Value::Null
+            },
+            optional(has_text.then(|| ty.collation.charset().name())),
+            optional(has_text.then(|| ty.collation.name())),
+            text(crate::catalog::type_text(ty)),
+            text(column_key(table, i)),
+            text(column_extra(column)),
+            text("select,insert,update,references"),
+            text(&column.comment),
+            text(""),
+            Value::Null,
+        ]);
+    }
+}
+
+fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    let rows = viewer.instance.table_stats(table).rows;
+    for index in table.visible_indexes() {
+        for (i, part) in index.parts.iter().enumerate() {
+            let column = &table.columns[part.col];
+            out.push(vec![
+                text("def"),
+                text(&table.schema),
+                text(&table.name),
+                Value::Int(i64::from(!index.unique)),
+                text(&table.schema),
+                text(&index.name),
+                Value::UInt(i as u64 + 1),
+                text(&column.name),
+                text(if part.desc { "D" } else { "A" }),
+                Value::Int(rows as i64),
+                part.prefix_len
+                    .map_or(Value::Null, |n| Value::Int(i64::from(n))),
+                Value::Null,
+                text(if column.ty.nullable { "YES" } else { "" }),
+                text("BTREE"),
+                text(""),
+                text(&index.comment),
+                yes_no(!index.invisible),
+                Value::Null,
+            ]);
+        }
+    }
+}
+
+fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    for index in table.visible_indexes().iter().filter(|i| i.unique) {
+        for (i, part) in index.parts.iter().enumerate() {
+            out.push(vec![
+                text("def"),
+                text(&table.schema),
+                text(&index.name),
+                text("def"),
+                text(&table.schema),
+                text(&table.name),
+                text(&table.columns[part.col].name),
+                Value::UInt(i as u64 + 1),
+                Value::Null,
+                Value::Null,
+                Value::Null,
+                Value::Null,
+            ]);
+        }
+    }
+}
+
+fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    let mut push = |name: &str, kind: &str, enforced: bool| {
+        out.push(vec![
+            text("def"),
+            text(&table.schema),
+            text(name),
+            text(&table.schema),
+            text(&table.name),
+            text(kind),
+            yes_no(enforced),
+        ]);
+    };
+    for index in table.visible_indexes().iter().filter(|i| i.unique) {
+        push(
+            &index.name,
+            if index.primary {
+                "PRIMARY KEY"
+            } else {
+                "UNIQUE"
+            },
+            true,
+        );
+    }
+    for check in &table.checks {
+        push(&check.name, "CHECK", check.enforced);
+    }
+}
+
+fn check_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    for check in &table.checks {
+        out.push(vec![
+            text("def"),
+            text(&table.schema),
+            text(&check.name),
+            text(format!("({})", check.text)),
+        ]);
+    }
+}
+
+fn partitions(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
+    let stats = viewer.instance.table_stats(table);
+    let mut row = vec![text("def"), text(&table.schema), text(&table.name)];
+    row.resize(12, Value::Null);
+    row.extend([
+        Value::UInt(stats.rows),
+        Value::UInt(stats.data_bytes.checked_div(stats.rows).unwrap_or(0)),
+        Value::UInt(stats.data_bytes),
+        Value::UInt(0),
+        Value::UInt(stats.index_bytes),
+        Value::UInt(0),
+        created(viewer, table.create_time_micros),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        text(""),
+        text(""),
+        Value::Null,
+    ]);
+    out.push(row);
+}

@@ -1,0 +1,205 @@
+//! Rows about the server: sessions, engines, collations, privileges.
+//!
+//! Neighbours: `infoschema` asks by table name.
+//! **Invariant**: a table known here has the columns of `tables`; tables of features that Esker does
+//! not have are empty.
+
+use esker_types::Value;
+use esker_types::collation::{Charset, Collation};
+
+use super::{Viewer, text, yes_no};
+use crate::accounts::{Account, GrantScope, Privileges};
+
+/// The rows of a table about the server; None when it is not one.
+pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
+    Some(match table {
+        "ENGINES" => engines(),
+        "PLUGINS" => plugins(viewer),
+        "COLLATIONS" => collations(),
+        "CHARACTER_SETS" => character_sets(),
+        "COLLATION_CHARACTER_SET_APPLICABILITY" => applicability(),
+        "PROCESSLIST" => processes(viewer),
+        "USER_PRIVILEGES" => privileges(viewer, Scope::User),
+        "SCHEMA_PRIVILEGES" => privileges(viewer, Scope::Schema),
+        "TABLE_PRIVILEGES" => privileges(viewer, Scope::Table),
+        _ => return None,
+    })
+}
+
+fn engines() -> Vec<Vec<Value>> {
+    let row = |name, support, comment, features: bool| {
+        vec![
+            text(name),
+            text(support),
+            text(comment),
+            yes_no(features),
+            yes_no(features && name == "Esker"),
+            yes_no(features),
+        ]
+    };
+    vec![row(
+        "Esker",
+        "DEFAULT",
+        "Log-structured merge tree with transactions and row-level locking",
+        true,
+    )]
+}
+
+fn plugins(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let version = viewer.instance.version();
+    ["Esker", "mysql_native_password", "caching_sha2_password"]
+        .iter()
+        .map(|name| {
+            let kind = if *name == "Esker" {
+                "STORAGE ENGINE"
+            } else {
+                "AUTHENTICATION"
+            };
+            vec![
+                text(name),
+                text("1.0"),
+                text("ACTIVE"),
+                text(kind),
+                text(version),
+                Value::Null,
+                Value::Null,
+                text("The Esker authors"),
+                text(name),
+                text("MIT OR Apache-2.0"),
+                text("FORCE"),
+            ]
+        })
+        .collect()
+}
+
+fn collations() -> Vec<Vec<Value>> {
+    Collation::all()
+        .iter()
+        .map(|c| {
+            vec![
+                text(c.name),
+                text(c.charset.name()),
+                Value::UInt(u64::from(c.collation.0)),
+                text(if c.is_default { "Yes" } else { "" }),
+                text("Yes"),
+                Value::UInt(u64::from(c.sortlen)),
+                text(if c.collation.pad_space() {
+                    "PAD SPACE"
+                } else {
+                    "NO PAD"
+                }),
+            ]
+        })
+        .collect()
+}
+
+/// Every character set, by name.
+fn charsets() -> [Charset; 5] {
+    [
+        Charset::Ascii,
+        Charset::Binary,
+        Charset::Latin1,
+        Charset::Utf8mb3,
+        Charset::Utf8mb4,
+    ]
+}
+
+fn character_sets() -> Vec<Vec<Value>> {
+    charsets()
+        .iter()
+        .map(|c| {
+            let description = match c {
+                Charset::Ascii => "US ASCII",
+                Charset::Binary => "Binary pseudo charset",
+                Charset::Latin1 => "cp1252 West European",
+                Charset::Utf8mb3 => "UTF-8 Unicode",
+                Charset::Utf8mb4 => "UTF-8 Unicode",
+            };
+            vec![
+                text(c.name()),
+                text(Collation::default_of(*c).name()),
+                text(description),
+                Value::UInt(c.max_len() as u64),
+            ]
+        })
+        .collect()
+}
+
+fn applicability() -> Vec<Vec<Value>> {
+    Collation::all()
+        .iter()
+        .map(|c| vec![text(c.name), text(c.charset.name())])
+        .collect()
+}
+
+fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let now = viewer.instance.now_micros();
+    let all = viewer.may("PROCESS");
+    viewer
+        .instance
+        .registry
+        .list()
+        .iter()
+        .filter_map(|p| {
+            let d = p.detail();
+            if !all && d.user != viewer.user {
+                return None;
+            }
+            let seconds = (now - p.since_micros()).max(0) / 1_000_000;
+            Some(vec![
+                Value::UInt(p.id),
+                text(&d.user),
+                text(&p.peer),
+                super::optional(d.database.as_ref()),
+                text(d.command),
+                Value::Int(seconds),
+                text(d.state),
+                super::optional(d.info.as_ref().filter(|i| !i.is_empty())),
+            ])
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    User,
+    Schema,
+    Table,
+}
+
+fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {
+    let everybody = viewer.account.may(Privileges::ALL, None, None);
+    let accounts = viewer.instance.accounts().all();
+    let shown = accounts
+        .iter()
+        .filter(|a| everybody || a.name() == viewer.account.name());
+    shown.flat_map(|a| account_privileges(a, scope)).collect()
+}
+
+fn account_privileges(account: &Account, scope: Scope) -> Vec<Vec<Value>> {
+    let grantee = format!("'{}'@'{}'", account.user, account.host);
+    let mut rows = Vec::new();
+    if scope == Scope::User && account.grants.iter().all(|g| g.scope != GrantScope::Global) {
+        rows.push(vec![
+            text(&grantee),
+            text("def"),
+            text("USAGE"),
+            yes_no(false),
+        ]);
+    }
+    for grant in &account.grants {
+        let place: Vec<Value> = match (&grant.scope, scope) {
+            (GrantScope::Global, Scope::User) => Vec::new(),
+            (GrantScope::Schema(s), Scope::Schema) => vec![text(s)],
+            (GrantScope::Table(s, t), Scope::Table) => vec![text(s), text(t)],
+            _ => continue,
+        };
+        for name in grant.privileges.names() {
+            let mut row = vec![text(&grantee), text("def")];
+            row.extend(place.iter().cloned());
+            row.extend([text(name), yes_no(grant.grant_option)]);
+            rows.push(row);
+        }
+    }
+    rows
+}

@@ -1,0 +1,337 @@
+//! Everything behind the sockets: the engine, the catalog, global variables, accounts, sessions.
+//!
+//! Neighbours: the server opens one [`Instance`] and a `Session` per connection; the embedded shell
+//! does the same without sockets.
+//! **Invariants**: nothing is served before recovery is done and orphan trees are dropped; at
+//! shutdown no session is left that could write.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_engine::{Engine, EngineConfig};
+use esker_types::{SqlError, SqlResult};
+use esker_vfs::{Env, OpenMode};
+use jiff::tz::TimeZone;
+
+use crate::accounts::{self, Account, Accounts, GrantEntry, GrantScope, Plugin, Privileges};
+use crate::catalog::Catalog;
+use crate::exec_error::engine_error;
+use crate::mdl::LockSet;
+use crate::session::registry::Registry;
+use crate::variables::{Globals, SessionValues, SessionVars};
+
+/// Length of the salt handed to [`InstanceConfig::hash_password`].
+pub const SALT_BYTES: usize = 20;
+
+/// Turns a clear password into what an account stores; an empty password gives an empty secret.
+pub type HashPassword = fn(Plugin, &[u8], &[u8; SALT_BYTES]) -> Vec<u8>;
+
+/// What [`Instance::open`] needs.
+pub struct InstanceConfig {
+    /// Disk, clock, randomness.
+    pub env: Env,
+    /// Data directory; created when missing.
+    pub data_dir: PathBuf,
+    /// System variables: name, value, where the setting was made.
+    pub settings: Vec<(String, String, String)>,
+    /// Password of `root` if this is the first start.
+    pub root_password: Option<String>,
+    /// Password hashing, which the layer that knows the protocol supplies.
+    pub hash_password: HashPassword,
+}
+
+/// Counters behind SHOW STATUS that belong to no session.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections that failed to log in.
+    pub aborted_connects: AtomicU64,
+    /// Sessions ever opened.
+    pub connections: AtomicU64,
+    /// Most sessions at one time.
+    pub max_used_connections: AtomicU64,
+    /// Statements from clients.
+    pub questions: AtomicU64,
+}
+
+/// A running database.
+pub struct Instance {
+    pub(crate) env: Env,
+    pub(crate) engine: Engine,
+    pub(crate) catalog: Catalog,
+    pub(crate) globals: Globals,
+    pub(crate) registry: Registry,
+    pub(crate) counters: Counters,
+    pub(crate) system_zone: TimeZone,
+    pub(crate) prepared_count: AtomicU64,
+    data_dir: PathBuf,
+    hash_password: HashPassword,
+    accounts: Accounts,
+    version: String,
+    started_micros: i64,
+    first_start: bool,
+}
+
+impl Instance {
+    /// Opens the data directory: recovery, catalog, accounts.
+    ///
+    /// # Errors
+    /// A directory in use or damaged, unknown or bad settings.
+    pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
+        let globals = Globals::default();
+        for (name, value, source) in &config.settings {
+            globals
+                .set_at_start(name, value)
+                .map_err(|e| SqlError::new(e.code, e.state, format!("{} ({source})", e.message)))?;
+        }
+        let engine = Engine::open(config.env.clone(), engine_config(&config, &globals))
+            .map_err(|e| engine_error(&e))?;
+        let catalog = Catalog::open(&engine)?;
+        let accounts = Accounts::default();
+        let loaded = accounts::store::load(&config.env, &config.data_dir)?;
+        let first_start = loaded.is_none();
+        let version = globals.named("version").as_text().to_owned();
+        let instance = Self {
+            started_micros: config.env.clock.wall_micros(),
+            env: config.env,
+            data_dir: config.data_dir,
+            engine,
+            catalog,
+            globals,
+            registry: Registry::default(),
+            counters: Counters::default(),
+            system_zone: TimeZone::system(),
+            prepared_count: AtomicU64::new(0),
+            hash_password: config.hash_password,
+            accounts,
+            version,
+            first_start,
+        };
+        instance.prepare_server_uuid()?;
+        match loaded {
+            Some(list) => instance.accounts.replace(list),
+            None => instance.create_root(config.root_password.as_deref().unwrap_or(""))?,
+        }
+        Ok(Arc::new(instance))
+    }
+
+    fn create_root(&self, password: &str) -> SqlResult<()> {
+        let root = Account {
+            user: "root".into(),
+            host: "localhost".into(),
+            plugin: Plugin::CachingSha2,
+            auth: self.hash(Plugin::CachingSha2, password.as_bytes()),
+            locked: false,
+            grants: vec![GrantEntry {
+                scope: GrantScope::Global,
+                privileges: Privileges::ALL,
+                grant_option: true,
+            }],
+        };
+        self.change_accounts(|list| {
+            list.push(root);
+            Ok(())
+        })
+    }
+
+    /// Changes the accounts: durable first, then in force.
+    ///
+    /// # Errors
+    /// What `change` returns, and I/O errors; nothing is changed then.
+    pub(crate) fn change_accounts(
+        &self,
+        change: impl FnOnce(&mut Vec<Account>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let _one_writer = self.accounts.writer();
+        let mut list = Vec::clone(&self.accounts.all());
+        change(&mut list)?;
+        accounts::store::save(&self.env, &self.data_dir, &list)?;
+        self.accounts.replace(list);
+        Ok(())
+    }
+
+    /// What an account stores for a password.
+    pub(crate) fn hash(&self, plugin: Plugin, password: &[u8]) -> Vec<u8> {
+        let mut salt = [0; SALT_BYTES];
+        self.fill_random(&mut salt);
+        (self.hash_password)(plugin, password, &salt)
+    }
+
+    /// Makes the server's UUID on the first start; it is kept in `auto.cnf`, as MySQL keeps it.
+    fn prepare_server_uuid(&self) -> SqlResult<()> {
+        const FILE: &str = "auto.cnf";
+        const MAX_FILE: u64 = 4096;
+        let path = self.data_dir.join(FILE);
+        let fail =
+            |e: std::io::Error| SqlError::new(1030, "HY000", format!("{}: {e}", path.display()));
+        let fs = &self.env.fs;
+        if fs.exists(&path).map_err(fail)? {
+            let file = fs.open(&path, OpenMode::Read).map_err(fail)?;
+            let mut bytes = vec![0; file.len().map_err(fail)?.min(MAX_FILE) as usize];
+            file.read_exact_at(&mut bytes, 0).map_err(fail)?;
+            let text = String::from_utf8_lossy(&bytes);
+            let uuid = text.lines().find_map(|l| l.strip_prefix("server-uuid="));
+            return self
+                .globals
+                .set_at_start("server_uuid", uuid.unwrap_or_default());
+        }
+        let mut b = [0; 16];
+        self.fill_random(&mut b);
+        // RFC 9562 version 4.
+        b[6] = b[6] & 0x0f | 0x40;
+        b[8] = b[8] & 0x3f | 0x80;
+        let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
+        let uuid = format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        );
+        let file = fs.open(&path, OpenMode::CreateOrOpen).map_err(fail)?;
+        file.write_all_at(format!("[auto]\nserver-uuid={uuid}\n").as_bytes(), 0)
+            .map_err(fail)?;
+        file.sync_all().map_err(fail)?;
+        fs.sync_dir(&self.data_dir).map_err(fail)?;
+        self.globals.set_at_start("server_uuid", &uuid)
+    }
+
+    /// The engine, for tests and the embedded use.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The accounts.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// VERSION().
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Was the data directory made by this start?
+    pub fn is_first_start(&self) -> bool {
+        self.first_start
+    }
+
+    /// Can root log in without a password?
+    pub fn root_has_no_password(&self) -> bool {
+        self.accounts
+            .exact("root", "localhost")
+            .is_some_and(|a| a.auth.is_empty())
+    }
+
+    /// Random bytes.
+    pub fn fill_random(&self, out: &mut [u8]) {
+        self.env.random.fill(out);
+    }
+
+    /// A numeric global variable.
+    pub fn variable_u64(&self, name: &str) -> u64 {
+        self.globals.named(name).as_u64()
+    }
+
+    /// Engine counters for SHOW STATUS.
+    pub(crate) fn engine_status(&self) -> Vec<(&'static str, String)> {
+        let stats = self.engine.stats();
+        vec![
+            ("Esker_durable_lsn", self.engine.durable_seq().to_string()),
+            ("Esker_log_bytes", stats.log.bytes.to_string()),
+            ("Esker_log_flushes", stats.log.flushes.to_string()),
+            ("Esker_log_records", stats.log.records.to_string()),
+            ("Esker_memtable_bytes", stats.memtable_bytes.to_string()),
+            ("Esker_row_lock_deadlocks", stats.deadlocks.to_string()),
+            ("Esker_row_lock_waits", stats.lock_waits.to_string()),
+            ("Esker_writer_stalls", stats.writer_stalls.to_string()),
+            ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
+        ]
+    }
+
+    /// Metadata locks for a new session.
+    pub(crate) fn new_lock_set(&self) -> LockSet {
+        LockSet::new(self.catalog.locks())
+    }
+
+    /// Is a global variable ON?
+    pub fn variable_is_on(&self, name: &str) -> bool {
+        self.globals.named(name).is_on()
+    }
+
+    /// Wall clock, microseconds since the epoch.
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.env.clock.wall_micros()
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn uptime_secs(&self) -> u64 {
+        ((self.now_micros() - self.started_micros).max(0) / 1_000_000) as u64
+    }
+
+    /// Hot variables of a new session.
+    pub(crate) fn default_vars(&self, values: &SessionValues) -> SessionVars {
+        match SessionVars::derive(values) {
+            Ok(vars) => vars,
+            // Global values were checked when they were set.
+            Err(e) => panic!("global variables do not fit a session: {e}"),
+        }
+    }
+
+    pub(crate) fn count_connection(&self) {
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let now = self.registry.count() as u64;
+        self.counters
+            .max_used_connections
+            .fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A login failed.
+    pub fn count_aborted_connect(&self) {
+        self.counters
+            .aborted_connects
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_question(&self) {
+        self.counters.questions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a prepared statement.
+    ///
+    /// # Errors
+    /// 1461.
+    pub(crate) fn count_prepared(&self) -> SqlResult<()> {
+        let limit = self.globals.named("max_prepared_stmt_count").as_u64();
+        if self.prepared_count.fetch_add(1, Ordering::Relaxed) >= limit {
+            self.prepared_count.fetch_sub(1, Ordering::Relaxed);
+            let text = format!(
+                "Can't create more than max_prepared_stmt_count statements (current value: {limit})"
+            );
+            return Err(SqlError::new(1461, "42000", text));
+        }
+        Ok(())
+    }
+
+    /// Clean shutdown of the engine, after the last session.
+    ///
+    /// # Errors
+    /// I/O errors; everything acknowledged is in the log all the same.
+    pub fn shutdown(&self) -> SqlResult<()> {
+        self.catalog.settle_counters()?;
+        self.engine.shutdown().map_err(|e| engine_error(&e))
+    }
+}
+
+fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
+    let size = |name| globals.named(name).as_u64();
+    EngineConfig {
+        memory_limit: size("esker_memory_limit") as usize,
+        memtable_bytes: size("esker_memtable_size") as usize,
+        max_txn_bytes: size("esker_max_transaction_size"),
+        log_segment_bytes: size("esker_log_segment_size"),
+        log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
+        ..EngineConfig::new(&config.data_dir)
+    }
+}

@@ -1,0 +1,37 @@
+//! Statements to effects: parse, catalog, bind, plan, execute, and the session that drives them.
+//!
+//! Neighbours: `types` below (values and kernels), `engine` below (keys, transactions), `server`
+//! above (connections and packets).
+//!
+//! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is
+//! stored, who may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) ·
+//! [`dml`], [`ddl`] (changes) · [`short`] (reads by key, without planning) · [`session`] (one client) ·
+//! [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) ·
+//! [`Instance`] (everything behind the sockets).
+
+pub mod accounts;
+pub mod bind;
+pub mod catalog;
+pub mod codec;
+pub mod ddl;
+pub mod dml;
+pub mod exec;
+pub mod exec_error;
+pub mod expr;
+pub mod infoschema;
+mod instance;
+pub mod mdl;
+pub mod parse;
+pub mod plan;
+mod result;
+mod schema;
+pub mod session;
+pub mod short;
+mod show;
+pub mod variables;
+
+pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES};
+pub use result::{
+    ColumnMeta, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
+};
+pub use session::{Batch, ClientInfo, Prepared, Request, Session};

@@ -1,0 +1,105 @@
+//! Lock modes and what they exclude, as MySQL's metadata locks.
+//!
+//! Neighbours: `object` consults these tables for holders and for its queue.
+//! **Invariants**: conflict is symmetric; the modes with a [`MdlMode::fast`] class never conflict
+//! with each other, which is what lets an atomic counter stand for them.
+
+/// How long a lock is held. Ordered: a longer one also does for a shorter one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MdlDuration {
+    /// Until the statement ends.
+    Statement,
+    /// Until the transaction ends.
+    Transaction,
+    /// Until UNLOCK TABLES.
+    Explicit,
+    /// Until UNLOCK TABLES, by FLUSH TABLES WITH READ LOCK.
+    Global,
+}
+
+/// How an object is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MdlMode {
+    /// The definition only (SHOW CREATE, PREPARE).
+    Shared,
+    /// On the global scope or a schema: something inside will be changed.
+    IntentionExclusive,
+    /// Rows are read.
+    SharedRead,
+    /// Rows are changed.
+    SharedWrite,
+    /// LOCK TABLES … READ: others may read.
+    SharedReadOnly,
+    /// LOCK TABLES … WRITE: others may look at the definition only.
+    SharedNoReadWrite,
+    /// On a scope: nothing inside may be changed (FLUSH TABLES WITH READ LOCK).
+    ScopeShared,
+    /// Nobody else.
+    Exclusive,
+}
+
+use MdlMode::*;
+
+/// Number of modes.
+pub(super) const MODES: usize = 8;
+/// Classes of the atomic counter.
+pub(super) const FAST_CLASSES: usize = 3;
+/// A mode of each class, to test conflicts of counted holders with.
+pub(super) const FAST_MODES: [MdlMode; FAST_CLASSES] = [Shared, SharedRead, SharedWrite];
+
+impl MdlMode {
+    /// Must a request of `self` wait for a holder of `other`?
+    pub fn conflicts(self, other: MdlMode) -> bool {
+        match (self, other) {
+            (Exclusive, _) | (_, Exclusive) => true,
+            (SharedNoReadWrite, o) | (o, SharedNoReadWrite) => {
+                !matches!(o, Shared | IntentionExclusive)
+            }
+            (SharedReadOnly, o) | (o, SharedReadOnly) => o == SharedWrite,
+            // The atomic counter keeps Shared (on tables) and IntentionExclusive (on scopes) in one
+            // class; a scope is never locked Shared.
+            (ScopeShared, o) | (o, ScopeShared) => matches!(o, IntentionExclusive | Shared),
+            _ => false,
+        }
+    }
+
+    /// Does holding `self` make a request of `wanted` needless?
+    pub fn covers(self, wanted: MdlMode) -> bool {
+        self == wanted
+            || match self {
+                Exclusive => true,
+                SharedNoReadWrite => {
+                    matches!(wanted, Shared | SharedRead | SharedWrite | SharedReadOnly)
+                }
+                SharedWrite => matches!(wanted, Shared | SharedRead),
+                SharedReadOnly => matches!(wanted, Shared | SharedRead),
+                SharedRead => wanted == Shared,
+                Shared | IntentionExclusive | ScopeShared => false,
+            }
+    }
+
+    /// Class of the atomic counter; `None` for the modes that go through the queue.
+    pub(super) fn fast(self) -> Option<usize> {
+        match self {
+            Shared | IntentionExclusive => Some(0),
+            SharedRead => Some(1),
+            SharedWrite => Some(2),
+            SharedReadOnly | SharedNoReadWrite | ScopeShared | Exclusive => None,
+        }
+    }
+
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+
+    pub(super) const ALL: [MdlMode; MODES] = [
+        Shared,
+        IntentionExclusive,
+        SharedRead,
+        SharedWrite,
+        SharedReadOnly,
+        SharedNoReadWrite,
+        ScopeShared,
+        Exclusive,
+    ];
+}

@@ -1,0 +1,261 @@
+//! One lockable name.
+//!
+//! ```text
+//! word   bit 63: SLOW = somebody holds or wants a mode that is not counted here
+//!        bits 0-19, 20-39, 40-59: holders of each fast class
+//! ```
+//! Neighbours: [`super::LockSet`] for holders, `manager` for waiters.
+//! **Invariants**
+//! - Holders of fast modes are counted in the word, always; of other modes in `Slow::holders`.
+//! - The word is added to without the mutex only while SLOW is clear; it may be subtracted from at
+//!   any time, and whoever subtracts while SLOW is set serves the queue.
+//! - SLOW is set while `Slow` has a holder or a waiter, and cleared under the mutex.
+//! - A waiter is granted at most once and counted from that moment on.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use esker_engine::Ticket;
+use esker_engine::wait::{Resolver, WaitQueue, Wakeup, ticket};
+use parking_lot::Mutex;
+
+use super::manager::MdlKey;
+use super::mode::{FAST_CLASSES, FAST_MODES, MODES, MdlMode};
+
+const SLOW: u64 = 1 << 63;
+const CLASS_BITS: u32 = 20;
+const CLASS_MASK: u64 = (1 << CLASS_BITS) - 1;
+
+const WAITING: u8 = 0;
+const GRANTED: u8 = 1;
+const OVER: u8 = 2;
+
+fn one(class: usize) -> u64 {
+    1 << (CLASS_BITS * class as u32)
+}
+
+/// A request in a queue, shared by the queue, its ticket and its session.
+pub(super) struct Waiter {
+    mode: MdlMode,
+    /// Modes the same session holds on the object already.
+    own: Box<[MdlMode]>,
+    state: AtomicU8,
+    resolver: Resolver,
+}
+
+impl Waiter {
+    /// Is it still in the queue?
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state.load(Ordering::Acquire) == WAITING
+    }
+
+    /// Claims a grant; false if there was none or it went back already.
+    pub(super) fn take_over(&self) -> bool {
+        self.state.compare_exchange(GRANTED, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+#[derive(Default)]
+struct Slow {
+    holders: [u32; MODES],
+    queue: VecDeque<Arc<Waiter>>,
+}
+
+/// A name that can be locked.
+pub struct MdlObject {
+    key: MdlKey,
+    word: AtomicU64,
+    slow: Mutex<Slow>,
+}
+
+/// Answer to a request.
+pub(super) enum Granted {
+    Now,
+    Later(Ticket, Arc<Waiter>),
+}
+
+/// The queue as a ticket sees it.
+struct Place {
+    object: Arc<MdlObject>,
+    waiter: Arc<Waiter>,
+}
+
+impl WaitQueue for Place {
+    fn leave(&self) -> bool {
+        self.object.leave(&self.waiter)
+    }
+
+    fn give_back(&self) {
+        if self.waiter.take_over() {
+            self.object.release(self.waiter.mode);
+        }
+    }
+}
+
+impl MdlObject {
+    pub(super) fn new(key: MdlKey) -> Self {
+        Self { key, word: AtomicU64::new(0), slow: Mutex::default() }
+    }
+
+    /// What it locks.
+    pub fn key(&self) -> &MdlKey {
+        &self.key
+    }
+
+    /// Takes a fast mode if nobody holds or wants anything else.
+    #[inline]
+    pub(super) fn acquire_fast(&self, mode: MdlMode) -> bool {
+        let Some(class) = mode.fast() else { return false };
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & SLOW != 0 {
+                return false;
+            }
+            match self.word.compare_exchange_weak(
+                word,
+                word + one(class),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes a mode or joins the queue. `own`: modes the same session holds on this object.
+    pub(super) fn request(self: &Arc<Self>, mode: MdlMode, own: &[MdlMode]) -> Granted {
+        let mut slow = self.slow.lock();
+        self.word.fetch_or(SLOW, Ordering::AcqRel);
+        let free = self.admits(&slow, mode, own)
+            && (!own.is_empty() || !slow.queue.iter().any(|w| mode.conflicts(w.mode)));
+        if free {
+            self.count(&mut slow, mode);
+            self.clear_slow(&slow);
+            return Granted::Now;
+        }
+        let mut queued = None;
+        let (ticket, _) = ticket(|resolver| {
+            let waiter = Arc::new(Waiter {
+                mode,
+                own: own.into(),
+                state: AtomicU8::new(WAITING),
+                resolver: resolver.clone(),
+            });
+            queued = Some(waiter.clone());
+            Box::new(Place { object: self.clone(), waiter })
+        });
+        let waiter = queued.expect("the queue was just made");
+        slow.queue.push_back(waiter.clone());
+        Granted::Later(ticket, waiter)
+    }
+
+    /// Gives a mode back.
+    #[inline]
+    pub(super) fn release(&self, mode: MdlMode) {
+        if let Some(class) = mode.fast() {
+            let before = self.word.fetch_sub(one(class), Ordering::AcqRel);
+            debug_assert!(before >> (CLASS_BITS * class as u32) & CLASS_MASK > 0);
+            if before & SLOW == 0 {
+                return;
+            }
+        }
+        self.release_slow(mode);
+    }
+
+    #[cold]
+    fn release_slow(&self, mode: MdlMode) {
+        let mut slow = self.slow.lock();
+        if mode.fast().is_none() {
+            debug_assert!(slow.holders[mode.index()] > 0);
+            slow.holders[mode.index()] -= 1;
+        }
+        let woken = self.serve(&mut slow);
+        drop(slow);
+        woken.into_iter().for_each(Wakeup::wake);
+    }
+
+    /// Takes a waiter out of the queue; false if it had been granted before.
+    fn leave(&self, waiter: &Arc<Waiter>) -> bool {
+        let mut slow = self.slow.lock();
+        let Some(at) = slow.queue.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
+            return false;
+        };
+        slow.queue.remove(at);
+        waiter.state.store(OVER, Ordering::Release);
+        // Those behind it may have waited only for it.
+        let woken = self.serve(&mut slow);
+        drop(slow);
+        woken.into_iter().for_each(Wakeup::wake);
+        true
+    }
+
+    /// Grants everything that may be granted now, in order of arrival.
+    fn serve(&self, slow: &mut Slow) -> Vec<Wakeup> {
+        let mut woken = Vec::new();
+        let mut at = 0;
+        while at < slow.queue.len() {
+            let waiter = slow.queue[at].clone();
+            let behind = waiter.own.is_empty()
+                && slow.queue.iter().take(at).any(|w| waiter.mode.conflicts(w.mode));
+            if behind || !self.admits(slow, waiter.mode, &waiter.own) {
+                at += 1;
+                continue;
+            }
+            slow.queue.remove(at);
+            self.count(slow, waiter.mode);
+            waiter.state.store(GRANTED, Ordering::Release);
+            woken.extend(waiter.resolver.resolve(Ok(())));
+        }
+        self.clear_slow(slow);
+        woken
+    }
+
+    fn count(&self, slow: &mut Slow, mode: MdlMode) {
+        match mode.fast() {
+            Some(class) => {
+                self.word.fetch_add(one(class), Ordering::AcqRel);
+            }
+            None => slow.holders[mode.index()] += 1,
+        }
+    }
+
+    fn clear_slow(&self, slow: &Slow) {
+        if slow.queue.is_empty() && slow.holders.iter().all(|&n| n == 0) {
+            self.word.fetch_and(!SLOW, Ordering::AcqRel);
+        }
+    }
+
+    /// Can `mode` be held beside all holders other than `own`?
+    fn admits(&self, slow: &Slow, mode: MdlMode, own: &[MdlMode]) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        let mine = |m: MdlMode| own.iter().filter(|&&o| o == m).count() as u64;
+        let fast_free = (0..FAST_CLASSES).all(|class| {
+            let holders = word >> (CLASS_BITS * class as u32) & CLASS_MASK;
+            let own_here = own.iter().filter(|o| o.fast() == Some(class)).count() as u64;
+            holders == own_here || !mode.conflicts(FAST_MODES[class])
+        });
+        fast_free
+            && MdlMode::ALL.iter().filter(|m| m.fast().is_none()).all(|&held| {
+                u64::from(slow.holders[held.index()]) == mine(held) || !mode.conflicts(held)
+            })
+    }
+
+    /// Waiters ahead of `waiter` that it would have to wait for.
+    pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Vec<Arc<Waiter>> {
+        if !waiter.own.is_empty() {
+            return Vec::new();
+        }
+        let slow = self.slow.lock();
+        let ahead = slow.queue.iter().take_while(|w| !Arc::ptr_eq(w, waiter));
+        ahead.filter(|w| waiter.mode.conflicts(w.mode)).cloned().collect()
+    }
+}
+
+impl fmt::Debug for MdlObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MdlObject").field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,480 @@
+//! CREATE/ALTER USER, GRANT, REVOKE.
+//!
+//! Neighbours: `statement` dispatches here; `admin` has SET ROLE and SET PASSWORD.
+//! **Invariants**: passwords and hashes stay bytes.
+
+use esker_types::SqlResult;
+
+use super::ast::{
+    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
+    UserSpec, UserStatement,
+};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    /// `user[@host]`, CURRENT_USER, USER().
+    pub(super) fn account(&mut self) -> SqlResult<Account> {
+        if self.eat_kw(Kw::CURRENT_USER) {
+            if self.eat(Tok::LParen) {
+                self.expect(Tok::RParen)?;
+            }
+            return Ok(Account::CurrentUser);
+        }
+        if self.at(Kw::USER) && self.peek().tok == Tok::LParen {
+            self.advance();
+            self.advance();
+            self.expect(Tok::RParen)?;
+            return Ok(Account::CurrentUser);
+        }
+        let user = self.ident_or_text()?;
+        let host = match self.cur.tok {
+            Tok::AtName => {
+                let token = self.advance();
+                self.source(token.start + 1, token.end).to_ascii_lowercase()
+            }
+            Tok::At => {
+                self.advance();
+                self.ident_or_text()?.to_ascii_lowercase()
+            }
+            _ => "%".to_owned(),
+        };
+        Ok(Account::Named {
+            user,
+            host: host.into(),
+        })
+    }
+
+    pub(super) fn create_user(&mut self, or_replace: bool) -> SqlResult<Statement> {
+        let if_exists = self.if_not_exists()?;
+        let statement = self.user_statement(if_exists, or_replace)?;
+        Ok(Statement::CreateUser(Box::new(statement)))
+    }
+
+    pub(super) fn alter_user(&mut self) -> SqlResult<Statement> {
+        let if_exists = self.if_exists()?;
+        Ok(Statement::AlterUser(Box::new(
+            self.user_statement(if_exists, false)?,
+        )))
+    }
+
+    fn user_statement(&mut self, if_exists: bool, or_replace: bool) -> SqlResult<UserStatement> {
+        let mut statement = UserStatement {
+            if_exists,
+            or_replace,
+            users: self.list(Self::user_spec)?,
+            default_roles: None,
+            require: None,
+            limits: Vec::new(),
+            lock: None,
+            password_options: Vec::new(),
+            comment: None,
+            attribute: None,
+        };
+        if self.eat_seq(&[Kw::DEFAULT, Kw::ROLE]) {
+            statement.default_roles = Some(self.role_list(false)?);
+        }
+        if self.eat_kw(Kw::REQUIRE) {
+            statement.require = Some(self.require()?);
+        }
+        if self.eat_kw(Kw::WITH) {
+            statement.limits = self.user_limits()?;
+        }
+        loop {
+            match self.kw() {
+                Kw::ACCOUNT => {
+                    self.advance();
+                    let kw = self.expect_any(&[Kw::LOCK, Kw::UNLOCK])?;
+                    statement.lock = Some(kw == Kw::LOCK);
+                }
+                Kw::PASSWORD => {
+                    self.advance();
+                    let option = self.password_option()?;
+                    statement.password_options.push(option);
+                }
+                Kw::FAILED_LOGIN_ATTEMPTS => {
+                    self.advance();
+                    let option = PasswordOption::FailedAttempts(self.number()?);
+                    statement.password_options.push(option);
+                }
+                Kw::PASSWORD_LOCK_TIME => {
+                    self.advance();
+                    let days = if self.eat_kw(Kw::UNBOUNDED) {
+                        None
+                    } else {
+                        Some(self.number()?)
+                    };
+                    statement
+                        .password_options
+                        .push(PasswordOption::LockDays(days));
+                }
+                Kw::COMMENT => {
+                    self.advance();
+                    statement.comment = Some(self.string()?);
+                }
+                Kw::ATTRIBUTE => {
+                    self.advance();
+                    statement.attribute = Some(self.string()?);
+                }
+                _ => return Ok(statement),
+            }
+        }
+    }
+
+    fn user_spec(&mut self) -> SqlResult<UserSpec> {
+        let account = self.account()?;
+        let mut spec = UserSpec {
+            account,
+            auth: None,
+            discard_old: false,
+            retain_current: false,
+            replace: None,
+        };
+        if self.eat_kw(Kw::DISCARD) {
+            self.expect_seq(&[Kw::OLD, Kw::PASSWORD])?;
+            spec.discard_old = true;
+            return Ok(spec);
+        }
+        if self.eat_kw(Kw::IDENTIFIED) {
+            spec.auth = Some(self.auth()?);
+        }
+        if self.eat_kw(Kw::REPLACE) {
+            spec.replace = Some(self.string()?);
+        }
+        if self.eat_kw(Kw::RETAIN) {
+            self.expect_seq(&[Kw::CURRENT, Kw::PASSWORD])?;
+            spec.retain_current = true;
+        }
+        Ok(spec)
+    }
+
+    /// After IDENTIFIED.
+    fn auth(&mut self) -> SqlResult<Auth> {
+        if self.eat_kw(Kw::BY) {
+            return Ok(Auth {
+                plugin: None,
+                secret: self.auth_by()?,
+            });
+        }
+        self.expect_kw(Kw::WITH)?;
+        let plugin = Some(self.ident_or_text()?);
+        let secret = if self.eat_kw(Kw::BY) {
+            self.auth_by()?
+        } else if self.eat_kw(Kw::AS) {
+            AuthSecret::Stored(self.string_or_hex()?)
+        } else {
+            AuthSecret::None
+        };
+        Ok(Auth { plugin, secret })
+    }
+
+    fn auth_by(&mut self) -> SqlResult<AuthSecret> {
+        if self.eat_kw(Kw::RANDOM) {
+            self.expect_kw(Kw::PASSWORD)?;
+            return Ok(AuthSecret::Random);
+        }
+        Ok(AuthSecret::Password(self.string()?))
+    }
+
+    fn require(&mut self) -> SqlResult<Require> {
+        match self.eat_any(&[Kw::NONE, Kw::SSL, Kw::X509]) {
+            Some(Kw::NONE) => return Ok(Require::None),
+            Some(Kw::SSL) => return Ok(Require::Ssl),
+            Some(_) => return Ok(Require::X509),
+            None => {}
+        }
+        let mut fields = Vec::new();
+        while let Some(kw) = self.eat_any(&[Kw::SUBJECT, Kw::ISSUER, Kw::CIPHER]) {
+            fields.push((kw.text().into(), self.string()?));
+            self.eat_kw(Kw::AND);
+        }
+        if fields.is_empty() {
+            self.fail()
+        } else {
+            Ok(Require::Fields(fields))
+        }
+    }
+
+    fn user_limits(&mut self) -> SqlResult<Vec<(Box<str>, u64)>> {
+        let mut limits = Vec::new();
+        while let Some(kw) = self.eat_any(&[
+            Kw::MAX_QUERIES_PER_HOUR,
+            Kw::MAX_UPDATES_PER_HOUR,
+            Kw::MAX_CONNECTIONS_PER_HOUR,
+            Kw::MAX_USER_CONNECTIONS,
+        ]) {
+            limits.push((kw.text().into(), self.number()?));
+        }
+        if limits.is_empty() {
+            self.fail()
+        } else {
+            Ok(limits)
+        }
+    }
+
+    /// After PASSWORD.
+    fn password_option(&mut self) -> SqlResult<PasswordOption> {
+        match self.expect_any(&[Kw::EXPIRE, Kw::HISTORY, Kw::REUSE, Kw::REQUIRE])? {
+            Kw::EXPIRE => match self.kw() {
+                Kw::DEFAULT => {
+                    self.advance();
+                    Ok(PasswordOption::ExpireDefault)
+                }
+                Kw::NEVER => {
+                    self.advance();
+                    Ok(PasswordOption::ExpireNever)
+                }
+                Kw::INTERVAL => {
+                    self.advance();
+                    let days = self.number()?;
+                    self.expect_kw(Kw::DAY)?;
+                    Ok(PasswordOption::ExpireDays(days))
+                }
+                _ => Ok(PasswordOption::Expire),
+            },
+            Kw::HISTORY => {
+                if self.eat_kw(Kw::DEFAULT) {
+                    return Ok(PasswordOption::History(None));
+                }
+                Ok(PasswordOption::History(Some(self.number()?)))
+            }
+            Kw::REUSE => {
+                self.expect_kw(Kw::INTERVAL)?;
+                if self.eat_kw(Kw::DEFAULT) {
+                    return Ok(PasswordOption::ReuseDays(None));
+                }
+                let days = self.number()?;
+                self.expect_kw(Kw::DAY)?;
+                Ok(PasswordOption::ReuseDays(Some(days)))
+            }
+            _ => {
+                self.expect_kw(Kw::CURRENT)?;
+                Ok(PasswordOption::RequireCurrent(
+                    match self.eat_any(&[Kw::DEFAULT, Kw::OPTIONAL]) {
+                        Some(Kw::DEFAULT) => None,
+                        Some(_) => Some(false),
+                        None => Some(true),
+                    },
+                ))
+            }
+        }
+    }
+
+    // GRANT and REVOKE.
+
+    pub(super) fn grant(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::GRANT)?;
+        if self.eat_seq(&[Kw::PROXY, Kw::ON]) {
+            let on = self.account()?;
+            self.expect_kw(Kw::TO)?;
+            let users = self.list(Self::account)?;
+            let grant_option = self.with_option(Kw::GRANT)?;
+            return Ok(Statement::Grant(Box::new(Grant::Proxy {
+                on,
+                users,
+                grant_option,
+            })));
+        }
+        if self.names_roles(Kw::TO) {
+            let roles = self.list(Self::account)?;
+            self.expect_kw(Kw::TO)?;
+            let users = self.list(Self::account)?;
+            let admin_option = self.with_option(Kw::ADMIN)?;
+            return Ok(Statement::Grant(Box::new(Grant::Roles {
+                roles,
+                users,
+                admin_option,
+            })));
+        }
+        let privileges = self.list(Self::privilege)?;
+        self.expect_kw(Kw::ON)?;
+        let target = self.grant_target()?;
+        self.expect_kw(Kw::TO)?;
+        let users = self.list(Self::user_spec)?;
+        let grant_option = self.with_option(Kw::GRANT)?;
+        if self.eat_kw(Kw::AS) {
+            self.account()?;
+            return Ok(self.unsupported("GRANT ... AS"));
+        }
+        let grant = Grant::Privileges {
+            privileges,
+            target,
+            users,
+            grant_option,
+        };
+        Ok(Statement::Grant(Box::new(grant)))
+    }
+
+    pub(super) fn revoke(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::REVOKE)?;
+        self.if_exists()?;
+        if self.eat_seq(&[Kw::PROXY, Kw::ON]) {
+            let on = self.account()?;
+            self.expect_kw(Kw::FROM)?;
+            let users = self.list(Self::account)?;
+            let grant = Grant::Proxy {
+                on,
+                users,
+                grant_option: false,
+            };
+            return Ok(Statement::Revoke(Box::new(grant)));
+        }
+        if self.names_roles(Kw::FROM) {
+            let roles = self.list(Self::account)?;
+            self.expect_kw(Kw::FROM)?;
+            let users = self.list(Self::account)?;
+            self.ignore_unknown_user()?;
+            let grant = Grant::Roles {
+                roles,
+                users,
+                admin_option: false,
+            };
+            return Ok(Statement::Revoke(Box::new(grant)));
+        }
+        let privileges = self.list(Self::privilege)?;
+        let everything = privileges.len() == 2
+            && &*privileges[0].name == "ALL"
+            && &*privileges[1].name == "GRANT OPTION";
+        if everything && self.eat_kw(Kw::FROM) {
+            let users = self.list(Self::account)?;
+            self.ignore_unknown_user()?;
+            return Ok(Statement::Revoke(Box::new(Grant::All { users })));
+        }
+        self.expect_kw(Kw::ON)?;
+        let target = self.grant_target()?;
+        self.expect_kw(Kw::FROM)?;
+        let users = self.list(Self::user_spec)?;
+        self.ignore_unknown_user()?;
+        let grant = Grant::Privileges {
+            privileges,
+            target,
+            users,
+            grant_option: false,
+        };
+        Ok(Statement::Revoke(Box::new(grant)))
+    }
+
+    fn ignore_unknown_user(&mut self) -> SqlResult<()> {
+        if self.eat_kw(Kw::IGNORE) {
+            self.expect_seq(&[Kw::UNKNOWN, Kw::USER])?;
+        }
+        Ok(())
+    }
+
+    /// `[WITH GRANT OPTION]`, `[WITH ADMIN OPTION]`.
+    fn with_option(&mut self, kw: Kw) -> SqlResult<bool> {
+        if !self.eat_kw(Kw::WITH) {
+            return Ok(false);
+        }
+        self.expect_kw(kw)?;
+        self.expect_kw(Kw::OPTION)?;
+        Ok(true)
+    }
+
+    /// Is what follows a list of roles, that is: `end` comes before ON?
+    fn names_roles(&self, end: Kw) -> bool {
+        let mut ahead = self.clone();
+        loop {
+            match ahead.cur.tok {
+                Tok::Word(kw) if kw == end => return true,
+                Tok::Word(Kw::ON) | Tok::LParen | Tok::Eof | Tok::Bad => return false,
+                // Reserved words are privileges, never roles.
+                Tok::Word(kw) if kw.reserved() => return false,
+                _ => {}
+            }
+            ahead.advance();
+        }
+    }
+
+    /// One privilege, perhaps with columns; any other name is a dynamic one.
+    fn privilege(&mut self) -> SqlResult<Privilege> {
+        let name: Box<str> = match self.static_privilege()? {
+            Some(name) => name.into(),
+            None => self.ident_or_text()?.to_ascii_uppercase().into(),
+        };
+        let columns = if self.is(Tok::LParen) {
+            self.ident_list()?
+        } else {
+            Vec::new()
+        };
+        Ok(Privilege { name, columns })
+    }
+
+    fn static_privilege(&mut self) -> SqlResult<Option<&'static str>> {
+        use Kw::*;
+        let kw = self.kw();
+        let file = self.bytes(self.cur).eq_ignore_ascii_case(b"FILE");
+        let (name, next): (&'static str, &[(Kw, &'static str)]) = match kw {
+            SELECT | UPDATE | INSERT | DELETE | REFERENCES | USAGE | INDEX | EXECUTE | RELOAD
+            | SHUTDOWN | PROCESS | SUPER | EVENT | TRIGGER => (kw.text(), &[]),
+            OTHER if file => ("FILE", &[]),
+            ALL => ("ALL", &[(PRIVILEGES, "ALL")]),
+            ALTER => ("ALTER", &[(ROUTINE, "ALTER ROUTINE")]),
+            DROP => ("DROP", &[(ROLE, "DROP ROLE")]),
+            CREATE => (
+                "CREATE",
+                &[
+                    (VIEW, "CREATE VIEW"),
+                    (ROUTINE, "CREATE ROUTINE"),
+                    (USER, "CREATE USER"),
+                    (TABLESPACE, "CREATE TABLESPACE"),
+                    (ROLE, "CREATE ROLE"),
+                    (TEMPORARY, "CREATE TEMPORARY TABLES"),
+                ],
+            ),
+            GRANT => ("", &[(OPTION, "GRANT OPTION")]),
+            SHOW => ("", &[(DATABASES, "SHOW DATABASES"), (VIEW, "SHOW VIEW")]),
+            LOCK => ("", &[(TABLES, "LOCK TABLES")]),
+            REPLICATION => (
+                "",
+                &[(SLAVE, "REPLICATION SLAVE"), (REPLICA, "REPLICATION SLAVE")],
+            ),
+            _ => return Ok(None),
+        };
+        self.advance();
+        if kw == REPLICATION && self.bytes(self.cur).eq_ignore_ascii_case(b"CLIENT") {
+            self.advance();
+            return Ok(Some("REPLICATION CLIENT"));
+        }
+        for &(word, whole) in next {
+            if self.eat_kw(word) {
+                if word == TEMPORARY {
+                    self.expect_kw(TABLES)?;
+                }
+                return Ok(Some(whole));
+            }
+        }
+        if name.is_empty() {
+            self.fail()
+        } else {
+            Ok(Some(name))
+        }
+    }
+
+    /// After ON.
+    fn grant_target(&mut self) -> SqlResult<GrantTarget> {
+        let kind = self.eat_any(&[Kw::TABLE, Kw::PROCEDURE, Kw::FUNCTION]);
+        if self.eat(Tok::Star) {
+            if self.eat(Tok::Dot) {
+                self.expect(Tok::Star)?;
+                return Ok(GrantTarget::Global);
+            }
+            return Ok(GrantTarget::CurrentSchema);
+        }
+        if self.at_ident() {
+            let (dot, star) = self.peek2();
+            if dot.tok == Tok::Dot && star.tok == Tok::Star {
+                let schema = self.ident()?;
+                self.advance();
+                self.advance();
+                return Ok(GrantTarget::Schema(schema));
+            }
+        }
+        let name = self.object_name()?;
+        Ok(match kind {
+            Some(kw @ (Kw::PROCEDURE | Kw::FUNCTION)) => GrantTarget::Routine(kw.text(), name),
+            _ => GrantTarget::Table(name),
+        })
+    }
+}

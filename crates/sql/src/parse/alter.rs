@@ -1,0 +1,363 @@
+//! ALTER TABLE.
+//!
+//! Neighbours: `ddl` (constraints, options), `column` (definitions).
+//! **Invariants**: every action of MySQL 8.4 is recognised; partition actions are swallowed whole
+//! and kept by name, since no table has partitions.
+
+use esker_types::SqlResult;
+
+use super::ast::{AlterAction, AlterTable, ColumnPosition, DdlOptions, Ident, LockWait, Statement};
+use super::ddl::TableConstraint;
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    /// ALTER [ONLINE] [IGNORE] TABLE, after TABLE.
+    pub(super) fn alter_table(&mut self, ignore: bool) -> SqlResult<Statement> {
+        let if_exists = self.if_exists()?;
+        let name = self.object_name()?;
+        let mut alter = AlterTable {
+            if_exists,
+            ignore,
+            name,
+            actions: Vec::new(),
+            options: DdlOptions {
+                wait: self.ddl_wait()?,
+                ..DdlOptions::default()
+            },
+            without_validation: false,
+        };
+        while !self.at_end() {
+            self.alter_item(&mut alter)?;
+            // MySQL separates actions by commas, table options also by spaces.
+            if !self.eat(Tok::Comma) {
+                let option_follows = matches!(alter.actions.last(), Some(AlterAction::Option(_)));
+                if !option_follows {
+                    break;
+                }
+            } else if self.at_end() {
+                return self.fail();
+            }
+        }
+        Ok(Statement::AlterTable(Box::new(alter)))
+    }
+
+    fn alter_item(&mut self, alter: &mut AlterTable) -> SqlResult<()> {
+        if matches!(self.kw(), Kw::ALGORITHM | Kw::LOCK) {
+            self.algorithm_or_lock(&mut alter.options)?;
+            return Ok(());
+        }
+        if self.at(Kw::WITH) || self.at(Kw::WITHOUT) {
+            alter.without_validation = self.advance().tok == Tok::Word(Kw::WITHOUT);
+            return self.expect_kw(Kw::VALIDATION);
+        }
+        let wait = self.ddl_wait()?;
+        if wait != LockWait::Default {
+            alter.options.wait = wait;
+            return Ok(());
+        }
+        self.alter_action(&mut alter.actions)
+    }
+
+    fn alter_action(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
+        if let Some(name) = self.partition_action() {
+            self.skip_clause()?;
+            actions.push(AlterAction::Partition(name));
+            return Ok(());
+        }
+        let kw = self.kw();
+        let action = match kw {
+            Kw::ADD => {
+                self.advance();
+                return self.alter_add(actions);
+            }
+            Kw::DROP => {
+                self.advance();
+                self.alter_drop()?
+            }
+            Kw::MODIFY => {
+                self.advance();
+                self.eat_kw(Kw::COLUMN);
+                self.if_exists()?;
+                let def = Box::new(self.column_def()?);
+                AlterAction::ModifyColumn {
+                    def,
+                    position: self.column_position()?,
+                }
+            }
+            Kw::CHANGE => {
+                self.advance();
+                self.eat_kw(Kw::COLUMN);
+                self.if_exists()?;
+                let old = self.ident()?;
+                let def = Box::new(self.column_def()?);
+                AlterAction::ChangeColumn {
+                    old,
+                    def,
+                    position: self.column_position()?,
+                }
+            }
+            Kw::RENAME => {
+                self.advance();
+                self.alter_rename()?
+            }
+            Kw::ALTER => {
+                self.advance();
+                self.alter_alter()?
+            }
+            Kw::CONVERT => {
+                self.advance();
+                self.expect_kw(Kw::TO)?;
+                if !self.eat_charset_words()? {
+                    return self.fail();
+                }
+                let charset = self.charset_or_default()?;
+                let collation = match self.eat_kw(Kw::COLLATE) {
+                    true => {
+                        self.eat_eq();
+                        Some(self.collation_name()?)
+                    }
+                    false => None,
+                };
+                AlterAction::ConvertCharset { charset, collation }
+            }
+            Kw::ORDER => {
+                self.advance();
+                self.expect_kw(Kw::BY)?;
+                AlterAction::OrderBy(self.list(|p| {
+                    let column = p.column_ref()?;
+                    p.eat_any(&[Kw::ASC, Kw::DESC]);
+                    Ok(column.name)
+                })?)
+            }
+            Kw::ENABLE | Kw::DISABLE => {
+                self.advance();
+                self.expect_kw(Kw::KEYS)?;
+                if kw == Kw::ENABLE {
+                    AlterAction::EnableKeys
+                } else {
+                    AlterAction::DisableKeys
+                }
+            }
+            Kw::FORCE => {
+                self.advance();
+                AlterAction::Force
+            }
+            Kw::DISCARD | Kw::IMPORT => {
+                self.advance();
+                self.expect_kw(Kw::TABLESPACE)?;
+                let discard = kw == Kw::DISCARD;
+                if discard {
+                    AlterAction::DiscardTablespace
+                } else {
+                    AlterAction::ImportTablespace
+                }
+            }
+            _ => match self.table_option()? {
+                Some(option) => AlterAction::Option(option),
+                None => return self.fail(),
+            },
+        };
+        actions.push(action);
+        Ok(())
+    }
+
+    fn alter_add(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
+        if !self.at(Kw::COLUMN)
+            && !self.is(Tok::LParen)
+            && let Some(constraint) = self.table_constraint()?
+        {
+            actions.push(constraint_action(constraint));
+            return Ok(());
+        }
+        self.eat_kw(Kw::COLUMN);
+        let if_not_exists = self.if_not_exists()?;
+        if self.eat(Tok::LParen) {
+            self.list(|p| {
+                let action = match p.table_constraint()? {
+                    Some(constraint) => constraint_action(constraint),
+                    None => AlterAction::AddColumn {
+                        def: Box::new(p.column_def()?),
+                        position: ColumnPosition::Unchanged,
+                        if_not_exists,
+                    },
+                };
+                actions.push(action);
+                Ok(())
+            })?;
+            return self.expect(Tok::RParen);
+        }
+        let def = Box::new(self.column_def()?);
+        let position = self.column_position()?;
+        actions.push(AlterAction::AddColumn {
+            def,
+            position,
+            if_not_exists,
+        });
+        Ok(())
+    }
+
+    fn column_position(&mut self) -> SqlResult<ColumnPosition> {
+        if self.eat_kw(Kw::FIRST) {
+            return Ok(ColumnPosition::First);
+        }
+        if self.eat_kw(Kw::AFTER) {
+            return Ok(ColumnPosition::After(self.ident()?));
+        }
+        Ok(ColumnPosition::Unchanged)
+    }
+
+    fn alter_drop(&mut self) -> SqlResult<AlterAction> {
+        Ok(match self.kw() {
+            Kw::PRIMARY => {
+                self.advance();
+                self.expect_kw(Kw::KEY)?;
+                AlterAction::DropPrimaryKey
+            }
+            Kw::INDEX | Kw::KEY => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                AlterAction::DropIndex {
+                    name: self.index_ident()?,
+                    if_exists,
+                }
+            }
+            Kw::FOREIGN => {
+                self.advance();
+                self.expect_kw(Kw::KEY)?;
+                self.if_exists()?;
+                AlterAction::DropForeignKey(self.ident()?)
+            }
+            Kw::CHECK => {
+                self.advance();
+                AlterAction::DropCheck(self.ident()?)
+            }
+            Kw::CONSTRAINT => {
+                self.advance();
+                self.if_exists()?;
+                AlterAction::DropConstraint(self.index_ident()?)
+            }
+            _ => {
+                self.eat_kw(Kw::COLUMN);
+                let if_exists = self.if_exists()?;
+                let name = self.ident()?;
+                self.eat_any(&[Kw::RESTRICT, Kw::CASCADE]);
+                AlterAction::DropColumn { name, if_exists }
+            }
+        })
+    }
+
+    fn index_ident(&mut self) -> SqlResult<Ident> {
+        if self.eat_kw(Kw::PRIMARY) {
+            Ok(Ident::new("PRIMARY"))
+        } else {
+            self.ident()
+        }
+    }
+
+    fn alter_rename(&mut self) -> SqlResult<AlterAction> {
+        match self.kw() {
+            Kw::COLUMN => {
+                self.advance();
+                let old = self.ident()?;
+                self.expect_kw(Kw::TO)?;
+                Ok(AlterAction::RenameColumn {
+                    old,
+                    new: self.ident()?,
+                })
+            }
+            Kw::INDEX | Kw::KEY => {
+                self.advance();
+                let old = self.ident()?;
+                self.expect_kw(Kw::TO)?;
+                Ok(AlterAction::RenameIndex {
+                    old,
+                    new: self.ident()?,
+                })
+            }
+            _ => {
+                if !self.eat_kw(Kw::TO) && !self.eat_kw(Kw::AS) {
+                    self.eat_eq();
+                }
+                Ok(AlterAction::RenameTo(self.object_name()?))
+            }
+        }
+    }
+
+    fn alter_alter(&mut self) -> SqlResult<AlterAction> {
+        match self.kw() {
+            Kw::INDEX => {
+                self.advance();
+                let index = self.ident()?;
+                let visible = self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE;
+                return Ok(AlterAction::SetIndexVisible { index, visible });
+            }
+            Kw::CHECK | Kw::CONSTRAINT => {
+                self.advance();
+                let name = self.ident()?;
+                let enforced = !self.eat_kw(Kw::NOT);
+                self.expect_kw(Kw::ENFORCED)?;
+                return Ok(AlterAction::SetEnforced { name, enforced });
+            }
+            _ => {}
+        }
+        self.eat_kw(Kw::COLUMN);
+        let column = self.ident()?;
+        if self.eat_kw(Kw::DROP) {
+            self.expect_kw(Kw::DEFAULT)?;
+            return Ok(AlterAction::DropDefault(column));
+        }
+        self.expect_kw(Kw::SET)?;
+        if self.eat_kw(Kw::DEFAULT) {
+            let default = self.column_default()?;
+            return Ok(AlterAction::SetDefault { column, default });
+        }
+        let visible = self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE;
+        Ok(AlterAction::SetColumnVisible { column, visible })
+    }
+
+    /// The name of a partition action, if one starts here.
+    fn partition_action(&self) -> Option<&'static str> {
+        let next = self.peek().tok == Tok::Word(Kw::PARTITION);
+        Some(match self.kw() {
+            Kw::ADD if next => "ADD PARTITION",
+            Kw::DROP if next => "DROP PARTITION",
+            Kw::ANALYZE if next => "ANALYZE PARTITION",
+            Kw::CHECK if next => "CHECK PARTITION",
+            Kw::COALESCE if next => "COALESCE PARTITION",
+            Kw::EXCHANGE if next => "EXCHANGE PARTITION",
+            Kw::OPTIMIZE if next => "OPTIMIZE PARTITION",
+            Kw::REBUILD if next => "REBUILD PARTITION",
+            Kw::REORGANIZE if next => "REORGANIZE PARTITION",
+            Kw::REPAIR if next => "REPAIR PARTITION",
+            Kw::TRUNCATE if next => "TRUNCATE PARTITION",
+            Kw::DISCARD if next => "DISCARD PARTITION",
+            Kw::IMPORT if next => "IMPORT PARTITION",
+            Kw::REMOVE => "REMOVE PARTITIONING",
+            Kw::PARTITION => "PARTITION BY",
+            Kw::SECONDARY_LOAD => "SECONDARY_LOAD",
+            Kw::SECONDARY_UNLOAD => "SECONDARY_UNLOAD",
+            _ => return None,
+        })
+    }
+
+    /// Skips the rest of the statement.
+    fn skip_clause(&mut self) -> SqlResult<()> {
+        while !self.at_end() {
+            if self.is(Tok::Bad) {
+                return self.fail();
+            }
+            self.advance();
+        }
+        Ok(())
+    }
+}
+
+fn constraint_action(constraint: TableConstraint) -> AlterAction {
+    match constraint {
+        TableConstraint::Index(index) => AlterAction::AddIndex(index),
+        TableConstraint::ForeignKey(key) => AlterAction::AddForeignKey(key),
+        TableConstraint::Check(check) => AlterAction::AddCheck(check),
+    }
+}

@@ -1,0 +1,202 @@
+//! The statement enum.
+//!
+//! Neighbours: every part of the tree; `session` dispatches on it.
+//! **Invariants**: a statement that MySQL 8.4 has and Esker has not is [`Statement::Unsupported`] with
+//! the name the user sees in error 1235.
+
+use super::*;
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// Only comments: answered OK. (Not even a comment is error 1065.)
+    Empty,
+    /// SELECT, WITH, VALUES, TABLE, parenthesised queries.
+    Query(Box<Query>),
+    /// INSERT, REPLACE.
+    Insert(Box<Insert>),
+    /// UPDATE.
+    Update(Box<Update>),
+    /// DELETE.
+    Delete(Box<Delete>),
+    /// LOAD DATA.
+    LoadData(Box<LoadData>),
+    /// DO.
+    Do(Vec<Expr>),
+    /// CALL.
+    Call {
+        /// Procedure.
+        name: ObjectName,
+        /// Arguments.
+        args: Vec<Expr>,
+    },
+
+    /// CREATE DATABASE.
+    CreateDatabase {
+        /// OR REPLACE (MariaDB).
+        or_replace: bool,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Name.
+        name: Ident,
+        /// Options.
+        options: Vec<DatabaseOption>,
+    },
+    /// ALTER DATABASE; without a name: the current one.
+    AlterDatabase {
+        /// Name.
+        name: Option<Ident>,
+        /// Options.
+        options: Vec<DatabaseOption>,
+    },
+    /// DROP DATABASE.
+    DropDatabase {
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Name.
+        name: Ident,
+    },
+    /// CREATE TABLE.
+    CreateTable(Box<CreateTable>),
+    /// ALTER TABLE.
+    AlterTable(Box<AlterTable>),
+    /// DROP TABLE.
+    DropTable(DropTables),
+    /// TRUNCATE TABLE.
+    Truncate {
+        /// Table.
+        name: ObjectName,
+        /// NOWAIT, WAIT n.
+        wait: LockWait,
+    },
+    /// RENAME TABLE.
+    RenameTable(RenameTables),
+    /// CREATE INDEX.
+    CreateIndex(Box<CreateIndex>),
+    /// DROP INDEX.
+    DropIndex(DropIndex),
+    /// CREATE VIEW, ALTER VIEW.
+    CreateView(Box<CreateView>),
+    /// DROP VIEW.
+    DropView(DropTables),
+
+    /// START TRANSACTION, BEGIN.
+    Begin(Begin),
+    /// COMMIT.
+    Commit(Completion),
+    /// ROLLBACK.
+    Rollback(Completion),
+    /// SAVEPOINT.
+    Savepoint(Ident),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackTo(Ident),
+    /// RELEASE SAVEPOINT.
+    ReleaseSavepoint(Ident),
+    /// XA.
+    Xa(Xa),
+    /// LOCK TABLES.
+    LockTables {
+        /// Tables.
+        tables: Vec<LockTable>,
+        /// NOWAIT, WAIT n.
+        wait: LockWait,
+    },
+    /// UNLOCK TABLES.
+    UnlockTables,
+    /// LOCK INSTANCE FOR BACKUP.
+    LockInstance,
+    /// UNLOCK INSTANCE.
+    UnlockInstance,
+
+    /// SET of variables.
+    Set(Vec<SetItem>),
+    /// SET TRANSACTION.
+    SetTransaction(SetTransaction),
+    /// SET PASSWORD.
+    SetPassword(SetPassword),
+    /// SET ROLE, SET DEFAULT ROLE.
+    SetRole(SetRole),
+    /// PREPARE.
+    Prepare {
+        /// Name.
+        name: Ident,
+        /// Text.
+        source: PrepareSource,
+    },
+    /// EXECUTE.
+    Execute {
+        /// Name.
+        name: Ident,
+        /// USING: user variables, lower-cased.
+        vars: Vec<Box<str>>,
+    },
+    /// DEALLOCATE PREPARE, DROP PREPARE.
+    Deallocate(Ident),
+    /// USE.
+    Use(Ident),
+    /// SHOW, DESCRIBE.
+    Show(Box<Show>),
+    /// EXPLAIN.
+    Explain(Box<Explain>),
+    /// HELP.
+    Help(Vec<u8>),
+    /// KILL.
+    Kill(Kill),
+    /// FLUSH.
+    Flush {
+        /// NO_WRITE_TO_BINLOG, LOCAL.
+        local: bool,
+        /// What.
+        what: Vec<FlushWhat>,
+    },
+    /// ANALYZE, CHECK, CHECKSUM, OPTIMIZE, REPAIR TABLE.
+    Maintain(Maintain),
+    /// SHUTDOWN.
+    Shutdown,
+    /// RESTART.
+    Restart,
+    /// RESET PERSIST [[IF EXISTS] name].
+    ResetPersist {
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Variable; `None` is all.
+        name: Option<Box<str>>,
+    },
+
+    /// CREATE USER.
+    CreateUser(Box<UserStatement>),
+    /// ALTER USER.
+    AlterUser(Box<UserStatement>),
+    /// DROP USER.
+    DropUser {
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Accounts.
+        users: Vec<Account>,
+    },
+    /// RENAME USER.
+    RenameUser(Vec<(Account, Account)>),
+    /// CREATE ROLE.
+    CreateRole {
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Roles.
+        roles: Vec<Account>,
+    },
+    /// DROP ROLE.
+    DropRole {
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Roles.
+        roles: Vec<Account>,
+    },
+    /// GRANT.
+    Grant(Box<Grant>),
+    /// REVOKE.
+    Revoke(Box<Grant>),
+    /// Replication.
+    Replication(Box<Replication>),
+
+    /// Known to MySQL, not to Esker: the name for error 1235.
+    Unsupported(&'static str),
+}

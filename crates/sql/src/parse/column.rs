@@ -1,0 +1,431 @@
+//! Data types and column definitions.
+//!
+//! Neighbours: `ddl` and `alter` use definitions, `call` the type pieces for casts.
+//! **Invariants**: synonyms are folded; limits (VARCHAR too long, scale above precision) are the
+//! catalog's business, here only the syntax counts.
+
+use esker_types::{SqlMode, SqlResult};
+
+use super::ast::{
+    Check, ColumnDef, ColumnDefault, DataType, Generated, Ident, SourceExpr, TypeName,
+};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    /// `[(n)]`.
+    pub(super) fn paren_number(&mut self) -> SqlResult<Option<u64>> {
+        if !self.eat(Tok::LParen) {
+            return Ok(None);
+        }
+        let n = self.number()?;
+        self.expect(Tok::RParen)?;
+        Ok(Some(n))
+    }
+
+    /// `[(precision [, scale])]`.
+    pub(super) fn precision(&mut self, ty: &mut DataType) -> SqlResult<()> {
+        if self.eat(Tok::LParen) {
+            ty.length = Some(self.number()?);
+            if self.eat(Tok::Comma) {
+                ty.decimals = Some(self.number()?);
+            }
+            self.expect(Tok::RParen)?;
+        }
+        Ok(())
+    }
+
+    fn required_length(&mut self, ty: &mut DataType) -> SqlResult<()> {
+        if !self.is(Tok::LParen) {
+            return self.fail();
+        }
+        ty.length = self.paren_number()?;
+        Ok(())
+    }
+
+    /// Character set words after a character type.
+    pub(super) fn type_charset(&mut self, ty: &mut DataType) -> SqlResult<()> {
+        loop {
+            if self.eat_kw(Kw::BINARY) {
+                ty.binary = true;
+            } else if ty.charset.is_some() {
+                return Ok(());
+            } else if self.eat_kw(Kw::ASCII) {
+                ty.charset = Some("latin1".into());
+            } else if self.eat_kw(Kw::UNICODE) {
+                ty.charset = Some("ucs2".into());
+            } else if self.eat_kw(Kw::BYTE) {
+                ty.charset = Some("binary".into());
+            } else if self.eat_charset_words()? {
+                ty.charset = Some(self.charset_name()?);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A column's type.
+    pub(super) fn data_type(&mut self) -> SqlResult<DataType> {
+        use Kw::*;
+        let kw = self.kw();
+        let name = match kw {
+            BIT => TypeName::Bit,
+            BOOL | BOOLEAN => TypeName::Bool,
+            TINYINT | INT1 => TypeName::TinyInt,
+            SMALLINT | INT2 => TypeName::SmallInt,
+            MEDIUMINT | MIDDLEINT | INT3 => TypeName::MediumInt,
+            INT | INTEGER | INT4 => TypeName::Int,
+            BIGINT | INT8 => TypeName::BigInt,
+            SERIAL => TypeName::Serial,
+            DECIMAL | DEC | NUMERIC | FIXED => TypeName::Decimal,
+            FLOAT | FLOAT4 => TypeName::Float,
+            DOUBLE | FLOAT8 => TypeName::Double,
+            REAL if self.mode(SqlMode::REAL_AS_FLOAT) => TypeName::Float,
+            REAL => TypeName::Double,
+            DATE => TypeName::Date,
+            TIME => TypeName::Time,
+            DATETIME => TypeName::DateTime,
+            TIMESTAMP => TypeName::Timestamp,
+            YEAR => TypeName::Year,
+            CHAR | CHARACTER | NCHAR => TypeName::Char,
+            VARCHAR | VARCHARACTER | NVARCHAR => TypeName::VarChar,
+            NATIONAL => TypeName::Char,
+            BINARY => TypeName::Binary,
+            VARBINARY => TypeName::VarBinary,
+            TINYTEXT => TypeName::TinyText,
+            TEXT => TypeName::Text,
+            MEDIUMTEXT | LONG => TypeName::MediumText,
+            LONGTEXT => TypeName::LongText,
+            TINYBLOB => TypeName::TinyBlob,
+            BLOB => TypeName::Blob,
+            MEDIUMBLOB => TypeName::MediumBlob,
+            LONGBLOB => TypeName::LongBlob,
+            ENUM => TypeName::Enum,
+            SET => TypeName::Set,
+            JSON => TypeName::Json,
+            GEOMETRY | GEOMETRYCOLLECTION | GEOMCOLLECTION | POINT | LINESTRING | POLYGON
+            | MULTIPOINT | MULTILINESTRING | MULTIPOLYGON => TypeName::Geometry,
+            VECTOR => TypeName::Vector,
+            _ => return self.fail(),
+        };
+        self.advance();
+        let mut ty = DataType::new(name);
+        self.type_details(kw, &mut ty)?;
+        Ok(ty)
+    }
+
+    fn type_details(&mut self, kw: Kw, ty: &mut DataType) -> SqlResult<()> {
+        match ty.name {
+            TypeName::TinyInt
+            | TypeName::SmallInt
+            | TypeName::MediumInt
+            | TypeName::Int
+            | TypeName::BigInt => {
+                ty.length = self.paren_number()?;
+                self.sign(ty);
+            }
+            TypeName::Decimal | TypeName::Float | TypeName::Double => {
+                if kw == Kw::DOUBLE {
+                    self.eat_kw(Kw::PRECISION);
+                }
+                self.precision(ty)?;
+                // FLOAT(p) alone is a number of bits: DOUBLE from 25 on.
+                if kw == Kw::FLOAT && ty.decimals.is_none() && ty.length.is_some_and(|p| p > 24) {
+                    ty.name = TypeName::Double;
+                }
+                self.sign(ty);
+            }
+            TypeName::Bit
+            | TypeName::Time
+            | TypeName::DateTime
+            | TypeName::Timestamp
+            | TypeName::Year
+            | TypeName::Binary
+            | TypeName::Blob
+            | TypeName::Vector => {
+                ty.length = self.paren_number()?;
+                if ty.name == TypeName::Year {
+                    self.sign(ty);
+                }
+            }
+            TypeName::VarBinary => self.required_length(ty)?,
+            TypeName::Char | TypeName::VarChar => self.character_type(kw, ty)?,
+            TypeName::MediumText if kw == Kw::LONG => {
+                if self.eat_kw(Kw::VARBINARY) {
+                    ty.name = TypeName::MediumBlob;
+                    return Ok(());
+                }
+                if self.eat_any(&[Kw::CHAR, Kw::CHARACTER]).is_some() {
+                    self.expect_kw(Kw::VARYING)?;
+                } else {
+                    self.eat_any(&[Kw::VARCHAR, Kw::VARCHARACTER]);
+                }
+                self.type_charset(ty)?;
+            }
+            TypeName::Text => {
+                ty.length = self.paren_number()?;
+                self.type_charset(ty)?;
+            }
+            TypeName::TinyText | TypeName::MediumText | TypeName::LongText => {
+                self.type_charset(ty)?;
+            }
+            TypeName::Enum | TypeName::Set => {
+                ty.labels = self.paren_list(Self::string_or_hex)?;
+                self.type_charset(ty)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sign(&mut self, ty: &mut DataType) {
+        while let Some(kw) = self.eat_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]) {
+            ty.unsigned |= kw != Kw::SIGNED;
+            ty.zerofill |= kw == Kw::ZEROFILL;
+        }
+    }
+
+    /// CHAR, VARCHAR and their NATIONAL and VARYING forms, after the first word.
+    fn character_type(&mut self, first: Kw, ty: &mut DataType) -> SqlResult<()> {
+        let national = matches!(first, Kw::NATIONAL | Kw::NCHAR | Kw::NVARCHAR);
+        if first == Kw::NATIONAL {
+            let word =
+                self.expect_any(&[Kw::CHAR, Kw::CHARACTER, Kw::VARCHAR, Kw::VARCHARACTER])?;
+            if matches!(word, Kw::VARCHAR | Kw::VARCHARACTER) {
+                ty.name = TypeName::VarChar;
+            }
+        }
+        if first == Kw::NCHAR && self.eat_any(&[Kw::VARCHAR, Kw::VARCHARACTER]).is_some() {
+            ty.name = TypeName::VarChar;
+        }
+        if ty.name == TypeName::Char && self.eat_kw(Kw::VARYING) {
+            ty.name = TypeName::VarChar;
+        }
+        if ty.name == TypeName::VarChar {
+            self.required_length(ty)?;
+        } else {
+            ty.length = self.paren_number()?;
+        }
+        if national {
+            ty.charset = Some("utf8mb3".into());
+            ty.binary = self.eat_kw(Kw::BINARY);
+            return Ok(());
+        }
+        self.type_charset(ty)
+    }
+
+    /// `name type attribute …`.
+    pub(super) fn column_def(&mut self) -> SqlResult<ColumnDef> {
+        let name = self.ident()?;
+        self.column_def_after_name(name)
+    }
+
+    pub(super) fn column_def_after_name(&mut self, name: Ident) -> SqlResult<ColumnDef> {
+        let ty = self.data_type()?;
+        let mut def = ColumnDef {
+            name,
+            ty,
+            not_null: None,
+            default: None,
+            on_update_now: None,
+            auto_increment: false,
+            unique: false,
+            primary: false,
+            comment: None,
+            generated: None,
+            invisible: None,
+            references: None,
+            checks: Vec::new(),
+            srid: None,
+        };
+        if def.ty.name == TypeName::Serial {
+            serial(&mut def);
+        }
+        while self.column_attribute(&mut def)? {}
+        Ok(def)
+    }
+
+    fn column_attribute(&mut self, def: &mut ColumnDef) -> SqlResult<bool> {
+        match self.kw() {
+            Kw::NULL => {
+                self.advance();
+                def.not_null = Some(false);
+            }
+            Kw::NOT => {
+                self.advance();
+                self.expect_kw(Kw::NULL)?;
+                def.not_null = Some(true);
+            }
+            Kw::DEFAULT => {
+                self.advance();
+                def.default = Some(self.column_default()?);
+            }
+            Kw::ON => {
+                self.advance();
+                self.expect_kw(Kw::UPDATE)?;
+                match self.opt_now()? {
+                    Some(fsp) => def.on_update_now = Some(fsp),
+                    None => return self.fail(),
+                }
+            }
+            Kw::AUTO_INCREMENT => {
+                self.advance();
+                def.auto_increment = true;
+            }
+            Kw::SERIAL => {
+                self.advance();
+                self.expect_seq(&[Kw::DEFAULT, Kw::VALUE])?;
+                serial(def);
+            }
+            Kw::UNIQUE => {
+                self.advance();
+                self.eat_kw(Kw::KEY);
+                def.unique = true;
+            }
+            Kw::PRIMARY => {
+                self.advance();
+                self.expect_kw(Kw::KEY)?;
+                def.primary = true;
+            }
+            Kw::KEY => {
+                self.advance();
+                def.primary = true;
+            }
+            Kw::COMMENT => {
+                self.advance();
+                def.comment = Some(self.string_text()?);
+            }
+            Kw::COLLATE => {
+                self.advance();
+                def.ty.collation = Some(self.collation_name()?);
+            }
+            Kw::VISIBLE | Kw::INVISIBLE => {
+                def.invisible = Some(self.advance().tok == Tok::Word(Kw::INVISIBLE));
+            }
+            Kw::REFERENCES => {
+                def.references = Some(Box::new(self.references(None, None, Vec::new())?));
+            }
+            Kw::CONSTRAINT | Kw::CHECK => {
+                let check = self.column_check()?;
+                def.checks.push(check);
+            }
+            _ => return self.rare_column_attribute(def),
+        }
+        Ok(true)
+    }
+
+    fn rare_column_attribute(&mut self, def: &mut ColumnDef) -> SqlResult<bool> {
+        match self.kw() {
+            Kw::GENERATED | Kw::AS => {
+                if self.eat_kw(Kw::GENERATED) {
+                    self.expect_kw(Kw::ALWAYS)?;
+                }
+                self.expect_kw(Kw::AS)?;
+                let expr = self.paren_source_expr()?;
+                let stored = self.eat_any(&[Kw::VIRTUAL, Kw::STORED]) == Some(Kw::STORED);
+                def.generated = Some(Generated { expr, stored });
+            }
+            Kw::SRID => {
+                self.advance();
+                def.srid = Some(self.number()?);
+            }
+            Kw::COLUMN_FORMAT => {
+                self.advance();
+                self.expect_any(&[Kw::FIXED, Kw::DYNAMIC, Kw::DEFAULT])?;
+            }
+            Kw::STORAGE => {
+                self.advance();
+                // DISK or MEMORY.
+                if !self.eat_kw(Kw::DEFAULT) {
+                    self.ident()?;
+                }
+            }
+            Kw::ENGINE_ATTRIBUTE | Kw::SECONDARY_ENGINE_ATTRIBUTE => {
+                self.advance();
+                self.eat_eq();
+                self.string()?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn column_check(&mut self) -> SqlResult<Check> {
+        let mut name = None;
+        if self.eat_kw(Kw::CONSTRAINT) {
+            name = self.opt_ident()?;
+        }
+        self.check(name)
+    }
+
+    /// `CHECK (expr) [[NOT] ENFORCED]`.
+    pub(super) fn check(&mut self, name: Option<Ident>) -> SqlResult<Check> {
+        self.expect_kw(Kw::CHECK)?;
+        let expr = self.paren_source_expr()?;
+        let enforced = !self.eat_seq(&[Kw::NOT, Kw::ENFORCED]);
+        if self.at(Kw::NOT) && !self.peek_is(Kw::NULL) {
+            self.advance();
+            return self.fail();
+        }
+        if enforced {
+            self.eat_kw(Kw::ENFORCED);
+        }
+        Ok(Check {
+            name,
+            expr,
+            enforced,
+        })
+    }
+
+    /// `(expr)` with its text.
+    pub(super) fn paren_source_expr(&mut self) -> SqlResult<SourceExpr> {
+        self.expect(Tok::LParen)?;
+        let start = self.cur.start;
+        let expr = self.expr()?;
+        let text = self.source(start, self.prev_end);
+        self.expect(Tok::RParen)?;
+        Ok(SourceExpr { expr, text })
+    }
+
+    /// What follows DEFAULT.
+    pub(super) fn column_default(&mut self) -> SqlResult<ColumnDefault> {
+        if self.is(Tok::LParen) {
+            return Ok(ColumnDefault::Expr(self.paren_source_expr()?));
+        }
+        if let Some(fsp) = self.opt_now()? {
+            return Ok(ColumnDefault::Now(fsp));
+        }
+        Ok(ColumnDefault::Literal(self.signed_literal()?))
+    }
+
+    /// CURRENT_TIMESTAMP and its synonyms with their fractional digits.
+    fn opt_now(&mut self) -> SqlResult<Option<u8>> {
+        let kw = self.kw();
+        if !matches!(
+            kw,
+            Kw::CURRENT_TIMESTAMP | Kw::LOCALTIME | Kw::LOCALTIMESTAMP | Kw::NOW
+        ) {
+            return Ok(None);
+        }
+        self.advance();
+        let mut fsp = 0;
+        if kw == Kw::NOW || self.is(Tok::LParen) {
+            self.expect(Tok::LParen)?;
+            fsp = self.opt_number()?.unwrap_or(0);
+            self.expect(Tok::RParen)?;
+        }
+        Ok(Some(u8::try_from(fsp).unwrap_or(u8::MAX)))
+    }
+}
+
+/// SERIAL and SERIAL DEFAULT VALUE.
+fn serial(def: &mut ColumnDef) {
+    if def.ty.name == TypeName::Serial {
+        def.ty.name = TypeName::BigInt;
+        def.ty.unsigned = true;
+    }
+    def.not_null = Some(true);
+    def.auto_increment = true;
+    def.unique = true;
+}

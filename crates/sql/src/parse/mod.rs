@@ -1,0 +1,137 @@
+//! SQL text to syntax trees: our own lexer and recursive descent parser for MySQL 8.4 with a few
+//! MariaDB extras.
+//!
+//! Neighbours: `session` calls [`parse`] and [`digest`](digest::digest); `bind`, `ddl`, `dml` read the
+//! [`ast`]. Knows no catalog and no session beyond the SQL mode.
+//!
+//! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) →
+//! `query`, `table_ref`, `dml`, `ddl`, … → `expr`, `operand`, `call`. Why our own: `docs/decisions/parser.md`.
+//!
+//! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
+//! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
+//! statement is either parsed whole or refused whole.
+
+mod account;
+mod admin;
+mod alter;
+pub mod ast;
+mod call;
+mod column;
+mod ddl;
+pub mod digest;
+mod dml;
+mod expr;
+pub mod keyword;
+pub mod lexer;
+mod literal;
+mod operand;
+mod parser;
+mod query;
+mod replication;
+mod show;
+mod statement;
+mod table_ref;
+#[cfg(test)]
+mod tests;
+
+use esker_types::{SqlError, SqlMode, SqlResult};
+
+use ast::{Span, Statement};
+use lexer::Tok;
+use parser::Parser;
+
+/// Deepest nesting of parentheses, subqueries, calls and prefix operators.
+pub const MAX_NESTING: u32 = 300;
+
+/// Tallest expression tree: also bounds chains such as `1+1+1+…`, which nest to the left.
+pub const MAX_EXPR_HEIGHT: u32 = 512;
+
+/// How to read a statement.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ParseOptions<'a> {
+    /// SQL mode: quotes, `||`, NOT, backslashes, spaces before `(`.
+    pub sql_mode: SqlMode,
+    /// `?` is a parameter (PREPARE); otherwise it is a syntax error.
+    pub params: bool,
+    /// More statements may follow a `;` (CLIENT_MULTI_STATEMENTS); otherwise they are an error.
+    pub multi: bool,
+    /// Replace the literals that start at these offsets (ascending, as
+    /// [`digest`](digest::digest) lists them) by parameters numbered in this order.
+    pub lift: Option<&'a [usize]>,
+}
+
+/// One parsed statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The statement.
+    pub stmt: Statement,
+    /// Number of parameters: `?` seen, or literals replaced. With `lift`, a number below its length
+    /// means that some literal was part of the syntax: the plan must not be shared.
+    pub params: u32,
+    /// The statement's text, without the `;`.
+    pub span: Span,
+    /// Where the next statement starts, if there is one.
+    pub rest: Option<usize>,
+}
+
+/// Parses the first statement of `sql`.
+pub fn parse(sql: &[u8], opts: ParseOptions<'_>) -> SqlResult<Parsed> {
+    parse_at(sql, 0, opts)
+}
+
+/// Parses the statement that starts at byte `start` of `sql`: the next one of a multi-statement.
+///
+/// Like MySQL, drops white space in front and white space and `;` at the end before anything else:
+/// error texts and line numbers see the rest only.
+pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<Parsed> {
+    let (begin, end) = trim(sql, start);
+    let src = &sql[..end];
+    if begin == end {
+        return Err(SqlError::new(1065, "42000", "Query was empty"));
+    }
+    let mut parser = Parser::new(src, begin, opts);
+    let stmt = parser.statement()?;
+    let stop = parser.cur.start;
+    let mut rest = None;
+    if parser.is(Tok::Semicolon) {
+        let after = parser.cur.end;
+        if opts.multi && !opts.params {
+            rest = (after < end).then_some(after);
+        } else {
+            parser.advance();
+        }
+    }
+    if rest.is_none() && !matches!(parser.cur.tok, Tok::Eof | Tok::Semicolon) {
+        return parser.fail();
+    }
+    if let Some(error) = parser.deferred {
+        return Err(error);
+    }
+    let span = Span {
+        start: begin,
+        end: begin + src[begin..stop].trim_ascii_end().len(),
+    };
+    let params = if opts.lift.is_some() {
+        parser.lifted
+    } else {
+        parser.params
+    };
+    Ok(Parsed {
+        stmt,
+        params,
+        span,
+        rest,
+    })
+}
+
+/// The part of `sql` from `start` on that MySQL parses.
+fn trim(sql: &[u8], start: usize) -> (usize, usize) {
+    let lead = sql[start..]
+        .iter()
+        .take_while(|&&b| lexer::is_space(b))
+        .count();
+    let begin = start + lead;
+    let drop = |b: &&u8| **b == b';' || lexer::is_space(**b);
+    let trail = sql[begin..].iter().rev().take_while(drop).count();
+    (begin, sql.len() - trail)
+}

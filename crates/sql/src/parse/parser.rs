@@ -1,0 +1,525 @@
+//! The parser's core: the current token, what it may be, names and numbers, and the one syntax error.
+//!
+//! Neighbours: `lexer` below; `expr`, `query`, `dml`, `ddl`, … are further `impl Parser` blocks.
+//! **Invariants**: an error points at the first token that cannot continue the statement, as MySQL's
+//! does; recursion goes through [`Parser::nested`], so depth is bounded; `params` counts the `?` seen.
+
+use esker_types::{SqlError, SqlMode, SqlResult};
+
+use super::ast::{Ident, ObjectName};
+use super::keyword::Kw;
+use super::lexer::{Lexer, Tok, Token, is_space};
+use super::{MAX_NESTING, ParseOptions};
+
+/// Longest excerpt of the statement in a syntax error, in bytes.
+const NEAR_BYTES: usize = 80;
+
+/// A recursive descent parser over one statement.
+#[derive(Clone)]
+pub(super) struct Parser<'a> {
+    pub(super) src: &'a [u8],
+    /// Where the statement begins in `src`: line 1 of its errors.
+    begin: usize,
+    pub(super) opts: ParseOptions<'a>,
+    lex: Lexer<'a>,
+    /// The token to be consumed next.
+    pub(super) cur: Token,
+    /// End of the token consumed last.
+    pub(super) prev_end: usize,
+    /// `?` seen so far.
+    pub(super) params: u32,
+    /// Literals replaced by parameters so far.
+    pub(super) lifted: u32,
+    /// Open levels of recursion.
+    depth: u32,
+    /// Height of the tallest subexpression parsed so far at this level (see `expr`).
+    pub(super) height: u32,
+    /// INTO may follow the select list here.
+    pub(super) into_ok: bool,
+    /// An error that MySQL finds only after the whole statement proved to be well-formed.
+    pub(super) deferred: Option<SqlError>,
+    /// INTO found before FROM.
+    pub(super) early_into: Option<super::ast::Into>,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(src: &'a [u8], start: usize, opts: ParseOptions<'a>) -> Self {
+        let mut lex = Lexer::new(src, start, opts.sql_mode);
+        let cur = lex.next_token();
+        Self {
+            src,
+            begin: start,
+            opts,
+            lex,
+            cur,
+            prev_end: start,
+            params: 0,
+            lifted: 0,
+            depth: 0,
+            height: 0,
+            into_ok: false,
+            deferred: None,
+            early_into: None,
+        }
+    }
+
+    pub(super) fn mode(&self, mode: SqlMode) -> bool {
+        self.opts.sql_mode.has(mode)
+    }
+
+    // Tokens.
+
+    #[inline]
+    pub(super) fn advance(&mut self) -> Token {
+        let token = self.cur;
+        self.prev_end = token.end;
+        self.cur = self.lex.next_token();
+        token
+    }
+
+    /// The token after the current one.
+    pub(super) fn peek(&self) -> Token {
+        let mut lex = self.lex;
+        lex.next_token()
+    }
+
+    /// The two tokens after the current one.
+    pub(super) fn peek2(&self) -> (Token, Token) {
+        let mut lex = self.lex;
+        (lex.next_token(), lex.next_token())
+    }
+
+    pub(super) fn bytes(&self, token: Token) -> &'a [u8] {
+        &self.src[token.start..token.end]
+    }
+
+    #[inline]
+    pub(super) fn is(&self, tok: Tok) -> bool {
+        self.cur.tok == tok
+    }
+
+    #[inline]
+    pub(super) fn eat(&mut self, tok: Tok) -> bool {
+        let hit = self.cur.tok == tok;
+        if hit {
+            self.advance();
+        }
+        hit
+    }
+
+    pub(super) fn expect(&mut self, tok: Tok) -> SqlResult<()> {
+        if self.eat(tok) { Ok(()) } else { self.fail() }
+    }
+
+    /// The current token as a keyword (`NONE` for anything else).
+    #[inline]
+    pub(super) fn kw(&self) -> Kw {
+        match self.cur.tok {
+            Tok::Word(kw) => kw,
+            _ => Kw::OTHER,
+        }
+    }
+
+    #[inline]
+    pub(super) fn at(&self, kw: Kw) -> bool {
+        self.cur.tok == Tok::Word(kw)
+    }
+
+    /// Is the token after the current one this keyword?
+    pub(super) fn peek_is(&self, kw: Kw) -> bool {
+        self.peek().tok == Tok::Word(kw)
+    }
+
+    #[inline]
+    pub(super) fn eat_kw(&mut self, kw: Kw) -> bool {
+        self.eat(Tok::Word(kw))
+    }
+
+    /// Consumes the first of `kws` that is there.
+    pub(super) fn eat_any(&mut self, kws: &[Kw]) -> Option<Kw> {
+        let kw = self.kw();
+        if kw != Kw::OTHER && kws.contains(&kw) {
+            self.advance();
+            return Some(kw);
+        }
+        None
+    }
+
+    /// Consumes `kws` if they are there in this order.
+    pub(super) fn eat_seq(&mut self, kws: &[Kw]) -> bool {
+        if !self.at(kws[0]) {
+            return false;
+        }
+        let mut lex = self.lex;
+        if !kws[1..]
+            .iter()
+            .all(|&kw| lex.next_token().tok == Tok::Word(kw))
+        {
+            return false;
+        }
+        for _ in kws {
+            self.advance();
+        }
+        true
+    }
+
+    pub(super) fn expect_kw(&mut self, kw: Kw) -> SqlResult<()> {
+        self.expect(Tok::Word(kw))
+    }
+
+    pub(super) fn expect_seq(&mut self, kws: &[Kw]) -> SqlResult<()> {
+        kws.iter().try_for_each(|&kw| self.expect_kw(kw))
+    }
+
+    pub(super) fn expect_any(&mut self, kws: &[Kw]) -> SqlResult<Kw> {
+        match self.eat_any(kws) {
+            Some(kw) => Ok(kw),
+            None => self.fail(),
+        }
+    }
+
+    /// `=` or nothing.
+    pub(super) fn eat_eq(&mut self) {
+        self.eat(Tok::Eq);
+    }
+
+    /// `=` or `:=`.
+    pub(super) fn expect_assign(&mut self) -> SqlResult<()> {
+        if self.eat(Tok::Eq) || self.eat(Tok::Assign) {
+            Ok(())
+        } else {
+            self.fail()
+        }
+    }
+
+    pub(super) fn at_end(&self) -> bool {
+        matches!(self.cur.tok, Tok::Eof | Tok::Semicolon)
+    }
+
+    /// Optimizer hints between the last token and the current one.
+    pub(super) fn hints(&self) -> Option<Box<str>> {
+        let text = self.lex.hint_between(self.prev_end, self.cur.start)?;
+        Some(String::from_utf8_lossy(text.trim_ascii()).into())
+    }
+
+    // Errors.
+
+    /// The syntax error at the current token.
+    pub(super) fn fail<T>(&self) -> SqlResult<T> {
+        Err(self.error_at(self.cur.start))
+    }
+
+    pub(super) fn error_at(&self, pos: usize) -> SqlError {
+        syntax_error(&self.src[self.begin..], pos - self.begin)
+    }
+
+    /// Remembers an error for the end of the statement; the first one counts.
+    pub(super) fn defer(&mut self, error: SqlError) {
+        self.deferred.get_or_insert(error);
+    }
+
+    /// Runs `f` one level deeper.
+    pub(super) fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        if self.depth >= MAX_NESTING {
+            return Err(too_deep());
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+
+    // Lists.
+
+    /// `item, item, …`
+    pub(super) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(Tok::Comma) {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// `(item, item, …)`
+    pub(super) fn paren_list<T>(
+        &mut self,
+        item: impl FnMut(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<Vec<T>> {
+        self.expect(Tok::LParen)?;
+        let items = self.list(item)?;
+        self.expect(Tok::RParen)?;
+        Ok(items)
+    }
+
+    // Names.
+
+    /// Is the current token a name (not a reserved word)?
+    pub(super) fn at_ident(&self) -> bool {
+        match self.cur.tok {
+            Tok::Word(kw) if kw.is_function_word() => !self.paren_follows(),
+            tok => is_ident(tok),
+        }
+    }
+
+    pub(super) fn ident(&mut self) -> SqlResult<Ident> {
+        if !self.at_ident() {
+            return self.fail();
+        }
+        let token = self.advance();
+        self.ident_of(token)
+    }
+
+    pub(super) fn ident_of(&self, token: Token) -> SqlResult<Ident> {
+        let raw = self.bytes(token);
+        if token.tok == Tok::Quoted {
+            return Ok(Ident {
+                text: self.text(unquote(raw))?.into(),
+                quoted: true,
+            });
+        }
+        Ok(Ident {
+            text: self.str_of(raw)?.into(),
+            quoted: false,
+        })
+    }
+
+    /// The current token as a name if it is one.
+    pub(super) fn opt_ident(&mut self) -> SqlResult<Option<Ident>> {
+        if self.at_ident() {
+            self.ident().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// `name` or `schema.name`.
+    pub(super) fn object_name(&mut self) -> SqlResult<ObjectName> {
+        let first = self.ident()?;
+        if self.eat(Tok::Dot) {
+            return Ok(ObjectName {
+                schema: Some(first),
+                name: self.ident()?,
+            });
+        }
+        Ok(ObjectName {
+            schema: None,
+            name: first,
+        })
+    }
+
+    pub(super) fn ident_list(&mut self) -> SqlResult<Vec<Ident>> {
+        self.paren_list(Self::ident)
+    }
+
+    /// A name or a string: hosts, plugin names, collations.
+    pub(super) fn ident_or_text(&mut self) -> SqlResult<Box<str>> {
+        if self.is(Tok::Str) {
+            let bytes = self.string()?;
+            return Ok(self.text(bytes)?.into());
+        }
+        Ok(self.ident()?.text)
+    }
+
+    /// A character set name, lower-cased; BINARY and ASCII are words of their own.
+    pub(super) fn charset_name(&mut self) -> SqlResult<Box<str>> {
+        if self.eat_kw(Kw::BINARY) {
+            return Ok("binary".into());
+        }
+        Ok(self.ident_or_text()?.to_ascii_lowercase().into())
+    }
+
+    /// A collation name, lower-cased.
+    pub(super) fn collation_name(&mut self) -> SqlResult<Box<str>> {
+        self.charset_name()
+    }
+
+    /// `CHARACTER SET`, `CHARSET`, `CHAR SET`.
+    pub(super) fn eat_charset_words(&mut self) -> SqlResult<bool> {
+        if self.eat_kw(Kw::CHARSET) {
+            return Ok(true);
+        }
+        if self.eat_any(&[Kw::CHARACTER, Kw::CHAR]).is_some() {
+            self.expect_kw(Kw::SET)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// `@name`, lower-cased, if it is there.
+    pub(super) fn opt_user_var(&mut self) -> SqlResult<Option<Box<str>>> {
+        match self.cur.tok {
+            Tok::AtName => {
+                let token = self.advance();
+                let raw = &self.src[token.start + 1..token.end];
+                Ok(Some(self.str_of(raw)?.to_lowercase().into()))
+            }
+            Tok::At => {
+                self.advance();
+                Ok(Some(self.ident_or_text()?.to_lowercase().into()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn user_var(&mut self) -> SqlResult<Box<str>> {
+        match self.opt_user_var()? {
+            Some(name) => Ok(name),
+            None => self.fail(),
+        }
+    }
+
+    // Text.
+
+    /// A string literal without introducer, adjacent ones NOT joined.
+    pub(super) fn string(&mut self) -> SqlResult<Vec<u8>> {
+        if !self.is(Tok::Str) {
+            return self.fail();
+        }
+        let token = self.advance();
+        Ok(self.unescape(self.bytes(token)))
+    }
+
+    /// A string literal that is text.
+    pub(super) fn string_text(&mut self) -> SqlResult<Box<str>> {
+        let bytes = self.string()?;
+        Ok(self.text(bytes)?.into())
+    }
+
+    /// A string literal or a `0x…` one.
+    pub(super) fn string_or_hex(&mut self) -> SqlResult<Vec<u8>> {
+        match self.cur.tok {
+            Tok::HexNum | Tok::HexStr | Tok::BitNum | Tok::BitStr => {
+                let token = self.advance();
+                Ok(super::literal::bits(token.tok, self.bytes(token)))
+            }
+            _ => self.string(),
+        }
+    }
+
+    /// Contents of a quoted string token.
+    pub(super) fn unescape(&self, quoted: &[u8]) -> Vec<u8> {
+        super::literal::unescape(quoted, self.mode(SqlMode::NO_BACKSLASH_ESCAPES))
+    }
+
+    pub(super) fn str_of(&self, raw: &'a [u8]) -> SqlResult<&'a str> {
+        std::str::from_utf8(raw).map_err(|e| not_utf8(&raw[e.valid_up_to()..]))
+    }
+
+    pub(super) fn text(&self, raw: Vec<u8>) -> SqlResult<String> {
+        String::from_utf8(raw).map_err(|e| {
+            let from = e.utf8_error().valid_up_to();
+            not_utf8(&e.as_bytes()[from..])
+        })
+    }
+
+    /// Source text of a byte range, trimmed.
+    pub(super) fn source(&self, start: usize, end: usize) -> Box<str> {
+        String::from_utf8_lossy(self.src[start..end].trim_ascii()).into()
+    }
+
+    // Numbers.
+
+    /// An unsigned integer literal (decimal or hexadecimal).
+    pub(super) fn number(&mut self) -> SqlResult<u64> {
+        let raw = self.bytes(self.cur);
+        let value = match self.cur.tok {
+            Tok::Int => std::str::from_utf8(raw).ok().and_then(|s| s.parse().ok()),
+            Tok::HexNum => std::str::from_utf8(&raw[2..])
+                .ok()
+                .and_then(|s| u64::from_str_radix(s, 16).ok()),
+            _ => None,
+        };
+        match value {
+            Some(v) => {
+                self.advance();
+                Ok(v)
+            }
+            None => self.fail(),
+        }
+    }
+
+    pub(super) fn opt_number(&mut self) -> SqlResult<Option<u64>> {
+        if matches!(self.cur.tok, Tok::Int | Tok::HexNum) {
+            self.number().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Does `(` follow the current word closely enough to make it a function?
+    pub(super) fn paren_follows(&self) -> bool {
+        let mut p = self.cur.end;
+        if self.mode(SqlMode::IGNORE_SPACE) {
+            while self.src.get(p).copied().is_some_and(is_space) {
+                p += 1;
+            }
+        }
+        self.src.get(p) == Some(&b'(')
+    }
+}
+
+pub(super) fn is_ident(tok: Tok) -> bool {
+    match tok {
+        Tok::Word(kw) => !kw.reserved(),
+        Tok::Quoted => true,
+        _ => false,
+    }
+}
+
+/// Removes the quotes of a quoted name.
+pub(super) fn unquote(raw: &[u8]) -> Vec<u8> {
+    let quote = raw[0];
+    let inner = &raw[1..raw.len() - 1];
+    let mut out = Vec::with_capacity(inner.len());
+    let mut i = 0;
+    while i < inner.len() {
+        out.push(inner[i]);
+        i += if inner[i] == quote { 2 } else { 1 };
+    }
+    out
+}
+
+/// 1064 at byte `pos`.
+pub(super) fn syntax_error(src: &[u8], pos: usize) -> SqlError {
+    let line = 1 + src[..pos].iter().filter(|&&b| b == b'\n').count();
+    let rest = &src[pos..];
+    let mut cut = rest.len().min(NEAR_BYTES);
+    if cut < rest.len() {
+        while cut > 0 && rest[cut] & 0xc0 == 0x80 {
+            cut -= 1;
+        }
+    }
+    let near = String::from_utf8_lossy(&rest[..cut]);
+    SqlError::new(
+        1064,
+        "42000",
+        format!(
+            "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+             server version for the right syntax to use near '{near}' at line {line}"
+        ),
+    )
+}
+
+pub(super) fn too_deep() -> SqlError {
+    SqlError::new(
+        1436,
+        "HY000",
+        format!("Thread stack overrun:  the statement nests deeper than {MAX_NESTING} levels"),
+    )
+}
+
+/// 1300: a name that is not UTF-8.
+fn not_utf8(bytes: &[u8]) -> SqlError {
+    let mut shown = String::new();
+    for b in bytes.iter().take(6) {
+        shown.push_str(&format!("\\x{b:02X}"));
+    }
+    SqlError::new(
+        1300,
+        "HY000",
+        format!("Invalid utf8mb4 character string: '{shown}'"),
+    )
+}

@@ -1,0 +1,567 @@
+//! Query expressions: SELECT, set operations, WITH, VALUES, TABLE, and what follows them.
+//!
+//! Neighbours: `table_ref` (FROM), `expr`; `statement`, `dml`, `ddl` embed queries.
+//! **Invariants**: parentheses around a query without clauses of its own disappear; INTO is accepted
+//! once, only at the outermost level.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::ast::{
+    Cte, Expr, FileFormat, Ident, Into, Limit, Literal, LockWait, Locking, Query, QueryBody,
+    Select, SelectItem, SelectOptions, SetOp, SetOpStep, With,
+};
+use super::expr::Level;
+use super::keyword::Kw;
+use super::lexer::{Lexer, Tok};
+use super::parser::{Parser, is_ident};
+
+impl Parser<'_> {
+    /// Can a query without parentheses start here?
+    pub(super) fn at_query_start(&self) -> bool {
+        match self.kw() {
+            Kw::SELECT | Kw::WITH | Kw::TABLE => true,
+            Kw::VALUES => self.peek_is(Kw::ROW),
+            _ => false,
+        }
+    }
+
+    /// Can a parenthesised query go on here as a larger one?
+    pub(super) fn at_query_continuation(&self) -> bool {
+        matches!(
+            self.kw(),
+            Kw::UNION | Kw::EXCEPT | Kw::INTERSECT | Kw::ORDER | Kw::LIMIT | Kw::FOR | Kw::LOCK
+        )
+    }
+
+    /// A query as a statement: INTO is possible.
+    pub(super) fn query_statement(&mut self) -> SqlResult<Query> {
+        let with = self.opt_with()?;
+        self.into_ok = true;
+        let mut query = self.query_after_with(with)?;
+        self.into_ok = false;
+        query.into = self.early_into.take();
+        if query.into.is_none() && self.eat_kw(Kw::INTO) {
+            query.into = Some(self.target_of_into()?);
+            query.locking.extend(self.locking()?);
+        }
+        Ok(query)
+    }
+
+    /// A query embedded without parentheses: INSERT … SELECT, CREATE VIEW.
+    pub(super) fn query(&mut self) -> SqlResult<Query> {
+        let with = self.opt_with()?;
+        self.query_after_with(with)
+    }
+
+    pub(super) fn query_after_with(&mut self, with: Option<With>) -> SqlResult<Query> {
+        self.nested(|p| {
+            let body = p.set_operations(None)?;
+            p.query_tail(with, body)
+        })
+    }
+
+    /// A query inside parentheses that are already open.
+    pub(super) fn query_in_paren(&mut self) -> SqlResult<Box<Query>> {
+        let outer = (
+            std::mem::take(&mut self.height),
+            std::mem::take(&mut self.into_ok),
+        );
+        let query = self.query()?;
+        self.height = self.height.max(outer.0);
+        self.into_ok = outer.1;
+        Ok(Box::new(query))
+    }
+
+    /// Continues a query whose first operand was a parenthesised one.
+    pub(super) fn query_from_nested(&mut self, first: Query) -> SqlResult<Query> {
+        let body = self.set_operations(Some(operand(first)))?;
+        self.query_tail(None, body)
+    }
+
+    fn query_tail(&mut self, with: Option<With>, body: QueryBody) -> SqlResult<Query> {
+        let order_by = self.opt_order_by()?;
+        let limit = self.opt_limit()?;
+        let locking = self.locking()?;
+        let bare = with.is_none() && order_by.is_empty() && limit.is_none() && locking.is_empty();
+        match body {
+            // A parenthesised query alone is that query.
+            QueryBody::Nested(inner) if bare => Ok(*inner),
+            body => Ok(Query {
+                with,
+                body,
+                order_by,
+                limit,
+                locking,
+                into: None,
+            }),
+        }
+    }
+
+    // Set operations.
+
+    /// UNION and EXCEPT from left to right; INTERSECT binds tighter.
+    fn set_operations(&mut self, first: Option<QueryBody>) -> SqlResult<QueryBody> {
+        let first = match first {
+            Some(operand) => operand,
+            None => self.query_operand()?,
+        };
+        let first = self.intersections(first)?;
+        let mut rest = Vec::new();
+        while let Some(kw) = self.eat_any(&[Kw::UNION, Kw::EXCEPT]) {
+            let op = if kw == Kw::UNION {
+                SetOp::Union
+            } else {
+                SetOp::Except
+            };
+            let all = self.all_or_distinct();
+            let right = self.query_operand()?;
+            let right = self.intersections(right)?;
+            rest.push(SetOpStep { op, all, right });
+        }
+        Ok(join_steps(first, rest))
+    }
+
+    fn intersections(&mut self, first: QueryBody) -> SqlResult<QueryBody> {
+        let mut rest = Vec::new();
+        while self.eat_kw(Kw::INTERSECT) {
+            let all = self.all_or_distinct();
+            let right = self.query_operand()?;
+            rest.push(SetOpStep {
+                op: SetOp::Intersect,
+                all,
+                right,
+            });
+        }
+        Ok(join_steps(first, rest))
+    }
+
+    fn all_or_distinct(&mut self) -> bool {
+        self.eat_any(&[Kw::ALL, Kw::DISTINCT]) == Some(Kw::ALL)
+    }
+
+    fn query_operand(&mut self) -> SqlResult<QueryBody> {
+        if self.is(Tok::LParen) {
+            return self.nested(|p| {
+                p.advance();
+                let query = match p.is(Tok::LParen) {
+                    true => {
+                        let first = p.query_operand()?;
+                        let body = p.set_operations(Some(first))?;
+                        p.query_tail(None, body)?
+                    }
+                    false if p.at_query_start() => *p.query_in_paren()?,
+                    false => return p.fail(),
+                };
+                p.expect(Tok::RParen)?;
+                Ok(operand(query))
+            });
+        }
+        match self.kw() {
+            Kw::SELECT => Ok(QueryBody::Select(Box::new(self.select()?))),
+            Kw::VALUES => {
+                self.advance();
+                let rows = self.list(|p| {
+                    p.expect_kw(Kw::ROW)?;
+                    p.value_row()
+                })?;
+                Ok(QueryBody::Values(rows))
+            }
+            Kw::TABLE => {
+                self.advance();
+                Ok(QueryBody::Table(self.object_name()?))
+            }
+            _ => self.fail(),
+        }
+    }
+
+    /// `(expr | DEFAULT, …)`, possibly empty.
+    pub(super) fn value_row(&mut self) -> SqlResult<Vec<Expr>> {
+        self.expect(Tok::LParen)?;
+        if self.eat(Tok::RParen) {
+            return Ok(Vec::new());
+        }
+        let row = self.list(Self::expr_or_default)?;
+        self.expect(Tok::RParen)?;
+        Ok(row)
+    }
+
+    pub(super) fn expr_or_default(&mut self) -> SqlResult<Expr> {
+        if self.at(Kw::DEFAULT) && self.peek().tok != Tok::LParen {
+            self.advance();
+            return Ok(Expr::Default(None));
+        }
+        self.expr()
+    }
+
+    pub(super) fn opt_with(&mut self) -> SqlResult<Option<With>> {
+        if !self.eat_kw(Kw::WITH) {
+            return Ok(None);
+        }
+        let recursive = self.eat_kw(Kw::RECURSIVE);
+        let ctes = self.list(|p| {
+            let name = p.ident()?;
+            let columns = if p.is(Tok::LParen) {
+                p.ident_list()?
+            } else {
+                Vec::new()
+            };
+            p.expect_kw(Kw::AS)?;
+            let query = *p.nested(Self::subquery)?;
+            Ok(Cte {
+                name,
+                columns,
+                query,
+            })
+        })?;
+        Ok(Some(With { recursive, ctes }))
+    }
+
+    // SELECT.
+
+    fn select(&mut self) -> SqlResult<Select> {
+        self.expect_kw(Kw::SELECT)?;
+        let outer = std::mem::take(&mut self.height);
+        let mut select = Select {
+            hints: self.hints(),
+            ..Select::default()
+        };
+        self.select_options(&mut select)?;
+        select.items = self.select_items()?;
+        if self.into_ok && self.early_into.is_none() && self.eat_kw(Kw::INTO) {
+            self.early_into = Some(self.target_of_into()?);
+        }
+        if self.eat_kw(Kw::FROM) && !self.eat_kw(Kw::DUAL) {
+            select.from = self.list(Self::table_reference)?;
+        }
+        if self.eat_kw(Kw::WHERE) {
+            select.filter = Some(self.expr()?);
+        }
+        if self.eat_kw(Kw::GROUP) {
+            self.expect_kw(Kw::BY)?;
+            select.group_by = self.list(Self::expr)?;
+            select.rollup = self.eat_seq(&[Kw::WITH, Kw::ROLLUP]);
+        }
+        if self.eat_kw(Kw::HAVING) {
+            select.having = Some(self.expr()?);
+        }
+        if self.eat_kw(Kw::WINDOW) {
+            select.windows = self.list(|p| {
+                let name = p.ident()?;
+                p.expect_kw(Kw::AS)?;
+                Ok((name, p.window_spec()?))
+            })?;
+        }
+        self.height = self.height.max(outer);
+        Ok(select)
+    }
+
+    fn select_options(&mut self, select: &mut Select) -> SqlResult<()> {
+        let mut all = false;
+        let options: &mut SelectOptions = &mut select.options;
+        loop {
+            let flag = match self.kw() {
+                Kw::ALL => &mut all,
+                Kw::DISTINCT | Kw::DISTINCTROW => &mut select.distinct,
+                Kw::HIGH_PRIORITY => &mut options.high_priority,
+                Kw::STRAIGHT_JOIN => &mut options.straight_join,
+                Kw::SQL_SMALL_RESULT => &mut options.small_result,
+                Kw::SQL_BIG_RESULT => &mut options.big_result,
+                Kw::SQL_BUFFER_RESULT => &mut options.buffer_result,
+                Kw::SQL_CALC_FOUND_ROWS => &mut options.calc_found_rows,
+                Kw::SQL_NO_CACHE => &mut options.no_cache,
+                _ => break,
+            };
+            *flag = true;
+            self.advance();
+        }
+        if all && select.distinct {
+            return Err(SqlError::new(
+                1221,
+                "HY000",
+                "Incorrect usage of ALL and DISTINCT",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn select_items(&mut self) -> SqlResult<Vec<SelectItem>> {
+        if self.eat(Tok::Star) {
+            let mut items = vec![SelectItem::Wildcard];
+            while self.eat(Tok::Comma) {
+                items.push(self.select_item()?);
+            }
+            return Ok(items);
+        }
+        self.list(Self::select_item)
+    }
+
+    fn select_item(&mut self) -> SqlResult<SelectItem> {
+        if let Some(item) = self.table_wildcard()? {
+            return Ok(item);
+        }
+        let start = self.cur.start;
+        let expr = self.expr()?;
+        let text = self.item_name(&expr, start);
+        let alias = self.select_alias()?;
+        Ok(SelectItem::Expr { expr, alias, text })
+    }
+
+    /// `t.*`, `d.t.*`.
+    fn table_wildcard(&mut self) -> SqlResult<Option<SelectItem>> {
+        if !self.at_ident() || self.src.get(self.cur.end) == Some(&b'(') {
+            return Ok(None);
+        }
+        let mut ahead = self.clone();
+        let first = ahead.advance();
+        if !ahead.eat(Tok::Dot) {
+            return Ok(None);
+        }
+        let (schema, table) = if ahead.is(Tok::Star) {
+            (None, first)
+        } else if is_ident(ahead.cur.tok) {
+            let second = ahead.advance();
+            if !ahead.eat(Tok::Dot) || !ahead.is(Tok::Star) {
+                return Ok(None);
+            }
+            (Some(self.ident_of(first)?), second)
+        } else {
+            return Ok(None);
+        };
+        let table = self.ident_of(table)?;
+        ahead.advance();
+        *self = ahead;
+        Ok(Some(SelectItem::TableWildcard { schema, table }))
+    }
+
+    pub(super) fn select_alias(&mut self) -> SqlResult<Option<Ident>> {
+        let forced = self.eat_kw(Kw::AS);
+        if self.is(Tok::Str) {
+            return Ok(Some(Ident {
+                text: self.string_text()?,
+                quoted: true,
+            }));
+        }
+        if forced || (self.at_ident() && !self.at(Kw::RETURNING)) {
+            return self.ident().map(Some);
+        }
+        Ok(None)
+    }
+
+    /// MySQL's name for an unaliased expression that starts at `start` and ends here.
+    fn item_name(&self, expr: &Expr, start: usize) -> Box<str> {
+        let source = self.source(start, self.prev_end);
+        let Expr::Literal(literal) = expr else {
+            return source;
+        };
+        match literal {
+            Literal::Null => "NULL".into(),
+            Literal::Int(_) | Literal::Decimal(_) | Literal::Double(_) => source
+                .trim_matches(|c: char| c.is_ascii_whitespace() || "()".contains(c))
+                .into(),
+            Literal::Str { .. } => self.string_name(start).unwrap_or(source),
+            _ => source,
+        }
+    }
+
+    /// Contents of the first string at or after `start`, without leading blanks.
+    fn string_name(&self, start: usize) -> Option<Box<str>> {
+        let mut lex = Lexer::new(self.src, start, self.opts.sql_mode);
+        let token = loop {
+            let token = lex.next_token();
+            match token.tok {
+                Tok::Str | Tok::NStr => break token,
+                Tok::LParen | Tok::Introducer => {}
+                _ => return None,
+            }
+        };
+        let skip = usize::from(token.tok == Tok::NStr);
+        let bytes = self.unescape(&self.src[token.start + skip..token.end]);
+        let text = String::from_utf8_lossy(&bytes);
+        Some(text.trim_start_matches(|c: char| c <= ' ').into())
+    }
+
+    // What follows the body.
+
+    pub(super) fn opt_limit(&mut self) -> SqlResult<Option<Limit>> {
+        if !self.eat_kw(Kw::LIMIT) {
+            return Ok(None);
+        }
+        let first = self.limit_value()?;
+        if self.eat(Tok::Comma) {
+            return Ok(Some(Limit {
+                count: self.limit_value()?,
+                offset: Some(first),
+            }));
+        }
+        let offset = if self.eat_kw(Kw::OFFSET) {
+            Some(self.limit_value()?)
+        } else {
+            None
+        };
+        Ok(Some(Limit {
+            count: first,
+            offset,
+        }))
+    }
+
+    /// LIMIT of UPDATE and DELETE: a count alone.
+    pub(super) fn opt_limit_count(&mut self) -> SqlResult<Option<Limit>> {
+        if !self.eat_kw(Kw::LIMIT) {
+            return Ok(None);
+        }
+        Ok(Some(Limit {
+            count: self.limit_value()?,
+            offset: None,
+        }))
+    }
+
+    fn limit_value(&mut self) -> SqlResult<Expr> {
+        match self.cur.tok {
+            Tok::Int | Tok::Param => self.expr_at(Level::Primary),
+            // A variable of a stored program, which Esker has none of.
+            _ if self.at_ident() => {
+                let name = self.ident()?;
+                self.defer(SqlError::new(
+                    1327,
+                    "42000",
+                    format!("Undeclared variable: {name}"),
+                ));
+                Ok(Expr::Literal(Literal::Null))
+            }
+            _ => self.fail(),
+        }
+    }
+
+    fn locking(&mut self) -> SqlResult<Vec<Locking>> {
+        let mut clauses = Vec::new();
+        loop {
+            let share = if self.eat_seq(&[Kw::FOR, Kw::UPDATE]) {
+                false
+            } else if self.eat_seq(&[Kw::FOR, Kw::SHARE]) {
+                true
+            } else if self.eat_kw(Kw::LOCK) {
+                self.expect_seq(&[Kw::IN, Kw::SHARE, Kw::MODE])?;
+                let wait = self.wait(false)?;
+                clauses.push(Locking {
+                    share: true,
+                    of: Vec::new(),
+                    wait,
+                });
+                continue;
+            } else {
+                return Ok(clauses);
+            };
+            let of = if self.eat_kw(Kw::OF) {
+                self.list(Self::ident)?
+            } else {
+                Vec::new()
+            };
+            let wait = self.wait(true)?;
+            clauses.push(Locking { share, of, wait });
+        }
+    }
+
+    /// `[NOWAIT | WAIT n | SKIP LOCKED]`; SKIP LOCKED only for rows.
+    pub(super) fn wait(&mut self, rows: bool) -> SqlResult<LockWait> {
+        if self.eat_kw(Kw::NOWAIT) {
+            return Ok(LockWait::NoWait);
+        }
+        if rows && self.eat_kw(Kw::SKIP) {
+            self.expect_kw(Kw::LOCKED)?;
+            return Ok(LockWait::SkipLocked);
+        }
+        if self.eat_kw(Kw::WAIT) {
+            return Ok(LockWait::Seconds(self.number()?));
+        }
+        Ok(LockWait::Default)
+    }
+
+    fn target_of_into(&mut self) -> SqlResult<Into> {
+        if self.eat_kw(Kw::OUTFILE) {
+            let path = self.string()?;
+            let charset = if self.eat_charset_words()? {
+                Some(self.charset_name()?)
+            } else {
+                None
+            };
+            return Ok(Into::Outfile {
+                path,
+                charset,
+                format: self.file_format()?,
+            });
+        }
+        if self.eat_kw(Kw::DUMPFILE) {
+            return Ok(Into::Dumpfile(self.string()?));
+        }
+        Ok(Into::Vars(self.list(Self::user_var)?))
+    }
+
+    /// FIELDS and LINES.
+    pub(super) fn file_format(&mut self) -> SqlResult<FileFormat> {
+        let mut format = FileFormat::default();
+        if self.eat_any(&[Kw::FIELDS, Kw::COLUMNS]).is_some() {
+            self.field_options(&mut format)?;
+        }
+        if self.eat_kw(Kw::LINES) {
+            let mut any = false;
+            while let Some(kw) = self.eat_any(&[Kw::TERMINATED, Kw::STARTING]) {
+                self.expect_kw(Kw::BY)?;
+                let text = self.string_or_hex()?;
+                any = true;
+                match kw {
+                    Kw::TERMINATED => format.lines_terminated = text,
+                    _ => format.lines_starting = text,
+                }
+            }
+            if !any {
+                return self.fail();
+            }
+        }
+        Ok(format)
+    }
+
+    fn field_options(&mut self, format: &mut FileFormat) -> SqlResult<()> {
+        let mut any = false;
+        loop {
+            let optionally = self.at(Kw::OPTIONALLY) && self.peek_is(Kw::ENCLOSED);
+            if optionally {
+                self.advance();
+            }
+            let Some(kw) = self.eat_any(&[Kw::TERMINATED, Kw::ENCLOSED, Kw::ESCAPED]) else {
+                return if any { Ok(()) } else { self.fail() };
+            };
+            self.expect_kw(Kw::BY)?;
+            let text = self.string_or_hex()?;
+            any = true;
+            match kw {
+                Kw::TERMINATED => format.fields_terminated = text,
+                Kw::ENCLOSED => (format.enclosed, format.optionally) = (text, optionally),
+                _ => format.escaped = text,
+            }
+        }
+    }
+}
+
+/// A parenthesised query as an operand: parentheses that say nothing disappear.
+fn operand(query: Query) -> QueryBody {
+    let bare = query.with.is_none()
+        && query.order_by.is_empty()
+        && query.limit.is_none()
+        && query.locking.is_empty();
+    if bare {
+        query.body
+    } else {
+        QueryBody::Nested(Box::new(query))
+    }
+}
+
+fn join_steps(first: QueryBody, rest: Vec<SetOpStep>) -> QueryBody {
+    if rest.is_empty() {
+        first
+    } else {
+        QueryBody::SetOps {
+            first: Box::new(first),
+            rest,
+        }
+    }
+}

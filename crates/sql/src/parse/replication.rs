@@ -1,0 +1,276 @@
+//! Replication and binlog statements.
+//!
+//! Neighbours: `statement` dispatches here; `show` has the status forms.
+//! **Invariants**: old (MASTER, SLAVE) and new (SOURCE, REPLICA) words give the same tree; option
+//! names are kept as written, upper-cased.
+
+use esker_types::SqlResult;
+
+use super::ast::{ReplicaThreads, Replication, Statement};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    pub(super) fn replication_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
+        self.advance();
+        let statement = match kw {
+            Kw::CHANGE => self.change()?,
+            Kw::STOP => {
+                if self.at_group_replication() {
+                    return Ok(self.unsupported("STOP GROUP_REPLICATION"));
+                }
+                self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
+                Replication::Stop(self.threads(false)?)
+            }
+            Kw::RESET => return self.reset(),
+            Kw::PURGE => {
+                self.expect_any(&[Kw::BINARY, Kw::MASTER])?;
+                self.expect_kw(Kw::LOGS)?;
+                if self.eat_kw(Kw::TO) {
+                    Replication::PurgeTo(self.string()?)
+                } else {
+                    self.expect_kw(Kw::BEFORE)?;
+                    Replication::PurgeBefore(Box::new(self.expr()?))
+                }
+            }
+            _ => Replication::Binlog(self.string()?),
+        };
+        Ok(Statement::Replication(Box::new(statement)))
+    }
+
+    fn at_group_replication(&self) -> bool {
+        self.bytes(self.cur)
+            .eq_ignore_ascii_case(b"GROUP_REPLICATION")
+    }
+
+    /// START, when TRANSACTION does not follow.
+    pub(super) fn start_replica(&mut self) -> SqlResult<Statement> {
+        if self.at_group_replication() {
+            return Ok(self.unsupported("START GROUP_REPLICATION"));
+        }
+        self.expect_any(&[Kw::REPLICA, Kw::SLAVE])?;
+        let threads = self.threads(true)?;
+        Ok(Statement::Replication(Box::new(Replication::Start(
+            threads,
+        ))))
+    }
+
+    fn threads(&mut self, start: bool) -> SqlResult<ReplicaThreads> {
+        let mut threads = ReplicaThreads::default();
+        while let Some(kw) = self.eat_any(&[Kw::IO_THREAD, Kw::SQL_THREAD, Kw::RELAY]) {
+            match kw {
+                Kw::SQL_THREAD => threads.sql = true,
+                _ => threads.io = true,
+            }
+            if !self.eat(Tok::Comma) {
+                break;
+            }
+        }
+        if start && self.eat_kw(Kw::UNTIL) {
+            threads.until = self.list(Self::named_value)?;
+        }
+        if start {
+            while matches!(self.kw(), Kw::USER | Kw::PASSWORD) || self.at_auth_option() {
+                let option = self.named_value()?;
+                threads.connection.push(option);
+            }
+        }
+        threads.channel = self.channel()?;
+        Ok(threads)
+    }
+
+    fn at_auth_option(&self) -> bool {
+        let word = self.bytes(self.cur);
+        word.eq_ignore_ascii_case(b"DEFAULT_AUTH") || word.eq_ignore_ascii_case(b"PLUGIN_DIR")
+    }
+
+    /// `NAME = 'text'`, `NAME = number`, or a word alone (SQL_AFTER_MTS_GAPS).
+    fn named_value(&mut self) -> SqlResult<(Box<str>, Vec<u8>)> {
+        let name = self.option_name()?;
+        let mut value = Vec::new();
+        if self.eat(Tok::Eq) {
+            value = match self.cur.tok {
+                Tok::Int => self.number()?.to_string().into_bytes(),
+                _ => self.string_or_hex()?,
+            };
+        }
+        Ok((name, value))
+    }
+
+    fn option_name(&mut self) -> SqlResult<Box<str>> {
+        Ok(self.ident()?.text.to_ascii_uppercase().into())
+    }
+
+    /// `[FOR CHANNEL 'c']`.
+    pub(super) fn channel(&mut self) -> SqlResult<Option<Vec<u8>>> {
+        if !self.eat_kw(Kw::FOR) {
+            return Ok(None);
+        }
+        self.expect_kw(Kw::CHANNEL)?;
+        Ok(Some(self.ident_or_text()?.as_bytes().to_vec()))
+    }
+
+    /// After CHANGE.
+    fn change(&mut self) -> SqlResult<Replication> {
+        if self.eat_kw(Kw::MASTER) {
+            self.expect_kw(Kw::TO)?;
+            return self.change_source();
+        }
+        self.expect_kw(Kw::REPLICATION)?;
+        if self.eat_kw(Kw::SOURCE) {
+            self.expect_kw(Kw::TO)?;
+            return self.change_source();
+        }
+        self.expect_kw(Kw::FILTER)?;
+        let filters = self.list(|p| {
+            let name = p.option_name()?;
+            p.expect(Tok::Eq)?;
+            p.expect(Tok::LParen)?;
+            let mut members = Vec::new();
+            while !p.is(Tok::RParen) {
+                members.push(p.filter_member()?);
+                if !p.eat(Tok::Comma) {
+                    break;
+                }
+            }
+            p.expect(Tok::RParen)?;
+            Ok((name, members))
+        })?;
+        Ok(Replication::ChangeFilter {
+            filters,
+            channel: self.channel()?,
+        })
+    }
+
+    /// A database, `d.t`, a pattern string, or `(a, b)` of a rewrite rule: its source text.
+    fn filter_member(&mut self) -> SqlResult<Box<str>> {
+        let start = self.cur.start;
+        if self.is(Tok::LParen) {
+            self.paren_list(Self::ident)?;
+        } else if self.is(Tok::Str) {
+            return self.string_text();
+        } else {
+            self.object_name()?;
+        }
+        Ok(self.source(start, self.prev_end))
+    }
+
+    fn change_source(&mut self) -> SqlResult<Replication> {
+        let options = self.list(|p| {
+            if !p.at_source_option() {
+                return p.fail();
+            }
+            let name = p.option_name()?;
+            p.expect(Tok::Eq)?;
+            Ok((name, p.source_value()?))
+        })?;
+        Ok(Replication::ChangeSource {
+            options,
+            channel: self.channel()?,
+        })
+    }
+
+    fn at_source_option(&self) -> bool {
+        const OTHERS: &[&str] = &[
+            "RELAY_LOG_FILE",
+            "RELAY_LOG_POS",
+            "IGNORE_SERVER_IDS",
+            "GET_SOURCE_PUBLIC_KEY",
+            "GET_MASTER_PUBLIC_KEY",
+            "NETWORK_NAMESPACE",
+            "PRIVILEGE_CHECKS_USER",
+            "REQUIRE_ROW_FORMAT",
+            "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
+            "GTID_ONLY",
+        ];
+        let word = self.bytes(self.cur).to_ascii_uppercase();
+        word.starts_with(b"SOURCE_")
+            || word.starts_with(b"MASTER_")
+            || OTHERS.iter().any(|o| o.as_bytes() == word)
+    }
+
+    fn source_value(&mut self) -> SqlResult<Option<Vec<u8>>> {
+        let start = self.cur.start;
+        match self.cur.tok {
+            Tok::Word(Kw::NULL) => {
+                self.advance();
+                return Ok(None);
+            }
+            Tok::Str if matches!(self.peek().tok, Tok::At | Tok::AtName) => {
+                self.account()?;
+            }
+            Tok::Str => return self.string().map(Some),
+            Tok::Int | Tok::Decimal | Tok::Float => {
+                self.advance();
+            }
+            Tok::LParen => {
+                self.advance();
+                while matches!(self.cur.tok, Tok::Int | Tok::Comma) {
+                    self.advance();
+                }
+                self.expect(Tok::RParen)?;
+            }
+            // ON, OFF, STREAM, GENERATE, user@host for PRIVILEGE_CHECKS_USER.
+            Tok::Word(kw) if kw.reserved() && kw != Kw::ON => return self.fail(),
+            Tok::Word(_) | Tok::Quoted => {
+                self.advance();
+                if matches!(self.cur.tok, Tok::AtName) {
+                    self.advance();
+                }
+            }
+            _ => return self.fail(),
+        }
+        Ok(Some(self.source(start, self.prev_end).as_bytes().to_vec()))
+    }
+
+    /// After RESET.
+    fn reset(&mut self) -> SqlResult<Statement> {
+        let statement = match self.kw() {
+            Kw::PERSIST => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                let name = match self.at_ident() {
+                    true => Some(self.var_name()?.text.to_ascii_lowercase().into()),
+                    false => None,
+                };
+                return Ok(Statement::ResetPersist { if_exists, name });
+            }
+            Kw::REPLICA | Kw::SLAVE => {
+                self.advance();
+                let all = self.eat_kw(Kw::ALL);
+                Replication::ResetReplica {
+                    all,
+                    channel: self.channel()?,
+                }
+            }
+            Kw::MASTER => {
+                self.advance();
+                Replication::ResetBinlog {
+                    to: self.reset_to()?,
+                }
+            }
+            Kw::BINARY => {
+                self.advance();
+                self.expect_seq(&[Kw::LOGS, Kw::AND, Kw::GTIDS])?;
+                Replication::ResetBinlog {
+                    to: self.reset_to()?,
+                }
+            }
+            _ => return self.fail(),
+        };
+        if self.is(Tok::Comma) {
+            return Ok(self.unsupported("RESET of several things"));
+        }
+        Ok(Statement::Replication(Box::new(statement)))
+    }
+
+    fn reset_to(&mut self) -> SqlResult<Option<u64>> {
+        if self.eat_kw(Kw::TO) {
+            self.number().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}

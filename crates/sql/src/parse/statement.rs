@@ -1,0 +1,407 @@
+//! One statement: what its first words make it.
+//!
+//! Neighbours: every other parser file; `parse` in `mod.rs` calls this.
+//! **Invariants**: a statement MySQL 8.4 knows and Esker does not becomes `Unsupported` with all its
+//! text consumed, whatever stands in it; anything else unknown is a syntax error.
+
+use esker_types::SqlResult;
+
+use super::ast::{Account, CreateView, IndexKind, ObjectName, Query, Statement};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::Parser;
+
+impl Parser<'_> {
+    pub(super) fn statement(&mut self) -> SqlResult<Statement> {
+        self.nested(Self::statement_body)
+    }
+
+    fn statement_body(&mut self) -> SqlResult<Statement> {
+        match self.cur.tok {
+            Tok::Eof | Tok::Semicolon => return Ok(Statement::Empty),
+            Tok::LParen => return self.select_statement(),
+            _ => {}
+        }
+        match self.kw() {
+            Kw::SELECT | Kw::TABLE | Kw::VALUES => self.select_statement(),
+            Kw::WITH => self.with_statement(),
+            Kw::INSERT | Kw::REPLACE => {
+                let replace = self.advance().tok == Tok::Word(Kw::REPLACE);
+                self.insert(replace)
+            }
+            Kw::UPDATE => {
+                self.advance();
+                self.update(None)
+            }
+            Kw::DELETE => {
+                self.advance();
+                self.delete(None)
+            }
+            Kw::CREATE => self.create(),
+            Kw::ALTER => self.alter(),
+            Kw::DROP => self.drop_statement(),
+            Kw::SHOW => self.show(),
+            Kw::SET => self.set_statement(),
+            kw => self.other_statement(kw),
+        }
+    }
+
+    fn select_statement(&mut self) -> SqlResult<Statement> {
+        Ok(Statement::Query(Box::new(self.query_statement()?)))
+    }
+
+    fn with_statement(&mut self) -> SqlResult<Statement> {
+        let mut ahead = self.clone();
+        let with = ahead.opt_with()?;
+        match ahead.kw() {
+            Kw::UPDATE => {
+                *self = ahead;
+                self.advance();
+                self.update(with)
+            }
+            Kw::DELETE => {
+                *self = ahead;
+                self.advance();
+                self.delete(with)
+            }
+            _ => self.select_statement(),
+        }
+    }
+
+    fn other_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
+        match kw {
+            Kw::BEGIN
+            | Kw::START
+            | Kw::COMMIT
+            | Kw::ROLLBACK
+            | Kw::SAVEPOINT
+            | Kw::RELEASE
+            | Kw::XA
+            | Kw::LOCK
+            | Kw::UNLOCK => self.transaction_statement(kw),
+            Kw::LOAD => {
+                self.advance();
+                if self.at(Kw::INDEX) {
+                    return Ok(self.unsupported("LOAD INDEX INTO CACHE"));
+                }
+                self.load()
+            }
+            Kw::DO => {
+                self.advance();
+                self.do_statement()
+            }
+            Kw::CALL => {
+                self.advance();
+                self.call_statement()
+            }
+            Kw::TRUNCATE => {
+                self.advance();
+                self.truncate()
+            }
+            Kw::RENAME => self.rename(),
+            Kw::USE => {
+                self.advance();
+                Ok(Statement::Use(self.ident()?))
+            }
+            Kw::EXPLAIN | Kw::DESCRIBE | Kw::DESC => self.explain(),
+            Kw::PREPARE => self.prepare(),
+            Kw::EXECUTE => self.execute(),
+            Kw::DEALLOCATE => {
+                self.advance();
+                self.expect_kw(Kw::PREPARE)?;
+                Ok(Statement::Deallocate(self.ident()?))
+            }
+            Kw::KILL => self.kill(),
+            Kw::FLUSH => self.flush(),
+            Kw::ANALYZE | Kw::CHECK | Kw::CHECKSUM | Kw::OPTIMIZE | Kw::REPAIR => self.maintain(kw),
+            Kw::GRANT => self.grant(),
+            Kw::REVOKE => self.revoke(),
+            Kw::RESET | Kw::CHANGE | Kw::STOP | Kw::PURGE | Kw::BINLOG => {
+                self.replication_statement(kw)
+            }
+            Kw::HELP => {
+                self.advance();
+                let topic = self.ident_or_text()?;
+                Ok(Statement::Help(topic.as_bytes().to_vec()))
+            }
+            Kw::SHUTDOWN => {
+                self.advance();
+                Ok(Statement::Shutdown)
+            }
+            Kw::RESTART => {
+                self.advance();
+                Ok(Statement::Restart)
+            }
+            Kw::HANDLER => Ok(self.unsupported("HANDLER")),
+            Kw::CACHE => Ok(self.unsupported("CACHE INDEX")),
+            Kw::INSTALL if self.peek_is(Kw::COMPONENT) => Ok(self.unsupported("INSTALL COMPONENT")),
+            Kw::INSTALL => Ok(self.unsupported("INSTALL PLUGIN")),
+            Kw::UNINSTALL if self.peek_is(Kw::COMPONENT) => {
+                Ok(self.unsupported("UNINSTALL COMPONENT"))
+            }
+            Kw::UNINSTALL => Ok(self.unsupported("UNINSTALL PLUGIN")),
+            Kw::SIGNAL => Ok(self.unsupported("SIGNAL")),
+            Kw::RESIGNAL => Ok(self.unsupported("RESIGNAL")),
+            Kw::GET => Ok(self.unsupported("GET DIAGNOSTICS")),
+            Kw::CLONE => Ok(self.unsupported("CLONE")),
+            Kw::IMPORT => Ok(self.unsupported("IMPORT TABLE")),
+            Kw::BACKUP if self.peek_is(Kw::STAGE) => Ok(self.unsupported("BACKUP STAGE")),
+            _ => self.fail(),
+        }
+    }
+
+    /// Consumes everything: what an unsupported statement says does not matter.
+    pub(super) fn unsupported(&mut self, name: &'static str) -> Statement {
+        while self.cur.tok != Tok::Eof {
+            self.advance();
+        }
+        Statement::Unsupported(name)
+    }
+
+    // CREATE.
+
+    fn create(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::CREATE)?;
+        let or_replace = self.eat_seq(&[Kw::OR, Kw::REPLACE]);
+        match self.kw() {
+            Kw::DATABASE | Kw::SCHEMA => {
+                self.advance();
+                self.create_database(or_replace)
+            }
+            Kw::TABLE => {
+                self.advance();
+                self.create_table(or_replace, false)
+            }
+            Kw::TEMPORARY => {
+                self.advance();
+                self.expect_kw(Kw::TABLE)?;
+                self.create_table(or_replace, true)
+            }
+            Kw::INDEX | Kw::UNIQUE | Kw::FULLTEXT | Kw::SPATIAL => {
+                let kind = match self.eat_any(&[Kw::UNIQUE, Kw::FULLTEXT, Kw::SPATIAL]) {
+                    Some(Kw::UNIQUE) => IndexKind::Unique,
+                    Some(Kw::FULLTEXT) => IndexKind::FullText,
+                    Some(_) => IndexKind::Spatial,
+                    None => IndexKind::Plain,
+                };
+                self.expect_kw(Kw::INDEX)?;
+                self.create_index(or_replace, kind)
+            }
+            Kw::VIEW | Kw::ALGORITHM | Kw::DEFINER | Kw::SQL => self.definer_object(or_replace),
+            Kw::USER => {
+                self.advance();
+                self.create_user(or_replace)
+            }
+            Kw::ROLE => {
+                self.advance();
+                self.create_role()
+            }
+            _ => self.create_unsupported(),
+        }
+    }
+
+    fn create_unsupported(&mut self) -> SqlResult<Statement> {
+        let name = match self.kw() {
+            Kw::TRIGGER => "CREATE TRIGGER",
+            Kw::PROCEDURE => "CREATE PROCEDURE",
+            Kw::FUNCTION => "CREATE FUNCTION",
+            Kw::EVENT => "CREATE EVENT",
+            Kw::SERVER => "CREATE SERVER",
+            Kw::TABLESPACE | Kw::UNDO => "CREATE TABLESPACE",
+            Kw::LOGFILE => "CREATE LOGFILE GROUP",
+            Kw::RESOURCE => "CREATE RESOURCE GROUP",
+            // MariaDB's.
+            Kw::SEQUENCE => "CREATE SEQUENCE",
+            Kw::PACKAGE => "CREATE PACKAGE",
+            Kw::OTHER if self.bytes(self.cur).eq_ignore_ascii_case(b"AGGREGATE") => {
+                "CREATE FUNCTION"
+            }
+            Kw::OTHER if self.bytes(self.cur).eq_ignore_ascii_case(b"LIBRARY") => "CREATE LIBRARY",
+            _ if self.at(Kw::SPATIAL) => "CREATE SPATIAL REFERENCE SYSTEM",
+            _ => return self.fail(),
+        };
+        Ok(self.unsupported(name))
+    }
+
+    /// `[ALGORITHM = …] [DEFINER = …] [SQL SECURITY …]` and the VIEW (or stored program) behind.
+    fn definer_object(&mut self, or_replace: bool) -> SqlResult<Statement> {
+        let view = self.view_prefix(or_replace)?;
+        match self.kw() {
+            Kw::VIEW => {
+                self.advance();
+                self.view(view)
+            }
+            Kw::TRIGGER | Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT => self.create_unsupported(),
+            _ => self.fail(),
+        }
+    }
+
+    fn view_prefix(&mut self, or_replace: bool) -> SqlResult<CreateView> {
+        let mut view = CreateView {
+            or_replace,
+            alter: false,
+            if_not_exists: false,
+            algorithm: None,
+            definer: None,
+            invoker: false,
+            name: ObjectName::bare(""),
+            columns: Vec::new(),
+            query: Box::new(empty_query()),
+            text: "".into(),
+            check_option: None,
+        };
+        if self.eat_kw(Kw::ALGORITHM) {
+            self.expect(Tok::Eq)?;
+            let kw = self.expect_any(&[Kw::UNDEFINED, Kw::MERGE, Kw::TEMPTABLE])?;
+            view.algorithm = Some(kw.text().into());
+        }
+        if self.eat_kw(Kw::DEFINER) {
+            self.expect(Tok::Eq)?;
+            view.definer = Some(self.account()?);
+        }
+        if self.eat_kw(Kw::SQL) {
+            self.expect_kw(Kw::SECURITY)?;
+            view.invoker = self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER;
+        }
+        Ok(view)
+    }
+
+    // ALTER, DROP, RENAME.
+
+    fn alter(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::ALTER)?;
+        match self.kw() {
+            Kw::TABLE | Kw::ONLINE | Kw::IGNORE => {
+                self.eat_kw(Kw::ONLINE);
+                let ignore = self.eat_kw(Kw::IGNORE);
+                self.expect_kw(Kw::TABLE)?;
+                self.alter_table(ignore)
+            }
+            Kw::DATABASE | Kw::SCHEMA => {
+                self.advance();
+                self.alter_database()
+            }
+            Kw::USER => {
+                self.advance();
+                self.alter_user()
+            }
+            Kw::VIEW | Kw::ALGORITHM | Kw::DEFINER | Kw::SQL => {
+                let mut view = self.view_prefix(false)?;
+                if self.at(Kw::EVENT) {
+                    return Ok(self.unsupported("ALTER EVENT"));
+                }
+                self.expect_kw(Kw::VIEW)?;
+                view.alter = true;
+                self.view(view)
+            }
+            Kw::PROCEDURE => Ok(self.unsupported("ALTER PROCEDURE")),
+            Kw::FUNCTION => Ok(self.unsupported("ALTER FUNCTION")),
+            Kw::EVENT => Ok(self.unsupported("ALTER EVENT")),
+            Kw::INSTANCE => Ok(self.unsupported("ALTER INSTANCE")),
+            Kw::SERVER => Ok(self.unsupported("ALTER SERVER")),
+            Kw::TABLESPACE | Kw::UNDO => Ok(self.unsupported("ALTER TABLESPACE")),
+            Kw::RESOURCE => Ok(self.unsupported("ALTER RESOURCE GROUP")),
+            Kw::SEQUENCE => Ok(self.unsupported("ALTER SEQUENCE")),
+            _ => self.fail(),
+        }
+    }
+
+    fn drop_statement(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::DROP)?;
+        let kw = self.kw();
+        let name = match kw {
+            Kw::TABLE | Kw::TABLES => {
+                self.advance();
+                return Ok(Statement::DropTable(self.drop_tables(false)?));
+            }
+            Kw::TEMPORARY => {
+                self.advance();
+                self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
+                return Ok(Statement::DropTable(self.drop_tables(true)?));
+            }
+            Kw::VIEW => {
+                self.advance();
+                return Ok(Statement::DropView(self.drop_tables(false)?));
+            }
+            Kw::DATABASE | Kw::SCHEMA => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                return Ok(Statement::DropDatabase {
+                    if_exists,
+                    name: self.ident()?,
+                });
+            }
+            Kw::INDEX => {
+                self.advance();
+                return self.drop_index();
+            }
+            Kw::USER => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                return Ok(Statement::DropUser {
+                    if_exists,
+                    users: self.list(Self::account)?,
+                });
+            }
+            Kw::ROLE => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                return Ok(Statement::DropRole {
+                    if_exists,
+                    roles: self.list(Self::account)?,
+                });
+            }
+            Kw::PREPARE => {
+                self.advance();
+                return Ok(Statement::Deallocate(self.ident()?));
+            }
+            Kw::TRIGGER => "DROP TRIGGER",
+            Kw::PROCEDURE => "DROP PROCEDURE",
+            Kw::FUNCTION => "DROP FUNCTION",
+            Kw::EVENT => "DROP EVENT",
+            Kw::SERVER => "DROP SERVER",
+            Kw::TABLESPACE | Kw::UNDO => "DROP TABLESPACE",
+            Kw::LOGFILE => "DROP LOGFILE GROUP",
+            Kw::RESOURCE => "DROP RESOURCE GROUP",
+            Kw::SPATIAL => "DROP SPATIAL REFERENCE SYSTEM",
+            Kw::SEQUENCE => "DROP SEQUENCE",
+            Kw::PACKAGE => "DROP PACKAGE",
+            _ => return self.fail(),
+        };
+        Ok(self.unsupported(name))
+    }
+
+    fn rename(&mut self) -> SqlResult<Statement> {
+        self.expect_kw(Kw::RENAME)?;
+        if self.eat_kw(Kw::USER) {
+            let pairs = self.list(|p| {
+                let old = p.account()?;
+                p.expect_kw(Kw::TO)?;
+                Ok((old, p.account()?))
+            })?;
+            return Ok(Statement::RenameUser(pairs));
+        }
+        self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
+        self.rename_tables()
+    }
+
+    fn create_role(&mut self) -> SqlResult<Statement> {
+        let if_not_exists = self.if_not_exists()?;
+        let roles: Vec<Account> = self.list(Self::account)?;
+        Ok(Statement::CreateRole {
+            if_not_exists,
+            roles,
+        })
+    }
+}
+
+fn empty_query() -> Query {
+    Query {
+        with: None,
+        body: super::ast::QueryBody::Values(Vec::new()),
+        order_by: Vec::new(),
+        limit: None,
+        locking: Vec::new(),
+        into: None,
+    }
+}

@@ -1,0 +1,435 @@
+//! Ways to read one table, and what they cost.
+//!
+//! Neighbours: `join_order` asks for the best path given the tables read before; `block` asks which
+//! path gives rows in ORDER BY's order; `ranges` makes key ranges.
+//! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
+//! again; values of a path's operands are known when the scan opens.
+
+use std::sync::Arc;
+
+use esker_types::{SqlType, TypeKind, ValueRef};
+
+use super::edge::{always_located, usable};
+use super::ranges::RangeSpec;
+use super::{Access, AccessKind, KeyOperand, stats};
+use crate::bind::{BindEnv, OrderKey, ScopeTable};
+use crate::catalog::{IndexDef, TableDef};
+use crate::codec::KeyRange;
+use crate::expr::{CmpOp, Expr, ExprKind, Test};
+use crate::parse::ast::{IndexHintKind, IndexHintScope};
+
+/// Cost of reading the next row of a clustered scan.
+const ROW: f64 = 1.0;
+/// Cost of the next entry of an index that has all columns.
+const ENTRY: f64 = 0.8;
+/// Cost of finding a key.
+const SEEK: f64 = 2.5;
+
+/// A stored table as the planner sees it.
+pub(super) struct Target<'a> {
+    pub def: &'a Arc<TableDef>,
+    /// Slots by column.
+    pub slots: Vec<Option<u32>>,
+    types: Vec<SqlType>,
+    table: &'a ScopeTable,
+    /// Rows must come from the clustered index: they are locked, or their bytes are wanted.
+    whole_rows: bool,
+    pub rows: f64,
+}
+
+/// A way to read a table.
+#[derive(Debug, Clone)]
+pub(super) struct Path {
+    pub access: Access,
+    /// Rows read per opening.
+    pub rows: f64,
+    /// Cost per opening.
+    pub cost: f64,
+    /// The key was pinned by a hint.
+    forced: bool,
+}
+
+impl<'a> Target<'a> {
+    pub fn new(table: &'a ScopeTable, def: &'a Arc<TableDef>, locked: bool) -> Self {
+        Self {
+            def,
+            slots: table.slots.borrow().clone(),
+            types: def.columns.iter().map(|c| c.ty.clone()).collect(),
+            table,
+            whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
+            rows: stats::table_rows(def).max(1.0),
+        }
+    }
+
+    /// Does an entry of the index have every column that is used?
+    fn covers(&self, index: usize) -> bool {
+        if index == 0 || self.whole_rows {
+            return index == 0;
+        }
+        let def = &self.def.indexes[index];
+        let primary = self.def.primary();
+        let in_index = |i: &IndexDef, col: usize| {
+            i.parts.iter().position(|p| p.col == col).is_some_and(|n| i.codec.is_reversible(n))
+        };
+        let used = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
+        let mut cols = used.map(|(col, _)| col);
+        cols.all(|col| in_index(def, col) || in_index(primary, col))
+    }
+
+    /// Indexes that may be used for finding rows, with whether a hint asks for them.
+    fn candidates(&self, scope: IndexHintScope) -> Vec<(usize, bool)> {
+        let hints = self.table.hints.iter().filter(|h| h.scope.is_none_or(|s| s == scope));
+        let hints: Vec<_> = hints.collect();
+        let named = |index: &IndexDef, kind: IndexHintKind| {
+            hints
+                .iter()
+                .filter(|h| h.kind == kind)
+                .flat_map(|h| &h.indexes)
+                .any(|n| crate::catalog::same_name(&n.text, &index.name))
+        };
+        let positive =
+            hints.iter().any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
+        let mut out = Vec::new();
+        for (nth, index) in self.def.indexes.iter().enumerate() {
+            if index.hidden {
+                continue;
+            }
+            let forced = named(index, IndexHintKind::Force);
+            let wanted = forced || named(index, IndexHintKind::Use);
+            let allowed = if positive { wanted } else { !index.invisible };
+            if allowed && !named(index, IndexHintKind::Ignore) {
+                out.push((nth, forced));
+            }
+        }
+        out
+    }
+
+    fn index_cost(&self, index: usize, rows: f64) -> f64 {
+        if index == 0 {
+            rows * ROW
+        } else if self.covers(index) {
+            rows * ENTRY
+        } else {
+            rows * (ENTRY + SEEK)
+        }
+    }
+
+    /// All paths; the first is the whole table.
+    pub fn paths(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<Path> {
+        let mut paths = vec![self.full(0)];
+        for (nth, forced) in self.candidates(IndexHintScope::Join) {
+            if let Some(mut path) = self.keyed(env, nth, conds, known) {
+                path.forced = forced;
+                paths.push(path);
+            }
+            if nth > 0 && self.covers(nth) {
+                paths.push(self.full(nth));
+            }
+        }
+        if paths.iter().any(|p| p.forced) {
+            paths.retain(|p| p.forced);
+        }
+        paths
+    }
+
+    /// The cheapest path.
+    pub fn best(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Path {
+        let paths = self.paths(env, conds, known).into_iter();
+        paths.min_by(|a, b| a.cost.total_cmp(&b.cost)).expect("the whole table is always a path")
+    }
+
+    /// A path around a chosen access.
+    pub fn path_of(&self, access: Access) -> Path {
+        Path { access, rows: self.rows, cost: self.rows, forced: false }
+    }
+
+    /// Reading everything through an index.
+    pub fn full(&self, index: usize) -> Path {
+        let kind = AccessKind::Full;
+        let access =
+            Access { index, kind, reverse: false, covering: index > 0 && self.covers(index) };
+        let cost = self.index_cost(index, self.rows) + SEEK;
+        Path { access, rows: self.rows, cost, forced: false }
+    }
+
+    /// Reading part of an index.
+    fn keyed(
+        &self,
+        env: &BindEnv<'_>,
+        nth: usize,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Option<Path> {
+        let index = &self.def.indexes[nth];
+        let operands = self.operands(index, conds, known);
+        let matched = operands.len();
+        let path = |kind, rows: f64| {
+            let covering = nth > 0 && self.covers(nth);
+            let access = Access { index: nth, kind, reverse: false, covering };
+            let rows = rows.min(self.rows).max(if rows < 1.0 { rows } else { 1.0 });
+            Path { access, rows, cost: self.index_cost(nth, rows) + SEEK, forced: false }
+        };
+        let whole = matched == index.parts.len() && index.parts.iter().all(|p| p.prefix_len.is_none());
+        if index.unique && whole && operands.iter().all(|o| !o.null_safe) {
+            return Some(path(AccessKind::Point(operands), 1.0));
+        }
+        let spec = RangeSpec::new(index, &self.types, &self.slots, conds, known);
+        let further = spec.as_ref().is_some_and(|s| s.leading_parts() > matched);
+        if matched > 0 && !further {
+            let rows = stats::rows_per_key(self.rows, matched, index.parts.len());
+            return Some(path(AccessKind::Ref(operands), rows));
+        }
+        let spec = spec?;
+        let rows = self.range_rows(env, index, &spec, conds);
+        Some(path(AccessKind::Ranges(Arc::new(spec)), rows))
+    }
+
+    /// The column of an expression, if it is one of this table.
+    fn column_of(&self, e: &Expr) -> Option<usize> {
+        let slot = e.as_column()?;
+        self.slots.iter().position(|s| *s == Some(slot))
+    }
+
+    /// Values that the leading parts of an index equal.
+    fn operands(
+        &self,
+        index: &IndexDef,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<KeyOperand> {
+        let mut operands = Vec::new();
+        for part in &index.parts {
+            let Some(operand) = conds.iter().find_map(|c| self.operand(part.col, c, known)) else {
+                break;
+            };
+            operands.push(operand);
+        }
+        operands
+    }
+
+    fn operand(
+        &self,
+        col: usize,
+        cond: &Expr,
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Option<KeyOperand> {
+        let ty = &self.types[col];
+        match &cond.kind {
+            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+                for (arg, value) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
+                    let fits = self.column_of(arg) == Some(col)
+                        && known(value)
+                        && usable(ty, value, cmp.kind)
+                        && always_located(ty, value);
+                    if fits {
+                        let null_safe = cmp.op == CmpOp::NullSafeEq;
+                        return Some(KeyOperand { expr: value.clone(), null_safe });
+                    }
+                }
+                None
+            }
+            ExprKind::Is { arg, test: Test::Null, negated: false } => {
+                let fits = self.column_of(arg) == Some(col);
+                fits.then(|| KeyOperand { expr: Expr::null(), null_safe: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// Rows in the ranges, from their bounds where those are numbers, else by the conditions' form.
+    fn range_rows(
+        &self,
+        env: &BindEnv<'_>,
+        index: &IndexDef,
+        spec: &RangeSpec,
+        conds: &[Expr],
+    ) -> f64 {
+        let fold_env = env.fold_env();
+        let independent = conds.iter().all(|c| {
+            !c.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)))
+        });
+        // Values of rows read before are unknown here: then the row is too short to build from.
+        let constant = independent && spec.is_constant();
+        let Ok(ranges) = (if constant {
+            spec.build(&index.codec, &[], &fold_env)
+        } else {
+            Ok(vec![KeyRange::ALL])
+        }) else {
+            return self.rows;
+        };
+        if !constant {
+            let parts = spec.leading_parts();
+            let chosen = conds.iter().map(stats::selectivity).fold(1.0f64, |a, b| a * b);
+            return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
+        }
+        let mut rows = 0.0;
+        for range in &ranges {
+            rows += self.one_range_rows(index, range);
+        }
+        rows.min(self.rows)
+    }
+
+    fn one_range_rows(&self, index: &IndexDef, range: &KeyRange) -> f64 {
+        let bound = |b: &std::ops::Bound<Vec<u8>>| match b {
+            std::ops::Bound::Included(k) | std::ops::Bound::Excluded(k) => Some(k.clone()),
+            std::ops::Bound::Unbounded => None,
+        };
+        let (lower, upper) = (bound(&range.lower), bound(&range.upper));
+        let per_value = match index.unique && index.parts.len() == 1 {
+            true => 1.0,
+            false => stats::rows_per_key(self.rows, 1, index.parts.len()),
+        };
+        if let (Some(lower), Some(upper)) = (&lower, &upper) {
+            if let Some(span) = self.integer_span(index, lower, upper) {
+                return (span * per_value).min(self.rows);
+            }
+            let mut next = lower.clone();
+            if crate::codec::prefix_successor(&mut next) && next == *upper {
+                return per_value;
+            }
+        }
+        match (lower, upper) {
+            (None, None) => self.rows,
+            (Some(_), Some(_)) => (self.rows / 9.0).max(1.0),
+            _ => (self.rows / 3.0).max(1.0),
+        }
+    }
+
+    /// Number of integers between two keys of an integer part.
+    fn integer_span(&self, index: &IndexDef, lower: &[u8], upper: &[u8]) -> Option<f64> {
+        let part = index.parts.first().filter(|p| !p.desc)?;
+        let ty = &self.types[part.col];
+        if !ty.is_integer() || ty.kind == TypeKind::Year {
+            return None;
+        }
+        let number = |key: &[u8]| {
+            let zone = jiff::tz::TimeZone::UTC;
+            match index.codec.decode_part(0, key, &zone)?.0 {
+                ValueRef::Int(v) => Some(v as f64),
+                ValueRef::UInt(v) => Some(v as f64),
+                _ => None,
+            }
+        };
+        Some((number(upper)? - number(lower)?).max(1.0))
+    }
+
+    /// Does the path give rows in this order? `Some(true)` when read backwards.
+    pub fn order_of(&self, path: &Path, order: &[OrderKey], conds: &[Expr]) -> Option<bool> {
+        if matches!(path.access.kind, AccessKind::Point(_)) {
+            return Some(false);
+        }
+        let index = &self.def.indexes[path.access.index];
+        let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));
+        let mut parts: Vec<(usize, bool)> = Vec::new();
+        for part in &index.parts {
+            if part.prefix_len.is_some() {
+                break;
+            }
+            parts.push((part.col, part.desc));
+        }
+        // Entries with equal parts follow each other by clustered key.
+        if parts.len() == index.parts.len() && !index.unique {
+            let primary = self.def.primary().parts.iter();
+            parts.extend(primary.take_while(|p| p.prefix_len.is_none()).map(|p| (p.col, p.desc)));
+        }
+        let unique_end = index.unique.then_some(index.parts.len());
+        let mut at = 0;
+        let mut reverse = None;
+        for key in order {
+            if key.expr.is_row_independent() {
+                continue;
+            }
+            let col = self.column_of(&key.expr)?;
+            if fixed(col) {
+                continue;
+            }
+            while parts.get(at).is_some_and(|(c, _)| *c != col && fixed(*c)) {
+                at += 1;
+            }
+            if unique_end == Some(at) && !parts.iter().any(|(c, _)| self.types[*c].nullable) {
+                // All parts of a unique key are spent: no two rows are left to order.
+                break;
+            }
+            let (part, desc) = parts.get(at)?;
+            if *part != col || !self.orders_like_index(col) {
+                return None;
+            }
+            let backwards = *desc != key.desc;
+            if *reverse.get_or_insert(backwards) != backwards {
+                return None;
+            }
+            at += 1;
+        }
+        Some(reverse.unwrap_or(false))
+    }
+
+    /// Is the column's ORDER BY order its order in keys?
+    fn orders_like_index(&self, col: usize) -> bool {
+        // Local time repeats an hour when clocks go back; keys are in UTC.
+        self.types[col].kind != TypeKind::Timestamp
+    }
+
+    /// Does the condition pin the column to one value?
+    fn fixes(&self, col: usize, cond: &Expr) -> bool {
+        match &cond.kind {
+            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+                let sides = [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)];
+                sides.into_iter().any(|(a, b)| {
+                    self.column_of(a) == Some(col)
+                        && b.is_row_independent()
+                        && usable(&self.types[col], b, cmp.kind)
+                })
+            }
+            ExprKind::Is { arg, test: Test::Null, negated: false } => {
+                self.column_of(arg) == Some(col)
+            }
+            _ => false,
+        }
+    }
+
+    /// Paths that give rows in this order, the table read through an index in it.
+    pub fn ordered_paths(
+        &self,
+        env: &BindEnv<'_>,
+        order: &[OrderKey],
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<Path> {
+        let mut found = Vec::new();
+        for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
+            let paths = self.keyed(env, nth, conds, known).into_iter().chain([self.full(nth)]);
+            for mut path in paths {
+                if let Some(reverse) = self.order_of(&path, order, conds) {
+                    path.access.reverse = reverse;
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+
+    /// The smallest index that has every used column, for reading everything.
+    pub fn smallest_covering(&self) -> Path {
+        let mut best = self.full(0);
+        for (nth, _) in self.candidates(IndexHintScope::Join) {
+            if nth > 0 && self.covers(nth) {
+                let path = self.full(nth);
+                if path.cost < best.cost {
+                    best = path;
+                }
+            }
+        }
+        best
+    }
+}
+

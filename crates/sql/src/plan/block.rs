@@ -1,0 +1,322 @@
+//! Planning a whole query expression.
+//!
+//! Neighbours: `join_order` plans FROM and WHERE; `access` gives orders; the executor runs the rest
+//! as the block says.
+//! **Invariants**: a sort is left out only when the rows come in exactly that order; MIN and MAX are
+//! read from the end of an index only when nothing else decides which row it is.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use esker_types::{SqlResult, Value};
+
+use super::access::{Path, Target};
+use super::conds::{SlotMap, split};
+use super::join_order::Joiner;
+use super::{
+    AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
+    ValuesPlan,
+};
+use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, TableKind};
+use crate::expr::{Expr, ExprKind};
+
+/// Rows assumed wanted when LIMIT is not known yet.
+const UNKNOWN_LIMIT: f64 = 100.0;
+
+/// Plans a bound query.
+///
+/// # Errors
+/// Errors of planning subqueries.
+pub fn plan_bound(env: &BindEnv<'_>, query: &Arc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
+    let (root, locking, cost_rows) = match &query.body {
+        Body::Block(block) => plan_block(env, block)?,
+        Body::SetOps { first, rest, order, limit, calc_found_rows } => {
+            let first = plan_bound(env, first)?;
+            let mut steps = Vec::with_capacity(rest.len());
+            for step in rest {
+                steps.push((step.op, step.all, plan_bound(env, &step.right)?));
+            }
+            let all = || std::iter::once(&first).chain(steps.iter().map(|(_, _, q)| q));
+            let (locking, rows) =
+                (all().any(|q| q.locking), all().map(|q| q.cost_rows).sum::<f64>());
+            let (order, limit) = (order.clone(), limit.clone());
+            let calc_found_rows = *calc_found_rows;
+            let plan = SetOpsPlan { first, steps, order, limit, calc_found_rows };
+            (Root::SetOps(Box::new(plan)), locking, rows)
+        }
+        Body::Values { rows, order, limit } => {
+            let n = rows.len() as f64;
+            let (rows, order, limit) = (rows.clone(), order.clone(), limit.clone());
+            (Root::Values(Box::new(ValuesPlan { rows, order, limit })), false, n)
+        }
+    };
+    Ok(Arc::new(QueryPlan {
+        columns: query.columns.clone(),
+        locking,
+        cost_rows,
+        blocks: env.blocks.get(),
+        root,
+        reach: query.reach,
+        volatile: query.volatile,
+    }))
+}
+
+fn plan_block(env: &BindEnv<'_>, block: &Block) -> SqlResult<(Root, bool, f64)> {
+    let mut locking = block.locks.iter().any(Option::is_some);
+    let mut derived = vec![None; block.tables.len()];
+    for (nth, table) in block.tables.iter().enumerate() {
+        if let TableKind::Derived(query) = &table.kind {
+            let plan = plan_bound(env, query)?;
+            locking |= plan.locking;
+            derived[nth] = Some(plan);
+        }
+    }
+    let mut order = block.order.clone();
+    order.retain(|k| !matches!(k.expr.kind, ExprKind::Const(_)));
+    let source = plan_source(env, block, derived, &mut order)?;
+    let cost_rows = rows_looked_at(&source);
+    let group = block.group.as_ref().map(|g| GroupPlan {
+        keys: g.keys.clone(),
+        key_base: g.key_base,
+        aggs: g.aggs.clone(),
+        agg_base: g.agg_base,
+        rollup: g.rollup,
+        implicit: g.implicit,
+        kept: kept_slots(block),
+        sorted: false,
+    });
+    let plan = BlockPlan {
+        id: block.id,
+        source,
+        width: block.width,
+        group,
+        having: block.having.clone(),
+        output: block.output.clone(),
+        distinct: block.distinct,
+        order,
+        limit: block.limit.clone(),
+        calc_found_rows: block.calc_found_rows,
+    };
+    Ok((Root::Block(Box::new(plan)), locking, cost_rows))
+}
+
+/// Slots of a group's first row that are read after grouping.
+fn kept_slots(block: &Block) -> Vec<u32> {
+    let Some(group) = &block.group else { return Vec::new() };
+    let mut slots = HashSet::new();
+    let after = block
+        .output
+        .iter()
+        .chain(&block.having)
+        .chain(block.order.iter().map(|k| &k.expr));
+    for expr in after {
+        expr.slots(&mut |slot| {
+            if slot < group.key_base {
+                slots.insert(slot);
+            }
+        });
+    }
+    let mut slots: Vec<u32> = slots.into_iter().collect();
+    slots.sort_unstable();
+    slots
+}
+
+fn plan_source(
+    env: &BindEnv<'_>,
+    block: &Block,
+    derived: Vec<Option<Arc<QueryPlan>>>,
+    order: &mut Vec<OrderKey>,
+) -> SqlResult<Node> {
+    if block.join.is_none() {
+        return Ok(match &block.filter {
+            None => Node::Once,
+            Some(filter) => match crate::expr::fold::constant_truth(filter) {
+                Some(true) => Node::Once,
+                Some(false) => Node::Nothing("Impossible WHERE"),
+                None => Node::Filter(Box::new(Node::Once), vec![filter.clone()]),
+            },
+        });
+    }
+    let zero_limit = block.limit.as_ref().is_some_and(|l| limit_value(&l.count) == Some(0));
+    if zero_limit && !block.calc_found_rows && block.group.is_none() {
+        return Ok(Node::Nothing("Zero limit"));
+    }
+    let map = SlotMap::new(&block.tables, block.width);
+    let mut joiner = Joiner { env, block, map, derived, pinned: HashMap::new() };
+    if let [table] = &block.tables[..] {
+        if let TableKind::Base(def) = &table.kind {
+            let target = Target::new(table, def, block.locks[0].is_some());
+            if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
+                return Ok(node);
+            }
+        }
+    }
+    let node = joiner.plan()?;
+    if block.group.is_none() && !order.is_empty() && comes_ordered(&joiner, &node, order) {
+        order.clear();
+    }
+    Ok(node)
+}
+
+/// One stored table: an order may come from an index, MIN and MAX from its end.
+fn plan_single(
+    block: &Block,
+    joiner: &mut Joiner<'_>,
+    target: &Target<'_>,
+    order: &mut Vec<OrderKey>,
+) -> SqlResult<Option<Node>> {
+    let mut conds = Vec::new();
+    if let Some(filter) = &block.filter {
+        split(filter, &mut conds);
+    }
+    if let Some(path) = extreme_path(block, joiner, target, &conds) {
+        joiner.pinned.insert(0, path);
+        let mut node = joiner.plan()?;
+        if let Node::Scan(scan) = &mut node {
+            scan.first_only = true;
+        }
+        return Ok(Some(node));
+    }
+    if block.group.is_some() || order.is_empty() {
+        if conds.is_empty() {
+            joiner.pinned.insert(0, target.smallest_covering());
+        }
+        return Ok(None);
+    }
+    if let Some(path) = ordered_path(block, joiner, target, order, &conds) {
+        joiner.pinned.insert(0, path);
+        let node = joiner.plan()?;
+        order.clear();
+        return Ok(Some(node));
+    }
+    Ok(None)
+}
+
+/// A path that makes the sort unnecessary and is worth it.
+fn ordered_path(
+    block: &Block,
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    order: &[OrderKey],
+    conds: &[Expr],
+) -> Option<Path> {
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let chosen = target.best(joiner.env, conds, &known);
+    let sort = |rows: f64| rows * rows.max(2.0).log2() * 0.5;
+    // With LIMIT an ordered path stops early, if the conditions let enough rows through.
+    let wanted = match &block.limit {
+        None => f64::INFINITY,
+        Some(l) => {
+            let n = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);
+            n(&l.count) + l.offset.as_ref().map_or(0.0, n)
+        }
+    };
+    let wanted = if block.calc_found_rows || block.distinct { f64::INFINITY } else { wanted };
+    let selective: f64 = conds.iter().map(super::stats::selectivity).product();
+    let through = |path: &Path| match path.access.kind {
+        AccessKind::Full => selective,
+        _ => selective.max(0.1).sqrt(),
+    };
+    let sorted_cost = chosen.cost + sort(chosen.rows);
+    let priced = target.ordered_paths(joiner.env, order, conds, &known).into_iter().map(|path| {
+        let needed = wanted / through(&path).max(1e-6);
+        let part = (needed / path.rows.max(1.0)).min(1.0);
+        (path.cost * part, path)
+    });
+    let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (cost <= sorted_cost).then_some(path)
+}
+
+/// `SELECT MIN(col)` or `MAX(col)` alone: the first row in the column's order.
+fn extreme_path(
+    block: &Block,
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    conds: &[Expr],
+) -> Option<Path> {
+    let group = block.group.as_ref().filter(|g| g.implicit)?;
+    let [agg] = &group.aggs[..] else { return None };
+    let desc = match agg.def.name {
+        "min" => false,
+        "max" => true,
+        _ => return None,
+    };
+    let [arg] = &agg.args[..] else { return None };
+    let slot = arg.as_column()?;
+    // The smallest value of a nullable column comes after its NULLs.
+    if arg.ty.nullable && !desc {
+        return None;
+    }
+    // ENUM and SET compare by text in MIN and MAX, strings are equal in more ways than one.
+    if arg.ty.is_string() || !(arg.ty.is_numeric() || arg.ty.is_temporal()) {
+        return None;
+    }
+    let reads_others = block.output.iter().chain(&block.having).any(|e| {
+        e.any(&mut |e| matches!(e.kind, ExprKind::Column(s) if s < group.key_base && s != slot))
+    });
+    if reads_others || block.locks[0].is_some() {
+        return None;
+    }
+    let order = [OrderKey { expr: arg.clone(), desc }];
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let best = target.best(joiner.env, conds, &known);
+    let mut paths = target.ordered_paths(joiner.env, &order, conds, &known);
+    // Reading in order ends at the first row that meets the conditions; without an access path for
+    // them that may be far.
+    paths.retain(|p| conds.is_empty() || p.rows <= best.rows);
+    paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))
+}
+
+/// Do the joined rows come in the order of `order`? The leftmost table's path decides.
+fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]) -> bool {
+    let Some(scan) = leftmost(node) else { return false };
+    let Source::Base { access, .. } = &scan.source else { return false };
+    let tables = &joiner.block.tables;
+    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else { return false };
+    let Some(def) = tables[at].base_def() else { return false };
+    let target = Target::new(&tables[at], def, joiner.block.locks[at].is_some());
+    let path = target.path_of(access.clone());
+    // A point read gives one row, but each may meet many rows of other tables.
+    if matches!(access.kind, AccessKind::Point(_)) && tables.len() > 1 {
+        return false;
+    }
+    target.order_of(&path, order, &scan.conds) == Some(access.reverse)
+}
+
+fn leftmost(node: &Node) -> Option<&ScanPlan> {
+    match node {
+        Node::Scan(scan) => Some(scan),
+        Node::Filter(child, _) => leftmost(child),
+        Node::Join(join) => leftmost(&join.left),
+        Node::Once | Node::Nothing(_) => None,
+    }
+}
+
+/// Estimated rows an execution looks at.
+fn rows_looked_at(node: &Node) -> f64 {
+    match node {
+        Node::Once | Node::Nothing(_) => 1.0,
+        Node::Filter(child, _) => rows_looked_at(child),
+        Node::Scan(scan) => match &scan.source {
+            Source::Derived { plan, .. } => plan.cost_rows,
+            _ => scan.rows_in,
+        },
+        Node::Join(join) => {
+            let left = rows_looked_at(&join.left);
+            let right = rows_looked_at(&join.right);
+            match &join.method {
+                super::JoinMethod::Nested => left + left * right,
+                _ => left + right,
+            }
+        }
+    }
+}
+
+/// A LIMIT number, when it is a constant.
+pub(super) fn limit_value(e: &Expr) -> Option<u64> {
+    match e.as_const()? {
+        Value::Int(v) => u64::try_from(*v).ok(),
+        Value::UInt(v) => Some(*v),
+        _ => None,
+    }
+}

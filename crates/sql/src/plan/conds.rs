@@ -1,0 +1,102 @@
+//! Conditions: splitting, what tables they read, what they reject.
+//!
+//! Neighbours: `join_order` and `access` place conditions with these helpers.
+//! **Invariants**: splitting keeps the conjunction's meaning where only TRUE counts; the table set of
+//! a condition covers every slot it may read, also from subqueries.
+
+use esker_types::func::FuncFlags;
+
+use crate::bind::ScopeTable;
+use crate::expr::{CmpOp, Expr, ExprKind, Test};
+
+/// A set of a block's tables, as bits.
+pub(crate) type TableSet = u64;
+
+/// Splits a condition into conjuncts.
+pub(super) fn split(cond: &Expr, out: &mut Vec<Expr>) {
+    match &cond.kind {
+        ExprKind::And(conds) => {
+            for cond in conds {
+                split(cond, out);
+            }
+        }
+        _ => out.push(cond.clone()),
+    }
+}
+
+/// Which table a slot belongs to, by slot.
+pub(super) struct SlotMap {
+    tables: Vec<Option<usize>>,
+}
+
+impl SlotMap {
+    pub fn new(tables: &[ScopeTable], width: u32) -> Self {
+        let mut map = vec![None; width as usize];
+        for (nth, table) in tables.iter().enumerate() {
+            for slot in table.used_slots() {
+                map[slot as usize] = Some(nth);
+            }
+        }
+        Self { tables: map }
+    }
+
+    /// Tables an expression reads.
+    pub fn tables_of(&self, e: &Expr) -> TableSet {
+        let mut set = 0;
+        e.slots(&mut |slot| {
+            if let Some(table) = self.tables.get(slot as usize).copied().flatten() {
+                set |= 1 << table;
+            }
+        });
+        set
+    }
+}
+
+/// Is the expression NULL whenever all columns of `tables` in it are NULL, and does it read one?
+fn is_strict(e: &Expr, map: &SlotMap, tables: TableSet) -> bool {
+    match &e.kind {
+        ExprKind::Column(_) => map.tables_of(e) & tables != 0,
+        ExprKind::Arith(a) => a.args.iter().any(|a| is_strict(a, map, tables)),
+        ExprKind::Unary(u) => is_strict(&u.arg, map, tables),
+        ExprKind::Cast(e) | ExprKind::Convert(e) | ExprKind::Recollate(e) => {
+            is_strict(e, map, tables)
+        }
+        ExprKind::Func(call) => {
+            call.def.flags.has(FuncFlags::NULL_IN_NULL_OUT)
+                && call.args.iter().any(|a| is_strict(a, map, tables))
+        }
+        _ => false,
+    }
+}
+
+/// Is the condition never TRUE for a row whose columns of `tables` are all NULL?
+pub(super) fn rejects_null(cond: &Expr, map: &SlotMap, tables: TableSet) -> bool {
+    match &cond.kind {
+        ExprKind::Cmp(cmp) => {
+            cmp.op != CmpOp::NullSafeEq
+                && (is_strict(&cmp.left, map, tables) || is_strict(&cmp.right, map, tables))
+        }
+        ExprKind::And(conds) => conds.iter().any(|c| rejects_null(c, map, tables)),
+        ExprKind::Or(conds) => conds.iter().all(|c| rejects_null(c, map, tables)),
+        ExprKind::Between(b) => {
+            is_strict(&b.arg, map, tables)
+                || (!b.negated
+                    && (is_strict(&b.low.0, map, tables) || is_strict(&b.high.0, map, tables)))
+        }
+        ExprKind::InList(l) => is_strict(&l.arg, map, tables),
+        ExprKind::Like(l) => {
+            is_strict(&l.text, map, tables) || is_strict(&l.pattern, map, tables)
+        }
+        ExprKind::Is { arg, test: Test::Null, negated: true } => is_strict(arg, map, tables),
+        ExprKind::Is { arg, test: Test::True, negated: false } => rejects_null(arg, map, tables),
+        ExprKind::Is { arg, test: Test::False, negated: false } => is_strict(arg, map, tables),
+        // NOT of something that is NULL is NULL.
+        ExprKind::Not(arg) => match &arg.kind {
+            ExprKind::Cmp(_) | ExprKind::InList(_) | ExprKind::Like(_) => {
+                rejects_null(arg, map, tables)
+            }
+            _ => is_strict(arg, map, tables),
+        },
+        _ => is_strict(cond, map, tables),
+    }
+}

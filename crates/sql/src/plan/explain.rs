@@ -1,0 +1,519 @@
+//! EXPLAIN: a plan as MySQL's twelve columns or as a tree of text.
+//!
+//! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run.
+//! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::{
+    AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
+    Source,
+};
+use crate::bind::JoinType;
+use crate::catalog::{IndexDef, TableDef};
+use crate::expr::{Expr, ExprKind};
+use crate::parse::ast::{ExplainFormat, SetOp};
+use crate::result::ColumnMeta;
+
+/// Rows of an EXPLAIN.
+pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
+
+/// Shows a plan.
+///
+/// # Errors
+/// 1235 for formats Esker has not.
+pub fn explain(plan: &QueryPlan, format: ExplainFormat) -> SqlResult<Explained> {
+    match format {
+        ExplainFormat::Default | ExplainFormat::Traditional => Ok(traditional(plan, None)),
+        ExplainFormat::Tree => Ok(tree(plan)),
+        ExplainFormat::Json => Err(SqlError::not_supported("EXPLAIN FORMAT=JSON")),
+    }
+}
+
+/// Shows the search for rows of an UPDATE or DELETE.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_change(
+    plan: &QueryPlan,
+    verb: &'static str,
+    format: ExplainFormat,
+) -> SqlResult<Explained> {
+    match format {
+        ExplainFormat::Default | ExplainFormat::Traditional => Ok(traditional(plan, Some(verb))),
+        _ => explain(plan, format),
+    }
+}
+
+fn text_type(length: u32) -> SqlType {
+    SqlType::varchar(length, Collation::UTF8MB4_0900_AI_CI)
+}
+
+fn columns() -> Arc<[ColumnMeta]> {
+    let big = || SqlType::bigint(true);
+    let list: [(&str, SqlType); 12] = [
+        ("id", big()),
+        ("select_type", text_type(19).with_nullable(false)),
+        ("table", text_type(64)),
+        ("partitions", text_type(1024)),
+        ("type", text_type(10)),
+        ("possible_keys", text_type(4096)),
+        ("key", text_type(64)),
+        ("key_len", text_type(4096)),
+        ("ref", text_type(2048)),
+        ("rows", big()),
+        ("filtered", SqlType { decimals: 2, ..SqlType::new(TypeKind::Double) }),
+        ("Extra", text_type(255)),
+    ];
+    list.into_iter().map(|(name, ty)| ColumnMeta::computed(name, ty)).collect()
+}
+
+fn traditional(plan: &QueryPlan, verb: Option<&'static str>) -> Explained {
+    let mut out = Rows { rows: Vec::new(), seen: HashSet::new() };
+    let simple = verb.unwrap_or_else(|| if out.is_simple(plan) { "SIMPLE" } else { "PRIMARY" });
+    out.query(plan, simple);
+    (columns(), out.rows)
+}
+
+struct Rows {
+    rows: Vec<Vec<Value>>,
+    /// Plans already shown.
+    seen: HashSet<*const QueryPlan>,
+}
+
+/// One line.
+#[derive(Default)]
+struct Line {
+    table: Option<String>,
+    access: Option<&'static str>,
+    possible: Option<String>,
+    key: Option<String>,
+    key_len: Option<String>,
+    refs: Option<String>,
+    rows: Option<f64>,
+    filtered: Option<f64>,
+    extra: Vec<String>,
+}
+
+impl Rows {
+    /// A single block without subqueries?
+    fn is_simple(&self, plan: &QueryPlan) -> bool {
+        match &plan.root {
+            Root::Block(block) => {
+                let mut inner = Vec::new();
+                block_queries(block, &mut inner);
+                inner.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    fn query(&mut self, plan: &QueryPlan, kind: &str) {
+        if !self.seen.insert(std::ptr::from_ref(plan)) {
+            return;
+        }
+        match &plan.root {
+            Root::Block(block) => self.block(block, kind),
+            Root::SetOps(ops) => self.set_ops(ops, kind),
+            Root::Values(_) => {
+                let line = Line { extra: vec!["No tables used".into()], ..Line::default() };
+                self.push(None, kind, line);
+            }
+        }
+    }
+
+    fn set_ops(&mut self, ops: &SetOpsPlan, kind: &str) {
+        let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
+        self.query(&ops.first, first);
+        let mut ids = vec![first_id(&ops.first)];
+        let mut name = "union";
+        for (op, _, query) in &ops.steps {
+            let kind = match op {
+                SetOp::Union => "UNION",
+                SetOp::Except => "EXCEPT",
+                SetOp::Intersect => "INTERSECT",
+            };
+            name = match op {
+                SetOp::Union => "union",
+                SetOp::Except => "except",
+                SetOp::Intersect => "intersect",
+            };
+            self.query(query, kind);
+            ids.push(first_id(query));
+        }
+        if ops.steps.iter().all(|(op, all, _)| *op == SetOp::Union && *all) && ops.order.is_empty()
+        {
+            return;
+        }
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+        let mut extra = vec!["Using temporary".to_owned()];
+        if !ops.order.is_empty() {
+            extra.push("Using filesort".into());
+        }
+        let line = Line {
+            table: Some(format!("<{name}{}>", ids.join(","))),
+            access: Some("ALL"),
+            extra,
+            ..Line::default()
+        };
+        let kind = format!("{} RESULT", name.to_ascii_uppercase());
+        self.push(None, &kind, line);
+    }
+
+    fn block(&mut self, block: &BlockPlan, kind: &str) {
+        let before = self.rows.len();
+        let mut lines = Vec::new();
+        node_lines(&block.source, &mut lines, false);
+        if let Some(first) = lines.first_mut() {
+            if block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
+                first.extra.push("Using temporary".into());
+            }
+            if !block.order.is_empty() {
+                first.extra.push("Using filesort".into());
+            }
+        }
+        for line in lines {
+            self.push(Some(block.id), kind, line);
+        }
+        debug_assert!(self.rows.len() > before);
+        let mut inner = Vec::new();
+        block_queries(block, &mut inner);
+        for (kind, plan) in inner {
+            self.query(plan, kind);
+        }
+    }
+
+    fn push(&mut self, id: Option<u32>, kind: &str, line: Line) {
+        let text = |s: Option<String>| s.map_or(Value::Null, Value::str);
+        self.rows.push(vec![
+            id.map_or(Value::Null, |n| Value::UInt(n.into())),
+            Value::str(kind),
+            text(line.table),
+            Value::Null,
+            line.access.map_or(Value::Null, Value::str),
+            text(line.possible),
+            text(line.key),
+            text(line.key_len),
+            text(line.refs),
+            line.rows.map_or(Value::Null, |n| Value::UInt(n.round().max(1.0) as u64)),
+            line.filtered.map_or(Value::Null, |f| Value::Double((f * 100.0).round() / 100.0)),
+            text((!line.extra.is_empty()).then(|| line.extra.join("; "))),
+        ]);
+    }
+}
+
+fn first_id(plan: &QueryPlan) -> u32 {
+    match &plan.root {
+        Root::Block(block) => block.id,
+        Root::SetOps(ops) => first_id(&ops.first),
+        Root::Values(_) => 0,
+    }
+}
+
+/// Queries inside a block: derived tables, then subqueries of its expressions.
+fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p QueryPlan)>) {
+    let mut exprs: Vec<&'p Expr> = block.output.iter().chain(&block.having).collect();
+    exprs.extend(block.order.iter().map(|k| &k.expr));
+    if let Some(group) = &block.group {
+        exprs.extend(&group.keys);
+        exprs.extend(group.aggs.iter().flat_map(|a| &a.args));
+    }
+    node_queries(&block.source, &mut exprs, out);
+    for expr in exprs {
+        expr.visit(&mut |e| {
+            if let ExprKind::Subquery(q) = &e.kind {
+                let kind = if q.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
+                out.push((kind, &q.plan));
+            }
+        });
+    }
+}
+
+fn node_queries<'p>(
+    node: &'p Node,
+    exprs: &mut Vec<&'p Expr>,
+    out: &mut Vec<(&'static str, &'p QueryPlan)>,
+) {
+    match node {
+        Node::Once | Node::Nothing(_) => {}
+        Node::Filter(child, conds) => {
+            exprs.extend(conds);
+            node_queries(child, exprs, out);
+        }
+        Node::Join(join) => {
+            exprs.extend(&join.on);
+            node_queries(&join.left, exprs, out);
+            node_queries(&join.right, exprs, out);
+        }
+        Node::Scan(scan) => {
+            exprs.extend(&scan.conds);
+            if let Source::Derived { plan, .. } = &scan.source {
+                out.push((if scan.lateral { "DEPENDENT DERIVED" } else { "DERIVED" }, plan));
+            }
+        }
+    }
+}
+
+fn node_lines(node: &Node, lines: &mut Vec<Line>, buffered: bool) {
+    match node {
+        Node::Once => {
+            lines.push(Line { extra: vec!["No tables used".into()], ..Line::default() });
+        }
+        Node::Nothing(why) => {
+            lines.push(Line { extra: vec![(*why).into()], ..Line::default() });
+        }
+        Node::Filter(child, _) => {
+            let first = lines.len();
+            node_lines(child, lines, buffered);
+            let last = lines.len() - 1;
+            debug_assert!(last >= first);
+            add_extra(&mut lines[last], "Using where");
+        }
+        Node::Scan(scan) => lines.push(scan_line(scan)),
+        Node::Join(join) => {
+            node_lines(&join.left, lines, buffered);
+            // A join with one empty row is not shown.
+            if matches!(join.left, Node::Once) {
+                lines.pop();
+            }
+            let first = lines.len();
+            node_lines(&join.right, lines, true);
+            let how = match join.method {
+                JoinMethod::Nested => return,
+                JoinMethod::Buffered | JoinMethod::Hash { .. } => {
+                    "Using join buffer (hash join)"
+                }
+            };
+            if !join.on.is_empty() || matches!(join.method, JoinMethod::Hash { .. }) {
+                add_extra(&mut lines[first], "Using where");
+            }
+            add_extra(&mut lines[first], how);
+        }
+    }
+}
+
+fn add_extra(line: &mut Line, text: &str) {
+    if !line.extra.iter().any(|e| e == text) {
+        line.extra.push(text.into());
+    }
+}
+
+fn scan_line(scan: &ScanPlan) -> Line {
+    let mut line = Line {
+        table: Some(scan.alias.to_string()),
+        rows: Some(scan.rows_in),
+        filtered: Some((100.0 * scan.rows_out / scan.rows_in.max(1e-9)).clamp(0.01, 100.0)),
+        access: Some("ALL"),
+        ..Line::default()
+    };
+    match &scan.source {
+        Source::Base { def, access, candidates } => {
+            let index = &def.indexes[access.index];
+            let names: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
+            line.possible = (!names.is_empty()).then(|| names.join(","));
+            let keyed = !matches!(access.kind, AccessKind::Full) || access.index > 0;
+            if keyed && !index.hidden {
+                line.key = Some(index.name.to_string());
+            }
+            match &access.kind {
+                AccessKind::Full if access.index > 0 => {
+                    line.access = Some("index");
+                    line.key_len = Some(key_len(def, index, index.parts.len()));
+                }
+                AccessKind::Full => {}
+                AccessKind::Point(operands) => {
+                    let constant = operands.iter().all(|o| o.expr.is_row_independent());
+                    line.access = Some(if constant { "const" } else { "eq_ref" });
+                    line.key_len = Some(key_len(def, index, operands.len()));
+                    line.refs = Some(refs(operands));
+                    line.filtered = Some(100.0);
+                }
+                AccessKind::Ref(operands) => {
+                    line.access = Some("ref");
+                    line.key_len = Some(key_len(def, index, operands.len()));
+                    line.refs = Some(refs(operands));
+                }
+                AccessKind::Ranges(spec) => {
+                    line.access = Some("range");
+                    line.key_len = Some(key_len(def, index, spec.leading_parts()));
+                }
+            }
+            if !scan.conds.is_empty() && !matches!(access.kind, AccessKind::Point(_)) {
+                add_extra(&mut line, "Using where");
+            }
+            if access.reverse {
+                add_extra(&mut line, "Backward index scan");
+            }
+            if access.covering {
+                add_extra(&mut line, "Using index");
+            }
+        }
+        Source::Virtual { .. } => {
+            line.rows = None;
+            line.filtered = None;
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+        Source::Derived { plan, .. } => {
+            line.table = Some(format!("<derived{}>", first_id(plan)));
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+    }
+    line
+}
+
+/// What key parts are compared with.
+fn refs(operands: &[KeyOperand]) -> String {
+    let names: Vec<&str> = operands
+        .iter()
+        .map(|o| match &o.expr.kind {
+            _ if o.expr.is_row_independent() => "const",
+            _ => "func",
+        })
+        .collect();
+    names.join(",")
+}
+
+/// Bytes of the first `parts` key parts as MySQL counts them.
+fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> String {
+    let total: u32 = index
+        .parts
+        .iter()
+        .take(parts)
+        .map(|part| {
+            let ty = &def.columns[part.col].ty;
+            let null = u32::from(ty.nullable);
+            let chars = part.prefix_len.unwrap_or(ty.length);
+            null + match &ty.kind {
+                TypeKind::TinyInt | TypeKind::Year => 1,
+                TypeKind::SmallInt => 2,
+                TypeKind::MediumInt | TypeKind::Date => 3,
+                TypeKind::Int | TypeKind::Float => 4,
+                TypeKind::BigInt | TypeKind::Double => 8,
+                TypeKind::Time => 3 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::DateTime => 5 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
+                TypeKind::Bit => ty.length.div_ceil(8),
+                TypeKind::Enum(labels) => if labels.len() > 255 { 2 } else { 1 },
+                TypeKind::Set(labels) => match (labels.len() as u32).div_ceil(8) {
+                    n @ 1..=4 => n,
+                    _ => 8,
+                },
+                TypeKind::Char => chars * ty.collation.charset().max_len(),
+                _ => chars * ty.collation.charset().max_len() + 2,
+            }
+        })
+        .sum();
+    total.to_string()
+}
+
+/// Bytes of MySQL's packed decimals.
+fn decimal_bytes(precision: u32, scale: u32) -> u32 {
+    let group = |digits: u32| digits / 9 * 4 + (digits % 9).div_ceil(2);
+    group(precision - scale) + group(scale)
+}
+
+fn tree(plan: &QueryPlan) -> Explained {
+    let mut out = String::new();
+    query_tree(plan, 0, &mut out);
+    let columns: Arc<[ColumnMeta]> = Arc::new([ColumnMeta::computed("EXPLAIN", text_type(1024))]);
+    (columns, vec![vec![Value::str(out)]])
+}
+
+fn line(depth: usize, text: &str, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{:indent$}-> {text}", "", indent = depth * 4);
+}
+
+fn query_tree(plan: &QueryPlan, depth: usize, out: &mut String) {
+    match &plan.root {
+        Root::Block(block) => block_tree(block, depth, out),
+        Root::SetOps(ops) => {
+            line(depth, "Set operations", out);
+            query_tree(&ops.first, depth + 1, out);
+            for (_, _, query) in &ops.steps {
+                query_tree(query, depth + 1, out);
+            }
+        }
+        Root::Values(values) => {
+            line(depth, &format!("Rows given in the statement  (rows={})", values.rows.len()), out);
+        }
+    }
+}
+
+fn block_tree(block: &BlockPlan, mut depth: usize, out: &mut String) {
+    let mut level = |text: &str, out: &mut String| {
+        line(depth, text, out);
+        depth += 1;
+    };
+    if block.limit.is_some() {
+        level("Limit", out);
+    }
+    if !block.order.is_empty() {
+        level(&format!("Sort by {} key(s)", block.order.len()), out);
+    }
+    if block.distinct {
+        level("Remove duplicates", out);
+    }
+    if block.having.is_some() {
+        level("Filter: having", out);
+    }
+    if let Some(group) = &block.group {
+        level(&format!("Aggregate: {} key(s)", group.keys.len()), out);
+    }
+    node_tree(&block.source, depth, out);
+}
+
+fn node_tree(node: &Node, depth: usize, out: &mut String) {
+    match node {
+        Node::Once => line(depth, "Rows fetched before execution", out),
+        Node::Nothing(why) => line(depth, &format!("Zero rows ({why})"), out),
+        Node::Filter(child, conds) => {
+            line(depth, &format!("Filter: {} condition(s)", conds.len()), out);
+            node_tree(child, depth + 1, out);
+        }
+        Node::Join(join) => {
+            let method = match join.method {
+                JoinMethod::Nested => "Nested loop",
+                JoinMethod::Buffered => "Buffered nested loop",
+                JoinMethod::Hash { .. } => "Hash",
+            };
+            let kind = if join.kind == JoinType::Left { "left join" } else { "inner join" };
+            line(depth, &format!("{method} {kind}"), out);
+            node_tree(&join.left, depth + 1, out);
+            node_tree(&join.right, depth + 1, out);
+        }
+        Node::Scan(scan) => {
+            let shown = scan_line(scan);
+            let mut text = match (&scan.source, shown.access) {
+                (Source::Base { .. }, Some("ALL")) => format!("Table scan on {}", scan.alias),
+                (Source::Base { .. }, Some(how)) => format!(
+                    "Index {how} on {} using {}",
+                    scan.alias,
+                    shown.key.as_deref().unwrap_or("")
+                ),
+                _ => format!("Table scan on {}", scan.alias),
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "  (rows={})", scan.rows_in.round().max(1.0));
+            let mut depth = depth;
+            if !scan.conds.is_empty() {
+                line(depth, &format!("Filter: {} condition(s)", scan.conds.len()), out);
+                depth += 1;
+            }
+            line(depth, &text, out);
+            if let Source::Derived { plan, .. } = &scan.source {
+                query_tree(plan, depth + 1, out);
+            }
+        }
+    }
+}

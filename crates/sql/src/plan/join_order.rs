@@ -1,0 +1,672 @@
+//! Join order and join methods.
+//!
+//! Neighbours: `block` hands over the join tree and WHERE; `access` prices one table.
+//! **Invariants**: an outer join's inner tables come after every table its ON may read; a condition
+//! is evaluated exactly once, at the first operator that has its columns, and never inside an outer
+//! join's inner side unless it belongs to its ON; with STRAIGHT_JOIN the written order stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use esker_types::SqlResult;
+
+use super::access::{Path, Target};
+use super::conds::{SlotMap, TableSet, rejects_null, split};
+use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source, stats};
+use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
+use crate::exec::rowkey;
+use crate::exec::virt::Pushed;
+use crate::expr::{CmpOp, Expr, ExprKind, fold};
+
+/// Units ordered by trying every subset; above, greedily.
+const MAX_EXHAUSTIVE: usize = 8;
+/// Cost of putting a row into a hash table, of probing it, of looking at a buffered row.
+const BUILD: f64 = 1.5;
+const PROBE: f64 = 0.6;
+const LOOK: f64 = 0.2;
+
+/// What is ordered: tables, and outer joins as wholes.
+struct Unit {
+    kind: UnitKind,
+    /// Tables in it.
+    tables: TableSet,
+    /// Tables that must come before.
+    deps: TableSet,
+}
+
+enum UnitKind {
+    Table(usize),
+    /// An outer join's inner side, with its ON.
+    Left { inner: Group, on: Vec<Expr> },
+}
+
+/// Units joined by inner joins, and the conditions on them.
+#[derive(Default)]
+struct Group {
+    units: Vec<Unit>,
+    conds: Vec<Expr>,
+}
+
+/// Plans the joins of a block.
+pub(super) struct Joiner<'a> {
+    pub env: &'a BindEnv<'a>,
+    pub block: &'a Block,
+    pub map: SlotMap,
+    /// Plans of derived tables, by table.
+    pub derived: Vec<Option<Arc<QueryPlan>>>,
+    /// A better path for a table, when the block wants an order from it.
+    pub pinned: HashMap<usize, Path>,
+}
+
+/// A planned part of a join.
+struct Planned {
+    node: Node,
+    tables: TableSet,
+    rows: f64,
+    cost: f64,
+}
+
+/// How the next unit joins what is there.
+struct Step {
+    rows: f64,
+    cost: f64,
+    method: Method,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Nested,
+    Buffered,
+    Hash,
+}
+
+impl Joiner<'_> {
+    /// Plans everything; conditions that read no table stay at the top.
+    pub fn plan(&self) -> SqlResult<Node> {
+        let mut group = Group::default();
+        let join = self.block.join.as_ref().expect("a block with tables");
+        self.flatten(join, &mut group);
+        if let Some(filter) = &self.block.filter {
+            split(filter, &mut group.conds);
+        }
+        for cond in &group.conds {
+            if fold::constant_truth(cond) == Some(false) {
+                return Ok(Node::Nothing("Impossible WHERE"));
+            }
+        }
+        group.conds.retain(|c| fold::constant_truth(c) != Some(true));
+        self.simplify(&mut group);
+        Ok(self.order(group, 0)?.node)
+    }
+
+    fn all_tables(&self, node: &JoinNode) -> TableSet {
+        match node {
+            JoinNode::Table(t) => 1 << t,
+            JoinNode::Join { left, right, .. } => self.all_tables(left) | self.all_tables(right),
+        }
+    }
+
+    fn flatten(&self, node: &JoinNode, group: &mut Group) {
+        match node {
+            JoinNode::Table(t) => {
+                let before = match self.block.tables[*t].lateral {
+                    // A lateral table needs what it reads; conservatively everything before it.
+                    true => (1u64 << t) - 1,
+                    false => 0,
+                };
+                let deps = before & self.map_all();
+                group.units.push(Unit { kind: UnitKind::Table(*t), tables: 1 << t, deps });
+            }
+            JoinNode::Join { left, right, kind: JoinType::Left, on } => {
+                self.flatten(left, group);
+                let mut inner = Group::default();
+                self.flatten(right, &mut inner);
+                let mut conds = Vec::new();
+                if let Some(on) = on {
+                    split(on, &mut conds);
+                }
+                let (tables, deps) = (self.all_tables(right), self.all_tables(left));
+                group.units.push(Unit { kind: UnitKind::Left { inner, on: conds }, tables, deps });
+            }
+            JoinNode::Join { left, right, kind, on } => {
+                let first = group.units.len();
+                self.flatten(left, group);
+                let middle = group.units.len();
+                self.flatten(right, group);
+                if let Some(on) = on {
+                    split(on, &mut group.conds);
+                }
+                if *kind == JoinType::Straight || self.block.straight_join {
+                    let before = group.units[first..middle].iter().fold(0, |s, u| s | u.tables);
+                    for unit in &mut group.units[middle..] {
+                        unit.deps |= before;
+                    }
+                }
+            }
+        }
+    }
+
+    fn map_all(&self) -> TableSet {
+        let n = self.block.tables.len();
+        if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+    }
+
+    /// Outer joins whose null-complemented rows a condition throws away become inner joins.
+    fn simplify(&self, group: &mut Group) {
+        loop {
+            let found = group.units.iter().position(|u| {
+                matches!(u.kind, UnitKind::Left { .. })
+                    && group.conds.iter().any(|c| rejects_null(c, &self.map, u.tables))
+            });
+            let Some(at) = found else { break };
+            let unit = group.units.remove(at);
+            if let UnitKind::Left { inner, on } = unit.kind {
+                group.conds.extend(on);
+                group.conds.extend(inner.conds);
+                for mut inner_unit in inner.units {
+                    // Under STRAIGHT_JOIN the written order of an outer join stands too.
+                    if self.block.straight_join {
+                        inner_unit.deps |= unit.deps;
+                    }
+                    group.units.push(inner_unit);
+                }
+            }
+        }
+        for unit in &mut group.units {
+            if let UnitKind::Left { inner, on } = &mut unit.kind {
+                // ON decides for the inner side what WHERE decides for the whole.
+                let own = inner.conds.len();
+                inner.conds.extend(on.iter().cloned());
+                self.simplify(inner);
+                let known: Vec<Expr> = on.drain(..).collect();
+                let mut rest = Vec::new();
+                for (nth, cond) in inner.conds.drain(..).enumerate() {
+                    if nth < own { rest.push(cond) } else { on.push(cond) }
+                }
+                debug_assert!(on.len() >= known.len());
+                inner.conds = rest;
+            }
+        }
+    }
+
+    /// Orders the units of a group; `outer` are tables whose rows are there already.
+    fn order(&self, mut group: Group, outer: TableSet) -> SqlResult<Planned> {
+        let conds = std::mem::take(&mut group.conds);
+        let order = match group.units.len() {
+            1 => vec![0],
+            n if n <= MAX_EXHAUSTIVE => self.exhaustive(&group, &conds, outer)?,
+            _ => self.greedy(&group, &conds, outer)?,
+        };
+        let mut units: Vec<Option<Unit>> = group.units.into_iter().map(Some).collect();
+        let mut left = conds;
+        let mut planned: Option<Planned> = None;
+        for at in order {
+            let unit = units[at].take().expect("every unit comes once");
+            let have = outer | planned.as_ref().map_or(0, |p| p.tables);
+            let now = have | unit.tables;
+            let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+                left.into_iter().partition(|c| self.map.tables_of(c) & !now == 0);
+            left = rest;
+            planned = Some(match planned {
+                None => self.first(unit, ready, outer)?,
+                Some(before) => self.join(before, unit, ready, outer)?,
+            });
+        }
+        let mut planned = planned.expect("a group has units");
+        if !left.is_empty() {
+            planned.node = Node::Filter(Box::new(planned.node), left);
+        }
+        Ok(planned)
+    }
+
+    /// The first unit of a group.
+    fn first(&self, unit: Unit, conds: Vec<Expr>, outer: TableSet) -> SqlResult<Planned> {
+        match unit.kind {
+            UnitKind::Table(t) => self.scan(t, conds, outer, true),
+            UnitKind::Left { inner, on } => {
+                // The preserved side is among the outer tables: join with one row.
+                let once = Planned { node: Node::Once, tables: 0, rows: 1.0, cost: 0.0 };
+                let unit = Unit {
+                    kind: UnitKind::Left { inner, on },
+                    tables: unit.tables,
+                    deps: unit.deps,
+                };
+                self.join(once, unit, conds, outer)
+            }
+        }
+    }
+
+    /// Joins a unit to what is there, in the cheapest way.
+    fn join(
+        &self,
+        before: Planned,
+        unit: Unit,
+        conds: Vec<Expr>,
+        outer: TableSet,
+    ) -> SqlResult<Planned> {
+        let have = before.tables | outer;
+        let step = self.step(&before_facts(&before), &unit, &conds, have, outer)?;
+        let tables = before.tables | unit.tables;
+        let right_slots = self.slots_of(unit.tables);
+        let (kind, right, on, after) = match unit.kind {
+            UnitKind::Table(t) => {
+                let (pushed, on) = match step.method {
+                    Method::Nested => (conds, Vec::new()),
+                    _ => self.own_conds(conds, unit.tables | outer),
+                };
+                let seen = if step.method == Method::Nested { have } else { outer };
+                let nested = step.method == Method::Nested;
+                (JoinType::Inner, self.scan(t, pushed, seen, nested)?, on, Vec::new())
+            }
+            UnitKind::Left { mut inner, on } => {
+                let seen = if step.method == Method::Nested { have } else { outer };
+                // ON conditions that read only the inner side (and what it may see) go inside.
+                let (inside, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|c| {
+                    let read = self.map.tables_of(c);
+                    read & unit.tables != 0 && read & !(unit.tables | seen) == 0
+                });
+                inner.conds.extend(inside);
+                (JoinType::Left, self.order(inner, seen)?, on, conds)
+            }
+        };
+        let (method, on) = match step.method {
+            Method::Nested => (JoinMethod::Nested, on),
+            Method::Buffered => (JoinMethod::Buffered, on),
+            Method::Hash => self.hash_method(on, unit.tables),
+        };
+        let join = JoinPlan { left: before.node, right: right.node, kind, on, method, right_slots };
+        let mut node = Node::Join(Box::new(join));
+        if !after.is_empty() {
+            node = Node::Filter(Box::new(node), after);
+        }
+        Ok(Planned { node, tables, rows: step.rows, cost: step.cost })
+    }
+
+    /// Splits conditions into those on `tables` alone and the others.
+    fn own_conds(&self, conds: Vec<Expr>, tables: TableSet) -> (Vec<Expr>, Vec<Expr>) {
+        conds.into_iter().partition(|c| self.map.tables_of(c) & !tables == 0)
+    }
+
+    /// Takes equalities between the sides out of `on` as hash keys.
+    fn hash_method(&self, on: Vec<Expr>, right: TableSet) -> (JoinMethod, Vec<Expr>) {
+        let (mut left_keys, mut right_keys, mut by, mut rest) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for cond in on {
+            match self.hash_pair(&cond, right) {
+                Some((l, r, how)) => {
+                    left_keys.push(l);
+                    right_keys.push(r);
+                    by.push(how);
+                }
+                None => rest.push(cond),
+            }
+        }
+        if by.is_empty() {
+            return (JoinMethod::Buffered, rest);
+        }
+        (JoinMethod::Hash { left: left_keys, right: right_keys, by }, rest)
+    }
+
+    /// `left = right` with each side on its own operand of the join.
+    fn hash_pair(&self, cond: &Expr, right: TableSet) -> Option<(Expr, Expr, HashBy)> {
+        let ExprKind::Cmp(cmp) = &cond.kind else { return None };
+        if !matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq)
+            || !rowkey::same_representation(&cmp.left.ty, &cmp.right.ty, cmp.kind)
+        {
+            return None;
+        }
+        let how = HashBy { kind: cmp.kind, null_safe: cmp.op == CmpOp::NullSafeEq };
+        let (l, r) = (self.map.tables_of(&cmp.left), self.map.tables_of(&cmp.right));
+        if l & right == 0 && r & right != 0 && r & !right == 0 {
+            Some((cmp.left.clone(), cmp.right.clone(), how))
+        } else if r & right == 0 && l & right != 0 && l & !right == 0 {
+            Some((cmp.right.clone(), cmp.left.clone(), how))
+        } else {
+            None
+        }
+    }
+
+    /// Slots that the tables fill.
+    fn slots_of(&self, tables: TableSet) -> Vec<u32> {
+        let tables = self.block.tables.iter().enumerate().filter(|(t, _)| tables >> t & 1 == 1);
+        tables.flat_map(|(_, t)| t.used_slots()).collect()
+    }
+
+    /// Prices joining a unit to `before`.
+    fn step(
+        &self,
+        before: &Facts,
+        unit: &Unit,
+        conds: &[Expr],
+        have: TableSet,
+        outer: TableSet,
+    ) -> SqlResult<Step> {
+        let (all, outer_join) = match &unit.kind {
+            UnitKind::Table(_) => (conds.to_vec(), false),
+            UnitKind::Left { on, inner } => {
+                (on.iter().chain(&inner.conds).cloned().collect::<Vec<_>>(), true)
+            }
+        };
+        let nested = self.unit_facts(unit, &all, have)?;
+        let alone = self.unit_facts(unit, &all, outer)?;
+        let mut rows = before.rows * nested.rows;
+        if outer_join {
+            rows = rows.max(before.rows);
+        }
+        let hashable = all.iter().any(|c| self.hash_pair(c, unit.tables).is_some());
+        let lateral = match unit.kind {
+            UnitKind::Table(t) => self.block.tables[t].lateral,
+            UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
+        };
+        let locked = self.has_lock(unit.tables);
+        let mut best = Step {
+            rows,
+            cost: before.cost + before.rows * nested.cost,
+            method: Method::Nested,
+        };
+        // Rows read once into memory would be locked although they match nothing.
+        if lateral || locked {
+            return Ok(best);
+        }
+        // What is computed is computed once.
+        let computed = match unit.kind {
+            UnitKind::Table(t) => self.block.tables[t].base_def().is_none(),
+            UnitKind::Left { .. } => false,
+        };
+        if computed {
+            best.cost = f64::INFINITY;
+        }
+        let once = before.cost + alone.cost + alone.rows * BUILD;
+        if hashable {
+            let cost = once + before.rows * PROBE + rows * LOOK;
+            if cost < best.cost {
+                best = Step { rows, cost, method: Method::Hash };
+            }
+        } else {
+            let cost = once + before.rows * alone.rows * LOOK;
+            if cost < best.cost && (computed || before.rows > 1.0) {
+                best = Step { rows, cost, method: Method::Buffered };
+            }
+        }
+        Ok(best)
+    }
+
+    fn has_lateral(&self, tables: TableSet) -> bool {
+        self.block.tables.iter().enumerate().any(|(t, s)| tables >> t & 1 == 1 && s.lateral)
+    }
+
+    fn has_lock(&self, tables: TableSet) -> bool {
+        self.block.locks.iter().enumerate().any(|(t, l)| tables >> t & 1 == 1 && l.is_some())
+    }
+
+    /// Rows and cost of one opening of a unit, given the tables that are there.
+    fn unit_facts(&self, unit: &Unit, conds: &[Expr], seen: TableSet) -> SqlResult<Facts> {
+        match &unit.kind {
+            UnitKind::Table(t) => {
+                let own: Vec<Expr> = conds
+                    .iter()
+                    .filter(|c| self.map.tables_of(c) & !(unit.tables | seen) == 0)
+                    .cloned()
+                    .collect();
+                Ok(self.table_facts(*t, &own, seen))
+            }
+            UnitKind::Left { inner, .. } => {
+                let mut total = Facts { rows: 1.0, cost: 0.0 };
+                let mut have = seen;
+                for inner_unit in &inner.units {
+                    let facts = self.unit_facts(inner_unit, conds, have)?;
+                    total.cost += total.rows * facts.cost;
+                    total.rows *= facts.rows;
+                    have |= inner_unit.tables;
+                }
+                Ok(total)
+            }
+        }
+    }
+
+    fn table_facts(&self, t: usize, conds: &[Expr], seen: TableSet) -> Facts {
+        let table = &self.block.tables[t];
+        let chosen: f64 = conds.iter().map(stats::selectivity).product();
+        match &table.kind {
+            TableKind::Base(def) => {
+                let target = Target::new(table, def, self.block.locks[t].is_some());
+                let path = self.best_path(t, &target, conds, seen);
+                let keyed = path.rows < target.rows;
+                let rows = match keyed {
+                    // The path's rows already count its own conditions.
+                    true => path.rows * chosen.max(0.1).sqrt(),
+                    false => path.rows * chosen,
+                };
+                Facts { rows: rows.max(0.1), cost: path.cost }
+            }
+            TableKind::Virtual(_) => {
+                Facts { rows: stats::VIRTUAL_ROWS * chosen, cost: stats::VIRTUAL_ROWS }
+            }
+            TableKind::Derived(_) => {
+                let rows = self.derived[t].as_ref().map_or(1.0, |p| p.cost_rows).max(1.0);
+                Facts { rows: rows * chosen, cost: rows * 2.0 }
+            }
+            TableKind::Row => Facts { rows: 1.0, cost: 0.0 },
+        }
+    }
+
+    fn best_path(&self, t: usize, target: &Target<'_>, conds: &[Expr], seen: TableSet) -> Path {
+        if let Some(path) = self.pinned.get(&t) {
+            return path.clone();
+        }
+        let known = |e: &Expr| self.is_known(e, seen);
+        target.best(self.env, conds, &known)
+    }
+
+    /// Can the expression be evaluated before the table is read?
+    pub fn is_known(&self, e: &Expr, seen: TableSet) -> bool {
+        self.map.tables_of(e) & !seen == 0
+            && !e.any(&mut |e| match &e.kind {
+                ExprKind::Func(call) => fold::is_volatile(call.def),
+                ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
+                _ => false,
+            })
+    }
+
+    /// Plans the reading of one table.
+    fn scan(
+        &self,
+        t: usize,
+        conds: Vec<Expr>,
+        seen: TableSet,
+        use_seen: bool,
+    ) -> SqlResult<Planned> {
+        let table = &self.block.tables[t];
+        let seen = if use_seen { seen } else { 0 };
+        let lock = self.block.locks[t];
+        let facts = self.table_facts(t, &conds, seen);
+        let source = match &table.kind {
+            TableKind::Base(def) => {
+                let target = Target::new(table, def, lock.is_some());
+                let known = |e: &Expr| self.is_known(e, seen);
+                let candidates = target
+                    .paths(self.env, &conds, &known)
+                    .into_iter()
+                    .filter(|p| !matches!(p.access.kind, super::AccessKind::Full))
+                    .map(|p| p.access.index)
+                    .collect();
+                let path = self.best_path(t, &target, &conds, seen);
+                Source::Base { def: def.clone(), access: path.access, candidates }
+            }
+            TableKind::Virtual(table) => {
+                Source::Virtual { table: table.clone(), pushed: self.pushed(t, &conds) }
+            }
+            TableKind::Derived(_) => {
+                let plan = self.derived[t].clone().expect("planned before the joins");
+                Source::Derived { plan, id: t as u32 }
+            }
+            TableKind::Row => return Ok(Planned { node: Node::Once, tables: 1 << t, rows: 1.0, cost: 0.0 }),
+        };
+        let (columns, cond_columns) = self.columns_of(t, &conds);
+        let rows_in = match &source {
+            Source::Base { .. } => facts.rows.max(facts.cost.min(facts.rows)),
+            _ => facts.rows,
+        };
+        let scan = ScanPlan {
+            alias: table.alias.clone(),
+            source,
+            conds,
+            columns,
+            cond_columns,
+            key_slot: table.key_slot,
+            row_slot: table.row_slot,
+            lateral: table.lateral,
+            first_only: false,
+            lock,
+            rows_in,
+            rows_out: facts.rows,
+        };
+        let node = Node::Scan(Box::new(scan));
+        Ok(Planned { node, tables: 1 << t, rows: facts.rows, cost: facts.cost })
+    }
+
+    /// Columns to decode: those the conditions read first.
+    fn columns_of(&self, t: usize, conds: &[Expr]) -> (Vec<(usize, u32)>, usize) {
+        let mut wanted = std::collections::HashSet::new();
+        for cond in conds {
+            cond.slots(&mut |slot| {
+                wanted.insert(slot);
+            });
+        }
+        let slots = self.block.tables[t].slots.borrow();
+        let used = slots.iter().enumerate().filter_map(|(col, s)| Some((col, (*s)?)));
+        let (mut early, late): (Vec<_>, Vec<_>) = used.partition(|(_, s)| wanted.contains(s));
+        let cond_columns = early.len();
+        early.extend(late);
+        (early, cond_columns)
+    }
+
+    /// Conditions `column = text` of a computed table.
+    fn pushed(&self, t: usize, conds: &[Expr]) -> Vec<Pushed> {
+        let slots = self.block.tables[t].slots.borrow();
+        let column = |e: &Expr| {
+            let slot = e.as_column()?;
+            slots.iter().position(|s| *s == Some(slot))
+        };
+        let mut pushed = Vec::new();
+        for cond in conds {
+            let ExprKind::Cmp(cmp) = &cond.kind else { continue };
+            if cmp.op != CmpOp::Eq {
+                continue;
+            }
+            for (arg, value) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
+                let text = match (&value.kind, self.env.describe_only) {
+                    (ExprKind::Const(v), _) => Some(v.clone()),
+                    (_, false) if value.is_row_independent() && !has_subquery(value) => {
+                        value.eval(&[], &self.env.fold_env()).ok()
+                    }
+                    _ => None,
+                };
+                if let (Some(column), Some(esker_types::Value::Str(text))) = (column(arg), text) {
+                    pushed.push(Pushed { column, value: text });
+                }
+            }
+        }
+        pushed
+    }
+
+    /// Tries every order of the units, by subsets.
+    fn exhaustive(
+        &self,
+        group: &Group,
+        conds: &[Expr],
+        outer: TableSet,
+    ) -> SqlResult<Vec<usize>> {
+        let n = group.units.len();
+        let mut best: Vec<Option<(Facts, Vec<usize>)>> = vec![None; 1 << n];
+        best[0] = Some((Facts { rows: 1.0, cost: 0.0 }, Vec::new()));
+        for subset in 0..1usize << n {
+            let Some((facts, order)) = best[subset].clone() else { continue };
+            for next in (0..n).filter(|u| subset >> u & 1 == 0) {
+                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
+                    continue;
+                };
+                let with = subset | 1 << next;
+                let better = best[with].as_ref().is_none_or(|(f, _)| step.cost < f.cost);
+                if better {
+                    let mut order = order.clone();
+                    order.push(next);
+                    best[with] = Some((step, order));
+                }
+            }
+        }
+        let (_, order) = best.pop().flatten().expect("dependencies never form a cycle");
+        Ok(order)
+    }
+
+    /// Always takes the unit that costs least next.
+    fn greedy(&self, group: &Group, conds: &[Expr], outer: TableSet) -> SqlResult<Vec<usize>> {
+        let n = group.units.len();
+        let (mut order, mut facts) = (Vec::new(), Facts { rows: 1.0, cost: 0.0 });
+        while order.len() < n {
+            let mut best: Option<(usize, Facts)> = None;
+            for next in (0..n).filter(|u| !order.contains(u)) {
+                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
+                    continue;
+                };
+                let weight = |f: &Facts| f.cost + f.rows;
+                if best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b)) {
+                    best = Some((next, step));
+                }
+            }
+            let (next, step) = best.expect("dependencies never form a cycle");
+            order.push(next);
+            facts = step;
+        }
+        Ok(order)
+    }
+
+    /// Facts after joining `next` to `order`; `None` when something must come before it.
+    fn try_next(
+        &self,
+        group: &Group,
+        conds: &[Expr],
+        order: &[usize],
+        facts: &Facts,
+        next: usize,
+        outer: TableSet,
+    ) -> SqlResult<Option<Facts>> {
+        let unit = &group.units[next];
+        let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
+        let own = group.units.iter().fold(0, |s, u| s | u.tables);
+        if unit.deps & own & !placed != 0 {
+            return Ok(None);
+        }
+        let now = placed | unit.tables;
+        let ready: Vec<Expr> = conds
+            .iter()
+            .filter(|c| {
+                let read = self.map.tables_of(c);
+                read & !now == 0 && read & unit.tables != 0
+            })
+            .cloned()
+            .collect();
+        if order.is_empty() {
+            if let UnitKind::Table(_) = unit.kind {
+                return self.unit_facts(unit, &ready, placed).map(Some);
+            }
+        }
+        let step = self.step(facts, unit, &ready, placed, outer)?;
+        Ok(Some(Facts { rows: step.rows, cost: step.cost }))
+    }
+}
+
+fn has_subquery(e: &Expr) -> bool {
+    e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_) | ExprKind::Outer { .. }))
+}
+
+/// Rows and cost of a part.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    rows: f64,
+    cost: f64,
+}
+
+fn before_facts(p: &Planned) -> Facts {
+    Facts { rows: p.rows, cost: p.cost }
+}

@@ -1,0 +1,352 @@
+//! From bound blocks to operators: access paths, join order, and what EXPLAIN shows of them.
+//!
+//! In flow order: `conds` (splitting and placing conditions), `ranges` (conditions to key ranges),
+//! `stats` (estimates), `access` (one table's path), `order` (join order), `block` (a whole block),
+//! `explain` (what a user sees). Statements that need no planning at all are `crate::short`'s.
+//! Neighbours: `bind` below in the flow, `exec` runs the plans.
+//!
+//! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
+//! every condition of a block is evaluated at the first operator where its columns are there, also
+//! when an access path already implies it, unless the path is exact.
+
+mod access;
+mod block;
+mod conds;
+pub(crate) mod edge;
+pub mod explain;
+mod join_order;
+pub mod ranges;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use esker_types::SqlResult;
+use esker_types::cmp::CmpKind;
+
+use crate::bind::{
+    AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, bind_query,
+};
+use crate::catalog::TableDef;
+use crate::exec::virt::{Pushed, VirtualTable};
+use crate::expr::{Expr, bool_type};
+use crate::parse::ast;
+use crate::result::ColumnMeta;
+
+pub use block::plan_bound;
+
+/// A planned query expression.
+#[derive(Debug)]
+pub struct QueryPlan {
+    /// Result columns.
+    pub columns: Arc<[ColumnMeta]>,
+    /// Takes row locks (FOR UPDATE, FOR SHARE): it writes nothing but needs a transaction.
+    pub locking: bool,
+    /// Estimated rows that have to be looked at: whether a shared worker may run it inline.
+    pub cost_rows: f64,
+    /// Calls functions that wait (SLEEP, GET_LOCK).
+    pub blocks: bool,
+    pub(crate) root: Root,
+    pub(crate) reach: u16,
+    pub(crate) volatile: bool,
+}
+
+impl QueryPlan {
+    /// Does one query block read several tables?
+    pub(crate) fn is_join(&self) -> bool {
+        fn joins(node: &Node) -> bool {
+            match node {
+                Node::Join(_) => true,
+                Node::Filter(input, _) => joins(input),
+                Node::Once | Node::Nothing(_) | Node::Scan(_) => false,
+            }
+        }
+        matches!(&self.root, Root::Block(block) if joins(&block.source))
+    }
+
+    /// Reads only what is in the statement: no table.
+    pub fn is_tableless(&self) -> bool {
+        match &self.root {
+            Root::Block(b) => matches!(b.source, Node::Once | Node::Nothing(_)),
+            Root::SetOps(s) => {
+                s.first.is_tableless() && s.steps.iter().all(|(_, _, q)| q.is_tableless())
+            }
+            Root::Values(_) => true,
+        }
+    }
+}
+
+impl QueryPlan {
+    /// Calls `f` with every slot of the row `depth` levels up that running the plan may read.
+    pub(crate) fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        match &self.root {
+            Root::Block(block) => block.outer_slots(depth, f),
+            Root::SetOps(ops) => {
+                ops.first.outer_slots(depth, f);
+                for (_, _, query) in &ops.steps {
+                    query.outer_slots(depth, f);
+                }
+            }
+            Root::Values(values) => {
+                for expr in values.rows.iter().flatten() {
+                    expr.outer_slots(depth, f);
+                }
+            }
+        }
+    }
+}
+
+impl BlockPlan {
+    fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        for expr in self.output.iter().chain(&self.having) {
+            expr.outer_slots(depth, f);
+        }
+        for key in &self.order {
+            key.expr.outer_slots(depth, f);
+        }
+        if let Some(group) = &self.group {
+            for expr in group.keys.iter().chain(group.aggs.iter().flat_map(|a| &a.args)) {
+                expr.outer_slots(depth, f);
+            }
+            for key in group.aggs.iter().flat_map(|a| &a.order) {
+                key.expr.outer_slots(depth, f);
+            }
+        }
+        self.source.outer_slots(depth, f);
+    }
+}
+
+impl Node {
+    fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        match self {
+            Node::Once | Node::Nothing(_) => {}
+            Node::Filter(child, conds) => {
+                conds.iter().for_each(|c| c.outer_slots(depth, f));
+                child.outer_slots(depth, f);
+            }
+            Node::Join(join) => {
+                join.on.iter().for_each(|c| c.outer_slots(depth, f));
+                if let JoinMethod::Hash { left, right, .. } = &join.method {
+                    left.iter().chain(right).for_each(|e| e.outer_slots(depth, f));
+                }
+                join.left.outer_slots(depth, f);
+                join.right.outer_slots(depth, f);
+            }
+            Node::Scan(scan) => {
+                scan.conds.iter().for_each(|c| c.outer_slots(depth, f));
+                if let Source::Derived { plan, .. } = &scan.source {
+                    // A lateral table is one level further in.
+                    plan.outer_slots(depth + u16::from(scan.lateral), f);
+                }
+            }
+        }
+    }
+}
+
+/// What produces the rows of a plan.
+#[derive(Debug)]
+pub(crate) enum Root {
+    Block(Box<BlockPlan>),
+    SetOps(Box<SetOpsPlan>),
+    Values(Box<ValuesPlan>),
+}
+
+/// One query block.
+#[derive(Debug)]
+pub(crate) struct BlockPlan {
+    /// EXPLAIN's id.
+    pub id: u32,
+    /// Where rows come from.
+    pub source: Node,
+    /// Slots of the row.
+    pub width: u32,
+    /// Grouping.
+    pub group: Option<GroupPlan>,
+    /// HAVING.
+    pub having: Option<Expr>,
+    /// Select list.
+    pub output: Vec<Expr>,
+    /// DISTINCT.
+    pub distinct: bool,
+    /// ORDER BY that is left to do.
+    pub order: Vec<OrderKey>,
+    /// LIMIT.
+    pub limit: Option<LimitSpec>,
+    /// Count rows beyond LIMIT.
+    pub calc_found_rows: bool,
+}
+
+/// Grouping and aggregates.
+#[derive(Debug)]
+pub(crate) struct GroupPlan {
+    pub keys: Vec<Expr>,
+    pub key_base: u32,
+    pub aggs: Vec<AggCall>,
+    pub agg_base: u32,
+    pub rollup: Option<u32>,
+    pub implicit: bool,
+    /// Slots of the first row of a group that are read after grouping.
+    pub kept: Vec<u32>,
+    /// Input comes ordered by the keys: groups end one after the other.
+    pub sorted: bool,
+}
+
+/// Set operations.
+#[derive(Debug)]
+pub(crate) struct SetOpsPlan {
+    pub first: Arc<QueryPlan>,
+    pub steps: Vec<(ast::SetOp, bool, Arc<QueryPlan>)>,
+    pub order: Vec<OrderKey>,
+    pub limit: Option<LimitSpec>,
+    pub calc_found_rows: bool,
+}
+
+/// VALUES ROW(…).
+#[derive(Debug)]
+pub(crate) struct ValuesPlan {
+    pub rows: Vec<Vec<Expr>>,
+    pub order: Vec<OrderKey>,
+    pub limit: Option<LimitSpec>,
+}
+
+/// An operator that fills slots of the block's row.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// One row without slots: no FROM.
+    Once,
+    /// No row; why, as EXPLAIN says it.
+    Nothing(&'static str),
+    Scan(Box<ScanPlan>),
+    Join(Box<JoinPlan>),
+    Filter(Box<Node>, Vec<Expr>),
+}
+
+/// Reading one table.
+#[derive(Debug)]
+pub(crate) struct ScanPlan {
+    /// Alias, for EXPLAIN.
+    pub alias: Arc<str>,
+    /// What is read.
+    pub source: Source,
+    /// Conditions on this table's row (and rows before it), evaluated as soon as it is read.
+    pub conds: Vec<Expr>,
+    /// Columns to decode, with their slots: first those that `conds` read.
+    pub columns: Vec<(usize, u32)>,
+    /// How many of `columns` the conditions need.
+    pub cond_columns: usize,
+    /// Slot of the row key.
+    pub key_slot: Option<u32>,
+    /// Slot of the stored row.
+    pub row_slot: Option<u32>,
+    /// Stop after the first row: MIN or MAX read from an end of the index.
+    pub first_only: bool,
+    /// Row locks.
+    pub lock: Option<LockSpec>,
+    /// LATERAL: the derived table sees the row so far.
+    pub lateral: bool,
+    /// Estimated rows per opening, before and after the conditions.
+    pub rows_in: f64,
+    /// See `rows_in`.
+    pub rows_out: f64,
+}
+
+/// What a scan reads.
+pub(crate) enum Source {
+    Base { def: Arc<TableDef>, access: Access, candidates: Vec<usize> },
+    Virtual { table: Arc<dyn VirtualTable>, pushed: Vec<Pushed> },
+    Derived { plan: Arc<QueryPlan>, id: u32 },
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Base { def, access, .. } => {
+                f.debug_tuple("Base").field(&def.name).field(access).finish()
+            }
+            Self::Virtual { table, .. } => f.debug_tuple("Virtual").field(&table.name()).finish(),
+            Self::Derived { plan, .. } => f.debug_tuple("Derived").field(plan).finish(),
+        }
+    }
+}
+
+/// How a stored table's rows are found.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// Position in the table's `indexes`; 0 is the clustered one.
+    pub index: usize,
+    /// Which of its entries.
+    pub kind: AccessKind,
+    /// From the last entry to the first.
+    pub reverse: bool,
+    /// The index entry alone has every needed column.
+    pub covering: bool,
+}
+
+/// Which entries of an index.
+#[derive(Debug, Clone)]
+pub(crate) enum AccessKind {
+    /// All.
+    Full,
+    /// At most one: every part of a unique key equals a non-null value.
+    Point(Vec<KeyOperand>),
+    /// Leading parts equal values.
+    Ref(Vec<KeyOperand>),
+    /// Ranges from conditions, computed when the scan opens.
+    Ranges(Arc<ranges::RangeSpec>),
+}
+
+/// The value a key part is compared with.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyOperand {
+    /// Value, over the row so far, enclosing rows and constants.
+    pub expr: Expr,
+    /// `<=>` or IS NULL: NULL is a value.
+    pub null_safe: bool,
+}
+
+/// Two inputs joined.
+#[derive(Debug)]
+pub(crate) struct JoinPlan {
+    pub left: Node,
+    pub right: Node,
+    pub kind: JoinType,
+    /// Conditions of the join evaluated when both rows are there.
+    pub on: Vec<Expr>,
+    pub method: JoinMethod,
+    /// Slots that `right` fills: nulled for a left row without match.
+    pub right_slots: Vec<u32>,
+}
+
+/// How the right input is searched.
+#[derive(Debug)]
+pub(crate) enum JoinMethod {
+    /// Opened again for every left row.
+    Nested,
+    /// Read once into memory, looked through for every left row.
+    Buffered,
+    /// Read once into a hash table on `right`, probed with `left`.
+    Hash { left: Vec<Expr>, right: Vec<Expr>, by: Vec<HashBy> },
+}
+
+/// How one pair of hash keys compares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HashBy {
+    pub kind: CmpKind,
+    /// `<=>`: NULL equals NULL.
+    pub null_safe: bool,
+}
+
+/// Binds and plans a query.
+///
+/// # Errors
+/// Everything that is wrong with the statement's names and types.
+pub fn plan_query(env: &BindEnv<'_>, query: &ast::Query) -> SqlResult<Arc<QueryPlan>> {
+    let bound = bind_query(env, query, None, None)?;
+    plan_bound(env, &Arc::new(bound))
+}
+
+/// A condition that is never met, for plans without rows.
+pub(crate) fn never() -> Expr {
+    Expr::constant(esker_types::Value::Int(0), bool_type(false))
+}

@@ -1,0 +1,134 @@
+//! What a statement gives back to the server: outcomes, rows, waits.
+//!
+//! Neighbours: `session` produces these; the `server` crate turns them into packets.
+//! **Invariants**: rows are pulled in bounded batches; no byte of an outcome may leave for the
+//! client before the log is durable up to `depends_on` (the reader rule and commit durability).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_engine::Seq;
+use esker_types::{SqlError, SqlType, ValueRef};
+
+/// Flags of [`ColumnMeta::flags`]: the key and default bits of MySQL's column definition.
+pub mod meta_flag {
+    /// Part of the primary key.
+    pub const PRI_KEY: u16 = 2;
+    /// Part of a unique key.
+    pub const UNIQUE_KEY: u16 = 4;
+    /// First part of a non-unique key.
+    pub const MULTIPLE_KEY: u16 = 8;
+    /// AUTO_INCREMENT.
+    pub const AUTO_INCREMENT: u16 = 512;
+    /// NOT NULL without a default.
+    pub const NO_DEFAULT_VALUE: u16 = 4096;
+    /// ON UPDATE CURRENT_TIMESTAMP.
+    pub const ON_UPDATE_NOW: u16 = 8192;
+}
+
+/// A column of a result set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnMeta {
+    /// Schema, empty for expressions.
+    pub schema: Arc<str>,
+    /// Table alias.
+    pub table: Arc<str>,
+    /// Table name.
+    pub org_table: Arc<str>,
+    /// Column alias.
+    pub name: Arc<str>,
+    /// Column name.
+    pub org_name: Arc<str>,
+    /// Static type.
+    pub ty: SqlType,
+    /// Bits of [`meta_flag`].
+    pub flags: u16,
+}
+
+impl ColumnMeta {
+    /// A column that comes from no table.
+    pub fn computed(name: impl Into<Arc<str>>, ty: SqlType) -> Self {
+        let none: Arc<str> = Arc::from("");
+        Self {
+            schema: none.clone(),
+            table: none.clone(),
+            org_table: none.clone(),
+            name: name.into(),
+            org_name: none,
+            ty,
+            flags: 0,
+        }
+    }
+}
+
+/// Where rows go: implemented by the server's packet encoders and by the shell's printer.
+pub trait RowSink {
+    /// Starts a row.
+    fn begin_row(&mut self);
+    /// The next value of the row and its column's type.
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType);
+    /// Ends the row.
+    fn end_row(&mut self);
+    /// Bytes held and not yet sent; a producer pauses above its limit.
+    fn bytes(&self) -> usize;
+}
+
+/// How a statement may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// On a worker thread shared with other sessions: never block; answer [`Step::Wait`] or
+    /// [`Step::NeedThread`] instead.
+    Inline,
+    /// On a thread of its own: waits park it.
+    Thread,
+}
+
+/// Something to await before the statement can go on.
+pub struct WaitFor {
+    /// Resolves when the statement may run again, or with the error it ends with (deadlock, KILL).
+    /// Dropping it leaves the queue.
+    pub ready: Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>,
+    /// Longest wait.
+    pub timeout: Duration,
+}
+
+/// Progress of the current statement.
+pub enum Step {
+    /// Finished, or rows are ready to be pulled.
+    Done(Outcome),
+    /// Await, tell the session with `Session::waited`, then step again.
+    Wait(WaitFor),
+    /// Too long for a shared worker: step again with [`Mode::Thread`].
+    NeedThread,
+}
+
+/// The end of one statement.
+pub struct Outcome {
+    /// What it gave.
+    pub result: OutcomeKind,
+    /// The log must be durable up to here before any byte of this leaves; 0 = nothing to await.
+    pub depends_on: Seq,
+}
+
+/// What a statement gave.
+pub enum OutcomeKind {
+    /// No rows.
+    Ok(OkInfo),
+    /// Rows follow: pull them with `Session::next_rows`.
+    Rows(Arc<[ColumnMeta]>),
+    /// It failed; the transaction is as MySQL would leave it.
+    Err(SqlError),
+}
+
+/// Contents of an OK packet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OkInfo {
+    /// Rows changed (or found, with CLIENT_FOUND_ROWS).
+    pub affected_rows: u64,
+    /// First generated AUTO_INCREMENT value of the statement, else 0.
+    pub last_insert_id: u64,
+    /// Text such as `Records: 2  Duplicates: 0  Warnings: 0`.
+    pub info: String,
+}

@@ -1,0 +1,175 @@
+//! What sessions, SHOW and INFORMATION_SCHEMA ask of the catalog: names, lists, statistics.
+//!
+//! Neighbours: `catalog` holds the definitions; the engine knows sizes.
+//! **Invariant**: schema names are case-sensitive, but for information_schema and
+//! performance_schema, which answer to any case, as in MySQL with lower_case_table_names = 0.
+
+use std::sync::Arc;
+
+use esker_engine::Tree;
+use esker_types::collation::Collation;
+use esker_types::{SqlResult, SqlType, TypeKind};
+
+use crate::catalog::{SchemaDef, TableDef, unknown_database};
+use crate::instance::Instance;
+
+/// Databases without tables in the catalog.
+const COMPUTED: [&str; 2] = ["information_schema", "performance_schema"];
+
+/// Is this a database that everybody may see?
+pub(crate) fn is_open_schema(name: &str) -> bool {
+    COMPUTED.iter().any(|s| s.eq_ignore_ascii_case(name))
+}
+
+/// Size of a table, estimated.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TableStats {
+    pub(crate) rows: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) index_bytes: u64,
+}
+
+impl Instance {
+    /// The name of an existing database.
+    ///
+    /// # Errors
+    /// 1049.
+    pub(crate) fn find_schema(&self, name: &str) -> SqlResult<Arc<str>> {
+        if let Some(system) = COMPUTED.iter().find(|s| s.eq_ignore_ascii_case(name)) {
+            return Ok(Arc::from(*system));
+        }
+        self.catalog
+            .schema(name)
+            .map(|s| s.name.clone())
+            .ok_or_else(|| unknown_database(name))
+    }
+
+    /// Default collation of a database.
+    pub(crate) fn schema_collation(&self, name: &str) -> Collation {
+        self.catalog
+            .schema(name)
+            .map_or(Collation::UTF8MB3_GENERAL_CI, |s| s.collation)
+    }
+
+    /// Databases of the catalog, by name.
+    pub(crate) fn schemas(&self) -> Vec<Arc<SchemaDef>> {
+        self.catalog
+            .snapshot()
+            .schemas()
+            .map(|s| s.def.clone())
+            .collect()
+    }
+
+    /// Tables of a database, by name.
+    pub(crate) fn tables_of(&self, schema: &str) -> Vec<Arc<TableDef>> {
+        let snapshot = self.catalog.snapshot();
+        snapshot
+            .schema(schema)
+            .map(|s| s.tables.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Number of tables.
+    pub(crate) fn table_count(&self) -> usize {
+        self.catalog.snapshot().tables().count()
+    }
+
+    /// Size of a table.
+    pub(crate) fn table_stats(&self, table: &TableDef) -> TableStats {
+        let (rows, data_bytes) = tree_size(&table.primary().tree);
+        let index_bytes = table.secondary().iter().map(|i| tree_size(&i.tree).1).sum();
+        TableStats {
+            rows,
+            data_bytes,
+            index_bytes,
+        }
+    }
+
+    /// The next AUTO_INCREMENT value, as SHOW prints it.
+    pub(crate) fn next_auto_increment(&self, table: &TableDef) -> u64 {
+        table.runtime.last_auto().saturating_add(1)
+    }
+}
+
+/// Entries and bytes of a tree, memtables included; versions that nobody sees any more are counted
+/// until a compaction drops them.
+fn tree_size(tree: &Tree) -> (u64, u64) {
+    let now = tree.superversion();
+    let totals = now.version.totals();
+    let tables = std::iter::once(&now.active).chain(&now.immutables);
+    let (mut live, mut dead, mut bytes) = (totals.entries, totals.deletes, now.version.bytes());
+    for table in tables {
+        live += table.entries();
+        dead += table.deletes();
+        bytes += table.bytes() as u64;
+    }
+    // A tombstone counts as an entry and hides another.
+    (live.saturating_sub(dead.saturating_mul(2)), bytes)
+}
+
+/// The type's word: `int`, `varchar`, …
+pub(crate) fn type_word(ty: &SqlType) -> &'static str {
+    let binary = ty.collation == Collation::BINARY;
+    match &ty.kind {
+        TypeKind::Null => "null",
+        TypeKind::TinyInt => "tinyint",
+        TypeKind::SmallInt => "smallint",
+        TypeKind::MediumInt => "mediumint",
+        TypeKind::Int => "int",
+        TypeKind::BigInt => "bigint",
+        TypeKind::Float => "float",
+        TypeKind::Double => "double",
+        TypeKind::Decimal => "decimal",
+        TypeKind::Date => "date",
+        TypeKind::Time => "time",
+        TypeKind::DateTime => "datetime",
+        TypeKind::Timestamp => "timestamp",
+        TypeKind::Year => "year",
+        TypeKind::Char => {
+            if binary {
+                "binary"
+            } else {
+                "char"
+            }
+        }
+        TypeKind::VarChar => {
+            if binary {
+                "varbinary"
+            } else {
+                "varchar"
+            }
+        }
+        TypeKind::TinyText => {
+            if binary {
+                "tinyblob"
+            } else {
+                "tinytext"
+            }
+        }
+        TypeKind::Text => {
+            if binary {
+                "blob"
+            } else {
+                "text"
+            }
+        }
+        TypeKind::MediumText => {
+            if binary {
+                "mediumblob"
+            } else {
+                "mediumtext"
+            }
+        }
+        TypeKind::LongText => {
+            if binary {
+                "longblob"
+            } else {
+                "longtext"
+            }
+        }
+        TypeKind::Bit => "bit",
+        TypeKind::Enum(_) => "enum",
+        TypeKind::Set(_) => "set",
+        TypeKind::Json => "json",
+    }
+}

@@ -1,0 +1,125 @@
+//! Rows kept with a prepared statement for COM_STMT_FETCH.
+//!
+//! Neighbours: the server opens a cursor by keeping a statement's rows here.
+//! **Invariant**: the rows are bounded by esker_query_memory_limit; a new execution, a reset or the
+//! statement's end drops them.
+
+use std::sync::Arc;
+
+use esker_engine::Seq;
+use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef};
+
+use super::Session;
+use crate::result::{ColumnMeta, RowSink};
+
+/// Rough cost of a value without its text, bytes.
+const VALUE_BYTES: u64 = 40;
+
+/// Rows not yet fetched.
+pub(crate) struct Cursor {
+    columns: Arc<[ColumnMeta]>,
+    rows: std::vec::IntoIter<Vec<Value>>,
+}
+
+/// Collects rows as values.
+#[derive(Default)]
+pub(crate) struct Collector {
+    pub(crate) rows: Vec<Vec<Value>>,
+    current: Vec<Value>,
+    bytes: u64,
+}
+
+impl RowSink for Collector {
+    fn begin_row(&mut self) {
+        self.current.clear();
+    }
+    fn value(&mut self, v: ValueRef<'_>, _ty: &SqlType) {
+        self.bytes += VALUE_BYTES
+            + match v {
+                ValueRef::Str(s) | ValueRef::Label(_, s) => s.len() as u64,
+                _ => 0,
+            };
+        self.current.push(v.to_owned());
+    }
+    fn end_row(&mut self) {
+        self.rows.push(std::mem::take(&mut self.current));
+    }
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Rows pulled between two looks at the memory limit.
+const PULL: usize = 64 * 1024;
+
+impl Session {
+    /// Keeps the rows of the statement that has just run with prepared statement `id`. Returns what
+    /// they depend on.
+    ///
+    /// # Errors
+    /// 1243, the statement's own errors, 1041 above the memory limit.
+    pub fn keep_rows(&mut self, id: u32) -> SqlResult<Seq> {
+        let columns = self.row_columns()?;
+        let mut kept = Collector::default();
+        let mut depends_on = 0;
+        loop {
+            let batch = self.next_rows(&mut kept, PULL)?;
+            depends_on = depends_on.max(batch.depends_on);
+            if kept.bytes > self.vars.query_memory_limit {
+                return Err(SqlError::new(
+                    1041,
+                    "HY000",
+                    "Out of memory; a cursor's rows exceed esker_query_memory_limit",
+                ));
+            }
+            if !batch.more {
+                break;
+            }
+        }
+        let cursor = Cursor {
+            columns,
+            rows: kept.rows.into_iter(),
+        };
+        self.prepared_mut(id, "mysqld_stmt_execute")?.cursor = Some(cursor);
+        Ok(depends_on)
+    }
+
+    fn cursor_mut(&mut self, id: u32) -> SqlResult<&mut Cursor> {
+        self.prepared_mut(id, "mysqld_stmt_fetch")?
+            .cursor
+            .as_mut()
+            .ok_or_else(|| {
+                SqlError::new(
+                    1421,
+                    "HY000",
+                    format!("The statement ({id}) has no open cursor."),
+                )
+            })
+    }
+
+    /// Columns of an open cursor.
+    ///
+    /// # Errors
+    /// 1243, 1421.
+    pub fn cursor_columns(&mut self, id: u32) -> SqlResult<Arc<[ColumnMeta]>> {
+        self.cursor_mut(id).map(|c| c.columns.clone())
+    }
+
+    /// COM_STMT_FETCH: at most `limit` rows. False when the cursor is exhausted.
+    ///
+    /// # Errors
+    /// 1243, 1421.
+    pub fn fetch(&mut self, id: u32, limit: u64, sink: &mut dyn RowSink) -> SqlResult<bool> {
+        let cursor = self.cursor_mut(id)?;
+        let columns = cursor.columns.clone();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        for row in cursor.rows.by_ref().take(limit) {
+            sink.begin_row();
+            for (value, column) in row.iter().zip(columns.iter()) {
+                sink.value(value.as_ref(), &column.ty);
+            }
+            sink.end_row();
+        }
+        Ok(cursor.rows.len() > 0)
+    }
+}

@@ -1,0 +1,211 @@
+//! What functions and expressions may ask of a session, and its user variables.
+//!
+//! Neighbours: kernels see it as `esker_types::SessionInfo`, expressions as `expr::UserVars`.
+//! **Invariant**: shared by reference while a statement runs, so every part that a statement may
+//! change is a cell; nothing keeps a borrow across a call.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
+
+use super::registry::Process;
+use crate::accounts::{Account, Privileges};
+use crate::expr::UserVars;
+use crate::infoschema::Viewer;
+use crate::instance::Instance;
+
+/// Most user variables of a session.
+const MAX_USER_VARS: usize = 10_000;
+
+/// Facts of one session.
+pub struct Facts {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) process: Arc<Process>,
+    /// User name as the client gave it.
+    pub(crate) user: String,
+    /// Host as accounts see it.
+    pub(crate) host: String,
+    pub(crate) account: Account,
+    pub(crate) database: Option<Arc<str>>,
+    pub(crate) last_insert_id: Cell<u64>,
+    pub(crate) row_count: Cell<i64>,
+    pub(crate) found_rows: Cell<u64>,
+    user_vars: RefCell<HashMap<Box<str>, (Value, SqlType)>>,
+}
+
+impl Facts {
+    /// Facts of a new session.
+    pub(crate) fn new(
+        instance: Arc<Instance>,
+        process: Arc<Process>,
+        user: String,
+        host: String,
+        account: Account,
+    ) -> Self {
+        Self {
+            instance,
+            process,
+            user,
+            host,
+            account,
+            database: None,
+            last_insert_id: Cell::new(0),
+            row_count: Cell::new(-1),
+            found_rows: Cell::new(0),
+            user_vars: RefCell::default(),
+        }
+    }
+
+    /// As after COM_RESET_CONNECTION.
+    pub(crate) fn reset(&mut self) {
+        self.last_insert_id.set(0);
+        self.row_count.set(-1);
+        self.found_rows.set(0);
+        self.user_vars.get_mut().clear();
+    }
+
+    /// Sets a user variable.
+    ///
+    /// # Errors
+    /// 1041 when the session has too many.
+    pub(crate) fn set_user_var(&self, name: &str, value: Value, ty: SqlType) -> SqlResult<()> {
+        let mut vars = self.user_vars.borrow_mut();
+        if vars.len() >= MAX_USER_VARS && !vars.contains_key(name) {
+            return Err(SqlError::new(
+                1041,
+                "HY000",
+                "Out of memory; too many user variables",
+            ));
+        }
+        vars.insert(name.into(), (value, ty));
+        Ok(())
+    }
+
+    /// The current schema.
+    ///
+    /// # Errors
+    /// 1046.
+    pub(crate) fn current_schema(&self) -> SqlResult<&str> {
+        self.database
+            .as_deref()
+            .ok_or_else(|| SqlError::new(1046, "3D000", "No database selected"))
+    }
+
+    /// What decides which objects are shown.
+    pub(crate) fn viewer(&self) -> Viewer {
+        Viewer {
+            instance: self.instance.clone(),
+            account: self.account.clone(),
+            user: self.user.clone(),
+        }
+    }
+
+    /// Checks a global privilege.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(crate) fn require(&self, privilege: &str) -> SqlResult<()> {
+        let wanted = Privileges::named(privilege).unwrap_or(Privileges::ALL);
+        if self.account.may(wanted, None, None) {
+            return Ok(());
+        }
+        let text = format!(
+            "Access denied; you need (at least one of) the {privilege} privilege(s) for this operation"
+        );
+        Err(SqlError::new(1227, "42000", text))
+    }
+
+    /// Checks a privilege on a database.
+    ///
+    /// # Errors
+    /// 1044.
+    pub(crate) fn require_in(&self, privilege: &str, schema: &str) -> SqlResult<()> {
+        let wanted = Privileges::named(privilege).unwrap_or(Privileges::ALL);
+        if self.account.may(wanted, Some(schema), None) {
+            return Ok(());
+        }
+        let text = format!(
+            "Access denied for user '{}'@'{}' to database '{schema}'",
+            self.account.user, self.account.host
+        );
+        Err(SqlError::new(1044, "42000", text))
+    }
+
+    /// Checks a privilege on a table.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_on(&self, command: &str, schema: &str, table: &str) -> SqlResult<()> {
+        let wanted = Privileges::named(command).unwrap_or(Privileges::ALL);
+        if self.account.may(wanted, Some(schema), Some(table)) {
+            return Ok(());
+        }
+        let text = format!(
+            "{command} command denied to user '{}'@'{}' for table '{table}'",
+            self.account.user, self.account.host
+        );
+        Err(SqlError::new(1142, "42000", text))
+    }
+}
+
+impl SessionInfo for Facts {
+    fn connection_id(&self) -> u64 {
+        self.process.id
+    }
+    fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+    fn user(&self) -> String {
+        format!("{}@{}", self.user, self.host)
+    }
+    fn current_user(&self) -> String {
+        self.account.name()
+    }
+    fn version(&self) -> &str {
+        self.instance.version()
+    }
+    fn last_insert_id(&self) -> u64 {
+        self.last_insert_id.get()
+    }
+    fn set_last_insert_id(&self, id: u64) {
+        self.last_insert_id.set(id);
+    }
+    fn row_count(&self) -> i64 {
+        self.row_count.get()
+    }
+    fn found_rows(&self) -> u64 {
+        self.found_rows.get()
+    }
+    fn random(&self) -> u64 {
+        self.instance.env.random.next_u64()
+    }
+    fn killed(&self) -> bool {
+        self.process.is_killed()
+    }
+    fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool> {
+        Some(
+            self.instance
+                .registry
+                .get_lock(&self.process, name, timeout_secs),
+        )
+    }
+    fn release_lock(&self, name: &str) -> Option<bool> {
+        self.instance.registry.release_lock(self.process.id, name)
+    }
+    fn lock_holder(&self, name: &str) -> Option<u64> {
+        self.instance.registry.lock_holder(name)
+    }
+}
+
+impl UserVars for Facts {
+    fn get(&self, name: &str) -> Option<(Value, SqlType)> {
+        self.user_vars.borrow().get(name).cloned()
+    }
+    fn set(&self, name: &str, value: Value, ty: SqlType) {
+        // An expression has no way to report that a session has too many variables; the
+        // assignment is dropped then, as MySQL drops it when memory is short.
+        let _ = self.set_user_var(name, value, ty);
+    }
+}

@@ -1,0 +1,576 @@
+//! A session: one client's statements, transaction, variables and prepared statements.
+//!
+//! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
+//! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
+//!
+//! Parts: this file holds the state and the step loop · `run` maps statements to work · `transaction`
+//! begins and ends · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
+//! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//!
+//! **Invariants**
+//! - A step never blocks in [`Mode::Inline`]. A statement that has to wait there has undone its writes
+//!   before it answers [`Step::Wait`], keeps its locks, and runs again from its beginning.
+//! - An error undoes the statement's writes, and the whole transaction for a deadlock.
+//! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
+
+mod change;
+mod cursor;
+mod facts;
+mod grants;
+mod lookup;
+mod names;
+mod other;
+mod plans;
+mod prepared;
+pub mod registry;
+mod run;
+mod set;
+mod transaction;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use esker_engine::{Durable, EngineError, Seq, Ticket, Txn};
+use esker_types::collation::{Charset, Collation};
+use esker_types::{Level, SqlError, SqlResult, Value, Warning};
+
+use crate::accounts::Account;
+use crate::exec_error::{ExecError, engine_error};
+use crate::instance::Instance;
+use crate::mdl::LockSet;
+use crate::parse::ParseOptions;
+use crate::parse::ast::Statement;
+use crate::result::{Mode, Outcome, OutcomeKind, Step, WaitFor};
+use crate::variables::{SessionValues, SessionVars};
+
+pub(crate) use facts::Facts;
+use plans::Plans;
+pub use prepared::Prepared;
+use prepared::PreparedStatement;
+use run::{Done, RowSource};
+use transaction::TransactionState;
+
+/// Who connected, and how.
+pub struct ClientInfo {
+    /// Connection id.
+    pub connection_id: u64,
+    /// User name as given.
+    pub user: String,
+    /// Host as accounts see it.
+    pub host: String,
+    /// Address and port, for the process list.
+    pub peer: String,
+    /// The account that matched.
+    pub account: Account,
+    /// Collation of the connection; None: one this server does not have.
+    pub collation: Option<Collation>,
+    /// Affected rows are found rows.
+    pub found_rows: bool,
+    /// COM_QUERY may hold several statements.
+    pub multi_statements: bool,
+    /// `interactive_timeout` instead of `wait_timeout`.
+    pub interactive: bool,
+    /// Connection attributes.
+    pub attributes: Vec<(String, String)>,
+    /// TLS cipher and version.
+    pub tls: Option<(String, String)>,
+    /// Ends the connection; called by KILL from another session.
+    pub on_kill: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What of [`ClientInfo`] matters after the login.
+pub(crate) struct ClientFlags {
+    pub(crate) found_rows: bool,
+    pub(crate) multi_statements: bool,
+    interactive: bool,
+    pub(crate) tls: Option<(String, String)>,
+}
+
+/// What to run.
+pub enum Request<'a> {
+    /// COM_QUERY.
+    Query(&'a [u8]),
+    /// COM_STMT_EXECUTE.
+    Execute {
+        /// Statement id.
+        statement: u32,
+        /// Parameters.
+        params: Vec<Value>,
+    },
+}
+
+/// Progress of pulling rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// More rows follow.
+    pub more: bool,
+    /// The rows given so far may leave when the log is durable up to here.
+    pub depends_on: Seq,
+}
+
+/// The request being run.
+struct Running {
+    /// Text of the request, UTF-8.
+    text: Arc<[u8]>,
+    /// Where the next statement of the text begins.
+    next: usize,
+    work: Work,
+    /// Waits of the statement began here.
+    waiting_since: Option<Instant>,
+    /// What a lock wait that ended badly left for the statement's next step.
+    wait_error: Option<SqlError>,
+}
+
+/// How far the current statement has come.
+enum Work {
+    /// Not parsed yet.
+    Text,
+    /// Ready to run: tree, parameters, the prepared statement it came from.
+    Ready(Arc<Statement>, Vec<Value>, Option<u32>),
+    /// Rows are being pulled.
+    Rows(Box<RowSource>),
+    /// Nothing is left to do.
+    Finished,
+}
+
+/// One client's state.
+pub struct Session {
+    pub(crate) facts: Facts,
+    pub(crate) client: ClientFlags,
+    pub(crate) values: SessionValues,
+    pub(crate) vars: SessionVars,
+    pub(crate) txn: Txn,
+    pub(crate) state: TransactionState,
+    pub(crate) locks: LockSet,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warning_total: u64,
+    /// A commit that a statement made on the side (SET autocommit = 1).
+    pending_commit: Seq,
+    /// NOWAIT or WAIT n of the current statement, for metadata locks.
+    pub(crate) statement_lock_wait: Option<Duration>,
+    /// max_execution_time of the current statement.
+    statement_deadline: Option<Instant>,
+    prepared: HashMap<u32, PreparedStatement>,
+    named: HashMap<Box<str>, u32>,
+    next_statement_id: u32,
+    plans: Plans,
+    running: Option<Running>,
+}
+
+impl Session {
+    /// A session of a client that has logged in.
+    pub fn new(instance: Arc<Instance>, client: ClientInfo) -> Self {
+        let values = SessionValues::new(&instance.globals);
+        let vars = instance.default_vars(&values);
+        let process = instance.registry.add(
+            client.connection_id,
+            &client.user,
+            client.peer,
+            instance.now_micros(),
+            client.on_kill,
+        );
+        let txn = instance.engine.begin(vars.isolation);
+        process.set_canceller(Some(txn.wait_canceller()));
+        let locks = instance.new_lock_set();
+        let plans = Plans::default();
+        instance.count_connection();
+        let facts = Facts::new(instance, process, client.user, client.host, client.account);
+        let mut session = Self {
+            facts,
+            client: ClientFlags {
+                found_rows: client.found_rows,
+                multi_statements: client.multi_statements,
+                interactive: client.interactive,
+                tls: client.tls,
+            },
+            values,
+            vars,
+            txn,
+            state: TransactionState::default(),
+            locks,
+            warnings: Vec::new(),
+            warning_total: 0,
+            pending_commit: 0,
+            statement_lock_wait: None,
+            statement_deadline: None,
+            prepared: HashMap::new(),
+            named: HashMap::new(),
+            next_statement_id: 0,
+            plans,
+            running: None,
+        };
+        session.adopt_collation(client.collation);
+        session
+    }
+
+    /// The connection's collation, as the handshake asked for it.
+    fn adopt_collation(&mut self, collation: Option<Collation>) {
+        if let Some(collation) = collation.filter(|c| *c != Collation::BINARY) {
+            // The collation exists, so its variables accept it.
+            let adopted = self.use_collation(collation);
+            debug_assert!(adopted.is_ok());
+        }
+    }
+
+    /// COM_RESET_CONNECTION: as after a fresh login, transaction rolled back.
+    pub fn reset(&mut self) {
+        self.rollback_transaction();
+        self.locks.release_all();
+        self.close_all_statements();
+        self.facts.reset();
+        self.state = TransactionState::default();
+        self.values = SessionValues::new(&self.facts.instance.globals);
+        self.vars = self.facts.instance.default_vars(&self.values);
+        self.clear_warnings();
+        self.running = None;
+    }
+
+    /// COM_CHANGE_USER, after the new user proved who it is.
+    pub fn change_user(&mut self, user: &str, account: Account, collation: Option<Collation>) {
+        self.reset();
+        self.facts.user = user.to_owned();
+        self.facts.account = account;
+        self.facts.database = None;
+        let now = self.facts.instance.now_micros();
+        self.facts.process.update(now, |d| {
+            d.user = user.to_owned();
+            d.database = None;
+        });
+        self.adopt_collation(collation);
+    }
+
+    /// Host as accounts see it.
+    pub fn host(&self) -> &str {
+        &self.facts.host
+    }
+
+    /// Status bits of the protocol that follow from the session's state.
+    pub fn status(&self) -> u16 {
+        const IN_TRANS: u16 = 1;
+        const AUTOCOMMIT: u16 = 2;
+        const NO_BACKSLASH_ESCAPES: u16 = 512;
+        const IN_TRANS_READONLY: u16 = 8192;
+        let mut bits = 0;
+        if self.in_transaction() {
+            bits |= IN_TRANS;
+            if self.state.read_only {
+                bits |= IN_TRANS_READONLY;
+            }
+        }
+        if self.vars.autocommit {
+            bits |= AUTOCOMMIT;
+        }
+        if self
+            .vars
+            .sql_mode
+            .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
+        {
+            bits |= NO_BACKSLASH_ESCAPES;
+        }
+        bits
+    }
+
+    /// Largest command taken, bytes.
+    pub fn max_allowed_packet(&self) -> usize {
+        usize::try_from(self.vars.max_allowed_packet).unwrap_or(usize::MAX)
+    }
+
+    /// How long the client may be silent.
+    pub fn idle_timeout(&self) -> Duration {
+        if self.client.interactive {
+            Duration::from_secs(self.values.named("interactive_timeout").as_u64())
+        } else {
+            self.vars.wait_timeout
+        }
+    }
+
+    /// The collation results are sent in; None: unconverted.
+    pub fn results_collation(&self) -> Option<Collation> {
+        self.vars.results
+    }
+
+    /// Warnings of the last statement.
+    pub fn warning_count(&self) -> u64 {
+        self.warning_total
+    }
+
+    /// A future that resolves when the log is durable up to `seq`; None when it is already.
+    pub fn wait_durable(&self, seq: Seq) -> Option<Durable> {
+        let engine = &self.facts.instance.engine;
+        (seq > engine.durable_seq()).then(|| engine.wait_durable(seq))
+    }
+
+    /// COM_SET_OPTION.
+    pub fn set_multi_statements(&mut self, on: bool) {
+        self.client.multi_statements = on;
+    }
+
+    /// USE and COM_INIT_DB.
+    ///
+    /// # Errors
+    /// 1049, 1044.
+    pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        let schema = self.facts.instance.find_schema(name)?;
+        if !self.facts.account.sees_schema(&schema) && !crate::schema::is_open_schema(&schema) {
+            let text = format!(
+                "Access denied for user '{}'@'{}' to database '{schema}'",
+                self.facts.account.user, self.facts.account.host
+            );
+            return Err(SqlError::new(1044, "42000", text));
+        }
+        let now = self.facts.instance.now_micros();
+        self.facts
+            .process
+            .update(now, |d| d.database = Some(schema.to_string()));
+        let collation = self.facts.instance.schema_collation(&schema);
+        self.set_database_collation(collation)?;
+        self.facts.database = Some(schema);
+        Ok(())
+    }
+
+    /// KILL CONNECTION through the protocol.
+    ///
+    /// # Errors
+    /// 1094, 1095.
+    pub fn kill(&mut self, id: u64) -> SqlResult<()> {
+        self.kill_session(id, true)
+    }
+
+    /// KILL of another session (or this one).
+    pub(crate) fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
+        let target = self.facts.instance.registry.find(id)?;
+        if target.detail().user != self.facts.user {
+            self.facts.require("SUPER").map_err(|_| {
+                SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"))
+            })?;
+        }
+        target.kill(connection);
+        Ok(())
+    }
+
+    /// Starts a request; [`Self::step`] runs it.
+    pub fn start(&mut self, request: Request<'_>) {
+        self.facts.process.clear_query_kill();
+        self.facts.instance.count_question();
+        let running = match request {
+            Request::Query(text) => {
+                self.begin_command("Query", text);
+                Running::new(Arc::from(&*self.to_utf8(text)), Work::Text)
+            }
+            Request::Execute { statement, params } => {
+                match self.prepared_mut(statement, "mysqld_stmt_execute") {
+                    Ok(prepared) => {
+                        prepared.cursor = None;
+                        let text = prepared.sql.clone();
+                        let work = Work::Ready(prepared.statement.clone(), params, Some(statement));
+                        self.begin_command("Execute", &text);
+                        let mut running = Running::new(text, work);
+                        running.next = running.text.len();
+                        running
+                    }
+                    Err(e) => Running::failed(e),
+                }
+            }
+        };
+        self.running = Some(running);
+    }
+
+    fn begin_command(&self, command: &'static str, text: &[u8]) {
+        self.facts
+            .process
+            .begin(self.facts.instance.now_micros(), command, text);
+    }
+
+    fn end_command(&self) {
+        self.facts.process.idle(self.facts.instance.now_micros());
+    }
+
+    /// The client's bytes as UTF-8.
+    fn to_utf8<'a>(&self, text: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
+        match self.vars.charset_client {
+            Charset::Latin1 => Charset::Latin1.decode_lossy(text),
+            _ => text.into(),
+        }
+    }
+
+    pub(crate) fn parse_options(&self) -> ParseOptions<'static> {
+        ParseOptions {
+            sql_mode: self.vars.sql_mode,
+            ..ParseOptions::default()
+        }
+    }
+
+    /// Does another statement of the request follow the one that has just ended?
+    pub fn has_more(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| r.next < r.text.len())
+    }
+
+    /// Starts the request's next statement. False when there is none; the request is over then.
+    pub fn start_next(&mut self) -> bool {
+        match &mut self.running {
+            Some(running) if running.next < running.text.len() => {
+                running.work = Work::Text;
+                running.waiting_since = None;
+                true
+            }
+            _ => {
+                self.running = None;
+                self.end_command();
+                false
+            }
+        }
+    }
+
+    /// Runs the started statement as far as `mode` allows.
+    ///
+    /// # Panics
+    /// When nothing was started: a mistake of the caller.
+    pub fn step(&mut self, mode: Mode) -> Step {
+        let Some(mut running) = self.running.take() else {
+            panic!("step without a started statement");
+        };
+        let step = self.step_running(&mut running, mode);
+        if matches!(&step, Step::Done(o) if matches!(o.result, OutcomeKind::Err(_))) {
+            running.next = running.text.len();
+            self.end_command();
+        }
+        self.running = Some(running);
+        step
+    }
+
+    /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
+    pub fn waited(&mut self, result: Option<SqlResult<()>>) {
+        let error = match result {
+            Some(Ok(())) => None,
+            Some(Err(e)) => Some(e),
+            None => Some(engine_error(&EngineError::LockWaitTimeout)),
+        };
+        if let Some(running) = &mut self.running {
+            running.wait_error = error;
+        }
+    }
+
+    /// Turns a lock to be waited for into a step.
+    fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
+        let since = *running.waiting_since.get_or_insert_with(Instant::now);
+        Step::Wait(WaitFor {
+            ready: Box::pin(async move { ticket.await.map_err(|e| engine_error(&e)) }),
+            timeout: self.lock_timeout().saturating_sub(since.elapsed()),
+        })
+    }
+
+    /// How long the lock may take that the current statement waits for.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        if self.locks.is_waiting() {
+            self.statement_lock_wait
+                .unwrap_or(self.vars.metadata_lock_timeout)
+        } else {
+            self.vars.row_lock_timeout
+        }
+    }
+
+    fn step_running(&mut self, running: &mut Running, mode: Mode) -> Step {
+        if let Some(e) = running.wait_error.take() {
+            return Step::Done(self.fail(e));
+        }
+        if let Work::Text = running.work {
+            match self.parse_next(running) {
+                Ok(work) => running.work = work,
+                Err(e) => {
+                    self.clear_warnings();
+                    return Step::Done(self.fail(e));
+                }
+            }
+        }
+        let Work::Ready(statement, params, id) = &running.work else {
+            panic!("step of a finished statement");
+        };
+        match self.run_statement(statement, params, *id, mode) {
+            Ok(Done::Rows(source)) => {
+                let columns = source.columns();
+                running.work = Work::Rows(source);
+                let depends_on = self.txn.dependency();
+                Step::Done(Outcome {
+                    result: OutcomeKind::Rows(columns),
+                    depends_on,
+                })
+            }
+            Ok(Done::Ok(info, commit)) => {
+                running.work = Work::Finished;
+                let depends_on = self.txn.dependency().max(commit);
+                Step::Done(Outcome {
+                    result: OutcomeKind::Ok(info),
+                    depends_on,
+                })
+            }
+            Ok(Done::NeedThread) => Step::NeedThread,
+            Err(ExecError::Sql(e)) => Step::Done(self.fail(e)),
+            Err(ExecError::Wait(ticket)) => self.wait(running, ticket),
+        }
+    }
+
+    /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
+    fn fail(&mut self, e: SqlError) -> Outcome {
+        const DEADLOCK: u16 = 1213;
+        self.record_error(&e);
+        self.facts.row_count.set(-1);
+        self.locks.release_statement();
+        if e.code == DEADLOCK || self.commits_at_end() {
+            self.rollback_transaction();
+        }
+        Outcome {
+            result: OutcomeKind::Err(e),
+            depends_on: self.txn.dependency(),
+        }
+    }
+
+    fn record_error(&mut self, e: &SqlError) {
+        self.warn(Level::Error, e.code, e.message.clone());
+    }
+
+    /// Adds to the diagnostics area.
+    pub(crate) fn warn(&mut self, level: Level, code: u16, message: String) {
+        self.warning_total += 1;
+        if self.warnings.len() < self.vars.max_error_count {
+            self.warnings.push(Warning {
+                level,
+                code,
+                message,
+            });
+        }
+    }
+
+    fn clear_warnings(&mut self) {
+        self.warnings.clear();
+        self.warning_total = 0;
+    }
+}
+
+impl Running {
+    fn new(text: Arc<[u8]>, work: Work) -> Self {
+        Self {
+            text,
+            next: 0,
+            work,
+            waiting_since: None,
+            wait_error: None,
+        }
+    }
+
+    /// A request that failed before it could run.
+    fn failed(e: SqlError) -> Self {
+        let mut running = Self::new(Arc::from(&b""[..]), Work::Text);
+        running.wait_error = Some(e);
+        running
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.rollback_transaction();
+        self.locks.release_all();
+        self.close_all_statements();
+        self.facts.instance.registry.remove(self.facts.process.id);
+    }
+}

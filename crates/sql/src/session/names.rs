@@ -1,0 +1,188 @@
+//! What names in a statement mean to this session: tables with their metadata locks, system variables.
+//!
+//! Neighbours: the binder asks through [`bind::Names`](crate::bind::Names); `run` makes one per
+//! statement.
+//! **Invariants**: a table is handed out only with its shared metadata lock held; a lock that must be
+//! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use esker_engine::Ticket;
+use esker_types::collation::Collation;
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::Facts;
+use crate::bind::{Names, TableSource};
+use crate::catalog::TableDef;
+use crate::exec_error::ExecError;
+use crate::infoschema::{self, SystemTable};
+use crate::mdl::{LockSet, MdlDuration, MdlMode};
+use crate::parse::ast::{SysVar, VarScope};
+use crate::variables::{Scope, SessionValues, VarId, VarValue, unknown};
+
+/// A session's names during one statement.
+pub(crate) struct SessionNames<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) values: &'a SessionValues,
+    pub(crate) locks: RefCell<&'a mut LockSet>,
+    /// The ticket of a metadata lock that is not free.
+    pub(crate) pending: RefCell<Option<Ticket>>,
+    /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
+    pub(crate) diagnostics: (u64, u64),
+}
+
+impl SessionNames<'_> {
+    /// What an error that came out of binding means.
+    pub(crate) fn stop(&self, e: SqlError) -> ExecError {
+        match self.pending.borrow_mut().take() {
+            Some(ticket) => ExecError::Wait(ticket),
+            None => ExecError::Sql(e),
+        }
+    }
+
+    /// Resolves a stored table and takes its lock.
+    pub(crate) fn stored(
+        &self,
+        schema: &str,
+        name: &str,
+        mode: MdlMode,
+    ) -> SqlResult<Arc<TableDef>> {
+        loop {
+            let table = self.facts.instance.catalog.table_or_error(schema, name)?;
+            let mut locks = self.locks.borrow_mut();
+            if locks.has_explicit() {
+                let write = mode == MdlMode::SharedWrite;
+                crate::ddl::lock_tables::check_locked(&locks, &table.mdl, name, write)?;
+            }
+            match locks.acquire(&table.mdl, mode, MdlDuration::Transaction) {
+                Ok(()) => (),
+                Err(ExecError::Sql(e)) => return Err(e),
+                Err(ExecError::Wait(ticket)) => {
+                    *self.pending.borrow_mut() = Some(ticket);
+                    return Err(SqlError::new(0, "HY000", "waiting for a metadata lock"));
+                }
+            }
+            // A schema change may have come between the look-up and the lock.
+            match self.facts.instance.catalog.resolve(schema, name) {
+                Some(now) if Arc::ptr_eq(&now, &table) => return Ok(table),
+                _ => (),
+            }
+        }
+    }
+
+    fn schema<'b>(&'b self, given: Option<&'b str>) -> SqlResult<&'b str> {
+        match given {
+            Some(name) => Ok(name),
+            None => self.facts.current_schema(),
+        }
+    }
+}
+
+/// The type that `@@name` has.
+fn variable_type(value: &VarValue) -> SqlType {
+    match value {
+        VarValue::Bool(_) => SqlType {
+            length: 1,
+            ..SqlType::bigint(false)
+        },
+        VarValue::UInt(_) => SqlType {
+            length: 21,
+            ..SqlType::bigint(true)
+        },
+        VarValue::Double(_) => SqlType::new(TypeKind::Double),
+        VarValue::Text(t) => {
+            let chars = t.chars().count().max(1) as u32;
+            SqlType::varchar(chars, Collation::UTF8MB4_0900_AI_CI)
+        }
+        VarValue::Null => SqlType::varchar(0, Collation::UTF8MB4_0900_AI_CI),
+    }
+}
+
+impl Names for SessionNames<'_> {
+    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+        let schema = self.schema(schema)?;
+        if schema.eq_ignore_ascii_case("information_schema") {
+            let spec = infoschema::find(name).ok_or_else(|| {
+                let text = format!(
+                    "Unknown table '{}' in information_schema",
+                    name.to_uppercase()
+                );
+                SqlError::new(1109, "42S02", text)
+            })?;
+            let table = SystemTable::new(spec, self.facts.viewer());
+            return Ok(TableSource::Virtual(Arc::new(table)));
+        }
+        self.facts.require_on("SELECT", schema, name)?;
+        self.stored(schema, name, MdlMode::SharedRead)
+            .map(TableSource::Base)
+    }
+
+    fn system_variable(&self, var: &SysVar) -> SqlResult<(Value, SqlType)> {
+        let value = self.variable(var)?;
+        let ty = variable_type(&value);
+        Ok((value.to_value(), ty))
+    }
+}
+
+impl SessionNames<'_> {
+    /// The value of `@@name`.
+    ///
+    /// # Errors
+    /// 1193, and 1238 for a scope the variable does not have.
+    fn variable(&self, var: &SysVar) -> SqlResult<VarValue> {
+        if let Some(base) = &var.base {
+            return Err(unknown(&format!("{base}.{}", var.name)));
+        }
+        let id = VarId::find(&var.name)?;
+        let def = id.def();
+        let wrong = |kind: &str| {
+            SqlError::new(
+                1238,
+                "HY000",
+                format!("Variable '{}' is a {kind} variable", def.name),
+            )
+        };
+        match (var.scope, def.scope) {
+            (Some(VarScope::Global), Scope::Session) => Err(wrong("SESSION")),
+            (Some(VarScope::Session), Scope::Global) => Err(wrong("GLOBAL")),
+            (Some(VarScope::Global), _) | (_, Scope::Global) => {
+                Ok(self.facts.instance.globals.get(id))
+            }
+            _ => Ok(session_variable(
+                self.facts,
+                self.values,
+                self.diagnostics,
+                id,
+            )),
+        }
+    }
+}
+
+/// A session's value, computed ones included. `diagnostics`: warnings and errors.
+pub(crate) fn session_variable(
+    facts: &Facts,
+    values: &SessionValues,
+    diagnostics: (u64, u64),
+    id: VarId,
+) -> VarValue {
+    match id.def().name {
+        "last_insert_id" | "identity" => VarValue::UInt(facts.last_insert_id.get()),
+        "pseudo_thread_id" => VarValue::UInt(facts.process.id),
+        "warning_count" => VarValue::UInt(diagnostics.0),
+        "error_count" => VarValue::UInt(diagnostics.1),
+        "timestamp" => match values.get(id) {
+            VarValue::Double(fixed) if *fixed > 0.0 => VarValue::Double(*fixed),
+            _ => VarValue::Double(facts.instance.now_micros() as f64 / 1e6),
+        },
+        _ => values.get(id).clone(),
+    }
+}
+
+/// Warnings and errors among the entries of the diagnostics area.
+pub(crate) fn count_diagnostics(warnings: &[esker_types::Warning], total: u64) -> (u64, u64) {
+    (
+        total,
+        warnings.iter().filter(|w| w.level == Level::Error).count() as u64,
+    )
+}

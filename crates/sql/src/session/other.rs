@@ -1,0 +1,496 @@
+//! Statements that are neither queries nor changes of rows: transactions, locks, schema, settings,
+//! accounts, SHOW, EXPLAIN, KILL, and by name what Esker does not have.
+//!
+//! Neighbours: `run` hands them over; each arm calls the module that does the work.
+//! **Invariants**: schema statements, LOCK TABLES and account statements commit what is open before
+//! they begin, as in MySQL; everything that may wait or run long is refused in inline mode.
+
+use std::time::Duration;
+
+use esker_engine::Seq;
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::run::{Done, RowSource, eval_ctx};
+use super::{Session, run};
+use crate::ddl::{self, DdlCtx};
+use crate::exec_error::ExecError;
+use crate::parse::ast::{
+    Explain, ExplainWhat, FlushWhat, Kill, LockWait, Maintain, MaintainKind, Replication,
+    Statement, Xa,
+};
+use crate::result::{Mode, OkInfo};
+use crate::show;
+
+fn ok(seq: Seq) -> Done {
+    Done::Ok(OkInfo::default(), seq)
+}
+
+impl Session {
+    pub(super) fn run_other(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        match statement {
+            Statement::Empty => Ok(ok(0)),
+            Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
+            Statement::Commit(how) => {
+                let (info, seq) = self.complete(true, *how)?;
+                Ok(Done::Ok(info, seq))
+            }
+            Statement::Rollback(how) => {
+                let (info, seq) = self.complete(false, *how)?;
+                Ok(Done::Ok(info, seq))
+            }
+            Statement::Savepoint(name) => {
+                self.savepoint(&name.text);
+                Ok(ok(0))
+            }
+            Statement::RollbackTo(name) => self
+                .rollback_to(&name.text)
+                .map(|()| ok(0))
+                .map_err(Into::into),
+            Statement::ReleaseSavepoint(name) => self
+                .release_savepoint(&name.text)
+                .map(|()| ok(0))
+                .map_err(Into::into),
+            Statement::Set(items) => {
+                self.set(items, params)?;
+                Ok(ok(std::mem::take(&mut self.pending_commit)))
+            }
+            Statement::SetTransaction(set) => {
+                self.set_transaction(set)?;
+                Ok(ok(0))
+            }
+            Statement::Use(name) => {
+                self.use_database(&name.text)?;
+                Ok(ok(0))
+            }
+            Statement::Do(list) => {
+                if mode == Mode::Inline {
+                    return Ok(Done::NeedThread);
+                }
+                for e in list {
+                    self.evaluate(e, params)?;
+                }
+                Ok(ok(self.end_statement(true)?))
+            }
+            Statement::Show(show) => {
+                let table = show::run(self, show)?;
+                let source = RowSource::Table(table.columns, table.rows.into_iter());
+                Ok(Done::Rows(Box::new(source)))
+            }
+            Statement::Explain(explain) => self.explain(explain, params, mode),
+            Statement::Prepare { name, source } => {
+                self.prepare_named(&name.text, source)?;
+                Ok(ok(0))
+            }
+            Statement::Execute { name, vars } => self.execute_named(&name.text, vars, mode),
+            Statement::Deallocate(name) => {
+                self.deallocate(&name.text)?;
+                Ok(ok(0))
+            }
+            Statement::Kill(kill) => self.run_kill(kill, params),
+            other => self.run_thread_statement(other, mode),
+        }
+    }
+
+    /// Statements that always want a thread of their own.
+    fn run_thread_statement(
+        &mut self,
+        statement: &Statement,
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        if mode == Mode::Inline {
+            return Ok(Done::NeedThread);
+        }
+        if ddl::is_ddl(statement) {
+            return self.run_ddl(statement);
+        }
+        match statement {
+            Statement::LockTables { tables, wait } => self.lock_tables(tables, *wait),
+            Statement::UnlockTables => Ok(ok(self.unlock_tables()?)),
+            Statement::LockInstance | Statement::UnlockInstance => {
+                Err(SqlError::not_supported("LOCK INSTANCE").into())
+            }
+            Statement::Flush { what, .. } => self.flush(what),
+            Statement::Maintain(m) => self.maintain(m).map_err(Into::into),
+            Statement::CreateUser(u) => self.account_change(|s| s.create_user(u)),
+            Statement::AlterUser(u) => self.account_change(|s| s.alter_user(u)),
+            Statement::DropUser { if_exists, users } => {
+                self.account_change(|s| s.drop_user(*if_exists, users))
+            }
+            Statement::RenameUser(pairs) => self.account_change(|s| s.rename_user(pairs)),
+            Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
+            Statement::Grant(g) => self.account_change(|s| s.grant(g, true)),
+            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false)),
+            other => Err(unsupported(other).into()),
+        }
+    }
+
+    fn account_change(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> SqlResult<()>,
+    ) -> Result<Done, ExecError> {
+        let seq = self.commit_transaction()?;
+        change(self)?;
+        Ok(ok(seq))
+    }
+
+    /// Schema changes.
+    fn run_ddl(&mut self, statement: &Statement) -> Result<Done, ExecError> {
+        self.check_writable()?;
+        self.check_ddl_rights(statement)?;
+        let committed = self.commit_transaction()?;
+        self.statement_lock_wait = lock_wait_of(statement);
+        let server_collation = esker_types::collation::Collation::by_name(
+            self.values.named("collation_server").as_text(),
+        )
+        .unwrap_or(esker_types::collation::Collation::UTF8MB4_0900_AI_CI);
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let eval = eval_ctx(&self.facts, &self.vars, &wall);
+        let user = esker_types::SessionInfo::current_user(&self.facts);
+        let killed = || run::check_killed(&self.facts, None);
+        let mut ctx = DdlCtx {
+            catalog: &self.facts.instance.catalog,
+            locks: &mut self.locks,
+            eval: &eval,
+            database: self.facts.database.as_deref(),
+            user: &user,
+            server_collation,
+            check_killed: &killed,
+        };
+        let result = ddl::run(&mut ctx, statement);
+        let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
+        self.add_warnings(warnings, total);
+        let done = result?;
+        if let Statement::DropDatabase { name, .. } = statement
+            && self.facts.database.as_deref() == Some(&*name.text)
+        {
+            self.facts.database = None;
+        }
+        let info = OkInfo {
+            affected_rows: done.affected_rows,
+            info: done.info,
+            ..OkInfo::default()
+        };
+        Ok(Done::Ok(info, committed.max(done.seq)))
+    }
+
+    fn check_ddl_rights(&self, statement: &Statement) -> SqlResult<()> {
+        let (privilege, schema, table) = match statement {
+            Statement::CreateDatabase { name, .. } => ("CREATE", Some(&name.text), None),
+            Statement::DropDatabase { name, .. } => ("DROP", Some(&name.text), None),
+            Statement::AlterDatabase { name, .. } => {
+                ("ALTER", name.as_ref().map(|n| &n.text), None)
+            }
+            Statement::CreateTable(c) => (
+                "CREATE",
+                c.name.schema.as_ref().map(|s| &s.text),
+                Some(&c.name.name.text),
+            ),
+            Statement::AlterTable(a) => (
+                "ALTER",
+                a.name.schema.as_ref().map(|s| &s.text),
+                Some(&a.name.name.text),
+            ),
+            Statement::Truncate { name, .. } => (
+                "DROP",
+                name.schema.as_ref().map(|s| &s.text),
+                Some(&name.name.text),
+            ),
+            Statement::CreateIndex(c) => (
+                "INDEX",
+                c.table.schema.as_ref().map(|s| &s.text),
+                Some(&c.table.name.text),
+            ),
+            Statement::DropIndex(d) => (
+                "INDEX",
+                d.table.schema.as_ref().map(|s| &s.text),
+                Some(&d.table.name.text),
+            ),
+            Statement::DropTable(d) => {
+                for name in &d.names {
+                    self.require_for(
+                        "DROP",
+                        name.schema.as_ref().map(|s| &*s.text),
+                        Some(&name.name.text),
+                    )?;
+                }
+                return Ok(());
+            }
+            Statement::RenameTable(r) => {
+                for (from, to) in &r.pairs {
+                    self.require_for(
+                        "ALTER",
+                        from.schema.as_ref().map(|s| &*s.text),
+                        Some(&from.name.text),
+                    )?;
+                    self.require_for(
+                        "CREATE",
+                        to.schema.as_ref().map(|s| &*s.text),
+                        Some(&to.name.text),
+                    )?;
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        self.require_for(privilege, schema.map(|s| &**s), table.map(|t| &**t))
+    }
+
+    fn require_for(
+        &self,
+        privilege: &str,
+        schema: Option<&str>,
+        table: Option<&str>,
+    ) -> SqlResult<()> {
+        let schema = schema.or(self.facts.database.as_deref()).unwrap_or("");
+        match table {
+            Some(table) => self.facts.require_on(privilege, schema, table),
+            None => self.facts.require_in(privilege, schema),
+        }
+    }
+
+    fn lock_tables(
+        &mut self,
+        tables: &[crate::parse::ast::LockTable],
+        wait: LockWait,
+    ) -> Result<Done, ExecError> {
+        let seq = self.commit_transaction()?;
+        self.statement_lock_wait = seconds(wait);
+        let instance = self.facts.instance.clone();
+        ddl::lock_tables::lock(
+            &instance.catalog,
+            &mut self.locks,
+            tables,
+            self.facts.database.as_deref(),
+        )?;
+        Ok(ok(seq))
+    }
+
+    fn unlock_tables(&mut self) -> SqlResult<Seq> {
+        let seq = if self.locks.has_explicit() {
+            self.commit_transaction()?
+        } else {
+            0
+        };
+        ddl::lock_tables::unlock(&mut self.locks);
+        Ok(seq)
+    }
+
+    fn flush(&mut self, what: &[FlushWhat]) -> Result<Done, ExecError> {
+        self.facts.require("RELOAD")?;
+        let mut seq = 0;
+        for item in what {
+            match item {
+                FlushWhat::Tables {
+                    names,
+                    read_lock: true,
+                    ..
+                } if names.is_empty() => {
+                    seq = self.commit_transaction()?;
+                    let instance = self.facts.instance.clone();
+                    ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
+                }
+                FlushWhat::Tables {
+                    read_lock: true, ..
+                } => {
+                    return Err(SqlError::not_supported("FLUSH TABLES t WITH READ LOCK").into());
+                }
+                FlushWhat::Tables {
+                    for_export: true, ..
+                } => {
+                    return Err(SqlError::not_supported("FLUSH TABLES FOR EXPORT").into());
+                }
+                FlushWhat::Logs("ENGINE" | "") | FlushWhat::Tables { .. } => {
+                    let engine = &self.facts.instance.engine;
+                    engine.flush_all().map_err(ExecError::from)?;
+                }
+                // Nothing is cached that these would have to drop.
+                FlushWhat::Privileges
+                | FlushWhat::Status
+                | FlushWhat::Hosts
+                | FlushWhat::UserResources
+                | FlushWhat::OptimizerCosts
+                | FlushWhat::Logs(_) => (),
+            }
+        }
+        Ok(ok(seq))
+    }
+
+    fn run_kill(&mut self, kill: &Kill, params: &[Value]) -> Result<Done, ExecError> {
+        let (value, _) = self.evaluate(&kill.id, params)?;
+        let id = match value {
+            Value::Int(i) if i >= 0 => i as u64,
+            Value::UInt(u) => u,
+            other => {
+                let shown = format!("{other:?}");
+                return Err(
+                    SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")).into(),
+                );
+            }
+        };
+        self.kill_session(id, !kill.query)?;
+        match self.facts.process.kill_error() {
+            Some(e) => Err(e.into()),
+            None => Ok(ok(0)),
+        }
+    }
+
+    /// EXECUTE: runs the prepared statement with user variables.
+    fn execute_named(
+        &mut self,
+        name: &str,
+        vars: &[Box<str>],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        let id = self.named_statement(name, "EXECUTE")?;
+        let prepared = self.prepared_statement(id, "EXECUTE")?;
+        if prepared.params != vars.len() {
+            return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE").into());
+        }
+        let statement = prepared.statement.clone();
+        let params: Vec<Value> = vars
+            .iter()
+            .map(|v| crate::expr::UserVars::get(&self.facts, v).map_or(Value::Null, |(v, _)| v))
+            .collect();
+        self.run_statement(&statement, &params, None, mode)
+    }
+
+    /// ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
+    fn maintain(&mut self, m: &Maintain) -> SqlResult<Done> {
+        let word = match m.kind {
+            MaintainKind::Analyze if m.histogram.is_some() => {
+                return Err(SqlError::not_supported("histograms"));
+            }
+            MaintainKind::Analyze => "analyze",
+            MaintainKind::Check => "check",
+            MaintainKind::Optimize => "optimize",
+            MaintainKind::Repair => "repair",
+            MaintainKind::Checksum => return Err(SqlError::not_supported("CHECKSUM TABLE")),
+        };
+        self.commit_transaction()?;
+        let mut rows = Vec::new();
+        for name in &m.tables {
+            let found = self.find_table(name);
+            let shown = match (&name.schema, &self.facts.database) {
+                (Some(s), _) => format!("{s}.{}", name.name),
+                (None, Some(d)) => format!("{d}.{}", name.name),
+                (None, None) => name.name.to_string(),
+            };
+            let mut row = |kind: &str, text: &str| {
+                rows.push(vec![
+                    show::t(&shown),
+                    show::t(word),
+                    show::t(kind),
+                    show::t(text),
+                ]);
+            };
+            match (&found, m.kind) {
+                (Err(e), _) => {
+                    row("Error", &e.message);
+                    row("status", "Operation failed");
+                }
+                (Ok(_), MaintainKind::Repair) => {
+                    row(
+                        "note",
+                        "The storage engine for the table doesn't support repair",
+                    );
+                }
+                (Ok(_), MaintainKind::Optimize) => {
+                    let engine = &self.facts.instance.engine;
+                    engine
+                        .compact()
+                        .map_err(|e| crate::exec_error::engine_error(&e))?;
+                    row("status", "OK");
+                }
+                (Ok(_), _) => row("status", "OK"),
+            }
+        }
+        let table = show::Table::texts(&["Table", "Op", "Msg_type", "Msg_text"], rows);
+        Ok(Done::Rows(Box::new(RowSource::Table(
+            table.columns,
+            table.rows.into_iter(),
+        ))))
+    }
+
+    fn explain(
+        &mut self,
+        explain: &Explain,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        if mode == Mode::Inline {
+            return Ok(Done::NeedThread);
+        }
+        if explain.analyze {
+            return Err(SqlError::not_supported("EXPLAIN ANALYZE").into());
+        }
+        match &explain.what {
+            ExplainWhat::Connection(_) => {
+                Err(SqlError::not_supported("EXPLAIN FOR CONNECTION").into())
+            }
+            ExplainWhat::Statement(statement) => match &**statement {
+                Statement::Query(query) => {
+                    let plan = self.plan(query, params)?;
+                    let (columns, rows) = crate::plan::explain::explain(&plan, explain.format)?;
+                    self.end_statement(true)?;
+                    Ok(Done::Rows(Box::new(RowSource::Table(
+                        columns,
+                        rows.into_iter(),
+                    ))))
+                }
+                _ => Err(SqlError::not_supported("EXPLAIN of this statement").into()),
+            },
+        }
+    }
+}
+
+fn seconds(wait: LockWait) -> Option<Duration> {
+    match wait {
+        LockWait::Seconds(n) => Some(Duration::from_secs(n)),
+        LockWait::NoWait => Some(Duration::ZERO),
+        LockWait::Default | LockWait::SkipLocked => None,
+    }
+}
+
+/// NOWAIT or WAIT n of a schema statement.
+fn lock_wait_of(statement: &Statement) -> Option<Duration> {
+    match statement {
+        Statement::AlterTable(a) => seconds(a.options.wait),
+        Statement::DropTable(d) => seconds(d.wait),
+        Statement::Truncate { wait, .. } => seconds(*wait),
+        Statement::CreateIndex(c) => seconds(c.options.wait),
+        Statement::DropIndex(d) => seconds(d.options.wait),
+        Statement::RenameTable(r) => seconds(r.wait),
+        _ => None,
+    }
+}
+
+/// 1235 with the statement's name.
+fn unsupported(statement: &Statement) -> SqlError {
+    let name = match statement {
+        Statement::Unsupported(name) => name,
+        Statement::LoadData(_) => "LOAD DATA",
+        Statement::Call { .. } => "CALL",
+        Statement::Xa(Xa::Recover { .. }) => "XA RECOVER",
+        Statement::Xa(_) => "XA transactions",
+        Statement::SetRole(_) => "SET ROLE",
+        Statement::CreateRole { .. } | Statement::DropRole { .. } => "roles",
+        Statement::Help(_) => "HELP",
+        Statement::Shutdown => "SHUTDOWN",
+        Statement::Restart => "RESTART",
+        Statement::ResetPersist { .. } => "RESET PERSIST",
+        Statement::Replication(r) => match &**r {
+            Replication::Binlog(_) => "BINLOG",
+            Replication::PurgeTo(_) | Replication::PurgeBefore(_) => "PURGE BINARY LOGS",
+            Replication::ResetBinlog { .. } => "RESET BINARY LOGS",
+            _ => "replication",
+        },
+        _ => "this statement",
+    };
+    SqlError::not_supported(name)
+}

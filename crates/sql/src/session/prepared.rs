@@ -1,0 +1,198 @@
+//! Prepared statements of one session: COM_STMT_*, PREPARE, EXECUTE, DEALLOCATE.
+//!
+//! Neighbours: the server decodes binary parameters and keeps their wire types; `run` executes.
+//! **Invariants**: ids are never 0 and not reused within a session; the server-wide number of
+//! statements is bounded by max_prepared_stmt_count.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+
+use super::Session;
+use super::cursor::Cursor;
+use crate::parse::ast::{PrepareSource, Statement};
+use crate::parse::{self, ParseOptions};
+use crate::result::ColumnMeta;
+
+/// What COM_STMT_PREPARE answers.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// Statement id.
+    pub id: u32,
+    /// Parameters.
+    pub params: Vec<ColumnMeta>,
+    /// Result columns; empty for statements without rows.
+    pub columns: Vec<ColumnMeta>,
+}
+
+/// A prepared statement.
+pub(crate) struct PreparedStatement {
+    /// Text.
+    pub(crate) sql: Arc<[u8]>,
+    /// Tree.
+    pub(crate) statement: Arc<Statement>,
+    /// Number of parameters.
+    pub(crate) params: usize,
+    /// Rows behind an open cursor.
+    pub(crate) cursor: Option<Cursor>,
+}
+
+/// 1243.
+fn unknown_statement(id: &str, command: &str) -> SqlError {
+    let text = format!("Unknown prepared statement handler ({id}) given to {command}");
+    SqlError::new(1243, "HY000", text)
+}
+
+impl Session {
+    /// COM_STMT_PREPARE.
+    ///
+    /// # Errors
+    /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many.
+    pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
+        self.begin_command("Prepare", sql);
+        let result = self.prepare_text(sql);
+        if let Err(e) = &result {
+            self.record_error(e);
+        }
+        self.end_command();
+        result
+    }
+
+    fn prepare_text(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
+        let text = self.to_utf8(sql).into_owned();
+        let options = ParseOptions {
+            params: true,
+            ..self.parse_options()
+        };
+        let parsed = parse::parse(&text, options)?;
+        if matches!(
+            parsed.stmt,
+            Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)
+        ) {
+            return Err(SqlError::new(
+                1295,
+                "HY000",
+                "This command is not supported in the prepared statement protocol yet",
+            ));
+        }
+        let columns = self.result_columns(&parsed.stmt, parsed.params as usize)?;
+        self.facts.instance.count_prepared()?;
+        self.next_statement_id = self.next_statement_id.wrapping_add(1).max(1);
+        let id = self.next_statement_id;
+        let count = parsed.params as usize;
+        self.prepared.insert(
+            id,
+            PreparedStatement {
+                sql: Arc::from(text),
+                statement: Arc::new(parsed.stmt),
+                params: count,
+                cursor: None,
+            },
+        );
+        let parameter = ColumnMeta::computed("?", SqlType::new(TypeKind::VarChar));
+        Ok(Prepared {
+            id,
+            params: vec![parameter; count],
+            columns,
+        })
+    }
+
+    /// Number of parameters of a prepared statement.
+    ///
+    /// # Errors
+    /// 1243.
+    pub fn param_count(&self, id: u32) -> SqlResult<usize> {
+        self.prepared_statement(id, "mysqld_stmt_execute")
+            .map(|p| p.params)
+    }
+
+    pub(crate) fn prepared_statement(
+        &self,
+        id: u32,
+        command: &str,
+    ) -> SqlResult<&PreparedStatement> {
+        self.prepared
+            .get(&id)
+            .ok_or_else(|| unknown_statement(&id.to_string(), command))
+    }
+
+    pub(crate) fn prepared_mut(
+        &mut self,
+        id: u32,
+        command: &str,
+    ) -> SqlResult<&mut PreparedStatement> {
+        self.prepared
+            .get_mut(&id)
+            .ok_or_else(|| unknown_statement(&id.to_string(), command))
+    }
+
+    /// COM_STMT_CLOSE; unknown ids are ignored.
+    pub fn close_statement(&mut self, id: u32) {
+        if self.prepared.remove(&id).is_some() {
+            self.plans.forget_prepared(id);
+            self.facts
+                .instance
+                .prepared_count
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// COM_STMT_RESET: closes the cursor.
+    ///
+    /// # Errors
+    /// 1243.
+    pub fn reset_statement(&mut self, id: u32) -> SqlResult<()> {
+        self.prepared_mut(id, "mysqld_stmt_reset")?.cursor = None;
+        Ok(())
+    }
+
+    /// Forgets every prepared statement.
+    pub(crate) fn close_all_statements(&mut self) {
+        let ids: Vec<u32> = self.prepared.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.close_statement(id));
+        self.named.clear();
+    }
+
+    /// PREPARE name FROM.
+    pub(crate) fn prepare_named(&mut self, name: &str, source: &PrepareSource) -> SqlResult<()> {
+        let name: Box<str> = name.to_lowercase().into();
+        if let Some(old) = self.named.remove(&name) {
+            self.close_statement(old);
+        }
+        let text = match source {
+            PrepareSource::Text(text) => text.clone(),
+            PrepareSource::Var(var) => {
+                let value = crate::expr::UserVars::get(&self.facts, var);
+                match value {
+                    Some((esker_types::Value::Str(s), _)) => s,
+                    Some((other, ty)) => {
+                        let mut out = Vec::new();
+                        esker_types::cast::write_text(other.as_ref(), &ty, &mut out);
+                        out
+                    }
+                    None => b"NULL".to_vec(),
+                }
+            }
+        };
+        let prepared = self.prepare_text(&text)?;
+        self.named.insert(name, prepared.id);
+        Ok(())
+    }
+
+    /// The id behind EXECUTE's name.
+    pub(crate) fn named_statement(&self, name: &str, command: &str) -> SqlResult<u32> {
+        self.named
+            .get(name.to_lowercase().as_str())
+            .copied()
+            .ok_or_else(|| unknown_statement(name, command))
+    }
+
+    /// DEALLOCATE PREPARE.
+    pub(crate) fn deallocate(&mut self, name: &str) -> SqlResult<()> {
+        let id = self.named_statement(name, "DEALLOCATE PREPARE")?;
+        self.named.remove(name.to_lowercase().as_str());
+        self.close_statement(id);
+        Ok(())
+    }
+}

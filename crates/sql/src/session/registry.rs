@@ -1,0 +1,368 @@
+//! Who is connected: the process list, KILL, and user-level locks.
+//!
+//! Neighbours: `Session` registers itself; `show` and `information_schema` list; the server's KILL
+//! reaches sessions through here.
+//! **Invariants**: an entry lives exactly as long as its session; a kill flag is set before the
+//! session's wait is cancelled, so a waiter that wakes sees why.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use esker_engine::WaitCanceller;
+use esker_types::{SqlError, SqlResult};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+/// Longest statement text kept for the process list, bytes.
+const MAX_INFO: usize = 64 * 1024;
+
+const ALIVE: u8 = 0;
+const KILL_QUERY: u8 = 1;
+const KILL_CONNECTION: u8 = 2;
+
+/// What the process list shows of a session; shared between it and everybody who asks.
+pub struct Process {
+    /// Connection id.
+    pub id: u64,
+    /// User name and where it comes from (`host:port`).
+    pub peer: String,
+    kill: AtomicU8,
+    /// Microseconds since the epoch at which the current state began.
+    since: AtomicI64,
+    detail: Mutex<Detail>,
+    canceller: Mutex<Option<WaitCanceller>>,
+    wake: WakeList,
+    on_kill: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Wakers of waits that are not engine tickets (SLEEP, GET_LOCK).
+#[derive(Default)]
+struct WakeList {
+    generation: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// The changing part of a process list entry.
+#[derive(Debug, Clone, Default)]
+pub struct Detail {
+    /// User.
+    pub user: String,
+    /// Current schema.
+    pub database: Option<String>,
+    /// `Query`, `Execute`, `Sleep`, …
+    pub command: &'static str,
+    /// What it is doing; empty when nothing special.
+    pub state: &'static str,
+    /// Statement text.
+    pub info: Option<String>,
+    /// A transaction is open.
+    pub in_transaction: bool,
+}
+
+impl Process {
+    /// A copy of the changing part.
+    pub fn detail(&self) -> Detail {
+        self.detail.lock().clone()
+    }
+
+    /// When the current state began, microseconds since the epoch.
+    pub fn since_micros(&self) -> i64 {
+        self.since.load(Ordering::Relaxed)
+    }
+
+    /// Changes what the list shows.
+    pub fn update(&self, now_micros: i64, change: impl FnOnce(&mut Detail)) {
+        self.since.store(now_micros, Ordering::Relaxed);
+        change(&mut self.detail.lock());
+    }
+
+    /// Shows a statement's beginning. Reuses the text's buffer.
+    pub fn begin(&self, now_micros: i64, command: &'static str, sql: &[u8]) {
+        self.since.store(now_micros, Ordering::Relaxed);
+        let mut detail = self.detail.lock();
+        detail.command = command;
+        let info = detail.info.get_or_insert_default();
+        info.clear();
+        match std::str::from_utf8(&sql[..sql.len().min(MAX_INFO)]) {
+            Ok(text) => info.push_str(text),
+            Err(_) => info.push_str(&String::from_utf8_lossy(&sql[..sql.len().min(MAX_INFO)])),
+        }
+    }
+
+    /// Shows that the session waits for its client.
+    pub fn idle(&self, now_micros: i64) {
+        self.since.store(now_micros, Ordering::Relaxed);
+        let mut detail = self.detail.lock();
+        detail.command = "Sleep";
+        detail.state = "";
+        if let Some(info) = &mut detail.info {
+            info.clear();
+            info.shrink_to(256);
+        }
+    }
+
+    /// Lets KILL end the row lock waits of a transaction.
+    pub fn set_canceller(&self, canceller: Option<WaitCanceller>) {
+        *self.canceller.lock() = canceller;
+    }
+
+    /// Is the current statement or the session killed?
+    pub fn is_killed(&self) -> bool {
+        self.kill.load(Ordering::Relaxed) != ALIVE
+    }
+
+    /// The error of a killed statement, if it is killed.
+    pub fn kill_error(&self) -> Option<SqlError> {
+        match self.kill.load(Ordering::Acquire) {
+            ALIVE => None,
+            KILL_QUERY => Some(interrupted()),
+            _ => Some(SqlError::new(
+                1317,
+                "70100",
+                "Query execution was interrupted",
+            )),
+        }
+    }
+
+    /// A new statement begins: a KILL QUERY that came too late is forgotten.
+    pub fn clear_query_kill(&self) {
+        // A relaxed load first keeps the common case free of a bus lock.
+        if self.kill.load(Ordering::Relaxed) == KILL_QUERY {
+            let _ =
+                self.kill
+                    .compare_exchange(KILL_QUERY, ALIVE, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// KILL QUERY or KILL CONNECTION.
+    pub fn kill(&self, connection: bool) {
+        let value = if connection {
+            KILL_CONNECTION
+        } else {
+            KILL_QUERY
+        };
+        self.kill.fetch_max(value, Ordering::AcqRel);
+        if let Some(canceller) = &*self.canceller.lock() {
+            let reason = if connection {
+                esker_engine::CancelReason::SessionKilled
+            } else {
+                esker_engine::CancelReason::StatementKilled
+            };
+            canceller.cancel(reason);
+        }
+        *self.wake.generation.lock() += 1;
+        self.wake.changed.notify_all();
+        if connection {
+            (self.on_kill)();
+        }
+    }
+
+    /// Parks until `deadline` or a kill. True when killed.
+    pub fn sleep_until(&self, deadline: Instant) -> bool {
+        let mut generation = self.wake.generation.lock();
+        while !self.is_killed() {
+            if self
+                .wake
+                .changed
+                .wait_until(&mut generation, deadline)
+                .timed_out()
+            {
+                return self.is_killed();
+            }
+        }
+        true
+    }
+}
+
+/// 1317.
+pub fn interrupted() -> SqlError {
+    SqlError::new(1317, "70100", "Query execution was interrupted")
+}
+
+/// All sessions and user-level locks.
+#[derive(Default)]
+pub struct Registry {
+    processes: RwLock<BTreeMap<u64, Arc<Process>>>,
+    user_locks: Mutex<HashMap<String, UserLock>>,
+    user_lock_freed: Condvar,
+}
+
+/// A GET_LOCK lock; the same session may take it again.
+struct UserLock {
+    holder: u64,
+    depth: u64,
+}
+
+/// How often a waiting GET_LOCK looks whether it was killed.
+const USER_LOCK_POLL: Duration = Duration::from_millis(100);
+
+impl Registry {
+    /// Registers a session.
+    pub fn add(
+        &self,
+        id: u64,
+        user: &str,
+        peer: String,
+        now_micros: i64,
+        on_kill: Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Process> {
+        let process = Arc::new(Process {
+            id,
+            peer,
+            kill: AtomicU8::new(ALIVE),
+            since: AtomicI64::new(now_micros),
+            detail: Mutex::new(Detail {
+                user: user.to_owned(),
+                command: "Sleep",
+                ..Detail::default()
+            }),
+            canceller: Mutex::new(None),
+            wake: WakeList::default(),
+            on_kill,
+        });
+        self.processes.write().insert(id, process.clone());
+        process
+    }
+
+    /// Forgets a session and its user-level locks.
+    pub fn remove(&self, id: u64) {
+        self.processes.write().remove(&id);
+        self.release_all_locks(id);
+    }
+
+    /// Everybody, by connection id.
+    pub fn list(&self) -> Vec<Arc<Process>> {
+        self.processes.read().values().cloned().collect()
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// 1094.
+    pub fn find(&self, id: u64) -> SqlResult<Arc<Process>> {
+        self.processes
+            .read()
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| SqlError::new(1094, "HY000", format!("Unknown thread id: {id}")))
+    }
+
+    /// How many sessions there are.
+    pub fn count(&self) -> usize {
+        self.processes.read().len()
+    }
+
+    /// GET_LOCK: true when acquired, false after `timeout` (negative: no limit) or a kill.
+    pub fn get_lock(&self, who: &Process, name: &str, timeout_secs: f64) -> bool {
+        let deadline = (timeout_secs >= 0.0)
+            .then(|| Instant::now() + Duration::from_secs_f64(timeout_secs.min(1e8)));
+        let key = name.to_lowercase();
+        let mut locks = self.user_locks.lock();
+        loop {
+            match locks.get_mut(&key) {
+                None => {
+                    locks.insert(
+                        key,
+                        UserLock {
+                            holder: who.id,
+                            depth: 1,
+                        },
+                    );
+                    return true;
+                }
+                Some(lock) if lock.holder == who.id => {
+                    lock.depth += 1;
+                    return true;
+                }
+                Some(_) => (),
+            }
+            let now = Instant::now();
+            if who.is_killed() || deadline.is_some_and(|d| now >= d) {
+                return false;
+            }
+            let until = deadline.map_or(now + USER_LOCK_POLL, |d| d.min(now + USER_LOCK_POLL));
+            self.user_lock_freed.wait_until(&mut locks, until);
+        }
+    }
+
+    /// RELEASE_LOCK: released, not the holder, or no such lock.
+    pub fn release_lock(&self, id: u64, name: &str) -> Option<bool> {
+        let key = name.to_lowercase();
+        let mut locks = self.user_locks.lock();
+        let lock = locks.get_mut(&key)?;
+        if lock.holder != id {
+            return Some(false);
+        }
+        lock.depth -= 1;
+        if lock.depth == 0 {
+            locks.remove(&key);
+            self.user_lock_freed.notify_all();
+        }
+        Some(true)
+    }
+
+    /// Who holds a user-level lock.
+    pub fn lock_holder(&self, name: &str) -> Option<u64> {
+        self.user_locks
+            .lock()
+            .get(&name.to_lowercase())
+            .map(|l| l.holder)
+    }
+
+    fn release_all_locks(&self, id: u64) {
+        let mut locks = self.user_locks.lock();
+        let before = locks.len();
+        locks.retain(|_, lock| lock.holder != id);
+        if locks.len() != before {
+            self.user_lock_freed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry_with(ids: &[u64]) -> (Registry, Vec<Arc<Process>>) {
+        let registry = Registry::default();
+        let processes = ids
+            .iter()
+            .map(|id| registry.add(*id, "u", "localhost".into(), 0, Box::new(|| ())))
+            .collect();
+        (registry, processes)
+    }
+
+    #[test]
+    fn user_locks_are_reentrant_and_end_with_the_session() {
+        let (registry, p) = registry_with(&[1, 2]);
+        assert!(registry.get_lock(&p[0], "L", 0.0));
+        assert!(registry.get_lock(&p[0], "l", 0.0));
+        assert!(!registry.get_lock(&p[1], "l", 0.0));
+        assert_eq!(registry.release_lock(2, "l"), Some(false));
+        assert_eq!(registry.release_lock(1, "l"), Some(true));
+        assert_eq!(registry.lock_holder("L"), Some(1));
+        registry.remove(1);
+        assert_eq!(registry.lock_holder("L"), None);
+        assert!(registry.get_lock(&p[1], "l", 0.0));
+        assert_eq!(registry.release_lock(2, "nope"), None);
+    }
+
+    #[test]
+    fn kill_ends_a_sleep_and_query_kills_are_forgotten() {
+        let (registry, p) = registry_with(&[7]);
+        let sleeper = p[0].clone();
+        let thread = std::thread::spawn(move || {
+            sleeper.sleep_until(Instant::now() + Duration::from_secs(60))
+        });
+        registry.find(7).unwrap().kill(false);
+        assert!(thread.join().unwrap());
+        assert_eq!(p[0].kill_error().unwrap().code, 1317);
+        p[0].clear_query_kill();
+        assert!(p[0].kill_error().is_none());
+        p[0].kill(true);
+        p[0].clear_query_kill();
+        assert!(p[0].kill_error().is_some());
+        assert_eq!(registry.find(8).err().unwrap().code, 1094);
+    }
+}

@@ -1,0 +1,489 @@
+//! Statements to work: which part of the crate runs a statement, inside which transaction.
+//!
+//! Neighbours: the step loop calls [`Session::run_statement`]; `plan` and `exec` run queries, `dml`
+//! changes rows, `ddl` changes the schema, `show` and `set` do the rest.
+//! **Invariants**
+//! - A statement that may run long answers [`Done::NeedThread`] in inline mode before it has any effect.
+//! - Whatever fails or waits has undone its writes.
+//! - At the end of every statement its warnings are in the diagnostics area and its statement-long
+//!   metadata locks are gone.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Instant;
+
+use esker_engine::{Seq, View};
+use esker_types::{EvalCtx, SessionInfo, SqlError, SqlResult, SqlType, Value};
+
+use super::cursor::Collector;
+use super::names::{SessionNames, count_diagnostics};
+use super::{Batch, Facts, Running, Session, Work};
+use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
+use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv};
+use crate::exec_error::ExecError;
+use crate::expr::{EvalEnv, SubqueryStates};
+use crate::parse::ast::{Expr, Into as IntoClause, Locking, Query, Statement};
+use crate::parse::{self, ParseOptions};
+use crate::plan::{QueryPlan, plan_query};
+use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
+use crate::short::{Bound, ShortSelect};
+use crate::show;
+use crate::variables::SessionVars;
+
+/// Rows that a query may look at on a shared worker.
+const INLINE_ROWS: f64 = 2000.0;
+
+/// How a statement ended, short of an error or a wait.
+pub(super) enum Done {
+    /// Without rows; what it committed.
+    Ok(OkInfo, Seq),
+    /// With rows to be pulled.
+    Rows(Box<RowSource>),
+    /// It wants a thread of its own.
+    NeedThread,
+}
+
+/// Rows of a statement, pulled in batches.
+pub(super) enum RowSource {
+    /// A running query with its parameters.
+    Stream(Box<RowStream>, Vec<Value>, Mode),
+    /// A short read whose keys are known.
+    Short(Arc<ShortSelect>, Bound),
+    /// Rows made whole.
+    Table(Arc<[ColumnMeta]>, std::vec::IntoIter<Vec<Value>>),
+}
+
+impl RowSource {
+    pub(super) fn columns(&self) -> Arc<[ColumnMeta]> {
+        match self {
+            Self::Stream(stream, ..) => stream.plan().columns.clone(),
+            Self::Short(plan, _) => plan.columns.clone(),
+            Self::Table(columns, _) => columns.clone(),
+        }
+    }
+}
+
+/// The evaluation context of one statement.
+pub(super) fn eval_ctx<'a>(
+    facts: &'a Facts,
+    vars: &'a SessionVars,
+    wall: &'a dyn Fn() -> i64,
+) -> EvalCtx<'a> {
+    EvalCtx {
+        sql_mode: vars.sql_mode,
+        time_zone: &vars.time_zone,
+        now_micros: vars
+            .fixed_now
+            .unwrap_or_else(|| facts.instance.now_micros()),
+        wall_micros: wall,
+        div_precision_increment: vars.div_precision_increment,
+        max_allowed_packet: vars.max_allowed_packet,
+        group_concat_max_len: vars.group_concat_max_len,
+        collation_connection: vars.collation_connection,
+        session: facts as &dyn SessionInfo,
+        strict_write: Cell::new(false),
+        warnings: RefCell::default(),
+        warning_count: Cell::new(0),
+    }
+}
+
+/// Fails when the statement is killed or out of time.
+pub(super) fn check_killed(facts: &Facts, deadline: Option<Instant>) -> SqlResult<()> {
+    if let Some(e) = facts.process.kill_error() {
+        return Err(e);
+    }
+    if deadline.is_some_and(|d| Instant::now() >= d) {
+        return Err(SqlError::new(
+            3024,
+            "HY000",
+            "Query execution was interrupted, maximum statement execution time exceeded",
+        ));
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Parses the next statement of the request.
+    pub(super) fn parse_next(&mut self, running: &mut Running) -> SqlResult<Work> {
+        let options = ParseOptions {
+            sql_mode: self.vars.sql_mode,
+            multi: self.client.multi_statements,
+            ..ParseOptions::default()
+        };
+        let text = running.text.clone();
+        // A request that fails to parse has no next statement.
+        let start = std::mem::replace(&mut running.next, text.len());
+        let parsed = parse::parse_at(&text, start, options)?;
+        running.next = parsed.rest.unwrap_or(text.len());
+        Ok(Work::Ready(Arc::new(parsed.stmt), Vec::new(), None))
+    }
+
+    /// Runs a statement as far as `mode` allows.
+    pub(super) fn run_statement(
+        &mut self,
+        statement: &Arc<Statement>,
+        params: &[Value],
+        prepared: Option<u32>,
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        check_killed(&self.facts, None)?;
+        self.statement_lock_wait = None;
+        if !keeps_diagnostics(statement) {
+            self.clear_warnings();
+        }
+        match &**statement {
+            Statement::Query(query) => {
+                if let Some(done) = self.run_short(query, params, prepared)? {
+                    return Ok(done);
+                }
+                self.run_query(query, params, mode)
+            }
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                self.run_change(statement, params, prepared, mode)
+            }
+            other => self.run_other(other, params, mode),
+        }
+    }
+
+    /// SELECT and its kin.
+    fn run_query(
+        &mut self,
+        query: &Query,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        let shared;
+        let query = if self.vars.serializable && self.in_transaction() && query.locking.is_empty() {
+            let lock = Locking {
+                share: true,
+                of: Vec::new(),
+                wait: Default::default(),
+            };
+            shared = Query {
+                locking: vec![lock],
+                ..query.clone()
+            };
+            &shared
+        } else {
+            query
+        };
+        let plan = self.plan(query, params)?;
+        if mode == Mode::Inline && (plan.blocks || plan.cost_rows > INLINE_ROWS) {
+            return Ok(Done::NeedThread);
+        }
+        let columns = plan.columns.clone();
+        let stream = Box::new(RowStream::open(plan));
+        let locking = stream.plan().locking;
+        let mut source = RowSource::Stream(stream, params.to_vec(), mode);
+        if locking || query.into.is_some() {
+            // Row locks are waited for while the statement can still begin again, so every row is
+            // there before the first one is sent.
+            let rows = self.collect(&mut source)?;
+            if let Some(into) = &query.into {
+                return self
+                    .store_into(into, &columns, rows)
+                    .map_err(ExecError::Sql);
+            }
+            source = RowSource::Table(columns, rows.into_iter());
+        }
+        Ok(Done::Rows(Box::new(source)))
+    }
+
+    /// Binds and plans with the tables locked.
+    pub(super) fn plan(
+        &mut self,
+        query: &Query,
+        params: &[Value],
+    ) -> Result<Arc<QueryPlan>, ExecError> {
+        self.use_transaction();
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames {
+            facts: &self.facts,
+            values: &self.values,
+            locks: RefCell::new(&mut self.locks),
+            pending: RefCell::default(),
+            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
+        };
+        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        plan_query(&env, query).map_err(|e| names.stop(e))
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.vars.query_memory_limit,
+            lock_wait: self.vars.row_lock_timeout,
+        }
+    }
+
+    /// All rows of a source, in memory.
+    fn collect(&mut self, source: &mut RowSource) -> Result<Vec<Vec<Value>>, ExecError> {
+        let mut kept = Collector::default();
+        while self.pull(source, &mut kept, usize::MAX)? {}
+        Ok(kept.rows)
+    }
+
+    /// Writes rows to `sink` until it holds `limit` bytes; false at the end.
+    fn pull(
+        &mut self,
+        source: &mut RowSource,
+        sink: &mut dyn RowSink,
+        limit: usize,
+    ) -> Result<bool, ExecError> {
+        match source {
+            RowSource::Table(columns, rows) => {
+                while sink.bytes() < limit {
+                    let Some(row) = rows.next() else {
+                        return Ok(false);
+                    };
+                    sink.begin_row();
+                    for (value, column) in row.iter().zip(columns.iter()) {
+                        sink.value(value.as_ref(), &column.ty);
+                    }
+                    sink.end_row();
+                }
+                Ok(true)
+            }
+            RowSource::Short(plan, bound) => {
+                let zone = &self.vars.time_zone;
+                let rows = plan.run(bound, &self.txn, zone, &mut self.plans.scratch, sink)?;
+                self.facts.found_rows.set(rows);
+                Ok(false)
+            }
+            RowSource::Stream(stream, params, mode) => {
+                let limits = self.limits();
+                let deadline = self.statement_deadline;
+                let clock = self.facts.instance.env.clock.clone();
+                let wall = move || clock.wall_micros();
+                let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+                let killed = || check_killed(&self.facts, deadline);
+                let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed);
+                let env = StatementEnv {
+                    ctx: &ctx,
+                    params,
+                    vars: &self.facts,
+                    exec: &exec,
+                };
+                let pulled = stream.pull(&env, sink, limit).map_err(|e| exec.stop(e));
+                let found = stream.found_rows();
+                let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+                self.add_warnings(warnings, total);
+                if let Ok(false) = pulled {
+                    self.facts.found_rows.set(found);
+                }
+                pulled
+            }
+        }
+    }
+
+    /// Takes over what kernels warned about.
+    pub(super) fn add_warnings(&mut self, warnings: Vec<esker_types::Warning>, total: u64) {
+        let room = self
+            .vars
+            .max_error_count
+            .saturating_sub(self.warnings.len());
+        self.warnings.extend(warnings.into_iter().take(room));
+        self.warning_total += total;
+    }
+
+    /// Columns of the statement that has just answered with rows.
+    pub(super) fn row_columns(&self) -> SqlResult<Arc<[ColumnMeta]>> {
+        match &self.running {
+            Some(Running {
+                work: Work::Rows(source),
+                ..
+            }) => Ok(source.columns()),
+            _ => Err(SqlError::new(2014, "HY000", "Commands out of sync")),
+        }
+    }
+
+    /// Pulls rows of the statement that answered with rows, about `limit` bytes of them.
+    ///
+    /// # Errors
+    /// What the query runs into; the statement is over then.
+    pub fn next_rows(&mut self, sink: &mut dyn RowSink, limit: usize) -> SqlResult<Batch> {
+        let Some(mut running) = self.running.take() else {
+            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+        };
+        let Work::Rows(source) = &mut running.work else {
+            self.running = Some(running);
+            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+        };
+        let pulled = self.pull(source, sink, limit);
+        let result = match pulled {
+            Ok(true) => Ok(Batch {
+                more: true,
+                depends_on: self.txn.dependency(),
+            }),
+            Ok(false) => {
+                running.work = Work::Finished;
+                self.facts.row_count.set(-1);
+                self.end_statement(true).map(|seq| Batch {
+                    more: false,
+                    depends_on: seq.max(self.txn.dependency()),
+                })
+            }
+            Err(e) => {
+                running.work = Work::Finished;
+                running.next = running.text.len();
+                Err(match e {
+                    ExecError::Sql(e) => e,
+                    // Streams whose locks could be waited for were collected before.
+                    ExecError::Wait(_) => SqlError::new(
+                        1205,
+                        "HY000",
+                        "Lock wait timeout exceeded; try restarting transaction",
+                    ),
+                })
+            }
+        };
+        if let Err(e) = &result {
+            let e = e.clone();
+            self.fail(e);
+            self.end_command();
+        }
+        self.running = Some(running);
+        result
+    }
+
+    /// The end of a statement that used the transaction: commits under autocommit.
+    pub(super) fn end_statement(&mut self, success: bool) -> SqlResult<Seq> {
+        self.locks.release_statement();
+        if !self.commits_at_end() {
+            return Ok(0);
+        }
+        if success {
+            self.commit_transaction()
+        } else {
+            self.rollback_transaction();
+            Ok(0)
+        }
+    }
+
+    /// SELECT … INTO @a, @b.
+    fn store_into(
+        &mut self,
+        into: &IntoClause,
+        columns: &[ColumnMeta],
+        rows: Vec<Vec<Value>>,
+    ) -> SqlResult<Done> {
+        let IntoClause::Vars(vars) = into else {
+            return Err(SqlError::not_supported("SELECT INTO OUTFILE"));
+        };
+        if vars.len() != columns.len() {
+            let text = "The used SELECT statements have a different number of columns";
+            return Err(SqlError::new(1222, "21000", text));
+        }
+        if rows.len() > 1 {
+            let text = "Result consisted of more than one row";
+            return Err(SqlError::new(1172, "42000", text));
+        }
+        let count = rows.len() as u64;
+        match rows.into_iter().next() {
+            Some(row) => {
+                for ((name, value), column) in vars.iter().zip(row).zip(columns) {
+                    self.facts.set_user_var(name, value, column.ty.clone())?;
+                }
+            }
+            None => {
+                let text = "No data - zero rows fetched, selected, or processed".to_owned();
+                self.warn(esker_types::Level::Warning, 1329, text);
+            }
+        }
+        self.facts.row_count.set(count as i64);
+        let seq = self.end_statement(true)?;
+        Ok(Done::Ok(
+            OkInfo {
+                affected_rows: count,
+                ..OkInfo::default()
+            },
+            seq,
+        ))
+    }
+
+    /// Evaluates an expression without tables (SET, KILL, DO).
+    pub(super) fn evaluate(
+        &mut self,
+        expr: &Expr,
+        params: &[Value],
+    ) -> SqlResult<(Value, SqlType)> {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames {
+            facts: &self.facts,
+            values: &self.values,
+            locks: RefCell::new(&mut self.locks),
+            pending: RefCell::default(),
+            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
+        };
+        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        let bound = bind_expr(&env, &Scope::new(), expr)?;
+        let states = SubqueryStates::default();
+        let killed = || check_killed(&self.facts, None);
+        let limits = self.limits();
+        let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed);
+        let eval = EvalEnv {
+            ctx: &ctx,
+            params,
+            vars: &self.facts,
+            outer: None,
+            exec: Some(&exec),
+            states: &states,
+        };
+        let value = bound.eval(&[], &eval)?;
+        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+        self.add_warnings(warnings, total);
+        Ok((value, bound.ty))
+    }
+
+    /// Keeps the rows for which a condition over a table's columns holds (SHOW … WHERE).
+    pub(crate) fn filter_rows(
+        &mut self,
+        table: &mut show::Table,
+        condition: &Expr,
+    ) -> SqlResult<()> {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames {
+            facts: &self.facts,
+            values: &self.values,
+            locks: RefCell::new(&mut self.locks),
+            pending: RefCell::default(),
+            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
+        };
+        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
+        let columns: Vec<_> = table
+            .columns
+            .iter()
+            .map(|c| (c.name.clone(), c.ty.clone()))
+            .collect();
+        let mut scope = Scope::new();
+        scope.add_named_row("", &columns, 0);
+        let bound = bind_condition(&env, &scope, condition)?;
+        let states = SubqueryStates::default();
+        let eval = EvalEnv::scalar(&ctx, &self.facts, &states);
+        let mut kept = Vec::new();
+        for row in table.rows.drain(..) {
+            if bound.is_true(&row, &eval)? {
+                kept.push(row);
+            }
+        }
+        table.rows = kept;
+        Ok(())
+    }
+}
+
+/// Statements that show the diagnostics area leave it alone.
+fn keeps_diagnostics(statement: &Statement) -> bool {
+    use crate::parse::ast::ShowWhat;
+    matches!(statement, Statement::Show(show) if matches!(
+        show.what,
+        ShowWhat::Warnings { .. }
+            | ShowWhat::Errors { .. }
+            | ShowWhat::CountWarnings
+            | ShowWhat::CountErrors
+    ))
+}

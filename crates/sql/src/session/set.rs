@@ -1,0 +1,250 @@
+//! SET: system variables, user variables, NAMES, CHARACTER SET.
+//!
+//! Neighbours: `variables` knows what may be set; `run` evaluates the right sides.
+//! **Invariants**: items are applied in order and those before an error stay applied, as MySQL does
+//! for user variables; the hot copies are derived again after every change.
+
+use std::sync::Arc;
+
+use esker_types::collation::{Charset, Collation};
+use esker_types::{Level, SqlError, SqlResult, Value};
+
+use super::Session;
+use super::names::{count_diagnostics, session_variable};
+use crate::parse::ast::{Expr, SetItem, SysVar, VarScope};
+use crate::variables::{Scope, SessionVars, VarId, VarValue, unknown};
+
+/// Writing one of these system variables changes a character set and its collation together.
+const CHARSET_PAIRS: [(&str, &str); 3] = [
+    ("character_set_connection", "collation_connection"),
+    ("character_set_server", "collation_server"),
+    ("character_set_database", "collation_database"),
+];
+
+impl Session {
+    /// Runs all items of one SET.
+    pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
+        for item in items {
+            match item {
+                SetItem::UserVar { name, value } => {
+                    let (value, ty) = self.evaluate(value, params)?;
+                    self.facts.set_user_var(name, value, ty)?;
+                }
+                SetItem::SysVar { var, value } => self.set_system(var, value.as_ref(), params)?,
+                SetItem::Names { charset, collation } => {
+                    self.set_names(charset.as_deref(), collation.as_deref())?;
+                }
+                SetItem::Charset(charset) => self.set_charset(charset.as_deref())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn set_system(
+        &mut self,
+        var: &SysVar,
+        value: Option<&Expr>,
+        params: &[Value],
+    ) -> SqlResult<()> {
+        if let Some(base) = &var.base {
+            return Err(unknown(&format!("{base}.{}", var.name)));
+        }
+        let id = VarId::find(&var.name)?;
+        let given = match value {
+            None => None,
+            Some(e) => Some(self.evaluate(e, params)?.0),
+        };
+        let clamped = match var.scope {
+            Some(VarScope::Global) => {
+                self.facts.require("SUPER")?;
+                self.check_special(id, given.as_ref())?;
+                self.facts.instance.globals.set(id, given.as_ref())?
+            }
+            Some(VarScope::Persist | VarScope::PersistOnly) => {
+                return Err(SqlError::not_supported("SET PERSIST"));
+            }
+            Some(VarScope::Session) | None => self.set_session(id, given.as_ref())?,
+        };
+        if clamped {
+            let shown = given.as_ref().map(printed).unwrap_or_default();
+            let text = format!("Truncated incorrect {} value: '{shown}'", id.def().name);
+            self.warn(Level::Warning, 1292, text);
+        }
+        Ok(())
+    }
+
+    fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
+        let name = id.def().name;
+        if id.def().scope != Scope::Global {
+            match name {
+                "last_insert_id" | "identity" => {
+                    self.facts.last_insert_id.set(given.map_or(0, as_u64));
+                    return Ok(false);
+                }
+                // Named without scope, these two concern the next transaction only in the @@ form;
+                // like MySQL, the plain form sets the session's value.
+                "autocommit" => return self.set_autocommit(id, given),
+                _ => self.check_special(id, given)?,
+            }
+        }
+        let clamped = self.values.set(&self.facts.instance.globals, id, given)?;
+        self.couple_charset(name)?;
+        self.refresh_vars()?;
+        Ok(clamped)
+    }
+
+    /// Values that need more than the table knows.
+    fn check_special(&self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
+        if id.def().name == "time_zone"
+            && let Some(Value::Str(text)) = given
+        {
+            crate::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
+        }
+        Ok(())
+    }
+
+    /// Turning autocommit on commits what is open.
+    fn set_autocommit(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
+        let was_on = self.vars.autocommit;
+        self.values.set(&self.facts.instance.globals, id, given)?;
+        self.refresh_vars()?;
+        if !was_on && self.vars.autocommit {
+            let seq = self.commit_transaction()?;
+            self.pending_commit = self.pending_commit.max(seq);
+        }
+        Ok(false)
+    }
+
+    /// Keeps a character set and its collation together.
+    fn couple_charset(&mut self, changed: &str) -> SqlResult<()> {
+        for (charset, collation) in CHARSET_PAIRS {
+            if changed == charset
+                && let Some(c) = Charset::by_name(self.values.named(charset).as_text())
+            {
+                let name = Collation::default_of(c).name();
+                self.values
+                    .put(VarId::find(collation)?, VarValue::Text(Arc::from(name)));
+            } else if changed == collation
+                && let Some(c) = Collation::by_name(self.values.named(collation).as_text())
+            {
+                let name = c.charset().name();
+                self.values
+                    .put(VarId::find(charset)?, VarValue::Text(Arc::from(name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// SET NAMES; None is DEFAULT.
+    pub(crate) fn set_names(
+        &mut self,
+        charset: Option<&str>,
+        collation: Option<&str>,
+    ) -> SqlResult<()> {
+        let charset = match charset {
+            None => self.default_charset(),
+            Some(name) => charset_named(name)?,
+        };
+        let collation = match collation {
+            None => Collation::default_of(charset),
+            Some(name) => Collation::by_name(name).ok_or_else(|| {
+                SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
+            })?,
+        };
+        if collation.charset() != charset {
+            let text = format!(
+                "COLLATION '{}' is not valid for CHARACTER SET '{}'",
+                collation.name(),
+                charset.name()
+            );
+            return Err(SqlError::new(1253, "42000", text));
+        }
+        self.use_collation(collation)
+    }
+
+    /// Client, connection and results in this collation's character set.
+    pub(crate) fn use_collation(&mut self, collation: Collation) -> SqlResult<()> {
+        let charset: Arc<str> = Arc::from(collation.charset().name());
+        for name in [
+            "character_set_client",
+            "character_set_connection",
+            "character_set_results",
+        ] {
+            self.values
+                .put(VarId::find(name)?, VarValue::Text(charset.clone()));
+        }
+        let id = VarId::find("collation_connection")?;
+        self.values
+            .put(id, VarValue::Text(Arc::from(collation.name())));
+        self.refresh_vars()
+    }
+
+    /// SET CHARACTER SET: the connection takes the database's.
+    fn set_charset(&mut self, charset: Option<&str>) -> SqlResult<()> {
+        let charset = match charset {
+            None => self.default_charset(),
+            Some(name) => charset_named(name)?,
+        };
+        let text = VarValue::Text(Arc::from(charset.name()));
+        for name in ["character_set_client", "character_set_results"] {
+            self.values.put(VarId::find(name)?, text.clone());
+        }
+        for (from, to) in [
+            ("character_set_database", "character_set_connection"),
+            ("collation_database", "collation_connection"),
+        ] {
+            let value = self.values.named(from).clone();
+            self.values.put(VarId::find(to)?, value);
+        }
+        self.refresh_vars()
+    }
+
+    fn default_charset(&self) -> Charset {
+        let globals = &self.facts.instance.globals;
+        Charset::by_name(globals.named("character_set_client").as_text())
+            .unwrap_or(Charset::Utf8mb4)
+    }
+
+    /// Derives the hot copies again.
+    pub(crate) fn refresh_vars(&mut self) -> SqlResult<()> {
+        self.vars = SessionVars::derive(&self.values)?;
+        Ok(())
+    }
+
+    /// The session's value, computed ones included.
+    pub(crate) fn session_variable(&self, id: VarId) -> VarValue {
+        let diagnostics = count_diagnostics(&self.warnings, self.warning_total);
+        session_variable(&self.facts, &self.values, diagnostics, id)
+    }
+
+    /// USE changes what character_set_database and collation_database say.
+    pub(crate) fn set_database_collation(&mut self, collation: Collation) -> SqlResult<()> {
+        let id = VarId::find("collation_database")?;
+        self.values
+            .put(id, VarValue::Text(Arc::from(collation.name())));
+        self.couple_charset("collation_database")
+    }
+}
+
+fn charset_named(name: &str) -> SqlResult<Charset> {
+    Charset::by_name(name)
+        .ok_or_else(|| SqlError::new(1115, "42000", format!("Unknown character set: '{name}'")))
+}
+
+fn as_u64(v: &Value) -> u64 {
+    match v {
+        Value::Int(i) => *i as u64,
+        Value::UInt(u) => *u,
+        _ => 0,
+    }
+}
+
+fn printed(v: &Value) -> String {
+    match v {
+        Value::Int(i) => i.to_string(),
+        Value::UInt(u) => u.to_string(),
+        Value::Double(d) => d.to_string(),
+        Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
+        _ => String::new(),
+    }
+}

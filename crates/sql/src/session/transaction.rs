@@ -1,0 +1,238 @@
+//! Beginning and ending transactions.
+//!
+//! Neighbours: `run` calls these for BEGIN, COMMIT, ROLLBACK, SAVEPOINT and around every statement;
+//! the engine's `Txn` holds writes, locks and the snapshot.
+//! **Invariants**
+//! - `explicit` is set from BEGIN to COMMIT or ROLLBACK; with autocommit off, a transaction is open from
+//!   its first statement on.
+//! - Metadata locks of a transaction go when it ends, after its row locks.
+//! - Savepoint names are case-insensitive; setting one again moves it to the end.
+
+use esker_engine::{SavepointId, Seq};
+use esker_types::{SqlError, SqlResult};
+
+use super::Session;
+use crate::parse::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
+use crate::result::OkInfo;
+use crate::variables::{VarId, VarValue};
+
+/// Transaction state beside the engine's.
+#[derive(Default)]
+pub(crate) struct TransactionState {
+    /// BEGIN was said.
+    pub(crate) explicit: bool,
+    /// A statement has used the transaction (matters with autocommit off).
+    pub(crate) active: bool,
+    /// START TRANSACTION READ ONLY, or the session's default at its beginning.
+    pub(crate) read_only: bool,
+    /// SET TRANSACTION without scope: for the next transaction only.
+    pub(crate) next_isolation: Option<esker_engine::Isolation>,
+    pub(crate) next_read_only: Option<bool>,
+    savepoints: Vec<(String, SavepointId)>,
+}
+
+impl Session {
+    /// Is a transaction open, as the client's status bits show it?
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.state.explicit || (!self.vars.autocommit && self.state.active)
+    }
+
+    /// Does the current statement's end commit?
+    pub(crate) fn commits_at_end(&self) -> bool {
+        self.vars.autocommit && !self.state.explicit
+    }
+
+    /// Prepares the engine's transaction for a statement that reads or writes.
+    pub(crate) fn use_transaction(&mut self) {
+        if !self.state.active {
+            self.state.active = true;
+            let isolation = self
+                .state
+                .next_isolation
+                .take()
+                .unwrap_or(self.vars.isolation);
+            self.txn.set_isolation(isolation);
+            if !self.state.explicit {
+                self.state.read_only = self
+                    .state
+                    .next_read_only
+                    .take()
+                    .unwrap_or(self.vars.read_only);
+            }
+        }
+        self.txn.new_statement();
+    }
+
+    /// START TRANSACTION. Commits what is open.
+    pub(crate) fn begin(&mut self, begin: &Begin) -> SqlResult<Seq> {
+        let seq = self.commit_transaction()?;
+        self.state.explicit = true;
+        self.state.read_only = begin
+            .read_only
+            .or(self.state.next_read_only.take())
+            .unwrap_or(self.vars.read_only);
+        if begin.snapshot {
+            self.use_transaction();
+            self.txn.snapshot();
+        }
+        Ok(seq)
+    }
+
+    /// Commits whatever is open; 0 when nothing was written.
+    pub(crate) fn commit_transaction(&mut self) -> SqlResult<Seq> {
+        let result = self.txn.commit();
+        self.end_transaction();
+        match result {
+            Ok(commit) => Ok(commit.seq.unwrap_or(0)),
+            Err(e) => Err(crate::exec_error::engine_error(&e)),
+        }
+    }
+
+    /// Rolls back whatever is open.
+    pub(crate) fn rollback_transaction(&mut self) {
+        self.txn.rollback();
+        self.end_transaction();
+    }
+
+    fn end_transaction(&mut self) {
+        self.state.explicit = false;
+        self.state.active = false;
+        self.state.savepoints.clear();
+        self.locks.release_transaction();
+    }
+
+    /// COMMIT and ROLLBACK with their AND CHAIN.
+    pub(crate) fn complete(&mut self, commit: bool, how: Completion) -> SqlResult<(OkInfo, Seq)> {
+        let (isolation, read_only) = (self.txn.isolation(), self.state.read_only);
+        let seq = if commit {
+            self.commit_transaction()?
+        } else {
+            self.rollback_transaction();
+            0
+        };
+        let default = self.values.named("completion_type").as_text().to_owned();
+        if how.chain.unwrap_or(default == "CHAIN") {
+            self.state.next_isolation = Some(isolation);
+            self.begin(&Begin {
+                snapshot: false,
+                read_only: Some(read_only),
+            })?;
+        }
+        if how.release.unwrap_or(default == "RELEASE") {
+            self.facts.process.kill(true);
+        }
+        Ok((OkInfo::default(), seq))
+    }
+
+    /// SAVEPOINT.
+    pub(crate) fn savepoint(&mut self, name: &str) {
+        if self.commits_at_end() {
+            // Its transaction would be over at once; MySQL accepts and forgets it.
+            return;
+        }
+        self.use_transaction();
+        let name = name.to_lowercase();
+        self.state.savepoints.retain(|(n, _)| *n != name);
+        let id = self.txn.savepoint();
+        self.state.savepoints.push((name, id));
+    }
+
+    fn find_savepoint(&self, name: &str) -> SqlResult<usize> {
+        let wanted = name.to_lowercase();
+        self.state
+            .savepoints
+            .iter()
+            .position(|(n, _)| *n == wanted)
+            .ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
+    }
+
+    /// ROLLBACK TO SAVEPOINT.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> SqlResult<()> {
+        let at = self.find_savepoint(name)?;
+        self.txn.rollback_to(self.state.savepoints[at].1);
+        self.state.savepoints.truncate(at + 1);
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT.
+    pub(crate) fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let at = self.find_savepoint(name)?;
+        self.state.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// SET [GLOBAL | SESSION] TRANSACTION.
+    pub(crate) fn set_transaction(&mut self, set: &SetTransaction) -> SqlResult<()> {
+        let level = set.isolation.map(|level| match level {
+            Isolation::ReadUncommitted => "READ-UNCOMMITTED",
+            Isolation::ReadCommitted => "READ-COMMITTED",
+            Isolation::RepeatableRead => "REPEATABLE-READ",
+            Isolation::Serializable => "SERIALIZABLE",
+        });
+        let Some(scope) = set.scope else {
+            if self.in_transaction() {
+                return Err(SqlError::new(
+                    1568,
+                    "25001",
+                    "Transaction characteristics can't be changed while a transaction is in progress",
+                ));
+            }
+            self.state.next_isolation = level.map(|l| match l {
+                "READ-UNCOMMITTED" | "READ-COMMITTED" => esker_engine::Isolation::ReadCommitted,
+                _ => esker_engine::Isolation::RepeatableRead,
+            });
+            self.state.next_read_only = set.read_only;
+            return Ok(());
+        };
+        let mut wanted = Vec::new();
+        if let Some(level) = level {
+            wanted.push((
+                VarId::find("transaction_isolation")?,
+                VarValue::Text(level.into()),
+            ));
+        }
+        if let Some(read_only) = set.read_only {
+            wanted.push((
+                VarId::find("transaction_read_only")?,
+                VarValue::Bool(read_only),
+            ));
+        }
+        for (id, value) in wanted {
+            if scope == VarScope::Session {
+                self.values.put(id, value);
+            } else {
+                self.facts.require("SUPER")?;
+                self.facts
+                    .instance
+                    .globals
+                    .set(id, Some(&value.to_value()))?;
+            }
+        }
+        self.refresh_vars()
+    }
+
+    /// 1792 when the open transaction may not write.
+    pub(crate) fn check_writable(&self) -> SqlResult<()> {
+        let read_only = if self.state.explicit || self.state.active {
+            self.state.read_only
+        } else {
+            self.state.next_read_only.unwrap_or(self.vars.read_only)
+        };
+        if read_only {
+            return Err(SqlError::new(
+                1792,
+                "25006",
+                "Cannot execute statement in a READ ONLY transaction.",
+            ));
+        }
+        let globals = &self.facts.instance.globals;
+        let frozen = globals.named("super_read_only").is_on()
+            || (globals.named("read_only").is_on() && self.facts.require("SUPER").is_err());
+        if frozen {
+            let text = "The MySQL server is running with the --read-only option so it cannot \
+                        execute this statement";
+            return Err(SqlError::new(1290, "HY000", text));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,557 @@
+//! Running a short SELECT.
+//!
+//! Neighbours: the engine's transaction gives rows, the codec reads them in place, the sink takes them.
+//! **Invariant**: [`ShortSelect::bind`] decides whether this execution is short before anything is sent;
+//! after that only the engine can fail.
+
+use std::cmp::Ordering;
+use std::ops::Bound as RangeBound;
+
+use esker_engine::{Direction, Txn, View};
+use esker_types::{Decimal, SqlResult, SqlType, Value, ValueRef};
+use jiff::tz::TimeZone;
+
+use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
+use crate::catalog::IndexDef;
+use crate::codec::{KeyRange, RowReader};
+use crate::exec_error::engine_error;
+use crate::result::RowSink;
+
+/// Buffers that a session keeps between executions.
+#[derive(Default)]
+pub struct Scratch {
+    /// Copied values of rows to be sorted, end to end.
+    bytes: Vec<u8>,
+    /// Per row: start and length in `bytes`.
+    rows: Vec<SortRow>,
+}
+
+#[derive(Clone, Copy)]
+struct SortRow {
+    start: u32,
+    len: u32,
+}
+
+/// One execution: its keys are known.
+pub enum Bound {
+    /// A full key of a unique index.
+    Point(Vec<u8>),
+    /// Ranges in order, none overlapping.
+    Ranges(Vec<KeyRange>),
+}
+
+/// Capacity a session keeps for sorting.
+const KEPT_BYTES: usize = 256 * 1024;
+
+fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<ValueRef<'a>> {
+    match operand {
+        Operand::Param(n) => params.get(*n as usize).map(Value::as_ref),
+        Operand::Const(v) => Some(v.as_ref()),
+    }
+}
+
+/// The value as the column's type has it, if that is exact.
+fn fit<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<ValueRef<'a>> {
+    if ty.is_integer() && ty.kind != esker_types::TypeKind::Year {
+        let n = match v {
+            ValueRef::Int(i) => i128::from(i),
+            ValueRef::UInt(u) => i128::from(u),
+            _ => return None,
+        };
+        let bits = match ty.kind {
+            esker_types::TypeKind::TinyInt => 8,
+            esker_types::TypeKind::SmallInt => 16,
+            esker_types::TypeKind::MediumInt => 24,
+            esker_types::TypeKind::Int => 32,
+            _ => 64,
+        };
+        return if ty.unsigned {
+            (0..1_i128 << bits)
+                .contains(&n)
+                .then_some(ValueRef::UInt(n as u64))
+        } else {
+            let half = 1_i128 << (bits - 1);
+            (-half..half)
+                .contains(&n)
+                .then_some(ValueRef::Int(n as i64))
+        };
+    }
+    match v {
+        ValueRef::Str(_) if ty.is_string() => Some(v),
+        _ => None,
+    }
+}
+
+impl ShortSelect {
+    /// The definition of the index that is read.
+    fn index(&self) -> &IndexDef {
+        &self.table.indexes[self.index]
+    }
+
+    /// Turns parameters into keys; None when this execution is not short.
+    pub fn bind(&self, params: &[Value], zone: &TimeZone) -> SqlResult<Option<Bound>> {
+        let index = self.index();
+        if self.unique {
+            let mut key = Vec::with_capacity(24);
+            for (nth, operand) in self.ranges[0].equal.iter().enumerate() {
+                let ty = &index.codec.parts()[nth].ty;
+                let Some(v) = value(operand, params).and_then(|v| fit(v, ty)) else {
+                    return Ok(None);
+                };
+                index.codec.encode_part(nth, v, zone, &mut key)?;
+            }
+            return Ok(Some(Bound::Point(key)));
+        }
+        let mut ranges = Vec::with_capacity(self.ranges.len());
+        for spec in &self.ranges {
+            match self.range(index, spec, params, zone)? {
+                None => return Ok(None),
+                Some(range) if is_empty(&range) => (),
+                Some(range) => ranges.push(range),
+            }
+        }
+        merge(&mut ranges);
+        Ok(Some(Bound::Ranges(ranges)))
+    }
+
+    fn range(
+        &self,
+        index: &IndexDef,
+        spec: &RangeSpec,
+        params: &[Value],
+        zone: &TimeZone,
+    ) -> SqlResult<Option<KeyRange>> {
+        let parts = index.codec.parts();
+        let part = |operand: &'_ Operand, nth: usize| {
+            value(operand, params).and_then(|v| fit(v, &parts[nth].ty).map(|v| v.to_owned()))
+        };
+        let mut equal = Vec::with_capacity(spec.equal.len());
+        for (nth, operand) in spec.equal.iter().enumerate() {
+            match part(operand, nth) {
+                Some(v) => equal.push(v),
+                None => return Ok(None),
+            }
+        }
+        let next = spec.equal.len();
+        let end = |e: &Option<(Operand, bool)>| match e {
+            None => Some(None),
+            Some((operand, inclusive)) => part(operand, next).map(|v| Some((v, *inclusive))),
+        };
+        let (Some(low), Some(high)) = (end(&spec.low), end(&spec.high)) else {
+            return Ok(None);
+        };
+        let equal: Vec<ValueRef<'_>> = equal.iter().map(Value::as_ref).collect();
+        let low = low.as_ref().map(|(v, i)| (v.as_ref(), *i));
+        let high = high.as_ref().map(|(v, i)| (v.as_ref(), *i));
+        index.codec.range(&equal, low, high, zone).map(Some)
+    }
+
+    /// Sends the rows; returns how many.
+    pub fn run(
+        &self,
+        bound: &Bound,
+        txn: &Txn,
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<u64> {
+        match &self.output {
+            Output::Columns(columns) => {
+                let mut rows = 0;
+                self.each(bound, txn, zone, |row| {
+                    rows += 1;
+                    self.send(row, columns, sink);
+                    Ok(())
+                })?;
+                Ok(rows)
+            }
+            Output::Aggregates(list) => self.aggregate(list, bound, txn, zone, sink).map(|()| 1),
+            Output::Sorted {
+                columns,
+                by,
+                desc,
+                distinct,
+            } => {
+                let sort = Sort {
+                    columns,
+                    by: *by,
+                    desc: *desc,
+                    distinct: *distinct,
+                };
+                self.sorted(&sort, bound, txn, zone, scratch, sink)
+            }
+        }
+    }
+
+    fn send(&self, row: &Row<'_>, columns: &[usize], sink: &mut dyn RowSink) {
+        sink.begin_row();
+        for (col, meta) in columns.iter().zip(self.columns.iter()) {
+            sink.value(row.field(*col), &meta.ty);
+        }
+        sink.end_row();
+    }
+
+    /// Calls `f` for every row of the ranges.
+    fn each(
+        &self,
+        bound: &Bound,
+        txn: &Txn,
+        zone: &TimeZone,
+        mut f: impl FnMut(&Row<'_>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let index = self.index();
+        match bound {
+            Bound::Point(key) if index.primary => self.row(key, txn, zone, &mut f),
+            Bound::Point(key) => {
+                let mut clustered = Vec::new();
+                let found = txn
+                    .get_with(&index.tree, key, View::Snapshot, |v| {
+                        clustered.extend_from_slice(v)
+                    })
+                    .map_err(|e| engine_error(&e))?;
+                match found {
+                    Some(()) => self.row(&clustered, txn, zone, &mut f),
+                    None => Ok(()),
+                }
+            }
+            Bound::Ranges(ranges) => ranges
+                .iter()
+                .try_for_each(|r| self.scan(r, txn, zone, &mut f)),
+        }
+    }
+
+    /// One row by its clustered key.
+    fn row(
+        &self,
+        clustered: &[u8],
+        txn: &Txn,
+        zone: &TimeZone,
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        txn.get_with(
+            &self.table.primary().tree,
+            clustered,
+            View::Snapshot,
+            |bytes| {
+                f(&Row::Stored(RowReader::new(
+                    &self.table.layout,
+                    zone,
+                    bytes,
+                )?))
+            },
+        )
+        .map_err(|e| engine_error(&e))?
+        .unwrap_or(Ok(()))
+    }
+
+    fn scan(
+        &self,
+        range: &KeyRange,
+        txn: &Txn,
+        zone: &TimeZone,
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let index = self.index();
+        let mut cursor = txn
+            .scan(
+                &index.tree,
+                range.lower(),
+                range.upper(),
+                Direction::Forward,
+                View::Snapshot,
+            )
+            .map_err(|e| engine_error(&e))?;
+        while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
+            if index.primary {
+                f(&Row::Stored(RowReader::new(
+                    &self.table.layout,
+                    zone,
+                    bytes,
+                )?))?;
+            } else if self.index_only {
+                f(&Row::Key { index, key, zone })?;
+            } else {
+                let clustered = index.codec.clustered_of(key, bytes)?;
+                self.row(clustered, txn, zone, f)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn aggregate(
+        &self,
+        list: &[(AggKind, usize)],
+        bound: &Bound,
+        txn: &Txn,
+        zone: &TimeZone,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<()> {
+        // Count of inputs and the running value; 128 bits hold any sum of 64 bit numbers.
+        let mut states: Vec<(u64, i128)> = vec![(0, 0); list.len()];
+        self.each(bound, txn, zone, |row| {
+            for ((kind, col), state) in list.iter().zip(&mut states) {
+                step(*kind, row, *col, state);
+            }
+            Ok(())
+        })?;
+        sink.begin_row();
+        for (((kind, _), (n, v)), meta) in list.iter().zip(states).zip(self.columns.iter()) {
+            sink.value(finish(*kind, n, v, &meta.ty), &meta.ty);
+        }
+        sink.end_row();
+        Ok(())
+    }
+
+    fn sorted(
+        &self,
+        sort: &Sort<'_>,
+        bound: &Bound,
+        txn: &Txn,
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<u64> {
+        scratch.bytes.clear();
+        scratch.rows.clear();
+        let key_type = &self.columns[sort.by].ty;
+        let one_string = sort.columns.len() == 1 && key_type.is_string();
+        if one_string {
+            return self.sorted_strings(sort, bound, txn, zone, scratch, sink);
+        }
+        // Several columns: keep the values and sort those.
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        self.each(bound, txn, zone, |row| {
+            rows.push(
+                sort.columns
+                    .iter()
+                    .map(|c| row.field(*c).to_owned())
+                    .collect(),
+            );
+            Ok(())
+        })?;
+        let collation = key_type.collation;
+        rows.sort_by(|a, b| {
+            let order = compare(a[sort.by].as_ref(), b[sort.by].as_ref(), |x, y| {
+                collation.compare(x, y)
+            });
+            if sort.desc { order.reverse() } else { order }
+        });
+        if sort.distinct {
+            rows.dedup_by(|a, b| {
+                compare(a[0].as_ref(), b[0].as_ref(), |x, y| collation.compare(x, y)).is_eq()
+            });
+        }
+        for row in &rows {
+            sink.begin_row();
+            for (v, meta) in row.iter().zip(self.columns.iter()) {
+                sink.value(v.as_ref(), &meta.ty);
+            }
+            sink.end_row();
+        }
+        Ok(rows.len() as u64)
+    }
+
+    /// One string column: slices of one buffer are sorted. NULL has length `u32::MAX`.
+    fn sorted_strings(
+        &self,
+        sort: &Sort<'_>,
+        bound: &Bound,
+        txn: &Txn,
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<u64> {
+        let ty = &self.columns[0].ty;
+        let collation = ty.collation;
+        let Scratch { bytes, rows } = scratch;
+        self.each(bound, txn, zone, |row| {
+            let start = bytes.len() as u32;
+            let len = match row.field(sort.columns[0]) {
+                ValueRef::Str(s) => {
+                    bytes.extend_from_slice(s);
+                    s.len() as u32
+                }
+                _ => u32::MAX,
+            };
+            rows.push(SortRow { start, len });
+            Ok(())
+        })?;
+        let slice = |r: &SortRow| {
+            (r.len != u32::MAX).then(|| &bytes[r.start as usize..(r.start + r.len) as usize])
+        };
+        let order = |a: &SortRow, b: &SortRow| match (slice(a), slice(b)) {
+            (Some(a), Some(b)) => collation.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        rows.sort_unstable_by(|a, b| {
+            let o = order(a, b);
+            if sort.desc { o.reverse() } else { o }
+        });
+        let mut sent = 0;
+        let mut last: Option<SortRow> = None;
+        for row in rows.iter() {
+            if sort.distinct && last.is_some_and(|l| order(&l, row).is_eq()) {
+                continue;
+            }
+            last = Some(*row);
+            sink.begin_row();
+            sink.value(slice(row).map_or(ValueRef::Null, ValueRef::Str), ty);
+            sink.end_row();
+            sent += 1;
+        }
+        if bytes.capacity() > KEPT_BYTES {
+            *scratch = Scratch::default();
+        }
+        Ok(sent)
+    }
+}
+
+/// How rows are ordered.
+struct Sort<'a> {
+    columns: &'a [usize],
+    by: usize,
+    desc: bool,
+    distinct: bool,
+}
+
+/// A row in place: in the clustered tree, or as far as an index key tells it.
+enum Row<'a> {
+    Stored(RowReader<'a>),
+    Key {
+        index: &'a IndexDef,
+        key: &'a [u8],
+        zone: &'a TimeZone,
+    },
+}
+
+impl Row<'_> {
+    fn field(&self, col: usize) -> ValueRef<'_> {
+        match self {
+            Self::Stored(row) => row.field(col),
+            Self::Key { index, key, zone } => {
+                let mut rest = *key;
+                for (nth, part) in index.parts.iter().enumerate() {
+                    if part.col == col {
+                        return index
+                            .codec
+                            .decode_part(nth, rest, zone)
+                            .map_or(ValueRef::Null, |(v, _)| v);
+                    }
+                    let len = index.codec.part_len(nth, rest).unwrap_or(rest.len());
+                    rest = &rest[len..];
+                }
+                ValueRef::Null
+            }
+        }
+    }
+}
+
+fn as_i128(v: ValueRef<'_>) -> Option<i128> {
+    match v {
+        ValueRef::Int(i) => Some(i128::from(i)),
+        ValueRef::UInt(u) => Some(i128::from(u)),
+        _ => None,
+    }
+}
+
+fn step(kind: AggKind, row: &Row<'_>, col: usize, state: &mut (u64, i128)) {
+    if kind == AggKind::CountStar {
+        state.0 += 1;
+        return;
+    }
+    let v = row.field(col);
+    if matches!(v, ValueRef::Null) {
+        return;
+    }
+    let n = as_i128(v).unwrap_or(0);
+    state.1 = match kind {
+        AggKind::Sum => state.1 + n,
+        AggKind::Min if state.0 > 0 => state.1.min(n),
+        AggKind::Max if state.0 > 0 => state.1.max(n),
+        _ => n,
+    };
+    state.0 += 1;
+}
+
+fn finish(kind: AggKind, n: u64, v: i128, ty: &SqlType) -> ValueRef<'static> {
+    match kind {
+        AggKind::CountStar | AggKind::Count => ValueRef::Int(n as i64),
+        _ if n == 0 => ValueRef::Null,
+        AggKind::Sum => ValueRef::Decimal(Decimal::from_i128(v, 0)),
+        _ if ty.unsigned => ValueRef::UInt(v as u64),
+        _ => ValueRef::Int(v as i64),
+    }
+}
+
+/// NULL first, then numbers or strings.
+fn compare(
+    a: ValueRef<'_>,
+    b: ValueRef<'_>,
+    strings: impl Fn(&[u8], &[u8]) -> Ordering,
+) -> Ordering {
+    match (a, b) {
+        (ValueRef::Null, ValueRef::Null) => Ordering::Equal,
+        (ValueRef::Null, _) => Ordering::Less,
+        (_, ValueRef::Null) => Ordering::Greater,
+        (ValueRef::Str(a), ValueRef::Str(b)) => strings(a, b),
+        (a, b) => as_i128(a).cmp(&as_i128(b)),
+    }
+}
+
+fn start(r: &KeyRange) -> &[u8] {
+    match &r.lower {
+        RangeBound::Included(k) | RangeBound::Excluded(k) => k,
+        RangeBound::Unbounded => &[],
+    }
+}
+
+fn is_empty(r: &KeyRange) -> bool {
+    match (&r.lower, &r.upper) {
+        (RangeBound::Included(l), RangeBound::Included(u)) => l > u,
+        (
+            RangeBound::Included(l) | RangeBound::Excluded(l),
+            RangeBound::Included(u) | RangeBound::Excluded(u),
+        ) => l >= u,
+        _ => false,
+    }
+}
+
+/// Sorts ranges and joins those that overlap.
+fn merge(ranges: &mut Vec<KeyRange>) {
+    if ranges.len() < 2 {
+        return;
+    }
+    let excluded = |r: &KeyRange| matches!(r.lower, RangeBound::Excluded(_));
+    ranges.sort_by(|a, b| (start(a), excluded(a)).cmp(&(start(b), excluded(b))));
+    let mut merged: Vec<KeyRange> = Vec::with_capacity(ranges.len());
+    for r in ranges.drain(..) {
+        match merged.last_mut() {
+            Some(last) if reaches(last, &r) => {
+                if ends_before(last, &r) {
+                    last.upper = r.upper;
+                }
+            }
+            _ => merged.push(r),
+        }
+    }
+    *ranges = merged;
+}
+
+/// Does `a` end at or after the start of `b`?
+fn reaches(a: &KeyRange, b: &KeyRange) -> bool {
+    match &a.upper {
+        RangeBound::Unbounded => true,
+        RangeBound::Included(end) | RangeBound::Excluded(end) => end.as_slice() >= start(b),
+    }
+}
+
+fn ends_before(a: &KeyRange, b: &KeyRange) -> bool {
+    match (&a.upper, &b.upper) {
+        (RangeBound::Unbounded, _) => false,
+        (_, RangeBound::Unbounded) => true,
+        (RangeBound::Included(x), RangeBound::Excluded(y)) => x < y,
+        (RangeBound::Excluded(x), RangeBound::Included(y)) => x <= y,
+        (RangeBound::Included(x), RangeBound::Included(y))
+        | (RangeBound::Excluded(x), RangeBound::Excluded(y)) => x < y,
+    }
+}

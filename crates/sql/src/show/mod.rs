@@ -1,0 +1,120 @@
+//! SHOW: what it shows, as columns and rows; and the LIKE and WHERE that cut them down.
+//!
+//! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
+//! statements from `ddl`, counters from the engine.
+//! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
+//! `server` (variables, status, sessions, grants, everything else) · `status` (status variables).
+//! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
+//! position; LIKE applies to the first column.
+
+mod objects;
+mod server;
+pub(crate) mod status;
+
+use std::sync::Arc;
+
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use crate::parse::ast::{Show, ShowFilter, ShowWhat};
+use crate::result::ColumnMeta;
+use crate::session::Session;
+
+/// A result that is made whole.
+pub(crate) struct Table {
+    pub(crate) columns: Arc<[ColumnMeta]>,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+/// Longest text column of SHOW, characters.
+const TEXT: u32 = 1024;
+
+pub(crate) fn text_type(chars: u32) -> SqlType {
+    SqlType::varchar(chars, Collation::UTF8MB4_0900_AI_CI)
+}
+
+impl Table {
+    /// A table of text columns.
+    pub(crate) fn texts(names: &[&str], rows: Vec<Vec<Value>>) -> Self {
+        let columns = names
+            .iter()
+            .map(|n| ColumnMeta::computed(*n, text_type(TEXT)));
+        Self {
+            columns: columns.collect(),
+            rows,
+        }
+    }
+
+    /// A table whose columns named in `numbers` are BIGINT UNSIGNED.
+    fn mixed(names: &[&str], numbers: &[&str], rows: Vec<Vec<Value>>) -> Self {
+        let columns = names.iter().map(|n| {
+            let ty = if numbers.contains(n) {
+                SqlType::bigint(true)
+            } else {
+                text_type(TEXT)
+            };
+            ColumnMeta::computed(*n, ty)
+        });
+        Self {
+            columns: columns.collect(),
+            rows,
+        }
+    }
+
+    fn with_long_text(mut self, column: usize) -> Self {
+        let mut columns = self.columns.to_vec();
+        columns[column].ty = SqlType {
+            collation: Collation::UTF8MB4_0900_AI_CI,
+            ..SqlType::new(TypeKind::LongText)
+        };
+        self.columns = columns.into();
+        self
+    }
+}
+
+pub(crate) fn t(s: impl AsRef<str>) -> Value {
+    Value::str(s.as_ref())
+}
+
+/// Runs SHOW.
+pub(crate) fn run(session: &mut Session, show: &Show) -> SqlResult<Table> {
+    let mut table = make(session, &show.what)?;
+    match &show.filter {
+        None => (),
+        Some(ShowFilter::Like(pattern)) => table.rows.retain(|row| match &row[0] {
+            Value::Str(s) => Collation::UTF8MB4_GENERAL_CI.like(s, pattern, Some('\\')),
+            _ => false,
+        }),
+        Some(ShowFilter::Where(condition)) => session.filter_rows(&mut table, condition)?,
+    }
+    Ok(table)
+}
+
+fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
+    match what {
+        ShowWhat::Databases
+        | ShowWhat::Tables { .. }
+        | ShowWhat::OpenTables { .. }
+        | ShowWhat::TableStatus { .. }
+        | ShowWhat::Columns { .. }
+        | ShowWhat::Index { .. }
+        | ShowWhat::CreateTable(_)
+        | ShowWhat::CreateView(_)
+        | ShowWhat::CreateDatabase { .. }
+        | ShowWhat::CreateRoutine(..)
+        | ShowWhat::Triggers { .. }
+        | ShowWhat::Events { .. }
+        | ShowWhat::RoutineStatus(_) => objects::make(session, what),
+        _ => server::make(session, what),
+    }
+}
+
+/// The answer where Esker has nothing of the kind: MySQL's columns, no rows.
+fn empty(names: &[&str]) -> SqlResult<Table> {
+    Ok(Table::texts(names, Vec::new()))
+}
+
+/// 1049.
+fn unknown_database(name: &str) -> SqlError {
+    SqlError::new(1049, "42000", format!("Unknown database '{name}'"))
+}

@@ -1,0 +1,339 @@
+//! SHOW of schema objects.
+//!
+//! Neighbours: `show` dispatches; `infoschema` and `ddl` supply facts and texts.
+//! **Invariant**: an object that the account may not see does not exist for it.
+
+use std::sync::Arc;
+
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::{Table, empty, t, unknown_database};
+use crate::catalog::{SchemaDef, TableDef};
+use crate::infoschema::{self, Wanted};
+use crate::parse::ast::{Ident, ObjectName, ShowWhat};
+use crate::session::Session;
+
+pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
+    match what {
+        ShowWhat::Databases => databases(session),
+        ShowWhat::Tables { full, schema } => tables(session, *full, schema.as_ref()),
+        ShowWhat::OpenTables { .. } => empty(&["Database", "Table", "In_use", "Name_locked"]),
+        ShowWhat::TableStatus { schema } => table_status(session, schema.as_ref()),
+        ShowWhat::Columns { full, table, .. } => columns(session, *full, table),
+        ShowWhat::Index { table, .. } => indexes(session, table),
+        ShowWhat::CreateTable(name) => create_table(session, name),
+        ShowWhat::CreateView(name) => {
+            let table = session.find_table(name)?;
+            let text = format!("'{}.{}' is not VIEW", table.schema, table.name);
+            Err(SqlError::new(1347, "HY000", text))
+        }
+        ShowWhat::CreateDatabase {
+            name,
+            if_not_exists,
+        } => create_database(session, name, *if_not_exists),
+        ShowWhat::CreateRoutine(kind, name) => {
+            let text = format!("{kind} {} does not exist", name.name);
+            Err(SqlError::new(1305, "42000", text))
+        }
+        ShowWhat::Triggers { .. } => empty(&[
+            "Trigger",
+            "Event",
+            "Table",
+            "Statement",
+            "Timing",
+            "Created",
+            "sql_mode",
+            "Definer",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ]),
+        ShowWhat::Events { schema } => {
+            schema_of(session, schema.as_ref())?;
+            empty(&[
+                "Db",
+                "Name",
+                "Definer",
+                "Time zone",
+                "Type",
+                "Execute at",
+                "Interval value",
+                "Interval field",
+                "Starts",
+                "Ends",
+                "Status",
+                "Originator",
+                "character_set_client",
+                "collation_connection",
+                "Database Collation",
+            ])
+        }
+        _ => empty(&[
+            "Db",
+            "Name",
+            "Type",
+            "Language",
+            "Definer",
+            "Modified",
+            "Created",
+            "Security_type",
+            "Comment",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ]),
+    }
+}
+
+/// The schema a statement means.
+fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
+    let name = match given {
+        Some(name) => name.text.to_string(),
+        None => session.facts.current_schema()?.to_owned(),
+    };
+    session
+        .facts
+        .instance
+        .find_schema(&name)
+        .map(|s| s.to_string())
+}
+
+fn databases(session: &Session) -> SqlResult<Table> {
+    let spec =
+        infoschema::find("SCHEMATA").ok_or_else(|| unknown_database("information_schema"))?;
+    let mut rows: Vec<Vec<Value>> =
+        infoschema::rows(spec, &session.facts.viewer(), &Wanted::default())
+            .into_iter()
+            .map(|mut r| vec![r.swap_remove(1)])
+            .collect();
+    rows.sort_by(|a, b| match (&a[0], &b[0]) {
+        (Value::Str(a), Value::Str(b)) => a.cmp(b),
+        _ => std::cmp::Ordering::Equal,
+    });
+    Ok(Table::texts(&["Database"], rows))
+}
+
+/// Names and kinds of a schema's tables.
+fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
+    if schema == "information_schema" {
+        return infoschema::TABLES
+            .iter()
+            .map(|t| (t.name.to_owned(), "SYSTEM VIEW"))
+            .collect();
+    }
+    let tables = session.facts.instance.tables_of(schema);
+    tables
+        .iter()
+        .map(|t| (t.name.to_string(), "BASE TABLE"))
+        .collect()
+}
+
+fn tables(session: &Session, full: bool, schema: Option<&Ident>) -> SqlResult<Table> {
+    let schema = schema_of(session, schema)?;
+    let title = format!("Tables_in_{schema}");
+    let names = names_in(session, &schema).into_iter();
+    if full {
+        let rows = names.map(|(name, kind)| vec![t(name), t(kind)]).collect();
+        Ok(Table::texts(&[&title, "Table_type"], rows))
+    } else {
+        Ok(Table::texts(
+            &[&title],
+            names.map(|(name, _)| vec![t(name)]).collect(),
+        ))
+    }
+}
+
+fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
+    let schema = schema_of(session, schema)?;
+    let spec = infoschema::find("TABLES").ok_or_else(|| unknown_database("information_schema"))?;
+    let wanted = Wanted {
+        schema: Some(schema),
+        table: None,
+    };
+    // TABLES without catalog, schema and type.
+    let rows = infoschema::rows(spec, &session.facts.viewer(), &wanted)
+        .into_iter()
+        .map(|r| {
+            let mut out = vec![r[2].clone()];
+            out.extend_from_slice(&r[4..]);
+            out
+        })
+        .collect();
+    Ok(Table::mixed(
+        &[
+            "Name",
+            "Engine",
+            "Version",
+            "Row_format",
+            "Rows",
+            "Avg_row_length",
+            "Data_length",
+            "Max_data_length",
+            "Index_length",
+            "Data_free",
+            "Auto_increment",
+            "Create_time",
+            "Update_time",
+            "Check_time",
+            "Collation",
+            "Checksum",
+            "Create_options",
+            "Comment",
+        ],
+        &[
+            "Version",
+            "Rows",
+            "Avg_row_length",
+            "Data_length",
+            "Max_data_length",
+            "Index_length",
+            "Data_free",
+            "Auto_increment",
+        ],
+        rows,
+    ))
+}
+
+fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table> {
+    let rows = match session.find_system_table(name)? {
+        Some(spec) => spec
+            .columns
+            .iter()
+            .map(|c| {
+                let ty = c.ty.sql_type();
+                let kind = t(crate::catalog::type_text(&ty));
+                let plain = vec![t(c.name), kind, t("YES"), t(""), Value::Null, t("")];
+                if full {
+                    widen(plain, &ty, "select", "")
+                } else {
+                    plain
+                }
+            })
+            .collect(),
+        None => {
+            let table = session.find_table(name)?;
+            user_columns(session, full, &table)
+        }
+    };
+    let names: &[&str] = if full {
+        &[
+            "Field",
+            "Type",
+            "Collation",
+            "Null",
+            "Key",
+            "Default",
+            "Extra",
+            "Privileges",
+            "Comment",
+        ]
+    } else {
+        &["Field", "Type", "Null", "Key", "Default", "Extra"]
+    };
+    Ok(Table::texts(names, rows))
+}
+
+fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (i, c) in table.columns.iter().enumerate() {
+        let plain = vec![
+            t(&c.name),
+            t(crate::catalog::type_text(&c.ty)),
+            t(if c.ty.nullable { "YES" } else { "NO" }),
+            t(infoschema::column_key(table, i)),
+            infoschema::column_default(&session.facts.viewer(), c),
+            t(infoschema::column_extra(c)),
+        ];
+        rows.push(if full {
+            widen(plain, &c.ty, "select,insert,update,references", &c.comment)
+        } else {
+            plain
+        });
+    }
+    rows
+}
+
+/// Adds what FULL adds.
+fn widen(
+    plain: Vec<Value>,
+    ty: &esker_types::SqlType,
+    privileges: &str,
+    comment: &str,
+) -> Vec<Value> {
+    use esker_types::TypeKind;
+    use esker_types::collation::Collation;
+    let has_text = (ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_)))
+        && ty.collation != Collation::BINARY;
+    let collation = if has_text {
+        t(ty.collation.name())
+    } else {
+        Value::Null
+    };
+    let mut out = plain;
+    out.insert(2, collation);
+    out.extend([t(privileges), t(comment)]);
+    out
+}
+
+fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let table = session.find_table(name)?;
+    let spec =
+        infoschema::find("STATISTICS").ok_or_else(|| unknown_database("information_schema"))?;
+    let wanted = Wanted {
+        schema: Some(table.schema.to_string()),
+        table: Some(table.name.to_string()),
+    };
+    let rows = infoschema::rows(spec, &session.facts.viewer(), &wanted)
+        .into_iter()
+        .map(|r| {
+            // TABLE_NAME, NON_UNIQUE, then from INDEX_NAME to the end.
+            let mut out = vec![r[2].clone(), r[3].clone()];
+            out.extend_from_slice(&r[5..]);
+            out
+        })
+        .collect();
+    Ok(Table::mixed(
+        &[
+            "Table",
+            "Non_unique",
+            "Key_name",
+            "Seq_in_index",
+            "Column_name",
+            "Collation",
+            "Cardinality",
+            "Sub_part",
+            "Packed",
+            "Null",
+            "Index_type",
+            "Comment",
+            "Index_comment",
+            "Visible",
+            "Expression",
+        ],
+        &["Non_unique", "Seq_in_index", "Cardinality", "Sub_part"],
+        rows,
+    ))
+}
+
+fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let table = session.find_table(name)?;
+    let text = crate::catalog::show_create_table(&table, &session.vars.time_zone);
+    let rows = vec![vec![t(&table.name), t(text)]];
+    Ok(Table::texts(&["Table", "Create Table"], rows).with_long_text(1))
+}
+
+fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlResult<Table> {
+    let schema = session.facts.instance.find_schema(&name.text)?;
+    let collation = session.facts.instance.schema_collation(&schema);
+    let mut text = crate::catalog::show_create_database(&SchemaDef {
+        name: schema.clone(),
+        collation,
+    });
+    if if_not_exists {
+        text = text.replacen("DATABASE ", "DATABASE /*!32312 IF NOT EXISTS*/ ", 1);
+    }
+    Ok(Table::texts(
+        &["Database", "Create Database"],
+        vec![vec![t(&*schema), t(text)]],
+    ))
+}

@@ -1,0 +1,275 @@
+//! SHOW of the server: variables, status, sessions, engines, accounts, and what is not there yet.
+//!
+//! Neighbours: `show` dispatches; `variables`, `status`, the registry and the accounts supply.
+//! **Invariant**: secrets of accounts are shown to nobody (SHOW CREATE USER prints the stored hash only
+//! to those who may change accounts).
+
+use esker_types::{Level, SqlError, SqlResult, Value};
+
+use super::{Table, empty, t};
+use crate::accounts::{Account as Stored, GrantScope, Privileges};
+use crate::infoschema::{self, Wanted};
+use crate::parse::ast::{Account, ShowWhat, VarScope};
+use crate::session::Session;
+use crate::variables::{Scope, VarId};
+
+pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
+    match what {
+        ShowWhat::Variables(scope) => Ok(variables(session, *scope)),
+        ShowWhat::Status(scope) => {
+            let rows = super::status::rows(session, *scope != Some(VarScope::Global));
+            Ok(Table::texts(&["Variable_name", "Value"], rows))
+        }
+        ShowWhat::Warnings { limit } => Ok(diagnostics(session, *limit, false)),
+        ShowWhat::Errors { limit } => Ok(diagnostics(session, *limit, true)),
+        ShowWhat::CountWarnings => Ok(count("@@session.warning_count", session.warning_total)),
+        ShowWhat::CountErrors => {
+            let errors = session
+                .warnings
+                .iter()
+                .filter(|w| w.level == Level::Error)
+                .count();
+            Ok(count("@@session.error_count", errors as u64))
+        }
+        ShowWhat::Processlist { full } => Ok(processes(session, *full)),
+        ShowWhat::Engines => Ok(copy(
+            session,
+            "ENGINES",
+            &[
+                "Engine",
+                "Support",
+                "Comment",
+                "Transactions",
+                "XA",
+                "Savepoints",
+            ],
+        )),
+        ShowWhat::Engine { .. } => empty(&["Type", "Name", "Status"]),
+        ShowWhat::Plugins => Ok(plugins(session)),
+        ShowWhat::Privileges => Ok(privileges()),
+        ShowWhat::Grants { account, .. } => grants(session, account.as_ref()),
+        ShowWhat::CreateUser(account) => create_user(session, account),
+        ShowWhat::Collation => Ok(copy(
+            session,
+            "COLLATIONS",
+            &[
+                "Collation",
+                "Charset",
+                "Id",
+                "Default",
+                "Compiled",
+                "Sortlen",
+                "Pad_attribute",
+            ],
+        )),
+        ShowWhat::CharacterSet => Ok(character_sets(session)),
+        ShowWhat::Profiles => empty(&["Query_ID", "Duration", "Query"]),
+        ShowWhat::Profile => empty(&["Status", "Duration"]),
+        ShowWhat::BinlogStatus => empty(&[
+            "File",
+            "Position",
+            "Binlog_Do_DB",
+            "Binlog_Ignore_DB",
+            "Executed_Gtid_Set",
+        ]),
+        ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. } => Err(SqlError::new(
+            1381,
+            "HY000",
+            "You are not using binary logging",
+        )),
+        ShowWhat::ReplicaStatus { .. } => empty(&["Replica_IO_State", "Source_Host"]),
+        ShowWhat::Replicas => empty(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
+        _ => Err(SqlError::not_supported("this SHOW statement")),
+    }
+}
+
+/// A SHOW with the rows of an INFORMATION_SCHEMA table under other names.
+fn copy(session: &Session, source: &str, names: &[&str]) -> Table {
+    let rows = infoschema::find(source)
+        .map(|spec| infoschema::rows(spec, &session.facts.viewer(), &Wanted::default()))
+        .unwrap_or_default();
+    Table::mixed(names, &["Id", "Sortlen"], rows)
+}
+
+fn character_sets(session: &Session) -> Table {
+    let mut table = copy(
+        session,
+        "CHARACTER_SETS",
+        &["Charset", "Default collation", "Description", "Maxlen"],
+    );
+    // SHOW has description before collation.
+    table.rows.iter_mut().for_each(|r| r.swap(1, 2));
+    let rows = std::mem::take(&mut table.rows);
+    Table::mixed(
+        &["Charset", "Description", "Default collation", "Maxlen"],
+        &["Maxlen"],
+        rows,
+    )
+}
+
+fn plugins(session: &Session) -> Table {
+    let all = copy(session, "PLUGINS", &[]).rows;
+    let rows = all
+        .into_iter()
+        .map(|r| {
+            vec![
+                r[0].clone(),
+                r[2].clone(),
+                r[3].clone(),
+                Value::Null,
+                r[9].clone(),
+            ]
+        })
+        .collect();
+    Table::texts(&["Name", "Status", "Type", "Library", "License"], rows)
+}
+
+fn privileges() -> Table {
+    let rows = crate::accounts::PRIVILEGES
+        .iter()
+        .map(|p| vec![t(p), t("Server Admin"), t("")]);
+    Table::texts(&["Privilege", "Context", "Comment"], rows.collect())
+}
+
+fn variables(session: &Session, scope: Option<VarScope>) -> Table {
+    let global = scope == Some(VarScope::Global);
+    let globals = session.facts.instance.globals.snapshot();
+    let rows = VarId::all()
+        .zip(globals.iter())
+        .filter(|(id, _)| !(global && id.def().scope == Scope::Session))
+        .map(|(id, value)| {
+            let shown = if global || id.def().scope == Scope::Global {
+                value.print()
+            } else {
+                session.session_variable(id).print()
+            };
+            vec![t(id.def().name), t(shown)]
+        });
+    Table::texts(&["Variable_name", "Value"], rows.collect())
+}
+
+fn count(name: &str, n: u64) -> Table {
+    Table::mixed(&[name], &[name], vec![vec![Value::UInt(n)]])
+}
+
+fn diagnostics(session: &Session, limit: Option<(u64, u64)>, errors_only: bool) -> Table {
+    let (skip, take) = limit.unwrap_or((0, u64::MAX));
+    let rows = session
+        .warnings
+        .iter()
+        .filter(|w| !errors_only || w.level == Level::Error)
+        .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        .take(usize::try_from(take).unwrap_or(usize::MAX))
+        .map(|w| {
+            let level = match w.level {
+                Level::Note => "Note",
+                Level::Warning => "Warning",
+                Level::Error => "Error",
+            };
+            vec![t(level), Value::UInt(u64::from(w.code)), t(&w.message)]
+        });
+    Table::mixed(&["Level", "Code", "Message"], &["Code"], rows.collect())
+}
+
+fn processes(session: &Session, full: bool) -> Table {
+    /// What SHOW PROCESSLIST shows of a statement.
+    const SHORT: usize = 100;
+    let mut table = copy(
+        session,
+        "PROCESSLIST",
+        &["Id", "User", "Host", "db", "Command", "Time", "State"],
+    );
+    if !full {
+        for row in &mut table.rows {
+            if let Value::Str(info) = &mut row[7] {
+                let mut end = info.len().min(SHORT);
+                while end > 0 && end < info.len() && info[end] & 0xc0 == 0x80 {
+                    end -= 1;
+                }
+                info.truncate(end);
+            }
+        }
+    }
+    Table::mixed(
+        &[
+            "Id", "User", "Host", "db", "Command", "Time", "State", "Info",
+        ],
+        &["Id", "Time"],
+        table.rows,
+    )
+}
+
+/// The account a statement names.
+pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult<Stored> {
+    match account {
+        None | Some(Account::CurrentUser) => Ok(session.facts.account.clone()),
+        Some(Account::Named { user, host }) => {
+            if session.facts.account.user != **user || session.facts.account.host != **host {
+                session.facts.require("CREATE USER")?;
+            }
+            session
+                .facts
+                .instance
+                .accounts()
+                .exact(user, host)
+                .ok_or_else(|| {
+                    let text = format!(
+                        "There is no such grant defined for user '{user}' on host '{host}'"
+                    );
+                    SqlError::new(1141, "42000", text)
+                })
+        }
+    }
+}
+
+fn grants(session: &Session, account: Option<&Account>) -> SqlResult<Table> {
+    let a = resolve(session, account)?;
+    let whom = format!("`{}`@`{}`", a.user, a.host);
+    let mut rows = Vec::new();
+    if a.grants.iter().all(|g| g.scope != GrantScope::Global) {
+        rows.push(vec![t(format!("GRANT USAGE ON *.* TO {whom}"))]);
+    }
+    for g in &a.grants {
+        let place = match &g.scope {
+            GrantScope::Global => "*.*".to_owned(),
+            GrantScope::Schema(s) => format!("`{s}`.*"),
+            GrantScope::Table(s, table) => format!("`{s}`.`{table}`"),
+        };
+        let what = if g.privileges.contains(Privileges::ALL) && g.scope != GrantScope::Global {
+            "ALL PRIVILEGES".to_owned()
+        } else {
+            g.privileges.names().collect::<Vec<_>>().join(", ")
+        };
+        let option = if g.grant_option {
+            " WITH GRANT OPTION"
+        } else {
+            ""
+        };
+        rows.push(vec![t(format!(
+            "GRANT {what} ON {place} TO {whom}{option}"
+        ))]);
+    }
+    Ok(Table::texts(&[&format!("Grants for {}", a.name())], rows))
+}
+
+fn create_user(session: &Session, account: &Account) -> SqlResult<Table> {
+    session.facts.require("CREATE USER")?;
+    let a = resolve(session, Some(account))?;
+    let secret = if a.auth.is_empty() {
+        String::new()
+    } else {
+        let hex: String = a.auth.iter().map(|b| format!("{b:02X}")).collect();
+        format!(" AS 0x{hex}")
+    };
+    let text = format!(
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{secret} REQUIRE NONE PASSWORD EXPIRE DEFAULT \
+         ACCOUNT {} PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE \
+         CURRENT DEFAULT",
+        a.user,
+        a.host,
+        a.plugin.name(),
+        if a.locked { "LOCK" } else { "UNLOCK" }
+    );
+    let title = format!("CREATE USER for {}", a.name());
+    Ok(Table::texts(&[&title], vec![vec![t(text)]]))
+}

@@ -1,0 +1,126 @@
+//! The variables that statements consult all the time, typed and ready.
+//!
+//! Neighbours: `session` rebuilds [`SessionVars`] after each SET that touches one of them.
+//! **Invariant**: derived from [`SessionValues`] only; nothing writes a field directly.
+
+use std::time::Duration;
+
+use esker_engine::Isolation;
+use esker_types::collation::{Charset, Collation};
+use esker_types::temporal::zone::parse_time_zone;
+use esker_types::{SqlMode, SqlResult};
+use jiff::tz::TimeZone;
+
+use super::SessionValues;
+use super::value::sql_mode_of;
+
+/// Typed copies of a session's variables.
+#[derive(Debug, Clone)]
+pub struct SessionVars {
+    /// sql_mode.
+    pub sql_mode: SqlMode,
+    /// autocommit.
+    pub autocommit: bool,
+    /// transaction_isolation.
+    pub isolation: Isolation,
+    /// transaction_isolation is SERIALIZABLE: plain reads take shared locks.
+    pub serializable: bool,
+    /// transaction_read_only.
+    pub read_only: bool,
+    /// time_zone.
+    pub time_zone: TimeZone,
+    /// character_set_client.
+    pub charset_client: Charset,
+    /// collation_connection.
+    pub collation_connection: Collation,
+    /// Collation of character_set_results; None when it is NULL or binary.
+    pub results: Option<Collation>,
+    /// auto_increment_increment.
+    pub auto_increment_increment: u64,
+    /// auto_increment_offset.
+    pub auto_increment_offset: u64,
+    /// esker_auto_increment_persistent_interval.
+    pub auto_increment_interval: u64,
+    /// innodb_lock_wait_timeout.
+    pub row_lock_timeout: Duration,
+    /// lock_wait_timeout.
+    pub metadata_lock_timeout: Duration,
+    /// max_allowed_packet, bytes.
+    pub max_allowed_packet: u64,
+    /// group_concat_max_len, bytes.
+    pub group_concat_max_len: u64,
+    /// div_precision_increment.
+    pub div_precision_increment: u8,
+    /// max_execution_time; None = no limit.
+    pub max_execution_time: Option<Duration>,
+    /// wait_timeout.
+    pub wait_timeout: Duration,
+    /// sql_select_limit.
+    pub select_limit: u64,
+    /// max_error_count.
+    pub max_error_count: usize,
+    /// esker_query_memory_limit, bytes.
+    pub query_memory_limit: u64,
+    /// sql_safe_updates.
+    pub safe_updates: bool,
+    /// timestamp, when set: NOW() in microseconds since the epoch.
+    pub fixed_now: Option<i64>,
+}
+
+/// Parses a time_zone value.
+///
+/// # Errors
+/// 1298.
+pub fn time_zone(text: &str) -> SqlResult<TimeZone> {
+    parse_time_zone(text)
+}
+
+impl SessionVars {
+    /// Derives everything from the stored values.
+    ///
+    /// # Errors
+    /// 1298 when time_zone does not name a zone.
+    pub fn derive(v: &SessionValues) -> SqlResult<Self> {
+        let number = |name| v.named(name).as_u64();
+        let seconds = |name| Duration::from_secs(number(name));
+        let isolation = v.named("transaction_isolation").as_text().to_owned();
+        let charset = |name| Charset::by_name(v.named(name).as_text());
+        let fixed_now = match v.named("timestamp") {
+            super::VarValue::Double(d) if *d > 0.0 => Some((*d * 1e6) as i64),
+            _ => None,
+        };
+        let limit_ms = number("max_execution_time");
+        Ok(Self {
+            sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
+            autocommit: v.named("autocommit").is_on(),
+            isolation: match isolation.as_str() {
+                "READ-COMMITTED" | "READ-UNCOMMITTED" => Isolation::ReadCommitted,
+                _ => Isolation::RepeatableRead,
+            },
+            serializable: isolation == "SERIALIZABLE",
+            read_only: v.named("transaction_read_only").is_on(),
+            time_zone: time_zone(v.named("time_zone").as_text())?,
+            charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
+            collation_connection: Collation::by_name(v.named("collation_connection").as_text())
+                .unwrap_or(Collation::UTF8MB4_0900_AI_CI),
+            results: charset("character_set_results")
+                .filter(|c| *c != Charset::Binary)
+                .map(Collation::default_of),
+            auto_increment_increment: number("auto_increment_increment"),
+            auto_increment_offset: number("auto_increment_offset"),
+            auto_increment_interval: number("esker_auto_increment_persistent_interval"),
+            row_lock_timeout: seconds("innodb_lock_wait_timeout"),
+            metadata_lock_timeout: seconds("lock_wait_timeout"),
+            max_allowed_packet: number("max_allowed_packet"),
+            group_concat_max_len: number("group_concat_max_len"),
+            div_precision_increment: number("div_precision_increment") as u8,
+            max_execution_time: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
+            wait_timeout: seconds("wait_timeout"),
+            select_limit: number("sql_select_limit"),
+            max_error_count: number("max_error_count") as usize,
+            query_memory_limit: number("esker_query_memory_limit"),
+            safe_updates: v.named("sql_safe_updates").is_on(),
+            fixed_now,
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! System variables: what exists, global values, session values, and MySQL's rules for setting.
+//!
+//! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
+//! `instance` fills the globals at start; `show` and `information_schema` list them.
+//! Parts: [`table`] names every variable, [`value`] checks and converts, this file stores.
+//! **Invariants**: a variable is known by its [`VarId`], an index into [`table::VARS`] that is sorted by
+//! name; a stored value has passed its definition's check; unknown names are error 1193.
+
+pub mod hot;
+pub mod table;
+pub mod value;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use esker_types::{SqlError, SqlResult};
+use parking_lot::Mutex;
+
+pub use hot::SessionVars;
+pub use table::{Scope, VARS, VarDef, VarKind};
+pub use value::VarValue;
+
+/// Index of a variable in [`VARS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarId(u16);
+
+impl VarId {
+    /// Finds a variable; names are case-insensitive.
+    ///
+    /// # Errors
+    /// 1193 for unknown names.
+    pub fn find(name: &str) -> SqlResult<Self> {
+        let lower = name.to_ascii_lowercase();
+        VARS.binary_search_by(|def| def.name.cmp(lower.as_str()))
+            .map(|i| Self(i as u16))
+            .map_err(|_| unknown(name))
+    }
+
+    /// The definition.
+    pub fn def(self) -> &'static VarDef {
+        &VARS[usize::from(self.0)]
+    }
+
+    /// Every variable in order of names.
+    pub fn all() -> impl Iterator<Item = VarId> {
+        (0..VARS.len() as u16).map(Self)
+    }
+
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// 1193.
+pub fn unknown(name: &str) -> SqlError {
+    SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+}
+
+fn read_only(def: &VarDef) -> SqlError {
+    SqlError::new(
+        1238,
+        "HY000",
+        format!("Variable '{}' is a read only variable", def.name),
+    )
+}
+
+/// All global values; readers take a snapshot.
+pub struct Globals {
+    values: ArcSwap<Vec<VarValue>>,
+    writer: Mutex<()>,
+}
+
+impl Default for Globals {
+    fn default() -> Self {
+        let values = VARS.iter().map(|def| value::default_of(def)).collect();
+        Self {
+            values: ArcSwap::from_pointee(values),
+            writer: Mutex::new(()),
+        }
+    }
+}
+
+impl Globals {
+    /// The current value.
+    pub fn get(&self, id: VarId) -> VarValue {
+        self.values.load()[id.index()].clone()
+    }
+
+    /// The current value of a variable that is certain to exist.
+    ///
+    /// # Panics
+    /// On a name that is not in the table: a mistake in this program.
+    pub fn named(&self, name: &str) -> VarValue {
+        match VarId::find(name) {
+            Ok(id) => self.get(id),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// All values at this moment.
+    pub fn snapshot(&self) -> Arc<Vec<VarValue>> {
+        self.values.load_full()
+    }
+
+    fn store(&self, id: VarId, value: VarValue) {
+        let _one_writer = self.writer.lock();
+        let mut values = Vec::clone(&self.values.load());
+        values[id.index()] = value;
+        self.values.store(Arc::new(values));
+    }
+
+    /// Sets from text before the server serves: read-only variables too.
+    ///
+    /// # Errors
+    /// 1193 for unknown names, 1231 for values the variable does not take.
+    pub fn set_at_start(&self, name: &str, text: &str) -> SqlResult<()> {
+        let id = VarId::find(name)?;
+        let value = value::from_text(id.def(), text)?;
+        self.store(id, value);
+        Ok(())
+    }
+
+    /// SET GLOBAL. Returns true when the value was out of range and clamped.
+    ///
+    /// # Errors
+    /// 1228 for session-only, 1238 for read-only variables, 1231 and 1232 for bad values.
+    pub fn set(&self, id: VarId, given: Option<&esker_types::Value>) -> SqlResult<bool> {
+        let def = id.def();
+        if !def.dynamic {
+            return Err(read_only(def));
+        }
+        if def.scope == Scope::Session {
+            let text = format!(
+                "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL",
+                def.name
+            );
+            return Err(SqlError::new(1228, "HY000", text));
+        }
+        let (value, clamped) = match given {
+            None => (value::default_of(def), false),
+            Some(v) => value::from_value(def, v)?,
+        };
+        self.store(id, value);
+        Ok(clamped)
+    }
+}
+
+/// One session's values: the globals as they were at connect, with what the session changed.
+pub struct SessionValues {
+    base: Arc<Vec<VarValue>>,
+    changed: Vec<(VarId, VarValue)>,
+}
+
+impl SessionValues {
+    /// Starts from the globals.
+    pub fn new(globals: &Globals) -> Self {
+        Self {
+            base: globals.snapshot(),
+            changed: Vec::new(),
+        }
+    }
+
+    /// The session's value (of a global-only variable: the one at connect; ask [`Globals`]).
+    pub fn get(&self, id: VarId) -> &VarValue {
+        self.changed
+            .iter()
+            .find(|(changed, _)| *changed == id)
+            .map_or(&self.base[id.index()], |(_, value)| value)
+    }
+
+    /// The session's value of a variable that is certain to exist.
+    ///
+    /// # Panics
+    /// On a name that is not in the table: a mistake in this program.
+    pub fn named(&self, name: &str) -> &VarValue {
+        match VarId::find(name) {
+            Ok(id) => self.get(id),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// Stores a value that has been checked.
+    pub fn put(&mut self, id: VarId, value: VarValue) {
+        match self.changed.iter_mut().find(|(changed, _)| *changed == id) {
+            Some(slot) => slot.1 = value,
+            None => self.changed.push((id, value)),
+        }
+    }
+
+    /// SET SESSION. Returns true when the value was out of range and clamped. `given` None is
+    /// DEFAULT: the global value.
+    ///
+    /// # Errors
+    /// 1229 for global-only, 1238 for read-only variables, 1231 and 1232 for bad values.
+    pub fn set(
+        &mut self,
+        globals: &Globals,
+        id: VarId,
+        given: Option<&esker_types::Value>,
+    ) -> SqlResult<bool> {
+        let def = id.def();
+        if def.scope == Scope::Global {
+            if !def.dynamic {
+                return Err(read_only(def));
+            }
+            let text = format!(
+                "Variable '{}' is a GLOBAL variable and should be set with SET GLOBAL",
+                def.name
+            );
+            return Err(SqlError::new(1229, "HY000", text));
+        }
+        if !def.dynamic {
+            return Err(read_only(def));
+        }
+        let (value, clamped) = match given {
+            None => (globals.get(id), false),
+            Some(v) => value::from_value(def, v)?,
+        };
+        self.put(id, value);
+        Ok(clamped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::Value;
+
+    #[test]
+    fn names_are_sorted_and_defaults_valid() {
+        for pair in VARS.windows(2) {
+            assert!(
+                pair[0].name < pair[1].name,
+                "{} before {}",
+                pair[0].name,
+                pair[1].name
+            );
+        }
+        for def in VARS {
+            value::from_text(def, def.default).unwrap_or_else(|e| panic!("{}: {e}", def.name));
+        }
+    }
+
+    #[test]
+    fn the_rules_of_setting() {
+        let globals = Globals::default();
+        let mut session = SessionValues::new(&globals);
+        let code = |r: SqlResult<bool>| r.unwrap_err().code;
+        let id = |name| VarId::find(name).unwrap();
+        assert_eq!(VarId::find("nope").unwrap_err().code, 1193);
+        assert_eq!(
+            code(session.set(&globals, id("port"), Some(&Value::Int(1)))),
+            1238
+        );
+        assert_eq!(
+            code(session.set(&globals, id("max_connections"), Some(&Value::Int(1)))),
+            1229
+        );
+        assert_eq!(
+            code(globals.set(id("last_insert_id"), Some(&Value::Int(1)))),
+            1228
+        );
+        assert_eq!(
+            code(session.set(&globals, id("sql_mode"), Some(&Value::str("NO")))),
+            1231
+        );
+        assert_eq!(
+            code(session.set(&globals, id("wait_timeout"), Some(&Value::str("a")))),
+            1232
+        );
+        assert!(
+            session
+                .set(&globals, id("wait_timeout"), Some(&Value::Int(0)))
+                .unwrap()
+        );
+        assert_eq!(session.named("wait_timeout"), &VarValue::UInt(1));
+        assert!(
+            !globals
+                .set(id("wait_timeout"), Some(&Value::Int(77)))
+                .unwrap()
+        );
+        assert!(!session.set(&globals, id("wait_timeout"), None).unwrap());
+        assert_eq!(session.named("wait_timeout"), &VarValue::UInt(77));
+    }
+}

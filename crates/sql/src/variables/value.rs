@@ -1,0 +1,327 @@
+//! Values of system variables: checks, conversions, how they print.
+//!
+//! Neighbours: `table` defines what a variable takes.
+//! **Invariants**: integers out of range are clamped (MySQL warns 1292), wrong types are 1232, words
+//! that are not in an enumeration are 1231.
+
+use std::sync::Arc;
+
+use esker_types::collation::{Charset, Collation};
+use esker_types::{SqlError, SqlMode, SqlResult, Value};
+
+use super::table::{VarDef, VarKind};
+
+/// A checked value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum VarValue {
+    /// ON or OFF.
+    Bool(bool),
+    /// Number.
+    UInt(u64),
+    /// Seconds and the like.
+    Double(f64),
+    /// Text, enumerations and lists.
+    Text(Arc<str>),
+    /// NULL.
+    Null,
+}
+
+impl VarValue {
+    /// As SHOW VARIABLES prints it.
+    pub fn print(&self) -> String {
+        match self {
+            Self::Bool(b) => if *b { "ON" } else { "OFF" }.to_owned(),
+            Self::UInt(n) => n.to_string(),
+            Self::Double(d) => format!("{d:.6}"),
+            Self::Text(t) => t.to_string(),
+            Self::Null => String::new(),
+        }
+    }
+
+    /// As an expression sees it: booleans are 0 and 1.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Bool(b) => Value::bool(*b),
+            Self::UInt(n) => Value::UInt(*n),
+            Self::Double(d) => Value::Double(*d),
+            Self::Text(t) => Value::str(t.as_bytes()),
+            Self::Null => Value::Null,
+        }
+    }
+
+    /// Is it ON?
+    pub fn is_on(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+
+    /// The number, or 0.
+    pub fn as_u64(&self) -> u64 {
+        match self {
+            Self::UInt(n) => *n,
+            Self::Bool(b) => u64::from(*b),
+            Self::Double(d) => *d as u64,
+            Self::Text(_) | Self::Null => 0,
+        }
+    }
+
+    /// The text, or nothing.
+    pub fn as_text(&self) -> &str {
+        match self {
+            Self::Text(t) => t,
+            _ => "",
+        }
+    }
+}
+
+/// The compiled-in default.
+///
+/// # Panics
+/// When the table's default is not valid, which a test excludes.
+pub fn default_of(def: &VarDef) -> VarValue {
+    match from_text(def, def.default) {
+        Ok(v) => v,
+        Err(e) => panic!("{}: {e}", def.name),
+    }
+}
+
+fn bad_value(def: &VarDef, given: &str) -> SqlError {
+    let text = format!(
+        "Variable '{}' can't be set to the value of '{given}'",
+        def.name
+    );
+    SqlError::new(1231, "42000", text)
+}
+
+fn bad_type(def: &VarDef) -> SqlError {
+    SqlError::new(
+        1232,
+        "42000",
+        format!("Incorrect argument type to variable '{}'", def.name),
+    )
+}
+
+/// From an option file or a flag: numbers may have K, M, G or T.
+///
+/// # Errors
+/// 1231.
+pub fn from_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
+    match &def.kind {
+        VarKind::Bool => parse_bool(text)
+            .map(VarValue::Bool)
+            .ok_or_else(|| bad_value(def, text)),
+        VarKind::UInt { min, max } => parse_size(text)
+            .map(|n| VarValue::UInt(n.clamp(*min, *max)))
+            .ok_or_else(|| bad_value(def, text)),
+        VarKind::Double { min, max } => text
+            .parse::<f64>()
+            .map(|d| VarValue::Double(d.clamp(*min, *max)))
+            .map_err(|_| bad_value(def, text)),
+        _ => check_text(def, text),
+    }
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "1" | "true" | "yes" => Some(true),
+        "off" | "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        b'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// From SET: the value, and whether it had to be clamped.
+///
+/// # Errors
+/// 1231 and 1232.
+pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
+    match &def.kind {
+        VarKind::Bool => bool_value(def, given).map(|b| (VarValue::Bool(b), false)),
+        VarKind::UInt { min, max } => uint_value(def, given, *min, *max),
+        VarKind::Double { min, max } => {
+            let d = match given {
+                Value::Double(d) => *d,
+                Value::Int(i) => *i as f64,
+                Value::UInt(u) => *u as f64,
+                Value::Decimal(d) => d.to_f64(),
+                _ => return Err(bad_type(def)),
+            };
+            Ok((VarValue::Double(d.clamp(*min, *max)), d < *min || d > *max))
+        }
+        VarKind::Enum(words) => enum_value(def, words, given).map(|v| (v, false)),
+        VarKind::SqlMode => match given {
+            Value::Int(i) => sql_mode_bits(def, *i as u64).map(|v| (v, false)),
+            Value::UInt(u) => sql_mode_bits(def, *u).map(|v| (v, false)),
+            _ => text_value(def, given).map(|v| (v, false)),
+        },
+        VarKind::Text | VarKind::NullableText | VarKind::Charset { .. } | VarKind::Collation => {
+            text_value(def, given).map(|v| (v, false))
+        }
+    }
+}
+
+fn bool_value(def: &VarDef, given: &Value) -> SqlResult<bool> {
+    let number = match given {
+        Value::Int(i) => *i,
+        Value::UInt(u) => i64::try_from(*u).unwrap_or(2),
+        Value::Str(s) => {
+            let text = String::from_utf8_lossy(s);
+            return match text.to_ascii_lowercase().as_str() {
+                "on" | "true" => Ok(true),
+                "off" | "false" => Ok(false),
+                _ => Err(bad_value(def, &text)),
+            };
+        }
+        Value::Null => return Err(bad_value(def, "NULL")),
+        _ => return Err(bad_type(def)),
+    };
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        n => Err(bad_value(def, &n.to_string())),
+    }
+}
+
+fn uint_value(def: &VarDef, given: &Value, min: u64, max: u64) -> SqlResult<(VarValue, bool)> {
+    let n = match given {
+        Value::Int(i) if *i < 0 => return Ok((VarValue::UInt(min), true)),
+        Value::Int(i) => *i as u64,
+        Value::UInt(u) => *u,
+        _ => return Err(bad_type(def)),
+    };
+    let clamped = n.clamp(min, max);
+    Ok((VarValue::UInt(clamped), clamped != n))
+}
+
+fn enum_value(def: &VarDef, words: &[&str], given: &Value) -> SqlResult<VarValue> {
+    let index = match given {
+        Value::Int(i) => usize::try_from(*i).ok(),
+        Value::UInt(u) => usize::try_from(*u).ok(),
+        Value::Null => return Err(bad_value(def, "NULL")),
+        _ => return text_value(def, given),
+    };
+    match index.and_then(|i| words.get(i)) {
+        Some(word) => Ok(VarValue::Text(Arc::from(*word))),
+        None => Err(bad_value(
+            def,
+            &index.map_or("-1".into(), |i| i.to_string()),
+        )),
+    }
+}
+
+fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
+    match given {
+        Value::Str(s) => check_text(def, &String::from_utf8_lossy(s)),
+        Value::Label(_, s) => check_text(def, &String::from_utf8_lossy(s)),
+        Value::Null => match def.kind {
+            VarKind::NullableText | VarKind::Charset { nullable: true } => Ok(VarValue::Null),
+            VarKind::Text => Err(bad_value(def, "NULL")),
+            _ => Err(bad_value(def, "NULL")),
+        },
+        // A collation or character set may be given by its number.
+        Value::Int(i) if def.kind == VarKind::Collation => u16::try_from(*i)
+            .ok()
+            .and_then(Collation::by_id)
+            .map(|c| VarValue::Text(Arc::from(c.name())))
+            .ok_or_else(|| unknown_collation(&i.to_string())),
+        _ => Err(bad_type(def)),
+    }
+}
+
+fn unknown_collation(name: &str) -> SqlError {
+    SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
+}
+
+fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
+    let stored: Arc<str> = match &def.kind {
+        VarKind::Enum(words) => match words.iter().find(|w| w.eq_ignore_ascii_case(text)) {
+            Some(word) => Arc::from(*word),
+            // An enumeration may be given by its index, also as text.
+            None => match text.parse::<usize>().ok().and_then(|i| words.get(i)) {
+                Some(word) => Arc::from(*word),
+                None => return Err(bad_value(def, text)),
+            },
+        },
+        VarKind::SqlMode => return parse_sql_mode(def, text),
+        VarKind::Charset { .. } => match Charset::by_name(text) {
+            Some(c) => Arc::from(c.name()),
+            None => {
+                let text = format!("Unknown character set: '{text}'");
+                return Err(SqlError::new(1115, "42000", text));
+            }
+        },
+        VarKind::Collation => match Collation::by_name(text) {
+            Some(c) => Arc::from(c.name()),
+            None => return Err(unknown_collation(text)),
+        },
+        VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),
+        _ => Arc::from(text),
+    };
+    Ok(VarValue::Text(stored))
+}
+
+const ANSI_BITS: u64 = SqlMode::REAL_AS_FLOAT.0
+    | SqlMode::PIPES_AS_CONCAT.0
+    | SqlMode::ANSI_QUOTES.0
+    | SqlMode::IGNORE_SPACE.0
+    | SqlMode::ONLY_FULL_GROUP_BY.0;
+const TRADITIONAL_BITS: u64 = SqlMode::STRICT_TRANS_TABLES.0
+    | SqlMode::STRICT_ALL_TABLES.0
+    | SqlMode::NO_ZERO_IN_DATE.0
+    | SqlMode::NO_ZERO_DATE.0
+    | SqlMode::ERROR_FOR_DIVISION_BY_ZERO.0
+    | SqlMode::NO_ENGINE_SUBSTITUTION.0;
+
+/// The bits of a stored sql_mode text.
+pub fn sql_mode_of(text: &str) -> SqlMode {
+    let mut bits = 0;
+    for word in text.split(',') {
+        if let Some((mode, _)) = SqlMode::ALL.iter().find(|(_, name)| *name == word) {
+            bits |= mode.0;
+        }
+    }
+    SqlMode(bits)
+}
+
+fn parse_sql_mode(def: &VarDef, text: &str) -> SqlResult<VarValue> {
+    let mut bits = 0;
+    for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+        match SqlMode::ALL
+            .iter()
+            .find(|(_, name)| name.eq_ignore_ascii_case(word))
+        {
+            Some((mode, _)) => bits |= mode.0,
+            None => return Err(bad_value(def, word)),
+        }
+    }
+    sql_mode_bits(def, bits)
+}
+
+fn sql_mode_bits(def: &VarDef, mut bits: u64) -> SqlResult<VarValue> {
+    let known = SqlMode::ALL.iter().fold(0, |acc, (m, _)| acc | m.0);
+    if bits & !known != 0 {
+        return Err(bad_value(def, &bits.to_string()));
+    }
+    if bits & SqlMode::ANSI.0 != 0 {
+        bits |= ANSI_BITS;
+    }
+    if bits & SqlMode::TRADITIONAL.0 != 0 {
+        bits |= TRADITIONAL_BITS;
+    }
+    let words: Vec<&str> = SqlMode::ALL
+        .iter()
+        .filter(|(m, _)| bits & m.0 != 0)
+        .map(|(_, name)| *name)
+        .collect();
+    Ok(VarValue::Text(Arc::from(words.join(","))))
+}

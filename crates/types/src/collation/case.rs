@@ -1,0 +1,130 @@
+//! UPPER and LOWER: one character to one character, from frozen tables.
+//!
+//! Neighbours: `mod.rs` picks the table of a collation; `weights` reads the pairs.
+//! `case.bin` has six lists of pairs (upper, lower) x (general_ci and older, unicode_520, 0900).
+//!
+//! **Invariants**: the number of characters never changes; the tables never change.
+
+use std::sync::LazyLock;
+
+use super::charset::{Charset, decode_char};
+use super::list::{Collation, Family, OldUca};
+use super::weights::read_counted_pairs;
+
+pub(super) static CASE: &[u8] = include_bytes!("../../data/case.bin");
+
+struct CaseMap {
+    /// Sorted by code point.
+    upper: Vec<(u32, u32)>,
+    lower: Vec<(u32, u32)>,
+}
+
+/// Tables for the general_ci, the unicode_520 and the 0900 family.
+static MAPS: LazyLock<[CaseMap; 3]> = LazyLock::new(|| {
+    let mut data = CASE;
+    let mut next = || {
+        let (pairs, rest) = read_counted_pairs(data);
+        data = rest;
+        pairs
+    };
+    std::array::from_fn(|_| CaseMap {
+        upper: next(),
+        lower: next(),
+    })
+});
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Upper,
+    Lower,
+}
+
+pub(super) fn upper(collation: Collation, s: &[u8]) -> Vec<u8> {
+    convert(collation, s, To::Upper)
+}
+
+pub(super) fn lower(collation: Collation, s: &[u8]) -> Vec<u8> {
+    convert(collation, s, To::Lower)
+}
+
+fn convert(collation: Collation, s: &[u8], to: To) -> Vec<u8> {
+    if collation.is_binary() {
+        return s.to_vec();
+    }
+    if s.is_ascii() {
+        return match to {
+            To::Upper => s.to_ascii_uppercase(),
+            To::Lower => s.to_ascii_lowercase(),
+        };
+    }
+    let mut out = Vec::with_capacity(s.len());
+    let mut at = 0;
+    while at < s.len() {
+        let (cp, len) = decode_char(&s[at..]);
+        match cp.map(|cp| (cp, map_char(collation, cp, to))) {
+            Some((cp, mapped)) if cp != mapped => {
+                let mut buf = [0; 4];
+                let c = char::from_u32(mapped).unwrap_or(char::REPLACEMENT_CHARACTER);
+                out.extend_from_slice(c.encode_utf8(&mut buf).as_bytes());
+            }
+            _ => out.extend_from_slice(&s[at..at + len]),
+        }
+        at += len;
+    }
+    out
+}
+
+fn map_char(collation: Collation, cp: u32, to: To) -> u32 {
+    if let Some(c) = u8::try_from(cp).ok().filter(u8::is_ascii) {
+        return u32::from(match to {
+            To::Upper => c.to_ascii_uppercase(),
+            To::Lower => c.to_ascii_lowercase(),
+        });
+    }
+    let map = match (collation.charset(), collation.family()) {
+        (Charset::Latin1, _) => return latin1(cp, to),
+        (Charset::Ascii, _) => return cp,
+        (_, Family::Uca900(_) | Family::Bytes) => &MAPS[2],
+        (_, Family::OldUca(OldUca::V520)) => &MAPS[1],
+        _ => &MAPS[0],
+    };
+    let pairs = if to == To::Upper {
+        &map.upper
+    } else {
+        &map.lower
+    };
+    pairs
+        .binary_search_by_key(&cp, |p| p.0)
+        .map_or(cp, |i| pairs[i].1)
+}
+
+/// MySQL's latin1 knows only the letter pairs of ISO 8859-1.
+fn latin1(cp: u32, to: To) -> u32 {
+    match (to, cp) {
+        (_, 0xD7 | 0xF7) => cp,
+        (To::Upper, 0xE0..=0xFE) => cp - 0x20,
+        (To::Lower, 0xC0..=0xDE) => cp + 0x20,
+        _ => cp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_as_mysql() {
+        let up = |c, s: &str| String::from_utf8(upper(c, s.as_bytes())).unwrap();
+        let low = |c, s: &str| String::from_utf8(lower(c, s.as_bytes())).unwrap();
+        let new = Collation::UTF8MB4_0900_AI_CI;
+        assert_eq!(up(new, "ßéǆŉzᾳა"), "ßÉǄŉZᾼა");
+        assert_eq!(low(new, "ÀİΣA𐐀"), "àiσa𐐨");
+        assert_eq!(up(Collation::UTF8MB4_0900_BIN, "ƀ"), "Ƀ");
+        assert_eq!(up(Collation::UTF8MB4_GENERAL_CI, "ƀé"), "ƀÉ");
+        assert_eq!(low(Collation::UTF8MB4_BIN, "ŠÀ"), "šà");
+        assert_eq!(up(Collation::LATIN1_SWEDISH_CI, "šéÿµ÷"), "šÉÿµ÷");
+        assert_eq!(low(Collation::LATIN1_BIN, "ŠÉ×"), "Šé×");
+        assert_eq!(up(Collation::BINARY, "abc"), "abc");
+        assert_eq!(upper(new, b"a\xFFb\xC3"), b"A\xFFB\xC3");
+    }
+}

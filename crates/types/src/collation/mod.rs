@@ -1,0 +1,169 @@
+//! Character sets and collations: comparing, hashing, sort keys, LIKE, case and search.
+//!
+//! In flow order: `charset` (names, conversion at the edges), `list` (what exists, by id and name),
+//! `aggregate` (which collation an operation uses), `weights` (frozen weight tables), `order`
+//! (comparing, hashing, sort keys), `pattern` (LIKE and LOCATE), `case` (UPPER and LOWER).
+//! Neighbours: `cmp` and `func` call it for every string operation, the `sql` crate's key codec
+//! stores [`Collation::sort_key`].
+//!
+//! **Invariants**: `a.compare(b) == sort_key(a).cmp(sort_key(b))` and `eq` implies equal hashes,
+//! for any bytes; sort keys are frozen for ever (tables and algorithm), for they are index keys on
+//! disk; nothing here panics on malformed UTF-8.
+
+mod aggregate;
+mod case;
+mod charset;
+mod list;
+mod order;
+mod pattern;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::cmp::Ordering;
+use std::hash::Hasher;
+
+pub use aggregate::{Coercibility, StringOperand, aggregate, aggregate_for, aggregate_operands};
+pub use charset::{BadChar, Charset, char_count, char_len, char_offset, valid_utf8};
+pub use list::{Collation, CollationInfo};
+
+use list::Family;
+use weights::{SimpleTable, Uca, UcaLevel};
+
+/// The levels of the 0900 collations.
+fn levels_900(levels: u8) -> [UcaLevel; 3] {
+    debug_assert!((1..=3).contains(&levels));
+    [1, 2, 3].map(|level| UcaLevel {
+        uca: Uca::v900(),
+        level,
+    })
+}
+
+fn old_level(which: list::OldUca) -> UcaLevel {
+    UcaLevel {
+        uca: Uca::old(which),
+        level: 1,
+    }
+}
+
+impl Collation {
+    /// Order of two strings.
+    pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self.family() {
+            Family::Bytes => a.cmp(b),
+            Family::CodePoints => order::compare_padded_bytes(a, b),
+            Family::Simple(s) => order::compare(SimpleTable::get(s), a, b, true),
+            Family::OldUca(u) => order::compare(&old_level(u), a, b, true),
+            Family::Uca900(n) => levels_900(n)[..usize::from(n)]
+                .iter()
+                .map(|level| order::compare(level, a, b, false))
+                .find(|o| o.is_ne())
+                .unwrap_or(Ordering::Equal),
+        }
+    }
+
+    /// Are two strings equal?
+    pub fn eq(self, a: &[u8], b: &[u8]) -> bool {
+        a == b || (self.family() != Family::Bytes && self.compare(a, b) == Ordering::Equal)
+    }
+
+    /// Feeds `hasher` such that equal strings hash equally.
+    pub fn hash(self, s: &[u8], hasher: &mut impl Hasher) {
+        hasher.write_u64(self.hash64(s));
+    }
+
+    /// 64 bit hash, equal for equal strings; not stable between versions.
+    pub fn hash64(self, s: &[u8]) -> u64 {
+        let mut hash = order::Hash::new();
+        match self.family() {
+            Family::Bytes => return hash.bytes(s),
+            Family::CodePoints => return hash.bytes(order::trim_spaces(s)),
+            Family::Simple(t) => hash.level(SimpleTable::get(t), s, true),
+            Family::OldUca(u) => hash.level(&old_level(u), s, true),
+            Family::Uca900(n) => {
+                levels_900(n)[..usize::from(n)]
+                    .iter()
+                    .for_each(|l| hash.level(l, s, false));
+            }
+        }
+        hash.finish()
+    }
+
+    /// Appends the sort key of `s`: bytes whose order is that of [`Self::compare`]. Frozen for ever.
+    pub fn sort_key(self, s: &[u8], out: &mut Vec<u8>) {
+        match self.family() {
+            Family::Bytes => out.extend_from_slice(s),
+            Family::CodePoints => order::key_padded_bytes(s, out),
+            Family::Simple(t) => order::key_padded(SimpleTable::get(t), s, out),
+            Family::OldUca(u) => order::key_padded(&old_level(u), s, out),
+            Family::Uca900(n) => {
+                for level in &levels_900(n)[..usize::from(n)] {
+                    if level.level > 1 {
+                        out.extend_from_slice(&[0, 0]);
+                    }
+                    order::key_no_pad(level, s, out);
+                }
+            }
+        }
+    }
+
+    /// `text LIKE pattern ESCAPE escape` (`None`: no escape character).
+    pub fn like(self, text: &[u8], pattern: &[u8], escape: Option<char>) -> bool {
+        use pattern::{ByteChars, ExactChars, Weighted, like};
+        match self.family() {
+            Family::Bytes if self.is_binary() => like(&ByteChars, text, pattern, escape),
+            Family::Bytes | Family::CodePoints => like(&ExactChars, text, pattern, escape),
+            Family::Simple(s) => like(
+                &Weighted(std::slice::from_ref(SimpleTable::get(s))),
+                text,
+                pattern,
+                escape,
+            ),
+            Family::OldUca(u) => like(&Weighted(&[old_level(u)]), text, pattern, escape),
+            Family::Uca900(n) => like(
+                &Weighted(&levels_900(n)[..usize::from(n)]),
+                text,
+                pattern,
+                escape,
+            ),
+        }
+    }
+
+    /// UPPER().
+    pub fn upper(self, s: &[u8]) -> Vec<u8> {
+        case::upper(self, s)
+    }
+
+    /// LOWER().
+    pub fn lower(self, s: &[u8]) -> Vec<u8> {
+        case::lower(self, s)
+    }
+
+    /// Character position (0-based) of the first `needle` in `haystack` at or after character
+    /// `from_char`; bytes are the characters of `binary`.
+    pub fn find(self, haystack: &[u8], needle: &[u8], from_char: usize) -> Option<usize> {
+        if self.is_binary() {
+            return (from_char <= haystack.len())
+                .then(|| pattern::find_exact(haystack, needle, from_char))?;
+        }
+        let from = pattern::start_of(haystack, from_char)?;
+        let exact = needle.is_empty() || self.is_bin();
+        let at = match self.family() {
+            _ if exact => pattern::find_exact(haystack, needle, from),
+            Family::Simple(s) => {
+                let table = std::slice::from_ref(SimpleTable::get(s));
+                pattern::find_weighted(table, haystack, needle, from, |a, b| self.eq(a, b))
+            }
+            Family::OldUca(u) => {
+                let level = [old_level(u)];
+                pattern::find_weighted(&level, haystack, needle, from, |a, b| self.eq(a, b))
+            }
+            Family::Uca900(n) => {
+                let levels = &levels_900(n)[..usize::from(n)];
+                pattern::find_weighted(levels, haystack, needle, from, |a, b| self.eq(a, b))
+            }
+            Family::Bytes | Family::CodePoints => None,
+        }?;
+        Some(from_char + char_count(&haystack[from..at]))
+    }
+}

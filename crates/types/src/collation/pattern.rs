@@ -1,0 +1,235 @@
+//! LIKE and substring search, character by character under a collation.
+//!
+//! Neighbours: `mod.rs` picks the notion of equality; `weights` gives it.
+//! **Invariants**: LIKE matches single characters (`'ß' LIKE 'ss'` is false where `'ß' = 'ss'`);
+//! time is at most text length times pattern length, no recursion.
+
+use super::charset::{char_len, char_offset, decode_char};
+use super::order::Cursor;
+use super::weights::Weigh;
+
+/// When two characters are the same.
+pub(super) trait SameChar {
+    /// Length of the character at the start of a non-empty string.
+    fn len(&self, s: &[u8]) -> usize {
+        char_len(s)
+    }
+    /// Are these two characters equal?
+    fn same(&self, a: &[u8], b: &[u8]) -> bool;
+    /// Are these two ASCII characters equal?
+    fn same_ascii(&self, a: u8, b: u8) -> bool {
+        a == b
+    }
+}
+
+/// Every byte is a character.
+pub(super) struct ByteChars;
+
+impl SameChar for ByteChars {
+    fn len(&self, _: &[u8]) -> usize {
+        1
+    }
+    fn same(&self, a: &[u8], b: &[u8]) -> bool {
+        a == b
+    }
+}
+
+/// Characters are equal to themselves only.
+pub(super) struct ExactChars;
+
+impl SameChar for ExactChars {
+    fn same(&self, a: &[u8], b: &[u8]) -> bool {
+        a == b
+    }
+}
+
+/// Characters are equal when their weights are, on every level.
+pub(super) struct Weighted<'a, W>(pub(super) &'a [W]);
+
+impl<W: Weigh> SameChar for Weighted<'_, W> {
+    fn same(&self, a: &[u8], b: &[u8]) -> bool {
+        if a == b {
+            return true;
+        }
+        let (x, y) = (decode_char(a).0, decode_char(b).0);
+        let equal = |w: &W| w.any(x).as_slice() == w.any(y).as_slice();
+        self.0.iter().all(equal)
+    }
+
+    #[inline]
+    fn same_ascii(&self, a: u8, b: u8) -> bool {
+        let weight = |w: &W, b: u8| w.ascii()[usize::from(b & 0x7F)];
+        self.0.iter().all(|w| weight(w, a) == weight(w, b))
+    }
+}
+
+/// `text LIKE pattern`.
+pub(super) fn like<C: SameChar>(
+    chars: &C,
+    text: &[u8],
+    pattern: &[u8],
+    escape: Option<char>,
+) -> bool {
+    let mut buf = [0; 4];
+    let escape: &[u8] = escape.map_or(&[], |c| c.encode_utf8(&mut buf).as_bytes());
+    let plain = |b: u8| b < 0x80 && b != b'%' && b != b'_' && escape.first() != Some(&b);
+    let (mut t, mut p) = (0, 0);
+    // After a %: where the pattern goes on, and where in the text it was tried last.
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        let rest = &pattern[p..];
+        let step = match rest.first() {
+            Some(b) if plain(*b) && text[t] < 0x80 => {
+                chars.same_ascii(*b, text[t]).then_some((1, 1))
+            }
+            Some(b'%') if !escaped(rest, escape) => {
+                p += 1;
+                let Some(next) = pattern.get(p) else {
+                    return true;
+                };
+                if plain(*next) {
+                    t += places(chars, *next, &text[t..]);
+                }
+                retry = Some((p, t));
+                continue;
+            }
+            Some(b'_') if !escaped(rest, escape) => Some((chars.len(&text[t..]), 1)),
+            Some(_) => {
+                let (literal, used) = literal(chars, rest, escape);
+                let len = chars.len(&text[t..]);
+                chars
+                    .same(literal, &text[t..t + len])
+                    .then_some((len, used))
+            }
+            None => None,
+        };
+        if let Some((in_text, in_pattern)) = step {
+            t += in_text;
+            p += in_pattern;
+            continue;
+        }
+        let Some((after, tried)) = retry else {
+            return false;
+        };
+        p = after;
+        t = tried + chars.len(&text[tried..]);
+        if let Some(next) = pattern.get(p).filter(|b| plain(**b)) {
+            t += places(chars, *next, &text[t..]);
+        }
+        retry = Some((p, t));
+    }
+    pattern[p..].iter().all(|b| *b == b'%')
+}
+
+/// How far it is to the next place where the ASCII character `wanted` may be.
+fn places<C: SameChar>(chars: &C, wanted: u8, text: &[u8]) -> usize {
+    let place = text
+        .iter()
+        .position(|b| *b >= 0x80 || chars.same_ascii(wanted, *b));
+    place.unwrap_or(text.len())
+}
+
+/// Does the pattern start with the escape character and something to escape?
+fn escaped(rest: &[u8], escape: &[u8]) -> bool {
+    !escape.is_empty() && rest.len() > escape.len() && rest.starts_with(escape)
+}
+
+/// The literal character at the start of a pattern, and how many bytes it takes with its escape.
+fn literal<'p, C: SameChar>(chars: &C, rest: &'p [u8], escape: &[u8]) -> (&'p [u8], usize) {
+    if escaped(rest, escape) {
+        let rest = &rest[escape.len()..];
+        let len = chars.len(rest);
+        return (&rest[..len], escape.len() + len);
+    }
+    let len = chars.len(rest);
+    (&rest[..len], len)
+}
+
+/// Byte offset of the first occurrence of `needle` in `haystack` at or after byte `from`, where
+/// both are made of whole characters.
+pub(super) fn find_exact(haystack: &[u8], needle: &[u8], from: usize) -> Option<usize> {
+    let Some(first) = needle.first() else {
+        return Some(from);
+    };
+    let last = haystack.len().checked_sub(needle.len())?;
+    let mut at = from;
+    while at <= last {
+        at += haystack[at..=last].iter().position(|b| b == first)?;
+        if haystack[at..].starts_with(needle) {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Like [`find_exact`], where characters are equal under a collation: the first place from which a
+/// run of whole characters equals the needle.
+pub(super) fn find_weighted<W: Weigh>(
+    levels: &[W],
+    haystack: &[u8],
+    needle: &[u8],
+    from: usize,
+    equal: impl Fn(&[u8], &[u8]) -> bool,
+) -> Option<usize> {
+    let (primary, more_levels) = (&levels[0], levels.len() > 1);
+    let mut wanted = Vec::with_capacity(needle.len());
+    let mut cursor = Cursor::new(primary, needle);
+    while let Some(w) = cursor.next() {
+        wanted.push(w);
+    }
+    let mut at = from;
+    loop {
+        at += impossible(primary, &haystack[at..], &wanted);
+        if let Some(len) = matched(primary, &haystack[at..], &wanted) {
+            let text = &haystack[at..];
+            if !more_levels || ends(primary, text, len).any(|end| equal(&text[..end], needle)) {
+                return Some(at);
+            }
+        }
+        if at >= haystack.len() {
+            return None;
+        }
+        at += char_len(&haystack[at..]);
+    }
+}
+
+/// Bytes at the start of `text` at which these weights cannot start.
+fn impossible<W: Weigh>(weigh: &W, text: &[u8], wanted: &[u16]) -> usize {
+    let Some(first) = wanted.first() else {
+        return 0;
+    };
+    let ascii = weigh.ascii();
+    let possible = |b: &u8| {
+        let w = ascii[usize::from(b & 0x7F)];
+        *b >= 0x80 || w == *first || (w == 0 && W::IGNORES_ZERO)
+    };
+    text.iter().position(possible).unwrap_or(text.len())
+}
+
+/// Length of the shortest run of whole characters at the start of `text` with these weights.
+fn matched<W: Weigh>(weigh: &W, text: &[u8], wanted: &[u16]) -> Option<usize> {
+    let mut cursor = Cursor::new(weigh, text);
+    for w in wanted {
+        if cursor.next() != Some(*w) {
+            return None;
+        }
+    }
+    cursor.at_boundary().then_some(cursor.at)
+}
+
+/// `len`, and where it goes on over characters that have no weight on the first level (accents).
+fn ends<W: Weigh>(weigh: &W, text: &[u8], len: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(len), move |end| {
+        let rest = text.get(*end..).filter(|r| !r.is_empty())?;
+        let (cp, len) = decode_char(rest);
+        weigh.any(cp).as_slice().is_empty().then_some(end + len)
+    })
+}
+
+/// Converts a character position to a byte offset; `None` beyond the end.
+pub(super) fn start_of(haystack: &[u8], from_char: usize) -> Option<usize> {
+    let at = char_offset(haystack, from_char);
+    // The end itself is a position, what lies after it is not.
+    (at < haystack.len() || super::char_count(haystack) == from_char).then_some(at)
+}

@@ -1,0 +1,304 @@
+//! Properties of all collations, and examples checked against MySQL 9.7 and MariaDB 10.11.
+
+use std::cmp::Ordering;
+
+use proptest::prelude::*;
+
+use super::{Collation, case, weights};
+
+fn key(c: Collation, s: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    c.sort_key(s, &mut out);
+    out
+}
+
+fn hex(c: Collation, s: &str) -> String {
+    key(c, s.as_bytes())
+        .iter()
+        .map(|b| format!("{b:02X}"))
+        .collect()
+}
+
+/// FNV-1a: enough to notice a change.
+fn checksum(data: &[u8]) -> u64 {
+    data.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01B3)
+    })
+}
+
+#[test]
+fn tables_are_frozen() {
+    let sums = [
+        weights::UCA900,
+        weights::UCA400,
+        weights::UCA520,
+        weights::GENERAL_CI,
+    ]
+    .into_iter()
+    .chain([weights::LATIN1, case::CASE])
+    .map(checksum)
+    .collect::<Vec<_>>();
+    assert_eq!(
+        sums,
+        [
+            14694316938720666151,
+            71612091137001241,
+            2351220854433112076,
+            17125017943188787286,
+            7402427850064460015,
+            1109826629824516754,
+        ]
+    );
+}
+
+/// The keys of every character, as one checksum: freezes the algorithm as well as the tables.
+#[test]
+fn keys_are_frozen() {
+    let mut sums = Vec::new();
+    for info in Collation::all() {
+        let mut all = Vec::new();
+        for c in (0..0x11_0000).filter_map(char::from_u32).step_by(7) {
+            info.collation
+                .sort_key(format!("{c} {c}x ").as_bytes(), &mut all);
+        }
+        sums.push((info.name, checksum(&all)));
+    }
+    assert_eq!(
+        sums,
+        [
+            ("ascii_bin", 15406161477228775032),
+            ("ascii_general_ci", 6975032997110087318),
+            ("binary", 3803336345609352051),
+            ("latin1_bin", 17821710627372165360),
+            ("latin1_danish_ci", 13650177531667620420),
+            ("latin1_general_ci", 18255138785460196480),
+            ("latin1_general_cs", 8889456361890531375),
+            ("latin1_german1_ci", 15123009480482105628),
+            ("latin1_spanish_ci", 12086214101275887848),
+            ("latin1_swedish_ci", 8505612315256792152),
+            ("utf8mb3_bin", 15406161477228775032),
+            ("utf8mb3_general_ci", 3689400308975934748),
+            ("utf8mb3_unicode_520_ci", 7346671858051468019),
+            ("utf8mb3_unicode_ci", 6754431700695567990),
+            ("utf8mb4_0900_ai_ci", 10954493990617385058),
+            ("utf8mb4_0900_as_ci", 12076075308886339370),
+            ("utf8mb4_0900_as_cs", 8707067096994148084),
+            ("utf8mb4_0900_bin", 3803336345609352051),
+            ("utf8mb4_bin", 15406161477228775032),
+            ("utf8mb4_general_ci", 3689400308975934748),
+            ("utf8mb4_unicode_520_ci", 7346671858051468019),
+            ("utf8mb4_unicode_ci", 6754431700695567990),
+        ]
+    );
+}
+
+/// Hexadecimal WEIGHT_STRINGs of MySQL 9.7.
+#[test]
+fn keys_of_0900_are_mysqls() {
+    let (ai, asci, ascs) = (
+        Collation::UTF8MB4_0900_AI_CI,
+        Collation::UTF8MB4_0900_AS_CI,
+        Collation::UTF8MB4_0900_AS_CS,
+    );
+    assert_eq!(hex(ai, "aÄ"), "1C471C47");
+    assert_eq!(hex(ascs, "aÄ"), "1C471C47000000200020002B0000000200080002");
+    assert_eq!(hex(asci, "aÄ漢"), "1C471C47FB40EF22000000200020002B0020");
+    assert_eq!(hex(ai, "漢𝒳"), "FB40EF221EFF");
+    assert_eq!(hex(Collation::UTF8MB4_0900_BIN, "漢𝒳"), "E6BCA2F09D92B3");
+    // Thai vowels are not reordered: no contractions.
+    assert_eq!(hex(ai, "เก"), "2DAD2D73");
+    assert_eq!(hex(ascs, "가"), "3BF53C73000000200020000000020002");
+    assert_eq!(
+        hex(ascs, "か゛が"),
+        "3D6004913D60000000200020002000370000000E0002000E0002"
+    );
+    assert_eq!(hex(ai, "\0\u{7f}a\u{301}"), "1C47");
+}
+
+#[test]
+fn weights_of_older_collations() {
+    assert_eq!(
+        Collation::UTF8MB4_UNICODE_CI.compare("ß".as_bytes(), b"ss"),
+        Ordering::Equal
+    );
+    assert_eq!(
+        Collation::UTF8MB4_GENERAL_CI.compare("ß".as_bytes(), b"s"),
+        Ordering::Equal
+    );
+    assert_eq!(
+        Collation::LATIN1_SWEDISH_CI.compare("Ü".as_bytes(), b"y"),
+        Ordering::Equal
+    );
+    assert_eq!(
+        Collation::LATIN1_GERMAN1_CI.compare("Ü".as_bytes(), b"u"),
+        Ordering::Equal
+    );
+    assert_eq!(
+        Collation::LATIN1_BIN.compare("€".as_bytes(), "é".as_bytes()),
+        Ordering::Less
+    );
+    assert_eq!(
+        Collation::LATIN1_BIN.compare("漢".as_bytes(), "ÿ".as_bytes()),
+        Ordering::Greater
+    );
+    assert!(Collation::UTF8MB4_GENERAL_CI.eq("😀".as_bytes(), "😁".as_bytes()));
+    assert!(!Collation::UTF8MB4_0900_AI_CI.eq("😀".as_bytes(), "😁".as_bytes()));
+    assert!(!Collation::UTF8MB4_UNICODE_520_CI.eq("😀".as_bytes(), "😁".as_bytes()));
+}
+
+#[test]
+fn trailing_spaces() {
+    for info in Collation::all() {
+        let c = info.collation;
+        let expect = |o: Ordering| if info.pad { o } else { Ordering::Less };
+        assert_eq!(
+            c.compare(b"a", b"a  "),
+            expect(Ordering::Equal),
+            "{}",
+            info.name
+        );
+        assert_eq!(
+            c.compare(b"a", b"a \x09"),
+            expect(Ordering::Greater),
+            "{}",
+            info.name
+        );
+        assert_eq!(c.compare(b"a", b"a  b"), Ordering::Less, "{}", info.name);
+        assert_eq!(
+            c.compare(b"a \x09", b"a  b"),
+            Ordering::Less,
+            "{}",
+            info.name
+        );
+    }
+}
+
+#[test]
+fn like_as_mysql() {
+    let ai = Collation::UTF8MB4_0900_AI_CI;
+    let like = |t: &str, p: &str| ai.like(t.as_bytes(), p.as_bytes(), Some('\\'));
+    assert!(like("é", "E") && like("abc", "A_c") && like("abc", "%") && like("", "%"));
+    assert!(!like("ß", "ss") && !like("a\0b", "ab") && !like("", "_") && !like("abc", "ab"));
+    assert!(like("a%b", "a\\%b") && !like("axb", "a\\%b") && like("a\\", "a\\"));
+    assert!(like("aXbXc", "%x%x%") && like("mississippi", "%iss%ip%i") && !like("ab", "%c%"));
+    assert!(like("漢字", "漢_") && like("漢字", "_字") && !like("漢字", "___"));
+    assert!(ai.like(b"a%b", b"a|%b", Some('|')) && !ai.like(b"axb", b"a|%b", Some('|')));
+    assert!(ai.like(b"a\\b", b"a\\b", None));
+    // The escape character may be a wildcard.
+    assert!(ai.like(b"a%b", b"a%%b", Some('%')) && !ai.like(b"axb", b"a%b", Some('%')));
+    assert!(ai.like(b"ab", b"a_b", Some('_')) && ai.like(b"a|", b"a|", Some('|')));
+    assert!(Collation::BINARY.like("é".as_bytes(), b"__", None));
+    assert!(!Collation::UTF8MB4_BIN.like(b"A", b"a", None));
+    assert!(
+        !Collation::UTF8MB4_BIN.like(b"a ", b"a", None),
+        "no padding in LIKE"
+    );
+    assert!(Collation::UTF8MB4_0900_AS_CS.like("é".as_bytes(), "é".as_bytes(), None));
+    assert!(!Collation::UTF8MB4_0900_AS_CI.like("é".as_bytes(), b"e", None));
+}
+
+#[test]
+fn find_as_mysql() {
+    let find = |c: Collation, h: &str, n: &str, from| c.find(h.as_bytes(), n.as_bytes(), from);
+    let ai = Collation::UTF8MB4_0900_AI_CI;
+    assert_eq!(find(ai, "xéx", "E", 0), Some(1));
+    assert_eq!(find(ai, "xßx", "ss", 0), Some(1));
+    assert_eq!(find(ai, "xßx", "s", 0), None, "half a character");
+    assert_eq!(find(ai, "xssx", "ß", 0), Some(1));
+    assert_eq!(find(ai, "e\u{301}", "e", 0), Some(0));
+    assert_eq!(
+        find(Collation::UTF8MB4_0900_AS_CS, "xe\u{301}", "é", 0),
+        Some(1)
+    );
+    assert_eq!(find(Collation::UTF8MB4_0900_AS_CS, "xÉé", "é", 0), Some(2));
+    assert_eq!(find(ai, "漢字漢字", "字", 2), Some(3));
+    assert_eq!(find(ai, "ab", "", 2), Some(2));
+    assert_eq!(find(ai, "ab", "", 3), None);
+    assert_eq!(find(ai, "ab", "b", 9), None);
+    assert_eq!(find(Collation::BINARY, "é", "\u{29}", 0), None);
+    assert_eq!(Collation::BINARY.find(b"\xC3\xA9", b"\xA9", 0), Some(1));
+    assert_eq!(find(Collation::UTF8MB4_BIN, "aAb", "A", 0), Some(1));
+    assert_eq!(find(Collation::UTF8MB4_GENERAL_CI, "aßb", "SB", 0), Some(1));
+}
+
+/// Strings that meet each other: few letters, spaces, controls, accents, malformed bytes.
+fn strings() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "a", "A", "b", " ", " ", "  ", "\t", "\0", "\x7f", "!", "é", "e\u{301}", "ß", "ss", "S", "\u{a0}",
+            "漢", "字", "😀", "\u{fdfa}", "가", "\u{200d}", "ÿ", "€", "\u{ffff}", "~", "\u{3000}",
+            "abcdefgh", "ABCDEFGH",
+        ]).prop_map(|s| s.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 1..3),
+        1 => any::<char>().prop_map(|c| c.to_string().into_bytes()),
+    ];
+    prop::collection::vec(piece, 0..7).prop_map(|v| v.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn keys_order_as_compare_and_hashes_follow_equality(a in strings(), b in strings()) {
+        for info in Collation::all() {
+            let c = info.collation;
+            let order = c.compare(&a, &b);
+            prop_assert_eq!(order, c.compare(&b, &a).reverse(), "{}", info.name);
+            prop_assert_eq!(order, key(c, &a).cmp(&key(c, &b)), "{}", info.name);
+            prop_assert_eq!(order.is_eq(), c.eq(&a, &b), "{}", info.name);
+            if order.is_eq() {
+                prop_assert_eq!(c.hash64(&a), c.hash64(&b), "{}", info.name);
+            }
+        }
+    }
+
+    /// LIKE against its definition, character by character with backtracking.
+    #[test]
+    fn like_is_as_defined(text in "[aAbé漢%_ ]{0,8}", pattern in "[aAbé漢%%_|]{0,6}") {
+        fn defined(c: Collation, text: &[char], pattern: &[char]) -> bool {
+            let same = |a: char, b: char| {
+                let (a, b) = (a.to_string(), b.to_string());
+                a == b || (!c.is_bin() && c.eq(a.as_bytes(), b.as_bytes()))
+            };
+            match (pattern, text) {
+                ([], _) => text.is_empty(),
+                (['|', p, rest @ ..], [t, more @ ..]) => same(*p, *t) && defined(c, more, rest),
+                (['|', _, ..], []) => false,
+                (['%', rest @ ..], _) => {
+                    (0..=text.len()).any(|skip| defined(c, &text[skip..], rest))
+                }
+                (['_', rest @ ..], [_, more @ ..]) => defined(c, more, rest),
+                ([p, rest @ ..], [t, more @ ..]) => same(*p, *t) && defined(c, more, rest),
+                (_, []) => false,
+            }
+        }
+        let (t, p): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+        for info in Collation::all().iter().filter(|i| !i.collation.is_binary()) {
+            // A space is a character like any other here, but equal to nothing when padded.
+            if info.pad && text.contains(' ') {
+                continue;
+            }
+            let c = info.collation;
+            let found = c.like(text.as_bytes(), pattern.as_bytes(), Some('|'));
+            prop_assert_eq!(found, defined(c, &t, &p), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn padding_and_substrings(a in strings(), b in strings()) {
+        for info in Collation::all() {
+            let c = info.collation;
+            if info.pad {
+                prop_assert!(c.eq(&a, &[&a[..], b"   "].concat()));
+            }
+            prop_assert!(c.like(&a, b"%", None));
+            prop_assert_eq!(c.find(&a, b"", 0), Some(0));
+            c.like(&a, &b, Some('\\'));
+            c.upper(&a);
+            if let (Ok(a), Ok(b)) = (std::str::from_utf8(&a), std::str::from_utf8(&b)) {
+                let text = format!("{b}{a}");
+                prop_assert!(c.find(text.as_bytes(), a.as_bytes(), 0).is_some(), "{}", info.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! The frozen weight tables, and what a character weighs in each collation.
+//!
+//! Neighbours: `../../data/*.bin`, made by `tools/collation-tables.py` and described in
+//! `docs/decisions/collations.md`; `order` and `pattern` read weights through [`Weigh`].
+//!
+//! Formats (little endian, `varint` is LEB128, `zigzag` maps signed to unsigned):
+//! - `uca*.bin`: 128 primary weights of ASCII (u16); u16 number of (secondary u16, tertiary u8)
+//!   pairs and the pairs; then per code point, ascending:
+//!   `varint((code point - previous - 1) << 4 | elements)` and per element
+//!   `varint(zigzag(primary - previous primary))`, followed by `varint(pair)` if there are pairs.
+//! - `general_ci.bin`: `varint(code point - previous)`, `varint(zigzag(weight - code point))` where
+//!   the weight is not the code point.
+//! - `latin1.bin`: six tables of 256 weights.
+//!
+//! **Invariants**: the files never change (a test holds their checksums); weights above the basic
+//! plane and of unassigned characters follow UTS #10's implicit rules as MySQL applies them; a
+//! malformed byte weighs [`MALFORMED`].
+
+use std::sync::LazyLock;
+
+use super::charset::to_latin1;
+use super::list::{OldUca, Simple};
+
+pub(super) static UCA900: &[u8] = include_bytes!("../../data/uca900.bin");
+pub(super) static UCA400: &[u8] = include_bytes!("../../data/uca400.bin");
+pub(super) static UCA520: &[u8] = include_bytes!("../../data/uca520.bin");
+pub(super) static GENERAL_CI: &[u8] = include_bytes!("../../data/general_ci.bin");
+pub(super) static LATIN1: &[u8] = include_bytes!("../../data/latin1.bin");
+
+/// Most collation elements of one character.
+pub(super) const MAX_ELEMENTS: usize = 8;
+/// Weight of a byte that is not part of a character.
+const MALFORMED: u16 = 0xFFFF;
+/// Weight of characters outside the basic plane in the collations that do not know them.
+const BEYOND_BMP: u16 = 0xFFFD;
+/// First weights of characters that a latin1 or ascii collation does not know; they sort last.
+const FOREIGN: u16 = 0x200;
+
+/// The weights of one character.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Few {
+    weights: [u16; MAX_ELEMENTS],
+    len: u8,
+}
+
+impl Few {
+    pub(super) fn as_slice(&self) -> &[u16] {
+        &self.weights[..usize::from(self.len)]
+    }
+
+    fn push(&mut self, weight: u16) {
+        self.weights[usize::from(self.len)] = weight;
+        self.len += 1;
+    }
+
+    fn one(weight: u16) -> Self {
+        let mut few = Self::default();
+        few.push(weight);
+        few
+    }
+
+    fn two(first: u16, second: u16) -> Self {
+        let mut few = Self::one(first);
+        few.push(second);
+        few
+    }
+}
+
+/// What characters weigh on one level of a collation.
+pub(super) trait Weigh {
+    /// Does an ASCII weight of 0 mean that the character is ignored?
+    const IGNORES_ZERO: bool;
+    /// Weights of ASCII.
+    fn ascii(&self) -> &[u16; 128];
+    /// Weights of any other character (`None`: a malformed byte); none is to be ignored.
+    fn wide(&self, cp: Option<u32>) -> Few;
+    /// Weight of a space.
+    fn space(&self) -> u16 {
+        self.ascii()[0x20]
+    }
+    /// Do sort keys hold weights below 0xFD in one byte?
+    fn narrow(&self) -> bool {
+        false
+    }
+
+    /// Weights of any character.
+    fn any(&self, cp: Option<u32>) -> Few {
+        match cp {
+            Some(c @ 0..0x80) => match self.ascii()[c as usize] {
+                0 if Self::IGNORES_ZERO => Few::default(),
+                w => Few::one(w),
+            },
+            _ => self.wide(cp),
+        }
+    }
+}
+
+/// Reads the stream formats; only for trusted, checksummed data.
+struct Stream(&'static [u8]);
+
+impl Stream {
+    fn byte(&mut self) -> u8 {
+        let (b, rest) = self.0.split_first().expect("a complete table");
+        self.0 = rest;
+        *b
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes([self.byte(), self.byte()])
+    }
+
+    fn varint(&mut self) -> u32 {
+        let (mut n, mut shift) = (0, 0);
+        loop {
+            let b = self.byte();
+            n |= u32::from(b & 0x7F) << shift;
+            if b < 0x80 {
+                return n;
+            }
+            shift += 7;
+        }
+    }
+
+    fn signed(&mut self) -> i64 {
+        let n = i64::from(self.varint());
+        if n & 1 == 0 { n >> 1 } else { -((n + 1) >> 1) }
+    }
+}
+
+/// The pairs of `general_ci.bin` and of each part of `case.bin`: a code point and what it maps to.
+pub(super) fn read_pairs(
+    data: &'static [u8],
+    count: Option<usize>,
+) -> (Vec<(u32, u32)>, &'static [u8]) {
+    let mut stream = Stream(data);
+    let mut pairs = Vec::new();
+    let mut cp = 0;
+    while count.map_or(!stream.0.is_empty(), |n| pairs.len() < n) {
+        cp += stream.varint();
+        pairs.push((cp, (i64::from(cp) + stream.signed()) as u32));
+    }
+    (pairs, stream.0)
+}
+
+/// Reads a count and that many pairs.
+pub(super) fn read_counted_pairs(data: &'static [u8]) -> (Vec<(u32, u32)>, &'static [u8]) {
+    let mut stream = Stream(data);
+    let count = stream.varint() as usize;
+    read_pairs(stream.0, Some(count))
+}
+
+/// A collation with one weight for each character.
+pub(super) struct SimpleTable {
+    ascii: [u16; 128],
+    rest: Rest,
+}
+
+enum Rest {
+    /// The basic plane, flat.
+    Bmp(Box<[u16]>),
+    /// By latin1 byte.
+    Latin1(&'static [u8]),
+    /// Nothing but ASCII.
+    Nothing,
+}
+
+impl SimpleTable {
+    fn general_ci() -> Self {
+        let mut bmp: Vec<u16> = (0..=u16::MAX).collect();
+        for (cp, weight) in read_pairs(GENERAL_CI, None).0 {
+            bmp[cp as usize] = weight as u16;
+        }
+        Self {
+            ascii: std::array::from_fn(|i| bmp[i]),
+            rest: Rest::Bmp(bmp.into()),
+        }
+    }
+
+    fn latin1(number: usize) -> Self {
+        let table = &LATIN1[number * 256..][..256];
+        Self {
+            ascii: std::array::from_fn(|i| u16::from(table[i])),
+            rest: Rest::Latin1(table),
+        }
+    }
+
+    fn latin1_bin() -> Self {
+        static IDENTITY: [u8; 256] = {
+            let mut t = [0; 256];
+            let mut i = 0;
+            while i < 256 {
+                t[i] = i as u8;
+                i += 1;
+            }
+            t
+        };
+        Self {
+            ascii: std::array::from_fn(|i| i as u16),
+            rest: Rest::Latin1(&IDENTITY),
+        }
+    }
+
+    fn ascii_ci() -> Self {
+        let upper = |i: usize| u16::from((i as u8).to_ascii_uppercase());
+        Self {
+            ascii: std::array::from_fn(upper),
+            rest: Rest::Nothing,
+        }
+    }
+
+    pub(super) fn get(which: Simple) -> &'static Self {
+        macro_rules! table {
+            ($make:expr) => {{
+                static TABLE: LazyLock<SimpleTable> = LazyLock::new(|| $make);
+                &TABLE
+            }};
+        }
+        match which {
+            Simple::GeneralCi => table!(SimpleTable::general_ci()),
+            Simple::AsciiCi => table!(SimpleTable::ascii_ci()),
+            Simple::Swedish => table!(SimpleTable::latin1(0)),
+            Simple::German1 => table!(SimpleTable::latin1(1)),
+            Simple::Danish => table!(SimpleTable::latin1(2)),
+            Simple::General => table!(SimpleTable::latin1(3)),
+            Simple::GeneralCs => table!(SimpleTable::latin1(4)),
+            Simple::Spanish => table!(SimpleTable::latin1(5)),
+            Simple::Latin1Bin => table!(SimpleTable::latin1_bin()),
+        }
+    }
+}
+
+impl Weigh for SimpleTable {
+    const IGNORES_ZERO: bool = false;
+
+    #[inline]
+    fn ascii(&self) -> &[u16; 128] {
+        &self.ascii
+    }
+
+    fn wide(&self, cp: Option<u32>) -> Few {
+        let Some(cp) = cp else {
+            return Few::one(MALFORMED);
+        };
+        match &self.rest {
+            Rest::Bmp(bmp) => Few::one(bmp.get(cp as usize).copied().unwrap_or(BEYOND_BMP)),
+            Rest::Latin1(table) => match to_latin1(cp) {
+                Some(byte) => Few::one(u16::from(table[usize::from(byte)])),
+                None => foreign(cp),
+            },
+            Rest::Nothing => foreign(cp),
+        }
+    }
+
+    fn narrow(&self) -> bool {
+        !matches!(self.rest, Rest::Bmp(_))
+    }
+}
+
+fn foreign(cp: u32) -> Few {
+    Few::two(FOREIGN + (cp >> 16) as u16, cp as u16)
+}
+
+/// A table of collation elements, each packed as primary << 14 | secondary << 5 | tertiary.
+pub(super) struct Uca {
+    /// Weights of ASCII on each level.
+    ascii: [[u16; 128]; 3],
+    /// Number of the block of 256 entries for each 256 code points; block 0 has no entries.
+    blocks: Vec<u16>,
+    /// What `entry_*` made, by block and low byte of the code point.
+    entries: Vec<u32>,
+    /// Elements of the characters that have several.
+    elements: Vec<u32>,
+    version: Version,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V400,
+    V520,
+    V900,
+}
+
+/// Entry of a character without elements of its own. (An entry below 1 << 30 is one element.)
+const IMPLICIT: u32 = 2 << 30;
+/// Entry of a character with several elements: this, their offset << 4, and their number.
+const SEVERAL: u32 = 1 << 30;
+
+const fn pack(primary: u32, secondary: u32, tertiary: u32) -> u32 {
+    primary << 14 | secondary << 5 | tertiary
+}
+
+/// One level of a packed element.
+const fn unpack(element: u32, level: u8) -> u16 {
+    match level {
+        1 => (element >> 14) as u16,
+        2 => (element >> 5 & 0x1FF) as u16,
+        _ => (element & 0x1F) as u16,
+    }
+}
+
+impl Uca {
+    fn load(data: &'static [u8], version: Version) -> Self {
+        let mut stream = Stream(&data[256..]);
+        let pairs: Vec<(u32, u32)> = (0..stream.u16())
+            .map(|_| (u32::from(stream.u16()), u32::from(stream.byte())))
+            .collect();
+        let mut uca = Self {
+            ascii: [[0; 128]; 3],
+            blocks: vec![0; 0x11_0000 >> 8],
+            entries: vec![IMPLICIT; 256],
+            elements: Vec::new(),
+            version,
+        };
+        let (mut next_cp, mut primary) = (0, 0);
+        while !stream.0.is_empty() {
+            let head = stream.varint();
+            let cp = next_cp + (head >> 4);
+            next_cp = cp + 1;
+            let start = uca.elements.len();
+            for _ in 0..head & 0xF {
+                primary += stream.signed();
+                let (secondary, tertiary) = match pairs.is_empty() {
+                    true => (0, 0),
+                    false => pairs[stream.varint() as usize],
+                };
+                uca.elements.push(pack(primary as u32, secondary, tertiary));
+            }
+            uca.set(cp, start);
+        }
+        for (level, ascii) in (1..).zip(&mut uca.ascii) {
+            *ascii = std::array::from_fn(|cp| unpack(uca.entries[256 + cp], level));
+        }
+        uca
+    }
+
+    /// Makes the elements from `start` on the entry of `cp`.
+    fn set(&mut self, cp: u32, start: usize) {
+        let block = &mut self.blocks[cp as usize >> 8];
+        if *block == 0 {
+            *block = (self.entries.len() >> 8) as u16;
+            self.entries.resize(self.entries.len() + 256, IMPLICIT);
+        }
+        let entry = match self.elements.len() - start {
+            0 => 0,
+            1 => self.elements.pop().expect("just pushed"),
+            n => SEVERAL | (start << 4 | n) as u32,
+        };
+        self.entries[usize::from(*block) << 8 | cp as usize & 0xFF] = entry;
+    }
+
+    fn entry(&self, cp: u32) -> u32 {
+        let block = usize::from(self.blocks[cp as usize >> 8]);
+        self.entries[block << 8 | cp as usize & 0xFF]
+    }
+
+    fn weights(&self, cp: Option<u32>, level: u8) -> Few {
+        let mut few = Few::default();
+        let Some(cp) = cp else {
+            if level == 1 {
+                few.push(MALFORMED);
+            }
+            return few;
+        };
+        let mut add = |element: u32| {
+            let weight = unpack(element, level);
+            if weight != 0 {
+                few.push(weight);
+            }
+        };
+        match self.entry(cp) {
+            entry @ 0..SEVERAL => add(entry),
+            entry if entry < IMPLICIT => {
+                let offset = (entry & (SEVERAL - 1)) as usize >> 4;
+                self.elements[offset..][..entry as usize & 0xF]
+                    .iter()
+                    .for_each(|e| add(*e));
+            }
+            _ => self.computed(cp).into_iter().for_each(add),
+        }
+        few
+    }
+
+    /// Elements of a character that the table does not list.
+    fn computed(&self, cp: u32) -> [u32; 3] {
+        match self.version {
+            Version::V900 if (0xAC00..0xD7B0).contains(&cp) => self.hangul(cp),
+            Version::V900 => implicit_900(cp),
+            Version::V400 if cp > 0xFFFF => [pack(u32::from(BEYOND_BMP), 0, 0), 0, 0],
+            Version::V400 | Version::V520 => implicit_old(cp),
+        }
+    }
+
+    /// Elements of a Hangul syllable: its jamos'. MySQL goes on to the end of the block, and has
+    /// tertiary weight 3 in the block's last rows; so must we.
+    fn hangul(&self, cp: u32) -> [u32; 3] {
+        let s = cp - 0xAC00;
+        let tertiary = if cp >= 0xD700 { 3 } else { 2 };
+        let jamo = |cp: u32| pack(u32::from(unpack(self.entry(cp), 1)), 0x20, tertiary);
+        let last = if s.is_multiple_of(28) {
+            0
+        } else {
+            jamo(0x11A7 + s % 28)
+        };
+        [jamo(0x1100 + s / 588), jamo(0x1161 + s % 588 / 28), last]
+    }
+
+    pub(super) fn v900() -> &'static Self {
+        static TABLE: LazyLock<Uca> = LazyLock::new(|| Uca::load(UCA900, Version::V900));
+        &TABLE
+    }
+
+    pub(super) fn old(which: OldUca) -> &'static Self {
+        static V400: LazyLock<Uca> = LazyLock::new(|| Uca::load(UCA400, Version::V400));
+        static V520: LazyLock<Uca> = LazyLock::new(|| Uca::load(UCA520, Version::V520));
+        match which {
+            OldUca::V400 => &V400,
+            OldUca::V520 => &V520,
+        }
+    }
+}
+
+/// The two implicit elements (and none) of UTS #10 for a base.
+fn implicit(base: u32, cp: u32) -> [u32; 3] {
+    [
+        pack(base + (cp >> 15), 0x20, 2),
+        pack(cp & 0x7FFF | 0x8000, 0, 0),
+        0,
+    ]
+}
+
+fn implicit_900(cp: u32) -> [u32; 3] {
+    let base = match cp {
+        0x1_7000..=0x1_8AFF => {
+            return [
+                pack(0xFB00, 0x20, 2),
+                pack((cp - 0x1_7000) | 0x8000, 0, 0),
+                0,
+            ];
+        }
+        0x4E00..=0x9FD5
+        | 0xFA0E
+        | 0xFA0F
+        | 0xFA11
+        | 0xFA13
+        | 0xFA14
+        | 0xFA1F
+        | 0xFA21
+        | 0xFA23
+        | 0xFA24
+        | 0xFA27
+        | 0xFA28
+        | 0xFA29 => 0xFB40,
+        0x3400..=0x4DB5
+        | 0x2_0000..=0x2_A6D6
+        | 0x2_A700..=0x2_B734
+        | 0x2_B740..=0x2_B81D
+        | 0x2_B820..=0x2_CEA1 => 0xFB80,
+        _ => 0xFBC0,
+    };
+    implicit(base, cp)
+}
+
+fn implicit_old(cp: u32) -> [u32; 3] {
+    implicit(
+        match cp {
+            0x4E00..=0x9FA5 => 0xFB40,
+            0x3400..=0x4DB5 => 0xFB80,
+            _ => 0xFBC0,
+        },
+        cp,
+    )
+}
+
+/// One level of a [`Uca`] table.
+#[derive(Clone, Copy)]
+pub(super) struct UcaLevel {
+    pub(super) uca: &'static Uca,
+    /// 1 to 3.
+    pub(super) level: u8,
+}
+
+impl Weigh for UcaLevel {
+    const IGNORES_ZERO: bool = true;
+
+    #[inline]
+    fn ascii(&self) -> &[u16; 128] {
+        &self.uca.ascii[usize::from(self.level - 1)]
+    }
+
+    fn wide(&self, cp: Option<u32>) -> Few {
+        self.uca.weights(cp, self.level)
+    }
+}

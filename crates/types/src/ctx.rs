@@ -1,0 +1,181 @@
+//! What a kernel may know besides its arguments: SQL mode, zone, clock, session facts, and where
+//! warnings go.
+//!
+//! Neighbours: every kernel in `func`, `cast`, `arith` takes `&EvalCtx`; the `sql` crate's session
+//! builds one per statement.
+//! **Invariant**: `now_micros` is fixed for the whole statement, as MySQL's NOW() is.
+
+use std::cell::{Cell, RefCell};
+
+use crate::collation::Collation;
+use crate::error::{Level, SqlError, SqlResult, Warning};
+
+/// Most warnings kept per statement (`max_error_count`).
+pub const MAX_WARNINGS: usize = 1024;
+
+/// SQL mode bits that kernels, casts or the parser consult.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SqlMode(pub u64);
+
+macro_rules! modes {
+    ($($name:ident = $bit:literal, $text:literal;)*) => {
+        impl SqlMode {
+            $(#[doc = $text] pub const $name: SqlMode = SqlMode(1 << $bit);)*
+            /// Every mode with its MySQL name, in MySQL's order.
+            pub const ALL: &'static [(SqlMode, &'static str)] = &[$((SqlMode::$name, $text)),*];
+        }
+    };
+}
+modes! {
+    REAL_AS_FLOAT = 0, "REAL_AS_FLOAT";
+    PIPES_AS_CONCAT = 1, "PIPES_AS_CONCAT";
+    ANSI_QUOTES = 2, "ANSI_QUOTES";
+    IGNORE_SPACE = 3, "IGNORE_SPACE";
+    ONLY_FULL_GROUP_BY = 5, "ONLY_FULL_GROUP_BY";
+    NO_UNSIGNED_SUBTRACTION = 6, "NO_UNSIGNED_SUBTRACTION";
+    NO_DIR_IN_CREATE = 7, "NO_DIR_IN_CREATE";
+    ANSI = 18, "ANSI";
+    NO_AUTO_VALUE_ON_ZERO = 19, "NO_AUTO_VALUE_ON_ZERO";
+    NO_BACKSLASH_ESCAPES = 20, "NO_BACKSLASH_ESCAPES";
+    STRICT_TRANS_TABLES = 21, "STRICT_TRANS_TABLES";
+    STRICT_ALL_TABLES = 22, "STRICT_ALL_TABLES";
+    NO_ZERO_IN_DATE = 23, "NO_ZERO_IN_DATE";
+    NO_ZERO_DATE = 24, "NO_ZERO_DATE";
+    ALLOW_INVALID_DATES = 25, "ALLOW_INVALID_DATES";
+    ERROR_FOR_DIVISION_BY_ZERO = 26, "ERROR_FOR_DIVISION_BY_ZERO";
+    TRADITIONAL = 27, "TRADITIONAL";
+    HIGH_NOT_PRECEDENCE = 29, "HIGH_NOT_PRECEDENCE";
+    NO_ENGINE_SUBSTITUTION = 30, "NO_ENGINE_SUBSTITUTION";
+    PAD_CHAR_TO_FULL_LENGTH = 31, "PAD_CHAR_TO_FULL_LENGTH";
+    TIME_TRUNCATE_FRACTIONAL = 32, "TIME_TRUNCATE_FRACTIONAL";
+}
+
+impl SqlMode {
+    /// MySQL 8.4's default.
+    pub const DEFAULT: SqlMode = SqlMode(
+        Self::ONLY_FULL_GROUP_BY.0
+            | Self::STRICT_TRANS_TABLES.0
+            | Self::NO_ZERO_IN_DATE.0
+            | Self::NO_ZERO_DATE.0
+            | Self::ERROR_FOR_DIVISION_BY_ZERO.0
+            | Self::NO_ENGINE_SUBSTITUTION.0,
+    );
+
+    /// Are all bits of `m` set?
+    pub fn has(self, m: SqlMode) -> bool {
+        self.0 & m.0 == m.0
+    }
+
+    /// STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
+    pub fn is_strict(self) -> bool {
+        self.0 & (Self::STRICT_TRANS_TABLES.0 | Self::STRICT_ALL_TABLES.0) != 0
+    }
+}
+
+/// Session facts that functions return (USER(), DATABASE(), LAST_INSERT_ID(), …).
+pub trait SessionInfo {
+    /// CONNECTION_ID().
+    fn connection_id(&self) -> u64;
+    /// DATABASE().
+    fn database(&self) -> Option<&str>;
+    /// USER(): name@host as the client gave it.
+    fn user(&self) -> String;
+    /// CURRENT_USER(): the matched account.
+    fn current_user(&self) -> String;
+    /// VERSION().
+    fn version(&self) -> &str;
+    /// LAST_INSERT_ID().
+    fn last_insert_id(&self) -> u64;
+    /// LAST_INSERT_ID(expr).
+    fn set_last_insert_id(&self, id: u64);
+    /// ROW_COUNT().
+    fn row_count(&self) -> i64;
+    /// FOUND_ROWS().
+    fn found_rows(&self) -> u64;
+    /// UUID() and RAND() without seed: 64 random bits.
+    fn random(&self) -> u64;
+    /// Is the statement killed? Long kernels (SLEEP, REPEAT) ask.
+    fn killed(&self) -> bool;
+    /// GET_LOCK and friends: acquire (Some(true)), time out (Some(false)), error (None).
+    fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool>;
+    /// RELEASE_LOCK: released (Some(true)), not the holder (Some(false)), no such lock (None).
+    fn release_lock(&self, name: &str) -> Option<bool>;
+    /// IS_FREE_LOCK / IS_USED_LOCK: the holder's connection id.
+    fn lock_holder(&self, name: &str) -> Option<u64>;
+}
+
+/// Context of one statement's evaluation.
+pub struct EvalCtx<'a> {
+    /// SQL mode.
+    pub sql_mode: SqlMode,
+    /// Session time zone.
+    pub time_zone: &'a jiff::tz::TimeZone,
+    /// Statement time, microseconds since the epoch, UTC.
+    pub now_micros: i64,
+    /// Wall clock for SYSDATE().
+    pub wall_micros: &'a dyn Fn() -> i64,
+    /// div_precision_increment (0-30, default 4).
+    pub div_precision_increment: u8,
+    /// group_concat_max_len and max_allowed_packet, bytes.
+    pub max_allowed_packet: u64,
+    /// group_concat_max_len, bytes.
+    pub group_concat_max_len: u64,
+    /// Collation of literals (collation_connection).
+    pub collation_connection: Collation,
+    /// Session facts.
+    pub session: &'a dyn SessionInfo,
+    /// In INSERT/UPDATE under strict mode bad values are errors, elsewhere warnings.
+    pub strict_write: Cell<bool>,
+    /// Diagnostics area being filled.
+    pub warnings: RefCell<Vec<Warning>>,
+    /// Warnings raised in all (may exceed the kept ones).
+    pub warning_count: Cell<u64>,
+}
+
+impl EvalCtx<'_> {
+    /// Adds a warning (kept up to [`MAX_WARNINGS`], counted always).
+    pub fn warn(&self, level: Level, code: u16, message: impl Into<String>) {
+        self.warning_count.set(self.warning_count.get() + 1);
+        let mut kept = self.warnings.borrow_mut();
+        if kept.len() < MAX_WARNINGS {
+            kept.push(Warning {
+                level,
+                code,
+                message: message.into(),
+            });
+        }
+    }
+
+    /// A value problem: an error in a strict INSERT or UPDATE, a warning elsewhere.
+    pub fn raise(
+        &self,
+        code: u16,
+        state: &'static str,
+        message: impl Into<String>,
+    ) -> SqlResult<()> {
+        if self.strict_write.get() {
+            return Err(SqlError::new(code, state, message));
+        }
+        self.warn(Level::Warning, code, message);
+        Ok(())
+    }
+
+    /// The same context with an empty diagnostics area of its own and no strict writes: for
+    /// conversions that are only tried.
+    pub fn quiet(&self) -> Self {
+        Self {
+            sql_mode: self.sql_mode,
+            time_zone: self.time_zone,
+            now_micros: self.now_micros,
+            wall_micros: self.wall_micros,
+            div_precision_increment: self.div_precision_increment,
+            max_allowed_packet: self.max_allowed_packet,
+            group_concat_max_len: self.group_concat_max_len,
+            collation_connection: self.collation_connection,
+            session: self.session,
+            strict_write: Cell::new(false),
+            warnings: RefCell::default(),
+            warning_count: Cell::new(0),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! MIN, MAX, ANY_VALUE.
+//!
+//! Neighbours: `cmp` orders values of one type.
+//! **Invariant**: the result is one of the values; among equal ones the first.
+
+use std::any::Any;
+use std::cmp::Ordering;
+
+use super::{AggDef, AggState, AggTypes, same};
+use crate::cmp::sort_cmp;
+use crate::ctx::EvalCtx;
+use crate::error::SqlResult;
+use crate::func::ret::text_chars;
+use crate::func::{ArgType, RetCtx, Signature};
+use crate::sqltype::{SqlType, TypeKind};
+use crate::value::Value;
+
+pub(super) const DEFS: &[AggDef] = &[
+    AggDef {
+        name: "min",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_extreme,
+        new: min,
+    },
+    AggDef {
+        name: "max",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_extreme,
+        new: max,
+    },
+    AggDef {
+        name: "any_value",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_any,
+        new: any,
+    },
+];
+
+fn ret_any(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ret = args[0].ty.clone().with_nullable(true);
+    Ok(Signature {
+        coercibility: args[0].coercibility,
+        ..Signature::plain(ret)
+    })
+}
+
+/// Labels of ENUM and SET are compared as text, and text they become.
+fn ret_extreme(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let mut sig = ret_any(args, ctx)?;
+    if matches!(sig.ret.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
+        let collation = sig.ret.collation;
+        let length = text_chars(&sig.ret);
+        sig.ret = SqlType {
+            length,
+            collation,
+            ..SqlType::new(TypeKind::Char)
+        };
+    }
+    Ok(sig)
+}
+
+struct Extreme {
+    best: Value,
+    wanted: Ordering,
+    ret: SqlType,
+}
+
+fn extreme(types: &AggTypes, wanted: Ordering) -> Box<dyn AggState> {
+    Box::new(Extreme {
+        best: Value::Null,
+        wanted,
+        ret: types.ret.clone(),
+    })
+}
+
+fn min(types: &AggTypes) -> Box<dyn AggState> {
+    extreme(types, Ordering::Less)
+}
+
+fn max(types: &AggTypes) -> Box<dyn AggState> {
+    extreme(types, Ordering::Greater)
+}
+
+impl Extreme {
+    fn take(&mut self, v: &Value) {
+        if v.is_null() {
+            return;
+        }
+        let text;
+        let v = match v {
+            Value::Label(_, label) if self.ret.is_string() => {
+                text = Value::Str(label.to_vec());
+                &text
+            }
+            v => v,
+        };
+        if self.best.is_null() || sort_cmp(v, &self.best, &self.ret) == self.wanted {
+            self.best.clone_from(v);
+        }
+    }
+}
+
+impl AggState for Extreme {
+    fn update(&mut self, _: &EvalCtx, args: &[Value]) -> SqlResult<()> {
+        self.take(&args[0]);
+        Ok(())
+    }
+
+    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
+        self.take(&same::<Self>(other).best);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+        Ok(self.best.clone())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+struct First(Option<Value>);
+
+fn any(_: &AggTypes) -> Box<dyn AggState> {
+    Box::new(First(None))
+}
+
+impl AggState for First {
+    fn update(&mut self, _: &EvalCtx, args: &[Value]) -> SqlResult<()> {
+        if self.0.is_none() {
+            self.0 = Some(args[0].clone());
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
+        if self.0.is_none() {
+            self.0 = same::<Self>(other).0;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+        Ok(self.0.clone().unwrap_or_default())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,346 @@
+//! COUNT, SUM, AVG, BIT_AND, BIT_OR, BIT_XOR.
+//!
+//! Neighbours: `decimal` adds what does not fit an i128.
+//! **Invariant**: sums of integers and decimals are exact, whatever the order.
+
+use std::any::Any;
+
+use super::{AggDef, AggState, AggTypes, same};
+use crate::cast;
+use crate::ctx::EvalCtx;
+use crate::decimal::Decimal;
+use crate::error::{SqlError, SqlResult};
+use crate::func::ret::{double_type, exact_digits, int_never_null};
+use crate::func::{ANY_ARGS, ArgType, RetCtx, Signature};
+use crate::sqltype::SqlType;
+use crate::value::Value;
+
+pub(super) const DEFS: &[AggDef] = &[
+    AggDef {
+        name: "count",
+        min_args: 0,
+        max_args: ANY_ARGS,
+        ret: int_never_null::<21>,
+        new: count,
+    },
+    AggDef {
+        name: "sum",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_sum,
+        new: sum,
+    },
+    AggDef {
+        name: "avg",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_avg,
+        new: avg,
+    },
+    AggDef {
+        name: "bit_and",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_bits,
+        new: bit_and,
+    },
+    AggDef {
+        name: "bit_or",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_bits,
+        new: bit_or,
+    },
+    AggDef {
+        name: "bit_xor",
+        min_args: 1,
+        max_args: 1,
+        ret: ret_bits,
+        new: bit_xor,
+    },
+];
+
+struct Count(u64);
+
+fn count(_: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Count(0))
+}
+
+impl AggState for Count {
+    #[inline]
+    fn update(&mut self, _: &EvalCtx, args: &[Value]) -> SqlResult<()> {
+        self.0 += u64::from(!args.iter().any(Value::is_null));
+        Ok(())
+    }
+
+    fn update_int(&mut self, _: &EvalCtx, _: i64) -> SqlResult<()> {
+        self.0 += 1;
+        Ok(())
+    }
+
+    fn add_rows(&mut self, rows: u64) {
+        self.0 += rows;
+    }
+
+    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
+        self.0 += same::<Self>(other).0;
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+        Ok(Value::Int(i64::try_from(self.0).unwrap_or(i64::MAX)))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Digits that a sum has beyond its terms.
+const SUM_DIGITS: u32 = 22;
+const MAX_DIGITS: u32 = crate::decimal::MAX_PRECISION;
+
+fn ret_sum(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(match exact_digits(&args[0].ty) {
+        Some((digits, scale)) => SqlType::decimal((digits + SUM_DIGITS).min(MAX_DIGITS), scale),
+        None => double_type(),
+    }))
+}
+
+fn ret_avg(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(match exact_digits(&args[0].ty) {
+        Some((digits, scale)) => {
+            let more = u32::from(ctx.div_precision_increment);
+            let decimals = (u32::from(scale) + more).min(u32::from(crate::decimal::MAX_SCALE));
+            SqlType::decimal((digits + more).min(MAX_DIGITS), decimals as u8)
+        }
+        None => double_type(),
+    }))
+}
+
+/// A sum that is exact as long as its terms are.
+enum Total {
+    /// Integers, and decimals by their digits, all with this scale.
+    Small {
+        sum: i128,
+        scale: u8,
+    },
+    Exact(Decimal),
+    Double(f64),
+}
+
+impl Total {
+    fn new(arg: &SqlType) -> Self {
+        match exact_digits(arg) {
+            Some((_, scale)) => Self::Small { sum: 0, scale },
+            None => Self::Double(0.0),
+        }
+    }
+
+    #[inline]
+    fn add_int(&mut self, v: i64) -> SqlResult<()> {
+        match self {
+            Self::Small { sum, scale: 0 } if let Some(s) = sum.checked_add(i128::from(v)) => {
+                *sum = s
+            }
+            Self::Double(sum) => *sum += v as f64,
+            _ => return self.add_decimal(&Decimal::from_i64(v)),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, ctx: &EvalCtx, v: &Value) -> SqlResult<()> {
+        match (&mut *self, v) {
+            (_, Value::Int(v)) => self.add_int(*v),
+            (Self::Double(sum), v) => {
+                *sum += cast::to_f64(ctx, v)?;
+                Ok(())
+            }
+            (_, Value::Decimal(d)) => self.add_decimal(d),
+            (_, v) => self.add_decimal(&cast::to_decimal(ctx, v)?),
+        }
+    }
+
+    fn add_decimal(&mut self, d: &Decimal) -> SqlResult<()> {
+        if let Self::Small { sum, scale } = self {
+            let term = d.unscaled_i128().filter(|_| d.scale() == *scale);
+            if let Some(s) = term.and_then(|t| sum.checked_add(t)) {
+                *sum = s;
+                return Ok(());
+            }
+        }
+        let sum = self.decimal().add(d).map_err(|_| out_of_range())?;
+        *self = Self::Exact(sum);
+        Ok(())
+    }
+
+    fn decimal(&self) -> Decimal {
+        match self {
+            Self::Small { sum, scale } => Decimal::from_i128(*sum, *scale),
+            Self::Exact(d) => *d,
+            Self::Double(v) => Decimal::from_f64(*v).0,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> SqlResult<()> {
+        match (&mut *self, other) {
+            (Self::Double(a), Self::Double(b)) => {
+                *a += b;
+                Ok(())
+            }
+            (_, other) => self.add_decimal(&other.decimal()),
+        }
+    }
+}
+
+fn out_of_range() -> SqlError {
+    SqlError::new(1690, "22003", "DECIMAL value is out of range in 'sum'")
+}
+
+/// SUM, and AVG before its division.
+struct Sum {
+    total: Total,
+    rows: u64,
+    ret: SqlType,
+    average: bool,
+}
+
+fn sum(types: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Sum::new(types, false))
+}
+
+fn avg(types: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Sum::new(types, true))
+}
+
+impl Sum {
+    fn new(types: &AggTypes, average: bool) -> Self {
+        Self {
+            total: Total::new(&types.args[0]),
+            rows: 0,
+            ret: types.ret.clone(),
+            average,
+        }
+    }
+
+    fn divided(&self, ctx: &EvalCtx) -> SqlResult<Value> {
+        if let Total::Double(sum) = self.total {
+            return Ok(Value::Double(sum / self.rows as f64));
+        }
+        let rows = Decimal::from_u64(self.rows);
+        let quotient = self.total.decimal().div(&rows, ctx.div_precision_increment);
+        let quotient = quotient
+            .map_err(|_| out_of_range())?
+            .unwrap_or(Decimal::ZERO);
+        let rounded = quotient
+            .round(self.ret.decimals)
+            .map_err(|_| out_of_range())?;
+        Ok(Value::Decimal(rounded))
+    }
+}
+
+impl AggState for Sum {
+    #[inline]
+    fn update(&mut self, ctx: &EvalCtx, args: &[Value]) -> SqlResult<()> {
+        if args[0].is_null() {
+            return Ok(());
+        }
+        self.rows += 1;
+        self.total.add(ctx, &args[0])
+    }
+
+    #[inline]
+    fn update_int(&mut self, _: &EvalCtx, v: i64) -> SqlResult<()> {
+        self.rows += 1;
+        self.total.add_int(v)
+    }
+
+    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
+        let other = same::<Self>(other);
+        self.rows += other.rows;
+        self.total.merge(&other.total)
+    }
+
+    fn finish(&mut self, ctx: &EvalCtx) -> SqlResult<Value> {
+        if self.rows == 0 {
+            return Ok(Value::Null);
+        }
+        if self.average {
+            return self.divided(ctx);
+        }
+        match self.total {
+            Total::Double(sum) if sum.is_finite() => Ok(Value::Double(sum)),
+            Total::Double(_) => Err(SqlError::new(
+                1690,
+                "22003",
+                "DOUBLE value is out of range in 'sum'",
+            )),
+            _ => Ok(Value::Decimal(self.total.decimal())),
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+fn ret_bits(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty = SqlType {
+        length: 21,
+        ..SqlType::bigint(true)
+    };
+    Ok(Signature::plain(ty.with_nullable(false)))
+}
+
+struct Bits {
+    bits: u64,
+    combine: fn(u64, u64) -> u64,
+}
+
+fn bit_and(_: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Bits {
+        bits: u64::MAX,
+        combine: |a, b| a & b,
+    })
+}
+
+fn bit_or(_: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Bits {
+        bits: 0,
+        combine: |a, b| a | b,
+    })
+}
+
+fn bit_xor(_: &AggTypes) -> Box<dyn AggState> {
+    Box::new(Bits {
+        bits: 0,
+        combine: |a, b| a ^ b,
+    })
+}
+
+impl AggState for Bits {
+    fn update(&mut self, ctx: &EvalCtx, args: &[Value]) -> SqlResult<()> {
+        let bits = match &args[0] {
+            Value::Null => return Ok(()),
+            Value::UInt(v) => *v,
+            Value::Bit(v, _) => *v,
+            Value::Int(v) => *v as u64,
+            v => cast::to_i64(ctx, v)? as u64,
+        };
+        self.bits = (self.combine)(self.bits, bits);
+        Ok(())
+    }
+
+    fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
+        self.bits = (self.combine)(self.bits, same::<Self>(other).bits);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &EvalCtx) -> SqlResult<Value> {
+        Ok(Value::UInt(self.bits))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

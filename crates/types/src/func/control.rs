@@ -1,0 +1,150 @@
+//! Choosing among arguments.
+//!
+//! Neighbours: `merge` finds the result type; `cmp` compares. The executor evaluates the arguments
+//! of IF, IFNULL and COALESCE lazily and may use [`super::merge::convert`] itself.
+//! **Invariant**: the result is one of the arguments, in the common type.
+
+use std::cmp::Ordering;
+
+use super::call::{Call, int, is_int};
+use super::merge::{argument, merge_types};
+use super::ret::{compared_in, int_never_null};
+use super::{ANY_ARGS, ArgType, FuncDef, LAZY, PURE, RetCtx, Signature, TOTAL, def};
+use crate::cast;
+use crate::cmp::{self, CmpKind, Operand};
+use crate::error::SqlResult;
+use crate::sqltype::{SqlType, TypeKind};
+use crate::value::Value;
+
+pub(super) const DEFS: &[FuncDef] = &[
+    def("if", 3, 3, LAZY, ret_if, if_),
+    def("ifnull", 2, 2, LAZY, ret_coalesce, coalesce),
+    def("coalesce", 1, ANY_ARGS, LAZY, ret_coalesce, coalesce),
+    def("nullif", 2, 2, TOTAL, ret_nullif, nullif),
+    def("greatest", 2, ANY_ARGS, PURE, ret_greatest, greatest),
+    def("least", 2, ANY_ARGS, PURE, ret_least, least),
+    def(
+        "interval",
+        2,
+        ANY_ARGS,
+        TOTAL,
+        int_never_null::<2>,
+        interval,
+    ),
+];
+
+fn ret_if(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    merge_types(&args[1..], ctx, "if")
+}
+
+fn if_(c: &Call) -> SqlResult<Value> {
+    let condition = cast::to_bool(c.ctx, &c.args[0])?;
+    argument(c, if condition { 1 } else { 2 })
+}
+
+fn ret_coalesce(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let sig = merge_types(args, ctx, "coalesce")?;
+    Ok(sig.nullable(args.iter().all(|a| a.ty.nullable)))
+}
+
+fn coalesce(c: &Call) -> SqlResult<Value> {
+    (0..c.argc())
+        .find(|i| !c.null(*i))
+        .map_or(Ok(Value::Null), |i| argument(c, i))
+}
+
+fn ret_nullif(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let compared = compared_in(args, ctx, "nullif")?;
+    let sig = merge_types(&args[..1], ctx, "nullif")?.nullable(true);
+    Ok(Signature {
+        collation: compared,
+        ..sig
+    })
+}
+
+fn nullif(c: &Call) -> SqlResult<Value> {
+    if c.null(0) || c.null(1) {
+        return argument(c, 0);
+    }
+    let (a, b) = (c.ty(0), c.ty(1));
+    let operand = |ty| Operand {
+        ty,
+        constant: false,
+    };
+    let kind = cmp::cmp_kind(operand(a), operand(b), c.types.collation);
+    let order = cmp::compare(c.ctx, &c.args[0], &c.args[1], kind, (a, b))?;
+    if order == Some(Ordering::Equal) {
+        Ok(Value::Null)
+    } else {
+        argument(c, 0)
+    }
+}
+
+fn ret_greatest(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    merge_types(args, ctx, "greatest")
+}
+
+fn ret_least(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    merge_types(args, ctx, "least")
+}
+
+fn greatest(c: &Call) -> SqlResult<Value> {
+    extreme(c, Ordering::Greater)
+}
+
+fn least(c: &Call) -> SqlResult<Value> {
+    extreme(c, Ordering::Less)
+}
+
+/// The first argument that no other one is further than, in direction `wanted`.
+fn extreme(c: &Call, wanted: Ordering) -> SqlResult<Value> {
+    let kind = extreme_kind(c);
+    let mut best = 0;
+    for i in 1..c.argc() {
+        let types = (c.ty(i), c.ty(best));
+        if cmp::compare(c.ctx, &c.args[i], &c.args[best], kind, types)? == Some(wanted) {
+            best = i;
+        }
+    }
+    argument(c, best)
+}
+
+/// How GREATEST and LEAST compare: in the result's type, but dates among strings as dates.
+fn extreme_kind(c: &Call) -> CmpKind {
+    let has_date = |t: &SqlType| {
+        matches!(
+            t.kind,
+            TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
+        )
+    };
+    match &c.types.ret.kind {
+        _ if c.types.args.iter().any(has_date) => CmpKind::DateTime,
+        TypeKind::Time => CmpKind::Time,
+        TypeKind::Decimal => CmpKind::Decimal,
+        TypeKind::Float | TypeKind::Double => CmpKind::Double,
+        _ if is_int(c.types.ret) => CmpKind::Int,
+        _ => CmpKind::Str(c.types.collation),
+    }
+}
+
+/// How many of the (ascending) arguments after the first are at most the first.
+fn interval(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return int(-1);
+    }
+    let ints = c.types.args.iter().all(is_int);
+    let mut passed = 0;
+    for i in 1..c.argc() {
+        let beyond = !c.null(i)
+            && if ints {
+                c.integer(0)? < c.integer(i)?
+            } else {
+                c.real(0)? < c.real(i)?
+            };
+        if beyond {
+            break;
+        }
+        passed = i;
+    }
+    int(passed as i64)
+}

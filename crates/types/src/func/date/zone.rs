@@ -1,0 +1,141 @@
+//! UNIX time and time zones.
+//!
+//! Neighbours: `temporal::zone` converts.
+//! **Invariant**: UNIX times reach from 1970 to 3001-01-18; outside, UNIX_TIMESTAMP gives 0,
+//! FROM_UNIXTIME NULL, CONVERT_TZ the unchanged value.
+
+use super::format::write_format;
+use super::read::{day, moment};
+use super::{moment_fraction, temporal};
+use crate::error::SqlResult;
+use crate::func::call::{Call, int, string};
+use crate::func::ret::string_type;
+use crate::func::{ArgType, FuncDef, FuncFlags, RetCtx, SESSION, Signature, def};
+use crate::sqltype::{SqlType, TypeKind};
+use crate::temporal::zone::parse_time_zone;
+use crate::temporal::{DateTime, MAX_FSP, MICROS_PER_SEC};
+use crate::value::Value;
+use crate::{Decimal, SqlError};
+
+/// These depend on the session's zone.
+const ZONED: FuncFlags = SESSION.with(FuncFlags::NULL_IN_NULL_OUT);
+
+pub(in crate::func) const DEFS: &[FuncDef] = &[
+    def(
+        "unix_timestamp",
+        0,
+        1,
+        ZONED,
+        ret_unix_timestamp,
+        unix_timestamp,
+    ),
+    def(
+        "from_unixtime",
+        1,
+        2,
+        ZONED,
+        ret_from_unixtime,
+        from_unixtime,
+    ),
+    def("convert_tz", 3, 3, ZONED, ret_convert_tz, convert_tz),
+];
+
+/// 3001-01-18 23:59:59.999999 UTC.
+const LAST_MICROS: i64 = 32_536_771_199 * MICROS_PER_SEC + 999_999;
+
+fn ret_unix_timestamp(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let Some(arg) = args.first() else {
+        let ty = SqlType {
+            length: 21,
+            ..SqlType::bigint(false)
+        };
+        return Ok(Signature::plain(ty.with_nullable(false)));
+    };
+    let ty = match moment_fraction(arg) {
+        0 => SqlType {
+            length: 21,
+            ..SqlType::bigint(false)
+        },
+        decimals => SqlType::decimal(11 + u32::from(decimals), decimals),
+    };
+    Ok(Signature::plain(ty.with_nullable(arg.ty.nullable)))
+}
+
+fn unix_timestamp(c: &Call) -> SqlResult<Value> {
+    if !c.has(0) {
+        return int(c.ctx.now_micros.div_euclid(MICROS_PER_SEC));
+    }
+    let micros = moment(c, 0)?
+        .and_then(|m| m.to_utc(c.ctx.time_zone))
+        .map(|u| u.micros);
+    let micros = micros
+        .filter(|m| (0..=LAST_MICROS).contains(m))
+        .unwrap_or(0);
+    match c.types.ret.decimals {
+        0 => int(micros / MICROS_PER_SEC),
+        decimals => {
+            let exact = Decimal::from_i128(i128::from(micros), MAX_FSP);
+            Ok(Value::Decimal(exact.truncate(decimals).unwrap_or(exact)))
+        }
+    }
+}
+
+fn ret_from_unixtime(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let decimals = match args[0].ty.kind {
+        TypeKind::Decimal => args[0].ty.decimals.min(MAX_FSP),
+        TypeKind::Float | TypeKind::Double => MAX_FSP,
+        _ if args[0].ty.is_string() => MAX_FSP,
+        _ => args[0].ty.decimals.min(MAX_FSP),
+    };
+    Ok(Signature::plain(match args.get(1) {
+        Some(format) => string_type(super::format::chars_of(format), ctx.collation_connection),
+        None => temporal(TypeKind::DateTime, decimals),
+    }))
+}
+
+fn from_unixtime(c: &Call) -> SqlResult<Value> {
+    let decimals = if c.has(1) {
+        MAX_FSP
+    } else {
+        c.types.ret.decimals
+    };
+    let micros = c.decimal(0)?.round(decimals);
+    let micros = micros.and_then(|s| s.mul(&Decimal::from_i64(MICROS_PER_SEC)));
+    let micros = micros.map_or(i64::MAX, |m| m.to_i64().0);
+    if !(0..=LAST_MICROS).contains(&micros) {
+        return Ok(Value::Null);
+    }
+    let Some(at) = DateTime::from_utc(micros, c.ctx.time_zone) else {
+        return Ok(Value::Null);
+    };
+    if !c.has(1) {
+        return Ok(Value::DateTime(at));
+    }
+    write_format(&c.text(1), at, at.time()).map_or(Ok(Value::Null), string)
+}
+
+fn ret_convert_tz(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(temporal(
+        TypeKind::DateTime,
+        moment_fraction(&args[0]),
+    )))
+}
+
+fn convert_tz(c: &Call) -> SqlResult<Value> {
+    let zone = |i: usize| {
+        let name = c.text(i);
+        parse_time_zone(&String::from_utf8_lossy(&name))
+    };
+    let Some(at) = day(c, 0)? else {
+        return Ok(Value::Null);
+    };
+    let (Ok::<_, SqlError>(from), Ok(to)) = (zone(1), zone(2)) else {
+        return Ok(Value::Null);
+    };
+    let micros = at
+        .to_utc(&from)
+        .map(|u| u.micros)
+        .filter(|m| (1..=LAST_MICROS).contains(m));
+    let moved = micros.and_then(|m| DateTime::from_utc(m, &to));
+    Ok(Value::DateTime(moved.unwrap_or(at)))
+}

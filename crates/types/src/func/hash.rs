@@ -1,0 +1,170 @@
+//! Digests and random identifiers.
+//!
+//! Neighbours: `encode` (other representations); randomness and the clock come from the session.
+//! **Invariant**: UUID() never returns a value twice in one process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+
+use super::call::{Call, int, string};
+use super::ret::{binary, int_null, text, uint, uint_null};
+use super::{FuncDef, PURE, SESSION, def};
+use crate::error::{SqlError, SqlResult};
+use crate::value::Value;
+
+pub(super) const DEFS: &[FuncDef] = &[
+    def("md5", 1, 1, PURE, text::<32>, md5),
+    def("sha", 1, 1, PURE, text::<40>, sha1),
+    def("sha1", 1, 1, PURE, text::<40>, sha1),
+    def("sha2", 2, 2, PURE, text::<128>, sha2),
+    def("crc32", 1, 1, PURE, uint::<10>, crc32),
+    def("random_bytes", 1, 1, SESSION, binary::<1024>, random_bytes),
+    def("uuid", 0, 0, SESSION, text::<36>, uuid),
+    def("uuid_short", 0, 0, SESSION, uint_null::<21>, uuid_short),
+    def("is_uuid", 1, 1, PURE, int_null::<1>, is_uuid),
+    def("uuid_to_bin", 1, 2, PURE, binary::<16>, uuid_to_bin),
+    def("bin_to_uuid", 1, 2, PURE, text::<36>, bin_to_uuid),
+];
+
+fn lower_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn md5(c: &Call) -> SqlResult<Value> {
+    string(lower_hex(&Md5::digest(&*c.bytes(0))))
+}
+
+fn sha1(c: &Call) -> SqlResult<Value> {
+    string(lower_hex(&Sha1::digest(&*c.bytes(0))))
+}
+
+fn sha2(c: &Call) -> SqlResult<Value> {
+    let bytes = c.bytes(0);
+    match c.int(1)? {
+        0 | 256 => string(lower_hex(&Sha256::digest(&*bytes))),
+        224 => string(lower_hex(&Sha224::digest(&*bytes))),
+        384 => string(lower_hex(&Sha384::digest(&*bytes))),
+        512 => string(lower_hex(&Sha512::digest(&*bytes))),
+        _ => {
+            super::wrong_parameters(c, "sha2");
+            Ok(Value::Null)
+        }
+    }
+}
+
+fn crc32(c: &Call) -> SqlResult<Value> {
+    Ok(Value::UInt(u64::from(crc32fast::hash(&c.bytes(0)))))
+}
+
+fn random_bytes(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let n = c.integer(0)?;
+    if !(1..=1024).contains(&n) {
+        let message = "length value is out of range in 'random_bytes'";
+        return Err(SqlError::new(1690, "22003", message));
+    }
+    let words = (0..(n as usize).div_ceil(8)).map(|_| c.ctx.session.random().to_le_bytes());
+    let mut out = words.collect::<Vec<_>>().concat();
+    out.truncate(n as usize);
+    string(out)
+}
+
+/// 100 ns units between the start of the Gregorian calendar and 1970.
+const UUID_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
+
+/// A version 1 UUID: time, made unique, and a random node.
+fn uuid(c: &Call) -> SqlResult<Value> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    static NODE: AtomicU64 = AtomicU64::new(0);
+    let now = (c.ctx.wall_micros)().max(0) as u64 * 10 + UUID_EPOCH;
+    let previous = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| {
+        Some(now.max(l + 1))
+    });
+    let time = now.max(previous.unwrap_or(0) + 1);
+    // The node is drawn once; its multicast bit says that it is no network card.
+    let _ = NODE.compare_exchange(
+        0,
+        c.ctx.session.random() | 1 << 40,
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    let drawn = NODE.load(Ordering::Relaxed);
+    let (node, sequence) = (drawn & 0xFFFF_FFFF_FFFF, drawn >> 48 & 0x3FFF | 0x8000);
+    let (low, mid, high) = (
+        time as u32,
+        (time >> 32) as u16,
+        (time >> 48 & 0xFFF) | 0x1000,
+    );
+    string(format!(
+        "{low:08x}-{mid:04x}-{high:04x}-{sequence:04x}-{node:012x}"
+    ))
+}
+
+fn uuid_short(c: &Call) -> SqlResult<Value> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let start = ((c.ctx.wall_micros)().max(0) as u64 / 1_000_000) << 24;
+    let _ = NEXT.compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
+    Ok(Value::UInt(NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// The 16 bytes of a UUID in any of MySQL's three spellings.
+fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
+    let plain = match text.len() {
+        38 => text.strip_prefix(b"{")?.strip_suffix(b"}")?,
+        _ => text,
+    };
+    let dashes = [8, 13, 18, 23];
+    let digits: Vec<u8> = match plain.len() {
+        36 if dashes.iter().all(|i| plain[*i] == b'-') => plain
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !dashes.contains(i))
+            .map(|(_, b)| *b)
+            .collect(),
+        32 if text.len() == 32 => plain.to_vec(),
+        _ => return None,
+    };
+    let mut out = [0; 16];
+    for (byte, pair) in out.iter_mut().zip(digits.chunks(2)) {
+        let digit = |b: u8| char::from(b).to_digit(16);
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    Some(out)
+}
+
+fn is_uuid(c: &Call) -> SqlResult<Value> {
+    int(i64::from(parse_uuid(&c.text(0)).is_some()))
+}
+
+fn uuid_to_bin(c: &Call) -> SqlResult<Value> {
+    let text = c.text(0);
+    let Some(u) = parse_uuid(&text) else {
+        return Err(super::bad_string(&text, "uuid_to_bin"));
+    };
+    let swap = c.has(1) && c.int(1)? != 0;
+    string(if swap {
+        [&u[6..8], &u[4..6], &u[..4], &u[8..]].concat()
+    } else {
+        u.to_vec()
+    })
+}
+
+fn bin_to_uuid(c: &Call) -> SqlResult<Value> {
+    let bytes = c.text(0);
+    if bytes.len() != 16 {
+        return Err(super::bad_string(&bytes, "bin_to_uuid"));
+    }
+    let swap = c.has(1) && c.int(1)? != 0;
+    let u = if swap {
+        [&bytes[4..8], &bytes[2..4], &bytes[..2], &bytes[8..]].concat()
+    } else {
+        bytes.to_vec()
+    };
+    let parts = [&u[..4], &u[4..6], &u[6..8], &u[8..10], &u[10..]];
+    string(parts.map(lower_hex).join("-"))
+}

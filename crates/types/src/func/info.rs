@@ -1,0 +1,243 @@
+//! Functions about the session, its locks, and the types of their arguments.
+//!
+//! Neighbours: [`crate::ctx::SessionInfo`] answers.
+//! **Invariant**: none of these is folded into a plan.
+
+use std::time::Duration;
+
+use super::call::{Call, int, string};
+use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
+use super::{ArgType, BLOCKING, FuncDef, RetCtx, SESSION, Signature, TOTAL, def};
+use crate::error::{SqlError, SqlResult};
+use crate::sqltype::{SqlType, TypeKind};
+use crate::value::Value;
+
+pub(super) const DEFS: &[FuncDef] = &[
+    def("connection_id", 0, 0, SESSION, uint::<21>, connection_id),
+    def("database", 0, 0, SESSION, session_text::<64>, database),
+    def("schema", 0, 0, SESSION, session_text::<64>, database),
+    def("user", 0, 0, SESSION, session_text::<288>, user),
+    def("session_user", 0, 0, SESSION, session_text::<288>, user),
+    def("system_user", 0, 0, SESSION, session_text::<288>, user),
+    def(
+        "current_user",
+        0,
+        0,
+        SESSION,
+        session_text::<288>,
+        current_user,
+    ),
+    def(
+        "current_role",
+        0,
+        0,
+        SESSION,
+        session_text::<288>,
+        current_role,
+    ),
+    def("version", 0, 0, SESSION, session_text::<60>, version),
+    def("last_insert_id", 0, 1, SESSION, uint::<21>, last_insert_id),
+    def("row_count", 0, 0, SESSION, int_never_null::<21>, row_count),
+    def(
+        "found_rows",
+        0,
+        0,
+        SESSION,
+        int_never_null::<21>,
+        found_rows,
+    ),
+    def("charset", 1, 1, TOTAL, text::<64>, charset),
+    def("collation", 1, 1, TOTAL, text::<64>, collation),
+    def("coercibility", 1, 1, TOTAL, ret_coercibility, coercibility),
+    def("name_const", 2, 2, TOTAL, ret_second, second),
+    def("benchmark", 2, 2, SESSION, int_null::<1>, benchmark),
+    def("sleep", 1, 1, BLOCKING, int_never_null::<21>, sleep),
+    def("get_lock", 2, 2, BLOCKING, int_null::<1>, get_lock),
+    def("release_lock", 1, 1, SESSION, int_null::<1>, release_lock),
+    def("is_free_lock", 1, 1, SESSION, int_null::<1>, is_free_lock),
+    def("is_used_lock", 1, 1, SESSION, uint_null::<21>, is_used_lock),
+    def("isnull", 1, 1, TOTAL, int_never_null::<1>, isnull),
+];
+
+fn connection_id(c: &Call) -> SqlResult<Value> {
+    Ok(Value::UInt(c.ctx.session.connection_id()))
+}
+
+fn database(c: &Call) -> SqlResult<Value> {
+    Ok(c.ctx.session.database().map_or(Value::Null, Value::str))
+}
+
+fn user(c: &Call) -> SqlResult<Value> {
+    string(c.ctx.session.user())
+}
+
+fn current_user(c: &Call) -> SqlResult<Value> {
+    string(c.ctx.session.current_user())
+}
+
+/// There are no roles.
+fn current_role(_: &Call) -> SqlResult<Value> {
+    string("NONE")
+}
+
+fn version(c: &Call) -> SqlResult<Value> {
+    string(c.ctx.session.version())
+}
+
+fn last_insert_id(c: &Call) -> SqlResult<Value> {
+    if !c.has(0) {
+        return Ok(Value::UInt(c.ctx.session.last_insert_id()));
+    }
+    if c.null(0) {
+        c.ctx.session.set_last_insert_id(0);
+        return Ok(Value::Null);
+    }
+    let id = c.int(0)? as u64;
+    c.ctx.session.set_last_insert_id(id);
+    Ok(Value::UInt(id))
+}
+
+fn row_count(c: &Call) -> SqlResult<Value> {
+    int(c.ctx.session.row_count())
+}
+
+fn found_rows(c: &Call) -> SqlResult<Value> {
+    int(i64::try_from(c.ctx.session.found_rows()).unwrap_or(i64::MAX))
+}
+
+fn charset(c: &Call) -> SqlResult<Value> {
+    string(text_collation(c).charset().name())
+}
+
+fn collation(c: &Call) -> SqlResult<Value> {
+    string(text_collation(c).name())
+}
+
+/// Numbers and dates are `binary`, as their metadata is.
+fn text_collation(c: &Call) -> crate::collation::Collation {
+    c.ty(0).collation
+}
+
+/// The answer is known when the call is bound; it travels as the signature's coercibility.
+fn ret_coercibility(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let sig = int_never_null::<10>(args, ctx)?;
+    let text =
+        args[0].ty.is_string() || matches!(args[0].ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    let coercibility = match args[0].ty.kind {
+        TypeKind::Null => crate::collation::Coercibility::Ignorable,
+        _ if text => args[0].coercibility,
+        _ => crate::collation::Coercibility::Numeric,
+    };
+    Ok(Signature {
+        coercibility,
+        ..sig
+    })
+}
+
+fn coercibility(c: &Call) -> SqlResult<Value> {
+    int(c.types.coercibility as i64)
+}
+
+fn ret_second(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty: SqlType = args[1].ty.clone();
+    Ok(Signature {
+        coercibility: args[1].coercibility,
+        ..Signature::plain(ty)
+    })
+}
+
+fn second(c: &Call) -> SqlResult<Value> {
+    Ok(c.args[1].clone())
+}
+
+/// The executor evaluates the second argument as often as the first says; this gives the result.
+fn benchmark(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    int(0)
+}
+
+/// How often SLEEP looks whether it is killed.
+const SLEEP_SLICE: Duration = Duration::from_millis(10);
+
+/// 0 after the time, 1 when killed. Blocks its thread: an executor with other sessions on the
+/// thread waits by itself instead ([`super::FuncFlags::BLOCKS`]).
+fn sleep(c: &Call) -> SqlResult<Value> {
+    let seconds = if c.null(0) { -1.0 } else { c.real(0)? };
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(SqlError::new(
+            1210,
+            "HY000",
+            "Incorrect arguments to sleep.",
+        ));
+    }
+    let start = (c.ctx.wall_micros)();
+    let micros = (seconds * 1e6).min(i64::MAX as f64 / 2.0) as i64;
+    let end = start.saturating_add(micros);
+    loop {
+        if c.ctx.session.killed() {
+            return int(1);
+        }
+        let left = end.saturating_sub((c.ctx.wall_micros)());
+        if left <= 0 {
+            return int(0);
+        }
+        std::thread::sleep(SLEEP_SLICE.min(Duration::from_micros(left.unsigned_abs())));
+    }
+}
+
+/// Most characters in the name of a lock.
+const MAX_LOCK_NAME: usize = 64;
+
+fn lock_name(c: &Call) -> SqlResult<String> {
+    let name = if c.null(0) {
+        Vec::new()
+    } else {
+        c.text(0).into_owned()
+    };
+    let name = String::from_utf8_lossy(&name).into_owned();
+    if name.is_empty() || name.chars().count() > MAX_LOCK_NAME {
+        let shown = if c.null(0) { "NULL" } else { &name };
+        let message = format!(
+            "Incorrect user-level lock name '{shown}'. The name is empty, NULL, or can not be \
+             expressed in the current character-set."
+        );
+        return Err(SqlError::new(3057, "42000", message));
+    }
+    // Names of locks do not distinguish case.
+    Ok(name.to_lowercase())
+}
+
+fn get_lock(c: &Call) -> SqlResult<Value> {
+    let name = lock_name(c)?;
+    let timeout = if c.null(1) { 0.0 } else { c.real(1)? };
+    Ok(c.ctx
+        .session
+        .get_lock(&name, timeout)
+        .map_or(Value::Null, Value::bool))
+}
+
+fn release_lock(c: &Call) -> SqlResult<Value> {
+    Ok(c.ctx
+        .session
+        .release_lock(&lock_name(c)?)
+        .map_or(Value::Null, Value::bool))
+}
+
+fn is_free_lock(c: &Call) -> SqlResult<Value> {
+    Ok(Value::bool(
+        c.ctx.session.lock_holder(&lock_name(c)?).is_none(),
+    ))
+}
+
+fn is_used_lock(c: &Call) -> SqlResult<Value> {
+    Ok(c.ctx
+        .session
+        .lock_holder(&lock_name(c)?)
+        .map_or(Value::Null, Value::UInt))
+}
+
+fn isnull(c: &Call) -> SqlResult<Value> {
+    Ok(Value::bool(c.null(0)))
+}

@@ -1,0 +1,297 @@
+//! The function registry: every scalar function a statement may call, and the aggregates.
+//!
+//! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
+//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp`, `hash`, `inet`,
+//! `math`, `number_format`, `control`, `info`, `date`, and `aggregate`.
+//! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
+//! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
+//!
+//! **Invariants**: a call's value has the type of its signature; with
+//! [`FuncFlags::NULL_IN_NULL_OUT`] a NULL argument makes it NULL before the kernel runs; JSON and
+//! spatial functions do not exist (the binder says 1305).
+
+pub mod aggregate;
+mod call;
+mod control;
+mod date;
+mod encode;
+mod hash;
+mod inet;
+mod info;
+mod math;
+pub mod merge;
+mod number_format;
+mod regexp;
+mod ret;
+mod search;
+mod string;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+pub use call::Call;
+pub use math::SeededRand;
+
+use crate::collation::{Coercibility, Collation};
+use crate::ctx::EvalCtx;
+use crate::error::{SqlError, SqlResult};
+use crate::sqltype::SqlType;
+use crate::value::Value;
+
+/// Any number of further arguments ([`FuncDef::max_args`]).
+pub const ANY_ARGS: u8 = 255;
+
+/// Properties of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FuncFlags(pub u8);
+
+impl FuncFlags {
+    /// No flags.
+    pub const NONE: Self = Self(0);
+    /// Same arguments, same result: constant arguments may be folded when the statement is bound.
+    pub const DETERMINISTIC: Self = Self(1);
+    /// A NULL argument makes the result NULL; [`FuncDef::call`] does that before the kernel.
+    pub const NULL_IN_NULL_OUT: Self = Self(2);
+    /// Reads or changes the session or the statement's clock: never folded into a cached plan.
+    pub const NEEDS_SESSION: Self = Self(4);
+    /// May wait (SLEEP, GET_LOCK): the executor runs it where waiting is allowed.
+    pub const BLOCKS: Self = Self(8);
+    /// Arguments are evaluated only when needed (IF, IFNULL, COALESCE); calling it with all
+    /// arguments evaluated gives the same value.
+    pub const LAZY: Self = Self(16);
+
+    /// Are all bits of `other` set?
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Union.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// A function of its arguments alone, NULL for a NULL argument.
+const PURE: FuncFlags = FuncFlags::DETERMINISTIC.with(FuncFlags::NULL_IN_NULL_OUT);
+/// A function of its arguments alone that looks at NULL itself.
+const TOTAL: FuncFlags = FuncFlags::DETERMINISTIC;
+/// A choice among arguments.
+const LAZY: FuncFlags = FuncFlags::DETERMINISTIC.with(FuncFlags::LAZY);
+/// A function of the session.
+const SESSION: FuncFlags = FuncFlags::NEEDS_SESSION;
+/// A function of the session that may wait.
+const BLOCKING: FuncFlags = FuncFlags::NEEDS_SESSION.with(FuncFlags::BLOCKS);
+
+/// What the binder knows about an argument.
+#[derive(Debug, Clone)]
+pub struct ArgType<'a> {
+    /// Its static type.
+    pub ty: SqlType,
+    /// How strongly it insists on its collation.
+    pub coercibility: Coercibility,
+    /// Its value when constant.
+    pub value: Option<&'a Value>,
+}
+
+/// What the binder knows about the session.
+#[derive(Debug, Clone, Copy)]
+pub struct RetCtx {
+    /// Collation of strings made from numbers and dates.
+    pub collation_connection: Collation,
+    /// div_precision_increment.
+    pub div_precision_increment: u8,
+    /// max_allowed_packet, bytes.
+    pub max_allowed_packet: u64,
+    /// group_concat_max_len, bytes.
+    pub group_concat_max_len: u64,
+}
+
+impl RetCtx {
+    /// From the evaluation context.
+    pub fn of(ctx: &EvalCtx) -> Self {
+        Self {
+            collation_connection: ctx.collation_connection,
+            div_precision_increment: ctx.div_precision_increment,
+            max_allowed_packet: ctx.max_allowed_packet,
+            group_concat_max_len: ctx.group_concat_max_len,
+        }
+    }
+}
+
+/// The static side of one call, made by [`FuncDef::bind`].
+#[derive(Debug, Clone)]
+pub struct Signature {
+    /// Type of the result.
+    pub ret: SqlType,
+    /// How strongly the result insists on its collation.
+    pub coercibility: Coercibility,
+    /// Collation in which the string arguments are compared.
+    pub collation: Collation,
+}
+
+/// Static types as a kernel sees them.
+#[derive(Debug, Clone, Copy)]
+pub struct FuncTypes<'a> {
+    /// Types of the arguments.
+    pub args: &'a [SqlType],
+    /// Type of the result.
+    pub ret: &'a SqlType,
+    /// Collation in which the string arguments are compared.
+    pub collation: Collation,
+    /// The result's coercibility (COERCIBILITY() returns it).
+    pub coercibility: Coercibility,
+}
+
+impl<'a> FuncTypes<'a> {
+    /// From what the binder keeps.
+    pub fn new(args: &'a [SqlType], sig: &'a Signature) -> Self {
+        Self {
+            args,
+            ret: &sig.ret,
+            collation: sig.collation,
+            coercibility: sig.coercibility,
+        }
+    }
+}
+
+/// Checks the types of a call's arguments and computes its signature.
+pub type RetFn = fn(&[ArgType], &RetCtx) -> SqlResult<Signature>;
+/// Computes a call.
+pub type EvalFn = fn(&Call) -> SqlResult<Value>;
+
+/// One function.
+#[derive(Debug)]
+pub struct FuncDef {
+    /// Lower case name.
+    pub name: &'static str,
+    /// Fewest arguments.
+    pub min_args: u8,
+    /// Most arguments ([`ANY_ARGS`]: no limit).
+    pub max_args: u8,
+    /// Properties.
+    pub flags: FuncFlags,
+    ret: RetFn,
+    eval: EvalFn,
+}
+
+const fn def(
+    name: &'static str,
+    min_args: u8,
+    max_args: u8,
+    flags: FuncFlags,
+    ret: RetFn,
+    eval: EvalFn,
+) -> FuncDef {
+    FuncDef {
+        name,
+        min_args,
+        max_args,
+        flags,
+        ret,
+        eval,
+    }
+}
+
+impl FuncDef {
+    /// May a call have `n` arguments?
+    pub fn accepts(&self, n: usize) -> bool {
+        let no_limit = self.max_args == ANY_ARGS;
+        n >= usize::from(self.min_args) && (no_limit || n <= usize::from(self.max_args))
+    }
+
+    /// Type checks a call; error 1582 for a wrong number of arguments.
+    pub fn bind(&self, args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+        if !self.accepts(args.len()) {
+            let message = format!(
+                "Incorrect parameter count in the call to native function '{}'",
+                self.name
+            );
+            return Err(SqlError::new(1582, "42000", message));
+        }
+        (self.ret)(args, ctx)
+    }
+
+    /// Computes a call, with the NULL rule.
+    pub fn call(&self, ctx: &EvalCtx, args: &[Value], types: &FuncTypes) -> SqlResult<Value> {
+        if self.flags.has(FuncFlags::NULL_IN_NULL_OUT) && args.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        (self.eval)(&Call { ctx, args, types })
+    }
+}
+
+/// Definitions, module by module.
+const MODULES: &[&[FuncDef]] = &[
+    string::DEFS,
+    search::DEFS,
+    encode::DEFS,
+    regexp::DEFS,
+    hash::DEFS,
+    inet::DEFS,
+    math::DEFS,
+    number_format::DEFS,
+    control::DEFS,
+    info::DEFS,
+    date::now::DEFS,
+    date::parts::DEFS,
+    date::shift::DEFS,
+    date::diff::DEFS,
+    date::make::DEFS,
+    date::zone::DEFS,
+    date::format::DEFS,
+    date::parse::DEFS,
+];
+
+/// Every function, in no particular order.
+pub fn all() -> impl Iterator<Item = &'static FuncDef> {
+    MODULES.iter().copied().flatten()
+}
+
+/// The function of this name, any case.
+pub fn lookup(name: &str) -> Option<&'static FuncDef> {
+    static BY_NAME: LazyLock<HashMap<&'static str, &'static FuncDef>> =
+        LazyLock::new(|| all().map(|f| (f.name, f)).collect());
+    BY_NAME.get(name.to_ascii_lowercase().as_str()).copied()
+}
+
+/// Warning 1411 for an argument that a function cannot read; the result is NULL.
+fn incorrect_string(c: &Call, text: &[u8], function: &str) -> SqlResult<()> {
+    c.raise(1411, "HY000", bad_string(text, function).message)
+}
+
+/// The same as an error.
+fn bad_string(text: &[u8], function: &str) -> SqlError {
+    let shown = crate::cast::quoted(text);
+    let message = format!("Incorrect string value: '{shown}' for function {function}");
+    SqlError::new(1411, "HY000", message)
+}
+
+/// Warning 1583; the result is NULL.
+fn wrong_parameters(c: &Call, function: &str) {
+    c.warn(
+        1583,
+        format!("Incorrect parameters in the call to native function '{function}'"),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lower_case() {
+        let mut names: Vec<_> = all().map(|f| f.name).collect();
+        let total = names.len();
+        assert!(
+            names
+                .iter()
+                .all(|n| n.bytes().all(|b| !b.is_ascii_uppercase()))
+        );
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), total);
+        assert!(lookup("Concat_WS").is_some_and(|f| f.name == "concat_ws"));
+        assert!(lookup("json_extract").is_none());
+        assert!(all().all(|f| f.min_args <= f.max_args));
+    }
+}

@@ -1,0 +1,317 @@
+//! Result types of functions: what the client reads in the column metadata.
+//!
+//! Neighbours: the tables of definitions in this directory name these; lengths are MySQL's.
+//! **Invariant**: a string result has a character set collation or `binary`, never none.
+
+use super::{ArgType, RetCtx, Signature};
+use crate::collation::{
+    Charset, Coercibility, Collation, StringOperand, aggregate_for, aggregate_operands,
+};
+use crate::error::{SqlError, SqlResult};
+use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
+use crate::value::Value;
+
+/// Longest VARCHAR result in bytes; beyond it is a TEXT.
+const MAX_VARCHAR_BYTES: u64 = 65_535;
+const MAX_MEDIUM_BYTES: u64 = 16_777_215;
+
+/// Most characters the text form of a value of this type has.
+pub fn text_chars(ty: &SqlType) -> u32 {
+    match ty.kind {
+        TypeKind::Null => 0,
+        TypeKind::Decimal => ty.length + 1 + u32::from(ty.decimals > 0),
+        TypeKind::Bit => ty.length.div_ceil(8),
+        TypeKind::Date => 10,
+        TypeKind::Time => 10 + fraction_chars(ty.decimals),
+        TypeKind::DateTime | TypeKind::Timestamp => 19 + fraction_chars(ty.decimals),
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            ty.length / ty.collation.charset().max_len()
+        }
+        _ => ty.length,
+    }
+}
+
+fn fraction_chars(decimals: u8) -> u32 {
+    if decimals == 0 {
+        0
+    } else {
+        1 + u32::from(decimals)
+    }
+}
+
+/// A string type of up to `chars` characters.
+pub fn string_type(chars: u64, collation: Collation) -> SqlType {
+    let unit = u64::from(collation.charset().max_len());
+    let bytes = chars.saturating_mul(unit);
+    if bytes <= MAX_VARCHAR_BYTES {
+        return SqlType::varchar(chars as u32, collation);
+    }
+    let kind = if bytes <= MAX_MEDIUM_BYTES {
+        TypeKind::MediumText
+    } else {
+        TypeKind::LongText
+    };
+    let length = bytes.min(u64::from(u32::MAX)) as u32;
+    SqlType {
+        length,
+        collation,
+        ..SqlType::new(kind)
+    }
+}
+
+/// Collation of the strings among `args`; numbers and dates are text in the connection's. Columns
+/// that disagree give [`Coercibility::None`].
+pub fn collation_of<'a, 'b: 'a>(
+    args: impl IntoIterator<Item = &'a ArgType<'b>>,
+    ctx: &RetCtx,
+    operation: &str,
+) -> SqlResult<(Collation, Coercibility)> {
+    let args: Vec<_> = args
+        .into_iter()
+        .filter(|a| a.ty.kind != TypeKind::Null)
+        .collect();
+    if args.is_empty() {
+        return Ok((Collation::BINARY, Coercibility::Ignorable));
+    }
+    let operands: Vec<_> = args.iter().map(|a| string_operand(a, ctx)).collect();
+    let found = match aggregate_operands(&operands, operation)? {
+        (c, Coercibility::Numeric) => (c, Coercibility::Coercible),
+        found => found,
+    };
+    for arg in args {
+        check_convertible(arg, found.0)?;
+    }
+    Ok(found)
+}
+
+/// The collation in which strings are compared: 1267 where columns disagree.
+pub fn compared_in<'a, 'b: 'a>(
+    args: impl IntoIterator<Item = &'a ArgType<'b>>,
+    ctx: &RetCtx,
+    operation: &str,
+) -> SqlResult<Collation> {
+    let args: Vec<_> = args.into_iter().collect();
+    match collation_of(args.iter().copied(), ctx, operation)? {
+        (_, Coercibility::None) => {
+            let items: Vec<_> = args
+                .iter()
+                .map(|a| (a.ty.collation, a.coercibility))
+                .collect();
+            aggregate_for(&items, operation).map(|found| found.0)
+        }
+        (collation, _) => Ok(collation),
+    }
+}
+
+/// 3854 for a constant that does not exist in the character set of the result.
+fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
+    let (Some(Value::Str(text)), true) = (arg.value, arg.ty.is_string()) else {
+        return Ok(());
+    };
+    let (from, to) = (arg.ty.collation.charset(), to.charset());
+    if from == Charset::Binary || from == to {
+        return Ok(());
+    }
+    let Err(bad) = to.encode(text) else {
+        return Ok(());
+    };
+    let shown: String = text[bad.0..]
+        .iter()
+        .take(6)
+        .map(|b| format!("\\x{b:02X}"))
+        .collect();
+    let (from, to) = (from.name(), to.name());
+    let message = format!("Cannot convert string '{shown}' from {from} to {to}");
+    Err(SqlError::new(3854, "HY000", message))
+}
+
+fn string_operand(arg: &ArgType, ctx: &RetCtx) -> StringOperand {
+    // Bits are bytes.
+    let text = matches!(
+        arg.ty.kind,
+        TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Bit
+    );
+    if !arg.ty.is_string() && !text {
+        return StringOperand {
+            collation: ctx.collation_connection,
+            coercibility: Coercibility::Numeric,
+            portable: true,
+        };
+    }
+    let constant = matches!(arg.value, Some(Value::Str(s)) if s.is_ascii());
+    let portable = constant || arg.ty.collation.charset() == Charset::Ascii;
+    StringOperand {
+        collation: arg.ty.collation,
+        coercibility: arg.coercibility,
+        portable,
+    }
+}
+
+/// May any argument be NULL?
+pub fn any_nullable(args: &[ArgType]) -> bool {
+    args.iter().any(|a| a.ty.nullable)
+}
+
+/// The value of a constant integer argument.
+pub fn const_int(arg: Option<&ArgType>) -> Option<i64> {
+    match arg?.value? {
+        Value::Null => Some(0),
+        Value::Int(v) => Some(*v),
+        Value::UInt(v) => Some(i64::try_from(*v).unwrap_or(i64::MAX)),
+        Value::Decimal(d) => Some(d.to_i64().0),
+        Value::Double(d) => Some(d.round() as i64),
+        Value::Str(s) => std::str::from_utf8(s).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+impl Signature {
+    /// A signature whose operands are not compared.
+    pub fn plain(ret: SqlType) -> Self {
+        let coercibility = if ret.is_string() {
+            Coercibility::Coercible
+        } else {
+            Coercibility::Numeric
+        };
+        let collation = ret.collation;
+        Self {
+            ret,
+            coercibility,
+            collation,
+        }
+    }
+
+    /// With another nullability.
+    pub fn nullable(mut self, nullable: bool) -> Self {
+        self.ret.nullable = nullable;
+        self
+    }
+}
+
+/// A string in the collation of all arguments, with their coercibility.
+pub fn like_args(
+    args: &[ArgType],
+    strings: &[usize],
+    chars: u64,
+    ctx: &RetCtx,
+    name: &str,
+) -> SqlResult<Signature> {
+    let picked = strings.iter().filter_map(|i| args.get(*i));
+    let (collation, coercibility) = collation_of(picked, ctx, name)?;
+    let ret = string_type(chars, collation).with_nullable(any_nullable(args));
+    Ok(Signature {
+        ret,
+        coercibility,
+        collation,
+    })
+}
+
+/// BIGINT of display width `W`; NULL only from a NULL argument.
+pub fn int<const W: u32>(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty = SqlType {
+        length: W,
+        ..SqlType::bigint(false)
+    };
+    Ok(Signature::plain(ty.with_nullable(any_nullable(args))))
+}
+
+/// BIGINT of display width `W` that may be NULL.
+pub fn int_null<const W: u32>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(SqlType {
+        length: W,
+        ..SqlType::bigint(false)
+    }))
+}
+
+/// BIGINT of display width `W` that is never NULL.
+pub fn int_never_null<const W: u32>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty = SqlType {
+        length: W,
+        ..SqlType::bigint(false)
+    };
+    Ok(Signature::plain(ty.with_nullable(false)))
+}
+
+/// BIGINT UNSIGNED of display width `W`; NULL only from a NULL argument.
+pub fn uint<const W: u32>(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty = SqlType {
+        length: W,
+        ..SqlType::bigint(true)
+    };
+    Ok(Signature::plain(ty.with_nullable(any_nullable(args))))
+}
+
+/// BIGINT UNSIGNED of display width `W` that may be NULL.
+pub fn uint_null<const W: u32>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(SqlType {
+        length: W,
+        ..SqlType::bigint(true)
+    }))
+}
+
+/// DOUBLE as functions return it.
+pub fn double_type() -> SqlType {
+    SqlType {
+        length: 23,
+        decimals: NOT_FIXED_DECIMALS,
+        ..SqlType::new(TypeKind::Double)
+    }
+}
+
+/// DOUBLE; NULL only from a NULL argument.
+pub fn double(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(
+        double_type().with_nullable(any_nullable(args)),
+    ))
+}
+
+/// DOUBLE that may be NULL.
+pub fn double_null(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(double_type()))
+}
+
+/// A string of at most `N` characters in the connection's collation that may be NULL.
+pub fn text<const N: u64>(_: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(string_type(N, ctx.collation_connection)))
+}
+
+/// Bytes, at most `N`, that may be NULL.
+pub fn binary<const N: u64>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature::plain(string_type(N, Collation::BINARY)))
+}
+
+/// A session fact: at most `N` characters in the system's character set.
+pub fn session_text<const N: u64>(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let mut sig = Signature::plain(string_type(N, Collation::UTF8MB3_GENERAL_CI));
+    sig.coercibility = Coercibility::SysConst;
+    Ok(sig)
+}
+
+/// The type of the first argument as a string, in its collation.
+pub fn same_text(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    like_args(
+        args,
+        &[0],
+        u64::from(text_chars(&args[0].ty)),
+        ctx,
+        "function",
+    )
+}
+
+/// Digits and scale of a type whose values are exact numbers (dates too: 20200101); `None` for
+/// doubles and strings.
+pub fn exact_digits(ty: &SqlType) -> Option<(u32, u8)> {
+    let digits = match ty.kind {
+        TypeKind::Null => 1,
+        TypeKind::Decimal => return Some((ty.length, ty.decimals)),
+        TypeKind::Bit => ty.length,
+        TypeKind::Date => 8,
+        TypeKind::Time => 7,
+        TypeKind::DateTime | TypeKind::Timestamp => 14,
+        _ if ty.is_integer() && (ty.unsigned || ty.kind == TypeKind::Year) => ty.length,
+        _ if ty.is_integer() => ty.length.saturating_sub(1),
+        _ => return None,
+    };
+    let scale = if ty.is_temporal() { ty.decimals } else { 0 };
+    Some((digits.max(1) + u32::from(scale), scale))
+}

@@ -1,0 +1,249 @@
+//! String functions that find and compare.
+//!
+//! Neighbours: `collation` decides what is equal; `string` cuts.
+//! **Invariant**: everything but REPLACE and SUBSTRING_INDEX compares in the operands' collation,
+//! those two compare exactly, as in MySQL.
+
+use super::call::{Call, int, is_int, string};
+use super::ret::{
+    any_nullable, collation_of, compared_in, int as ret_int, int_never_null, int_null, like_args,
+    string_type, text_chars,
+};
+use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
+use crate::collation::Collation;
+use crate::error::SqlResult;
+use crate::sqltype::{SqlType, TypeKind};
+use crate::value::Value;
+
+pub(super) const DEFS: &[FuncDef] = &[
+    def("instr", 2, 2, PURE, ret_locate, instr),
+    def("locate", 2, 3, PURE, ret_locate, locate),
+    def("position", 2, 2, PURE, ret_locate, locate),
+    def("strcmp", 2, 2, PURE, ret_strcmp, strcmp),
+    def("find_in_set", 2, 2, PURE, ret_find_in_set, find_in_set),
+    def("field", 2, ANY_ARGS, TOTAL, ret_field, field),
+    def("elt", 2, ANY_ARGS, TOTAL, ret_elt, elt),
+    def("make_set", 2, ANY_ARGS, TOTAL, ret_make_set, make_set),
+    def("replace", 3, 3, PURE, ret_replace, replace),
+    def(
+        "substring_index",
+        3,
+        3,
+        PURE,
+        ret_substring_index,
+        substring_index,
+    ),
+];
+
+fn instr(c: &Call) -> SqlResult<Value> {
+    let found = c.types.collation.find(&c.text(0), &c.text(1), 0);
+    int(found.map_or(0, |at| at as i64 + 1))
+}
+
+fn ret_locate(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (collation, _) = collation_of(&args[..2], ctx, "locate")?;
+    let sig = int_null::<11>(args, ctx)?.nullable(any_nullable(args));
+    Ok(Signature { collation, ..sig })
+}
+
+fn locate(c: &Call) -> SqlResult<Value> {
+    let from = if c.has(2) { c.integer(2)? - 1 } else { 0 };
+    let Ok(from) = usize::try_from(from) else {
+        return int(0);
+    };
+    let found = c.types.collation.find(&c.text(1), &c.text(0), from);
+    int(found.map_or(0, |at| at as i64 + 1))
+}
+
+fn ret_strcmp(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let collation = compared_in(args, ctx, "strcmp")?;
+    Ok(Signature {
+        collation,
+        ..ret_int::<2>(args, ctx)?
+    })
+}
+
+fn strcmp(c: &Call) -> SqlResult<Value> {
+    int(c.types.collation.compare(&c.text(0), &c.text(1)) as i64)
+}
+
+fn ret_find_in_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let collation = compared_in(args, ctx, "find_in_set")?;
+    Ok(Signature {
+        collation,
+        ..ret_int::<11>(args, ctx)?
+    })
+}
+
+fn find_in_set(c: &Call) -> SqlResult<Value> {
+    let (wanted, list) = (c.text(0), c.text(1));
+    if list.is_empty() || wanted.contains(&b',') {
+        return int(0);
+    }
+    let at = list
+        .split(|b| *b == b',')
+        .position(|item| c.types.collation.eq(item, &wanted));
+    int(at.map_or(0, |i| i as i64 + 1))
+}
+
+fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (collation, _) = collation_of(args, ctx, "field")?;
+    Ok(Signature {
+        collation,
+        ..int_never_null::<11>(args, ctx)?
+    })
+}
+
+/// FIELD compares as strings when all are strings, as integers when all are, else as doubles.
+fn field(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return int(0);
+    }
+    let rest = (1..c.argc()).filter(|i| !c.null(*i));
+    let known = c.types.args.iter().filter(|t| t.kind != TypeKind::Null);
+    let all = |f: fn(&SqlType) -> bool| known.clone().all(f);
+    let mut found = None;
+    if all(|t| t.is_string() || t.is_temporal()) {
+        let wanted = c.text(0);
+        found = rest
+            .clone()
+            .find(|i| c.types.collation.eq(&wanted, &c.text(*i)));
+    } else if all(is_int) {
+        let wanted = c.integer(0)?;
+        for i in rest {
+            if c.integer(i)? == wanted {
+                found = Some(i);
+                break;
+            }
+        }
+    } else {
+        let wanted = c.real(0)?;
+        for i in rest {
+            if c.real(i)? == wanted {
+                found = Some(i);
+                break;
+            }
+        }
+    }
+    int(found.unwrap_or(0) as i64)
+}
+
+fn ret_elt(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = args[1..]
+        .iter()
+        .map(|a| text_chars(&a.ty))
+        .max()
+        .unwrap_or(0);
+    let (collation, coercibility) = collation_of(&args[1..], ctx, "elt")?;
+    Ok(Signature {
+        ret: string_type(u64::from(chars), collation),
+        coercibility,
+        collation,
+    })
+}
+
+fn elt(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    match usize::try_from(c.integer(0)?) {
+        Ok(i @ 1..) if c.has(i) && !c.null(i) => string(c.text(i)),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn ret_make_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (collation, coercibility) = collation_of(&args[1..], ctx, "make_set")?;
+    let chars: u32 = args[1..].iter().map(|a| text_chars(&a.ty)).sum();
+    let ret = string_type(u64::from(chars) + args.len() as u64 - 2, collation);
+    Ok(Signature {
+        ret: ret.with_nullable(args[0].ty.nullable),
+        coercibility,
+        collation,
+    })
+}
+
+fn make_set(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let bits = c.int(0)? as u64;
+    let chosen = (1..c.argc()).filter(|i| *i <= 64 && bits >> (i - 1) & 1 == 1 && !c.null(*i));
+    let parts: Vec<_> = chosen.map(|i| c.text(i)).collect();
+    string(parts.join(&b','))
+}
+
+fn ret_replace(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (text, from, to) = (
+        text_chars(&args[0].ty),
+        text_chars(&args[1].ty),
+        text_chars(&args[2].ty),
+    );
+    // Every character may be an occurrence, each growing by the difference.
+    let growth = u64::from(to.saturating_sub(from)) * u64::from(text / from.max(1));
+    like_args(args, &[0, 1, 2], u64::from(text) + growth, ctx, "replace")
+}
+
+fn replace(c: &Call) -> SqlResult<Value> {
+    let (s, from, to) = (c.text(0), c.text(1), c.text(2));
+    if from.is_empty() {
+        return string(s);
+    }
+    let mut out = Vec::with_capacity(s.len());
+    let (mut at, mut occurrence) = (0, find_bytes(&s, &from, 0));
+    while let Some(found) = occurrence {
+        out.extend_from_slice(&s[at..found]);
+        out.extend_from_slice(&to);
+        at = found + from.len();
+        if c.too_large("replace", (out.len() + s.len() - at) as u128)? {
+            return Ok(Value::Null);
+        }
+        occurrence = find_bytes(&s, &from, at);
+    }
+    out.extend_from_slice(&s[at..]);
+    string(out)
+}
+
+/// Exact search; UTF-8 never matches in the middle of a character.
+fn find_bytes(s: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
+    Collation::BINARY.find(s, wanted, from)
+}
+
+fn ret_substring_index(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    like_args(
+        args,
+        &[0, 1],
+        u64::from(text_chars(&args[0].ty)),
+        ctx,
+        "substring_index",
+    )
+}
+
+fn substring_index(c: &Call) -> SqlResult<Value> {
+    let (s, delimiter, count) = (c.text(0), c.text(1), c.integer(2)?);
+    if s.is_empty() || delimiter.is_empty() || count == 0 {
+        return string("");
+    }
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some(at) = find_bytes(&s, &delimiter, from) {
+        places.push(at);
+        from = at + delimiter.len();
+    }
+    if count > 0 {
+        let cut = usize::try_from(count - 1).ok().and_then(|i| places.get(i));
+        return string(cut.map_or(&*s, |at| &s[..*at]));
+    }
+    // From the right, occurrences are counted from the end, without overlap.
+    let mut end = s.len();
+    for _ in 0..count.unsigned_abs() {
+        let Some(at) = s[..end]
+            .windows(delimiter.len())
+            .rposition(|w| w == &*delimiter)
+        else {
+            return string(s);
+        };
+        end = at;
+    }
+    string(&s[end + delimiter.len()..])
+}

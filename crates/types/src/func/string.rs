@@ -1,0 +1,329 @@
+//! String functions that count, cut and join.
+//!
+//! Neighbours: `search` (finding), `encode` (other representations), `ret` (result types).
+//! **Invariant**: positions and lengths are characters, except for byte strings.
+
+use super::call::{Call, int, string};
+use super::ret::{
+    any_nullable, collation_of, const_int, int as ret_int, like_args, same_text, string_type,
+    text_chars,
+};
+use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
+use crate::error::SqlResult;
+use crate::sqltype::SqlType;
+use crate::value::Value;
+
+pub(super) const DEFS: &[FuncDef] = &[
+    def("length", 1, 1, PURE, ret_int::<11>, length),
+    def("octet_length", 1, 1, PURE, ret_int::<11>, length),
+    def("bit_length", 1, 1, PURE, ret_int::<11>, bit_length),
+    def("char_length", 1, 1, PURE, ret_int::<11>, char_length),
+    def("character_length", 1, 1, PURE, ret_int::<11>, char_length),
+    def("lower", 1, 1, PURE, same_text, lower),
+    def("lcase", 1, 1, PURE, same_text, lower),
+    def("upper", 1, 1, PURE, same_text, upper),
+    def("ucase", 1, 1, PURE, same_text, upper),
+    def("reverse", 1, 1, PURE, same_text, reverse),
+    def("concat", 1, ANY_ARGS, PURE, ret_concat, concat),
+    def("concat_ws", 2, ANY_ARGS, TOTAL, ret_concat_ws, concat_ws),
+    def("left", 2, 2, PURE, ret_left, left),
+    def("right", 2, 2, PURE, ret_left, right),
+    def("substring", 2, 3, PURE, ret_substring, substring),
+    def("substr", 2, 3, PURE, ret_substring, substring),
+    def("mid", 2, 3, PURE, ret_substring, substring),
+    def("insert", 4, 4, PURE, ret_insert, insert),
+    def("lpad", 3, 3, PURE, ret_pad, lpad),
+    def("rpad", 3, 3, PURE, ret_pad, rpad),
+    def("repeat", 2, 2, PURE, ret_repeat, repeat),
+    def("space", 1, 1, PURE, ret_space, space),
+    def("trim", 1, 1, PURE, same_text, trim_both),
+    def("ltrim", 1, 1, PURE, same_text, trim_leading),
+    def("rtrim", 1, 1, PURE, same_text, trim_trailing),
+    def("trim_both", 1, 2, PURE, ret_trim, trim_both),
+    def("trim_leading", 1, 2, PURE, ret_trim, trim_leading),
+    def("trim_trailing", 1, 2, PURE, ret_trim, trim_trailing),
+];
+
+fn length(c: &Call) -> SqlResult<Value> {
+    let charset = c.ty(0).collation.charset();
+    int(charset.encoded_len(&c.text(0)) as i64)
+}
+
+fn bit_length(c: &Call) -> SqlResult<Value> {
+    let charset = c.ty(0).collation.charset();
+    int(charset.encoded_len(&c.text(0)) as i64 * 8)
+}
+
+fn char_length(c: &Call) -> SqlResult<Value> {
+    let s = c.text(0);
+    int(if c.is_binary(0) {
+        s.len()
+    } else {
+        crate::collation::char_count(&s)
+    } as i64)
+}
+
+fn lower(c: &Call) -> SqlResult<Value> {
+    string(c.ret_collation().lower(&c.text(0)))
+}
+
+fn upper(c: &Call) -> SqlResult<Value> {
+    string(c.ret_collation().upper(&c.text(0)))
+}
+
+fn reverse(c: &Call) -> SqlResult<Value> {
+    let s = c.text(0);
+    let mut out = Vec::with_capacity(s.len());
+    let mut ends = Vec::new();
+    let mut at = 0;
+    while at < s.len() {
+        ends.push(at);
+        at += if c.ret_collation().is_binary() {
+            1
+        } else {
+            crate::collation::char_len(&s[at..])
+        };
+    }
+    let mut end = s.len();
+    for start in ends.into_iter().rev() {
+        out.extend_from_slice(&s[start..end]);
+        end = start;
+    }
+    string(out)
+}
+
+fn total_chars(args: &[ArgType]) -> u64 {
+    args.iter().map(|a| u64::from(text_chars(&a.ty))).sum()
+}
+
+fn ret_concat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let all: Vec<usize> = (0..args.len()).collect();
+    like_args(args, &all, total_chars(args), ctx, "concat")
+}
+
+fn concat(c: &Call) -> SqlResult<Value> {
+    let mut out = Vec::new();
+    for i in 0..c.argc() {
+        out.extend_from_slice(&c.text(i));
+    }
+    fit(c, "concat", out)
+}
+
+/// The string, or NULL with a warning when it is larger than a packet may be.
+fn fit(c: &Call, name: &str, out: Vec<u8>) -> SqlResult<Value> {
+    if c.too_large(name, out.len() as u128)? {
+        Ok(Value::Null)
+    } else {
+        string(out)
+    }
+}
+
+fn ret_concat_ws(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let all: Vec<usize> = (0..args.len()).collect();
+    let separators = u64::from(text_chars(&args[0].ty)) * (args.len() as u64).saturating_sub(2);
+    let chars = total_chars(&args[1..]) + separators;
+    let sig = like_args(args, &all, chars, ctx, "concat_ws")?;
+    Ok(sig.nullable(args[0].ty.nullable))
+}
+
+fn concat_ws(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let separator = c.text(0);
+    let mut out = Vec::new();
+    let mut first = true;
+    for i in (1..c.argc()).filter(|i| !c.null(*i)) {
+        if !std::mem::take(&mut first) {
+            out.extend_from_slice(&separator);
+        }
+        out.extend_from_slice(&c.text(i));
+    }
+    fit(c, "concat_ws", out)
+}
+
+fn ret_left(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = u64::from(text_chars(&args[0].ty));
+    let chars = const_int(args.get(1)).map_or(chars, |n| chars.min(n.max(0) as u64));
+    like_args(args, &[0], chars, ctx, "left")
+}
+
+fn left(c: &Call) -> SqlResult<Value> {
+    let s = c.text(0);
+    let end = c.offset(&s, c.count(1)?);
+    string(&s[..end])
+}
+
+fn right(c: &Call) -> SqlResult<Value> {
+    let s = c.text(0);
+    let start = c.offset(&s, c.chars(&s).saturating_sub(c.count(1)?));
+    string(&s[start..])
+}
+
+fn ret_substring(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let mut chars = u64::from(text_chars(&args[0].ty));
+    if let Some(start) = const_int(args.get(1)) {
+        chars = match start {
+            0 => 0,
+            1.. => chars.saturating_sub(start as u64 - 1),
+            _ if start.unsigned_abs() > chars => 0,
+            _ => start.unsigned_abs(),
+        };
+    }
+    if let Some(n) = const_int(args.get(2)) {
+        chars = chars.min(n.max(0) as u64);
+    }
+    like_args(args, &[0], chars, ctx, "substr")
+}
+
+fn substring(c: &Call) -> SqlResult<Value> {
+    let s = c.text(0);
+    let start = c.integer(1)?;
+    let wanted = if c.has(2) { c.count(2)? } else { usize::MAX };
+    let chars = if start < 0 { c.chars(&s) as i128 } else { 0 };
+    let start = if start < 0 { chars + start } else { start - 1 };
+    let Ok(start) = usize::try_from(start) else {
+        return string("");
+    };
+    let rest = &s[c.offset(&s, start)..];
+    string(&rest[..c.offset(rest, wanted)])
+}
+
+fn ret_insert(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = u64::from(text_chars(&args[0].ty)) + u64::from(text_chars(&args[3].ty));
+    like_args(args, &[0, 3], chars, ctx, "insert")
+}
+
+fn insert(c: &Call) -> SqlResult<Value> {
+    let (s, new) = (c.text(0), c.text(3));
+    let chars = c.chars(&s);
+    let Some(start) = usize::try_from(c.integer(1)?)
+        .ok()
+        .filter(|p| (1..=chars).contains(p))
+    else {
+        return string(s);
+    };
+    // A negative length reaches to the end.
+    let removed = usize::try_from(c.integer(2)?).unwrap_or(usize::MAX);
+    let from = c.offset(&s, start - 1);
+    let to = from + c.offset(&s[from..], removed);
+    fit(c, "insert", [&s[..from], &new, &s[to..]].concat())
+}
+
+fn ret_pad(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let limit = ctx.max_allowed_packet;
+    let chars = const_int(args.get(1)).map_or(limit, |n| u64::try_from(n).unwrap_or(limit));
+    let sig = like_args(args, &[0, 2], chars, ctx, "lpad")?;
+    Ok(sig.nullable(true))
+}
+
+fn lpad(c: &Call) -> SqlResult<Value> {
+    pad(c, "lpad", |s, fill| [fill, s].concat())
+}
+
+fn rpad(c: &Call) -> SqlResult<Value> {
+    pad(c, "rpad", |s, fill| [s, fill].concat())
+}
+
+fn pad(c: &Call, name: &str, join: fn(&[u8], &[u8]) -> Vec<u8>) -> SqlResult<Value> {
+    let (s, filler) = (c.text(0), c.text(2));
+    let Ok(wanted) = usize::try_from(c.integer(1)?) else {
+        return Ok(Value::Null);
+    };
+    let chars = c.chars(&s);
+    if wanted <= chars {
+        return string(&s[..c.offset(&s, wanted)]);
+    }
+    let per_filler = c.chars(&filler);
+    if per_filler == 0 {
+        return string(s);
+    }
+    let missing = wanted - chars;
+    let (full, rest) = (missing / per_filler, missing % per_filler);
+    let rest = &filler[..c.offset(&filler, rest)];
+    let bytes = s.len() as u128 + full as u128 * filler.len() as u128 + rest.len() as u128;
+    if c.too_large(name, bytes)? {
+        return Ok(Value::Null);
+    }
+    let mut fill = filler.repeat(full);
+    fill.extend_from_slice(rest);
+    string(join(&s, &fill))
+}
+
+fn ret_repeat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = const_int(args.get(1))
+        .filter(|n| *n >= 0)
+        .map_or(ctx.max_allowed_packet, |n| {
+            u64::from(text_chars(&args[0].ty)).saturating_mul(n as u64)
+        });
+    let sig = like_args(args, &[0], chars, ctx, "repeat")?;
+    Ok(sig.nullable(true))
+}
+
+fn repeat(c: &Call) -> SqlResult<Value> {
+    let (s, n) = (c.text(0), c.count(1)?);
+    if c.too_large("repeat", s.len() as u128 * n as u128)? {
+        return Ok(Value::Null);
+    }
+    string(s.repeat(n))
+}
+
+fn ret_space(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars =
+        const_int(args.first()).map_or(ctx.max_allowed_packet, |n| u64::try_from(n).unwrap_or(0));
+    Ok(Signature::plain(string_type(
+        chars,
+        ctx.collation_connection,
+    )))
+}
+
+fn space(c: &Call) -> SqlResult<Value> {
+    let n = c.count(0)?;
+    if c.too_large("space", n as u128)? {
+        return Ok(Value::Null);
+    }
+    string(vec![b' '; n])
+}
+
+/// TRIM(… remove FROM text) is lowered to (text, remove).
+fn ret_trim(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let (collation, coercibility) = collation_of(args, ctx, "trim")?;
+    let ret: SqlType = string_type(u64::from(text_chars(&args[0].ty)), collation);
+    Ok(Signature {
+        ret: ret.with_nullable(any_nullable(args)),
+        coercibility,
+        collation,
+    })
+}
+
+fn trim_both(c: &Call) -> SqlResult<Value> {
+    trim(c, true, true)
+}
+
+fn trim_leading(c: &Call) -> SqlResult<Value> {
+    trim(c, true, false)
+}
+
+fn trim_trailing(c: &Call) -> SqlResult<Value> {
+    trim(c, false, true)
+}
+
+fn trim(c: &Call, leading: bool, trailing: bool) -> SqlResult<Value> {
+    let s = c.text(0);
+    let remove = if c.has(1) {
+        c.text(1)
+    } else {
+        b" ".as_slice().into()
+    };
+    let mut rest = &*s;
+    if remove.is_empty() {
+        return string(rest);
+    }
+    while leading && let Some(shorter) = rest.strip_prefix(&*remove) {
+        rest = shorter;
+    }
+    while trailing && let Some(shorter) = rest.strip_suffix(&*remove) {
+        rest = shorter;
+    }
+    string(rest)
+}

@@ -1,0 +1,26 @@
+//! MySQL values: types, decimals, dates, strings and collations, and every operator and function,
+//! each written once as a scalar kernel.
+//!
+//! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of
+//! tables, statements or sockets.
+
+pub mod arith;
+pub mod cast;
+pub mod cmp;
+pub mod collation;
+pub mod ctx;
+pub mod decimal;
+pub mod error;
+pub mod func;
+pub mod sqltype;
+pub mod temporal;
+#[cfg(test)]
+mod testing;
+pub mod value;
+
+pub use ctx::{EvalCtx, SessionInfo, SqlMode};
+pub use decimal::Decimal;
+pub use error::{Level, SqlError, SqlResult, Warning};
+pub use sqltype::{SqlType, TypeKind};
+pub use temporal::{Date, DateTime, Time};
+pub use value::{Value, ValueRef};

@@ -1,0 +1,219 @@
+//! What a client gets besides rows: OK, ERR, EOF, column definitions, prepare answers.
+//!
+//! Neighbours: `server` fills these from the `sql` crate's outcomes; `row` encodes the rows.
+//! **Invariants**: every text of an error is at most [`MAX_MESSAGE`] bytes; an OK packet that
+//! stands for EOF starts with 0xfe and is shorter than 16 MiB.
+
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlType, TypeKind};
+
+use crate::codec::{put_lenenc, put_lenenc_bytes};
+use crate::constants::{cap, colflag, coltype};
+
+/// Longest error text sent (MySQL: MYSQL_ERRMSG_SIZE).
+pub const MAX_MESSAGE: usize = 512;
+
+/// Contents of an OK packet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OkPacket<'a> {
+    /// Rows affected.
+    pub affected_rows: u64,
+    /// First generated AUTO_INCREMENT value, else 0.
+    pub last_insert_id: u64,
+    /// Status bits.
+    pub status: u16,
+    /// Warnings of the statement.
+    pub warnings: u16,
+    /// Human readable text.
+    pub info: &'a str,
+}
+
+impl OkPacket<'_> {
+    /// Appends the payload. `eof`: ends a result set for clients with DEPRECATE_EOF.
+    pub fn write(&self, capabilities: u32, eof: bool, out: &mut Vec<u8>) {
+        out.push(if eof { 0xfe } else { 0 });
+        put_lenenc(out, self.affected_rows);
+        put_lenenc(out, self.last_insert_id);
+        out.extend_from_slice(&self.status.to_le_bytes());
+        out.extend_from_slice(&self.warnings.to_le_bytes());
+        if !self.info.is_empty() {
+            // SESSION_TRACK makes the text length-encoded.
+            if capabilities & cap::SESSION_TRACK != 0 {
+                put_lenenc_bytes(out, self.info.as_bytes());
+            } else {
+                out.extend_from_slice(self.info.as_bytes());
+            }
+        }
+    }
+}
+
+/// Appends an ERR payload.
+pub fn write_err(error: &SqlError, out: &mut Vec<u8>) {
+    out.push(0xff);
+    out.extend_from_slice(&error.code.to_le_bytes());
+    out.push(b'#');
+    out.extend_from_slice(error.state.as_bytes());
+    let mut end = error.message.len().min(MAX_MESSAGE);
+    while !error.message.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.extend_from_slice(&error.message.as_bytes()[..end]);
+}
+
+/// Appends an old-style EOF payload.
+pub fn write_eof(warnings: u16, status: u16, out: &mut Vec<u8>) {
+    out.push(0xfe);
+    out.extend_from_slice(&warnings.to_le_bytes());
+    out.extend_from_slice(&status.to_le_bytes());
+}
+
+/// Appends COM_STMT_PREPARE's first answer.
+pub fn write_prepare_ok(id: u32, columns: u16, params: u16, warnings: u16, out: &mut Vec<u8>) {
+    out.push(0);
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(&columns.to_le_bytes());
+    out.extend_from_slice(&params.to_le_bytes());
+    out.push(0);
+    out.extend_from_slice(&warnings.to_le_bytes());
+}
+
+/// A column of a result set.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<'a> {
+    /// Schema.
+    pub schema: &'a str,
+    /// Table alias.
+    pub table: &'a str,
+    /// Table.
+    pub org_table: &'a str,
+    /// Column alias.
+    pub name: &'a str,
+    /// Column.
+    pub org_name: &'a str,
+    /// Static type.
+    pub ty: &'a SqlType,
+    /// Key and default flags of [`colflag`]; those that follow from the type are added here.
+    pub flags: u16,
+}
+
+impl Column<'_> {
+    /// Appends the payload. `results` is the collation text is sent in.
+    pub fn write(&self, results: Collation, out: &mut Vec<u8>) {
+        put_lenenc_bytes(out, b"def");
+        for text in [
+            self.schema,
+            self.table,
+            self.org_table,
+            self.name,
+            self.org_name,
+        ] {
+            put_lenenc_bytes(out, text.as_bytes());
+        }
+        out.push(0x0c);
+        let charset = wire_collation(self.ty, results);
+        out.extend_from_slice(&charset.0.to_le_bytes());
+        out.extend_from_slice(&display_length(self.ty, charset).to_le_bytes());
+        out.push(type_code(self.ty));
+        out.extend_from_slice(&(self.flags | type_flags(self.ty)).to_le_bytes());
+        out.push(self.ty.decimals);
+        out.extend_from_slice(&[0, 0]);
+    }
+}
+
+fn is_text(ty: &SqlType) -> bool {
+    ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
+}
+
+/// The collation id sent for a column: the results' for text, binary for everything else.
+fn wire_collation(ty: &SqlType, results: Collation) -> Collation {
+    if is_text(ty) && ty.collation != Collation::BINARY {
+        results
+    } else {
+        Collation::BINARY
+    }
+}
+
+fn display_length(ty: &SqlType, sent: Collation) -> u32 {
+    match &ty.kind {
+        TypeKind::Decimal => ty.length + u32::from(ty.decimals > 0) + u32::from(!ty.unsigned),
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
+            let base = if ty.kind == TypeKind::Time { 10 } else { 19 };
+            base + if ty.decimals > 0 {
+                1 + u32::from(ty.decimals.min(6))
+            } else {
+                0
+            }
+        }
+        TypeKind::Enum(labels) => {
+            let widest = labels.iter().map(|l| l.chars().count()).max().unwrap_or(0);
+            widest as u32 * sent.charset().max_len() as u32
+        }
+        TypeKind::Set(labels) => {
+            let all: usize = labels.iter().map(|l| l.chars().count() + 1).sum();
+            all.saturating_sub(1) as u32 * sent.charset().max_len() as u32
+        }
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            // Lengths of TEXT types are bytes of storage; MySQL scales them by the results' width.
+            ty.length.saturating_mul(sent.charset().max_len() as u32)
+        }
+        _ if ty.is_string() => ty.length.saturating_mul(sent.charset().max_len() as u32),
+        _ => ty.length,
+    }
+}
+
+/// The `MYSQL_TYPE_*` code a type has on the wire.
+pub fn type_code(ty: &SqlType) -> u8 {
+    match &ty.kind {
+        TypeKind::Null => coltype::NULL,
+        TypeKind::TinyInt => coltype::TINY,
+        TypeKind::SmallInt => coltype::SHORT,
+        TypeKind::MediumInt => coltype::INT24,
+        TypeKind::Int => coltype::LONG,
+        TypeKind::BigInt => coltype::LONGLONG,
+        TypeKind::Float => coltype::FLOAT,
+        TypeKind::Double => coltype::DOUBLE,
+        TypeKind::Decimal => coltype::NEWDECIMAL,
+        TypeKind::Date => coltype::DATE,
+        TypeKind::Time => coltype::TIME,
+        TypeKind::DateTime => coltype::DATETIME,
+        TypeKind::Timestamp => coltype::TIMESTAMP,
+        TypeKind::Year => coltype::YEAR,
+        TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_) => coltype::STRING,
+        TypeKind::VarChar => coltype::VAR_STRING,
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            coltype::BLOB
+        }
+        TypeKind::Bit => coltype::BIT,
+        TypeKind::Json => coltype::JSON,
+    }
+}
+
+fn type_flags(ty: &SqlType) -> u16 {
+    let mut flags = 0;
+    if !ty.nullable {
+        flags |= colflag::NOT_NULL;
+    }
+    if ty.unsigned || matches!(ty.kind, TypeKind::Bit | TypeKind::Year) {
+        flags |= colflag::UNSIGNED;
+    }
+    if ty.zerofill || ty.kind == TypeKind::Year {
+        flags |= colflag::ZEROFILL;
+    }
+    if ty.is_numeric() && ty.kind != TypeKind::Bit {
+        flags |= colflag::NUM;
+    }
+    flags |= match &ty.kind {
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+            colflag::BLOB
+        }
+        TypeKind::Enum(_) => colflag::ENUM,
+        TypeKind::Set(_) => colflag::SET,
+        TypeKind::Timestamp => colflag::TIMESTAMP,
+        _ => 0,
+    };
+    // BINARY is set for everything but text with a non-binary collation.
+    if !is_text(ty) || ty.collation.name().ends_with("bin") || ty.collation == Collation::BINARY {
+        flags |= colflag::BINARY;
+    }
+    flags
+}

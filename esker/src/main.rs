@@ -1,0 +1,73 @@
+//! The `esker` command: `serve` runs the server, `sql` is a shell.
+//!
+//! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
+//! log and prints errors for people.
+
+mod serve;
+mod shell;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+// Many small buffers of many sessions on two or more threads: the system allocator keeps more memory
+// and takes longer.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Esker: a transactional database server for people who run MySQL.
+#[derive(Parser)]
+#[command(name = "esker", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server.
+    ///
+    /// Listens on 127.0.0.1:3306 with its data in ./esker-data unless told otherwise. Every system
+    /// variable can be set as --name=value (SHOW VARIABLES lists them), as ESKER_NAME in the
+    /// environment, or in an option file. On the first start, root gets no password, or the one in
+    /// ESKER_ROOT_PASSWORD.
+    Serve {
+        /// Read settings from an option file (my.cnf syntax; sections mysqld, server, esker).
+        #[arg(long, value_name = "FILE")]
+        defaults_file: Option<PathBuf>,
+        /// Settings: --port=N, --bind-address=ADDRESS, --datadir=DIR, --max-connections=N, ...
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "--NAME=VALUE"
+        )]
+        settings: Vec<String>,
+    },
+    /// Run statements: on a server, or directly on a data directory that no server uses.
+    Sql(shell::Options),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve {
+            defaults_file,
+            settings,
+        } => serve::run(defaults_file.as_deref(), &settings),
+        Command::Sql(options) => shell::run(&options),
+    };
+    match result {
+        Ok(code) => code,
+        Err(message) => {
+            #[expect(
+                clippy::print_stderr,
+                reason = "the one place where the command reports"
+            )]
+            {
+                eprintln!("esker: {message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

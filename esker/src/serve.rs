@@ -1,0 +1,60 @@
+//! `esker serve`.
+//!
+//! Neighbours: `esker_server::run` is the server; here its settings are gathered and its log is set
+//! up.
+//! **Invariant**: standard output carries exactly one line, when clients can connect.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use esker_server::Config;
+use esker_sql::Instance;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, String> {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    raise_file_limit();
+    // Data and keys are nobody else's business.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
+    let config = Config::gather(file, std::env::vars(), settings).map_err(|e| e.to_string())?;
+    let data_dir = config.data_dir.clone();
+    esker_server::run(config, |address, instance| {
+        announce(address, instance, &data_dir)
+    })
+    .map_err(|e| e.to_string())?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn announce(address: SocketAddr, instance: &Instance, data_dir: &Path) {
+    if instance.root_has_no_password() && instance.is_first_start() {
+        tracing::warn!(
+            "created account root@localhost WITHOUT a password; set one with \
+             ALTER USER root@localhost IDENTIFIED BY '...'"
+        );
+    }
+    let line = format!(
+        "Esker {} is ready for connections on {address}, data in {}\n",
+        instance.version(),
+        data_dir.display()
+    );
+    // A closed standard output is no reason to stop serving.
+    let _ = std::io::stdout().write_all(line.as_bytes());
+    let _ = std::io::stdout().flush();
+}
+
+/// One descriptor per connection and per open file: take what the system allows.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(e) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!("cannot raise the limit of open files: {e}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The dependency law of ARCHITECTURE.md, and what each crate must not touch.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each crate may depend on directly, development dependencies included.
+const LAW: &[(&str, &[&str])] = &[
+    ("vfs", &[]),
+    ("types", &[]),
+    ("wal", &["vfs"]),
+    ("engine", &["wal", "vfs"]),
+    ("sql", &["engine", "types", "vfs"]),
+    ("wire", &["types"]),
+    ("server", &["sql", "wire", "engine", "types", "vfs"]),
+    ("sim", &["engine", "wal", "vfs"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("workspace root")
+        .to_owned()
+}
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("readable folder") {
+        let path = entry.expect("entry").path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// Production lines of a file: up to its inline tests.
+fn production(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+}
+
+#[test]
+fn crates_depend_downwards_only() {
+    let law: BTreeMap<_, _> = LAW.iter().copied().collect();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let dir = entry.expect("entry").path();
+        let name = dir
+            .file_name()
+            .expect("name")
+            .to_string_lossy()
+            .into_owned();
+        let allowed = law
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("no law for crate {name}"));
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("manifest");
+        for line in manifest.lines().filter(|l| l.starts_with("esker-")) {
+            let dep = line["esker-".len()..]
+                .split(['.', ' ', '='])
+                .next()
+                .expect("name");
+            assert!(allowed.contains(&dep), "{name} must not depend on {dep}");
+        }
+    }
+}
+
+/// Words that only some crates may use, outside tests, with the crates that may.
+const RESERVED: &[(&str, &[&str])] = &[
+    ("std::fs", &["vfs"]),
+    ("SystemTime::now", &["vfs"]),
+    ("std::net", &["server"]),
+    ("tokio::", &["server"]),
+    ("TcpStream", &["server"]),
+];
+
+#[test]
+fn disk_clock_and_sockets_have_one_door() {
+    for (name, _) in LAW {
+        let mut files = Vec::new();
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+        for file in files {
+            if file.file_name().is_some_and(|f| f == "tests.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).expect("source");
+            for (number, line) in production(&text).lines().enumerate() {
+                if line.trim_start().starts_with("//") {
+                    continue;
+                }
+                for (word, allowed) in RESERVED {
+                    assert!(
+                        allowed.contains(name) || !line.contains(word),
+                        "{}:{}: '{word}' is for {allowed:?} only",
+                        file.display(),
+                        number + 1
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn engine_and_log_know_nothing_of_sql() {
+    for name in ["vfs", "wal", "engine"] {
+        let mut files = Vec::new();
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+        for file in files {
+            let text = fs::read_to_string(&file).expect("source").to_lowercase();
+            assert!(
+                !text.contains("mysql"),
+                "{} mentions a protocol",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_has_a_head_and_a_bounded_length() {
+    const MAX_PRODUCTION_LINES: usize = 1000;
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    sources(&root().join("esker"), &mut files);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        assert!(
+            text.starts_with("//!"),
+            "{} has no head comment",
+            file.display()
+        );
+        let lines = production(&text).lines().count();
+        assert!(
+            lines <= MAX_PRODUCTION_LINES || file.ends_with("variables/table.rs"),
+            "{} has {lines} lines",
+            file.display()
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! Real clients against a real server: the `mariadb` command line, PyMySQL and sysbench.
+//!
+//! `.ci/run` installs them; `ESKER_TEST_PYTHON` names a Python that has PyMySQL and cryptography.
+
+use std::process::Command;
+
+use crate::common::{Ask, Server};
+
+fn server(args: &[&str]) -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    (Server::start(dir.path(), args), dir)
+}
+
+/// Output of a command that must succeed.
+fn output(command: &mut Command) -> String {
+    let out = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}; see .ci/run"));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success(),
+        "{command:?}\n{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text
+}
+
+fn mariadb(server: &Server) -> Command {
+    let mut c = Command::new("mariadb");
+    c.args([
+        "--no-defaults",
+        "-h127.0.0.1",
+        "-uroot",
+        "--batch",
+        "--skip-column-names",
+    ]);
+    c.arg(format!("-P{}", server.port));
+    c
+}
+
+#[test]
+fn the_command_line_with_and_without_tls() {
+    let (server, _dir) = server(&[]);
+    let script = "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(10)); \
+                  INSERT INTO t VALUES (1, 'a'), (2, NULL); SELECT * FROM t ORDER BY id DESC";
+    let got = output(mariadb(&server).args(["--skip-ssl", "-e", script]));
+    assert_eq!(got, "2\tNULL\n1\ta\n");
+    let status = output(mariadb(&server).args(["--ssl", "-e", "SHOW STATUS LIKE 'Ssl_version'"]));
+    assert_eq!(status, "Ssl_version\tTLSv1.3\n");
+    let wrong = mariadb(&server)
+        .args(["--skip-ssl", "-e", "SELECT * FROM d.nope"])
+        .output()
+        .expect("mariadb");
+    let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(text.contains("ERROR 1146 (42S02)"), "{text}");
+}
+
+#[test]
+fn passwords_of_both_kinds() {
+    let (server, _dir) = server(&[]);
+    server.connect().run(
+        "CREATE USER new@localhost IDENTIFIED BY 'n3w'; \
+         CREATE USER old@localhost IDENTIFIED WITH mysql_native_password BY '0ld'; \
+         GRANT ALL ON *.* TO new@localhost; GRANT ALL ON *.* TO old@localhost",
+    );
+    for (user, password) in [("new", "n3w"), ("old", "0ld")] {
+        let login = |password: &str| {
+            Command::new("mariadb")
+                .args([
+                    "--no-defaults",
+                    "-h127.0.0.1",
+                    "--batch",
+                    "--skip-column-names",
+                    "--ssl",
+                ])
+                .args([
+                    format!("-u{user}"),
+                    format!("-p{password}"),
+                    format!("-P{}", server.port),
+                ])
+                .args(["-e", "SELECT CURRENT_USER()"])
+                .output()
+                .expect("mariadb")
+        };
+        let good = login(password);
+        assert_eq!(
+            String::from_utf8_lossy(&good.stdout),
+            format!("{user}@localhost\n")
+        );
+        let bad = login("wrong");
+        assert!(String::from_utf8_lossy(&bad.stderr).contains("ERROR 1045 (28000)"));
+    }
+}
+
+const PYMYSQL: &str = r#"
+import sys, datetime, decimal, pymysql
+port = int(sys.argv[1])
+c = pymysql.connect(host="127.0.0.1", port=port, user="app", password="secret", charset="utf8mb4")
+cur = c.cursor()
+cur.execute("CREATE DATABASE py")
+c.select_db("py")
+cur.execute("""CREATE TABLE t (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, n DECIMAL(20,5),
+    d DATE, ts DATETIME(6), tm TIME, s VARCHAR(50), b BLOB, f DOUBLE, e ENUM('x','y'), UNIQUE KEY (s))""")
+row = (decimal.Decimal("123.45000"), datetime.date(2024, 2, 29),
+       datetime.datetime(2024, 2, 29, 1, 2, 3, 456789), datetime.timedelta(hours=-5, minutes=-6),
+       "h\u00e4ll\u00f6 \U0001F600", b"\x00\xff'\\", 1.5, "y")
+cur.execute("INSERT INTO t (n, d, ts, tm, s, b, f, e) VALUES (%s,%s,%s,%s,%s,%s,%s,%s)", row)
+assert cur.lastrowid == 1, cur.lastrowid
+c.commit()
+cur.execute("SELECT n, d, ts, tm, s, b, f, e FROM t")
+got = cur.fetchone()
+assert got == row, (got, row)
+try:
+    cur.execute("INSERT INTO t (s) VALUES (%s)", (row[4],))
+    raise SystemExit("duplicate accepted")
+except pymysql.err.IntegrityError as e:
+    assert e.args[0] == 1062, e
+c.rollback()
+cur.executemany("INSERT INTO t (s) VALUES (%s)", [("k%d" % i,) for i in range(1000)])
+c.commit()
+cur = c.cursor(pymysql.cursors.SSCursor)
+cur.execute("SELECT id, s FROM t ORDER BY id")
+assert len(list(cur)) == 1001
+cur.close()
+cur = c.cursor(pymysql.cursors.DictCursor)
+cur.execute("SELECT COUNT(*) AS n, MAX(id) AS m FROM t WHERE s LIKE 'k%%'")
+got = cur.fetchone()
+assert got["n"] == 1000, got
+big = "x" * (17 * 1024 * 1024)
+cur.execute("SELECT LENGTH(%s) AS n", (big,))
+assert cur.fetchone()["n"] == len(big)
+cur.execute("SELECT REPEAT('y', 20000000) AS r")
+assert len(cur.fetchone()["r"]) == 20000000
+print("fine")
+"#;
+
+#[test]
+fn pymysql_over_rsa() {
+    let (server, dir) = server(&["--skip-ssl"]);
+    server
+        .connect()
+        .run("CREATE USER app@localhost IDENTIFIED BY 'secret'; GRANT ALL ON *.* TO app@localhost");
+    let script = dir.path().join("check.py");
+    std::fs::write(&script, PYMYSQL).expect("script");
+    let python = std::env::var("ESKER_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let got = output(
+        Command::new(python)
+            .arg(&script)
+            .arg(server.port.to_string()),
+    );
+    assert_eq!(got, "fine\n");
+}
+
+const SYSBENCH_TESTS: [&str; 11] = [
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_write_only",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_insert",
+    "oltp_delete",
+    "select_random_points",
+    "select_random_ranges",
+    "bulk_insert",
+];
+
+fn sysbench(server: &Server, test: &str, threads: u32, command: &str) -> String {
+    output(Command::new("sysbench").args([
+        test,
+        "--db-driver=mysql",
+        "--mysql-host=127.0.0.1",
+        &format!("--mysql-port={}", server.port),
+        "--mysql-user=root",
+        "--mysql-db=sbtest",
+        "--tables=2",
+        "--table-size=2000",
+        "--mysql-ignore-errors=1213",
+        &format!("--threads={threads}"),
+        "--events=2000",
+        "--time=10",
+        command,
+    ]))
+}
+
+#[test]
+fn sysbench_prepares_runs_and_cleans_up() {
+    let (server, _dir) = server(&["--skip-ssl"]);
+    server.connect().run("CREATE DATABASE sbtest");
+    for test in SYSBENCH_TESTS {
+        let prepare_threads = if test == "bulk_insert" { 16 } else { 2 };
+        sysbench(&server, test, prepare_threads, "prepare");
+        for threads in [1, 16] {
+            // A table per thread is what bulk_insert prepared.
+            if test == "bulk_insert" && threads != 16 {
+                continue;
+            }
+            let out = sysbench(&server, test, threads, "run");
+            assert!(!out.contains("FATAL"), "{test}: {out}");
+            let reconnects = out
+                .lines()
+                .find(|l| l.contains("reconnects:"))
+                .expect("summary");
+            assert!(
+                reconnects.contains("reconnects:                          0"),
+                "{reconnects}"
+            );
+        }
+        sysbench(&server, test, prepare_threads, "cleanup");
+    }
+    let mut c = server.connect();
+    assert!(c.lines("SHOW TABLES FROM sbtest").is_empty());
+}

@@ -1,0 +1,204 @@
+//! A real server process for tests: started, asked, killed, started again on the same files.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use esker_server::client::{Client, ClientError, QueryResult};
+
+/// Longest wait for a server to be ready: recovery included, on a busy machine.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// First port tried; all stay below the ephemeral range, where a redialling client could take the
+/// port of a killed server.
+const FIRST_PORT: u16 = 24_000;
+const PORTS: u16 = 6_000;
+
+/// A port nobody listens on now.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let salt = (std::process::id() % u32::from(PORTS)) as u16;
+    for _ in 0..PORTS {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST_PORT + (salt.wrapping_mul(17).wrapping_add(step)) % PORTS;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    /// Port it listens on.
+    pub port: u16,
+    dir: PathBuf,
+    args: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server on `dir` with extra settings.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        let port = free_port();
+        let child = spawn(dir, port, &args);
+        Self {
+            child,
+            port,
+            dir: dir.to_owned(),
+            args,
+        }
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// Starts again on the same directory.
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.dir, self.port, &self.args);
+    }
+
+    /// SIGTERM, and waits for a clean end.
+    pub fn stop(&mut self) {
+        let status = Command::new("kill")
+            .arg(self.pid().to_string())
+            .status()
+            .expect("kill");
+        assert!(status.success());
+        let status = self.child.wait().expect("wait");
+        assert!(status.success(), "the server ended with {status}");
+    }
+
+    /// A session as root.
+    pub fn connect(&self) -> Client {
+        self.try_connect().expect("connect")
+    }
+
+    /// A session as root, if the server is there.
+    pub fn try_connect(&self) -> Result<Client, ClientError> {
+        Client::connect("127.0.0.1", self.port, "root", "", None)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already dead after a kill; nothing else to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_esker"))
+        .arg("serve")
+        .arg(format!("--port={port}"))
+        .arg(format!("--datadir={}", dir.join("data").display()))
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(log_file(dir))
+        .spawn()
+        .expect("start the server");
+    let stdout = child.stdout.take().expect("stdout");
+    let mut line = String::new();
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .expect("ready line");
+    if !line.contains("ready for connections") {
+        let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
+        panic!("the server did not start: {line}{log}");
+    }
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < START_LIMIT, "the server does not answer");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+fn log_file(dir: &Path) -> Stdio {
+    std::fs::create_dir_all(dir).expect("test folder");
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(dir.join("log"))
+        .expect("log file");
+    Stdio::from(file)
+}
+
+/// What tests ask of a client.
+pub trait Ask {
+    /// Runs statements and returns the rows of the last one as text.
+    fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>>;
+    /// Runs a statement and returns its rows as lines, cells separated by `|`.
+    fn lines(&mut self, sql: &str) -> Vec<String>;
+    /// The single value of the single row.
+    fn value(&mut self, sql: &str) -> String;
+    /// Runs statements that must succeed.
+    fn run(&mut self, sql: &str);
+    /// Runs a statement that may fail with a server error: its number, or None.
+    fn code(&mut self, sql: &str) -> Option<u16>;
+}
+
+impl Ask for Client {
+    fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
+        let mut last = Vec::new();
+        let outcome = self.query(sql, &mut |r| {
+            if let QueryResult::Rows { rows, .. } = r {
+                last = rows
+                    .into_iter()
+                    .map(|row| {
+                        row.into_iter()
+                            .map(|c| c.map(|c| String::from_utf8_lossy(&c).into_owned()))
+                            .collect()
+                    })
+                    .collect();
+            }
+        });
+        outcome.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        last
+    }
+
+    fn lines(&mut self, sql: &str) -> Vec<String> {
+        self.rows(sql)
+            .into_iter()
+            .map(|row| {
+                let cells: Vec<_> = row
+                    .into_iter()
+                    .map(|c| c.unwrap_or_else(|| "NULL".into()))
+                    .collect();
+                cells.join("|")
+            })
+            .collect()
+    }
+
+    fn value(&mut self, sql: &str) -> String {
+        let mut lines = self.lines(sql);
+        assert_eq!(lines.len(), 1, "{sql}");
+        lines.remove(0)
+    }
+
+    fn run(&mut self, sql: &str) {
+        self.query(sql, &mut |_| ())
+            .unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    fn code(&mut self, sql: &str) -> Option<u16> {
+        match self.query(sql, &mut |_| ()) {
+            Ok(()) => None,
+            Err(ClientError::Server(e)) => Some(e.code),
+            Err(e) => panic!("{sql}: {e}"),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! A real server process over real sockets: crashes, isolation, clients.
+
+mod clients;
+mod common;
+mod crash;
+mod isolation;
