@@ -126,22 +126,31 @@ fn temporal_kind(a: Operand<'_>, b: Operand<'_>) -> Option<CmpKind> {
     (time(a.ty) && time(b.ty)).then_some(CmpKind::Time)
 }
 
-/// Is `ty` one that [`constant_as_column`] may convert to?
-fn converts_constants(ty: &SqlType) -> bool {
-    ty.is_integer() || ty.is_temporal() || ty.kind == TypeKind::Bit
-}
-
 /// The constant as a value of the column's type, when it has exactly one that compares the same:
-/// then the comparison is made in the column's domain (and an index can be used).
+/// then the comparison is made in the column's domain (and an index can be used). For texts that is
+/// the constant itself, whatever its length.
 ///
-/// `None`: compare as [`cmp_kind`] says.
+/// `None`: compare as [`cmp_kind`] says. ENUM and SET columns always are, for they compare as texts
+/// but sort by number.
 pub fn constant_as_column(
     ctx: &EvalCtx,
     constant: &Value,
     from: &SqlType,
     column: &SqlType,
 ) -> Option<Value> {
-    if constant.is_null() || !converts_constants(column) || column.kind == TypeKind::Bit {
+    let is_number = matches!(constant, Value::Int(_) | Value::UInt(_) | Value::Decimal(_));
+    let convertible = match &column.kind {
+        _ if column.is_integer() || column.is_temporal() => !constant.is_null(),
+        TypeKind::Decimal => is_number || matches!(constant, Value::Str(_)),
+        TypeKind::Float | TypeKind::Double => !constant.is_null(),
+        TypeKind::Bit => is_number,
+        _ if column.is_string() => {
+            let same = from.collation.is_binary() == column.collation.is_binary();
+            return (same && matches!(constant, Value::Str(_))).then(|| constant.clone());
+        }
+        _ => false,
+    };
+    if !convertible {
         return None;
     }
     let quiet = ctx.quiet();
@@ -149,17 +158,14 @@ pub fn constant_as_column(
     if quiet.warning_count.get() > 0 {
         return None;
     }
-    let same = if column.kind == TypeKind::Year {
+    let same = match &stored {
         // 24 is 2024 in a YEAR.
-        true
-    } else if column.is_temporal() {
-        same_moment(&quiet, constant, &stored)
-    } else {
-        let (a, b) = (
-            to_decimal(&quiet, constant).ok()?,
-            to_decimal(&quiet, &stored).ok()?,
-        );
-        a == b
+        _ if column.kind == TypeKind::Year => true,
+        Value::Double(d) => to_f64(&quiet, constant).ok()? == *d,
+        Value::Date(_) | Value::Time(_) | Value::DateTime(_) => {
+            same_moment(&quiet, constant, &stored)
+        }
+        _ => to_decimal(&quiet, constant).ok()? == to_decimal(&quiet, &stored).ok()?,
     };
     same.then_some(stored)
 }

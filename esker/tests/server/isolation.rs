@@ -258,7 +258,7 @@ fn updates_in_a_snapshot_build_on_the_newest_value() {
     b.run("UPDATE test SET value = 100 WHERE id = 1; UPDATE test SET value = 200 WHERE id = 2");
     b.run("COMMIT");
     a.run("UPDATE test SET value = value + 1 WHERE id = 1");
-    assert_eq!(a.lines("SELECT * FROM test"), ["1|101", "2|20"]);
+    assert_eq!(a.lines("SELECT * FROM test ORDER BY id"), ["1|101", "2|20"]);
     a.run("COMMIT");
     assert_eq!(w.final_state(), ["1|101", "2|200"]);
 }

@@ -113,8 +113,10 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, len: usize) -> SqlResult<&'a [u8]> {
-        let (head, rest) =
-            self.rest.split_at_checked(len).ok_or_else(|| damaged("catalog row: too short"))?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or_else(|| damaged("catalog row: too short"))?;
         self.rest = rest;
         Ok(head)
     }
@@ -165,7 +167,11 @@ impl<'a> Reader<'a> {
         &mut self,
         read: impl FnOnce(&mut Self) -> SqlResult<T>,
     ) -> SqlResult<Option<T>> {
-        if self.flag()? { read(self).map(Some) } else { Ok(None) }
+        if self.flag()? {
+            read(self).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     pub(super) fn list<T>(
@@ -177,7 +183,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn end(&self) -> SqlResult<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(damaged("catalog row: too long")) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(damaged("catalog row: too long"))
+        }
     }
 
     fn word(&mut self) -> SqlResult<u64> {
@@ -219,9 +229,18 @@ impl<'a> Reader<'a> {
         let (unsigned, zerofill, nullable) = (self.flag()?, self.flag()?, self.flag()?);
         let (length, decimals) = (self.int32()?, self.byte()?);
         let id = u16::try_from(self.int()?).ok();
-        let collation =
-            id.and_then(Collation::by_id).ok_or_else(|| damaged("catalog row: collation"))?;
-        Ok(SqlType { kind, unsigned, zerofill, length, decimals, collation, nullable })
+        let collation = id
+            .and_then(Collation::by_id)
+            .ok_or_else(|| damaged("catalog row: collation"))?;
+        Ok(SqlType {
+            kind,
+            unsigned,
+            zerofill,
+            length,
+            decimals,
+            collation,
+            nullable,
+        })
     }
 }
 

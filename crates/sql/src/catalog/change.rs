@@ -69,8 +69,19 @@ impl<'a> Change<'a> {
         let key = store::schema_key(&def.name);
         self.put(&key, &store::schema_value(&def))?;
         let name = def.name.clone();
-        let tables = self.next.schemas.get(&name).map(|s| s.tables.clone()).unwrap_or_default();
-        self.next.schemas.insert(name, SchemaEntry { def: Arc::new(def), tables });
+        let tables = self
+            .next
+            .schemas
+            .get(&name)
+            .map(|s| s.tables.clone())
+            .unwrap_or_default();
+        self.next.schemas.insert(
+            name,
+            SchemaEntry {
+                def: Arc::new(def),
+                tables,
+            },
+        );
         Ok(())
     }
 
@@ -90,7 +101,11 @@ impl<'a> Change<'a> {
         def.version = self.next.version;
         debug_assert!(def.indexes[0].primary && def.layout.columns() == def.columns.len());
         self.put(&store::table_key(def.id), &store::table_value(&def))?;
-        let marks = def.indexes.iter().map(|i| &i.visible_from).chain([&def.visible_from]);
+        let marks = def
+            .indexes
+            .iter()
+            .map(|i| &i.visible_from)
+            .chain([&def.visible_from]);
         self.fresh.extend(marks.filter(|m| m.is_fresh()).cloned());
         let def = Arc::new(def);
         let (schema, name) = (def.schema.clone(), def.name.clone());
@@ -134,11 +149,15 @@ impl<'a> Change<'a> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> SqlResult<()> {
-        self.txn.put(&self.catalog.tree, key, value).map_err(|e| engine_error(&e))
+        self.txn
+            .put(&self.catalog.tree, key, value)
+            .map_err(|e| engine_error(&e))
     }
 
     fn delete(&mut self, key: &[u8]) -> SqlResult<()> {
-        self.txn.delete(&self.catalog.tree, key).map_err(|e| engine_error(&e))
+        self.txn
+            .delete(&self.catalog.tree, key)
+            .map_err(|e| engine_error(&e))
     }
 
     /// Commits and publishes. Blocks until the change is durable and every new snapshot sees it, then
@@ -148,7 +167,9 @@ impl<'a> Change<'a> {
         self.adopted.iter_mut().for_each(|trees| trees.made.clear());
         let Some(seq) = commit.seq else { return Ok(0) };
         self.fresh.drain(..).for_each(|mark| mark.set(seq));
-        self.catalog.current.store(Arc::new(std::mem::take(&mut self.next)));
+        self.catalog
+            .current
+            .store(Arc::new(std::mem::take(&mut self.next)));
         let abandoned = std::mem::take(&mut self.abandoned);
         let engine = self.catalog.engine.clone();
         drop(self);
@@ -169,7 +190,10 @@ pub struct NewTrees {
 impl NewTrees {
     /// No trees yet.
     pub fn new(engine: &Engine) -> Self {
-        Self { engine: engine.clone(), made: Vec::new() }
+        Self {
+            engine: engine.clone(),
+            made: Vec::new(),
+        }
     }
 
     /// Makes a tree.
@@ -185,7 +209,10 @@ impl Drop for NewTrees {
         for id in self.made.drain(..) {
             // If this fails the tree is an orphan, which the next start drops.
             if let Err(e) = self.engine.drop_tree(id) {
-                tracing::warn!(tree = id.0, "a tree of a failed change stays until restart: {e}");
+                tracing::warn!(
+                    tree = id.0,
+                    "a tree of a failed change stays until restart: {e}"
+                );
             }
         }
     }

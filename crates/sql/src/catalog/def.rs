@@ -229,12 +229,18 @@ impl TableDef {
 
     /// Indexes as users see them: without a hidden clustered one.
     pub fn visible_indexes(&self) -> &[IndexDef] {
-        if self.indexes[0].hidden { &self.indexes[1..] } else { &self.indexes }
+        if self.indexes[0].hidden {
+            &self.indexes[1..]
+        } else {
+            &self.indexes
+        }
     }
 
     /// Position of the index of this name (case-insensitive; never the hidden one).
     pub fn index_position(&self, name: &str) -> Option<usize> {
-        self.indexes.iter().position(|i| !i.hidden && same_name(&i.name, name))
+        self.indexes
+            .iter()
+            .position(|i| !i.hidden && same_name(&i.name, name))
     }
 
     /// 1412 unless a reader at `snapshot` may use the table through this index.

@@ -129,7 +129,9 @@ impl Catalog {
             current: ArcSwap::from_pointee(snapshot),
             changing: Mutex::new(()),
         };
-        Ok(Catalog { inner: Arc::new(inner) })
+        Ok(Catalog {
+            inner: Arc::new(inner),
+        })
     }
 
     /// The engine below.
@@ -166,10 +168,11 @@ impl Catalog {
 
     /// A table, or error 1146 or 1049.
     pub fn table_or_error(&self, schema: &str, name: &str) -> SqlResult<Arc<TableDef>> {
-        self.resolve(schema, name).ok_or_else(|| match self.schema(schema) {
-            Some(_) => no_such_table(schema, name),
-            None => unknown_database(schema),
-        })
+        self.resolve(schema, name)
+            .ok_or_else(|| match self.schema(schema) {
+                Some(_) => no_such_table(schema, name),
+                None => unknown_database(schema),
+            })
     }
 
     /// Begins a change; others wait until it is committed or dropped.
@@ -192,7 +195,11 @@ impl Catalog {
 
 /// 1146.
 pub fn no_such_table(schema: &str, name: &str) -> SqlError {
-    SqlError::new(1146, "42S02", format!("Table '{schema}.{name}' doesn't exist"))
+    SqlError::new(
+        1146,
+        "42S02",
+        format!("Table '{schema}.{name}' doesn't exist"),
+    )
 }
 
 /// 1049.
@@ -204,10 +211,14 @@ pub fn unknown_database(name: &str) -> SqlError {
 fn initialise(engine: &Engine, tree: &Tree) -> SqlResult<()> {
     let mut txn = engine.begin(Isolation::ReadCommitted);
     let to_sql = |e| engine_error(&e);
-    match txn.get(tree, store::VERSION_KEY, View::Latest).map_err(to_sql)? {
+    match txn
+        .get(tree, store::VERSION_KEY, View::Latest)
+        .map_err(to_sql)?
+    {
         Some(bytes) => store::check_version(&bytes),
         None => {
-            txn.put(tree, store::VERSION_KEY, &store::version_value()).map_err(to_sql)?;
+            txn.put(tree, store::VERSION_KEY, &store::version_value())
+                .map_err(to_sql)?;
             let _ = txn.commit().map_err(to_sql)?;
             Ok(())
         }
@@ -224,7 +235,13 @@ fn scan_prefix(
     let range = crate::codec::KeyRange::prefix(prefix.to_vec());
     let txn = engine.begin(Isolation::ReadCommitted);
     let mut rows = txn
-        .scan(tree, range.lower(), range.upper(), Direction::Forward, View::Latest)
+        .scan(
+            tree,
+            range.lower(),
+            range.upper(),
+            Direction::Forward,
+            View::Latest,
+        )
         .map_err(|e| engine_error(&e))?;
     while let Some((key, value)) = rows.next().map_err(|e| engine_error(&e))? {
         each(&key[prefix.len()..], value)?;
@@ -233,10 +250,16 @@ fn scan_prefix(
 }
 
 fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapshot> {
-    let mut snapshot = Snapshot { version: 1, schemas: BTreeMap::new() };
+    let mut snapshot = Snapshot {
+        version: 1,
+        schemas: BTreeMap::new(),
+    };
     scan_prefix(engine, tree, &[store::SCHEMA_PREFIX], |name, value| {
         let def = store::read_schema(name, value)?;
-        let entry = SchemaEntry { def: Arc::new(def), tables: Arc::default() };
+        let entry = SchemaEntry {
+            def: Arc::new(def),
+            tables: Arc::default(),
+        };
         snapshot.schemas.insert(entry.def.name.clone(), entry);
         Ok(())
     })?;
@@ -248,7 +271,10 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
         if !snapshot.schemas.contains_key(&def.schema) {
             return Err(damaged("catalog: a table without its database"));
         }
-        tables.entry(def.schema.clone()).or_default().insert(def.name.clone(), Arc::new(def));
+        tables
+            .entry(def.schema.clone())
+            .or_default()
+            .insert(def.name.clone(), Arc::new(def));
         Ok(())
     })?;
     for (schema, tables) in tables {
@@ -262,7 +288,11 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
 /// A crash between making a tree and committing the change that names it leaves an orphan.
 fn drop_orphans(engine: &Engine, catalog_tree: &Tree, snapshot: &Snapshot) -> SqlResult<()> {
     let mut named: HashSet<TreeId> = HashSet::from([catalog_tree.id()]);
-    named.extend(snapshot.tables().flat_map(|t| t.indexes.iter().map(|i| i.id)));
+    named.extend(
+        snapshot
+            .tables()
+            .flat_map(|t| t.indexes.iter().map(|i| i.id)),
+    );
     for id in engine.tree_ids() {
         if !named.contains(&id) {
             tracing::info!(tree = id.0, "dropping a tree that no table names");
@@ -271,4 +301,3 @@ fn drop_orphans(engine: &Engine, catalog_tree: &Tree, snapshot: &Snapshot) -> Sq
     }
     Ok(())
 }
-

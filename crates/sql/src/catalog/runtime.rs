@@ -30,12 +30,19 @@ pub struct AutoStep {
 
 impl AutoStep {
     /// 1, 2, 3, …
-    pub const ONE: AutoStep = AutoStep { increment: 1, offset: 1 };
+    pub const ONE: AutoStep = AutoStep {
+        increment: 1,
+        offset: 1,
+    };
 
     /// The smallest value of the sequence that is larger than `last`.
     pub fn after(self, last: u64) -> u64 {
         let increment = self.increment.max(1);
-        let offset = if self.offset > increment { 1 } else { self.offset.max(1) };
+        let offset = if self.offset > increment {
+            1
+        } else {
+            self.offset.max(1)
+        };
         if last < offset {
             return offset;
         }
@@ -73,8 +80,15 @@ pub struct TableRuntime {
 impl TableRuntime {
     /// Starts from the persistent counter.
     pub fn new(counter: u64) -> Self {
-        let auto = AutoState { last: counter, reserved: counter, reserved_seq: 0 };
-        Self { auto: Mutex::new(auto), next_row_id: Mutex::new(None) }
+        let auto = AutoState {
+            last: counter,
+            reserved: counter,
+            reserved_seq: 0,
+        };
+        Self {
+            auto: Mutex::new(auto),
+            next_row_id: Mutex::new(None),
+        }
     }
 
     /// The largest AUTO_INCREMENT value given or stored.
@@ -90,7 +104,11 @@ impl TableRuntime {
         let distance = step.increment.max(1);
         let behind = distance.saturating_mul(count.saturating_sub(1));
         auto.last = first.saturating_add(behind).min(max).max(auto.last);
-        AutoRange { first, step: distance, count }
+        AutoRange {
+            first,
+            step: distance,
+            count,
+        }
     }
 
     /// A value was stored explicitly.
@@ -111,7 +129,9 @@ impl TableRuntime {
         let mut auto = self.auto.lock();
         if value > auto.reserved {
             let up_to = value.saturating_add(interval.saturating_sub(1));
-            let seq = engine.reserve_counter(tree, up_to).map_err(|e| engine_error(&e))?;
+            let seq = engine
+                .reserve_counter(tree, up_to)
+                .map_err(|e| engine_error(&e))?;
             auto.reserved = up_to;
             auto.reserved_seq = seq;
         }
@@ -120,7 +140,11 @@ impl TableRuntime {
 
     /// ALTER TABLE … AUTO_INCREMENT: the next value is larger than `last`, which is persisted.
     pub fn reset(&self, last: u64) {
-        *self.auto.lock() = AutoState { last, reserved: last, reserved_seq: 0 };
+        *self.auto.lock() = AutoState {
+            last,
+            reserved: last,
+            reserved_seq: 0,
+        };
     }
 
     /// At shutdown: the exact counter, if an interval was reserved beyond it.
@@ -144,7 +168,9 @@ impl TableRuntime {
 fn last_row_id(engine: &Engine, tree: &Tree) -> SqlResult<u64> {
     let txn = engine.begin(Isolation::ReadCommitted);
     let (all, back) = (Bound::Unbounded, Direction::Backward);
-    let mut rows = txn.scan(tree, all, all, back, View::Latest).map_err(|e| engine_error(&e))?;
+    let mut rows = txn
+        .scan(tree, all, all, back, View::Latest)
+        .map_err(|e| engine_error(&e))?;
     match rows.next().map_err(|e| engine_error(&e))? {
         None => Ok(0),
         Some((key, _)) => {

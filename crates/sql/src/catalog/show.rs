@@ -50,7 +50,11 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
     }
     out.push_str("\n) ENGINE=InnoDB");
     if def.auto_column.is_some() && def.runtime.last_auto() > 0 {
-        let _ = write!(out, " AUTO_INCREMENT={}", def.runtime.last_auto().saturating_add(1));
+        let _ = write!(
+            out,
+            " AUTO_INCREMENT={}",
+            def.runtime.last_auto().saturating_add(1)
+        );
     }
     let _ = write!(out, " DEFAULT CHARSET={}", def.collation.charset().name());
     if prints_collation(def.collation) {
@@ -274,7 +278,11 @@ pub fn type_text(ty: &SqlType) -> String {
 }
 
 fn int_text(name: &str, ty: &SqlType) -> String {
-    if ty.zerofill { format!("{name}({})", ty.length) } else { name.to_owned() }
+    if ty.zerofill {
+        format!("{name}({})", ty.length)
+    } else {
+        name.to_owned()
+    }
 }
 
 fn real_text(name: &str, ty: &SqlType) -> String {

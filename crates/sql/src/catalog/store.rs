@@ -18,8 +18,7 @@ use esker_types::collation::Collation;
 
 use super::bytes::{Reader, Writer};
 use super::def::{
-    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId,
-    VisibleFrom,
+    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId, VisibleFrom,
 };
 use super::runtime::TableRuntime;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
@@ -53,7 +52,9 @@ pub(super) fn check_version(bytes: &[u8]) -> SqlResult<()> {
     if version == CATALOG_FORMAT {
         return Ok(());
     }
-    Err(damaged(&format!("catalog: format {version}, this version reads {CATALOG_FORMAT}")))
+    Err(damaged(&format!(
+        "catalog: format {version}, this version reads {CATALOG_FORMAT}"
+    )))
 }
 
 pub(super) fn schema_value(def: &SchemaDef) -> Vec<u8> {
@@ -69,16 +70,24 @@ pub(super) fn read_schema(name: &[u8], bytes: &[u8]) -> SqlResult<SchemaDef> {
     expect_format(&mut r, SCHEMA_FORMAT)?;
     let collation = read_collation(&mut r)?;
     r.end()?;
-    Ok(SchemaDef { name: name.into(), collation })
+    Ok(SchemaDef {
+        name: name.into(),
+        collation,
+    })
 }
 
 fn expect_format(r: &mut Reader<'_>, format: u8) -> SqlResult<()> {
-    if r.byte()? == format { Ok(()) } else { Err(damaged("catalog row: unknown format")) }
+    if r.byte()? == format {
+        Ok(())
+    } else {
+        Err(damaged("catalog row: unknown format"))
+    }
 }
 
 fn read_collation(r: &mut Reader<'_>) -> SqlResult<Collation> {
     let id = u16::try_from(r.int()?).ok();
-    id.and_then(Collation::by_id).ok_or_else(|| damaged("catalog row: collation"))
+    id.and_then(Collation::by_id)
+        .ok_or_else(|| damaged("catalog row: collation"))
 }
 
 pub(super) fn table_value(def: &TableDef) -> Vec<u8> {
@@ -96,7 +105,10 @@ pub(super) fn table_value(def: &TableDef) -> Vec<u8> {
     w.int(def.indexes.len() as u64);
     def.indexes.iter().for_each(|i| write_index(&mut w, i));
     w.int(def.layout.versions().len() as u64);
-    def.layout.versions().iter().for_each(|v| write_layout(&mut w, v));
+    def.layout
+        .versions()
+        .iter()
+        .for_each(|v| write_layout(&mut w, v));
     w.int(def.checks.len() as u64);
     for check in &def.checks {
         w.text(&check.name);
@@ -183,7 +195,11 @@ fn read_index(r: &mut Reader<'_>, columns: &[ColumnDef], engine: &Engine) -> Sql
         if col >= columns.len() {
             return Err(damaged("catalog row: key part"));
         }
-        Ok(IndexPart { col, prefix_len: r.option(Reader::int32)?, desc: r.flag()? })
+        Ok(IndexPart {
+            col,
+            prefix_len: r.option(Reader::int32)?,
+            desc: r.flag()?,
+        })
     })?;
     let codec = KeyCodec::new(columns, &parts, unique, primary);
     Ok(IndexDef {
@@ -243,7 +259,10 @@ fn read_layout(r: &mut Reader<'_>) -> SqlResult<LayoutVersion> {
                 if !(1..=8).contains(&bytes) {
                     return Err(damaged("catalog row: integer width"));
                 }
-                Phys::Int { bytes, unsigned: r.flag()? }
+                Phys::Int {
+                    bytes,
+                    unsigned: r.flag()?,
+                }
             }
             2 => Phys::Float,
             3 => Phys::Double,
@@ -299,7 +318,12 @@ pub(super) fn read_table(
     r.end()?;
     let sound = indexes.first().is_some_and(|i| i.primary)
         && (1..=MAX_LAYOUT_VERSIONS).contains(&layouts.len())
-        && columns.iter().all(|c| layouts[layouts.len() - 1].fields.iter().any(|f| f.0 == c.id));
+        && columns.iter().all(|c| {
+            layouts[layouts.len() - 1]
+                .fields
+                .iter()
+                .any(|f| f.0 == c.id)
+        });
     if !sound {
         return Err(damaged("catalog row: table"));
     }

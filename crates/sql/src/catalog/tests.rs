@@ -35,8 +35,12 @@ fn columns() -> Vec<ColumnDef> {
     let labels: Arc<[Arc<str>]> = Arc::from([Arc::from("it's"), Arc::from("b")]);
     let label = Value::Label(1, b"it's"[..].into());
     let decimal = Value::Decimal(Decimal::parse(b"-1.50").0);
-    let mut id =
-        column(1, "id", SqlType::bigint(true).with_nullable(false), DefaultDef::None);
+    let mut id = column(
+        1,
+        "id",
+        SqlType::bigint(true).with_nullable(false),
+        DefaultDef::None,
+    );
     id.auto_increment = true;
     let mut name = column(
         2,
@@ -48,7 +52,10 @@ fn columns() -> Vec<ColumnDef> {
     let mut changed = column(
         3,
         "changed",
-        SqlType { decimals: 3, ..SqlType::new(TypeKind::DateTime) },
+        SqlType {
+            decimals: 3,
+            ..SqlType::new(TypeKind::DateTime)
+        },
         DefaultDef::Now,
     );
     changed.on_update_now = true;
@@ -60,13 +67,33 @@ fn columns() -> Vec<ColumnDef> {
         id,
         name,
         changed,
-        column(4, "kind", kind.with_nullable(false), DefaultDef::Value(label)),
-        column(5, "price", SqlType::decimal(8, 2), DefaultDef::Value(decimal)),
-        column(6, "tag", SqlType::new(TypeKind::Text), DefaultDef::Expr("uuid()".into())),
+        column(
+            4,
+            "kind",
+            kind.with_nullable(false),
+            DefaultDef::Value(label),
+        ),
+        column(
+            5,
+            "price",
+            SqlType::decimal(8, 2),
+            DefaultDef::Value(decimal),
+        ),
+        column(
+            6,
+            "tag",
+            SqlType::new(TypeKind::Text),
+            DefaultDef::Expr("uuid()".into()),
+        ),
     ]
 }
 
-fn index(trees: &mut NewTrees, columns: &[ColumnDef], name: &str, parts: Vec<IndexPart>) -> IndexDef {
+fn index(
+    trees: &mut NewTrees,
+    columns: &[ColumnDef],
+    name: &str,
+    parts: Vec<IndexPart>,
+) -> IndexDef {
     let tree = trees.create().expect("tree");
     let primary = name == "PRIMARY";
     IndexDef {
@@ -87,10 +114,19 @@ fn index(trees: &mut NewTrees, columns: &[ColumnDef], name: &str, parts: Vec<Ind
 
 fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
     let columns = columns();
-    let part = |col, prefix_len, desc| IndexPart { col, prefix_len, desc };
+    let part = |col, prefix_len, desc| IndexPart {
+        col,
+        prefix_len,
+        desc,
+    };
     let indexes = vec![
         index(trees, &columns, "PRIMARY", vec![part(0, None, false)]),
-        index(trees, &columns, "by_name", vec![part(1, Some(5), true), part(2, None, false)]),
+        index(
+            trees,
+            &columns,
+            "by_name",
+            vec![part(1, Some(5), true), part(2, None, false)],
+        ),
     ];
     TableDef {
         id: TableId(indexes[0].id.0),
@@ -120,7 +156,10 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
 
 fn schema(catalog: &Catalog) {
     let mut change = catalog.change();
-    let def = SchemaDef { name: "d".into(), collation: Collation::UTF8MB4_0900_AI_CI };
+    let def = SchemaDef {
+        name: "d".into(),
+        collation: Collation::UTF8MB4_0900_AI_CI,
+    };
     change.put_schema(def).expect("put");
     change.commit().expect("commits");
 }
@@ -160,8 +199,12 @@ fn a_definition_comes_back_as_it_was_written() {
     schema(&catalog);
     let def = create(&catalog, "t");
     // A table default of the same character set: only the collation is printed.
-    assert_eq!(shown(&def), SHOWN.replace("CHARACTER SET utf8mb4 COLLATE", "COLLATE")
-        .replace("`tag` text DEFAULT", "`tag` blob DEFAULT"));
+    assert_eq!(
+        shown(&def),
+        SHOWN
+            .replace("CHARACTER SET utf8mb4 COLLATE", "COLLATE")
+            .replace("`tag` text DEFAULT", "`tag` blob DEFAULT")
+    );
     let again = Catalog::open(&engine).expect("opens again");
     let read = again.resolve("d", "t").expect("is there");
     assert_eq!(shown(&read), shown(&def));
@@ -169,9 +212,16 @@ fn a_definition_comes_back_as_it_was_written() {
     assert_eq!(read.next_column_id, 7);
     assert_eq!(read.checks, def.checks);
     assert_eq!(read.layout.versions(), def.layout.versions());
-    assert_eq!(read.visible_from.get(), 0, "after a restart every snapshot sees it");
+    assert_eq!(
+        read.visible_from.get(),
+        0,
+        "after a restart every snapshot sees it"
+    );
     assert!(def.visible_from.get() > 0);
-    assert_eq!(again.schema("d").expect("schema").collation, Collation::UTF8MB4_0900_AI_CI);
+    assert_eq!(
+        again.schema("d").expect("schema").collation,
+        Collation::UTF8MB4_0900_AI_CI
+    );
 }
 
 #[test]
@@ -182,7 +232,10 @@ fn snapshots_do_not_change_and_versions_grow() {
     create(&catalog, "t");
     assert!(before.table("d", "t").is_none());
     assert!(catalog.resolve("d", "t").is_some());
-    assert!(catalog.resolve("d", "T").is_none(), "names of tables are case-sensitive");
+    assert!(
+        catalog.resolve("d", "T").is_none(),
+        "names of tables are case-sensitive"
+    );
     assert!(catalog.version() > before.version());
 }
 
@@ -201,7 +254,12 @@ fn a_change_that_is_not_committed_leaves_nothing() {
     }
     assert_eq!(engine.tree_ids(), trees_before);
     assert!(catalog.resolve("d", "t").is_none());
-    assert!(Catalog::open(&engine).expect("opens").resolve("d", "t").is_none());
+    assert!(
+        Catalog::open(&engine)
+            .expect("opens")
+            .resolve("d", "t")
+            .is_none()
+    );
 }
 
 #[test]
@@ -251,10 +309,23 @@ fn a_missing_tree_is_damage_not_a_panic() {
 
 #[test]
 fn auto_increment_steps_as_mysql_does() {
-    let step = AutoStep { increment: 10, offset: 3 };
-    assert_eq!([0, 2, 3, 12, 13, 14].map(|last| step.after(last)), [3, 3, 13, 13, 23, 23]);
-    let too_large = AutoStep { increment: 5, offset: 9 };
-    assert_eq!(too_large.after(0), 1, "an offset beyond the increment is ignored");
+    let step = AutoStep {
+        increment: 10,
+        offset: 3,
+    };
+    assert_eq!(
+        [0, 2, 3, 12, 13, 14].map(|last| step.after(last)),
+        [3, 3, 13, 13, 23, 23]
+    );
+    let too_large = AutoStep {
+        increment: 5,
+        offset: 9,
+    };
+    assert_eq!(
+        too_large.after(0),
+        1,
+        "an offset beyond the increment is ignored"
+    );
     assert_eq!(AutoStep::ONE.after(u64::MAX), u64::MAX);
 }
 
@@ -267,7 +338,19 @@ fn drawn_numbers_are_disjoint_and_stop_at_the_largest() {
     runtime.note(120);
     runtime.note(7);
     assert_eq!(runtime.last_auto(), 120);
-    assert_eq!(runtime.draw(1, AutoStep { increment: 100, offset: 1 }, 127).first, 127);
+    assert_eq!(
+        runtime
+            .draw(
+                1,
+                AutoStep {
+                    increment: 100,
+                    offset: 1
+                },
+                127
+            )
+            .first,
+        127
+    );
     assert_eq!(runtime.draw(1, AutoStep::ONE, 127).first, 127);
 }
 
@@ -279,8 +362,16 @@ fn reservations_are_in_the_engine_before_they_are_used_up() {
     let first = runtime.reserve(&engine, tree, 1, 10).expect("reserves");
     assert_eq!(engine.counter(tree), 10);
     assert!(first > 0);
-    assert_eq!(runtime.reserve(&engine, tree, 10, 10).expect("covered"), first);
-    assert!(runtime.reserve(&engine, tree, 11, 10).expect("reserves more") > first);
+    assert_eq!(
+        runtime.reserve(&engine, tree, 10, 10).expect("covered"),
+        first
+    );
+    assert!(
+        runtime
+            .reserve(&engine, tree, 11, 10)
+            .expect("reserves more")
+            > first
+    );
     assert_eq!(engine.counter(tree), 20);
     let other: TreeId = engine.create_tree().expect("tree").id();
     assert_eq!(engine.counter(other), 0);

@@ -20,10 +20,10 @@ use esker_types::collation::{Collation, char_offset};
 use esker_types::{Decimal, SqlResult, SqlType, TypeKind, ValueRef};
 use jiff::tz::TimeZone;
 
-use super::{UTC, damaged};
 use super::phys;
 use super::row::RowReader;
 use super::temporal;
+use super::{UTC, damaged};
 use crate::catalog::{ColumnDef, IndexPart};
 
 const NULL: u8 = 0;
@@ -66,7 +66,10 @@ pub struct KeyRange {
 
 impl KeyRange {
     /// Everything.
-    pub const ALL: KeyRange = KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded };
+    pub const ALL: KeyRange = KeyRange {
+        lower: Bound::Unbounded,
+        upper: Bound::Unbounded,
+    };
 
     /// The lower bound, borrowed.
     pub fn lower(&self) -> Bound<&[u8]> {
@@ -81,9 +84,15 @@ impl KeyRange {
     /// Exactly the keys that begin with `prefix`.
     pub fn prefix(prefix: Vec<u8>) -> KeyRange {
         let mut end = prefix.clone();
-        let upper =
-            if prefix_successor(&mut end) { Bound::Excluded(end) } else { Bound::Unbounded };
-        KeyRange { lower: Bound::Included(prefix), upper }
+        let upper = if prefix_successor(&mut end) {
+            Bound::Excluded(end)
+        } else {
+            Bound::Unbounded
+        };
+        KeyRange {
+            lower: Bound::Included(prefix),
+            upper,
+        }
     }
 }
 
@@ -109,7 +118,11 @@ impl KeyCodec {
             prefix_len: p.prefix_len,
             desc: p.desc,
         };
-        Self { parts: parts.iter().map(part).collect(), unique, primary }
+        Self {
+            parts: parts.iter().map(part).collect(),
+            unique,
+            primary,
+        }
     }
 
     /// Parts.
@@ -129,7 +142,11 @@ impl KeyCodec {
         let part = &self.parts[nth];
         let start = out.len();
         if part.ty.nullable {
-            out.push(if matches!(value, ValueRef::Null) { NULL } else { NOT_NULL });
+            out.push(if matches!(value, ValueRef::Null) {
+                NULL
+            } else {
+                NOT_NULL
+            });
         }
         if !matches!(value, ValueRef::Null) {
             encode_value(part, value, zone, out)?;
@@ -192,7 +209,9 @@ impl KeyCodec {
         }
         let mut rest = key;
         for nth in 0..self.parts.len() {
-            let len = self.part_len(nth, rest).ok_or_else(|| damaged("index entry"))?;
+            let len = self
+                .part_len(nth, rest)
+                .ok_or_else(|| damaged("index entry"))?;
             rest = &rest[len..];
         }
         if rest.is_empty() {
@@ -276,7 +295,11 @@ impl KeyCodec {
         let nth = eq.len();
         let part = &self.parts[nth];
         // In key order a DESC part runs from the upper to the lower bound.
-        let (first, last) = if part.desc { (upper, lower) } else { (lower, upper) };
+        let (first, last) = if part.desc {
+            (upper, lower)
+        } else {
+            (lower, upper)
+        };
         let whole = self.not_null(nth, &prefix);
         let widen = part.prefix_len.is_some();
         let start = match first {
@@ -302,7 +325,10 @@ impl KeyCodec {
                 }
             }
         };
-        Ok(KeyRange { lower: start, upper: end })
+        Ok(KeyRange {
+            lower: start,
+            upper: end,
+        })
     }
 
     /// Keys that begin with `prefix` and whose part `nth` is not NULL.
@@ -312,7 +338,11 @@ impl KeyCodec {
         if part.ty.nullable {
             key.push(if part.desc { !NOT_NULL } else { NOT_NULL });
         }
-        if key.is_empty() { KeyRange::ALL } else { KeyRange::prefix(key) }
+        if key.is_empty() {
+            KeyRange::ALL
+        } else {
+            KeyRange::prefix(key)
+        }
     }
 }
 
@@ -377,12 +407,20 @@ fn encode_value(
         ValueRef::Str(s) => push_string(part, s, out),
         ValueRef::Double(v) if part.ty.kind == TypeKind::Float => {
             let bits = (if v == 0.0 { 0.0 } else { v as f32 }).to_bits();
-            let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+            let ordered = if bits >> 31 == 1 {
+                !bits
+            } else {
+                bits | 1 << 31
+            };
             out.extend_from_slice(&ordered.to_be_bytes());
         }
         ValueRef::Double(v) => {
             let bits = (if v == 0.0 { 0.0 } else { v }).to_bits();
-            let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+            let ordered = if bits >> 63 == 1 {
+                !bits
+            } else {
+                bits | 1 << 63
+            };
             out.extend_from_slice(&ordered.to_be_bytes());
         }
         ValueRef::Decimal(v) => {
@@ -409,7 +447,11 @@ fn encode_value(
 
 fn push_int(len: Option<usize>, unsigned: bool, v: u64, out: &mut Vec<u8>) {
     let len = len.unwrap_or(8);
-    let v = if unsigned { v } else { v ^ 1 << (8 * len as u32 - 1) };
+    let v = if unsigned {
+        v
+    } else {
+        v ^ 1 << (8 * len as u32 - 1)
+    };
     out.extend_from_slice(&v.to_be_bytes()[8 - len..]);
 }
 
@@ -470,16 +512,22 @@ fn decode_value<'a>(ty: &'a SqlType, bytes: &[u8], zone: &TimeZone) -> Option<Va
         _ if ty.is_integer() => ValueRef::Int(signed()),
         TypeKind::Float => {
             let raw = raw as u32;
-            let bits = if raw >> 31 == 1 { raw & !(1 << 31) } else { !raw };
+            let bits = if raw >> 31 == 1 {
+                raw & !(1 << 31)
+            } else {
+                !raw
+            };
             ValueRef::Double(f64::from(f32::from_bits(bits)))
         }
         TypeKind::Double => {
-            let bits = if raw >> 63 == 1 { raw & !(1 << 63) } else { !raw };
+            let bits = if raw >> 63 == 1 {
+                raw & !(1 << 63)
+            } else {
+                !raw
+            };
             ValueRef::Double(f64::from_bits(bits))
         }
-        TypeKind::Decimal => {
-            ValueRef::Decimal(Decimal::decode(ty.length, ty.decimals, bytes)?)
-        }
+        TypeKind::Decimal => ValueRef::Decimal(Decimal::decode(ty.length, ty.decimals, bytes)?),
         TypeKind::Date => ValueRef::Date(temporal::date_of(raw as u32)),
         TypeKind::Time => ValueRef::Time(temporal::time_of(signed())),
         TypeKind::DateTime => ValueRef::DateTime(temporal::datetime_of(raw)),

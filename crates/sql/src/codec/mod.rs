@@ -18,11 +18,11 @@ pub(crate) mod temporal;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use temporal::utc_to_zone;
 pub use key::{KeyCodec, KeyPart, KeyRange, prefix_successor};
 pub use phys::Phys;
 pub(crate) use row::MAX_LAYOUT_VERSIONS;
 pub use row::{LayoutVersion, RowLayout, RowReader, encode_row, patch_row};
+pub(crate) use temporal::utc_to_zone;
 
 /// The zone in which rows are read to build keys.
 pub(crate) static UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;

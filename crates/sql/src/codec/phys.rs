@@ -54,22 +54,33 @@ pub enum Phys {
 impl Phys {
     /// The storage kind of a column type.
     pub fn of(ty: &SqlType) -> Phys {
-        let int = |bytes| Phys::Int { bytes, unsigned: ty.unsigned };
+        let int = |bytes| Phys::Int {
+            bytes,
+            unsigned: ty.unsigned,
+        };
         match &ty.kind {
             TypeKind::TinyInt => int(1),
             TypeKind::SmallInt => int(2),
             TypeKind::MediumInt => int(3),
             TypeKind::Int => int(4),
             TypeKind::BigInt => int(8),
-            TypeKind::Year => Phys::Int { bytes: 2, unsigned: false },
+            TypeKind::Year => Phys::Int {
+                bytes: 2,
+                unsigned: false,
+            },
             TypeKind::Float => Phys::Float,
             TypeKind::Double => Phys::Double,
-            TypeKind::Decimal => Phys::Decimal { precision: ty.length as u8, scale: ty.decimals },
+            TypeKind::Decimal => Phys::Decimal {
+                precision: ty.length as u8,
+                scale: ty.decimals,
+            },
             TypeKind::Date => Phys::Date,
             TypeKind::Time => Phys::Time,
             TypeKind::DateTime => Phys::DateTime,
             TypeKind::Timestamp => Phys::Timestamp,
-            TypeKind::Bit => Phys::Bit { bits: ty.length as u8 },
+            TypeKind::Bit => Phys::Bit {
+                bits: ty.length as u8,
+            },
             TypeKind::Enum(_) => Phys::Enum,
             TypeKind::Set(_) => Phys::Set,
             TypeKind::Null
@@ -88,11 +99,7 @@ impl Phys {
         Some(match self {
             Phys::Int { bytes, .. } => usize::from(bytes),
             Phys::Float | Phys::Date => 4,
-            Phys::Double
-            | Phys::Time
-            | Phys::DateTime
-            | Phys::Timestamp
-            | Phys::Bit { .. } => 8,
+            Phys::Double | Phys::Time | Phys::DateTime | Phys::Timestamp | Phys::Bit { .. } => 8,
             Phys::Decimal { precision, .. } => Decimal::encoded_len(u32::from(precision)),
             Phys::Enum => 2,
             Phys::Var | Phys::Set => return None,
@@ -117,8 +124,12 @@ impl Phys {
                 }
                 v.encode(precision, scale, out);
             }
-            (Phys::Date, ValueRef::Date(v)) => out.extend_from_slice(&temporal::date_bits(v).to_le_bytes()),
-            (Phys::Time, ValueRef::Time(v)) => out.extend_from_slice(&temporal::time_bits(v).to_le_bytes()),
+            (Phys::Date, ValueRef::Date(v)) => {
+                out.extend_from_slice(&temporal::date_bits(v).to_le_bytes())
+            }
+            (Phys::Time, ValueRef::Time(v)) => {
+                out.extend_from_slice(&temporal::time_bits(v).to_le_bytes())
+            }
             (Phys::DateTime, ValueRef::DateTime(v)) => {
                 out.extend_from_slice(&temporal::datetime_bits(v).to_le_bytes());
             }
@@ -143,9 +154,7 @@ impl Phys {
     pub fn decode<'a>(self, bytes: &'a [u8], ty: &'a SqlType, zone: &TimeZone) -> ValueRef<'a> {
         match self {
             Phys::Int { unsigned, .. } => decode_int(bytes, unsigned),
-            Phys::Float => {
-                ValueRef::Double(f64::from(f32::from_bits(half_word(bytes))))
-            }
+            Phys::Float => ValueRef::Double(f64::from(f32::from_bits(half_word(bytes)))),
             Phys::Double => ValueRef::Double(f64::from_bits(word(bytes))),
             Phys::Decimal { precision, scale } => {
                 let value = Decimal::decode(u32::from(precision), scale, bytes);
@@ -172,9 +181,9 @@ impl Phys {
 /// Text of the `index`th label (1-based); 0 is the error value ''.
 pub(super) fn enum_text(ty: &SqlType, index: u16) -> &[u8] {
     match &ty.kind {
-        TypeKind::Enum(labels) if index > 0 => {
-            labels.get(usize::from(index) - 1).map_or(b"", |l| l.as_bytes())
-        }
+        TypeKind::Enum(labels) if index > 0 => labels
+            .get(usize::from(index) - 1)
+            .map_or(b"", |l| l.as_bytes()),
         _ => b"",
     }
 }

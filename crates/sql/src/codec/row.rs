@@ -16,9 +16,9 @@
 use esker_types::{SqlResult, SqlType, TypeKind, Value, ValueRef};
 use jiff::tz::TimeZone;
 
-use super::{UTC, damaged};
 use super::phys::Phys;
 use super::temporal;
+use super::{UTC, damaged};
 use crate::catalog::ColumnDef;
 
 const HEADER_BYTES: usize = 2;
@@ -36,8 +36,17 @@ pub struct LayoutVersion {
 /// Where a column lies in a row of one version.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    Fixed { phys: Phys, at: u32, len: u32, null_bit: u16 },
-    Var { phys: Phys, nth: u16, null_bit: u16 },
+    Fixed {
+        phys: Phys,
+        at: u32,
+        len: u32,
+        null_bit: u16,
+    },
+    Var {
+        phys: Phys,
+        nth: u16,
+        null_bit: u16,
+    },
     Missing,
 }
 
@@ -64,7 +73,9 @@ pub struct RowLayout {
 impl LayoutVersion {
     /// The layout of a table with exactly these columns.
     pub fn of(columns: &[ColumnDef]) -> Self {
-        Self { fields: columns.iter().map(|c| (c.id, Phys::of(&c.ty))).collect() }
+        Self {
+            fields: columns.iter().map(|c| (c.id, Phys::of(&c.ty))).collect(),
+        }
     }
 }
 
@@ -75,8 +86,13 @@ impl RowLayout {
     /// If `versions` is empty: a table always has a current layout.
     pub fn new(columns: &[ColumnDef], versions: Vec<LayoutVersion>) -> Self {
         assert!(!versions.is_empty() && versions.len() <= MAX_LAYOUT_VERSIONS);
-        let maps = versions.iter().map(|v| VersionMap::new(columns, v)).collect();
-        let missing = columns.iter().map(|c| c.instant_default.clone().unwrap_or_default());
+        let maps = versions
+            .iter()
+            .map(|v| VersionMap::new(columns, v))
+            .collect();
+        let missing = columns
+            .iter()
+            .map(|c| c.instant_default.clone().unwrap_or_default());
         Self {
             types: columns.iter().map(|c| c.ty.clone()).collect(),
             missing: missing.collect(),
@@ -116,11 +132,20 @@ impl VersionMap {
                 Some(len) => {
                     let at = fixed_bytes as u32;
                     fixed_bytes += len;
-                    Place::Fixed { phys, at, len: len as u32, null_bit }
+                    Place::Fixed {
+                        phys,
+                        at,
+                        len: len as u32,
+                        null_bit,
+                    }
                 }
                 None => {
                     vars += 1;
-                    Place::Var { phys, nth: vars - 1, null_bit }
+                    Place::Var {
+                        phys,
+                        nth: vars - 1,
+                        null_bit,
+                    }
                 }
             };
             if let Some(col) = columns.iter().position(|c| c.id == id) {
@@ -129,7 +154,13 @@ impl VersionMap {
             }
         }
         let null_bytes = version.fields.len().div_ceil(8);
-        Self { places, order, null_bytes, fixed_bytes, vars: usize::from(vars) }
+        Self {
+            places,
+            order,
+            null_bytes,
+            fixed_bytes,
+            vars: usize::from(vars),
+        }
     }
 }
 
@@ -167,7 +198,16 @@ impl<'a> RowReader<'a> {
         let (nulls, rest) = rest.split_at_checked(map.null_bytes)?;
         let (fixed, rest) = rest.split_at_checked(map.fixed_bytes)?;
         let (ends, vars) = rest.split_at_checked(map.vars * if wide { 4 } else { 2 })?;
-        let row = Self { layout, map, zone, nulls, fixed, ends, wide, vars };
+        let row = Self {
+            layout,
+            map,
+            zone,
+            nulls,
+            fixed,
+            ends,
+            wide,
+            vars,
+        };
         let mut start = 0;
         for nth in 0..map.vars {
             let end = row.end(nth);
@@ -185,7 +225,10 @@ impl<'a> RowReader<'a> {
             let b = &self.ends[nth * 4..nth * 4 + 4];
             u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize
         } else {
-            usize::from(u16::from_le_bytes([self.ends[nth * 2], self.ends[nth * 2 + 1]]))
+            usize::from(u16::from_le_bytes([
+                self.ends[nth * 2],
+                self.ends[nth * 2 + 1],
+            ]))
         }
     }
 
@@ -193,13 +236,25 @@ impl<'a> RowReader<'a> {
     fn raw(&self, col: usize) -> (Raw<'a>, Phys) {
         let is_null = |bit: u16| self.nulls[usize::from(bit / 8)] >> (bit % 8) & 1 == 1;
         match self.map.places[col] {
-            Place::Fixed { phys, at, len, null_bit } => {
+            Place::Fixed {
+                phys,
+                at,
+                len,
+                null_bit,
+            } => {
                 if is_null(null_bit) {
                     return (Raw::Null, phys);
                 }
-                (Raw::Bytes(&self.fixed[at as usize..(at + len) as usize]), phys)
+                (
+                    Raw::Bytes(&self.fixed[at as usize..(at + len) as usize]),
+                    phys,
+                )
             }
-            Place::Var { phys, nth, null_bit } => {
+            Place::Var {
+                phys,
+                nth,
+                null_bit,
+            } => {
                 if is_null(null_bit) {
                     return (Raw::Null, phys);
                 }
@@ -305,9 +360,18 @@ fn build<'a>(
     source: impl Fn(usize) -> Source<'a>,
 ) -> SqlResult<()> {
     let map = layout.current();
-    debug_assert_eq!(map.order.len(), layout.types.len(), "the current version has every column");
+    debug_assert_eq!(
+        map.order.len(),
+        layout.types.len(),
+        "the current version has every column"
+    );
     let is_var = |col: &&usize| matches!(map.places[**col], Place::Var { .. });
-    let var_bytes: usize = map.order.iter().filter(is_var).map(|&col| var_len(&source(col))).sum();
+    let var_bytes: usize = map
+        .order
+        .iter()
+        .filter(is_var)
+        .map(|&col| var_len(&source(col)))
+        .sum();
     let wide = var_bytes > usize::from(u16::MAX);
     let offset_bytes = if wide { 4 } else { 2 };
     let start = out.len();
@@ -320,7 +384,15 @@ fn build<'a>(
     out.push(if wide { WIDE_OFFSETS } else { 0 });
     out.resize(fixed_at, 0);
     for &col in &map.order {
-        let Place::Fixed { phys, at, len, null_bit } = map.places[col] else { continue };
+        let Place::Fixed {
+            phys,
+            at,
+            len,
+            null_bit,
+        } = map.places[col]
+        else {
+            continue;
+        };
         let field_at = fixed_at + at as usize;
         debug_assert_eq!(out.len(), field_at);
         if !append(&source(col), phys, out)? {
@@ -330,7 +402,14 @@ fn build<'a>(
     }
     out.resize(vars_at, 0);
     for &col in &map.order {
-        let Place::Var { phys, nth, null_bit } = map.places[col] else { continue };
+        let Place::Var {
+            phys,
+            nth,
+            null_bit,
+        } = map.places[col]
+        else {
+            continue;
+        };
         if !append(&source(col), phys, out)? {
             set_null(&mut out[nulls_at..], null_bit);
         }

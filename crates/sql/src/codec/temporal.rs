@@ -35,7 +35,9 @@ pub(crate) fn datetime_of(bits: u64) -> DateTime {
 
 /// The instant that `local` names in `zone`.
 pub(crate) fn timestamp_bits(local: DateTime, zone: &TimeZone) -> SqlResult<i64> {
-    let utc = local.to_timestamp(zone).ok_or_else(|| damaged("timestamp: out of range"))?;
+    let utc = local
+        .to_timestamp(zone)
+        .ok_or_else(|| damaged("timestamp: out of range"))?;
     Ok(utc.micros)
 }
 

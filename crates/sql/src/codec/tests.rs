@@ -34,11 +34,21 @@ fn text(v: ValueRef<'_>) -> String {
 }
 
 fn at(year: u32, month: u32, day: u32, hour: u32) -> DateTime {
-    DateTime::new(Date::new(year, month, day).expect("date"), hour, 30, 0, 250_000).expect("time")
+    DateTime::new(
+        Date::new(year, month, day).expect("date"),
+        hour,
+        30,
+        0,
+        250_000,
+    )
+    .expect("time")
 }
 
 fn every_type() -> Vec<(SqlType, Value)> {
-    let unsigned = |kind| SqlType { unsigned: true, ..SqlType::new(kind) };
+    let unsigned = |kind| SqlType {
+        unsigned: true,
+        ..SqlType::new(kind)
+    };
     let labels: Arc<[Arc<str>]> = Arc::from([Arc::from("small"), Arc::from("large")]);
     vec![
         (SqlType::new(TypeKind::TinyInt), Value::Int(-128)),
@@ -48,26 +58,65 @@ fn every_type() -> Vec<(SqlType, Value)> {
         (SqlType::bigint(false), Value::Int(i64::MIN)),
         (SqlType::bigint(true), Value::UInt(u64::MAX)),
         (SqlType::new(TypeKind::Year), Value::Int(2026)),
-        (SqlType::new(TypeKind::Float), Value::Double(f64::from(1.5f32))),
+        (
+            SqlType::new(TypeKind::Float),
+            Value::Double(f64::from(1.5f32)),
+        ),
         (SqlType::new(TypeKind::Double), Value::Double(-0.1)),
-        (SqlType::decimal(10, 2), Value::Decimal(Decimal::parse(b"-12345678.90").0)),
-        (SqlType::new(TypeKind::Date), Value::Date(Date::new(2026, 2, 28).expect("date"))),
-        (SqlType::new(TypeKind::Time), Value::Time(Time::from_micros(-5).expect("time"))),
-        (SqlType::new(TypeKind::DateTime), Value::DateTime(at(2026, 7, 1, 12))),
-        (SqlType::new(TypeKind::Timestamp), Value::DateTime(at(2026, 7, 1, 12))),
-        (SqlType::varchar(9, Collation::UTF8MB4_BIN), Value::str("héllo")),
-        (SqlType::varchar(9, Collation::BINARY), Value::Str(vec![0, 255, 0])),
-        (SqlType { length: 12, ..SqlType::new(TypeKind::Bit) }, Value::Bit(0xABC, 12)),
-        (SqlType::new(TypeKind::Enum(labels.clone())), Value::Label(2, b"large"[..].into())),
-        (SqlType::new(TypeKind::Set(labels)), Value::Label(3, b"small,large"[..].into())),
+        (
+            SqlType::decimal(10, 2),
+            Value::Decimal(Decimal::parse(b"-12345678.90").0),
+        ),
+        (
+            SqlType::new(TypeKind::Date),
+            Value::Date(Date::new(2026, 2, 28).expect("date")),
+        ),
+        (
+            SqlType::new(TypeKind::Time),
+            Value::Time(Time::from_micros(-5).expect("time")),
+        ),
+        (
+            SqlType::new(TypeKind::DateTime),
+            Value::DateTime(at(2026, 7, 1, 12)),
+        ),
+        (
+            SqlType::new(TypeKind::Timestamp),
+            Value::DateTime(at(2026, 7, 1, 12)),
+        ),
+        (
+            SqlType::varchar(9, Collation::UTF8MB4_BIN),
+            Value::str("héllo"),
+        ),
+        (
+            SqlType::varchar(9, Collation::BINARY),
+            Value::Str(vec![0, 255, 0]),
+        ),
+        (
+            SqlType {
+                length: 12,
+                ..SqlType::new(TypeKind::Bit)
+            },
+            Value::Bit(0xABC, 12),
+        ),
+        (
+            SqlType::new(TypeKind::Enum(labels.clone())),
+            Value::Label(2, b"large"[..].into()),
+        ),
+        (
+            SqlType::new(TypeKind::Set(labels)),
+            Value::Label(3, b"small,large"[..].into()),
+        ),
     ]
 }
 
 #[test]
 fn every_type_survives_a_row() {
     let (types, mut values): (Vec<_>, Vec<_>) = every_type().into_iter().unzip();
-    let mut columns: Vec<ColumnDef> =
-        types.into_iter().enumerate().map(|(i, ty)| column(i as u32 + 1, ty)).collect();
+    let mut columns: Vec<ColumnDef> = types
+        .into_iter()
+        .enumerate()
+        .map(|(i, ty)| column(i as u32 + 1, ty))
+        .collect();
     columns.push(column(99, SqlType::new(TypeKind::Text)));
     values.push(Value::Null);
     let layout = layout(&columns);
@@ -87,7 +136,13 @@ fn a_timestamp_is_an_instant_whatever_the_zone() {
     let layout = layout(&columns);
     let berlin = TimeZone::get("Europe/Berlin").expect("zone");
     let mut bytes = Vec::new();
-    encode_row(&layout, &berlin, &[Value::DateTime(at(2026, 7, 1, 12))], &mut bytes).expect("ok");
+    encode_row(
+        &layout,
+        &berlin,
+        &[Value::DateTime(at(2026, 7, 1, 12))],
+        &mut bytes,
+    )
+    .expect("ok");
     let row = RowReader::new(&layout, &berlin, &bytes).expect("reads");
     let utc = row.in_zone(&UTC).field(0);
     assert_eq!(text(utc), text(ValueRef::DateTime(at(2026, 7, 1, 10))));
@@ -101,7 +156,11 @@ fn long_values_use_wide_offsets() {
         column(3, SqlType::new(TypeKind::Text)),
     ];
     let layout = layout(&columns);
-    let values = [Value::Str(vec![b'x'; 70_000]), Value::Int(7), Value::str("tail")];
+    let values = [
+        Value::Str(vec![b'x'; 70_000]),
+        Value::Int(7),
+        Value::str("tail"),
+    ];
     let mut bytes = Vec::new();
     encode_row(&layout, &UTC, &values, &mut bytes).expect("encodes");
     let row = RowReader::new(&layout, &UTC, &bytes).expect("reads");
@@ -125,7 +184,14 @@ fn patching_changes_only_what_it_is_told() {
     let row = RowReader::new(&layout, zone, &old).expect("reads");
     let change = Value::str("longer");
     let mut new = Vec::new();
-    patch_row(&layout, zone, &row, |c| (c == 1).then_some(&change), &mut new).expect("patches");
+    patch_row(
+        &layout,
+        zone,
+        &row,
+        |c| (c == 1).then_some(&change),
+        &mut new,
+    )
+    .expect("patches");
     let mut expected = Vec::new();
     let values = [Value::Int(1), Value::str("longer"), Value::Null];
     encode_row(&layout, zone, &values, &mut expected).expect("encodes");
@@ -154,17 +220,29 @@ fn older_rows_read_added_columns_and_skip_dropped_ones() {
     let berlin = TimeZone::get("Europe/Berlin").expect("zone");
     let row = RowReader::new(&new_layout, &berlin, &bytes).expect("reads");
     assert!(!row.is_current());
-    assert_eq!(text(row.field(0)), text(ValueRef::DateTime(at(2026, 1, 1, 11))));
+    assert_eq!(
+        text(row.field(0)),
+        text(ValueRef::DateTime(at(2026, 1, 1, 11)))
+    );
     assert_eq!(text(row.field(1)), "Int(1)");
     assert_eq!(text(row.field(2)), "Int(3)");
 
     let mut patched = Vec::new();
     let change = Value::Int(9);
-    patch_row(&new_layout, &berlin, &row, |c| (c == 1).then_some(&change), &mut patched)
-        .expect("patches");
+    patch_row(
+        &new_layout,
+        &berlin,
+        &row,
+        |c| (c == 1).then_some(&change),
+        &mut patched,
+    )
+    .expect("patches");
     let row = RowReader::new(&new_layout, &berlin, &patched).expect("reads");
     assert!(row.is_current());
-    assert_eq!(text(row.field(0)), text(ValueRef::DateTime(at(2026, 1, 1, 11))));
+    assert_eq!(
+        text(row.field(0)),
+        text(ValueRef::DateTime(at(2026, 1, 1, 11)))
+    );
     assert_eq!(text(row.field(1)), "Int(9)");
     assert_eq!(text(row.field(2)), "Int(3)");
 }
@@ -177,10 +255,18 @@ fn damaged_rows_are_errors() {
     ];
     let layout = layout(&columns);
     let mut bytes = Vec::new();
-    encode_row(&layout, &UTC, &[Value::Int(1), Value::str("abc")], &mut bytes)
-        .expect("encodes");
+    encode_row(
+        &layout,
+        &UTC,
+        &[Value::Int(1), Value::str("abc")],
+        &mut bytes,
+    )
+    .expect("encodes");
     for len in 0..bytes.len() {
-        assert!(RowReader::new(&layout, &UTC, &bytes[..len]).is_err(), "length {len}");
+        assert!(
+            RowReader::new(&layout, &UTC, &bytes[..len]).is_err(),
+            "length {len}"
+        );
     }
     let mut newer = bytes.clone();
     newer[0] = 1;
@@ -188,12 +274,18 @@ fn damaged_rows_are_errors() {
 }
 
 fn part(col: usize) -> IndexPart {
-    IndexPart { col, prefix_len: None, desc: false }
+    IndexPart {
+        col,
+        prefix_len: None,
+        desc: false,
+    }
 }
 
 fn key(codec: &KeyCodec, values: &[ValueRef<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    codec.encode_prefix(values, &UTC, &mut out).expect("encodes");
+    codec
+        .encode_prefix(values, &UTC, &mut out)
+        .expect("encodes");
     out
 }
 
@@ -203,7 +295,11 @@ fn every_reversible_part_decodes_and_all_are_self_delimiting() {
         for nullable in [false, true] {
             for (ty, value) in every_type() {
                 let columns = [column(1, ty.clone().with_nullable(nullable))];
-                let parts = [IndexPart { col: 0, prefix_len: None, desc }];
+                let parts = [IndexPart {
+                    col: 0,
+                    prefix_len: None,
+                    desc,
+                }];
                 let codec = KeyCodec::new(&columns, &parts, false, false);
                 let mut bytes = key(&codec, &[value.as_ref()]);
                 let len = bytes.len();
@@ -226,18 +322,35 @@ fn every_reversible_part_decodes_and_all_are_self_delimiting() {
 fn ranges_hold_exactly_the_values_between_their_bounds() {
     let ty = SqlType::new(TypeKind::Int);
     for desc in [false, true] {
-        let columns = [column(1, SqlType::new(TypeKind::Int)), column(2, ty.clone())];
-        let parts = [part(0), IndexPart { col: 1, prefix_len: None, desc }];
+        let columns = [
+            column(1, SqlType::new(TypeKind::Int)),
+            column(2, ty.clone()),
+        ];
+        let parts = [
+            part(0),
+            IndexPart {
+                col: 1,
+                prefix_len: None,
+                desc,
+            },
+        ];
         let codec = KeyCodec::new(&columns, &parts, false, false);
         let one = ValueRef::Int(1);
         let zone = &UTC;
         let mut candidates: Vec<(Option<i64>, Vec<u8>)> = [None, Some(i64::from(i32::MAX))]
             .into_iter()
             .chain((-3..4).map(Some))
-            .map(|v| (v, key(&codec, &[one, v.map_or(ValueRef::Null, ValueRef::Int)])))
+            .map(|v| {
+                (
+                    v,
+                    key(&codec, &[one, v.map_or(ValueRef::Null, ValueRef::Int)]),
+                )
+            })
             .collect();
         // What follows a key in an index must not matter.
-        candidates.iter_mut().for_each(|(_, k)| k.extend_from_slice(&[0xFF; 4]));
+        candidates
+            .iter_mut()
+            .for_each(|(_, k)| k.extend_from_slice(&[0xFF; 4]));
         let outside = key(&codec, &[ValueRef::Int(2), ValueRef::Int(0)]);
         type Limit = Option<(i64, bool)>;
         let cases: [(Limit, Limit); 6] = [
@@ -250,7 +363,9 @@ fn ranges_hold_exactly_the_values_between_their_bounds() {
         ];
         for (low, high) in cases {
             let bound = |l: Limit| l.map(|(v, inclusive)| (ValueRef::Int(v), inclusive));
-            let range = codec.range(&[one], bound(low), bound(high), zone).expect("range");
+            let range = codec
+                .range(&[one], bound(low), bound(high), zone)
+                .expect("range");
             let holds = |k: &Vec<u8>| {
                 use std::ops::RangeBounds;
                 (range.lower.clone(), range.upper.clone()).contains(k)
@@ -265,7 +380,11 @@ fn ranges_hold_exactly_the_values_between_their_bounds() {
                             && high.is_none_or(|(h, inc)| *v < h || (inc && *v == h))
                     }
                 };
-                assert_eq!(holds(k), wanted, "{value:?} in {low:?}..{high:?}, desc {desc}");
+                assert_eq!(
+                    holds(k),
+                    wanted,
+                    "{value:?} in {low:?}..{high:?}, desc {desc}"
+                );
             }
         }
     }
@@ -283,8 +402,7 @@ fn an_entry_leads_back_to_its_row() {
     let plain = KeyCodec::new(&columns, &[part(1)], false, false);
     for name in [Value::str("a\0b"), Value::Null] {
         let mut bytes = Vec::new();
-        encode_row(&layout, &UTC, &[Value::Int(7), name.clone()], &mut bytes)
-            .expect("encodes");
+        encode_row(&layout, &UTC, &[Value::Int(7), name.clone()], &mut bytes).expect("encodes");
         let row = RowReader::new(&layout, &UTC, &bytes).expect("reads");
         let mut clustered = Vec::new();
         primary.encode_row_parts(&row, &mut clustered).expect("key");

@@ -188,8 +188,14 @@ fn literal_type(value: &Value) -> SqlType {
 fn literal(expr: &ast::Expr, ty: &SqlType) -> Option<Value> {
     match expr {
         ast::Expr::Literal(l) => Some(literal_value(l, ty)),
-        ast::Expr::Unary { op: UnaryOp::Plus, expr } => literal(expr, ty),
-        ast::Expr::Unary { op: UnaryOp::Neg, expr } => Some(match literal(expr, ty)? {
+        ast::Expr::Unary {
+            op: UnaryOp::Plus,
+            expr,
+        } => literal(expr, ty),
+        ast::Expr::Unary {
+            op: UnaryOp::Neg,
+            expr,
+        } => Some(match literal(expr, ty)? {
             Value::Int(v) => Value::Int(v.checked_neg()?),
             Value::UInt(v) if v == 1 << 63 => Value::Int(i64::MIN),
             Value::UInt(v) => Value::Decimal(Decimal::from_u64(v).negate()),

@@ -13,8 +13,8 @@ use super::names::{self, TableName, resolve};
 use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
 use crate::catalog::{
-    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, TableDef, TableId, TableRuntime,
-    VisibleFrom, unknown_database,
+    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, TableDef, TableId, TableRuntime, VisibleFrom,
+    unknown_database,
 };
 use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
 use crate::dml::validate;
@@ -148,8 +148,10 @@ pub(super) fn create_table(
     }
     ctx.announce()?;
     ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
-    let schema =
-        ctx.catalog.schema(&name.schema).ok_or_else(|| unknown_database(&name.schema))?;
+    let schema = ctx
+        .catalog
+        .schema(&name.schema)
+        .ok_or_else(|| unknown_database(&name.schema))?;
     // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
     if ctx.catalog.resolve(&name.schema, &name.name).is_none() {
         ctx.lock_table(&name, MdlMode::Exclusive)?;
@@ -178,7 +180,11 @@ pub(super) fn create_table(
     let built = draft.finish()?;
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let mut trees = NewTrees::new(ctx.catalog.engine());
-    let meta = Meta { collation, next_column_id, options: &options };
+    let meta = Meta {
+        collation,
+        next_column_id,
+        options: &options,
+    };
     let mut def = assemble(ctx, &mut trees, &name, built, meta)?;
     let mut change = ctx.catalog.change();
     change.adopt(trees);
@@ -190,7 +196,10 @@ pub(super) fn create_table(
     }
     change.put_table(def)?;
     let seq = change.commit()?;
-    Ok(DdlDone { seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 fn already_exists(

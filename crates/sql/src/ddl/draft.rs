@@ -110,7 +110,10 @@ impl Draft {
 
     /// An existing table.
     pub(super) fn of(def: &TableDef) -> Self {
-        let column = |c: &ColumnDef| DraftColumn { def: c.clone(), explicit_null: false };
+        let column = |c: &ColumnDef| DraftColumn {
+            def: c.clone(),
+            explicit_null: false,
+        };
         let index = |i: &crate::catalog::IndexDef| DraftIndex {
             name: Some(i.name.clone()),
             unique: i.unique,
@@ -143,7 +146,9 @@ impl Draft {
     pub(super) fn become_copy(&mut self, name: &str) {
         let generated = format!("{}_chk_", self.name);
         self.name = name.into();
-        self.columns.iter_mut().for_each(|c| c.def.instant_default = None);
+        self.columns
+            .iter_mut()
+            .for_each(|c| c.def.instant_default = None);
         self.indexes.iter_mut().for_each(|i| i.existing = None);
         for check in &mut self.checks {
             if check.name.starts_with(&generated) {
@@ -161,7 +166,9 @@ impl Draft {
     }
 
     pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| same_name(&c.def.name, name))
+        self.columns
+            .iter()
+            .position(|c| same_name(&c.def.name, name))
     }
 
     /// Adds a column with the keys written beside it, and its checks.
@@ -182,7 +189,13 @@ impl Draft {
             ColumnPosition::First => 0,
             ColumnPosition::After(name) => self.find(&name.text)? + 1,
         };
-        self.columns.insert(at, DraftColumn { def: column, explicit_null: inline.explicit_null });
+        self.columns.insert(
+            at,
+            DraftColumn {
+                def: column,
+                explicit_null: inline.explicit_null,
+            },
+        );
         self.add_inline(id, inline)?;
         for check in &def.checks {
             self.add_check(check, Some(id))?;
@@ -197,7 +210,11 @@ impl Draft {
             unique: true,
             primary,
             invisible: false,
-            parts: vec![DraftPart { column: PartColumn::Id(id), prefix_len: None, desc: false }],
+            parts: vec![DraftPart {
+                column: PartColumn::Id(id),
+                prefix_len: None,
+                desc: false,
+            }],
             comment: Box::default(),
             using: None,
             existing: None,
@@ -233,7 +250,11 @@ impl Draft {
                 return Err(SqlError::not_supported("functional index parts"));
             };
             let column = PartColumn::Name(name.text.clone());
-            parts.push(DraftPart { column, prefix_len: *prefix_len, desc: part.desc });
+            parts.push(DraftPart {
+                column,
+                prefix_len: *prefix_len,
+                desc: part.desc,
+            });
         }
         let name: Option<Arc<str>> = match &spec.name {
             _ if primary => Some(PRIMARY.into()),
@@ -246,13 +267,16 @@ impl Draft {
         let comment = spec.comment.clone().unwrap_or_default();
         if comment.chars().count() > MAX_INDEX_COMMENT_CHARS {
             let name = name.as_deref().unwrap_or_default();
-            let text = format!(
-                "Comment for index '{name}' is too long (max = {MAX_INDEX_COMMENT_CHARS})"
-            );
+            let text =
+                format!("Comment for index '{name}' is too long (max = {MAX_INDEX_COMMENT_CHARS})");
             return Err(SqlError::new(1688, "HY000", text));
         }
         if primary && spec.invisible {
-            return Err(SqlError::new(3522, "HY000", "A primary key index cannot be invisible"));
+            return Err(SqlError::new(
+                3522,
+                "HY000",
+                "A primary key index cannot be invisible",
+            ));
         }
         let index = DraftIndex {
             name,
@@ -313,8 +337,7 @@ impl Draft {
             });
         }
         if indexes.iter().filter(|i| !i.primary).count() > MAX_SECONDARY_INDEXES {
-            let text =
-                format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
+            let text = format!("Too many keys specified; max {MAX_SECONDARY_INDEXES} keys allowed");
             return Err(SqlError::new(1069, "42000", text));
         }
         let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
@@ -326,7 +349,11 @@ impl Draft {
             (false, true) => 2,
             (false, false) => 3,
         });
-        Ok(Built { columns, indexes, checks: self.checks })
+        Ok(Built {
+            columns,
+            indexes,
+            checks: self.checks,
+        })
     }
 
     fn check_columns(&self) -> SqlResult<()> {
@@ -338,7 +365,10 @@ impl Draft {
             return Err(SqlError::new(1117, "HY000", "Too many columns"));
         }
         for (at, column) in self.columns.iter().enumerate() {
-            if self.columns[..at].iter().any(|c| same_name(&c.def.name, &column.def.name)) {
+            if self.columns[..at]
+                .iter()
+                .any(|c| same_name(&c.def.name, &column.def.name))
+            {
                 return Err(duplicate_column(&column.def.name));
             }
         }
@@ -374,7 +404,9 @@ impl Draft {
     /// Columns of the primary key are NOT NULL; one that was written NULL is an error.
     fn make_not_null(&mut self, primary: &DraftIndex) -> SqlResult<()> {
         for part in &primary.parts {
-            let Some(at) = self.part_position(part) else { continue };
+            let Some(at) = self.part_position(part) else {
+                continue;
+            };
             let column = &mut self.columns[at];
             if column.explicit_null {
                 let text = "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a \
@@ -424,7 +456,11 @@ impl Draft {
             }
             let prefix_len = check_prefix(column, part.prefix_len)?;
             bytes += key_bytes(&column.ty, prefix_len);
-            parts.push(IndexPart { col, prefix_len, desc: part.desc });
+            parts.push(IndexPart {
+                col,
+                prefix_len,
+                desc: part.desc,
+            });
         }
         if bytes > MAX_KEY_BYTES {
             let text =
@@ -443,20 +479,27 @@ impl Draft {
     ) -> SqlResult<Arc<str>> {
         let taken = |name: &str| {
             before.iter().any(|i| same_name(&i.name, name))
-                || self.indexes.iter().any(|i| {
-                    i.name.as_deref().is_some_and(|n| same_name(n, name))
-                })
+                || self
+                    .indexes
+                    .iter()
+                    .any(|i| i.name.as_deref().is_some_and(|n| same_name(n, name)))
         };
         let Some(name) = &index.name else {
             let first = &self.columns[parts[0].col].def.name;
             if !taken(first) && !first.eq_ignore_ascii_case(PRIMARY) {
                 return Ok(first.clone());
             }
-            let numbered = (2..).map(|n| format!("{first}_{n}")).find(|name| !taken(name));
+            let numbered = (2..)
+                .map(|n| format!("{first}_{n}"))
+                .find(|name| !taken(name));
             return Ok(numbered.unwrap_or_default().into());
         };
         if before.iter().any(|i| same_name(&i.name, name)) {
-            return Err(SqlError::new(1061, "42000", format!("Duplicate key name '{name}'")));
+            return Err(SqlError::new(
+                1061,
+                "42000",
+                format!("Duplicate key name '{name}'"),
+            ));
         }
         Ok(name.clone())
     }
@@ -507,8 +550,12 @@ fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
 /// 1075: one AUTO_INCREMENT column, first in some index.
 fn check_auto_column(columns: &[ColumnDef], indexes: &[BuiltIndex]) -> SqlResult<()> {
     let mut autos = columns.iter().enumerate().filter(|(_, c)| c.auto_increment);
-    let Some((auto, _)) = autos.next() else { return Ok(()) };
-    let leads = indexes.iter().any(|i| i.parts.first().is_some_and(|p| p.col == auto));
+    let Some((auto, _)) = autos.next() else {
+        return Ok(());
+    };
+    let leads = indexes
+        .iter()
+        .any(|i| i.parts.first().is_some_and(|p| p.col == auto));
     if autos.next().is_some() || !leads {
         let text = "Incorrect table definition; there can be only one auto column and it must be \
                     defined as a key";

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use super::DdlCtx;
 use super::alter::Facts;
 use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef};
-use crate::codec::{UTC, RowReader, encode_row};
+use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, duplicate_entry};
 use crate::dml::{implicit_value, max_auto};
 use crate::exec_error::engine_error;
@@ -37,7 +37,12 @@ struct Batches<'a> {
 impl<'a> Batches<'a> {
     fn new(ctx: &'a DdlCtx<'a>) -> Self {
         let txn = ctx.catalog.engine().begin(Isolation::ReadCommitted);
-        Self { ctx, txn, rows: 0, bytes: 0 }
+        Self {
+            ctx,
+            txn,
+            rows: 0,
+            bytes: 0,
+        }
     }
 
     /// Counts a row; commits when the batch is full.
@@ -70,8 +75,14 @@ impl<'a> Batches<'a> {
 /// All rows of a table, by clustered key.
 fn rows(txn: &Txn, table: &TableDef) -> SqlResult<Cursor> {
     let all = Bound::Unbounded;
-    txn.scan(&table.primary().tree, all, all, Direction::Forward, View::Latest)
-        .map_err(|e| engine_error(&e))
+    txn.scan(
+        &table.primary().tree,
+        all,
+        all,
+        Direction::Forward,
+        View::Latest,
+    )
+    .map_err(|e| engine_error(&e))
 }
 
 fn next(cursor: &mut Cursor) -> SqlResult<Option<(&[u8], &[u8])>> {
@@ -101,11 +112,7 @@ fn put_entries(
 }
 
 /// Fills the secondary indexes at `which`.
-pub(super) fn fill_indexes(
-    ctx: &DdlCtx<'_>,
-    table: &TableDef,
-    which: &[usize],
-) -> SqlResult<()> {
+pub(super) fn fill_indexes(ctx: &DdlCtx<'_>, table: &TableDef, which: &[usize]) -> SqlResult<()> {
     if which.is_empty() {
         return Ok(());
     }
@@ -121,11 +128,7 @@ pub(super) fn fill_indexes(
 }
 
 /// 3819 if a row violates one of the named CHECK constraints (an empty name: any unnamed before).
-pub(super) fn check_rows(
-    ctx: &DdlCtx<'_>,
-    table: &TableDef,
-    names: &[Box<str>],
-) -> SqlResult<()> {
+pub(super) fn check_rows(ctx: &DdlCtx<'_>, table: &TableDef, names: &[Box<str>]) -> SqlResult<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -149,7 +152,9 @@ pub(super) fn check_rows(
 
 /// The largest value of the AUTO_INCREMENT column.
 pub(super) fn largest_auto(ctx: &DdlCtx<'_>, table: &TableDef) -> SqlResult<u64> {
-    let Some(auto) = table.auto_column else { return Ok(0) };
+    let Some(auto) = table.auto_column else {
+        return Ok(0);
+    };
     let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
     let mut cursor = rows(&reader, table)?;
     let mut largest = 0;
@@ -218,7 +223,11 @@ impl<'a> Copy<'a> {
         local |= origins.iter().any(|o| matches!(o, Origin::New));
         Ok(Self {
             exprs: TableExprs::compile(ctx.eval, new)?,
-            zone: if local { ctx.eval.time_zone.clone() } else { TimeZone::UTC },
+            zone: if local {
+                ctx.eval.time_zone.clone()
+            } else {
+                TimeZone::UTC
+            },
             which: (1..new.indexes.len()).collect(),
             ctx,
             old,
@@ -244,7 +253,14 @@ impl<'a> Copy<'a> {
             bytes.clear();
             encode_row(&self.new.layout, &self.zone, &values, &mut bytes)?;
             self.clustered_key(&batches, &bytes, count, &mut clustered)?;
-            put_entries(&mut batches, self.new, &self.which, &clustered, &bytes, &mut key)?;
+            put_entries(
+                &mut batches,
+                self.new,
+                &self.which,
+                &clustered,
+                &bytes,
+                &mut key,
+            )?;
             batches.put(&self.new.primary().tree, &clustered, &bytes)?;
             batches.row_done(bytes.len())?;
         }
@@ -287,10 +303,8 @@ impl<'a> Copy<'a> {
             values[at] = match origin {
                 Origin::Same(from) => row.field(*from).to_owned(),
                 Origin::Convert(from) => {
-                    {
-                        let ty = &self.old.columns[*from].ty;
-                        self.converted(row.field(*from).to_owned(), ty, column, row_number)?
-                    }
+                    let ty = &self.old.columns[*from].ty;
+                    self.converted(row.field(*from).to_owned(), ty, column, row_number)?
                 }
                 Origin::New => self.new_value(column)?,
             };
@@ -316,7 +330,14 @@ impl<'a> Copy<'a> {
         row_number: u64,
     ) -> SqlResult<Value> {
         if !value.is_null() {
-            return to_column(self.ctx.eval, value, from, &column.ty, &column.name, row_number);
+            return to_column(
+                self.ctx.eval,
+                value,
+                from,
+                &column.ty,
+                &column.name,
+                row_number,
+            );
         }
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
@@ -337,7 +358,9 @@ impl<'a> Copy<'a> {
 
     /// Rows without a number in a new AUTO_INCREMENT column get one.
     fn number(&self, values: &mut [Value]) {
-        let Some(auto) = self.new.auto_column else { return };
+        let Some(auto) = self.new.auto_column else {
+            return;
+        };
         let ty = &self.new.columns[auto].ty;
         match as_counter(&values[auto]) {
             0 if values[auto].is_null() || matches!(self.origins[auto], Origin::New) => {
@@ -359,9 +382,9 @@ pub(super) fn instant_default(ctx: &DdlCtx<'_>, column: &ColumnDef) -> SqlResult
         (_, Default::Expr) => Value::Null,
     };
     match value {
-        Value::DateTime(t) if column.ty.kind == TypeKind::Timestamp => {
-            Ok(Value::DateTime(crate::codec::temporal::zone_to_utc(t, ctx.eval.time_zone)?))
-        }
+        Value::DateTime(t) if column.ty.kind == TypeKind::Timestamp => Ok(Value::DateTime(
+            crate::codec::temporal::zone_to_utc(t, ctx.eval.time_zone)?,
+        )),
         value => Ok(value),
     }
 }

@@ -58,7 +58,11 @@ fn lock_all(
         locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
     }
     for (name, write) in &wanted {
-        let mode = if *write { MdlMode::SharedNoReadWrite } else { MdlMode::SharedReadOnly };
+        let mode = if *write {
+            MdlMode::SharedNoReadWrite
+        } else {
+            MdlMode::SharedReadOnly
+        };
         let object = catalog.locks().table(&name.schema, &name.name);
         locks.acquire(&object, mode, MdlDuration::Statement)?;
         // It may have been dropped while we waited.
@@ -80,7 +84,10 @@ pub fn lock_globally(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecE
                     active transaction";
         return Err(SqlError::new(1192, "HY000", text).into());
     }
-    let (global, commit) = (catalog.locks().global().clone(), catalog.locks().commit().clone());
+    let (global, commit) = (
+        catalog.locks().global().clone(),
+        catalog.locks().commit().clone(),
+    );
     locks.acquire(&global, MdlMode::ScopeShared, MdlDuration::Global)?;
     locks.acquire(&commit, MdlMode::ScopeShared, MdlDuration::Global)
 }

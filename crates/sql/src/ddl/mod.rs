@@ -97,9 +97,12 @@ pub fn run(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError>
 
 fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError> {
     match stmt {
-        Statement::CreateDatabase { or_replace, if_not_exists, name, options } => {
-            schema::create(ctx, name, options, *or_replace, *if_not_exists)
-        }
+        Statement::CreateDatabase {
+            or_replace,
+            if_not_exists,
+            name,
+            options,
+        } => schema::create(ctx, name, options, *or_replace, *if_not_exists),
         Statement::AlterDatabase { name, options } => schema::alter(ctx, name.as_ref(), options),
         Statement::DropDatabase { if_exists, name } => schema::drop(ctx, name, *if_exists),
         Statement::CreateTable(create) => create::create_table(ctx, create),
@@ -124,7 +127,8 @@ impl DdlCtx<'_> {
             return Err(SqlError::new(1223, "HY000", text).into());
         }
         let global = self.catalog.locks().global().clone();
-        self.locks.acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
+        self.locks
+            .acquire(&global, MdlMode::IntentionExclusive, MdlDuration::Statement)
     }
 
     fn lock_schema(&mut self, schema: &str, mode: MdlMode) -> Result<(), ExecError> {

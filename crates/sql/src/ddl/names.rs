@@ -27,7 +27,10 @@ pub fn resolve(name: &ObjectName, database: Option<&str>) -> SqlResult<TableName
         None => database.ok_or_else(no_database)?.to_owned(),
     };
     check_table(&name.name.text)?;
-    Ok(TableName { schema, name: name.name.text.to_string() })
+    Ok(TableName {
+        schema,
+        name: name.name.text.to_string(),
+    })
 }
 
 /// 1046.
@@ -46,7 +49,11 @@ pub fn check_not_system(schema: &str, user: &str) -> SqlResult<()> {
 
 fn too_long(name: &str) -> SqlResult<()> {
     if name.chars().count() > MAX_NAME_CHARS {
-        return Err(SqlError::new(1059, "42000", format!("Identifier name '{name}' is too long")));
+        return Err(SqlError::new(
+            1059,
+            "42000",
+            format!("Identifier name '{name}' is too long"),
+        ));
     }
     Ok(())
 }
@@ -58,7 +65,11 @@ fn is_bad(name: &str) -> bool {
 /// 1102, 1059.
 pub fn check_schema(name: &str) -> SqlResult<()> {
     if is_bad(name) {
-        return Err(SqlError::new(1102, "42000", format!("Incorrect database name '{name}'")));
+        return Err(SqlError::new(
+            1102,
+            "42000",
+            format!("Incorrect database name '{name}'"),
+        ));
     }
     too_long(name)
 }
@@ -66,7 +77,11 @@ pub fn check_schema(name: &str) -> SqlResult<()> {
 /// 1103, 1059.
 pub fn check_table(name: &str) -> SqlResult<()> {
     if is_bad(name) {
-        return Err(SqlError::new(1103, "42000", format!("Incorrect table name '{name}'")));
+        return Err(SqlError::new(
+            1103,
+            "42000",
+            format!("Incorrect table name '{name}'"),
+        ));
     }
     too_long(name)
 }
@@ -74,7 +89,11 @@ pub fn check_table(name: &str) -> SqlResult<()> {
 /// 1166, 1059.
 pub fn check_column(name: &str) -> SqlResult<()> {
     if is_bad(name) {
-        return Err(SqlError::new(1166, "42000", format!("Incorrect column name '{name}'")));
+        return Err(SqlError::new(
+            1166,
+            "42000",
+            format!("Incorrect column name '{name}'"),
+        ));
     }
     too_long(name)
 }
@@ -82,7 +101,11 @@ pub fn check_column(name: &str) -> SqlResult<()> {
 /// 1280, 1059.
 pub fn check_index(name: &str) -> SqlResult<()> {
     if is_bad(name) || name.eq_ignore_ascii_case("PRIMARY") {
-        return Err(SqlError::new(1280, "42000", format!("Incorrect index name '{name}'")));
+        return Err(SqlError::new(
+            1280,
+            "42000",
+            format!("Incorrect index name '{name}'"),
+        ));
     }
     too_long(name)
 }

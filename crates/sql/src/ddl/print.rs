@@ -94,20 +94,46 @@ impl Printer<'_> {
             Expr::Or(all) => return self.joined(&all.iter().collect::<Vec<_>>(), "or"),
             Expr::Xor(a, b) => return self.joined(&[a, b], "xor"),
             Expr::Not(e) => return self.around("(not(", e, "))"),
-            Expr::Is { expr, negated, test } => return self.is(expr, *negated, *test),
-            Expr::Like { expr, pattern, escape, negated } => {
+            Expr::Is {
+                expr,
+                negated,
+                test,
+            } => return self.is(expr, *negated, *test),
+            Expr::Like {
+                expr,
+                pattern,
+                escape,
+                negated,
+            } => {
                 let word = if *negated { "not like" } else { "like" };
                 return self.like(expr, pattern, escape.as_deref(), word);
             }
-            Expr::Regexp { expr, pattern, negated } => {
+            Expr::Regexp {
+                expr,
+                pattern,
+                negated,
+            } => {
                 let word = if *negated { "not regexp" } else { "regexp" };
                 return self.joined(&[expr, pattern], word);
             }
-            Expr::Between { expr, low, high, negated } => {
+            Expr::Between {
+                expr,
+                low,
+                high,
+                negated,
+            } => {
                 return self.between(expr, low, high, *negated);
             }
-            Expr::InList { expr, list, negated } => return self.in_list(expr, list, *negated),
-            Expr::Case { operand, whens, otherwise } => {
+            Expr::InList {
+                expr,
+                list,
+                negated,
+            } => return self.in_list(expr, list, *negated),
+            Expr::Case {
+                operand,
+                whens,
+                otherwise,
+            } => {
                 return self.case(operand.as_deref(), whens, otherwise.as_deref());
             }
             Expr::Cast { expr, ty } => return self.cast(expr, ty),
@@ -249,9 +275,7 @@ impl Printer<'_> {
                 self.around("(", date, &format!(" {sign} interval "))?;
                 self.around("", amount, &format!(" {word})"))
             }
-            (Lowered::Extract, [date]) => {
-                self.around(&format!("extract({word} from "), date, ")")
-            }
+            (Lowered::Extract, [date]) => self.around(&format!("extract({word} from "), date, ")"),
             (Lowered::UnitFirst(name), [a, b]) => {
                 self.around(&format!("{name}({word},"), a, ",")?;
                 self.around("", b, ")")

@@ -64,7 +64,10 @@ pub(super) fn create(
             return Err(SqlError::new(1007, "HY000", text).into());
         }
         ctx.note(1007, text);
-        return Ok(DdlDone { affected_rows: 1, ..DdlDone::default() });
+        return Ok(DdlDone {
+            affected_rows: 1,
+            ..DdlDone::default()
+        });
     }
     if exists {
         lock_tables_of(ctx, name)?;
@@ -73,9 +76,16 @@ pub(super) fn create(
     if exists {
         change.drop_schema(name)?;
     }
-    change.put_schema(SchemaDef { name: name.into(), collation })?;
+    change.put_schema(SchemaDef {
+        name: name.into(),
+        collation,
+    })?;
     let seq = change.commit()?;
-    Ok(DdlDone { affected_rows: 1, seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        affected_rows: 1,
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 pub(super) fn alter(
@@ -91,12 +101,22 @@ pub(super) fn alter(
     refuse_under_lock_tables(ctx)?;
     ctx.announce()?;
     ctx.lock_schema(&name, MdlMode::Exclusive)?;
-    let old = ctx.catalog.schema(&name).ok_or_else(|| unknown_database(&name))?;
+    let old = ctx
+        .catalog
+        .schema(&name)
+        .ok_or_else(|| unknown_database(&name))?;
     let collation = collation(options, old.collation)?;
     let mut change = ctx.catalog.change();
-    change.put_schema(SchemaDef { name: old.name.clone(), collation })?;
+    change.put_schema(SchemaDef {
+        name: old.name.clone(),
+        collation,
+    })?;
     let seq = change.commit()?;
-    Ok(DdlDone { affected_rows: 1, seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        affected_rows: 1,
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 pub(super) fn drop(
@@ -122,7 +142,11 @@ pub(super) fn drop(
     let mut change = ctx.catalog.change();
     change.drop_schema(name)?;
     let seq = change.commit()?;
-    Ok(DdlDone { affected_rows: tables, seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        affected_rows: tables,
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 /// Locks every table of a database exclusively; the database itself is locked, so none is added.
@@ -131,7 +155,10 @@ fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> 
         Some(entry) => entry
             .tables
             .keys()
-            .map(|name| TableName { schema: schema.to_owned(), name: name.to_string() })
+            .map(|name| TableName {
+                schema: schema.to_owned(),
+                name: name.to_string(),
+            })
             .collect(),
         None => Vec::new(),
     };

@@ -19,7 +19,10 @@ use crate::exec_error::ExecError;
 use crate::parse::ast::{DropTables, ObjectName};
 
 fn joined(names: &[&TableName]) -> String {
-    let texts: Vec<String> = names.iter().map(|n| format!("{}.{}", n.schema, n.name)).collect();
+    let texts: Vec<String> = names
+        .iter()
+        .map(|n| format!("{}.{}", n.schema, n.name))
+        .collect();
     texts.join(",")
 }
 
@@ -27,10 +30,7 @@ fn unknown_table(names: &str) -> SqlError {
     SqlError::new(1051, "42S02", format!("Unknown table '{names}'"))
 }
 
-pub(super) fn drop_tables(
-    ctx: &mut DdlCtx<'_>,
-    drop: &DropTables,
-) -> Result<DdlDone, ExecError> {
+pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
     let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;
@@ -62,14 +62,14 @@ pub(super) fn drop_tables(
         }
     }
     let seq = change.commit()?;
-    Ok(DdlDone { seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 /// DROP VIEW: there are no views.
-pub(super) fn drop_views(
-    ctx: &mut DdlCtx<'_>,
-    drop: &DropTables,
-) -> Result<DdlDone, ExecError> {
+pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
     let mut missing = Vec::new();
     for name in &drop.names {
         let name = resolve(name, ctx.database)?;
@@ -102,7 +102,10 @@ pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDon
     old.indexes.iter().for_each(|i| change.abandon_tree(i.id));
     change.put_table(def)?;
     let seq = change.commit()?;
-    Ok(DdlDone { seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 /// The same table with new trees.
@@ -147,7 +150,10 @@ pub(super) fn rename(
         rename_one(ctx, &mut change, from, to)?;
     }
     let seq = change.commit()?;
-    Ok(DdlDone { seq, ..DdlDone::default() })
+    Ok(DdlDone {
+        seq,
+        ..DdlDone::default()
+    })
 }
 
 /// Renames one table within a change that may have renamed others before.

@@ -5,7 +5,12 @@ use crate::dml::testing::Bench;
 use crate::mdl::MdlMode;
 
 fn body(bench: &Bench, table: &str) -> Vec<String> {
-    bench.shown(table).lines().skip(1).map(|l| l.trim().trim_end_matches(',').to_owned()).collect()
+    bench
+        .shown(table)
+        .lines()
+        .skip(1)
+        .map(|l| l.trim().trim_end_matches(',').to_owned())
+        .collect()
 }
 
 #[test]
@@ -99,7 +104,10 @@ fn keys_defaults_and_checks_are_shown_as_mysql_shows_them() {
     bench.ok("DROP TABLE `we``ird`");
     bench.ok(&text);
     let again = bench.shown("we`ird");
-    assert_eq!(again.replace("CHARACTER SET utf8mb4 COLLATE", "COLLATE"), text);
+    assert_eq!(
+        again.replace("CHARACTER SET utf8mb4 COLLATE", "COLLATE"),
+        text
+    );
 }
 
 #[test]
@@ -122,12 +130,18 @@ fn definitions_that_mysql_refuses_are_refused_alike() {
         ("CREATE TABLE x (a TINYINT DEFAULT 300)", 1067),
         ("CREATE TABLE x (a DATE DEFAULT '2026-02-30')", 1067),
         ("CREATE TABLE x (a INT DEFAULT NOW())", 1067),
-        ("CREATE TABLE x (a INT PRIMARY KEY, b INT PRIMARY KEY)", 1068),
+        (
+            "CREATE TABLE x (a INT PRIMARY KEY, b INT PRIMARY KEY)",
+            1068,
+        ),
         ("CREATE TABLE x (a VARCHAR(1000), KEY (a))", 1071),
         ("CREATE TABLE x (a INT, KEY (b))", 1072),
         ("CREATE TABLE x (a VARCHAR(20000))", 1074),
         ("CREATE TABLE x (a INT AUTO_INCREMENT)", 1075),
-        ("CREATE TABLE x (a INT AUTO_INCREMENT, b INT, KEY (b, a))", 1075),
+        (
+            "CREATE TABLE x (a INT AUTO_INCREMENT, b INT, KEY (b, a))",
+            1075,
+        ),
         ("CREATE TABLE x (a INT, KEY (a(3)))", 1089),
         ("CREATE TABLE x (a TEXT DEFAULT 'x')", 1101),
         ("CREATE TABLE `x ` (a INT)", 1103),
@@ -135,7 +149,10 @@ fn definitions_that_mysql_refuses_are_refused_alike() {
         ("CREATE TABLE x (`a ` INT)", 1166),
         ("CREATE TABLE x (a TEXT, KEY (a))", 1170),
         ("CREATE TABLE x (a INT NULL, PRIMARY KEY (a))", 1171),
-        ("CREATE TABLE x (a VARCHAR(5) CHARACTER SET latin1 COLLATE utf8mb4_bin)", 1253),
+        (
+            "CREATE TABLE x (a VARCHAR(5) CHARACTER SET latin1 COLLATE utf8mb4_bin)",
+            1253,
+        ),
         ("CREATE TABLE x (a INT, KEY `PRIMARY` (a))", 1280),
         ("CREATE TABLE x (a INT) ENGINE=nope", 1286),
         ("CREATE TABLE x (a ENUM('a','A'))", 1291),
@@ -146,10 +163,19 @@ fn definitions_that_mysql_refuses_are_refused_alike() {
         ("CREATE TABLE x (a DECIMAL(3,4))", 1427),
         ("CREATE TABLE x (a INT, CHECK (b > 0))", 3820),
         ("CREATE TABLE x (a INT, CHECK (a > RAND()))", 3814),
-        ("CREATE TABLE x (a INT AUTO_INCREMENT PRIMARY KEY, CHECK (a > 0))", 3818),
-        ("CREATE TABLE x (a INT, CONSTRAINT c CHECK (a > 0), CONSTRAINT C CHECK (a > 1))", 3822),
+        (
+            "CREATE TABLE x (a INT AUTO_INCREMENT PRIMARY KEY, CHECK (a > 0))",
+            3818,
+        ),
+        (
+            "CREATE TABLE x (a INT, CONSTRAINT c CHECK (a > 0), CONSTRAINT C CHECK (a > 1))",
+            3822,
+        ),
         ("CREATE TEMPORARY TABLE x (a INT)", 1235),
-        ("CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES t (a))", 1235),
+        (
+            "CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES t (a))",
+            1235,
+        ),
         ("CREATE TABLE x (a TEXT, FULLTEXT (a))", 1235),
         ("CREATE TABLE x (a INT, b INT AS (a + 1))", 1235),
         ("TRUNCATE nope", 1146),
@@ -181,7 +207,10 @@ fn if_exists_and_if_not_exists_leave_a_note() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE t (a INT)");
     assert_eq!(bench.ok("CREATE DATABASE IF NOT EXISTS d").codes(), [1007]);
-    assert_eq!(bench.ok("CREATE TABLE IF NOT EXISTS t (b INT)").codes(), [1050]);
+    assert_eq!(
+        bench.ok("CREATE TABLE IF NOT EXISTS t (b INT)").codes(),
+        [1050]
+    );
     assert_eq!(bench.ok("DROP TABLE IF EXISTS nope, t").codes(), [1051]);
     assert!(bench.catalog.resolve("d", "t").is_none());
     assert_eq!(bench.ok("DROP DATABASE IF EXISTS nope").codes(), [1008]);
@@ -191,7 +220,10 @@ fn if_exists_and_if_not_exists_leave_a_note() {
 fn drop_table_takes_all_or_none() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE a (x INT)");
-    assert_eq!(bench.error("DROP TABLE a, b"), (1051, "Unknown table 'd.b'".into()));
+    assert_eq!(
+        bench.error("DROP TABLE a, b"),
+        (1051, "Unknown table 'd.b'".into())
+    );
     assert!(bench.catalog.resolve("d", "a").is_some());
 }
 
@@ -228,7 +260,8 @@ fn rename_moves_tables_between_names_and_databases() {
 #[test]
 fn create_like_copies_the_definition_only() {
     let mut bench = Bench::new();
-    bench.ok("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, x INT, UNIQUE (x), CHECK (x > 1))");
+    bench
+        .ok("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, x INT, UNIQUE (x), CHECK (x > 1))");
     bench.ok("INSERT INTO a (x) VALUES (5)");
     bench.ok("CREATE TABLE b LIKE a");
     assert!(bench.rows("b").is_empty());
@@ -247,8 +280,15 @@ fn indexes_are_filled_from_the_rows_there_are() {
     assert_eq!(bench.rows("t").len(), 3);
     let trees = bench.engine.tree_ids();
     let (code, text) = bench.error("CREATE UNIQUE INDEX ua ON t (a)");
-    assert_eq!((code, text.as_str()), (1062, "Duplicate entry '10' for key 't.ua'"));
-    assert_eq!(bench.engine.tree_ids(), trees, "the unfinished tree is gone");
+    assert_eq!(
+        (code, text.as_str()),
+        (1062, "Duplicate entry '10' for key 't.ua'")
+    );
+    assert_eq!(
+        bench.engine.tree_ids(),
+        trees,
+        "the unfinished tree is gone"
+    );
     bench.ok("DROP INDEX by_a ON t");
     assert_eq!(bench.engine.tree_ids().len(), trees.len() - 1);
     assert_eq!(bench.table("t").indexes.len(), 2);
@@ -263,17 +303,31 @@ fn columns_come_and_go_without_touching_rows() {
     bench.ok("ALTER TABLE t ADD b VARCHAR(5) NOT NULL DEFAULT 'new' FIRST, ADD c INT NOT NULL");
     assert_eq!(bench.rows("t"), ["new|1|10|0"]);
     bench.ok("INSERT INTO t VALUES ('x', 2, 20, 200)");
-    bench.ok("ALTER TABLE t DROP a, RENAME COLUMN c TO d, MODIFY b VARCHAR(50) DEFAULT 'z' AFTER id");
+    bench.ok(
+        "ALTER TABLE t DROP a, RENAME COLUMN c TO d, MODIFY b VARCHAR(50) DEFAULT 'z' AFTER id",
+    );
     assert_eq!(bench.rows("t"), ["1|new|0", "2|x|200"]);
     bench.ok("ALTER TABLE t ADD ts DATETIME DEFAULT NOW()");
     bench.ok("INSERT INTO t (id, d) VALUES (3, 300)");
     let now = "2026-01-02 03:04:05";
     assert_eq!(
         bench.rows("t"),
-        [format!("1|new|0|{now}"), format!("2|x|200|{now}"), format!("3|z|300|{now}")]
+        [
+            format!("1|new|0|{now}"),
+            format!("2|x|200|{now}"),
+            format!("3|z|300|{now}")
+        ]
     );
-    assert_eq!(bench.table("t").indexes[0].id, clustered, "no copy was made");
-    assert_eq!(bench.table("t").indexes.len(), 1, "the index of the dropped column is gone");
+    assert_eq!(
+        bench.table("t").indexes[0].id,
+        clustered,
+        "no copy was made"
+    );
+    assert_eq!(
+        bench.table("t").indexes.len(),
+        1,
+        "the index of the dropped column is gone"
+    );
     let again = Catalog::open(&bench.engine).expect("opens");
     let read = again.resolve("d", "t").expect("is there");
     assert_eq!(read.layout.versions(), bench.table("t").layout.versions());
@@ -294,10 +348,16 @@ fn changes_of_type_and_key_copy_and_convert() {
     assert_eq!(bench.code("ALTER TABLE t MODIFY b BIGINT NOT NULL"), 1138);
     bench.ok("INSERT INTO t VALUES (1, 30, 7)");
     let (code, text) = bench.error("ALTER TABLE t ADD PRIMARY KEY (id)");
-    assert_eq!((code, text.as_str()), (1062, "Duplicate entry '1' for key 't.PRIMARY'"));
+    assert_eq!(
+        (code, text.as_str()),
+        (1062, "Duplicate entry '1' for key 't.PRIMARY'")
+    );
     bench.ok("ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE");
-    let numbers: Vec<String> =
-        bench.rows("t").iter().map(|r| r.rsplit('|').next().unwrap_or("").to_owned()).collect();
+    let numbers: Vec<String> = bench
+        .rows("t")
+        .iter()
+        .map(|r| r.rsplit('|').next().unwrap_or("").to_owned())
+        .collect();
     assert_eq!(numbers, ["1", "2", "3"]);
     assert_eq!(bench.code("ALTER TABLE t ADD CHECK (a < 30)"), 3819);
     bench.ok("ALTER TABLE t ADD CHECK (a <= 30)");
@@ -307,8 +367,10 @@ fn changes_of_type_and_key_copy_and_convert() {
 #[test]
 fn converting_the_character_set_rebuilds_the_keys() {
     let mut bench = Bench::new();
-    bench.ok("CREATE TABLE t (a VARCHAR(9) CHARACTER SET latin1, b TEXT CHARACTER SET latin1, \
-              UNIQUE (a)) CHARSET=latin1");
+    bench.ok(
+        "CREATE TABLE t (a VARCHAR(9) CHARACTER SET latin1, b TEXT CHARACTER SET latin1, \
+              UNIQUE (a)) CHARSET=latin1",
+    );
     bench.ok("INSERT INTO t VALUES ('B', 'x'), ('a', 'y')");
     bench.ok("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin");
     assert_eq!(
@@ -333,7 +395,10 @@ fn the_counter_can_be_set_but_not_below_what_is_stored() {
     bench.ok("INSERT INTO t VALUES (NULL)");
     assert_eq!(bench.rows("t"), ["5", "6"]);
     let again = Catalog::open(&bench.engine).expect("opens");
-    assert_eq!(again.resolve("d", "t").expect("there").runtime.last_auto(), 6);
+    assert_eq!(
+        again.resolve("d", "t").expect("there").runtime.last_auto(),
+        6
+    );
 }
 
 #[test]
@@ -350,7 +415,9 @@ fn a_schema_change_waits_for_transactions_and_can_be_run_again() {
     assert!(bench.locks.is_waiting());
     assert_eq!(bench.table("t").columns.len(), 1);
     reader.release_transaction();
-    ticket.block(std::time::Duration::from_secs(10)).expect("granted");
+    ticket
+        .block(std::time::Duration::from_secs(10))
+        .expect("granted");
     bench.ok("ALTER TABLE t ADD b INT");
     assert_eq!(bench.table("t").columns.len(), 2);
     assert!(bench.locks.is_empty(), "statement locks are released");
@@ -370,17 +437,39 @@ fn lock_tables_restricts_what_may_be_changed() {
     let tables = [table("w", true), table("r", false)];
     let catalog = bench.catalog.clone();
     assert!(lock_tables::lock(&catalog, &mut bench.locks, &tables, Some("d")).is_ok());
-    let mdl = |name: &str| catalog.table_or_error("d", name).expect("there").mdl.clone();
+    let mdl = |name: &str| {
+        catalog
+            .table_or_error("d", name)
+            .expect("there")
+            .mdl
+            .clone()
+    };
     assert!(lock_tables::check_locked(&bench.locks, &mdl("w"), "w", true).is_ok());
     let code = |r: esker_types::SqlResult<()>| r.expect_err("refused").code;
-    assert_eq!(code(lock_tables::check_locked(&bench.locks, &mdl("r"), "r", true)), 1099);
+    assert_eq!(
+        code(lock_tables::check_locked(
+            &bench.locks,
+            &mdl("r"),
+            "r",
+            true
+        )),
+        1099
+    );
     bench.ok("ALTER TABLE w ADD b INT");
     assert_eq!(bench.code("ALTER TABLE r ADD b INT"), 1099);
     assert_eq!(bench.code("CREATE TABLE x (a INT)"), 1100);
     lock_tables::unlock(&mut bench.locks);
     assert!(bench.locks.is_empty());
     bench.ok("CREATE TABLE x (a INT)");
-    assert_eq!(code(lock_tables::check_locked(&bench.locks, &mdl("x"), "x", false)), 1100);
+    assert_eq!(
+        code(lock_tables::check_locked(
+            &bench.locks,
+            &mdl("x"),
+            "x",
+            false
+        )),
+        1100
+    );
 
     assert!(lock_tables::lock_globally(&catalog, &mut bench.locks).is_ok());
     assert_eq!(bench.code("CREATE TABLE y (a INT)"), 1223);

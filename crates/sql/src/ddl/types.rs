@@ -31,7 +31,10 @@ pub fn column_type(ty: &DataType, column: &str, default: Collation) -> SqlResult
         return Err(SqlError::not_supported("CAST-ing data to array"));
     }
     let mut out = match ty.name {
-        TypeName::Bool => SqlType { length: 1, ..SqlType::new(TypeKind::TinyInt) },
+        TypeName::Bool => SqlType {
+            length: 1,
+            ..SqlType::new(TypeKind::TinyInt)
+        },
         TypeName::TinyInt => integer(TypeKind::TinyInt, ty, column)?,
         TypeName::SmallInt => integer(TypeKind::SmallInt, ty, column)?,
         TypeName::MediumInt => integer(TypeKind::MediumInt, ty, column)?,
@@ -100,9 +103,8 @@ fn check_scale(scale: u64, column: &str) -> SqlResult<()> {
 }
 
 fn scale_above_precision(column: &str) -> SqlError {
-    let text = format!(
-        "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')."
-    );
+    let text =
+        format!("For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}').");
     SqlError::new(1427, "42000", text)
 }
 
@@ -165,19 +167,26 @@ fn bit(ty: &DataType, column: &str) -> SqlResult<SqlType> {
         let text = format!("Invalid size for column '{column}'.");
         return Err(SqlError::new(3013, "HY000", text));
     }
-    Ok(SqlType { length: bits as u32, unsigned: true, ..SqlType::new(TypeKind::Bit) })
+    Ok(SqlType {
+        length: bits as u32,
+        unsigned: true,
+        ..SqlType::new(TypeKind::Bit)
+    })
 }
 
 fn temporal(kind: TypeKind, width: u32, ty: &DataType, column: &str) -> SqlResult<SqlType> {
     let fsp = ty.length.unwrap_or(0);
     if fsp > MAX_FSP {
-        let text = format!(
-            "Too-big precision {fsp} specified for '{column}'. Maximum is {MAX_FSP}."
-        );
+        let text =
+            format!("Too-big precision {fsp} specified for '{column}'. Maximum is {MAX_FSP}.");
         return Err(SqlError::new(1426, "42000", text));
     }
     let fraction = if fsp > 0 { fsp as u32 + 1 } else { 0 };
-    Ok(SqlType { decimals: fsp as u8, length: width + fraction, ..SqlType::new(kind) })
+    Ok(SqlType {
+        decimals: fsp as u8,
+        length: width + fraction,
+        ..SqlType::new(kind)
+    })
 }
 
 /// The collation that CHARACTER SET, COLLATE and BINARY of a type ask for.
@@ -185,7 +194,11 @@ fn collation(ty: &DataType, default: Collation) -> SqlResult<Collation> {
     let charset = ty.charset.as_deref().map(charset_by_name).transpose()?;
     let named = ty.collation.as_deref().map(collation_by_name).transpose()?;
     let out = pick_collation(charset, named, default)?;
-    Ok(if ty.binary && named.is_none() { out.bin_of() } else { out })
+    Ok(if ty.binary && named.is_none() {
+        out.bin_of()
+    } else {
+        out
+    })
 }
 
 /// 1115.
@@ -235,12 +248,20 @@ fn chars(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> 
     let (kind, length, max) = if ty.name == TypeName::Char {
         (TypeKind::Char, ty.length.unwrap_or(1), MAX_CHAR)
     } else {
-        (TypeKind::VarChar, ty.length.unwrap_or(1), MAX_ROW_BYTES / width)
+        (
+            TypeKind::VarChar,
+            ty.length.unwrap_or(1),
+            MAX_ROW_BYTES / width,
+        )
     };
     if length > max {
         return Err(too_long(column, max));
     }
-    Ok(SqlType { length: length as u32, collation, ..SqlType::new(kind) })
+    Ok(SqlType {
+        length: length as u32,
+        collation,
+        ..SqlType::new(kind)
+    })
 }
 
 fn bytes(ty: &DataType, column: &str) -> SqlResult<SqlType> {
@@ -252,7 +273,10 @@ fn bytes(ty: &DataType, column: &str) -> SqlResult<SqlType> {
     if length > max {
         return Err(too_long(column, max));
     }
-    Ok(SqlType { length: length as u32, ..SqlType::new(kind) })
+    Ok(SqlType {
+        length: length as u32,
+        ..SqlType::new(kind)
+    })
 }
 
 fn text(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
@@ -266,12 +290,19 @@ fn text(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
         TypeName::MediumBlob => (TypeKind::MediumText, false),
         _ => (TypeKind::LongText, false),
     };
-    let collation = if is_text { collation(ty, default)? } else { Collation::BINARY };
+    let collation = if is_text {
+        collation(ty, default)?
+    } else {
+        Collation::BINARY
+    };
     let kind = match ty.length {
         Some(length) => smallest_blob(length, u64::from(collation.charset().max_len()), column)?,
         None => kind,
     };
-    Ok(SqlType { collation, ..SqlType::new(kind) })
+    Ok(SqlType {
+        collation,
+        ..SqlType::new(kind)
+    })
 }
 
 /// TEXT(n) is the smallest type that holds n characters.
@@ -295,11 +326,19 @@ fn smallest_blob(length: u64, width: u64, column: &str) -> SqlResult<TypeKind> {
 fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType> {
     let collation = collation(ty, default)?;
     let is_set = ty.name == TypeName::Set;
-    let max = if is_set { MAX_SET_LABELS } else { MAX_ENUM_LABELS };
+    let max = if is_set {
+        MAX_SET_LABELS
+    } else {
+        MAX_ENUM_LABELS
+    };
     if ty.labels.len() > max {
         let what = if is_set { "SET" } else { "ENUM" };
         let text = format!("Too many strings for column {column} and {what}");
-        return Err(SqlError::new(if is_set { 1097 } else { 3169 }, "HY000", text));
+        return Err(SqlError::new(
+            if is_set { 1097 } else { 3169 },
+            "HY000",
+            text,
+        ));
     }
     let mut labels: Vec<Arc<str>> = Vec::with_capacity(ty.labels.len());
     for bytes in &ty.labels {
@@ -307,7 +346,10 @@ fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType>
         // Trailing spaces are never part of a label.
         let label = label.trim_end_matches(' ');
         check_label(label, is_set, column)?;
-        if labels.iter().any(|l| collation.eq(l.as_bytes(), label.as_bytes())) {
+        if labels
+            .iter()
+            .any(|l| collation.eq(l.as_bytes(), label.as_bytes()))
+        {
             let what = if is_set { "SET" } else { "ENUM" };
             let text = format!("Column '{column}' has duplicated value '{label}' in {what}");
             return Err(SqlError::new(1291, "HY000", text));
@@ -321,8 +363,16 @@ fn labels(ty: &DataType, column: &str, default: Collation) -> SqlResult<SqlType>
         labels.iter().map(chars).max().unwrap_or(0)
     };
     let labels: Arc<[Arc<str>]> = labels.into();
-    let kind = if is_set { TypeKind::Set(labels) } else { TypeKind::Enum(labels) };
-    Ok(SqlType { collation, length, ..SqlType::new(kind) })
+    let kind = if is_set {
+        TypeKind::Set(labels)
+    } else {
+        TypeKind::Enum(labels)
+    };
+    Ok(SqlType {
+        collation,
+        length,
+        ..SqlType::new(kind)
+    })
 }
 
 fn check_label(label: &str, is_set: bool, column: &str) -> SqlResult<()> {

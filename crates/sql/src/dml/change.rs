@@ -15,7 +15,7 @@ use super::insert::{Cell, as_counter, decode_row};
 use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
 use crate::catalog::{IndexDef, TableDef};
-use crate::codec::{UTC, RowReader, patch_row};
+use crate::codec::{RowReader, UTC, patch_row};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 
@@ -77,11 +77,21 @@ impl RowChanger {
             }
         }
         let in_key = |i: &IndexDef| {
-            i.parts.iter().any(|p| touched.iter().any(|(col, _)| *col == p.col))
+            i.parts
+                .iter()
+                .any(|p| touched.iter().any(|(col, _)| *col == p.col))
         };
         let moves = in_key(table.primary());
         let entries_change = moves || table.secondary().iter().any(in_key);
-        Self { exprs, on_update_from, touched, moves, entries_change, table, assignments }
+        Self {
+            exprs,
+            on_update_from,
+            touched,
+            moves,
+            entries_change,
+            table,
+            assignments,
+        }
     }
 
     /// The table.
@@ -91,7 +101,10 @@ impl RowChanger {
 
     /// The slot of a column that may change.
     fn slot(&self, col: usize) -> Option<usize> {
-        self.touched.iter().find(|(c, _)| *c == col).map(|(_, slot)| *slot)
+        self.touched
+            .iter()
+            .find(|(c, _)| *c == col)
+            .map(|(_, slot)| *slot)
     }
 
     /// The value of a column in the statement's row, if the statement may change it.
@@ -133,7 +146,9 @@ impl RowChanger {
             Default::Value(value) => Ok(value),
             Default::None => Ok(missing_default(env.ctx, column)?),
             Default::Expr => {
-                let Some(e) = self.exprs.default_of(col) else { return Ok(Value::Null) };
+                let Some(e) = self.exprs.default_of(col) else {
+                    return Ok(Value::Null);
+                };
                 let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
                 let value = env.evaluating(states, |env| e.eval(&own, env))?;
                 Ok(assign(env.ctx, value, &e.ty, column, 1, true)?)
@@ -142,12 +157,7 @@ impl RowChanger {
     }
 
     /// The table's whole row as it is to become: the stored one with the statement's values.
-    fn whole_row(
-        &self,
-        ctx: &EvalCtx<'_>,
-        stored: &[u8],
-        row: &[Value],
-    ) -> SqlResult<Vec<Value>> {
+    fn whole_row(&self, ctx: &EvalCtx<'_>, stored: &[u8], row: &[Value]) -> SqlResult<Vec<Value>> {
         let mut own = vec![Value::Null; self.table.columns.len()];
         decode_row(&self.table, ctx.time_zone, stored, &mut own)?;
         for (col, slot) in &self.touched {
@@ -184,7 +194,10 @@ impl RowChanger {
         let new_clustered = if moved {
             let stored = RowReader::new(&self.table.layout, &UTC, buffers.row)?;
             buffers.key.clear();
-            self.table.primary().codec.encode_row_parts(&stored, buffers.key)?;
+            self.table
+                .primary()
+                .codec
+                .encode_row_parts(&stored, buffers.key)?;
             buffers.key.as_slice()
         } else {
             clustered
@@ -197,7 +210,11 @@ impl RowChanger {
             new: buffers.row,
             entries_change: self.entries_change,
         };
-        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        let mut writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+        };
         match writer.update(&self.table, change, &mut entries)? {
             Written::Conflict(conflict) => Ok(Changed::Conflict(conflict)),
             Written::Done => {

@@ -44,13 +44,18 @@ impl CompiledDelete {
         let mut target = TargetScope::bind(env, delete.with.as_ref(), &delete.from)?;
         let places: Vec<usize> = match delete.targets.as_slice() {
             [] => vec![0],
-            names => names.iter().map(|n| find_target(&target, n)).collect::<SqlResult<_>>()?,
+            names => names
+                .iter()
+                .map(|n| find_target(&target, n))
+                .collect::<SqlResult<_>>()?,
         };
         let mut tables: Vec<Arc<TableDef>> = Vec::with_capacity(places.len());
         for (at, &place) in places.iter().enumerate() {
             if places[..at].contains(&place) {
-                let text =
-                    format!("Not unique table/alias: '{}'", target.scope.tables[place].alias);
+                let text = format!(
+                    "Not unique table/alias: '{}'",
+                    target.scope.tables[place].alias
+                );
                 return Err(SqlError::new(1066, "42000", text));
             }
             let def = target.add_target(place).map(|t| t.def.clone());
@@ -63,7 +68,10 @@ impl CompiledDelete {
             limit: delete.limit.as_ref(),
         };
         let joined = target.scope.tables.len() > 1;
-        Ok(Self { search: Search::new(target.plan(env, &clauses)?, joined), tables })
+        Ok(Self {
+            search: Search::new(target.plan(env, &clauses)?, joined),
+            tables,
+        })
     }
 
     /// The tables it changes.
@@ -85,19 +93,27 @@ impl CompiledDelete {
         for row in &mut rows {
             (env.check_killed)()?;
             for (nth, table) in self.tables.iter().enumerate() {
-                let Some(key) = self.search.take_stored(nth, row, env.scratch) else { continue };
+                let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
+                    continue;
+                };
                 if !seen.is_new(nth, &key) {
                     continue;
                 }
                 let buffers = env.scratch.buffers();
                 let mut entries = buffers.entries;
-                let mut writer =
-                    Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+                let mut writer = Writer {
+                    txn: env.txn,
+                    mode: env.mode,
+                    limits: env.limits,
+                };
                 writer.delete(table, &key, buffers.old_row, &mut entries)?;
                 deleted += 1;
             }
         }
         env.scratch.trim();
-        Ok(DmlDone { affected_rows: deleted, ..DmlDone::default() })
+        Ok(DmlDone {
+            affected_rows: deleted,
+            ..DmlDone::default()
+        })
     }
 }

@@ -13,11 +13,7 @@ use crate::catalog::{IndexDef, TableDef};
 use crate::codec::RowReader;
 
 /// 1062 for the row that could not be stored; `row` reads in the session's zone.
-pub(crate) fn duplicate_entry(
-    table: &TableDef,
-    index: &IndexDef,
-    row: &RowReader<'_>,
-) -> SqlError {
+pub(crate) fn duplicate_entry(table: &TableDef, index: &IndexDef, row: &RowReader<'_>) -> SqlError {
     let mut entry = String::new();
     for (at, part) in index.codec.parts().iter().enumerate() {
         if at > 0 {
@@ -25,7 +21,10 @@ pub(crate) fn duplicate_entry(
         }
         push_value(&mut entry, row.field(part.col), part);
     }
-    let text = format!("Duplicate entry '{entry}' for key '{}.{}'", table.name, index.name);
+    let text = format!(
+        "Duplicate entry '{entry}' for key '{}.{}'",
+        table.name, index.name
+    );
     SqlError::new(1062, "23000", text)
 }
 

@@ -46,7 +46,10 @@ fn disallowed(what: &str) -> SqlError {
 /// Reads the text of a stored expression.
 fn parse_stored(text: &str) -> SqlResult<ast::Expr> {
     let statement = format!("DO {text}");
-    let options = ParseOptions { sql_mode: SqlMode::default(), ..ParseOptions::default() };
+    let options = ParseOptions {
+        sql_mode: SqlMode::default(),
+        ..ParseOptions::default()
+    };
     match parse::parse(statement.as_bytes(), options)?.stmt {
         ast::Statement::Do(mut exprs) if exprs.len() == 1 => Ok(exprs.remove(0)),
         _ => Err(crate::codec::damaged("stored expression")),
@@ -61,11 +64,16 @@ struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     fn new(ctx: &'a EvalCtx<'a>, table: &str, columns: &[ColumnDef]) -> Self {
-        let columns: Vec<(Arc<str>, SqlType)> =
-            columns.iter().map(|c| (c.name.clone(), c.ty.clone())).collect();
+        let columns: Vec<(Arc<str>, SqlType)> = columns
+            .iter()
+            .map(|c| (c.name.clone(), c.ty.clone()))
+            .collect();
         let mut scope = Scope::new();
         scope.add_named_row(table, &columns, 0);
-        Self { env: BindEnv::new(ctx, &NoVars, &NoNames, Params::Values(&[])), scope }
+        Self {
+            env: BindEnv::new(ctx, &NoVars, &NoNames, Params::Values(&[])),
+            scope,
+        }
     }
 
     fn bind(&self, text: &str) -> SqlResult<Expr> {
@@ -77,14 +85,18 @@ impl TableExprs {
     /// Binds those of a table; most tables have none, which costs nothing.
     pub(crate) fn compile(ctx: &EvalCtx<'_>, def: &TableDef) -> SqlResult<Self> {
         let enforced: Vec<&CheckDef> = def.checks.iter().filter(|c| c.enforced).collect();
-        let has_defaults = def.columns.iter().any(|c| matches!(c.default, DefaultDef::Expr(_)));
+        let has_defaults = def
+            .columns
+            .iter()
+            .any(|c| matches!(c.default, DefaultDef::Expr(_)));
         if !has_defaults && enforced.is_empty() {
             return Ok(Self::default());
         }
         let binder = Binder::new(ctx, &def.name, &def.columns);
         let mut out = Self::default();
         for check in enforced {
-            out.checks.push((check.name.clone(), binder.bind(&check.text)?));
+            out.checks
+                .push((check.name.clone(), binder.bind(&check.text)?));
         }
         if has_defaults {
             for column in &def.columns {
@@ -130,7 +142,9 @@ pub(crate) fn validate(
     }
     for column in columns {
         if let DefaultDef::Expr(text) = &column.default {
-            binder.bind(text).map_err(|e| default_error(&column.name, e))?;
+            binder
+                .bind(text)
+                .map_err(|e| default_error(&column.name, e))?;
         }
     }
     Ok(())

@@ -112,7 +112,9 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
         Statement::Insert(insert) => CompiledInsert::compile(env, insert).map(Compiled::Insert),
         Statement::Update(update) => CompiledUpdate::compile(env, update).map(Compiled::Update),
         Statement::Delete(delete) => CompiledDelete::compile(env, delete).map(Compiled::Delete),
-        _ => Err(SqlError::not_supported("this statement as a change of rows")),
+        _ => Err(SqlError::not_supported(
+            "this statement as a change of rows",
+        )),
     }
 }
 
@@ -153,8 +155,13 @@ impl DmlEnv<'_> {
         states: &SubqueryStates,
         f: impl FnOnce(&EvalEnv<'_>) -> SqlResult<R>,
     ) -> Result<R, ExecError> {
-        let exec =
-            ExecCtx::new(self.txn, View::Snapshot, self.mode, self.limits, self.check_killed);
+        let exec = ExecCtx::new(
+            self.txn,
+            View::Snapshot,
+            self.mode,
+            self.limits,
+            self.check_killed,
+        );
         let env = EvalEnv {
             ctx: self.ctx,
             params: self.params,
@@ -170,7 +177,10 @@ impl DmlEnv<'_> {
 /// In statements that store, bad values are errors under strict mode, unless IGNORE says otherwise.
 fn strict_writes<'c>(ctx: &'c EvalCtx<'_>, ignore: bool) -> StrictGuard<'c> {
     let strict = !ignore && ctx.sql_mode.is_strict();
-    StrictGuard { cell: &ctx.strict_write, before: ctx.strict_write.replace(strict) }
+    StrictGuard {
+        cell: &ctx.strict_write,
+        before: ctx.strict_write.replace(strict),
+    }
 }
 
 /// Puts the strictness back when the statement ends, however it ends.

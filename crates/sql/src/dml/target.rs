@@ -46,7 +46,11 @@ pub(super) fn unknown_column(column: &ColumnRef) -> SqlError {
         full.push('.');
     }
     full.push_str(&column.name.text);
-    SqlError::new(1054, "42S22", format!("Unknown column '{full}' in 'field list'"))
+    SqlError::new(
+        1054,
+        "42S22",
+        format!("Unknown column '{full}' in 'field list'"),
+    )
 }
 
 /// Ordinal of a column that is assigned to in a statement about one table.
@@ -56,8 +60,15 @@ pub(super) fn assigned_column(
     alias: &str,
 ) -> SqlResult<usize> {
     let named = column.table.as_ref().is_none_or(|t| &*t.text == alias);
-    let schema = column.schema.as_ref().is_none_or(|s| *s.text == *table.schema);
-    let found = if named && schema { table.column_index(&column.name.text) } else { None };
+    let schema = column
+        .schema
+        .as_ref()
+        .is_none_or(|s| *s.text == *table.schema);
+    let found = if named && schema {
+        table.column_index(&column.name.text)
+    } else {
+        None
+    };
     found.ok_or_else(|| unknown_column(column))
 }
 
@@ -88,9 +99,19 @@ impl Search {
         env: &DmlEnv<'_>,
         states: &SubqueryStates,
     ) -> Result<Vec<Vec<Value>>, ExecError> {
-        let exec = ExecCtx::new(env.txn, View::Snapshot, env.mode, env.limits, env.check_killed);
-        let statement =
-            StatementEnv { ctx: env.ctx, params: env.params, vars: env.vars, exec: &exec };
+        let exec = ExecCtx::new(
+            env.txn,
+            View::Snapshot,
+            env.mode,
+            env.limits,
+            env.check_killed,
+        );
+        let statement = StatementEnv {
+            ctx: env.ctx,
+            params: env.params,
+            vars: env.vars,
+            exec: &exec,
+        };
         let accounts = statement.eval(states);
         let mut stream = self.plan.open();
         let mut rows = Vec::new();
@@ -132,6 +153,8 @@ pub(super) struct Seen(Option<HashSet<(usize, Vec<u8>)>>);
 impl Seen {
     /// Is this the first time that the row of target `nth` comes?
     pub(super) fn is_new(&mut self, nth: usize, key: &[u8]) -> bool {
-        self.0.as_mut().is_none_or(|seen| seen.insert((nth, key.to_vec())))
+        self.0
+            .as_mut()
+            .is_none_or(|seen| seen.insert((nth, key.to_vec())))
     }
 }

@@ -31,7 +31,8 @@ use crate::result::Mode;
 /// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
 pub(crate) const NOW_MICROS: i64 = 1_767_323_045_678_901;
 
-struct Facts;
+/// A session that is nobody.
+pub(crate) struct Facts;
 
 impl SessionInfo for Facts {
     fn connection_id(&self) -> u64 {
@@ -80,11 +81,17 @@ struct CatalogNames<'a>(&'a Catalog);
 
 impl Names for CatalogNames<'_> {
     fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
-        self.0.table_or_error(schema.unwrap_or("d"), name).map(TableSource::Base)
+        self.0
+            .table_or_error(schema.unwrap_or("d"), name)
+            .map(TableSource::Base)
     }
 
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
-        Err(SqlError::new(1193, "HY000", format!("Unknown system variable '{}'", var.name)))
+        Err(SqlError::new(
+            1193,
+            "HY000",
+            format!("Unknown system variable '{}'", var.name),
+        ))
     }
 }
 
@@ -161,7 +168,10 @@ impl Bench {
 
     /// Runs a statement.
     pub(crate) fn attempt(&mut self, sql: &str) -> Result<Ran, ExecError> {
-        let options = ParseOptions { sql_mode: self.sql_mode, ..ParseOptions::default() };
+        let options = ParseOptions {
+            sql_mode: self.sql_mode,
+            ..ParseOptions::default()
+        };
         let stmt = parse::parse(sql.as_bytes(), options)?.stmt;
         let zone = self.zone.clone();
         let wall = || NOW_MICROS;
@@ -201,7 +211,11 @@ impl Bench {
             check_killed: &|| Ok(()),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;
-        Ok(Ran { affected: done.affected_rows, info: done.info, ..Ran::default() })
+        Ok(Ran {
+            affected: done.affected_rows,
+            info: done.info,
+            ..Ran::default()
+        })
     }
 
     fn run_dml(&mut self, ctx: &EvalCtx<'_>, stmt: &ast::Statement) -> Result<Ran, ExecError> {
@@ -217,7 +231,10 @@ impl Bench {
             params: &[],
             vars: &NoVars,
             mode: self.mode,
-            limits: Limits { memory_bytes: 64 << 20, lock_wait: Duration::from_millis(50) },
+            limits: Limits {
+                memory_bytes: 64 << 20,
+                lock_wait: Duration::from_millis(50),
+            },
             check_killed: &|| Ok(()),
             autocommit: self.autocommit,
             found_rows: self.found_rows,
@@ -229,7 +246,8 @@ impl Bench {
         match result {
             Err(e) => {
                 self.txn.rollback_to(savepoint);
-                if self.autocommit {
+                // While it waits a transaction stays open, or it would lose its place.
+                if self.autocommit && matches!(e, ExecError::Sql(_)) {
                     self.txn.rollback();
                 }
                 Err(e)
@@ -238,8 +256,20 @@ impl Bench {
                 if self.autocommit {
                     self.txn.commit().map(|_| ())?;
                 }
-                let DmlDone { affected_rows, insert_id, generated, info, .. } = done;
-                Ok(Ran { affected: affected_rows, insert_id, generated, info, ..Ran::default() })
+                let DmlDone {
+                    affected_rows,
+                    insert_id,
+                    generated,
+                    info,
+                    ..
+                } = done;
+                Ok(Ran {
+                    affected: affected_rows,
+                    insert_id,
+                    generated,
+                    info,
+                    ..Ran::default()
+                })
             }
         }
     }
@@ -307,8 +337,10 @@ impl Bench {
     fn each(&self, table: &TableDef, index: usize, mut f: impl FnMut(&[u8], &[u8])) {
         let all = Bound::Unbounded;
         let tree = &table.indexes[index].tree;
-        let mut cursor =
-            self.txn.scan(tree, all, all, Direction::Forward, View::Latest).expect("scans");
+        let mut cursor = self
+            .txn
+            .scan(tree, all, all, Direction::Forward, View::Latest)
+            .expect("scans");
         while let Some((key, value)) = cursor.next().expect("reads") {
             f(key, value);
         }
@@ -324,7 +356,11 @@ impl Bench {
                 let row = RowReader::new(&table.layout, &UTC, value).expect("reads");
                 let mut key = Vec::new();
                 let in_value = codec.entry(&row, clustered, &mut key).expect("entry");
-                let value = if in_value { clustered.to_vec() } else { Vec::new() };
+                let value = if in_value {
+                    clustered.to_vec()
+                } else {
+                    Vec::new()
+                };
                 assert!(wanted.insert((key, value)));
             });
             let mut found = BTreeSet::new();

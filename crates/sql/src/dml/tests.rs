@@ -24,22 +24,39 @@ const ITEMS: &str = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VAR
 fn insert_fills_in_defaults_and_numbers() {
     let mut bench = bench(&[ITEMS]);
     let ran = bench.ok("INSERT INTO t (name) VALUES ('a')");
-    assert_eq!((ran.affected, ran.insert_id, ran.generated, ran.info.as_str()), (1, 1, Some(1), ""));
+    assert_eq!(
+        (
+            ran.affected,
+            ran.insert_id,
+            ran.generated,
+            ran.info.as_str()
+        ),
+        (1, 1, Some(1), "")
+    );
     let ran = bench.ok("INSERT INTO t (n, name, id) VALUES (5, 'b', NULL), (n + 1, 'c', 0)");
     assert_eq!((ran.affected, ran.generated), (2, Some(2)));
     assert_eq!(ran.info, "Records: 2  Duplicates: 0  Warnings: 0");
     let ran = bench.ok("INSERT INTO t SET id = 9, n = id * 2");
     assert_eq!((ran.insert_id, ran.generated), (9, None));
     bench.ok("INSERT INTO t VALUES (DEFAULT, 'd', DEFAULT(n))");
-    assert_eq!(bench.rows("t"), ["1|a|NULL", "2|b|5", "3|c|NULL", "9|none|18", "10|d|NULL"]);
+    assert_eq!(
+        bench.rows("t"),
+        ["1|a|NULL", "2|b|5", "3|c|NULL", "9|none|18", "10|d|NULL"]
+    );
     bench.ok("DELETE FROM t WHERE name = 'none'");
     bench.ok("INSERT INTO t () VALUES ()");
-    assert_eq!(bench.rows("t").last().map(String::as_str), Some("11|none|NULL"));
+    assert_eq!(
+        bench.rows("t").last().map(String::as_str),
+        Some("11|none|NULL")
+    );
 }
 
 #[test]
 fn insert_reports_what_mysql_reports() {
-    let mut bench = bench(&[ITEMS, "CREATE TABLE s (a INT NOT NULL, b TINYINT, e ENUM('x') NOT NULL)"]);
+    let mut bench = bench(&[
+        ITEMS,
+        "CREATE TABLE s (a INT NOT NULL, b TINYINT, e ENUM('x') NOT NULL)",
+    ]);
     let cases = [
         ("INSERT INTO nope VALUES (1)", 1146),
         ("INSERT INTO t (id, nope) VALUES (1, 2)", 1054),
@@ -68,7 +85,10 @@ fn insert_reports_what_mysql_reports() {
 fn outside_strict_mode_values_are_bent_with_warnings() {
     let mut bench = bench(&["CREATE TABLE s (a INT NOT NULL, b TINYINT, c VARCHAR(2) NOT NULL)"]);
     bench.sql_mode = SqlMode::default();
-    assert_eq!(bench.ok("INSERT INTO s (b) VALUES (200)").codes(), [1364, 1364, 1264]);
+    assert_eq!(
+        bench.ok("INSERT INTO s (b) VALUES (200)").codes(),
+        [1364, 1364, 1264]
+    );
     assert_eq!(bench.code("INSERT INTO s VALUES (NULL, 1, 'x')"), 1048);
     let ran = bench.ok("INSERT INTO s VALUES (NULL, 1, 'abc'), (2, NULL, 'y')");
     assert_eq!(ran.codes(), [1048, 1265]);
@@ -84,23 +104,36 @@ fn a_taken_key_is_named() {
     ]);
     bench.ok("INSERT INTO t VALUES (1, 'a', 1)");
     let duplicate = |text: &str| (1062, format!("Duplicate entry {text}"));
-    assert_eq!(bench.error("INSERT INTO t VALUES (1, 'b', 1)"), duplicate("'1' for key 't.PRIMARY'"));
-    assert_eq!(bench.error("INSERT INTO t VALUES (2, 'A', 1)"), duplicate("'A' for key 't.by_name'"));
+    assert_eq!(
+        bench.error("INSERT INTO t VALUES (1, 'b', 1)"),
+        duplicate("'1' for key 't.PRIMARY'")
+    );
+    assert_eq!(
+        bench.error("INSERT INTO t VALUES (2, 'A', 1)"),
+        duplicate("'A' for key 't.by_name'")
+    );
     bench.ok("INSERT INTO u VALUES (NULL, 'abc', '2026-01-02'), (NULL, 'xyz', NULL), (NULL, 'xyz', NULL)");
     assert_eq!(
         bench.error("INSERT INTO u VALUES (5, 'abd', '2026-01-02')"),
         duplicate("'ab-2026-01-02' for key 'u.k'")
     );
     // A statement that fails half-way leaves nothing.
-    assert_eq!(bench.code("INSERT INTO t VALUES (5, 'x', 1), (6, 'y', 1), (5, 'z', 1)"), 1062);
+    assert_eq!(
+        bench.code("INSERT INTO t VALUES (5, 'x', 1), (6, 'y', 1), (5, 'z', 1)"),
+        1062
+    );
     assert_eq!(bench.rows("t"), ["1|a|1"]);
     assert_eq!(bench.rows("u").len(), 3);
 }
 
 #[test]
 fn ignore_leaves_out_what_cannot_be_stored() {
-    let mut bench = bench(&[ITEMS, "CREATE TABLE c (a INT CHECK (a > 0), b TINYINT NOT NULL)"]);
-    let ran = bench.ok("INSERT IGNORE INTO t VALUES (1, 'a', 1), (1, 'b', 2), (2, 'a', 3), (3, 'c', 4)");
+    let mut bench = bench(&[
+        ITEMS,
+        "CREATE TABLE c (a INT CHECK (a > 0), b TINYINT NOT NULL)",
+    ]);
+    let ran =
+        bench.ok("INSERT IGNORE INTO t VALUES (1, 'a', 1), (1, 'b', 2), (2, 'a', 3), (3, 'c', 4)");
     assert_eq!((ran.affected, ran.codes()), (2, vec![1062, 1062]));
     assert_eq!(ran.info, "Records: 4  Duplicates: 2  Warnings: 2");
     let ran = bench.ok("INSERT IGNORE INTO c VALUES (-1, 1), (1, NULL), (2, 500)");
@@ -118,7 +151,10 @@ fn replace_removes_every_row_in_the_way() {
     assert_eq!(bench.ok("REPLACE INTO t VALUES (1, 'b', 9)").affected, 3);
     assert_eq!(bench.rows("t"), ["1|b|9", "3|c|3", "4|d|4"]);
     let ran = bench.ok("REPLACE INTO t (id, name) VALUES (3, 'c'), (4, 'x')");
-    assert_eq!((ran.affected, ran.info.as_str()), (4, "Records: 2  Duplicates: 2  Warnings: 0"));
+    assert_eq!(
+        (ran.affected, ran.info.as_str()),
+        (4, "Records: 2  Duplicates: 2  Warnings: 0")
+    );
     assert_eq!(bench.rows("t"), ["1|b|9", "3|c|NULL", "4|x|NULL"]);
 }
 
@@ -126,7 +162,8 @@ fn replace_removes_every_row_in_the_way() {
 fn on_duplicate_key_update_sees_both_rows() {
     let mut bench = bench(&[ITEMS]);
     bench.ok("INSERT INTO t VALUES (1, 'a', 10)");
-    let sql = "INSERT INTO t VALUES (1, 'z', 5) ON DUPLICATE KEY UPDATE n = n + VALUES(n), name = 'b'";
+    let sql =
+        "INSERT INTO t VALUES (1, 'z', 5) ON DUPLICATE KEY UPDATE n = n + VALUES(n), name = 'b'";
     assert_eq!(bench.ok(sql).affected, 2);
     assert_eq!(bench.rows("t"), ["1|b|15"]);
     let same = "INSERT INTO t VALUES (1, 'z', 5) ON DUPLICATE KEY UPDATE n = 15";
@@ -139,8 +176,12 @@ fn on_duplicate_key_update_sees_both_rows() {
          ON DUPLICATE KEY UPDATE n = new.n + n",
     );
     // One row updated, one inserted.
-    assert_eq!((ran.affected, ran.info.as_str()), (3, "Records: 2  Duplicates: 1  Warnings: 0"));
-    let named = "INSERT INTO t VALUES (1, 'q', 7) AS new(a, b, c) ON DUPLICATE KEY UPDATE n = c * 2";
+    assert_eq!(
+        (ran.affected, ran.info.as_str()),
+        (3, "Records: 2  Duplicates: 1  Warnings: 0")
+    );
+    let named =
+        "INSERT INTO t VALUES (1, 'q', 7) AS new(a, b, c) ON DUPLICATE KEY UPDATE n = c * 2";
     bench.ok(named);
     let rows = bench.rows("t");
     assert!(rows.contains(&"1|b|14".to_owned()), "{rows:?}");
@@ -158,13 +199,19 @@ fn update_changes_rows_and_their_entries() {
     assert_eq!(ran.info, "Rows matched: 2  Changed: 2  Warnings: 0");
     assert_eq!(bench.rows("t"), ["1|a11|11", "2|b21|21", "3|c|NULL"]);
     let ran = bench.ok("UPDATE t SET n = 21");
-    assert_eq!((ran.affected, ran.info.as_str()), (2, "Rows matched: 3  Changed: 2  Warnings: 0"));
+    assert_eq!(
+        (ran.affected, ran.info.as_str()),
+        (2, "Rows matched: 3  Changed: 2  Warnings: 0")
+    );
     bench.found_rows = true;
     assert_eq!(bench.ok("UPDATE t SET n = 21").affected, 3);
     bench.ok("UPDATE t SET id = id + 10 ORDER BY id DESC LIMIT 2");
     assert_eq!(bench.rows("t"), ["1|a11|21", "12|b21|21", "13|c|21"]);
     bench.ok("UPDATE t SET id = id + 1 WHERE id > 10 ORDER BY id DESC");
-    assert_eq!(bench.code("UPDATE t SET id = id + 1 WHERE id > 10 ORDER BY id"), 1062);
+    assert_eq!(
+        bench.code("UPDATE t SET id = id + 1 WHERE id > 10 ORDER BY id"),
+        1062
+    );
     assert_eq!(bench.code("UPDATE t SET name = 'same'"), 1062);
     assert_eq!(bench.code("UPDATE t SET name = NULL"), 1048);
     assert_eq!(bench.code("UPDATE t SET nope = 1"), 1054);
@@ -175,8 +222,10 @@ fn update_changes_rows_and_their_entries() {
 
 #[test]
 fn on_update_and_check_follow_a_real_change() {
-    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (n < 100), \
-        at DATETIME(3) DEFAULT '2000-01-01' ON UPDATE CURRENT_TIMESTAMP(3))"]);
+    let mut bench = bench(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (n < 100), \
+        at DATETIME(3) DEFAULT '2000-01-01' ON UPDATE CURRENT_TIMESTAMP(3))",
+    ]);
     bench.ok("INSERT INTO t (id, n) VALUES (1, 1)");
     bench.ok("UPDATE t SET n = 1");
     assert_eq!(bench.rows("t"), ["1|1|2000-01-01 00:00:00.000"]);
@@ -193,9 +242,19 @@ fn on_update_and_check_follow_a_real_change() {
 fn delete_removes_rows_and_their_entries() {
     let mut bench = bench(&[ITEMS]);
     bench.ok("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 2), (4, 'd', NULL)");
-    assert_eq!(bench.ok("DELETE FROM t WHERE n = 2 ORDER BY id DESC LIMIT 1").affected, 1);
+    assert_eq!(
+        bench
+            .ok("DELETE FROM t WHERE n = 2 ORDER BY id DESC LIMIT 1")
+            .affected,
+        1
+    );
     assert_eq!(bench.rows("t"), ["1|a|1", "2|b|2", "4|d|NULL"]);
-    assert_eq!(bench.ok("DELETE FROM t WHERE n IS NULL OR name = 'A'").affected, 2);
+    assert_eq!(
+        bench
+            .ok("DELETE FROM t WHERE n IS NULL OR name = 'A'")
+            .affected,
+        2
+    );
     assert_eq!(bench.ok("DELETE FROM t").affected, 1);
     assert!(bench.rows("t").is_empty());
 }
@@ -225,7 +284,10 @@ fn insert_select_reads_before_it_writes() {
     let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"]);
     bench.ok("INSERT INTO t (n) VALUES (1), (2)");
     let ran = bench.ok("INSERT INTO t (n) SELECT n + 10 FROM t");
-    assert_eq!((ran.affected, ran.info.as_str()), (2, "Records: 2  Duplicates: 0  Warnings: 0"));
+    assert_eq!(
+        (ran.affected, ran.info.as_str()),
+        (2, "Records: 2  Duplicates: 0  Warnings: 0")
+    );
     assert_eq!(bench.rows("t").len(), 4);
     assert_eq!(bench.code("INSERT INTO t (n) SELECT n, n FROM t"), 1136);
     bench.ok("INSERT INTO t SELECT id, n FROM t ON DUPLICATE KEY UPDATE n = VALUES(n) + 100");
@@ -247,7 +309,8 @@ fn tables_without_a_primary_key_keep_equal_rows_apart() {
 
 #[test]
 fn numbers_follow_the_sequence_and_survive() {
-    let mut bench = bench(&["CREATE TABLE t (id TINYINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, n INT)"]);
+    let mut bench =
+        bench(&["CREATE TABLE t (id TINYINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, n INT)"]);
     bench.ok("INSERT INTO t (n) VALUES (1), (2), (3)");
     bench.ok("DELETE FROM t WHERE id > 1");
     // As after a restart: the counters come from the engine.
@@ -255,7 +318,10 @@ fn numbers_follow_the_sequence_and_survive() {
     let mut again = Bench::on(&bench.engine, &catalog);
     again.ok("INSERT INTO t (n) VALUES (4)");
     assert_eq!(again.rows("t"), ["1|1", "4|4"]);
-    again.auto_step = AutoStep { increment: 10, offset: 5 };
+    again.auto_step = AutoStep {
+        increment: 10,
+        offset: 5,
+    };
     again.ok("INSERT INTO t (n) VALUES (5), (6)");
     assert_eq!(again.rows("t"), ["1|1", "4|4", "5|5", "15|6"]);
     again.sql_mode = SqlMode(SqlMode::DEFAULT.0 | SqlMode::NO_AUTO_VALUE_ON_ZERO.0);
@@ -282,7 +348,10 @@ fn an_open_transaction_reserves_what_it_shows() {
     let reserved = bench.engine.counter(tree);
     let catalog = Catalog::open(&bench.engine).expect("opens");
     let mut again = Bench::on(&bench.engine, &catalog);
-    assert_eq!(again.ok("INSERT INTO t VALUES ()").generated, Some(reserved + 1));
+    assert_eq!(
+        again.ok("INSERT INTO t VALUES ()").generated,
+        Some(reserved + 1)
+    );
     // A clean shutdown gives unused numbers back.
     let mut bench = bench_of(&bench.engine, &bench.catalog);
     bench.autocommit = false;
@@ -355,7 +424,8 @@ fn a_unique_key_given_up_is_free_only_after_the_commit() {
 
 #[test]
 fn a_timestamp_keeps_its_instant_and_its_entry_in_every_zone() {
-    let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL, n INT, KEY (at))"]);
+    let mut bench =
+        bench(&["CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL, n INT, KEY (at))"]);
     bench.zone = jiff::tz::TimeZone::get("Europe/Berlin").expect("zone");
     bench.ok("INSERT INTO t VALUES (1, '2026-07-01 12:00:00', 1)");
     bench.zone = jiff::tz::TimeZone::UTC;

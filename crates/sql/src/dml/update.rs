@@ -37,10 +37,18 @@ impl CompiledUpdate {
         let mut target = TargetScope::bind(env, update.with.as_ref(), &update.tables)?;
         let several = target.scope.tables.len() > 1;
         if several && !update.order_by.is_empty() {
-            return Err(SqlError::new(1221, "HY000", "Incorrect usage of UPDATE and ORDER BY"));
+            return Err(SqlError::new(
+                1221,
+                "HY000",
+                "Incorrect usage of UPDATE and ORDER BY",
+            ));
         }
         if several && update.limit.is_some() {
-            return Err(SqlError::new(1221, "HY000", "Incorrect usage of UPDATE and LIMIT"));
+            return Err(SqlError::new(
+                1221,
+                "HY000",
+                "Incorrect usage of UPDATE and LIMIT",
+            ));
         }
         // By table of the scope: its assignments.
         let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
@@ -51,7 +59,10 @@ impl CompiledUpdate {
             let alias = &target.scope.tables[at.table].alias;
             let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
             let cell = compile_cell(env, &target.scope, &def, at.column, &assignment.value)?;
-            let one = Assignment { col: at.column, cell };
+            let one = Assignment {
+                col: at.column,
+                cell,
+            };
             match by_table.iter_mut().find(|(table, _)| *table == at.table) {
                 Some((_, all)) => all.push(one),
                 None => by_table.push((at.table, vec![one])),
@@ -72,7 +83,12 @@ impl CompiledUpdate {
         };
         let search = Search::new(target.plan(env, &clauses)?, several);
         let tables = changers.iter().map(|c| c.table().clone()).collect();
-        Ok(Self { search, changers, tables, ignore: update.ignore })
+        Ok(Self {
+            search,
+            changers,
+            tables,
+            ignore: update.ignore,
+        })
     }
 
     /// The tables it changes.
@@ -97,7 +113,9 @@ impl CompiledUpdate {
         for (at, row) in rows.iter_mut().enumerate() {
             (env.check_killed)()?;
             for (nth, changer) in self.changers.iter().enumerate() {
-                let Some(key) = self.search.take_stored(nth, row, env.scratch) else { continue };
+                let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
+                    continue;
+                };
                 if !seen.is_new(nth, &key) {
                     continue;
                 }

@@ -88,7 +88,11 @@ pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
 
 /// 1364.
 pub(crate) fn no_default(name: &str) -> SqlError {
-    SqlError::new(1364, "HY000", format!("Field '{name}' doesn't have a default value"))
+    SqlError::new(
+        1364,
+        "HY000",
+        format!("Field '{name}' doesn't have a default value"),
+    )
 }
 
 /// DEFAULT written for a column that has none: 1364 under strict mode.

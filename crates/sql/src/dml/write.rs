@@ -87,7 +87,10 @@ impl Writer<'_> {
     /// Locks a key exclusively; waits in thread mode.
     pub(super) fn lock(&self, tree: TreeId, key: &[u8]) -> Result<(), ExecError> {
         loop {
-            match self.txn.lock(tree, key, LockMode::Exclusive, WaitPolicy::Wait)? {
+            match self
+                .txn
+                .lock(tree, key, LockMode::Exclusive, WaitPolicy::Wait)?
+            {
                 LockOutcome::Granted { .. } | LockOutcome::Skipped => return Ok(()),
                 LockOutcome::Wait(ticket) if self.mode == Mode::Inline => {
                     return Err(ExecError::Wait(ticket));
@@ -104,16 +107,28 @@ impl Writer<'_> {
         clustered: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, ExecError> {
-        let found = self.txn.get_with(&table.primary().tree, clustered, View::Latest, |row| {
-            out.clear();
-            out.extend_from_slice(row);
-        })?;
+        let found = self
+            .txn
+            .get_with(&table.primary().tree, clustered, View::Latest, |row| {
+                out.clear();
+                out.extend_from_slice(row);
+            })?;
         Ok(found.is_some())
     }
 
     /// The latest clustered key under a unique entry's key, which is locked.
-    fn holder(&self, table: &TableDef, index: usize, key: &[u8]) -> Result<Option<Vec<u8>>, ExecError> {
-        Ok(self.txn.get_with(&table.indexes[index].tree, key, View::Latest, <[u8]>::to_vec)?)
+    fn holder(
+        &self,
+        table: &TableDef,
+        index: usize,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, ExecError> {
+        Ok(self.txn.get_with(
+            &table.indexes[index].tree,
+            key,
+            View::Latest,
+            <[u8]>::to_vec,
+        )?)
     }
 
     /// Inserts `row` under `clustered`. With `fresh` the clustered key is known to be new to the
@@ -129,10 +144,15 @@ impl Writer<'_> {
         let primary = table.primary();
         if !fresh {
             self.lock(primary.id, clustered)?;
-            let taken = self.txn.get_with(&primary.tree, clustered, View::Latest, |_| ())?;
+            let taken = self
+                .txn
+                .get_with(&primary.tree, clustered, View::Latest, |_| ())?;
             if taken.is_some() {
                 let clustered = clustered.to_vec();
-                return Ok(Written::Conflict(Conflict { index: 0, clustered }));
+                return Ok(Written::Conflict(Conflict {
+                    index: 0,
+                    clustered,
+                }));
             }
         }
         if table.indexes.len() > 1 {
@@ -230,10 +250,14 @@ impl Writer<'_> {
         if moved {
             self.lock(primary.id, change.new_clustered)?;
             let taken =
-                self.txn.get_with(&primary.tree, change.new_clustered, View::Latest, |_| ())?;
+                self.txn
+                    .get_with(&primary.tree, change.new_clustered, View::Latest, |_| ())?;
             if taken.is_some() {
                 let clustered = change.new_clustered.to_vec();
-                return Ok(Written::Conflict(Conflict { index: 0, clustered }));
+                return Ok(Written::Conflict(Conflict {
+                    index: 0,
+                    clustered,
+                }));
             }
         }
         if change.entries_change {
@@ -243,7 +267,9 @@ impl Writer<'_> {
                 let same = old.key == new.key && !(moved && new.in_value);
                 (old.changed, new.changed) = (!same, !same);
             }
-            if let Some(conflict) = self.find_conflict(table, Some(change.clustered), scratch.new)? {
+            if let Some(conflict) =
+                self.find_conflict(table, Some(change.clustered), scratch.new)?
+            {
                 return Ok(Written::Conflict(conflict));
             }
             self.lock_unique(table, scratch.old)?;
@@ -253,7 +279,8 @@ impl Writer<'_> {
         if moved {
             self.txn.delete(&primary.tree, change.clustered)?;
         }
-        self.txn.put(&primary.tree, change.new_clustered, change.new)?;
+        self.txn
+            .put(&primary.tree, change.new_clustered, change.new)?;
         Ok(Written::Done)
     }
 }
@@ -285,8 +312,23 @@ pub(super) struct Buffers<'a> {
 impl Scratch {
     /// All buffers at once.
     pub(super) fn buffers(&mut self) -> Buffers<'_> {
-        let Self { row, old_row, key, new_entries, old_entries, .. } = self;
-        Buffers { row, old_row, key, entries: Entries { new: new_entries, old: old_entries } }
+        let Self {
+            row,
+            old_row,
+            key,
+            new_entries,
+            old_entries,
+            ..
+        } = self;
+        Buffers {
+            row,
+            old_row,
+            key,
+            entries: Entries {
+                new: new_entries,
+                old: old_entries,
+            },
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl ScanState {
                 self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
                 Ok(())
             }
-            Source::Derived { plan: query, .. } => {
+            Source::Derived(query) => {
                 if let Input::Derived(root) = &mut self.input {
                     root.reset(env);
                 } else {
@@ -143,7 +143,7 @@ impl ScanState {
                 Ok(found)
             }
             Source::Virtual { .. } => self.next_virtual(plan, row, env),
-            Source::Derived { plan: query, .. } => {
+            Source::Derived(query) => {
                 let Input::Derived(root) = &mut self.input else { return Ok(false) };
                 loop {
                     // A lateral table sees the row so far; others refer further out, never to it.
@@ -194,6 +194,9 @@ impl ScanState {
     ) -> SqlResult<bool> {
         let exec = env.exec.expect("a plan with tables runs with an execution context");
         let view = if plan.lock.is_some() { View::Latest } else { exec.view };
+        // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
+        // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
+        let entries_may_be_stale = view == View::Latest || exec.txn.has_writes();
         loop {
             exec.tick()?;
             let verdict = match &mut self.input {
@@ -228,7 +231,7 @@ impl ScanState {
                             set(&mut self.stored, value);
                             self.take_copied(plan, def, None, row, env)?
                         }
-                    } else if access.covering {
+                    } else if access.covering && !entries_may_be_stale {
                         self.cover.decode(def, access.index, key, value, row, env)?;
                         match all_true(&plan.conds, row, env)? {
                             true => Verdict::Take,
@@ -237,7 +240,7 @@ impl ScanState {
                     } else {
                         let codec = &def.indexes[access.index].codec;
                         set(&mut self.key, codec.clustered_of(key, value)?);
-                        let entry = (view == View::Latest).then(|| (access.index, key.to_vec()));
+                        let entry = entries_may_be_stale.then(|| (access.index, key.to_vec()));
                         self.take_stored(plan, def, view, entry, row, env)?
                     }
                 }

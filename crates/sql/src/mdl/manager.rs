@@ -73,11 +73,16 @@ impl MetadataLocks {
         let inner = Inner {
             global: Arc::new(MdlObject::new(MdlKey::Global)),
             commit: Arc::new(MdlObject::new(MdlKey::Commit)),
-            names: Mutex::new(Names { objects: HashMap::new(), sweep_at: SWEEP_AT }),
+            names: Mutex::new(Names {
+                objects: HashMap::new(),
+                sweep_at: SWEEP_AT,
+            }),
             waiting: Mutex::default(),
             next_id: AtomicU64::new(1),
         };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// The global scope: statements that change something hold it `IntentionExclusive`.
@@ -122,7 +127,12 @@ impl MetadataLocks {
 
     /// Number of sessions that wait.
     pub fn waiting(&self) -> usize {
-        self.inner.waiting.lock().values().filter(|p| p.waiter.is_waiting()).count()
+        self.inner
+            .waiting
+            .lock()
+            .values()
+            .filter(|p| p.waiter.is_waiting())
+            .count()
     }
 
     /// Number of names known, dead ones that were not swept yet included.
@@ -159,7 +169,9 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
     let mut next = 0;
     while let Some(&id) = seen.get(next) {
         next += 1;
-        let Some(wait) = waiting.get(&id) else { continue };
+        let Some(wait) = waiting.get(&id) else {
+            continue;
+        };
         let ahead = wait.object.ahead_of(&wait.waiter);
         for (&other, blocker) in waiting {
             let blocks = other != id

@@ -55,7 +55,12 @@ pub struct LockSet {
 impl LockSet {
     /// An empty set.
     pub fn new(manager: &MetadataLocks) -> Self {
-        Self { manager: manager.clone(), id: manager.next_id(), held: Vec::new(), pending: None }
+        Self {
+            manager: manager.clone(),
+            id: manager.next_id(),
+            held: Vec::new(),
+            pending: None,
+        }
     }
 
     /// Takes a lock, or answers [`ExecError::Wait`] with the ticket to wait for; then ask again.
@@ -78,7 +83,11 @@ impl LockSet {
             holds_it = true;
         }
         if !holds_it && object.acquire_fast(mode) {
-            self.held.push(Held { object: object.clone(), mode, duration });
+            self.held.push(Held {
+                object: object.clone(),
+                mode,
+                duration,
+            });
             return Ok(());
         }
         self.acquire_slow(object, mode, duration)
@@ -112,13 +121,27 @@ impl LockSet {
             .collect();
         let (ticket, waiter) = match object.request(mode, &own) {
             Granted::Now => {
-                self.held.push(Held { object: object.clone(), mode, duration });
+                self.held.push(Held {
+                    object: object.clone(),
+                    mode,
+                    duration,
+                });
                 return Ok(());
             }
             Granted::Later(ticket, waiter) => (ticket, waiter),
         };
-        let held = self.held.iter().map(|h| (h.object.clone(), h.mode)).collect();
-        let pending = Pending { id: self.id, object: object.clone(), mode, waiter, held };
+        let held = self
+            .held
+            .iter()
+            .map(|h| (h.object.clone(), h.mode))
+            .collect();
+        let pending = Pending {
+            id: self.id,
+            object: object.clone(),
+            mode,
+            waiter,
+            held,
+        };
         if self.manager.begin_wait(pending.clone()) {
             // Dropping the ticket takes the request out of its queue.
             let text = "Deadlock found when trying to get lock; try restarting transaction";
@@ -132,10 +155,16 @@ impl LockSet {
     /// again and may come to it later, so it is kept whatever is asked for first.
     #[cold]
     fn settle(&mut self) {
-        let Some((pending, duration)) = self.pending.take() else { return };
+        let Some((pending, duration)) = self.pending.take() else {
+            return;
+        };
         self.manager.end_wait(self.id);
         if pending.waiter.take_over() {
-            self.held.push(Held { object: pending.object, mode: pending.mode, duration });
+            self.held.push(Held {
+                object: pending.object,
+                mode: pending.mode,
+                duration,
+            });
         }
     }
 
@@ -187,12 +216,20 @@ impl LockSet {
     /// Has the running statement taken or asked for locks of its own yet? False when it begins, true
     /// when it runs again after a wait.
     pub fn statement_has_locks(&self) -> bool {
-        self.pending.is_some() || self.held.iter().any(|h| h.duration == MdlDuration::Statement)
+        self.pending.is_some()
+            || self
+                .held
+                .iter()
+                .any(|h| h.duration == MdlDuration::Statement)
     }
 
     /// Keeps the statement's locks until UNLOCK TABLES.
     pub fn keep_statement_locks(&mut self) {
-        for held in self.held.iter_mut().filter(|h| h.duration == MdlDuration::Statement) {
+        for held in self
+            .held
+            .iter_mut()
+            .filter(|h| h.duration == MdlDuration::Statement)
+        {
             held.duration = MdlDuration::Explicit;
         }
     }
@@ -205,17 +242,23 @@ impl LockSet {
 
     /// Is the session waiting for a metadata lock (rather than for a row)?
     pub fn is_waiting(&self) -> bool {
-        self.pending.as_ref().is_some_and(|(p, _)| p.waiter.is_waiting())
+        self.pending
+            .as_ref()
+            .is_some_and(|(p, _)| p.waiter.is_waiting())
     }
 
     /// Does this session hold at least `mode` on the object?
     pub fn holds(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
-        self.held.iter().any(|h| Arc::ptr_eq(&h.object, object) && h.mode.covers(mode))
+        self.held
+            .iter()
+            .any(|h| Arc::ptr_eq(&h.object, object) && h.mode.covers(mode))
     }
 
     /// Is anything held by LOCK TABLES?
     pub fn has_explicit(&self) -> bool {
-        self.held.iter().any(|h| h.duration == MdlDuration::Explicit)
+        self.held
+            .iter()
+            .any(|h| h.duration == MdlDuration::Explicit)
     }
 
     /// Is the global read lock held?

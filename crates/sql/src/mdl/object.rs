@@ -53,7 +53,9 @@ impl Waiter {
 
     /// Claims a grant; false if there was none or it went back already.
     pub(super) fn take_over(&self) -> bool {
-        self.state.compare_exchange(GRANTED, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state
+            .compare_exchange(GRANTED, OVER, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 }
 
@@ -96,7 +98,11 @@ impl WaitQueue for Place {
 
 impl MdlObject {
     pub(super) fn new(key: MdlKey) -> Self {
-        Self { key, word: AtomicU64::new(0), slow: Mutex::default() }
+        Self {
+            key,
+            word: AtomicU64::new(0),
+            slow: Mutex::default(),
+        }
     }
 
     /// What it locks.
@@ -107,7 +113,9 @@ impl MdlObject {
     /// Takes a fast mode if nobody holds or wants anything else.
     #[inline]
     pub(super) fn acquire_fast(&self, mode: MdlMode) -> bool {
-        let Some(class) = mode.fast() else { return false };
+        let Some(class) = mode.fast() else {
+            return false;
+        };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if word & SLOW != 0 {
@@ -145,7 +153,10 @@ impl MdlObject {
                 resolver: resolver.clone(),
             });
             queued = Some(waiter.clone());
-            Box::new(Place { object: self.clone(), waiter })
+            Box::new(Place {
+                object: self.clone(),
+                waiter,
+            })
         });
         let waiter = queued.expect("the queue was just made");
         slow.queue.push_back(waiter.clone());
@@ -199,7 +210,11 @@ impl MdlObject {
         while at < slow.queue.len() {
             let waiter = slow.queue[at].clone();
             let behind = waiter.own.is_empty()
-                && slow.queue.iter().take(at).any(|w| waiter.mode.conflicts(w.mode));
+                && slow
+                    .queue
+                    .iter()
+                    .take(at)
+                    .any(|w| waiter.mode.conflicts(w.mode));
             if behind || !self.admits(slow, waiter.mode, &waiter.own) {
                 at += 1;
                 continue;
@@ -238,9 +253,12 @@ impl MdlObject {
             holders == own_here || !mode.conflicts(FAST_MODES[class])
         });
         fast_free
-            && MdlMode::ALL.iter().filter(|m| m.fast().is_none()).all(|&held| {
-                u64::from(slow.holders[held.index()]) == mine(held) || !mode.conflicts(held)
-            })
+            && MdlMode::ALL
+                .iter()
+                .filter(|m| m.fast().is_none())
+                .all(|&held| {
+                    u64::from(slow.holders[held.index()]) == mine(held) || !mode.conflicts(held)
+                })
     }
 
     /// Waiters ahead of `waiter` that it would have to wait for.
@@ -250,12 +268,17 @@ impl MdlObject {
         }
         let slow = self.slow.lock();
         let ahead = slow.queue.iter().take_while(|w| !Arc::ptr_eq(w, waiter));
-        ahead.filter(|w| waiter.mode.conflicts(w.mode)).cloned().collect()
+        ahead
+            .filter(|w| waiter.mode.conflicts(w.mode))
+            .cloned()
+            .collect()
     }
 }
 
 impl fmt::Debug for MdlObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MdlObject").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("MdlObject")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }

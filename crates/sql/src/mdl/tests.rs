@@ -42,7 +42,10 @@ fn conflict_is_symmetric_and_fast_modes_never_conflict() {
                 for c in MdlMode::ALL {
                     // Nothing but scopes is locked ScopeShared.
                     let scope_only = c == MdlMode::ScopeShared && a != MdlMode::Exclusive;
-                    assert!(scope_only || a.conflicts(c) || !b.conflicts(c), "{a:?} covers {b:?}, {c:?}");
+                    assert!(
+                        scope_only || a.conflicts(c) || !b.conflicts(c),
+                        "{a:?} covers {b:?}, {c:?}"
+                    );
                 }
             }
         }
@@ -106,7 +109,10 @@ fn a_lock_of_ones_own_is_no_obstacle() {
     granted(session.acquire(&table, MdlMode::Exclusive, STATEMENT));
     assert_eq!(session.len(), 2);
     session.release_statement();
-    assert_eq!(session.explicit_mode(&table), Some(MdlMode::SharedNoReadWrite));
+    assert_eq!(
+        session.explicit_mode(&table),
+        Some(MdlMode::SharedNoReadWrite)
+    );
     let mut other = LockSet::new(&manager);
     assert!(!other.try_acquire(&table, MdlMode::SharedRead, STATEMENT));
     session.release_all();
@@ -192,7 +198,10 @@ fn the_global_read_lock_stops_changes_but_not_definitions_in_use() {
     assert!(backup.has_global());
     assert!(!writer.try_acquire(manager.global(), MdlMode::IntentionExclusive, STATEMENT));
     backup.release_transaction();
-    assert!(backup.has_global(), "the transaction's end does not unlock tables");
+    assert!(
+        backup.has_global(),
+        "the transaction's end does not unlock tables"
+    );
     backup.release_global();
     assert!(writer.try_acquire(manager.global(), MdlMode::IntentionExclusive, STATEMENT));
 }
@@ -224,7 +233,11 @@ fn many_threads_never_hold_conflicting_locks() {
                 let mut session = LockSet::new(&manager);
                 for round in 0..500 {
                     let exclusive = (round + thread) % 7 == 0;
-                    let mode = if exclusive { MdlMode::Exclusive } else { MdlMode::SharedRead };
+                    let mode = if exclusive {
+                        MdlMode::Exclusive
+                    } else {
+                        MdlMode::SharedRead
+                    };
                     while let Err(ExecError::Wait(t)) = session.acquire(&table, mode, TRANSACTION) {
                         t.block(Duration::from_secs(60)).expect("granted in time");
                     }

@@ -83,7 +83,6 @@ fn plan_block(env: &BindEnv<'_>, block: &Block) -> SqlResult<(Root, bool, f64)> 
         rollup: g.rollup,
         implicit: g.implicit,
         kept: kept_slots(block),
-        sorted: false,
     });
     let plan = BlockPlan {
         id: block.id,
@@ -298,7 +297,7 @@ fn rows_looked_at(node: &Node) -> f64 {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(child, _) => rows_looked_at(child),
         Node::Scan(scan) => match &scan.source {
-            Source::Derived { plan, .. } => plan.cost_rows,
+            Source::Derived(plan) => plan.cost_rows,
             _ => scan.rows_in,
         },
         Node::Join(join) => {

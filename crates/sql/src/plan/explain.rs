@@ -252,7 +252,7 @@ fn node_queries<'p>(
         }
         Node::Scan(scan) => {
             exprs.extend(&scan.conds);
-            if let Source::Derived { plan, .. } = &scan.source {
+            if let Source::Derived(plan) = &scan.source {
                 out.push((if scan.lateral { "DEPENDENT DERIVED" } else { "DERIVED" }, plan));
             }
         }
@@ -360,7 +360,7 @@ fn scan_line(scan: &ScanPlan) -> Line {
                 add_extra(&mut line, "Using where");
             }
         }
-        Source::Derived { plan, .. } => {
+        Source::Derived(plan) => {
             line.table = Some(format!("<derived{}>", first_id(plan)));
             if !scan.conds.is_empty() {
                 add_extra(&mut line, "Using where");
@@ -511,7 +511,7 @@ fn node_tree(node: &Node, depth: usize, out: &mut String) {
                 depth += 1;
             }
             line(depth, &text, out);
-            if let Source::Derived { plan, .. } = &scan.source {
+            if let Source::Derived(plan) = &scan.source {
                 query_tree(plan, depth + 1, out);
             }
         }

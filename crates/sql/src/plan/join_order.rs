@@ -498,7 +498,7 @@ impl Joiner<'_> {
             }
             TableKind::Derived(_) => {
                 let plan = self.derived[t].clone().expect("planned before the joins");
-                Source::Derived { plan, id: t as u32 }
+                Source::Derived(plan)
             }
             TableKind::Row => return Ok(Planned { node: Node::Once, tables: 1 << t, rows: 1.0, cost: 0.0 }),
         };

@@ -30,7 +30,7 @@ use crate::bind::{
 };
 use crate::catalog::TableDef;
 use crate::exec::virt::{Pushed, VirtualTable};
-use crate::expr::{Expr, bool_type};
+use crate::expr::Expr;
 use crate::parse::ast;
 use crate::result::ColumnMeta;
 
@@ -135,7 +135,7 @@ impl Node {
             }
             Node::Scan(scan) => {
                 scan.conds.iter().for_each(|c| c.outer_slots(depth, f));
-                if let Source::Derived { plan, .. } = &scan.source {
+                if let Source::Derived(plan) = &scan.source {
                     // A lateral table is one level further in.
                     plan.outer_slots(depth + u16::from(scan.lateral), f);
                 }
@@ -188,8 +188,6 @@ pub(crate) struct GroupPlan {
     pub implicit: bool,
     /// Slots of the first row of a group that are read after grouping.
     pub kept: Vec<u32>,
-    /// Input comes ordered by the keys: groups end one after the other.
-    pub sorted: bool,
 }
 
 /// Set operations.
@@ -255,7 +253,7 @@ pub(crate) struct ScanPlan {
 pub(crate) enum Source {
     Base { def: Arc<TableDef>, access: Access, candidates: Vec<usize> },
     Virtual { table: Arc<dyn VirtualTable>, pushed: Vec<Pushed> },
-    Derived { plan: Arc<QueryPlan>, id: u32 },
+    Derived(Arc<QueryPlan>),
 }
 
 impl std::fmt::Debug for Source {
@@ -265,7 +263,7 @@ impl std::fmt::Debug for Source {
                 f.debug_tuple("Base").field(&def.name).field(access).finish()
             }
             Self::Virtual { table, .. } => f.debug_tuple("Virtual").field(&table.name()).finish(),
-            Self::Derived { plan, .. } => f.debug_tuple("Derived").field(plan).finish(),
+            Self::Derived(plan) => f.debug_tuple("Derived").field(plan).finish(),
         }
     }
 }
@@ -344,9 +342,4 @@ pub(crate) struct HashBy {
 pub fn plan_query(env: &BindEnv<'_>, query: &ast::Query) -> SqlResult<Arc<QueryPlan>> {
     let bound = bind_query(env, query, None, None)?;
     plan_bound(env, &Arc::new(bound))
-}
-
-/// A condition that is never met, for plans without rows.
-pub(crate) fn never() -> Expr {
-    Expr::constant(esker_types::Value::Int(0), bool_type(false))
 }

@@ -57,6 +57,8 @@ impl Session {
         if self.vars.serializable {
             return Ok(None);
         }
+        // See the note on stale index entries in the scan operator.
+        let by_primary_only = self.txn.has_writes();
         let Some(named) = short::candidate(query) else {
             return Ok(None);
         };
@@ -109,6 +111,9 @@ impl Session {
             .catalog
             .resolve(&plan.table.schema, &plan.table.name);
         if !current.is_some_and(|t| Arc::ptr_eq(&t, &plan.table)) {
+            return Ok(None);
+        }
+        if by_primary_only && !plan.is_by_primary() {
             return Ok(None);
         }
         self.use_transaction();

@@ -82,3 +82,10 @@ pub struct ShortSelect {
     index_only: bool,
     output: Output,
 }
+
+impl ShortSelect {
+    /// Does it read the clustered index, not a secondary one?
+    pub fn is_by_primary(&self) -> bool {
+        self.table.indexes[self.index].primary
+    }
+}

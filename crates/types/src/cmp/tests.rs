@@ -98,6 +98,23 @@ fn constants_become_column_values_when_nothing_is_lost() {
         ("'10:00:00.5'", "time", None),
         ("100000", "time", Some("10:00:00")),
         ("null", "int", None),
+        ("5", "decimal(5,2)", Some("5.00")),
+        ("'1.50'", "decimal(5,2)", Some("1.50")),
+        ("1.505", "decimal(5,2)", None),
+        ("1000", "decimal(5,2)", None),
+        ("1.5e0", "decimal(5,2)", None),
+        ("'0.1'", "double", Some("0.1")),
+        ("0.1", "double", Some("0.1")),
+        ("0.1", "float", None),
+        ("0.5", "float", Some("0.5")),
+        ("'x'", "double", None),
+        ("5", "bit(3)", Some("\u{5}")),
+        ("9", "bit(3)", None),
+        ("'longer than that'", "varchar(3)", Some("longer than that")),
+        ("'a '", "char(3)", Some("a ")),
+        ("5", "varchar(3)", None),
+        ("x'41'", "varchar(3)", None),
+        ("'a'", "enum('a')", None),
     ] {
         assert_eq!(as_column(value, ty).as_deref(), expected, "{value} as {ty}");
     }

@@ -199,6 +199,12 @@ impl fmt::Display for Decimal {
     }
 }
 
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::str::FromStr for Decimal {
     type Err = super::ParseStatus;
 

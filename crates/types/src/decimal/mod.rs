@@ -34,7 +34,7 @@ const WORD_DIGITS: u32 = 9;
 const WORDS: u32 = 9;
 
 /// An exact decimal number.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Decimal {
     mag: Mag,
     scale: u8,

@@ -120,7 +120,7 @@ impl Decimal {
 fn assemble(s: &Scanned<'_>) -> (Decimal, ParseStatus) {
     let zeros = s.int.iter().take_while(|b| **b == b'0').count();
     let int = &s.int[zeros..];
-    let mut digits = int.iter().chain(s.frac).copied();
+    let digits = int.iter().chain(s.frac).copied();
     let total = (int.len() + s.frac.len()) as i64;
     let point = int.len() as i64 + s.exponent;
     let all_zero = digits.clone().all(|b| b == b'0');
@@ -149,16 +149,7 @@ fn assemble(s: &Scanned<'_>) -> (Decimal, ParseStatus) {
     let wanted = (total - point).max(0);
     let scale = wanted.min(room);
     let take = point + scale;
-    let mut mag: Mag = [0; wide::LIMBS];
-    for i in 0..take.max(0) {
-        let digit = if i < total {
-            digits.next().unwrap_or(b'0')
-        } else {
-            b'0'
-        };
-        let over = wide::mul_limb(&mut mag, 10) | wide::add_limb(&mut mag, u32::from(digit - b'0'));
-        debug_assert!(!over);
-    }
+    let mag = read_digits(digits, take.max(0));
     let lost = wanted > scale;
     let value = Decimal {
         mag,
@@ -173,6 +164,22 @@ fn assemble(s: &Scanned<'_>) -> (Decimal, ParseStatus) {
             ParseStatus::Exact
         },
     )
+}
+
+/// The first `take` digits as a number; zeros follow when there are fewer.
+fn read_digits(digits: impl Iterator<Item = u8>, take: i64) -> Mag {
+    /// This many digits surely fit 128 bits.
+    const NARROW: i64 = 38;
+    let digits = digits.chain(std::iter::repeat(b'0')).take(take as usize);
+    if take <= NARROW {
+        return wide::from_u128(digits.fold(0, |v, b| v * 10 + u128::from(b - b'0')));
+    }
+    let mut mag: Mag = [0; wide::LIMBS];
+    for b in digits {
+        let over = wide::mul_limb(&mut mag, 10) | wide::add_limb(&mut mag, u32::from(b - b'0'));
+        debug_assert!(!over);
+    }
+    mag
 }
 
 /// Zeros before the first other digit.

@@ -49,7 +49,6 @@ pub(super) fn small(mag: &Mag) -> Option<u128> {
 
 /// A magnitude of 128 bits.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "takes the number apart")]
 pub(super) fn from_u128(v: u128) -> Mag {
     [
         v as u32,

@@ -10,8 +10,8 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::call::{Call, int, string};
-use super::ret::{binary, int_null, text, uint, uint_null};
-use super::{FuncDef, PURE, SESSION, def};
+use super::ret::{binary, const_int, int_null, string_type, text, uint, uint_null};
+use super::{ArgType, FuncDef, PURE, RetCtx, SESSION, Signature, def};
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
 
@@ -19,7 +19,7 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("md5", 1, 1, PURE, text::<32>, md5),
     def("sha", 1, 1, PURE, text::<40>, sha1),
     def("sha1", 1, 1, PURE, text::<40>, sha1),
-    def("sha2", 2, 2, PURE, text::<128>, sha2),
+    def("sha2", 2, 2, PURE, ret_sha2, sha2),
     def("crc32", 1, 1, PURE, uint::<10>, crc32),
     def("random_bytes", 1, 1, SESSION, binary::<1024>, random_bytes),
     def("uuid", 0, 0, SESSION, text::<36>, uuid),
@@ -39,6 +39,19 @@ fn md5(c: &Call) -> SqlResult<Value> {
 
 fn sha1(c: &Call) -> SqlResult<Value> {
     string(lower_hex(&Sha1::digest(&*c.bytes(0))))
+}
+
+fn ret_sha2(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = match const_int(args.get(1)) {
+        Some(0 | 256) => 64,
+        Some(224) => 56,
+        Some(384) => 96,
+        _ => 128,
+    };
+    Ok(Signature::plain(string_type(
+        chars,
+        ctx.collation_connection,
+    )))
 }
 
 fn sha2(c: &Call) -> SqlResult<Value> {

@@ -198,7 +198,9 @@ pub fn like_args(
 ) -> SqlResult<Signature> {
     let picked = strings.iter().filter_map(|i| args.get(*i));
     let (collation, coercibility) = collation_of(picked, ctx, name)?;
-    let ret = string_type(chars, collation).with_nullable(any_nullable(args));
+    let most = ctx.max_allowed_packet / u64::from(collation.charset().max_len());
+    // What is larger than a packet is NULL, so any of these may be.
+    let ret = string_type(chars.min(most), collation);
     Ok(Signature {
         ret,
         coercibility,

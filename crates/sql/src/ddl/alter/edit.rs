@@ -7,12 +7,12 @@
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlResult, TypeKind};
 
+use super::super::DdlCtx;
 use super::super::columns;
 use super::super::create::Options;
 use super::super::draft::{Draft, DraftIndex, PRIMARY};
 use super::super::names;
 use super::super::types::{charset_by_name, collation_by_name, pick_collation};
-use super::super::DdlCtx;
 use super::index_named;
 use crate::catalog::{DefaultDef, TableDef, same_name};
 use crate::dml::columns_of_check;
@@ -45,7 +45,12 @@ fn cannot_drop(name: &str) -> SqlError {
 
 impl<'a> Edit<'a> {
     pub(super) fn new(ctx: &'a DdlCtx<'a>, old: &'a TableDef) -> Self {
-        Self { ctx, old, draft: Draft::of(old), facts: Facts::default() }
+        Self {
+            ctx,
+            old,
+            draft: Draft::of(old),
+            facts: Facts::default(),
+        }
     }
 
     /// DEFAULT CHARACTER SET and COLLATE of the table: for columns added from now on.
@@ -62,26 +67,37 @@ impl<'a> Edit<'a> {
         };
         let at = self.old.column_index(&name.text).ok_or_else(unknown)?;
         let id = self.old.columns[at].id;
-        self.draft.columns.iter().position(|c| c.def.id == id).ok_or_else(unknown)
+        self.draft
+            .columns
+            .iter()
+            .position(|c| c.def.id == id)
+            .ok_or_else(unknown)
     }
 
     /// Draft position of an index that the table had before.
     fn index(&self, name: &str) -> Option<usize> {
         let id = self.old.indexes[index_named(self.old, name)?].id;
-        self.draft.indexes.iter().position(|i| i.existing == Some(id))
+        self.draft
+            .indexes
+            .iter()
+            .position(|i| i.existing == Some(id))
     }
 
     pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
         match action {
-            AlterAction::AddColumn { def, position, if_not_exists } => {
-                self.add_column(def, position, *if_not_exists)
-            }
+            AlterAction::AddColumn {
+                def,
+                position,
+                if_not_exists,
+            } => self.add_column(def, position, *if_not_exists),
             AlterAction::AddIndex(spec) => self.add_index(spec),
             AlterAction::AddCheck(check) => {
-                self.facts.new_checks.push(check.name.as_ref().map_or_else(
-                    Box::default,
-                    |n| n.text.clone(),
-                ));
+                self.facts.new_checks.push(
+                    check
+                        .name
+                        .as_ref()
+                        .map_or_else(Box::default, |n| n.text.clone()),
+                );
                 self.draft.add_check(check, None)
             }
             AlterAction::DropColumn { name, if_exists } => self.drop_column(name, *if_exists),
@@ -128,7 +144,9 @@ impl<'a> Edit<'a> {
                 Ok(())
             }
             AlterAction::DropForeignKey(name) => Err(cannot_drop(&name.text)),
-            AlterAction::AddForeignKey(_) => Err(SqlError::not_supported("FOREIGN KEY constraints")),
+            AlterAction::AddForeignKey(_) => {
+                Err(SqlError::not_supported("FOREIGN KEY constraints"))
+            }
             AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
             AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
             AlterAction::Partition(what) => Err(SqlError::not_supported(what)),
@@ -148,12 +166,15 @@ impl<'a> Edit<'a> {
         if_not_exists: bool,
     ) -> SqlResult<()> {
         if if_not_exists && self.draft.position(&def.name.text).is_some() {
-            self.ctx.note(1060, format!("Duplicate column name '{}'", def.name.text));
+            self.ctx
+                .note(1060, format!("Duplicate column name '{}'", def.name.text));
             return Ok(());
         }
         self.facts.added.push(self.draft.next_column_id);
         self.facts.new_checks.extend(def.checks.iter().map(|c| {
-            c.name.as_ref().map_or_else(Box::default, |n| n.text.clone())
+            c.name
+                .as_ref()
+                .map_or_else(Box::default, |n| n.text.clone())
         }));
         self.draft.add_column(self.ctx.eval, def, position)
     }
@@ -162,11 +183,17 @@ impl<'a> Edit<'a> {
         let existing = spec.name.as_ref().is_some_and(|n| {
             spec.kind != IndexKind::Primary
                 && self.draft.indexes.iter().any(|i| {
-                    i.name.as_deref().is_some_and(|have| same_name(have, &n.text))
+                    i.name
+                        .as_deref()
+                        .is_some_and(|have| same_name(have, &n.text))
                 })
         });
         if existing && spec.if_not_exists {
-            let name = spec.name.as_ref().map(|n| n.text.clone()).unwrap_or_default();
+            let name = spec
+                .name
+                .as_ref()
+                .map(|n| n.text.clone())
+                .unwrap_or_default();
             self.ctx.note(1061, format!("Duplicate key name '{name}'"));
             return Ok(());
         }
@@ -204,7 +231,9 @@ impl<'a> Edit<'a> {
             if !used.contains(&column) {
                 continue;
             }
-            let Some(at) = self.check_position(&check.name) else { continue };
+            let Some(at) = self.check_position(&check.name) else {
+                continue;
+            };
             if !drop || used.iter().any(|&c| c != column) {
                 let text = format!(
                     "Check constraint '{}' uses column '{}', hence column cannot be dropped or \
@@ -240,7 +269,10 @@ impl<'a> Edit<'a> {
     }
 
     fn check_position(&self, name: &str) -> Option<usize> {
-        self.draft.checks.iter().position(|c| same_name(&c.name, name))
+        self.draft
+            .checks
+            .iter()
+            .position(|c| same_name(&c.name, name))
     }
 
     fn drop_check(&mut self, name: &str) -> SqlResult<()> {
@@ -256,7 +288,10 @@ impl<'a> Edit<'a> {
         if self.check_position(name).is_some() {
             return self.drop_check(name);
         }
-        if self.index(name).is_some_and(|at| self.draft.indexes[at].unique) {
+        if self
+            .index(name)
+            .is_some_and(|at| self.draft.indexes[at].unique)
+        {
             return self.drop_index(name, false);
         }
         let text = format!("Constraint '{name}' does not exist.");
@@ -277,13 +312,15 @@ impl<'a> Edit<'a> {
             }
         }
         let id = before.def.id;
-        let (mut column, inline) =
-            columns::build(self.ctx.eval, def, id, self.draft.collation)?;
+        let (mut column, inline) = columns::build(self.ctx.eval, def, id, self.draft.collation)?;
         column.instant_default = before.def.instant_default;
         self.draft.columns[at].def = column;
         self.draft.columns[at].explicit_null = inline.explicit_null;
         for check in &def.checks {
-            let name = check.name.as_ref().map_or_else(Box::default, |n| n.text.clone());
+            let name = check
+                .name
+                .as_ref()
+                .map_or_else(Box::default, |n| n.text.clone());
             self.facts.new_checks.push(name);
             self.draft.add_check(check, Some(id))?;
         }
@@ -330,9 +367,15 @@ impl<'a> Edit<'a> {
     fn rename_index(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
         names::check_index(&new.text)?;
         if old.is(PRIMARY) {
-            return Err(SqlError::new(1280, "42000", "Incorrect index name 'PRIMARY'"));
+            return Err(SqlError::new(
+                1280,
+                "42000",
+                "Incorrect index name 'PRIMARY'",
+            ));
         }
-        let at = self.index(&old.text).ok_or_else(|| self.missing_key(&old.text))?;
+        let at = self
+            .index(&old.text)
+            .ok_or_else(|| self.missing_key(&old.text))?;
         self.draft.indexes[at].name = Some((&*new.text).into());
         Ok(())
     }
@@ -340,7 +383,11 @@ impl<'a> Edit<'a> {
     fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
         let at = self.index(name).ok_or_else(|| self.missing_key(name))?;
         if self.draft.indexes[at].primary && !visible {
-            return Err(SqlError::new(3522, "HY000", "A primary key index cannot be invisible"));
+            return Err(SqlError::new(
+                3522,
+                "HY000",
+                "A primary key index cannot be invisible",
+            ));
         }
         self.draft.indexes[at].invisible = !visible;
         Ok(())
@@ -363,7 +410,9 @@ impl<'a> Edit<'a> {
             SqlError::new(3940, "HY000", text)
         })?;
         if enforced && !self.draft.checks[at].enforced {
-            self.facts.new_checks.push(self.draft.checks[at].name.clone());
+            self.facts
+                .new_checks
+                .push(self.draft.checks[at].name.clone());
         }
         self.draft.checks[at].enforced = enforced;
         Ok(())

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult};
 
 use super::create::{self, Options};
-use super::draft::{Built, Draft};
+use super::draft::Built;
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
 use crate::catalog::{
@@ -26,25 +26,34 @@ use crate::catalog::{
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
 use crate::dml::validate;
 use crate::exec_error::ExecError;
-use crate::parse::ast::{
-    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName,
-};
+use crate::parse::ast::{AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName};
 use edit::Edit;
 pub(super) use edit::Facts;
 use plan::Plan;
 
-pub(super) fn alter_table(
-    ctx: &mut DdlCtx<'_>,
-    alter: &AlterTable,
-) -> Result<DdlDone, ExecError> {
+pub(super) fn alter_table(ctx: &mut DdlCtx<'_>, alter: &AlterTable) -> Result<DdlDone, ExecError> {
     if alter.ignore {
         return Err(SqlError::not_supported("ALTER IGNORE TABLE").into());
     }
     let name = resolve(&alter.name, ctx.database)?;
     let Some(to) = rename_target(ctx, &alter.actions)? else {
-        return run(ctx, &name, &name, &alter.actions, &alter.options, alter.if_exists);
+        return run(
+            ctx,
+            &name,
+            &name,
+            &alter.actions,
+            &alter.options,
+            alter.if_exists,
+        );
     };
-    run(ctx, &name, &to, &alter.actions, &alter.options, alter.if_exists)
+    run(
+        ctx,
+        &name,
+        &to,
+        &alter.actions,
+        &alter.options,
+        alter.if_exists,
+    )
 }
 
 pub(super) fn create_index(
@@ -55,7 +64,10 @@ pub(super) fn create_index(
     let mut actions = Vec::with_capacity(2);
     if create.or_replace {
         if let Some(name) = &create.index.name {
-            actions.push(AlterAction::DropIndex { name: name.clone(), if_exists: true });
+            actions.push(AlterAction::DropIndex {
+                name: name.clone(),
+                if_exists: true,
+            });
         }
     }
     actions.push(AlterAction::AddIndex(create.index.clone()));
@@ -64,7 +76,10 @@ pub(super) fn create_index(
 
 pub(super) fn drop_index(ctx: &mut DdlCtx<'_>, drop: &DropIndex) -> Result<DdlDone, ExecError> {
     let name = resolve(&drop.table, ctx.database)?;
-    let action = AlterAction::DropIndex { name: drop.name.clone(), if_exists: drop.if_exists };
+    let action = AlterAction::DropIndex {
+        name: drop.name.clone(),
+        if_exists: drop.if_exists,
+    };
     run(ctx, &name, &name, &[action], &drop.options, false)
 }
 
@@ -74,7 +89,9 @@ fn rename_target(ctx: &DdlCtx<'_>, actions: &[AlterAction]) -> SqlResult<Option<
         AlterAction::RenameTo(name) => Some(name),
         _ => None,
     });
-    target.map(|name: &ObjectName| resolve(name, ctx.database)).transpose()
+    target
+        .map(|name: &ObjectName| resolve(name, ctx.database))
+        .transpose()
 }
 
 fn run(
@@ -120,7 +137,13 @@ fn run(
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let plan = plan::plan(&old, &built, &facts);
     check_algorithm(options, plan)?;
-    let altered = Altered { old: &old, built, collation, next_column_id, options: &table_options };
+    let altered = Altered {
+        old: &old,
+        built,
+        collation,
+        next_column_id,
+        options: &table_options,
+    };
     let done = altered.make(ctx, plan, &facts)?;
     Ok(publish(ctx, name, to, &old, done)?)
 }
@@ -128,13 +151,14 @@ fn run(
 /// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
 fn check_algorithm(options: &DdlOptions, plan: Plan) -> SqlResult<()> {
     let refuse = |what: &str, instead: &str| {
-        let text =
-            format!("{what} is not supported for this operation. Try {instead}.");
+        let text = format!("{what} is not supported for this operation. Try {instead}.");
         Err(SqlError::new(1845, "0A000", text))
     };
     let instant = plan == Plan::DefinitionOnly;
     match options.algorithm.as_deref() {
-        Some("INSTANT") if !instant => return refuse("ALGORITHM=INSTANT", "ALGORITHM=COPY/INPLACE"),
+        Some("INSTANT") if !instant => {
+            return refuse("ALGORITHM=INSTANT", "ALGORITHM=COPY/INPLACE");
+        }
         Some("INPLACE") if plan == Plan::Copy => {
             return refuse("ALGORITHM=INPLACE", "ALGORITHM=COPY");
         }
@@ -177,18 +201,29 @@ impl Altered<'_> {
         let rows = if copy {
             fill::copy_table(ctx, self.old, &def, facts)?
         } else {
-            let fresh: Vec<usize> =
-                (1..def.indexes.len()).filter(|&i| def.indexes[i].visible_from.is_fresh()).collect();
+            let fresh: Vec<usize> = (1..def.indexes.len())
+                .filter(|&i| def.indexes[i].visible_from.is_fresh())
+                .collect();
             fill::check_rows(ctx, &def, &facts.new_checks)?;
             fill::fill_indexes(ctx, &def, &fresh)?;
             0
         };
         let counter = self.counter(ctx, &mut def, copy)?;
-        Ok(Made { def, trees, rows, counter })
+        Ok(Made {
+            def,
+            trees,
+            rows,
+            counter,
+        })
     }
 
     /// What every way of altering has in common.
-    fn common(&self, columns: Vec<ColumnDef>, indexes: Vec<IndexDef>, layout: RowLayout) -> TableDef {
+    fn common(
+        &self,
+        columns: Vec<ColumnDef>,
+        indexes: Vec<IndexDef>,
+        layout: RowLayout,
+    ) -> TableDef {
         let options = self.options;
         TableDef {
             auto_column: columns.iter().position(|c| c.auto_increment),
@@ -197,8 +232,14 @@ impl Altered<'_> {
             layout,
             checks: self.built.checks.clone(),
             collation: self.collation,
-            comment: options.comment.clone().unwrap_or_else(|| self.old.comment.clone()),
-            row_format: options.row_format.clone().unwrap_or_else(|| self.old.row_format.clone()),
+            comment: options
+                .comment
+                .clone()
+                .unwrap_or_else(|| self.old.comment.clone()),
+            row_format: options
+                .row_format
+                .clone()
+                .unwrap_or_else(|| self.old.row_format.clone()),
             next_column_id: self.next_column_id,
             ..TableDef::clone(self.old)
         }
@@ -217,12 +258,7 @@ impl Altered<'_> {
     }
 
     /// The table with its rows where they are, and new trees for new indexes only.
-    fn edited(
-        &self,
-        ctx: &DdlCtx<'_>,
-        trees: &mut NewTrees,
-        facts: &Facts,
-    ) -> SqlResult<TableDef> {
+    fn edited(&self, ctx: &DdlCtx<'_>, trees: &mut NewTrees, facts: &Facts) -> SqlResult<TableDef> {
         let mut columns = self.built.columns.clone();
         for column in columns.iter_mut().filter(|c| facts.added.contains(&c.id)) {
             column.instant_default = Some(fill::instant_default(ctx, column)?);
@@ -232,7 +268,9 @@ impl Altered<'_> {
             indexes.push(self.old.indexes[0].clone());
         }
         for built in &self.built.indexes {
-            let existing = built.existing.and_then(|id| self.old.indexes.iter().find(|i| i.id == id));
+            let existing = built
+                .existing
+                .and_then(|id| self.old.indexes.iter().find(|i| i.id == id));
             let index = match existing {
                 Some(old) if plan::same_key(self.old, old, &columns, built) => IndexDef {
                     name: built.name.clone(),
@@ -253,7 +291,10 @@ impl Altered<'_> {
         }
         let mut versions = self.old.layout.versions().to_vec();
         let now = LayoutVersion::of(&columns);
-        let mut stored = versions.last().map(|v| v.fields.clone()).unwrap_or_default();
+        let mut stored = versions
+            .last()
+            .map(|v| v.fields.clone())
+            .unwrap_or_default();
         let mut wanted = now.fields.clone();
         stored.sort_by_key(|f| f.0);
         wanted.sort_by_key(|f| f.0);
@@ -266,7 +307,9 @@ impl Altered<'_> {
 
     /// AUTO_INCREMENT after the change: as asked for, but behind the largest value stored.
     fn counter(&self, ctx: &DdlCtx<'_>, def: &mut TableDef, copy: bool) -> SqlResult<Option<u64>> {
-        let Some(auto) = def.auto_column else { return Ok(None) };
+        let Some(auto) = def.auto_column else {
+            return Ok(None);
+        };
         let asked = self.options.auto_increment.map(|v| v.saturating_sub(1));
         let was_auto = self.old.auto_column.map(|c| self.old.columns[c].id);
         let same_column = was_auto == Some(def.columns[auto].id);
@@ -313,10 +356,16 @@ fn publish(
     }
     let seq = change.commit()?;
     let info = format!("Records: {}  Duplicates: 0  Warnings: 0", made.rows);
-    Ok(DdlDone { affected_rows: made.rows, info, seq })
+    Ok(DdlDone {
+        affected_rows: made.rows,
+        info,
+        seq,
+    })
 }
 
 /// Position of an index of the table by name, as ALTER's actions mean it.
 fn index_named(old: &TableDef, name: &str) -> Option<usize> {
-    old.indexes.iter().position(|i| !i.hidden && same_name(&i.name, name))
+    old.indexes
+        .iter()
+        .position(|i| !i.hidden && same_name(&i.name, name))
 }

@@ -28,10 +28,16 @@ pub(super) fn plan(old: &TableDef, built: &Built, facts: &Facts) -> Plan {
         return Plan::Copy;
     }
     let kept = |b: &BuiltIndex| {
-        let index = b.existing.and_then(|id| old.indexes.iter().find(|i| i.id == id));
+        let index = b
+            .existing
+            .and_then(|id| old.indexes.iter().find(|i| i.id == id));
         index.is_some_and(|i| same_key(old, i, &built.columns, b))
     };
-    if built.indexes.iter().all(kept) { Plan::DefinitionOnly } else { Plan::NewIndexes }
+    if built.indexes.iter().all(kept) {
+        Plan::DefinitionOnly
+    } else {
+        Plan::NewIndexes
+    }
 }
 
 fn must_copy(old: &TableDef, built: &Built, facts: &Facts) -> bool {
@@ -47,13 +53,16 @@ fn must_copy(old: &TableDef, built: &Built, facts: &Facts) -> bool {
     if !same_clustered || old.layout.versions().len() >= COPY_AT_VERSIONS {
         return true;
     }
-    built.columns.iter().any(|new| match old.columns.iter().find(|c| c.id == new.id) {
-        Some(before) => !same_storage(old, built, before, new),
-        None => {
-            debug_assert!(facts.added.contains(&new.id));
-            new.auto_increment || matches!(new.default, DefaultDef::Expr(_))
-        }
-    })
+    built
+        .columns
+        .iter()
+        .any(|new| match old.columns.iter().find(|c| c.id == new.id) {
+            Some(before) => !same_storage(old, built, before, new),
+            None => {
+                debug_assert!(facts.added.contains(&new.id));
+                new.auto_increment || matches!(new.default, DefaultDef::Expr(_))
+            }
+        })
 }
 
 /// Can rows written for `old` be read as `new`?
@@ -75,8 +84,10 @@ fn kind_changes(old: &ColumnDef, new: &ColumnDef) -> bool {
 }
 
 fn is_indexed(table: &TableDef, built: &Built, column: &ColumnDef) -> bool {
-    let before =
-        table.indexes.iter().any(|i| i.parts.iter().any(|p| table.columns[p.col].id == column.id));
+    let before = table
+        .indexes
+        .iter()
+        .any(|i| i.parts.iter().any(|p| table.columns[p.col].id == column.id));
     let after = built
         .indexes
         .iter()

@@ -33,7 +33,9 @@ impl CompiledInsert {
         }
         let table = base_table(env, &insert.table, "INSERT")?;
         let columns = target_columns(&table, insert)?;
-        let unassigned = (0..table.columns.len()).filter(|c| !columns.contains(c)).collect();
+        let unassigned = (0..table.columns.len())
+            .filter(|c| !columns.contains(c))
+            .collect();
         let (rows, reads_row) = compile_rows(env, &table, &columns, insert)?;
         let changer = compile_changer(env, &table, insert)?;
         let on_conflict = match insert {
@@ -64,7 +66,9 @@ fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
         if no_values {
             return Ok(Vec::new());
         }
-        return Ok((0..table.columns.len()).filter(|&c| !table.columns[c].invisible).collect());
+        return Ok((0..table.columns.len())
+            .filter(|&c| !table.columns[c].invisible)
+            .collect());
     }
     let mut columns = Vec::with_capacity(insert.columns.len());
     for name in &insert.columns {
@@ -158,7 +162,10 @@ fn compile_changer(
             // `AS new(a, b)` renames the listed columns in their order.
             let place = listed.iter().position(|&l| l == at);
             let name = place.and_then(|p| alias.columns.get(p));
-            (name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()), c.ty.clone())
+            (
+                name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()),
+                c.ty.clone(),
+            )
         };
         if !alias.columns.is_empty() && alias.columns.len() != listed.len() {
             let text = "In definition of view, derived table or common table expression, SELECT \
@@ -168,9 +175,13 @@ fn compile_changer(
         let columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
         scope.add_named_row(&alias.name.text, &columns, width);
         // A bare name is the table's column; the new row's only where the table has no such column.
-        let shadowed: Vec<bool> =
-            columns.iter().map(|(name, _)| table.column_index(name).is_some()).collect();
-        scope.names.retain(|at| at.table == 0 || !shadowed[at.column]);
+        let shadowed: Vec<bool> = columns
+            .iter()
+            .map(|(name, _)| table.column_index(name).is_some())
+            .collect();
+        scope
+            .names
+            .retain(|at| at.table == 0 || !shadowed[at.column]);
     }
     let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
     for assignment in &insert.on_duplicate {
@@ -179,5 +190,10 @@ fn compile_changer(
         assignments.push(Assignment { col, cell });
     }
     let exprs = TableExprs::compile(env.ctx, table)?;
-    Ok(Some(RowChanger::new(table.clone(), exprs, assignments, |col| col as u32)))
+    Ok(Some(RowChanger::new(
+        table.clone(),
+        exprs,
+        assignments,
+        |col| col as u32,
+    )))
 }

@@ -45,8 +45,7 @@ impl Run<'_, '_> {
     /// 1062 for the row being made, which lies encoded in the scratch.
     fn duplicate(&self, index: usize) -> Result<SqlError, ExecError> {
         let table = self.insert.table();
-        let row =
-            RowReader::new(&table.layout, self.env.ctx.time_zone, &self.env.scratch.row)?;
+        let row = RowReader::new(&table.layout, self.env.ctx.time_zone, &self.env.scratch.row)?;
         Ok(duplicate_entry(table, &table.indexes[index], &row))
     }
 
@@ -54,7 +53,11 @@ impl Run<'_, '_> {
     fn read_other(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
         let table = self.insert.table();
         let env = &mut *self.env;
-        let writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        let writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+        };
         writer.lock(table.primary().id, &conflict.clustered)?;
         writer.read_locked(table, &conflict.clustered, &mut env.scratch.old_row)
     }
@@ -73,7 +76,11 @@ impl Run<'_, '_> {
         }
         let buffers = env.scratch.buffers();
         let mut entries = buffers.entries;
-        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        let mut writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+        };
         writer.delete(table, &conflict.clustered, buffers.old_row, &mut entries)?;
         self.counts.deleted += 1;
         Ok(true)
@@ -84,12 +91,19 @@ impl Run<'_, '_> {
             return Err(lost_row().into());
         }
         let insert = self.insert;
-        let Some(changer) = &insert.changer else { return Err(lost_row().into()) };
+        let Some(changer) = &insert.changer else {
+            return Err(lost_row().into());
+        };
         let table = changer.table();
         let width = table.columns.len();
         // The assignments see the existing row in front and the new one behind it.
         let mut row = vec![Value::Null; width];
-        decode_row(table, self.env.ctx.time_zone, &self.env.scratch.old_row, &mut row)?;
+        decode_row(
+            table,
+            self.env.ctx.time_zone,
+            &self.env.scratch.old_row,
+            &mut row,
+        )?;
         row.append(&mut self.row);
         let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
         changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
@@ -114,10 +128,7 @@ impl Run<'_, '_> {
     }
 
     /// Under IGNORE a violated CHECK is a warning, and the row stays as it is.
-    fn ignoring(
-        &self,
-        changed: Result<Changed, ExecError>,
-    ) -> Result<Option<Changed>, ExecError> {
+    fn ignoring(&self, changed: Result<Changed, ExecError>) -> Result<Option<Changed>, ExecError> {
         match changed {
             Err(ExecError::Sql(e)) if self.insert.ignore && e.code == 3819 => {
                 self.env.ctx.warn(Level::Warning, e.code, e.message);

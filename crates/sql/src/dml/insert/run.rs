@@ -5,12 +5,12 @@
 //! and drawn numbers.
 
 use esker_engine::View;
-use esker_types::{Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::catalog::{AutoRange, DefaultDef, TableDef};
-use crate::codec::{UTC, RowReader, encode_row};
+use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::values::{
     Default, assign, default_of, implicit_value, missing_default, no_default,
 };
@@ -74,7 +74,11 @@ pub(crate) fn max_auto(ty: &SqlType) -> u64 {
 
 /// A generated number as the column's value.
 pub(crate) fn auto_value(ty: &SqlType, number: u64) -> Value {
-    if ty.unsigned { Value::UInt(number) } else { Value::Int(number as i64) }
+    if ty.unsigned {
+        Value::UInt(number)
+    } else {
+        Value::Int(number as i64)
+    }
 }
 
 /// A stored AUTO_INCREMENT value as the counter counts it; negative ones do not count.
@@ -119,7 +123,8 @@ impl CompiledInsert {
                 if env.ctx.strict_write.get() {
                     return Err(no_default(&column.name));
                 }
-                env.ctx.warn(Level::Warning, 1364, no_default(&column.name).message);
+                env.ctx
+                    .warn(Level::Warning, 1364, no_default(&column.name).message);
             }
         }
         Ok(())
@@ -158,9 +163,19 @@ impl Run<'_, '_> {
     /// statement writes.
     fn query_rows(&self, mut stream: RowStream) -> Result<Vec<Vec<Value>>, ExecError> {
         let env = &*self.env;
-        let exec = ExecCtx::new(env.txn, View::Snapshot, env.mode, env.limits, env.check_killed);
-        let statement =
-            StatementEnv { ctx: env.ctx, params: env.params, vars: env.vars, exec: &exec };
+        let exec = ExecCtx::new(
+            env.txn,
+            View::Snapshot,
+            env.mode,
+            env.limits,
+            env.check_killed,
+        );
+        let statement = StatementEnv {
+            ctx: env.ctx,
+            params: env.params,
+            vars: env.vars,
+            exec: &exec,
+        };
         let mut rows = Vec::new();
         loop {
             match stream.next(&statement) {
@@ -183,8 +198,9 @@ impl Run<'_, '_> {
             let value = match cell {
                 Cell::Default => self.written_default(col)?,
                 Cell::Expr(e) => {
-                    let value =
-                        self.env.evaluating(&self.states, |env| e.eval(&self.row, env))?;
+                    let value = self
+                        .env
+                        .evaluating(&self.states, |env| e.eval(&self.row, env))?;
                     self.assign(col, value, &e.ty, row_number)?
                 }
             };
@@ -217,7 +233,11 @@ impl Run<'_, '_> {
         self.row.resize(width, Value::Null);
         self.auto.current = None;
         let insert = self.insert;
-        let assigned: &[usize] = if insert.reads_row { &insert.columns } else { &[] };
+        let assigned: &[usize] = if insert.reads_row {
+            &insert.columns
+        } else {
+            &[]
+        };
         for &col in insert.unassigned.iter().chain(assigned) {
             let column = &insert.table().columns[col];
             self.row[col] = match default_of(self.env.ctx, column) {
@@ -239,9 +259,20 @@ impl Run<'_, '_> {
     }
 
     fn default_expr(&self, col: usize) -> Result<Value, ExecError> {
-        let Some(e) = self.insert.exprs.default_of(col) else { return Ok(Value::Null) };
-        let value = self.env.evaluating(&self.states, |env| e.eval(&self.row, env))?;
-        Ok(assign(self.env.ctx, value, &e.ty, &self.table().columns[col], 1, self.lenient)?)
+        let Some(e) = self.insert.exprs.default_of(col) else {
+            return Ok(Value::Null);
+        };
+        let value = self
+            .env
+            .evaluating(&self.states, |env| e.eval(&self.row, env))?;
+        Ok(assign(
+            self.env.ctx,
+            value,
+            &e.ty,
+            &self.table().columns[col],
+            1,
+            self.lenient,
+        )?)
     }
 
     /// Evaluates the expression defaults of columns that were given no value, which see the others.
@@ -271,7 +302,9 @@ impl Run<'_, '_> {
 
     /// Gives the AUTO_INCREMENT column its number. `expected`: rows the statement may still number.
     fn number_row(&mut self, expected: u64) -> SqlResult<()> {
-        let Some(col) = self.table().auto_column else { return Ok(()) };
+        let Some(col) = self.table().auto_column else {
+            return Ok(());
+        };
         let keeps_zero = self.env.ctx.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let generate = match &self.row[col] {
             Value::Null => true,
@@ -302,8 +335,9 @@ impl Run<'_, '_> {
         self.number_row(expected)?;
         let insert = self.insert;
         if !insert.exprs.checks.is_empty() {
-            let checked =
-                self.env.evaluating(&self.states, |env| insert.exprs.check(&self.row, env));
+            let checked = self
+                .env
+                .evaluating(&self.states, |env| insert.exprs.check(&self.row, env));
             match checked {
                 Err(ExecError::Sql(e)) if insert.ignore => {
                     self.env.ctx.warn(Level::Warning, e.code, e.message);
@@ -338,13 +372,19 @@ impl Run<'_, '_> {
         key.clear();
         let fresh = table.primary().hidden;
         if fresh {
-            let id = table.runtime.next_row_id(env.engine, &table.primary().tree)?;
+            let id = table
+                .runtime
+                .next_row_id(env.engine, &table.primary().tree)?;
             key.extend_from_slice(&id.to_be_bytes());
         } else {
             let stored = RowReader::new(&table.layout, &UTC, row)?;
             table.primary().codec.encode_row_parts(&stored, key)?;
         }
-        let mut writer = Writer { txn: env.txn, mode: env.mode, limits: env.limits };
+        let mut writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+        };
         writer.insert(table, key, row, fresh, &mut entries)
     }
 
@@ -383,9 +423,15 @@ impl Run<'_, '_> {
         if generated > 0 && !self.env.autocommit {
             let tree = table.counter_tree();
             let interval = self.env.auto_interval.max(1);
-            depends_on = table.runtime.reserve(self.env.engine, tree, generated, interval)?;
+            depends_on = table
+                .runtime
+                .reserve(self.env.engine, tree, generated, interval)?;
         }
-        let in_commit = if self.env.autocommit { generated.max(explicit) } else { explicit };
+        let in_commit = if self.env.autocommit {
+            generated.max(explicit)
+        } else {
+            explicit
+        };
         if in_commit > 0 {
             self.env.txn.bump_counter(table.counter_tree(), in_commit);
         }
@@ -428,4 +474,3 @@ pub(in crate::dml) fn decode_row(
     }
     Ok(())
 }
-

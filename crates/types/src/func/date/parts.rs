@@ -54,13 +54,13 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     def("extract_month", 1, 1, PURE, int_null::<3>, month),
     def("extract_week", 1, 1, PURE, int_null::<3>, extract_week),
     def("extract_day", 1, 1, PURE, int_null::<3>, day_of_month),
-    def("extract_day_hour", 1, 1, PURE, int_null::<5>, |c| {
+    def("extract_day_hour", 1, 1, PURE, int_null::<9>, |c| {
         extract(c, &[U::Hour], true)
     }),
-    def("extract_day_minute", 1, 1, PURE, int_null::<7>, |c| {
+    def("extract_day_minute", 1, 1, PURE, int_null::<11>, |c| {
         extract(c, &U::ALL[..2], true)
     }),
-    def("extract_day_second", 1, 1, PURE, int_null::<9>, |c| {
+    def("extract_day_second", 1, 1, PURE, int_null::<13>, |c| {
         extract(c, &U::ALL[..3], true)
     }),
     def("extract_day_microsecond", 1, 1, PURE, int_null::<20>, |c| {
@@ -80,7 +80,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         1,
         1,
         PURE,
-        int_null::<17>,
+        int_null::<14>,
         |c| extract(c, &U::ALL, false),
     ),
     def("extract_minute", 1, 1, PURE, int_null::<3>, |c| {
@@ -94,7 +94,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         1,
         1,
         PURE,
-        int_null::<13>,
+        int_null::<11>,
         |c| extract(c, &U::ALL[1..], false),
     ),
     def("extract_second", 1, 1, PURE, int_null::<3>, |c| {
@@ -105,7 +105,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         1,
         1,
         PURE,
-        int_null::<11>,
+        int_null::<9>,
         |c| extract(c, &U::ALL[2..], false),
     ),
     def("extract_microsecond", 1, 1, PURE, int_null::<7>, |c| {
