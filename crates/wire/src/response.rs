@@ -146,17 +146,17 @@ fn display_length(ty: &SqlType, sent: Collation) -> u32 {
         }
         TypeKind::Enum(labels) => {
             let widest = labels.iter().map(|l| l.chars().count()).max().unwrap_or(0);
-            widest as u32 * sent.charset().max_len() as u32
+            widest as u32 * sent.charset().max_len()
         }
         TypeKind::Set(labels) => {
             let all: usize = labels.iter().map(|l| l.chars().count() + 1).sum();
-            all.saturating_sub(1) as u32 * sent.charset().max_len() as u32
+            all.saturating_sub(1) as u32 * sent.charset().max_len()
         }
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
             // Lengths of TEXT types are bytes of storage; MySQL scales them by the results' width.
-            ty.length.saturating_mul(sent.charset().max_len() as u32)
+            ty.length.saturating_mul(sent.charset().max_len())
         }
-        _ if ty.is_string() => ty.length.saturating_mul(sent.charset().max_len() as u32),
+        _ if ty.is_string() => ty.length.saturating_mul(sent.charset().max_len()),
         _ => ty.length,
     }
 }

@@ -167,7 +167,11 @@ const SYSBENCH_TESTS: [&str; 11] = [
 
 fn sysbench(server: &Server, test: &str, threads: u32, command: &str) -> String {
     // These two know one table only.
-    let tables = if test.starts_with("select_random") { 1 } else { 2 };
+    let tables = if test.starts_with("select_random") {
+        1
+    } else {
+        2
+    };
     output(Command::new("sysbench").args([
         test,
         "--db-driver=mysql",

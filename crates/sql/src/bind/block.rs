@@ -4,6 +4,7 @@
 //! **Invariants**: expressions of a block are over its row: slots `0..width` of table columns, then
 //! group keys and aggregates; `order` keys of a set operation are over the result columns.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
@@ -33,7 +34,7 @@ pub enum Body {
     /// Set operations, left to right.
     SetOps {
         /// Leftmost operand.
-        first: Arc<BoundQuery>,
+        first: Rc<BoundQuery>,
         /// Steps.
         rest: Vec<SetStep>,
         /// ORDER BY over the result columns.
@@ -61,7 +62,7 @@ pub struct SetStep {
     /// ALL.
     pub all: bool,
     /// Right operand.
-    pub right: Arc<BoundQuery>,
+    pub right: Rc<BoundQuery>,
 }
 
 /// A bound SELECT.

@@ -5,6 +5,7 @@
 //! common columns are visible once; ON sees the operands of its join (and enclosing queries), nothing
 //! else of this FROM.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
@@ -121,12 +122,11 @@ fn named_table(
         return Err(SqlError::new(1747, "HY000", text));
     }
     let alias = table.alias.as_ref().map(|a| &*a.text);
-    if table.name.schema.is_none() {
-        if let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text) {
+    if table.name.schema.is_none()
+        && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text) {
             let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
             return Ok(from_query(alias, &cte, None));
         }
-    }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(schema, &table.name.name.text)? {
         TableSource::Base(def) => {
@@ -152,7 +152,7 @@ fn check_hints(
     Ok(())
 }
 
-fn find_cte(mut at: Option<&Arc<CteEntry>>, name: &str) -> Option<Arc<BoundQuery>> {
+fn find_cte(mut at: Option<&Rc<CteEntry>>, name: &str) -> Option<Rc<BoundQuery>> {
     while let Some(entry) = at {
         if same_name(&entry.name, name) {
             return Some(entry.query.clone());
@@ -184,7 +184,7 @@ fn derived_table(
     if names.is_some_and(|n| n.len() != bound.columns.len()) {
         return Err(errors::derived_columns());
     }
-    let mut table = from_query(alias.text.clone().into(), &Arc::new(bound), names);
+    let mut table = from_query(alias.text.clone().into(), &Rc::new(bound), names);
     table.lateral = lateral;
     for (nth, column) in table.columns.iter().enumerate() {
         if table.columns[..nth].iter().any(|c| same_name(&c.name, &column.name)) {
@@ -197,7 +197,7 @@ fn derived_table(
 /// A table whose rows are a query's.
 pub(super) fn from_query(
     alias: Arc<str>,
-    query: &Arc<BoundQuery>,
+    query: &Rc<BoundQuery>,
     names: Option<&[ast::Ident]>,
 ) -> ScopeTable {
     let columns = query
@@ -298,11 +298,10 @@ fn natural_columns(
         if column.invisible {
             continue;
         }
-        if let Some(r) = one_of(scope, right, &column.name)? {
-            if one_of(scope, left, &column.name)?.is_some() && !scope.column_at(r).invisible {
+        if let Some(r) = one_of(scope, right, &column.name)?
+            && one_of(scope, left, &column.name)?.is_some() && !scope.column_at(r).invisible {
                 pairs.push((l, r));
             }
-        }
     }
     Ok(pairs)
 }

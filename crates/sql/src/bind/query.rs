@@ -4,6 +4,7 @@
 //! **Invariants**: the result's column names are the first operand's; its types hold the values of
 //! every operand; ORDER BY and LIMIT of a parenthesised operand stay with it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::func::merge::merge_types;
@@ -26,7 +27,7 @@ pub(crate) fn bind_query(
     env: &BindEnv<'_>,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     match &query.with {
         None => bind_body(env, query, parent, ctes),
@@ -40,7 +41,7 @@ fn bind_with(
     with: &ast::With,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let ctes = bind_ctes(env, with, parent, ctes)?;
     bind_body(env, query, parent, ctes.as_ref())
@@ -51,8 +52,8 @@ pub(crate) fn bind_ctes(
     env: &BindEnv<'_>,
     with: &ast::With,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
-) -> SqlResult<Option<Arc<CteEntry>>> {
+    ctes: Option<&Rc<CteEntry>>,
+) -> SqlResult<Option<Rc<CteEntry>>> {
     let mut reachable = ctes.cloned();
     for (nth, cte) in with.ctes.iter().enumerate() {
         if with.ctes[..nth].iter().any(|c| same_name(&c.name.text, &cte.name.text)) {
@@ -74,8 +75,8 @@ pub(crate) fn bind_ctes(
                 .map(|(c, name)| ColumnMeta { name: name.text.clone().into(), ..c.clone() })
                 .collect();
         }
-        let (name, query) = (cte.name.text.clone(), Arc::new(bound));
-        reachable = Some(Arc::new(CteEntry { name, query, up: reachable }));
+        let (name, query) = (cte.name.text.clone(), Rc::new(bound));
+        reachable = Some(Rc::new(CteEntry { name, query, up: reachable }));
     }
     Ok(reachable)
 }
@@ -110,7 +111,7 @@ fn bind_body(
     env: &BindEnv<'_>,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let around = Around {
         order_by: &query.order_by,
@@ -148,7 +149,7 @@ fn bind_operand(
     env: &BindEnv<'_>,
     body: &ast::QueryBody,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     match body {
         ast::QueryBody::Nested(query) => bind_query(env, query, parent, ctes),
@@ -171,7 +172,7 @@ fn bind_set_ops(
     body: &ast::QueryBody,
     around: &Around<'_>,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let none = Vec::new();
     let (first, rest) = match body {
@@ -192,7 +193,7 @@ fn bind_set_ops(
     };
     let reach = queries.iter().map(|q| q.reach).max().unwrap_or(0);
     let volatile = queries.iter().any(|q| q.volatile);
-    let mut queries = queries.into_iter().map(Arc::new);
+    let mut queries = queries.into_iter().map(Rc::new);
     let first = queries.next().ok_or_else(errors::no_tables_used)?;
     let rest = rest
         .iter()
@@ -230,7 +231,7 @@ fn bind_values(
     rows: &[Vec<ast::Expr>],
     around: &Around<'_>,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let scope = Scope::inside(parent, ctes);
     let mut bound = Vec::with_capacity(rows.len());

@@ -7,6 +7,7 @@
 //! list (`names`) decides unqualified names and the order of `*`.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::{SqlResult, SqlType};
@@ -27,7 +28,7 @@ pub enum TableKind {
     /// A computed table.
     Virtual(Arc<dyn VirtualTable>),
     /// A subquery of FROM, or a common table expression.
-    Derived(Arc<BoundQuery>),
+    Derived(Rc<BoundQuery>),
     /// A row that is simply there (INSERT's values, a trigger's row).
     Row,
 }
@@ -79,8 +80,8 @@ pub struct ColumnAt {
 /// A common table expression that names may refer to.
 pub(crate) struct CteEntry {
     pub name: Box<str>,
-    pub query: Arc<BoundQuery>,
-    pub up: Option<Arc<CteEntry>>,
+    pub query: Rc<BoundQuery>,
+    pub up: Option<Rc<CteEntry>>,
 }
 
 /// What aggregates do where an expression stands.
@@ -105,7 +106,7 @@ pub struct Scope<'p> {
     /// The enclosing query's names.
     pub(crate) parent: Option<&'p Scope<'p>>,
     /// Common table expressions in reach.
-    pub(crate) ctes: Option<Arc<CteEntry>>,
+    pub(crate) ctes: Option<Rc<CteEntry>>,
     /// Where the expression being bound stands, for messages.
     pub(crate) clause: Cell<&'static str>,
     /// What an aggregate means now.
@@ -153,7 +154,7 @@ impl<'p> Scope<'p> {
     /// A scope of a query block inside another.
     pub(crate) fn inside(
         parent: Option<&'p Scope<'p>>,
-        ctes: Option<&Arc<CteEntry>>,
+        ctes: Option<&Rc<CteEntry>>,
     ) -> Self {
         Self {
             tables: Vec::new(),
@@ -322,19 +323,17 @@ impl<'p> Scope<'p> {
             AggRule::Nested => AliasUse::No,
             _ => self.alias_use.get(),
         };
-        if alias_use == AliasUse::First {
-            if let Some(e) = self.find_alias(name)? {
+        if alias_use == AliasUse::First
+            && let Some(e) = self.find_alias(name)? {
                 return Ok(e);
             }
-        }
         if let Some(at) = self.find_here(name)? {
             return Ok(self.column_expr(at));
         }
-        if alias_use == AliasUse::Last {
-            if let Some(e) = self.find_alias(name)? {
+        if alias_use == AliasUse::Last
+            && let Some(e) = self.find_alias(name)? {
                 return Ok(e);
             }
-        }
         self.resolve_outer(name)
     }
 
@@ -347,12 +346,11 @@ impl<'p> Scope<'p> {
                 let kind = ExprKind::Outer { depth, slot: scope.slot_of(at) };
                 return Ok(Expr { kind, coer: column_coercibility(&ty), ty });
             }
-            if scope.alias_use.get() != AliasUse::No {
-                if let Some(e) = scope.find_alias(name)?.and_then(|e| outer_of(&e, depth)) {
+            if scope.alias_use.get() != AliasUse::No
+                && let Some(e) = scope.find_alias(name)?.and_then(|e| outer_of(&e, depth)) {
                     self.note_reach(depth);
                     return Ok(e);
                 }
-            }
             (level, depth) = (scope.parent, depth + 1);
         }
         Err(errors::unknown_column(&full_name(name), self.clause.get()))

@@ -5,6 +5,7 @@
 //! ORDER BY), so the first error a user sees is MySQL's; expressions are over table columns until
 //! `group` moves them behind the grouping.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
@@ -38,7 +39,7 @@ pub(super) fn bind_select(
     select: &ast::Select,
     around: &Around<'_>,
     parent: Option<&Scope<'_>>,
-    ctes: Option<&Arc<CteEntry>>,
+    ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let id = env.select_id();
     if !select.windows.is_empty() {

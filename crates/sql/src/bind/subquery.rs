@@ -7,6 +7,7 @@
 
 use esker_types::collation::Coercibility;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::query::bind_query;
@@ -36,7 +37,7 @@ fn bind_inner(
     if bound.volatile {
         scope.volatile.set(true);
     }
-    plan_bound(env, &Arc::new(bound))
+    plan_bound(env, &Rc::new(bound))
 }
 
 fn make(

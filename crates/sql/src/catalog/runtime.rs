@@ -60,6 +60,10 @@ pub struct AutoRange {
     pub step: u64,
     /// How many.
     pub count: u64,
+    /// The counter before they were drawn.
+    pub before: u64,
+    /// The counter after they were drawn.
+    pub after: u64,
 }
 
 #[derive(Debug, Default)]
@@ -102,12 +106,23 @@ impl TableRuntime {
         let mut auto = self.auto.lock();
         let first = step.after(auto.last).min(max);
         let distance = step.increment.max(1);
+        let before = auto.last;
         let behind = distance.saturating_mul(count.saturating_sub(1));
         auto.last = first.saturating_add(behind).min(max).max(auto.last);
         AutoRange {
             first,
             step: distance,
             count,
+            before,
+            after: auto.last,
+        }
+    }
+
+    /// Gives numbers back that nobody has seen, unless the counter has moved on since.
+    pub fn undraw(&self, before: u64, after: u64) {
+        let mut auto = self.auto.lock();
+        if auto.last == after {
+            auto.last = before;
         }
     }
 

@@ -22,6 +22,8 @@ use crate::catalog::{
 };
 use crate::parse::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 
+/// Longest row in MySQL's row format, not counting BLOBs.
+const MAX_ROW_BYTES: u64 = 65_535;
 /// Longest COMMENT of an index, in characters.
 const MAX_INDEX_COMMENT_CHARS: usize = 1024;
 /// Name of every primary key.
@@ -341,6 +343,7 @@ impl Draft {
             return Err(SqlError::new(1069, "42000", text));
         }
         let columns: Vec<ColumnDef> = self.columns.into_iter().map(|c| c.def).collect();
+        check_row_size(&columns)?;
         check_auto_column(&columns, &indexes)?;
         let has_null = |i: &BuiltIndex| i.parts.iter().any(|p| columns[p.col].ty.nullable);
         indexes.sort_by_key(|i| match (i.primary, i.unique) {
@@ -544,6 +547,59 @@ fn key_bytes(ty: &SqlType, prefix_len: Option<u32>) -> u64 {
         (_, Some(len)) => u64::from(len) * width,
         (TypeKind::Char | TypeKind::VarChar, None) => u64::from(ty.length) * width,
         _ => 8,
+    }
+}
+
+/// 1118: what a row may take at most, counted as MySQL counts it.
+fn check_row_size(columns: &[ColumnDef]) -> SqlResult<()> {
+    let nullable = columns.iter().filter(|c| c.ty.nullable).count() as u64;
+    let bytes: u64 = columns.iter().map(|c| column_bytes(&c.ty)).sum();
+    if bytes + nullable.div_ceil(8) <= MAX_ROW_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "Row size too large. The maximum row size for the used table type, not counting BLOBs, is \
+         {MAX_ROW_BYTES}. This includes storage overhead, check the manual. You have to change some \
+         columns to TEXT or BLOBs"
+    );
+    Err(SqlError::new(1118, "42000", text))
+}
+
+/// Bytes of a column in MySQL's row format.
+fn column_bytes(ty: &SqlType) -> u64 {
+    /// Blobs count as a pointer and their length.
+    const BLOB_POINTER: u64 = 8;
+    let fraction = u64::from(ty.decimals.div_ceil(2));
+    let chars = u64::from(ty.length) * u64::from(ty.collation.charset().max_len());
+    match &ty.kind {
+        TypeKind::Null => 0,
+        TypeKind::TinyInt | TypeKind::Year => 1,
+        TypeKind::SmallInt => 2,
+        TypeKind::MediumInt | TypeKind::Date => 3,
+        TypeKind::Int | TypeKind::Float => 4,
+        TypeKind::BigInt | TypeKind::Double => 8,
+        TypeKind::Decimal => u64::from(ty.length).div_ceil(9) * 4,
+        TypeKind::Time => 3 + fraction,
+        TypeKind::DateTime => 5 + fraction,
+        TypeKind::Timestamp => 4 + fraction,
+        TypeKind::Char => chars,
+        TypeKind::VarChar => chars + if chars > 255 { 2 } else { 1 },
+        TypeKind::TinyText => BLOB_POINTER + 1,
+        TypeKind::Text => BLOB_POINTER + 2,
+        TypeKind::MediumText => BLOB_POINTER + 3,
+        TypeKind::LongText | TypeKind::Json => BLOB_POINTER + 4,
+        TypeKind::Bit => u64::from(ty.length).div_ceil(8),
+        TypeKind::Enum(labels) => {
+            if labels.len() > 255 {
+                2
+            } else {
+                1
+            }
+        }
+        TypeKind::Set(labels) => match labels.len().div_ceil(8) {
+            bytes @ 0..=4 => bytes as u64,
+            _ => 8,
+        },
     }
 }
 

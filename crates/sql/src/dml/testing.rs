@@ -128,20 +128,24 @@ pub(crate) struct Bench {
     scratch: Scratch,
 }
 
-/// An engine on a simulated disk whose log is hardened by a thread of its own.
-pub(crate) fn engine() -> Engine {
-    let machine = esker_vfs::sim::SimEnv::new(11);
-    Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens")
-}
-
 impl Bench {
     /// A new server with the database `d`.
     pub(crate) fn new() -> Self {
-        let engine = engine();
-        let catalog = Catalog::open(&engine).expect("opens");
-        let mut bench = Self::on(&engine, &catalog);
+        Self::new_on(&esker_vfs::sim::SimEnv::new(11))
+    }
+
+    /// A new server on this machine.
+    pub(crate) fn new_on(machine: &esker_vfs::sim::SimEnv) -> Self {
+        let mut bench = Self::restart(machine);
         bench.ok("CREATE DATABASE d");
         bench
+    }
+
+    /// A server on a machine that may have data.
+    pub(crate) fn restart(machine: &esker_vfs::sim::SimEnv) -> Self {
+        let engine = Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens");
+        let catalog = Catalog::open(&engine).expect("opens");
+        Self::on(&engine, &catalog)
     }
 
     /// Another session.

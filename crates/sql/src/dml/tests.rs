@@ -385,10 +385,22 @@ fn a_conflict_waits_inline_and_the_statement_can_be_run_again() {
     let Err(ExecError::Wait(ticket)) = two.attempt("UPDATE t SET n = n + 10 WHERE id = 1") else {
         panic!("did not wait");
     };
+    // Numbers that were drawn for nothing are given again.
+    let last = one.table("t").runtime.last_auto();
+    one.ok("UPDATE t SET name = 'b' WHERE id = 1");
+    drop(ticket);
+    assert!(matches!(
+        two.attempt("INSERT INTO t (name) VALUES ('q'), ('b')"),
+        Err(ExecError::Wait(_))
+    ));
+    assert_eq!(one.table("t").runtime.last_auto(), last);
+    let Err(ExecError::Wait(ticket)) = two.attempt("UPDATE t SET n = n + 10 WHERE id = 1") else {
+        panic!("did not wait");
+    };
     one.commit();
     ticket.block(Duration::from_secs(10)).expect("granted");
     two.ok("UPDATE t SET n = n + 10 WHERE id = 1");
-    assert_eq!(two.rows("t"), ["1|a|12"]);
+    assert_eq!(two.rows("t"), ["1|b|12"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ enum Input {
     Done,
     /// One clustered key to get.
     Point,
-    Ranges { ranges: Vec<KeyRange>, at: usize, cursor: Option<Cursor> },
+    Ranges { ranges: Vec<KeyRange>, at: usize, cursor: Option<Box<Cursor>> },
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
 }
@@ -216,7 +216,7 @@ impl ScanState {
                             continue;
                         }
                         let opened = exec.txn.scan(tree, lower, upper, direction, view);
-                        *cursor = Some(opened.map_err(|e| engine_error(&e))?);
+                        *cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
                     }
                     let entry = cursor.as_mut().expect("just opened").next();
                     let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {

@@ -63,7 +63,6 @@ impl RowStream {
     }
 
     /// The next row, lent until the next call.
-    #[expect(clippy::should_implement_trait, reason = "rows are lent, an Iterator cannot do that")]
     pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let env = env.eval(&self.states);
         self.root.next_of(&self.plan, &env)

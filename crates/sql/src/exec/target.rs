@@ -6,6 +6,7 @@
 //! the join, in slots: `key_slot` has the clustered key and `row_slot` the stored bytes of each target
 //! table (NULL where an outer join found none); a row of one table may come several times in a join.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
@@ -133,7 +134,7 @@ impl<'e> TargetScope<'e> {
         };
         let body = Body::Block(Box::new(block));
         let query = BoundQuery { columns, body, reach: 0, volatile: true };
-        Ok(TargetPlan { targets, plan: plan_bound(env, &Arc::new(query))? })
+        Ok(TargetPlan { targets, plan: plan_bound(env, &Rc::new(query))? })
     }
 }
 
@@ -176,7 +177,6 @@ pub struct TargetStream(RowStream);
 
 impl TargetStream {
     /// The next row's slots, lent until the next call.
-    #[expect(clippy::should_implement_trait, reason = "rows are lent, an Iterator cannot do that")]
     pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
         self.0.next(env)
     }

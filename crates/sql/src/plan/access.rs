@@ -342,7 +342,8 @@ impl<'a> Target<'a> {
             let primary = self.def.primary().parts.iter();
             parts.extend(primary.take_while(|p| p.prefix_len.is_none()).map(|p| (p.col, p.desc)));
         }
-        let unique_end = index.unique.then_some(index.parts.len());
+        // A hidden clustered key orders nothing that a user can name.
+        let unique_end = (index.unique && !index.hidden).then_some(index.parts.len());
         let mut at = 0;
         let mut reverse = None;
         for key in order {

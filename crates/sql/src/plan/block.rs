@@ -6,6 +6,7 @@
 //! read from the end of an index only when nothing else decides which row it is.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::{SqlResult, Value};
@@ -27,7 +28,7 @@ const UNKNOWN_LIMIT: f64 = 100.0;
 ///
 /// # Errors
 /// Errors of planning subqueries.
-pub fn plan_bound(env: &BindEnv<'_>, query: &Arc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
+pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
     let (root, locking, cost_rows) = match &query.body {
         Body::Block(block) => plan_block(env, block)?,
         Body::SetOps { first, rest, order, limit, calc_found_rows } => {
@@ -142,14 +143,13 @@ fn plan_source(
     }
     let map = SlotMap::new(&block.tables, block.width);
     let mut joiner = Joiner { env, block, map, derived, pinned: HashMap::new() };
-    if let [table] = &block.tables[..] {
-        if let TableKind::Base(def) = &table.kind {
+    if let [table] = &block.tables[..]
+        && let TableKind::Base(def) = &table.kind {
             let target = Target::new(table, def, block.locks[0].is_some());
             if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
                 return Ok(node);
             }
         }
-    }
     let node = joiner.plan()?;
     if block.group.is_none() && !order.is_empty() && comes_ordered(&joiner, &node, order) {
         order.clear();

@@ -168,7 +168,7 @@ impl Rows {
     fn block(&mut self, block: &BlockPlan, kind: &str) {
         let before = self.rows.len();
         let mut lines = Vec::new();
-        node_lines(&block.source, &mut lines, false);
+        node_lines(&block.source, &mut lines);
         if let Some(first) = lines.first_mut() {
             if block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
                 first.extra.push("Using temporary".into());
@@ -259,7 +259,7 @@ fn node_queries<'p>(
     }
 }
 
-fn node_lines(node: &Node, lines: &mut Vec<Line>, buffered: bool) {
+fn node_lines(node: &Node, lines: &mut Vec<Line>) {
     match node {
         Node::Once => {
             lines.push(Line { extra: vec!["No tables used".into()], ..Line::default() });
@@ -269,20 +269,20 @@ fn node_lines(node: &Node, lines: &mut Vec<Line>, buffered: bool) {
         }
         Node::Filter(child, _) => {
             let first = lines.len();
-            node_lines(child, lines, buffered);
+            node_lines(child, lines);
             let last = lines.len() - 1;
             debug_assert!(last >= first);
             add_extra(&mut lines[last], "Using where");
         }
         Node::Scan(scan) => lines.push(scan_line(scan)),
         Node::Join(join) => {
-            node_lines(&join.left, lines, buffered);
+            node_lines(&join.left, lines);
             // A join with one empty row is not shown.
             if matches!(join.left, Node::Once) {
                 lines.pop();
             }
             let first = lines.len();
-            node_lines(&join.right, lines, true);
+            node_lines(&join.right, lines);
             let how = match join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered | JoinMethod::Hash { .. } => {

@@ -178,7 +178,7 @@ impl Joiner<'_> {
                 let own = inner.conds.len();
                 inner.conds.extend(on.iter().cloned());
                 self.simplify(inner);
-                let known: Vec<Expr> = on.drain(..).collect();
+                let known: Vec<Expr> = std::mem::take(on);
                 let mut rest = Vec::new();
                 for (nth, cond) in inner.conds.drain(..).enumerate() {
                     if nth < own { rest.push(cond) } else { on.push(cond) }
@@ -646,11 +646,10 @@ impl Joiner<'_> {
             })
             .cloned()
             .collect();
-        if order.is_empty() {
-            if let UnitKind::Table(_) = unit.kind {
+        if order.is_empty()
+            && let UnitKind::Table(_) = unit.kind {
                 return self.unit_facts(unit, &ready, placed).map(Some);
             }
-        }
         let step = self.step(facts, unit, &ready, placed, outer)?;
         Ok(Some(Facts { rows: step.rows, cost: step.cost }))
     }

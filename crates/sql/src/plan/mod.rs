@@ -20,6 +20,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::SqlResult;
@@ -341,5 +342,5 @@ pub(crate) struct HashBy {
 /// Everything that is wrong with the statement's names and types.
 pub fn plan_query(env: &BindEnv<'_>, query: &ast::Query) -> SqlResult<Arc<QueryPlan>> {
     let bound = bind_query(env, query, None, None)?;
-    plan_bound(env, &Arc::new(bound))
+    plan_bound(env, &Rc::new(bound))
 }

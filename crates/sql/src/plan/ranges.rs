@@ -83,10 +83,10 @@ impl Run {
             (Some(e), None) | (None, Some(e)) => Some(e.clone()),
             (None, None) => None,
         };
-        if self.point && (&other.start <= &self.start) && end == self.end {
+        if self.point && (other.start <= self.start) && end == self.end {
             return Some(self.clone());
         }
-        if other.point && (&self.start <= &other.start) && end == other.end {
+        if other.point && (self.start <= other.start) && end == other.end {
             return Some(other.clone());
         }
         Run::new(self.start.clone().max(other.start.clone()), end)

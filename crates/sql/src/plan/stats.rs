@@ -17,8 +17,8 @@ pub(crate) fn tree_entries(tree: &Tree) -> f64 {
     let tables = std::iter::once(&state.active).chain(&state.immutables);
     let (mut entries, mut deletes) = (0u64, 0u64);
     for table in tables {
-        entries += table.entries() as u64;
-        deletes += table.deletes() as u64;
+        entries += table.entries();
+        deletes += table.deletes();
     }
     let totals = state.version.totals();
     entries += totals.entries;

@@ -72,7 +72,7 @@ pub struct Globals {
 
 impl Default for Globals {
     fn default() -> Self {
-        let values = VARS.iter().map(|def| value::default_of(def)).collect();
+        let values = VARS.iter().map(value::default_of).collect();
         Self {
             values: ArcSwap::from_pointee(values),
             writer: Mutex::new(()),

@@ -73,7 +73,8 @@ fn same_storage(table: &TableDef, built: &Built, old: &ColumnDef, new: &ColumnDe
     if old.auto_increment != new.auto_increment && new.auto_increment {
         return false;
     }
-    if old.ty.nullable != new.ty.nullable && !(new.ty.nullable && !is_indexed(table, built, old)) {
+    let becomes_nullable = new.ty.nullable && !is_indexed(table, built, old);
+    if old.ty.nullable != new.ty.nullable && !becomes_nullable {
         return false;
     }
     same_values(&old.ty, &new.ty) && (!kind_changes(old, new) || !is_indexed(table, built, old))

@@ -108,7 +108,8 @@ fn compile_rows(
     let mut compiled = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
         // VALUES () takes every default, whatever columns are listed.
-        if row.len() != columns.len() && !(row.is_empty() && !insert.columns_given) {
+        let all_defaults = row.is_empty() && !insert.columns_given;
+        if row.len() != columns.len() && !all_defaults {
             return Err(count_mismatch(at + 1));
         }
         let mut cells = Vec::with_capacity(columns.len());

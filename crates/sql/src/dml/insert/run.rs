@@ -9,7 +9,7 @@ use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::catalog::{AutoRange, DefaultDef, TableDef};
+use crate::catalog::{AutoRange, AutoStep, DefaultDef, TableDef};
 use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::values::{
     Default, assign, default_of, implicit_value, missing_default, no_default,
@@ -48,6 +48,8 @@ pub(super) struct Counts {
 struct Auto {
     /// Numbers drawn and not used yet.
     drawn: Option<AutoRange>,
+    /// The counter before the first draw and after the last one.
+    span: Option<(u64, u64)>,
     /// Value of the current row, if it was generated.
     current: Option<u64>,
     /// First generated value of a row that was inserted.
@@ -58,6 +60,22 @@ struct Auto {
     largest_generated: u64,
     /// Largest value stored explicitly.
     largest_explicit: u64,
+}
+
+impl Auto {
+    fn draw(&mut self, table: &TableDef, count: u64, step: AutoStep, max: u64) -> AutoRange {
+        let range = table.runtime.draw(count, step, max);
+        let first = self.span.map_or(range.before, |(before, _)| before);
+        self.span = Some((first, range.after));
+        range
+    }
+
+    /// The statement waits and will run again: its numbers go back if nobody drew behind it.
+    fn undraw(&self, table: &TableDef) {
+        if let Some((before, after)) = self.span {
+            table.runtime.undraw(before, after);
+        }
+    }
 }
 
 /// Largest AUTO_INCREMENT value of a column.
@@ -107,6 +125,9 @@ impl CompiledInsert {
             auto: Auto::default(),
         };
         let result = run.all_rows().and_then(|()| run.finish());
+        if matches!(result, Err(ExecError::Wait(_))) {
+            run.auto.undraw(self.table());
+        }
         let mut row = std::mem::take(&mut run.row);
         row.clear();
         env.scratch.values = row;
@@ -318,7 +339,7 @@ impl Run<'_, '_> {
         let max = max_auto(ty);
         let mut range = match self.auto.drawn.take() {
             Some(range) => range,
-            None => table.runtime.draw(expected, self.env.auto_step, max),
+            None => self.auto.draw(table, expected, self.env.auto_step, max),
         };
         let number = range.first;
         range.first = number.saturating_add(range.step).min(max);
