@@ -100,14 +100,18 @@ impl Drop for Server {
     }
 }
 
-fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
+/// `esker serve` without the settings of the tests, which are not settings of the server.
+pub fn serve_command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
-    // Settings of the tests are not settings of the server.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ESKER_")) {
         command.env_remove(name);
     }
-    let mut child = command
-        .arg("serve")
+    command.arg("serve");
+    command
+}
+
+fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
+    let mut child = serve_command()
         .arg(format!("--port={port}"))
         .arg(format!("--datadir={}", dir.join("data").display()))
         .args(args)

@@ -3,4 +3,6 @@
 mod clients;
 mod common;
 mod crash;
+mod fixtures;
 mod isolation;
+mod statements;

@@ -17,6 +17,7 @@ use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 use crate::parse::ast::{Delete, ObjectName};
+use crate::plan::QueryPlan;
 
 /// A compiled DELETE.
 pub struct CompiledDelete {
@@ -77,6 +78,11 @@ impl CompiledDelete {
     /// The tables it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.tables
+    }
+
+    /// The query that finds the rows.
+    pub fn query(&self) -> &QueryPlan {
+        self.search.query()
     }
 
     /// Estimated rows to look at.

@@ -19,6 +19,8 @@ mod delete;
 mod duplicate;
 mod exprs;
 mod insert;
+#[cfg(test)]
+mod model_tests;
 mod target;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -40,6 +42,7 @@ use crate::exec::{ExecCtx, Limits};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates, UserVars};
 use crate::parse::ast::Statement;
+use crate::plan::QueryPlan;
 use crate::result::Mode;
 
 pub use delete::CompiledDelete;
@@ -134,6 +137,15 @@ impl Compiled {
             Self::Insert(insert) => insert.targets(),
             Self::Update(update) => update.targets(),
             Self::Delete(delete) => delete.targets(),
+        }
+    }
+
+    /// The query that finds its rows, for EXPLAIN; INSERT … VALUES has none.
+    pub fn query(&self) -> Option<&QueryPlan> {
+        match self {
+            Self::Insert(insert) => insert.query(),
+            Self::Update(update) => Some(update.query()),
+            Self::Delete(delete) => Some(delete.query()),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes}
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 use crate::parse::ast::{ColumnRef, ObjectName};
+use crate::plan::QueryPlan;
 
 /// 1288.
 pub(super) fn not_updatable(table: &str, statement: &str) -> SqlError {
@@ -82,6 +83,10 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn new(plan: TargetPlan, joined: bool) -> Self {
         Self { plan, joined }
+    }
+
+    pub(super) fn query(&self) -> &QueryPlan {
+        self.plan.query()
     }
 
     pub(super) fn cost_rows(&self) -> f64 {

@@ -21,6 +21,7 @@ use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 use crate::parse::ast::Update;
+use crate::plan::QueryPlan;
 
 /// A compiled UPDATE.
 pub struct CompiledUpdate {
@@ -94,6 +95,11 @@ impl CompiledUpdate {
     /// The tables it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.tables
+    }
+
+    /// The query that finds the rows.
+    pub fn query(&self) -> &QueryPlan {
+        self.search.query()
     }
 
     /// Estimated rows to look at.

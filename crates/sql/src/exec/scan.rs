@@ -78,7 +78,13 @@ impl ScanState {
 
     pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
         match &plan.source {
-            Source::Base { def, access, .. } => self.open_base(def, access, row, env),
+            Source::Base { def, access, .. } => {
+                if let Some(exec) = env.exec.filter(|e| e.view == View::Snapshot && plan.lock.is_none())
+                {
+                    def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
+                }
+                self.open_base(def, access, row, env)
+            }
             Source::Virtual { table, pushed } => {
                 self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
                 Ok(())

@@ -107,7 +107,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             text(&t.schema),
             text(&t.name),
             text("BASE TABLE"),
-            text("Esker"),
+            text("InnoDB"),
             Value::Int(10),
             text("Dynamic"),
             Value::UInt(stats.rows),

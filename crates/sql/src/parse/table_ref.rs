@@ -90,7 +90,7 @@ impl Parser<'_> {
         match self.cur.tok {
             Tok::LParen => match self.table_paren()? {
                 TableParen::Query(query) => self.derived(query, false),
-                TableParen::Table(table) => Ok(table),
+                TableParen::Table(table) => Ok(parenthesised(table)),
             },
             Tok::LBrace => self.nested(|p| {
                 p.advance();
@@ -269,9 +269,21 @@ fn join(
     }))
 }
 
-/// `a JOIN (b … )` without condition is `(a × b) …`: `b` is the leftmost table of the right side
-/// (within parentheses too: for inner
-/// joins it makes no difference to the rows or the columns).
+/// A join in parentheses. One with a RIGHT JOIN at its left edge becomes a list of one, so that no
+/// table is multiplied into it: that would change which rows it preserves.
+fn parenthesised(table: TableRef) -> TableRef {
+    let mut edge = &table;
+    while let TableRef::Join(join) = edge {
+        if join.kind == JoinKind::Right {
+            return TableRef::List(vec![table]);
+        }
+        edge = &join.left;
+    }
+    table
+}
+
+/// `a JOIN b …` without condition is `(a × b) …`: `b` is the leftmost table of the right side (within
+/// parentheses too, where it makes no difference to the rows or the columns).
 fn multiply_into_leftmost(left: TableRef, right: TableRef, kind: JoinKind) -> TableRef {
     match right {
         TableRef::Join(mut inner) => {

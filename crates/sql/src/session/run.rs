@@ -128,6 +128,10 @@ impl Session {
     ) -> Result<Done, ExecError> {
         check_killed(&self.facts, None)?;
         self.statement_lock_wait = None;
+        self.statement_deadline = match &**statement {
+            Statement::Query(_) => self.vars.max_execution_time.map(|d| Instant::now() + d),
+            _ => None,
+        };
         if !keeps_diagnostics(statement) {
             self.clear_warnings();
         }

@@ -200,6 +200,7 @@ impl ShortSelect {
         mut f: impl FnMut(&Row<'_>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         let index = self.index();
+        self.table.check_visible(index, txn.snapshot())?;
         match bound {
             Bound::Point(key) if index.primary => self.row(key, txn, zone, &mut f),
             Bound::Point(key) => {

@@ -85,6 +85,14 @@ impl CompiledInsert {
         &self.table
     }
 
+    /// The query of INSERT … SELECT.
+    pub fn query(&self) -> Option<&QueryPlan> {
+        match &self.rows {
+            Rows::Values(_) => None,
+            Rows::Query(plan) => Some(plan),
+        }
+    }
+
     /// Estimated rows to read and write.
     pub fn cost_rows(&self) -> f64 {
         match &self.rows {

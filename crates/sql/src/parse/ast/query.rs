@@ -262,7 +262,8 @@ pub enum TableRef {
     },
     /// Two tables joined.
     Join(Box<Join>),
-    /// `(t1, t2)`: a cross product in parentheses, at least two.
+    /// `(t1, t2)`: a cross product in parentheses; one member is a join in parentheses that must stay
+    /// together.
     List(Vec<TableRef>),
 }
 

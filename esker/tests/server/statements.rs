@@ -1,0 +1,205 @@
+//! Statements and what they answer, as MySQL 8.4 answers them, over the protocol.
+
+use std::time::Duration;
+
+use crate::common::{Ask, Server, serve_command};
+
+fn server() -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    server.connect().run("CREATE DATABASE d");
+    (server, dir)
+}
+
+#[test]
+fn changes_of_rows() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE a (id INT PRIMARY KEY, x VARCHAR(10), y INT, UNIQUE KEY (y))");
+    c.run("INSERT INTO a VALUES (1,'one',10),(2,'two',20),(3,'three',30)");
+    assert_eq!(c.code("INSERT INTO a VALUES (1,'dup',40)"), Some(1062));
+    assert_eq!(c.code("INSERT INTO a VALUES (5,'dup',30)"), Some(1062));
+    c.run("INSERT IGNORE INTO a VALUES (1,'dup',40),(4,'four',40)");
+    assert_eq!(c.value("SHOW COUNT(*) WARNINGS"), "1");
+    c.run("INSERT INTO a VALUES (2,'zwei',99) ON DUPLICATE KEY UPDATE x = VALUES(x), y = y + 1");
+    assert_eq!(c.value("SELECT ROW_COUNT()"), "2");
+    c.run("REPLACE INTO a VALUES (3,'drei',30)");
+    assert_eq!(
+        c.lines("SELECT * FROM a ORDER BY id"),
+        ["1|one|10", "2|zwei|21", "3|drei|30", "4|four|40"]
+    );
+    c.run("UPDATE a SET y = y + 1 WHERE id IN (1, 2)");
+    assert_eq!(c.value("SELECT ROW_COUNT()"), "2");
+    c.run("DELETE FROM a WHERE x LIKE 'f%'");
+    assert_eq!(
+        c.value("SELECT COUNT(*), GROUP_CONCAT(x ORDER BY id SEPARATOR '-') FROM a"),
+        "3|one-zwei-drei"
+    );
+    assert_eq!(c.code("INSERT INTO a (id) VALUES ('abc')"), Some(1366));
+    assert_eq!(
+        c.code("INSERT INTO a VALUES (9, 'much too long', 1)"),
+        Some(1406)
+    );
+    assert_eq!(c.code("INSERT INTO a VALUES (NULL, 'x', 1)"), Some(1048));
+    // A statement that fails midway leaves nothing behind, inside a transaction too.
+    c.run("BEGIN");
+    assert_eq!(
+        c.code("INSERT INTO a VALUES (10,'t',100),(11,'u',30)"),
+        Some(1062)
+    );
+    c.run("COMMIT");
+    assert_eq!(c.value("SELECT COUNT(*) FROM a"), "3");
+}
+
+#[test]
+fn queries() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d;
+         CREATE TABLE a (id INT PRIMARY KEY, x VARCHAR(10));
+         INSERT INTO a VALUES (1,'one'),(2,'two'),(3,'three');
+         CREATE TABLE b (aid INT, v DECIMAL(5,2), KEY (aid));
+         INSERT INTO b VALUES (1,1.5),(1,2.5),(2,9.99),(7,0)",
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT a.id, SUM(v) s FROM a LEFT JOIN b ON a.id = b.aid GROUP BY a.id \
+             HAVING s IS NULL OR s > 3 ORDER BY a.id"
+        ),
+        ["1|4.00", "2|9.99", "3|NULL"]
+    );
+    assert_eq!(
+        c.lines("SELECT x FROM a WHERE id IN (SELECT aid FROM b) ORDER BY 1"),
+        ["one", "two"]
+    );
+    assert_eq!(
+        c.value("SELECT EXISTS(SELECT 1 FROM b WHERE aid = 7), (SELECT MAX(v) FROM b)"),
+        "1|9.99"
+    );
+    assert_eq!(
+        c.lines("SELECT * FROM (SELECT aid, COUNT(*) c FROM b GROUP BY aid) t WHERE c > 1"),
+        ["1|2"]
+    );
+    assert_eq!(
+        c.lines("SELECT 1 UNION SELECT 2 UNION ALL SELECT 2 ORDER BY 1 DESC"),
+        ["2", "2", "1"]
+    );
+    assert_eq!(
+        c.value("SELECT 'abc' = 'ABC', 1 + '2x', 5 / 0, 7 DIV 2, -7 % 3"),
+        "1|3|NULL|3|-1"
+    );
+    assert_eq!(
+        c.value(
+            "SELECT DATE_ADD('2024-01-31', INTERVAL 1 MONTH), DATEDIFF('2024-03-01','2024-02-01')"
+        ),
+        "2024-02-29|29"
+    );
+    assert_eq!(c.code("SELECT * FROM nope"), Some(1146));
+    assert_eq!(c.code("SELECT nocol FROM a"), Some(1054));
+    assert_eq!(c.code("SELEC 1"), Some(1064));
+    assert_eq!(
+        c.code("SELECT x, COUNT(*) FROM a GROUP BY id + 1"),
+        Some(1055)
+    );
+    assert_eq!(c.code("CREATE VIEW v AS SELECT 1"), Some(1235));
+    c.run("PREPARE p FROM 'SELECT id FROM a WHERE id = ? OR x = ?'; SET @i = 1, @x = 'two'");
+    assert_eq!(c.lines("EXECUTE p USING @i, @x"), ["1", "2"]);
+    c.run("DEALLOCATE PREPARE p");
+    assert_eq!(c.code("EXECUTE p"), Some(1243));
+}
+
+#[test]
+fn schema_changes() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d; CREATE TABLE a (id INT PRIMARY KEY, x VARCHAR(10)); INSERT INTO a VALUES (1,'p')",
+    );
+    c.run("ALTER TABLE a ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (x)");
+    assert_eq!(c.lines("SELECT * FROM a WHERE x = 'p'"), ["1|p|5"]);
+    c.run("CREATE UNIQUE INDEX u ON a (z); ALTER TABLE a MODIFY x VARCHAR(20) NOT NULL");
+    assert_eq!(c.code("INSERT INTO a VALUES (2,'q',5)"), Some(1062));
+    c.run("DROP INDEX u ON a; RENAME TABLE a TO b; TRUNCATE TABLE b");
+    assert_eq!(c.value("SELECT COUNT(*) FROM b"), "0");
+    assert_eq!(
+        c.lines("SHOW CREATE TABLE b"),
+        [
+            "b|CREATE TABLE `b` (\n  `id` int NOT NULL,\n  `x` varchar(20) NOT NULL,\n  \
+          `z` int NOT NULL DEFAULT '5',\n  PRIMARY KEY (`id`),\n  KEY `x` (`x`)\n) \
+          ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci"
+        ]
+    );
+    assert_eq!(c.code("CREATE TABLE b (id INT)"), Some(1050));
+    assert_eq!(c.code("DROP TABLE nope"), Some(1051));
+    c.run("DROP DATABASE d");
+    assert_eq!(c.code("USE d"), Some(1049));
+}
+
+/// D1: a schema change waits for the transactions that use the table, and times out with 1205.
+#[test]
+fn metadata_locks_hold_off_schema_changes() {
+    let (server, _dir) = server();
+    let (mut a, mut b) = (server.connect(), server.connect());
+    a.run("USE d; CREATE TABLE t (id INT PRIMARY KEY); BEGIN; SELECT * FROM t");
+    b.run("USE d; SET lock_wait_timeout = 1");
+    assert_eq!(b.code("ALTER TABLE t ADD COLUMN x INT"), Some(1205));
+    a.run("COMMIT");
+    b.run("ALTER TABLE t ADD COLUMN x INT");
+    a.run("LOCK TABLES t WRITE");
+    assert_eq!(b.code("SELECT * FROM t"), Some(1205));
+    assert_eq!(a.code("SELECT * FROM d.u"), Some(1146));
+    a.run("UNLOCK TABLES");
+    b.run("SELECT * FROM t");
+}
+
+#[test]
+fn kill_ends_statements_and_sessions() {
+    let (server, _dir) = server();
+    let mut killer = server.connect();
+    let mut victim = server.connect();
+    let id = victim.value("SELECT CONNECTION_ID()");
+    let sleeping = std::thread::spawn(move || {
+        let code = victim.code("SELECT SLEEP(60) FROM d.t, d.t AS u WHERE SLEEP(60)");
+        (victim, code)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    killer.run(&format!("KILL QUERY {id}"));
+    let (mut victim, code) = sleeping.join().expect("no panic");
+    assert!(code.is_some());
+    assert_eq!(victim.value("SELECT 1"), "1");
+    killer.run(&format!("KILL {id}"));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(victim.query("SELECT 1", &mut |_| ()).is_err());
+    assert_eq!(killer.code("KILL 4000000000"), Some(1094));
+}
+
+#[test]
+fn bad_starts_are_one_clear_error() {
+    let (server, dir) = server();
+    let start = |args: &[&str]| {
+        let out = serve_command().args(args).output().expect("run");
+        assert!(!out.status.success());
+        String::from_utf8_lossy(&out.stderr)
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let data = format!("--datadir={}", dir.path().join("data").display());
+    assert!(
+        start(&[&data, "--port=0"]).contains("in use"),
+        "data directory in use"
+    );
+    let other = format!("--datadir={}", dir.path().join("other").display());
+    let port = format!("--port={}", server.port);
+    assert!(
+        start(&[&other, &port]).contains("cannot listen on"),
+        "port in use"
+    );
+    let unknown = start(&[&other, "--no-such-setting=1"]);
+    assert!(
+        unknown.contains("no_such_setting") && unknown.contains("command line"),
+        "{unknown}"
+    );
+}
