@@ -15,7 +15,7 @@ use esker_types::SqlError;
 use esker_types::collation::Collation;
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, challenge};
 use esker_wire::constants::{cap, status};
-use esker_wire::frame::{FrameReader, FrameWriter};
+use esker_wire::frame::{FrameReader, FrameWriter, HEADER};
 use esker_wire::handshake::{self, Greeting, Response};
 use esker_wire::response::{OkPacket, write_err};
 use esker_wire::{WireError, command};
@@ -100,6 +100,24 @@ impl Connection {
         Ok(())
     }
 
+    /// Reads no further than the end of the packet that has begun: what follows a request for TLS
+    /// belongs to TLS, and a client need not wait before it sends it.
+    async fn receive_login_bytes(&mut self) -> Result<(), Gone> {
+        let buffer = self.reader.buffer();
+        let end = match buffer.first_chunk() {
+            None => HEADER,
+            Some(&[low, middle, high, _]) => {
+                HEADER + u32::from_le_bytes([low, middle, high, 0]) as usize
+            }
+        };
+        let missing = end.saturating_sub(buffer.len());
+        let mut bounded = (&mut self.stream).take(missing as u64);
+        if bounded.read_buf(buffer).await? == 0 {
+            return Err(Gone);
+        }
+        Ok(())
+    }
+
     /// A packet of the login exchange, in sequence.
     pub(crate) async fn read_login_packet(&mut self) -> Result<Vec<u8>, Gone> {
         loop {
@@ -110,7 +128,7 @@ impl Connection {
                     self.frames.set_seq(seq);
                     return Ok(payload);
                 }
-                Ok(None) => self.receive().await?,
+                Ok(None) => self.receive_login_bytes().await?,
                 Err(e) => return self.protocol_error(&e).await,
             }
         }
@@ -269,10 +287,11 @@ async fn login(
         let Some(acceptor) = &shared.tls else {
             return Err(Gone);
         };
-        // Bytes that came in clear after the request must not be taken for encrypted ones.
-        if conn.reader.has_pending() {
-            return Err(Gone);
-        }
+        // Else bytes that came in clear would be taken for encrypted ones.
+        assert!(
+            !conn.reader.has_pending(),
+            "read beyond the request for TLS"
+        );
         conn.stream.upgrade(acceptor).await?;
         packet = conn.read_login_packet().await?;
     }

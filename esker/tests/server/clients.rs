@@ -151,6 +151,32 @@ fn pymysql_over_rsa() {
     assert_eq!(got, "fine\n");
 }
 
+/// Clients may send the TLS hello together with the request for it.
+const MANY_TLS_LOGINS: &str = r#"
+import ssl, sys, pymysql
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+for _ in range(150):
+    c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", ssl=context)
+    c.close()
+print("fine")
+"#;
+
+#[test]
+fn tls_logins_do_not_depend_on_how_packets_arrive() {
+    let (server, dir) = server(&[]);
+    let script = dir.path().join("tls.py");
+    std::fs::write(&script, MANY_TLS_LOGINS).expect("script");
+    let python = std::env::var("ESKER_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let got = output(
+        Command::new(python)
+            .arg(&script)
+            .arg(server.port.to_string()),
+    );
+    assert_eq!(got, "fine\n");
+}
+
 const SYSBENCH_TESTS: [&str; 11] = [
     "oltp_point_select",
     "oltp_read_only",

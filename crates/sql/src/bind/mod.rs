@@ -24,8 +24,6 @@ mod query;
 mod scope;
 mod select;
 mod subquery;
-#[cfg(test)]
-mod tests;
 
 use std::cell::Cell;
 use std::sync::Arc;

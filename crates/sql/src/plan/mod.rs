@@ -17,8 +17,6 @@ pub mod explain;
 mod join_order;
 pub mod ranges;
 mod stats;
-#[cfg(test)]
-mod tests;
 
 use std::rc::Rc;
 use std::sync::Arc;
