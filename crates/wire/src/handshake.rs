@@ -247,7 +247,8 @@ mod tests {
     fn every_truncation_is_an_error_or_shorter() {
         let mut out = Vec::new();
         write_response(&sample(), &mut out);
-        for n in 0..out.len() {
+        // The final NUL may be missing.
+        for n in 0..out.len() - 1 {
             // Never a panic; a cut in the optional tail may still parse.
             if let Ok(r) = parse_response(&out[..n], cap::SERVER) {
                 assert_ne!(r, sample(), "cut at {n}");

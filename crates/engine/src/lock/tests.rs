@@ -1,3 +1,5 @@
+//! Row locks: queues, upgrades, deadlocks, cancels, and a stress test with threads.
+
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;

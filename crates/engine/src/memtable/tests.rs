@@ -1,3 +1,5 @@
+//! The skiplist against a map, and concurrent inserts.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,5 @@
+//! Visibility, the write set over committed rows, savepoints, dependencies.
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

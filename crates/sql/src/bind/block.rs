@@ -186,6 +186,8 @@ pub struct LockSpec {
 
 impl std::fmt::Debug for BoundQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BoundQuery").field("columns", &self.columns.len()).finish_non_exhaustive()
+        f.debug_struct("BoundQuery")
+            .field("columns", &self.columns.len())
+            .finish_non_exhaustive()
     }
 }

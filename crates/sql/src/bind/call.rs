@@ -20,7 +20,11 @@ use crate::parse::ast;
 /// What the registry wants to know about bound arguments.
 pub(super) fn arg_types(args: &[Expr]) -> Vec<ArgType<'_>> {
     args.iter()
-        .map(|a| ArgType { ty: a.ty.clone(), coercibility: a.coer, value: a.as_const() })
+        .map(|a| ArgType {
+            ty: a.ty.clone(),
+            coercibility: a.coer,
+            value: a.as_const(),
+        })
         .collect()
 }
 
@@ -32,17 +36,17 @@ pub(super) fn merged(
 ) -> SqlResult<func::Signature> {
     let args: Vec<ArgType<'_>> = values
         .iter()
-        .map(|a| ArgType { ty: a.ty.clone(), coercibility: a.coer, value: a.as_const() })
+        .map(|a| ArgType {
+            ty: a.ty.clone(),
+            coercibility: a.coer,
+            value: a.as_const(),
+        })
         .collect();
     merge_types(&args, &RetCtx::of(env.ctx), operation)
 }
 
 /// Binds a call.
-pub(super) fn bind_call(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    call: &ast::Call,
-) -> SqlResult<Expr> {
+pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) -> SqlResult<Expr> {
     if call.over.is_some() {
         return Err(SqlError::not_supported("window functions"));
     }
@@ -77,14 +81,14 @@ pub(super) fn bind_function(
     let args = bind_all(env, scope, args)?;
     match def.name {
         "if" => {
-            let [when, then, otherwise] = <[Expr; 3]>::try_from(args)
-                .map_err(|_| errors::wrong_argument_count(name))?;
+            let [when, then, otherwise] =
+                <[Expr; 3]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
             return case(env, vec![(when, then)], Some(otherwise), "if");
         }
         "ifnull" | "coalesce" => return coalesce(env, def.name, args),
         "nullif" => {
-            let [left, right] = <[Expr; 2]>::try_from(args)
-                .map_err(|_| errors::wrong_argument_count(name))?;
+            let [left, right] =
+                <[Expr; 2]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
             return nullif(env, left, right);
         }
         _ => {}
@@ -98,20 +102,41 @@ pub(super) fn bind_function(
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
     let arg_types = args.iter().map(|a| a.ty.clone()).collect();
     let (ty, coer) = (signature.ret.clone(), signature.coercibility);
-    let kind = ExprKind::Func(Box::new(FuncCall { def, args, arg_types, signature }));
+    let kind = ExprKind::Func(Box::new(FuncCall {
+        def,
+        args,
+        arg_types,
+        signature,
+    }));
     Ok(Expr { kind, ty, coer })
 }
 
 /// 1305, or 1235 for what MySQL has and Esker does not.
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
-    let families = ["json_", "st_", "mbr", "xa_", "gtid_", "wait_for_executed_gtid"];
+    let families = [
+        "json_",
+        "st_",
+        "mbr",
+        "xa_",
+        "gtid_",
+        "wait_for_executed_gtid",
+    ];
     if families.iter().any(|f| lower.starts_with(f)) {
         return SqlError::not_supported(name);
     }
     let windows = [
-        "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
-        "first_value", "last_value", "nth_value",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
     ];
     if windows.contains(&lower.as_str()) {
         return SqlError::not_supported("window functions");
@@ -126,14 +151,29 @@ fn nullif(env: &BindEnv<'_>, left: Expr, right: Expr) -> SqlResult<Expr> {
     let kind = compare::kind_of(&left, &right, "nullif")?;
     let signature = merged(env, &[&left], "nullif")?;
     let ty = signature.ret.with_nullable(true);
-    let cmp = Box::new(Cmp { op: CmpOp::Eq, kind, left, right });
-    Ok(Expr { kind: ExprKind::NullIf(cmp), ty, coer: signature.coercibility })
+    let cmp = Box::new(Cmp {
+        op: CmpOp::Eq,
+        kind,
+        left,
+        right,
+    });
+    Ok(Expr {
+        kind: ExprKind::NullIf(cmp),
+        ty,
+        coer: signature.coercibility,
+    })
 }
 
 fn coalesce(env: &BindEnv<'_>, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
     let signature = merged(env, &args.iter().collect::<Vec<_>>(), name)?;
-    let ty = signature.ret.with_nullable(args.iter().all(|a| a.ty.nullable));
-    Ok(Expr { kind: ExprKind::Coalesce(args), ty, coer: signature.coercibility })
+    let ty = signature
+        .ret
+        .with_nullable(args.iter().all(|a| a.ty.nullable));
+    Ok(Expr {
+        kind: ExprKind::Coalesce(args),
+        ty,
+        coer: signature.coercibility,
+    })
 }
 
 /// A choice among values by conditions.
@@ -148,7 +188,11 @@ fn case(
     let nullable = otherwise.is_none() || values.iter().any(|v| v.ty.nullable);
     let ty = signature.ret.with_nullable(nullable);
     let kind = ExprKind::Case(Box::new(Case { whens, otherwise }));
-    Ok(Expr { kind, ty, coer: signature.coercibility })
+    Ok(Expr {
+        kind,
+        ty,
+        coer: signature.coercibility,
+    })
 }
 
 /// CASE, with or without operand.
@@ -174,11 +218,7 @@ pub(super) fn bind_case(
 }
 
 /// GROUPING(a, …): which keys are rolled up.
-fn bind_grouping(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    args: &[ast::Expr],
-) -> SqlResult<Expr> {
+fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> SqlResult<Expr> {
     let args = bind_all(env, scope, args)?;
     let keys = scope.group_exprs.borrow();
     for (nth, arg) in args.iter().enumerate() {
@@ -189,7 +229,11 @@ fn bind_grouping(
     }
     let ty = esker_types::SqlType::bigint(false).with_nullable(false);
     let coer = esker_types::collation::Coercibility::Numeric;
-    Ok(Expr { kind: ExprKind::Grouping(args), ty, coer })
+    Ok(Expr {
+        kind: ExprKind::Grouping(args),
+        ty,
+        coer,
+    })
 }
 
 fn bind_aggregate(
@@ -206,22 +250,36 @@ fn bind_aggregate(
     scope.agg_rule.set(AggRule::Allowed);
     let (args, order) = parts?;
     if !args.is_empty() && args.iter().all(only_outer) {
-        return Err(SqlError::not_supported("aggregate of an enclosing query's columns"));
+        return Err(SqlError::not_supported(
+            "aggregate of an enclosing query's columns",
+        ));
     }
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
-    let mut types =
-        AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
     if let Some(separator) = &call.separator {
         types.separator = separator.clone();
     }
-    let bound = AggCall { def, types, args, distinct: call.distinct, order };
+    let bound = AggCall {
+        def,
+        types,
+        args,
+        distinct: call.distinct,
+        order,
+    };
     let mut aggs = scope.aggs.borrow_mut();
-    let nth = aggs.iter().position(|a| same_call(a, &bound)).unwrap_or_else(|| {
-        aggs.push(bound);
-        aggs.len() - 1
-    });
+    let nth = aggs
+        .iter()
+        .position(|a| same_call(a, &bound))
+        .unwrap_or_else(|| {
+            aggs.push(bound);
+            aggs.len() - 1
+        });
     let (ty, coer) = (signature.ret, signature.coercibility);
-    Ok(Expr { kind: ExprKind::Aggregate(nth as u32), ty, coer })
+    Ok(Expr {
+        kind: ExprKind::Aggregate(nth as u32),
+        ty,
+        coer,
+    })
 }
 
 fn bind_aggregate_parts(
@@ -236,13 +294,16 @@ fn bind_aggregate_parts(
         let expr = match &item.expr {
             ast::Expr::Literal(ast::Literal::Int(n)) => {
                 let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
-                at.and_then(|at| args.get(at)).cloned().ok_or_else(|| {
-                    errors::unknown_column(&n.to_string(), "order clause")
-                })?
+                at.and_then(|at| args.get(at))
+                    .cloned()
+                    .ok_or_else(|| errors::unknown_column(&n.to_string(), "order clause"))?
             }
             e => bind_expr(env, scope, e)?,
         };
-        order.push(OrderKey { expr, desc: item.desc });
+        order.push(OrderKey {
+            expr,
+            desc: item.desc,
+        });
     }
     Ok((args, order))
 }
@@ -262,6 +323,8 @@ fn same_call(a: &AggCall, b: &AggCall) -> bool {
         && a.types.separator == b.types.separator
         && same_all(&a.args, &b.args)
         && a.order.len() == b.order.len()
-        && a.order.iter().zip(&b.order).all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
+        && a.order
+            .iter()
+            .zip(&b.order)
+            .all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
 }
-

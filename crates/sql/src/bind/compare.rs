@@ -13,9 +13,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
 use super::{BindEnv, errors, literal, subquery};
-use crate::expr::{
-    Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold,
-};
+use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold};
 use crate::parse::ast::{self, BinaryOp};
 
 /// The comparison operator, if it is one.
@@ -39,20 +37,29 @@ fn is_textual(ty: &SqlType) -> bool {
 
 fn operand(e: &Expr) -> Operand<'_> {
     let constant = matches!(e.kind, ExprKind::Const(_) | ExprKind::Param(_));
-    Operand { ty: &e.ty, constant }
+    Operand {
+        ty: &e.ty,
+        constant,
+    }
 }
 
 /// A constant compared with a column becomes one of the column's type when that changes nothing;
 /// error 1525 for a text compared with a date that it is not.
 fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()> {
-    let ExprKind::Const(value) = &constant.kind else { return Ok(()) };
+    let ExprKind::Const(value) = &constant.kind else {
+        return Ok(());
+    };
     if !matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. }) {
         return cmp::check_date_constant(env.ctx, value, &column.ty);
     }
     match cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
         Some(value) => {
             let ty = column.ty.clone().with_nullable(false);
-            *constant = Expr { kind: ExprKind::Const(value), ty, coer: Coercibility::Numeric };
+            *constant = Expr {
+                kind: ExprKind::Const(value),
+                ty,
+                coer: Coercibility::Numeric,
+            };
             Ok(())
         }
         None => cmp::check_date_constant(env.ctx, value, &column.ty),
@@ -92,8 +99,16 @@ pub(super) fn compare(
     adapt_pair(env, &mut left, &mut right)?;
     let kind = kind_of(&left, &right, op.text())?;
     let nullable = op != CmpOp::NullSafeEq && (left.ty.nullable || right.ty.nullable);
-    let cmp = Cmp { op, kind, left, right };
-    Ok(fold::fold(Expr::condition(ExprKind::Cmp(Box::new(cmp)), nullable), &env.fold_env()))
+    let cmp = Cmp {
+        op,
+        kind,
+        left,
+        right,
+    };
+    Ok(fold::fold(
+        Expr::condition(ExprKind::Cmp(Box::new(cmp)), nullable),
+        &env.fold_env(),
+    ))
 }
 
 /// Binds an operand; a hexadecimal literal is a number when the other side is one.
@@ -147,8 +162,16 @@ pub(super) fn compare_any(
             Err(errors::operand_columns(members.len()))
         }
         (l, r) => {
-            let left = Expr { kind: l, ty: left.ty, coer: left.coer };
-            let right = Expr { kind: r, ty: right.ty, coer: right.coer };
+            let left = Expr {
+                kind: l,
+                ty: left.ty,
+                coer: left.coer,
+            };
+            let right = Expr {
+                kind: r,
+                ty: right.ty,
+                coer: right.coer,
+            };
             compare(env, op, left, right)
         }
     }
@@ -177,7 +200,11 @@ fn compare_rows(
         }
         // a < c OR (a = c AND b < d), from the last member to the first.
         CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => {
-            let strict = if matches!(op, CmpOp::Lt | CmpOp::Le) { CmpOp::Lt } else { CmpOp::Gt };
+            let strict = if matches!(op, CmpOp::Lt | CmpOp::Le) {
+                CmpOp::Lt
+            } else {
+                CmpOp::Gt
+            };
             let mut result: Option<Expr> = None;
             for (l, r) in pairs.rev() {
                 result = Some(match result {
@@ -217,12 +244,21 @@ pub(super) fn bind_between(
     }
     adapt_pair(env, &mut bound, &mut low)?;
     adapt_pair(env, &mut bound, &mut high)?;
-    let (low_kind, high_kind) =
-        (kind_of(&bound, &low, "between")?, kind_of(&bound, &high, "between")?);
+    let (low_kind, high_kind) = (
+        kind_of(&bound, &low, "between")?,
+        kind_of(&bound, &high, "between")?,
+    );
     let nullable = bound.ty.nullable || low.ty.nullable || high.ty.nullable;
-    let between =
-        Between { arg: bound, low: (low, low_kind), high: (high, high_kind), negated };
-    Ok(Expr::condition(ExprKind::Between(Box::new(between)), nullable))
+    let between = Between {
+        arg: bound,
+        low: (low, low_kind),
+        high: (high, high_kind),
+        negated,
+    };
+    Ok(Expr::condition(
+        ExprKind::Between(Box::new(between)),
+        nullable,
+    ))
 }
 
 /// `arg [NOT] IN (list)`.
@@ -242,7 +278,9 @@ pub(super) fn bind_in(
         });
     }
     if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
-        let conds = members.into_iter().map(|m| compare_any(env, CmpOp::Eq, bound.clone(), m));
+        let conds = members
+            .into_iter()
+            .map(|m| compare_any(env, CmpOp::Eq, bound.clone(), m));
         let mut conds = conds.collect::<SqlResult<Vec<_>>>()?;
         let found = match conds.len() {
             1 => conds.remove(0),
@@ -262,7 +300,13 @@ pub(super) fn bind_in(
     let kinds = in_kinds(&bound, &members)?;
     let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
     let sorted = sort_members(env, &members, &kinds).map(Box::new);
-    let list = InList { arg: bound, kinds, list: members, sorted, negated };
+    let list = InList {
+        arg: bound,
+        kinds,
+        list: members,
+        sorted,
+        negated,
+    };
     Ok(Expr::condition(ExprKind::InList(Box::new(list)), nullable))
 }
 
@@ -279,11 +323,7 @@ fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
 }
 
 /// Sorts constant members for binary search.
-fn sort_members(
-    env: &BindEnv<'_>,
-    members: &[Expr],
-    kinds: &[CmpKind],
-) -> Option<SortedList> {
+fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Option<SortedList> {
     let (kind, ty) = (kinds[0], members[0].ty.clone());
     let alike = |m: &Expr| m.ty.kind == ty.kind || m.ty.kind == TypeKind::Null;
     if kinds.iter().any(|k| *k != kind) || !members.iter().all(alike) {
@@ -311,7 +351,12 @@ fn sort_members(
     if failed || quiet.warning_count.get() > 0 {
         return None;
     }
-    Some(SortedList { kind, ty, values, has_null })
+    Some(SortedList {
+        kind,
+        ty,
+        values,
+        has_null,
+    })
 }
 
 /// `text [NOT] LIKE pattern [ESCAPE e]`.
@@ -323,7 +368,10 @@ pub(super) fn bind_like(
     escape: Option<&ast::Expr>,
     negated: bool,
 ) -> SqlResult<Expr> {
-    let (text, pattern) = (bind_expr(env, scope, text)?, bind_expr(env, scope, pattern)?);
+    let (text, pattern) = (
+        bind_expr(env, scope, text)?,
+        bind_expr(env, scope, pattern)?,
+    );
     let mut items = Vec::new();
     for e in [&text, &pattern] {
         if is_textual(&e.ty) {
@@ -336,12 +384,20 @@ pub(super) fn bind_like(
     };
     let escape = match escape {
         None => Some('\\').filter(|_| {
-            !env.ctx.sql_mode.has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
+            !env.ctx
+                .sql_mode
+                .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
         }),
         Some(e) => escape_char(&bind_expr(env, scope, e)?)?,
     };
     let nullable = text.ty.nullable || pattern.ty.nullable;
-    let like = Like { text, pattern, escape, collation, negated };
+    let like = Like {
+        text,
+        pattern,
+        escape,
+        collation,
+        negated,
+    };
     Ok(Expr::condition(ExprKind::Like(Box::new(like)), nullable))
 }
 

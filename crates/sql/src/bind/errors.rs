@@ -7,12 +7,20 @@ use esker_types::SqlError;
 
 /// 1054
 pub fn unknown_column(name: &str, clause: &str) -> SqlError {
-    SqlError::new(1054, "42S22", format!("Unknown column '{name}' in '{clause}'"))
+    SqlError::new(
+        1054,
+        "42S22",
+        format!("Unknown column '{name}' in '{clause}'"),
+    )
 }
 
 /// 1052
 pub fn ambiguous_column(name: &str, clause: &str) -> SqlError {
-    SqlError::new(1052, "23000", format!("Column '{name}' in {clause} is ambiguous"))
+    SqlError::new(
+        1052,
+        "23000",
+        format!("Column '{name}' in {clause} is ambiguous"),
+    )
 }
 
 /// 1051, for `t.*`
@@ -47,7 +55,11 @@ pub fn wrong_group_field(name: &str) -> SqlError {
 
 /// 1241
 pub fn operand_columns(n: usize) -> SqlError {
-    SqlError::new(1241, "21000", format!("Operand should contain {n} column(s)"))
+    SqlError::new(
+        1241,
+        "21000",
+        format!("Operand should contain {n} column(s)"),
+    )
 }
 
 /// 1242
@@ -95,7 +107,11 @@ pub fn wrong_arguments(name: &str) -> SqlError {
 
 /// 1176
 pub fn unknown_key(key: &str, table: &str) -> SqlError {
-    SqlError::new(1176, "42000", format!("Key '{key}' doesn't exist in table '{table}'"))
+    SqlError::new(
+        1176,
+        "42000",
+        format!("Key '{key}' doesn't exist in table '{table}'"),
+    )
 }
 
 /// 1273

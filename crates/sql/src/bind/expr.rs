@@ -44,11 +44,7 @@ pub(super) fn bind_all(
 }
 
 /// Binds an expression that may be a row.
-pub(super) fn bind_any(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    expr: &ast::Expr,
-) -> SqlResult<Expr> {
+pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
     let bound = match expr {
         ast::Expr::Literal(l) => return literal::bind_literal(env, l),
         ast::Expr::Param(nth) => return Ok(literal::bind_param(env, *nth)),
@@ -72,40 +68,70 @@ pub(super) fn bind_any(
             Expr::condition(ExprKind::Xor(Box::new([a, b])), nullable)
         }
         ast::Expr::Not(e) => negation(bind_expr(env, scope, e)?),
-        ast::Expr::Is { expr, negated, test } => {
+        ast::Expr::Is {
+            expr,
+            negated,
+            test,
+        } => {
             let arg = Box::new(bind_expr(env, scope, expr)?);
             let test = match test {
                 IsTest::Null => Test::Null,
                 IsTest::True => Test::True,
                 IsTest::False => Test::False,
             };
-            Expr::condition(ExprKind::Is { arg, test, negated: *negated }, false)
+            Expr::condition(
+                ExprKind::Is {
+                    arg,
+                    test,
+                    negated: *negated,
+                },
+                false,
+            )
         }
-        ast::Expr::Like { expr, pattern, escape, negated } => {
-            compare::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?
-        }
-        ast::Expr::Regexp { expr, pattern, negated } => {
+        ast::Expr::Like {
+            expr,
+            pattern,
+            escape,
+            negated,
+        } => compare::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?,
+        ast::Expr::Regexp {
+            expr,
+            pattern,
+            negated,
+        } => {
             let args = [(**expr).clone(), (**pattern).clone()];
             let found = call::bind_function(env, scope, "regexp_like", &args)?;
             if *negated { negation(found) } else { found }
         }
-        ast::Expr::Between { expr, low, high, negated } => {
-            compare::bind_between(env, scope, expr, low, high, *negated)?
-        }
-        ast::Expr::InList { expr, list, negated } => {
-            compare::bind_in(env, scope, expr, list, *negated)?
-        }
-        ast::Expr::InSubquery { expr, query, negated } => {
-            subquery::bind_in(env, scope, expr, query, *negated)?
-        }
+        ast::Expr::Between {
+            expr,
+            low,
+            high,
+            negated,
+        } => compare::bind_between(env, scope, expr, low, high, *negated)?,
+        ast::Expr::InList {
+            expr,
+            list,
+            negated,
+        } => compare::bind_in(env, scope, expr, list, *negated)?,
+        ast::Expr::InSubquery {
+            expr,
+            query,
+            negated,
+        } => subquery::bind_in(env, scope, expr, query, *negated)?,
         ast::Expr::Exists(query) => subquery::bind_exists(env, scope, query)?,
-        ast::Expr::Quantified { op, expr, all, query } => {
-            subquery::bind_quantified(env, scope, *op, expr, *all, query)?
-        }
+        ast::Expr::Quantified {
+            op,
+            expr,
+            all,
+            query,
+        } => subquery::bind_quantified(env, scope, *op, expr, *all, query)?,
         ast::Expr::Subquery(query) => subquery::bind_scalar(env, scope, query)?,
-        ast::Expr::Case { operand, whens, otherwise } => {
-            call::bind_case(env, scope, operand.as_deref(), whens, otherwise.as_deref())?
-        }
+        ast::Expr::Case {
+            operand,
+            whens,
+            otherwise,
+        } => call::bind_case(env, scope, operand.as_deref(), whens, otherwise.as_deref())?,
         ast::Expr::Cast { expr, ty } => bind_cast(env, scope, expr, ty)?,
         ast::Expr::Call(c) => call::bind_call(env, scope, c)?,
         ast::Expr::Row(members) => {
@@ -114,7 +140,11 @@ pub(super) fn bind_any(
                 .map(|m| bind_any(env, scope, m))
                 .collect::<SqlResult<Vec<_>>>()?;
             let ty = SqlType::new(TypeKind::Null);
-            return Ok(Expr { kind: ExprKind::Row(members), ty, coer: Coercibility::None });
+            return Ok(Expr {
+                kind: ExprKind::Row(members),
+                ty,
+                coer: Coercibility::None,
+            });
         }
         ast::Expr::Default(column) => default_value(env, scope, column.as_ref())?,
         ast::Expr::Values(column) => inserted_value(scope, column)?,
@@ -147,9 +177,17 @@ pub(super) fn negation(arg: Expr) -> Expr {
                 cmp.op = op;
                 ExprKind::Cmp(cmp)
             }
-            None => ExprKind::Not(Box::new(Expr { kind: ExprKind::Cmp(cmp), ty: ty.clone(), coer })),
+            None => ExprKind::Not(Box::new(Expr {
+                kind: ExprKind::Cmp(cmp),
+                ty: ty.clone(),
+                coer,
+            })),
         },
-        ExprKind::Is { arg, test, negated } => ExprKind::Is { arg, test, negated: !negated },
+        ExprKind::Is { arg, test, negated } => ExprKind::Is {
+            arg,
+            test,
+            negated: !negated,
+        },
         ExprKind::Between(mut b) => {
             b.negated = !b.negated;
             ExprKind::Between(b)
@@ -162,7 +200,11 @@ pub(super) fn negation(arg: Expr) -> Expr {
             l.negated = !l.negated;
             ExprKind::Like(l)
         }
-        kind => ExprKind::Not(Box::new(Expr { kind, ty: ty.clone(), coer })),
+        kind => ExprKind::Not(Box::new(Expr {
+            kind,
+            ty: ty.clone(),
+            coer,
+        })),
     };
     Expr::condition(kind, ty.nullable)
 }
@@ -171,37 +213,50 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
     scope.volatile.set(true);
     let mut ty = match env.vars.get(name) {
         Some((_, ty)) => ty,
-        None => SqlType { collation: Collation::BINARY, ..SqlType::new(TypeKind::LongText) },
+        None => SqlType {
+            collation: Collation::BINARY,
+            ..SqlType::new(TypeKind::LongText)
+        },
     };
     ty.nullable = true;
-    let coer = if ty.is_string() { Coercibility::Implicit } else { Coercibility::Numeric };
-    Expr { kind: ExprKind::UserVar(name.into()), ty, coer }
+    let coer = if ty.is_string() {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
+    Expr {
+        kind: ExprKind::UserVar(name.into()),
+        ty,
+        coer,
+    }
 }
 
-fn assign(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    var: &str,
-    value: &ast::Expr,
-) -> SqlResult<Expr> {
+fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) -> SqlResult<Expr> {
     scope.volatile.set(true);
     let value = bind_expr(env, scope, value)?;
     let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
-    Ok(Expr { kind: ExprKind::Assign(var.into(), Box::new(value)), ty, coer })
+    Ok(Expr {
+        kind: ExprKind::Assign(var.into(), Box::new(value)),
+        ty,
+        coer,
+    })
 }
 
 fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
     let (value, ty) = env.names.system_variable(var)?;
-    let coer = if ty.is_string() { Coercibility::SysConst } else { Coercibility::Numeric };
-    Ok(Expr { kind: ExprKind::Const(value), ty, coer })
+    let coer = if ty.is_string() {
+        Coercibility::SysConst
+    } else {
+        Coercibility::Numeric
+    };
+    Ok(Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer,
+    })
 }
 
-fn unary(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    op: UnaryOp,
-    arg: &ast::Expr,
-) -> SqlResult<Expr> {
+fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
     let arg = numeric_operand(env, scope, arg)?;
     let op = match op {
         UnaryOp::Plus => return Ok(arg),
@@ -212,7 +267,11 @@ fn unary(
     let sign = if op == UnOp::Neg { '-' } else { '~' };
     let text = format!("{sign}({})", print::text(scope, &arg)).into();
     let kind = ExprKind::Unary(Box::new(Unary { op, arg, text }));
-    Ok(Expr { kind, ty, coer: Coercibility::Numeric })
+    Ok(Expr {
+        kind,
+        ty,
+        coer: Coercibility::Numeric,
+    })
 }
 
 /// An operand of arithmetic: hexadecimal literals are numbers there.
@@ -227,7 +286,14 @@ fn numeric_operand(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr) -> Sql
 pub(super) fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
     match e {
         ast::Expr::Literal(
-            ast::Literal::Hex { bytes, charset: None } | ast::Literal::Bit { bytes, charset: None },
+            ast::Literal::Hex {
+                bytes,
+                charset: None,
+            }
+            | ast::Literal::Bit {
+                bytes,
+                charset: None,
+            },
         ) => Some(bytes),
         _ => None,
     }
@@ -265,13 +331,24 @@ fn arithmetic(
     right: &ast::Expr,
 ) -> SqlResult<Expr> {
     let op = kernel(op);
-    let args = [numeric_operand(env, scope, left)?, numeric_operand(env, scope, right)?];
+    let args = [
+        numeric_operand(env, scope, left)?,
+        numeric_operand(env, scope, right)?,
+    ];
     let ty = arith::result_type(op, &args[0].ty, &args[1].ty, &ArithFacts::of(env.ctx));
-    let coer = if ty.is_string() { Coercibility::Implicit } else { Coercibility::Numeric };
+    let coer = if ty.is_string() {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
     let [a, b] = &args;
     let (a, b) = (print::text(scope, a), print::text(scope, b));
     let text = format!("({a} {} {b})", op.symbol()).into();
-    Ok(Expr { kind: ExprKind::Arith(Box::new(Arith { op, args, text })), ty, coer })
+    Ok(Expr {
+        kind: ExprKind::Arith(Box::new(Arith { op, args, text })),
+        ty,
+        coer,
+    })
 }
 
 fn bind_cast(
@@ -294,8 +371,16 @@ fn bind_cast(
     }
     // A cast may fail to NULL, except to a string.
     ty.nullable = arg.ty.nullable || !(ty.is_string() || ty.is_numeric());
-    let coer = if ty.is_string() { Coercibility::Implicit } else { Coercibility::Numeric };
-    Ok(Expr { kind: ExprKind::Cast(Box::new(arg)), ty, coer })
+    let coer = if ty.is_string() {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
+    Ok(Expr {
+        kind: ExprKind::Cast(Box::new(arg)),
+        ty,
+        coer,
+    })
 }
 
 /// Longest VARCHAR in utf8mb4.
@@ -306,37 +391,50 @@ pub(super) fn text_length(ty: &SqlType) -> u32 {
     match &ty.kind {
         TypeKind::Decimal => ty.length + u32::from(ty.decimals > 0) + u32::from(!ty.unsigned),
         TypeKind::Bit => ty.length.div_ceil(8),
-        TypeKind::Enum(labels) => {
-            labels.iter().map(|l| l.chars().count() as u32).max().unwrap_or(0)
-        }
-        TypeKind::Set(labels) => {
-            labels.iter().map(|l| l.chars().count() as u32 + 1).sum::<u32>().saturating_sub(1)
-        }
+        TypeKind::Enum(labels) => labels
+            .iter()
+            .map(|l| l.chars().count() as u32)
+            .max()
+            .unwrap_or(0),
+        TypeKind::Set(labels) => labels
+            .iter()
+            .map(|l| l.chars().count() as u32 + 1)
+            .sum::<u32>()
+            .saturating_sub(1),
         _ => ty.length,
     }
 }
 
-fn collate(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    arg: &ast::Expr,
-    name: &str,
-) -> SqlResult<Expr> {
+fn collate(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr, name: &str) -> SqlResult<Expr> {
     let collation = Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
     let arg = bind_expr(env, scope, arg)?;
     let textual = arg.ty.is_string() || matches!(arg.ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
-    let from = if textual { arg.ty.collation } else { env.ctx.collation_connection };
+    let from = if textual {
+        arg.ty.collation
+    } else {
+        env.ctx.collation_connection
+    };
     let null = matches!(arg.ty.kind, TypeKind::Null);
     if !null && from.charset() != collation.charset() {
-        return Err(errors::collation_mismatch(collation.name(), from.charset().name()));
+        return Err(errors::collation_mismatch(
+            collation.name(),
+            from.charset().name(),
+        ));
     }
     let mut ty = match arg.ty.is_string() {
-        true => SqlType { collation, ..arg.ty.clone() },
+        true => SqlType {
+            collation,
+            ..arg.ty.clone()
+        },
         false => SqlType::varchar(text_length(&arg.ty), collation),
     };
     ty.nullable = arg.ty.nullable;
     let kind = ExprKind::Recollate(Box::new(arg));
-    Ok(Expr { kind, ty, coer: Coercibility::Explicit })
+    Ok(Expr {
+        kind,
+        ty,
+        coer: Coercibility::Explicit,
+    })
 }
 
 /// `DEFAULT(col)`: the column's default as a constant.
@@ -349,9 +447,7 @@ fn default_value(
     let Some(name) = column else {
         return Err(errors::syntax("DEFAULT"));
     };
-    let unknown = || {
-        errors::unknown_column(&super::scope::full_name(name), scope.clause.get())
-    };
+    let unknown = || errors::unknown_column(&super::scope::full_name(name), scope.clause.get());
     let at = scope.find_here(name)?.ok_or_else(unknown)?;
     let def = scope.tables[at.table].base_def().ok_or_else(unknown)?;
     let column = &def.columns[at.column];
@@ -369,22 +465,36 @@ fn default_value(
         // MySQL gives the zero value for CURRENT_TIMESTAMP and refuses expressions.
         DefaultDef::Now => Value::DateTime(esker_types::DateTime::ZERO),
         DefaultDef::Expr(_) => {
-            let text = format!("Default value expression of column '{}' cannot be used", column.name);
+            let text = format!(
+                "Default value expression of column '{}' cannot be used",
+                column.name
+            );
             return Err(SqlError::new(3774, "HY000", text));
         }
     };
     let ty = column.ty.clone();
     let coer = crate::expr::column_coercibility(&ty);
-    Ok(Expr { kind: ExprKind::Const(value), ty, coer })
+    Ok(Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer,
+    })
 }
 
 /// `VALUES(col)` in ON DUPLICATE KEY UPDATE; NULL elsewhere, as in MySQL.
 fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr> {
-    let Some(base) = scope.values_base else { return Ok(Expr::null()) };
-    let unknown =
-        || errors::unknown_column(&super::scope::full_name(column), scope.clause.get());
-    let at = scope.find_here(column)?.filter(|at| at.table == 0).ok_or_else(unknown)?;
-    Ok(Expr::column(base + at.column as u32, scope.column_at(at).ty.clone()))
+    let Some(base) = scope.values_base else {
+        return Ok(Expr::null());
+    };
+    let unknown = || errors::unknown_column(&super::scope::full_name(column), scope.clause.get());
+    let at = scope
+        .find_here(column)?
+        .filter(|at| at.table == 0)
+        .ok_or_else(unknown)?;
+    Ok(Expr::column(
+        base + at.column as u32,
+        scope.column_at(at).ty.clone(),
+    ))
 }
 
 /// Runs `f` with other alias rules in force.

@@ -64,20 +64,26 @@ fn cross(left: Bound, right: Bound) -> Bound {
         kind: JoinType::Inner,
         on: None,
     };
-    Bound { node, names, first: left.first, end: right.end }
+    Bound {
+        node,
+        names,
+        first: left.first,
+        end: right.end,
+    }
 }
 
-fn bind_ref(
-    env: &BindEnv<'_>,
-    scope: &mut Scope<'_>,
-    entry: &ast::TableRef,
-) -> SqlResult<Bound> {
+fn bind_ref(env: &BindEnv<'_>, scope: &mut Scope<'_>, entry: &ast::TableRef) -> SqlResult<Bound> {
     match entry {
         ast::TableRef::Table(table) => {
             let table = named_table(env, scope, table)?;
             add(scope, table)
         }
-        ast::TableRef::Derived { lateral, query, alias, columns } => {
+        ast::TableRef::Derived {
+            lateral,
+            query,
+            alias,
+            columns,
+        } => {
             let table = derived_table(env, scope, *lateral, query, alias, columns)?;
             add(scope, table)
         }
@@ -97,8 +103,10 @@ fn bind_ref(
 }
 
 fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
-    let twice =
-        scope.tables.iter().any(|t| t.alias == table.alias && t.schema == table.schema);
+    let twice = scope
+        .tables
+        .iter()
+        .any(|t| t.alias == table.alias && t.schema == table.schema);
     if twice {
         return Err(errors::not_unique_table(&table.alias));
     }
@@ -108,8 +116,15 @@ fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
     }
     let columns = table.columns.len();
     let at = scope.add_table(table);
-    let names = (0..columns).map(|column| ColumnAt { table: at, column }).collect();
-    Ok(Bound { node: JoinNode::Table(at), names, first: at, end: at + 1 })
+    let names = (0..columns)
+        .map(|column| ColumnAt { table: at, column })
+        .collect();
+    Ok(Bound {
+        node: JoinNode::Table(at),
+        names,
+        first: at,
+        end: at + 1,
+    })
 }
 
 fn named_table(
@@ -123,10 +138,11 @@ fn named_table(
     }
     let alias = table.alias.as_ref().map(|a| &*a.text);
     if table.name.schema.is_none()
-        && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text) {
-            let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
-            return Ok(from_query(alias, &cte, None));
-        }
+        && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)
+    {
+        let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
+        return Ok(from_query(alias, &cte, None));
+    }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(schema, &table.name.name.text)? {
         TableSource::Base(def) => {
@@ -187,7 +203,10 @@ fn derived_table(
     let mut table = from_query(alias.text.clone().into(), &Rc::new(bound), names);
     table.lateral = lateral;
     for (nth, column) in table.columns.iter().enumerate() {
-        if table.columns[..nth].iter().any(|c| same_name(&c.name, &column.name)) {
+        if table.columns[..nth]
+            .iter()
+            .any(|c| same_name(&c.name, &column.name))
+        {
             return Err(errors::duplicate_column(&column.name));
         }
     }
@@ -214,7 +233,12 @@ pub(super) fn from_query(
                 name: name.clone(),
                 ..c.clone()
             };
-            ScopeColumn { name, ty: c.ty.clone(), meta, invisible: false }
+            ScopeColumn {
+                name,
+                ty: c.ty.clone(),
+                meta,
+                invisible: false,
+            }
         })
         .collect();
     ScopeTable::with_columns("".into(), alias, TableKind::Derived(query.clone()), columns)
@@ -262,7 +286,12 @@ fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlR
         kind,
         on,
     };
-    Ok(Bound { node, names, first, end })
+    Ok(Bound {
+        node,
+        names,
+        first,
+        end,
+    })
 }
 
 /// Binds ON with only the operands' columns in view.
@@ -299,9 +328,11 @@ fn natural_columns(
             continue;
         }
         if let Some(r) = one_of(scope, right, &column.name)?
-            && one_of(scope, left, &column.name)?.is_some() && !scope.column_at(r).invisible {
-                pairs.push((l, r));
-            }
+            && one_of(scope, left, &column.name)?.is_some()
+            && !scope.column_at(r).invisible
+        {
+            pairs.push((l, r));
+        }
     }
     Ok(pairs)
 }
@@ -324,7 +355,10 @@ fn using_columns(
 
 /// The one column of this name in view; 1052 for several.
 fn one_of(scope: &Scope<'_>, side: &Bound, name: &str) -> SqlResult<Option<ColumnAt>> {
-    let mut found = side.names.iter().filter(|at| same_name(&scope.column_at(**at).name, name));
+    let mut found = side
+        .names
+        .iter()
+        .filter(|at| same_name(&scope.column_at(**at).name, name));
     let first = found.next().copied();
     match found.next() {
         Some(_) => Err(errors::ambiguous_column(name, "from clause")),
@@ -341,7 +375,11 @@ fn joined_names(
 ) -> Vec<ColumnAt> {
     let mut names: Vec<ColumnAt> = Vec::new();
     // The order is the first operand's, the preserved one for an outer join.
-    let (first, second) = if right_wins { (right, left) } else { (left, right) };
+    let (first, second) = if right_wins {
+        (right, left)
+    } else {
+        (left, right)
+    };
     let in_common = |at: &ColumnAt| common.iter().any(|(l, r)| l == at || r == at);
     names.extend(first.names.iter().copied().filter(|at| in_common(at)));
     names.extend(first.names.iter().copied().filter(|at| !in_common(at)));

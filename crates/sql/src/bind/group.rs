@@ -69,11 +69,23 @@ pub(super) fn apply(
         width += keys.len() as u32;
         base
     });
-    let moved = Moved { keys: &keys, key_base, agg_base, rollup };
+    let moved = Moved {
+        keys: &keys,
+        key_base,
+        agg_base,
+        rollup,
+    };
     for expr in clauses.exprs_mut() {
         moved.rewrite(expr);
     }
-    let group = GroupBy { keys, key_base, aggs, agg_base, rollup, implicit: !explicit };
+    let group = GroupBy {
+        keys,
+        key_base,
+        aggs,
+        agg_base,
+        rollup,
+        implicit: !explicit,
+    };
     Ok((Some(group), width))
 }
 
@@ -83,7 +95,11 @@ fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
     if explicit || aggs.is_empty() || !aggs.iter().all(|a| a.def.name == "any_value") {
         return;
     }
-    let args: Vec<Expr> = aggs.drain(..).map(|a| a.args.into_iter().next()).map_while(|a| a).collect();
+    let args: Vec<Expr> = aggs
+        .drain(..)
+        .map(|a| a.args.into_iter().next())
+        .map_while(|a| a)
+        .collect();
     drop(aggs);
     fn replace(e: &mut Expr, args: &[Expr]) {
         if let ExprKind::Aggregate(nth) = e.kind {
@@ -143,7 +159,9 @@ impl Moved<'_> {
 
 /// HAVING may read what is selected or grouped by, nothing else of the tables (1054).
 fn check_having(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
-    let Some(having) = &*clauses.having else { return Ok(()) };
+    let Some(having) = &*clauses.having else {
+        return Ok(());
+    };
     let known = |slot: u32| {
         let reads = |e: &Expr| e.any(&mut |e| e.as_column() == Some(slot));
         clauses.outputs.iter().any(|o| reads(&o.expr)) || keys.iter().any(reads)
@@ -167,7 +185,9 @@ fn check_having(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
 fn check_full(clauses: &Clauses<'_, '_>, keys: &[Expr], explicit: bool) -> SqlResult<()> {
     let determined = determined_slots(clauses, keys);
     let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
-        let Some(slot) = first_free(e, keys, &determined) else { return Ok(()) };
+        let Some(slot) = first_free(e, keys, &determined) else {
+            return Ok(());
+        };
         let column = qualified(clauses.scope, slot);
         Err(match explicit {
             true => errors::not_in_group_by(nth, clause, &column),
@@ -201,16 +221,24 @@ fn first_free(e: &Expr, keys: &[Expr], determined: &HashSet<u32>) -> Option<u32>
                     free.get_or_insert(slot);
                 }
             });
-            let left = e.children().into_iter().find_map(|c| first_free(c, keys, determined));
+            let left = e
+                .children()
+                .into_iter()
+                .find_map(|c| first_free(c, keys, determined));
             left.or(free)
         }
-        _ => e.children().into_iter().find_map(|c| first_free(c, keys, determined)),
+        _ => e
+            .children()
+            .into_iter()
+            .find_map(|c| first_free(c, keys, determined)),
     }
 }
 
 /// `db.table.column` of a slot, for messages.
 fn qualified(scope: &Scope<'_>, slot: u32) -> String {
-    let Some(at) = scope.column_of_slot(slot) else { return String::new() };
+    let Some(at) = scope.column_of_slot(slot) else {
+        return String::new();
+    };
     let table = &scope.tables[at.table];
     let column = &table.columns[at.column].name;
     match table.schema.is_empty() {
@@ -240,7 +268,9 @@ fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> HashSet<u32> {
             }
         }
         for table in &clauses.scope.tables {
-            let Some(def) = table.base_def() else { continue };
+            let Some(def) = table.base_def() else {
+                continue;
+            };
             let slots = table.slots.borrow();
             let slot_known = |col: usize| slots[col].is_some_and(|s| known.contains(&s));
             let key_known = def.visible_indexes().iter().any(|i| {
@@ -264,7 +294,15 @@ fn determined_slots(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> HashSet<u32> {
 
 /// ON conditions of inner joins.
 fn collect_inner<'j>(node: Option<&'j JoinNode>, out: &mut Vec<&'j Expr>) {
-    let Some(JoinNode::Join { left, right, kind, on }) = node else { return };
+    let Some(JoinNode::Join {
+        left,
+        right,
+        kind,
+        on,
+    }) = node
+    else {
+        return;
+    };
     collect_inner(Some(left), out);
     if *kind != JoinType::Left {
         out.extend(on);
@@ -290,7 +328,11 @@ fn facts(cond: &Expr, known: &mut HashSet<u32>, equalities: &mut Vec<(u32, u32)>
                 }
             }
         }
-        ExprKind::Is { arg, test: crate::expr::Test::Null, negated: false } => {
+        ExprKind::Is {
+            arg,
+            test: crate::expr::Test::Null,
+            negated: false,
+        } => {
             known.extend(arg.as_column());
         }
         _ => {}

@@ -4,9 +4,9 @@
 //! key lengths), CAST's are fewer.
 //! **Invariant**: a literal's static type is what MySQL's metadata says of `SELECT literal`.
 
+use esker_types::cast::date_flags;
 use esker_types::collation::{Charset, Coercibility, Collation, char_count};
 use esker_types::temporal::{DateFlags, parse_datetime, parse_time};
-use esker_types::cast::date_flags;
 use esker_types::{Date, Decimal, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::{BindEnv, Params, errors};
@@ -60,7 +60,11 @@ fn integer(v: u64) -> Expr {
     };
     // A sign takes a place.
     let length = if unsigned { digits } else { digits + 1 };
-    let ty = SqlType { length, nullable: false, ..SqlType::bigint(unsigned) };
+    let ty = SqlType {
+        length,
+        nullable: false,
+        ..SqlType::bigint(unsigned)
+    };
     Expr::constant(value, ty)
 }
 
@@ -72,11 +76,19 @@ fn decimal(text: &str) -> Expr {
 
 /// A string constant.
 pub(super) fn string(bytes: &[u8], collation: Collation) -> Expr {
-    let length = if collation.is_binary() { bytes.len() } else { char_count(bytes) };
+    let length = if collation.is_binary() {
+        bytes.len()
+    } else {
+        char_count(bytes)
+    };
     let ty = SqlType::varchar(u32::try_from(length).unwrap_or(u32::MAX), collation);
     let value = Value::Str(bytes.to_vec());
     let ty = ty.with_nullable(false);
-    Expr { kind: ExprKind::Const(value), ty, coer: Coercibility::Coercible }
+    Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer: Coercibility::Coercible,
+    }
 }
 
 fn wrong_literal(what: &str, text: &[u8]) -> SqlError {
@@ -138,7 +150,11 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
                 true => Coercibility::Coercible,
                 false => Coercibility::Numeric,
             };
-            Expr { kind: ExprKind::Param(nth), ty, coer }
+            Expr {
+                kind: ExprKind::Param(nth),
+                ty,
+                coer,
+            }
         }
     }
 }
@@ -162,7 +178,10 @@ pub(super) fn value_expr(env: &BindEnv<'_>, value: Value) -> Expr {
             let digits = if t.microsecond() == 0 { 0 } else { 6 };
             with_fraction(SqlType::new(TypeKind::DateTime), digits)
         }
-        Value::Bit(_, n) => SqlType { length: u32::from(*n), ..SqlType::new(TypeKind::Bit) },
+        Value::Bit(_, n) => SqlType {
+            length: u32::from(*n),
+            ..SqlType::new(TypeKind::Bit)
+        },
     };
     Expr::constant(value, ty.with_nullable(false))
 }
@@ -185,10 +204,14 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
     }
     let fraction = |kind| {
         let digits = ty.length.unwrap_or(0);
-        let digits = u8::try_from(digits).ok().filter(|d| *d <= 6).ok_or_else(|| {
-            let text = format!("Too-big precision {digits} specified for 'CAST'. Maximum is 6.");
-            SqlError::new(1426, "42000", text)
-        })?;
+        let digits = u8::try_from(digits)
+            .ok()
+            .filter(|d| *d <= 6)
+            .ok_or_else(|| {
+                let text =
+                    format!("Too-big precision {digits} specified for 'CAST'. Maximum is 6.");
+                SqlError::new(1426, "42000", text)
+            })?;
         Ok(with_fraction(SqlType::new(kind), digits).with_nullable(true))
     };
     Ok(match ty.name {
@@ -236,7 +259,11 @@ fn character_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         Some(name) => charset_named(name)?.default_collation(),
         None => env.ctx.collation_connection,
     };
-    let collation = if ty.binary { collation.bin_of() } else { collation };
+    let collation = if ty.binary {
+        collation.bin_of()
+    } else {
+        collation
+    };
     Ok(sized(ty.length, collation))
 }
 
@@ -244,6 +271,9 @@ fn character_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
 fn sized(length: Option<u64>, collation: Collation) -> SqlType {
     match length {
         Some(n) => SqlType::varchar(u32::try_from(n).unwrap_or(u32::MAX), collation),
-        None => SqlType { collation, ..SqlType::new(TypeKind::LongText) },
+        None => SqlType {
+            collation,
+            ..SqlType::new(TypeKind::LongText)
+        },
     }
 }

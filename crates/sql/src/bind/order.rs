@@ -17,9 +17,15 @@ use crate::result::ColumnMeta;
 
 /// The position an integer literal names.
 fn position(expr: &ast::Expr, columns: usize, clause: &str) -> SqlResult<Option<usize>> {
-    let ast::Expr::Literal(ast::Literal::Int(n)) = expr else { return Ok(None) };
-    let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1)).filter(|at| *at < columns);
-    at.map(Some).ok_or_else(|| errors::unknown_column(&n.to_string(), clause))
+    let ast::Expr::Literal(ast::Literal::Int(n)) = expr else {
+        return Ok(None);
+    };
+    let at = usize::try_from(*n)
+        .ok()
+        .and_then(|n| n.checked_sub(1))
+        .filter(|at| *at < columns);
+    at.map(Some)
+        .ok_or_else(|| errors::unknown_column(&n.to_string(), clause))
 }
 
 /// Binds GROUP BY.
@@ -69,7 +75,10 @@ pub(super) fn bind_order_by(
                 with_aliases(scope, rule, || bind_expr(env, scope, &item.expr))?
             }
         };
-        keys.push(OrderKey { expr, desc: item.desc });
+        keys.push(OrderKey {
+            expr,
+            desc: item.desc,
+        });
     }
     Ok(keys)
 }
@@ -82,7 +91,10 @@ pub(crate) fn bind_row_order(
 ) -> SqlResult<Vec<OrderKey>> {
     scope.clause.set("order clause");
     let key = |item: &ast::OrderItem| {
-        Ok(OrderKey { expr: bind_expr(env, scope, &item.expr)?, desc: item.desc })
+        Ok(OrderKey {
+            expr: bind_expr(env, scope, &item.expr)?,
+            desc: item.desc,
+        })
     };
     items.iter().map(key).collect()
 }
@@ -94,7 +106,10 @@ pub(super) fn bind_result_order(
     columns: &[ColumnMeta],
 ) -> SqlResult<Vec<OrderKey>> {
     let mut scope = Scope::new();
-    let named: Vec<_> = columns.iter().map(|c| (c.name.clone(), c.ty.clone())).collect();
+    let named: Vec<_> = columns
+        .iter()
+        .map(|c| (c.name.clone(), c.ty.clone()))
+        .collect();
     scope.add_named_row("", &named, 0);
     scope.clause.set("order clause");
     let mut keys = Vec::with_capacity(items.len());
@@ -103,7 +118,10 @@ pub(super) fn bind_result_order(
             Some(at) => Expr::column(at as u32, columns[at].ty.clone()),
             None => bind_expr(env, &scope, &item.expr)?,
         };
-        keys.push(OrderKey { expr, desc: item.desc });
+        keys.push(OrderKey {
+            expr,
+            desc: item.desc,
+        });
     }
     Ok(keys)
 }

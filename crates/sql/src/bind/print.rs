@@ -18,7 +18,10 @@ pub(crate) fn text(scope: &Scope<'_>, e: &Expr) -> String {
     let mut out = String::new();
     write(scope, e, &mut out);
     if out.len() > MAX_TEXT_BYTES {
-        let cut = (0..=MAX_TEXT_BYTES).rev().find(|i| out.is_char_boundary(*i)).unwrap_or(0);
+        let cut = (0..=MAX_TEXT_BYTES)
+            .rev()
+            .find(|i| out.is_char_boundary(*i))
+            .unwrap_or(0);
         out.truncate(cut);
     }
     out

@@ -56,15 +56,22 @@ pub(crate) fn bind_ctes(
 ) -> SqlResult<Option<Rc<CteEntry>>> {
     let mut reachable = ctes.cloned();
     for (nth, cte) in with.ctes.iter().enumerate() {
-        if with.ctes[..nth].iter().any(|c| same_name(&c.name.text, &cte.name.text)) {
+        if with.ctes[..nth]
+            .iter()
+            .any(|c| same_name(&c.name.text, &cte.name.text))
+        {
             return Err(errors::not_unique_table(&cte.name.text));
         }
         if with.recursive && refers_to(&cte.query, &cte.name.text) {
-            return Err(SqlError::not_supported("recursive common table expressions"));
+            return Err(SqlError::not_supported(
+                "recursive common table expressions",
+            ));
         }
         let mut bound = bind_query(env, &cte.query, parent, reachable.as_ref())?;
         if bound.reach > 0 {
-            return Err(SqlError::not_supported("correlated common table expressions"));
+            return Err(SqlError::not_supported(
+                "correlated common table expressions",
+            ));
         }
         if !cte.columns.is_empty() {
             if cte.columns.len() != bound.columns.len() {
@@ -72,11 +79,18 @@ pub(crate) fn bind_ctes(
             }
             let renamed = bound.columns.iter().zip(&cte.columns);
             bound.columns = renamed
-                .map(|(c, name)| ColumnMeta { name: name.text.clone().into(), ..c.clone() })
+                .map(|(c, name)| ColumnMeta {
+                    name: name.text.clone().into(),
+                    ..c.clone()
+                })
                 .collect();
         }
         let (name, query) = (cte.name.text.clone(), Rc::new(bound));
-        reachable = Some(Rc::new(CteEntry { name, query, up: reachable }));
+        reachable = Some(Rc::new(CteEntry {
+            name,
+            query,
+            up: reachable,
+        }));
     }
     Ok(reachable)
 }
@@ -198,10 +212,25 @@ fn bind_set_ops(
     let rest = rest
         .iter()
         .zip(queries)
-        .map(|(step, right)| SetStep { op: step.op, all: step.all, right })
+        .map(|(step, right)| SetStep {
+            op: step.op,
+            all: step.all,
+            right,
+        })
         .collect();
-    let body = Body::SetOps { first, rest, order, limit, calc_found_rows };
-    Ok(BoundQuery { columns, body, reach, volatile })
+    let body = Body::SetOps {
+        first,
+        rest,
+        order,
+        limit,
+        calc_found_rows,
+    };
+    Ok(BoundQuery {
+        columns,
+        body,
+        reach,
+        volatile,
+    })
 }
 
 /// Result columns of a set operation.
@@ -215,7 +244,11 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
         let args: Vec<ArgType<'_>> = queries
             .iter()
             .map(|q| &q.columns[nth].ty)
-            .map(|ty| ArgType { ty: ty.clone(), coercibility: column_coercibility(ty), value: None })
+            .map(|ty| ArgType {
+                ty: ty.clone(),
+                coercibility: column_coercibility(ty),
+                value: None,
+            })
             .collect();
         let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?.ret;
         columns.push(match queries.len() {
@@ -240,7 +273,10 @@ fn bind_values(
             let text = format!("Column count doesn't match value count at row {}", nth + 1);
             return Err(SqlError::new(1136, "21S01", text));
         }
-        let exprs = row.iter().map(|e| bind_expr(env, &scope, e)).collect::<SqlResult<Vec<_>>>()?;
+        let exprs = row
+            .iter()
+            .map(|e| bind_expr(env, &scope, e))
+            .collect::<SqlResult<Vec<_>>>()?;
         bound.push(exprs);
     }
     let mut columns = Vec::new();
@@ -251,7 +287,16 @@ fn bind_values(
     }
     let order = bind_result_order(env, around.order_by, &columns)?;
     let limit = bind_limit(env, around.limit)?;
-    let body = Body::Values { rows: bound, order, limit };
+    let body = Body::Values {
+        rows: bound,
+        order,
+        limit,
+    };
     let (reach, volatile) = (scope.outer_reach(), scope.volatile.get());
-    Ok(BoundQuery { columns: columns.into(), body, reach, volatile })
+    Ok(BoundQuery {
+        columns: columns.into(),
+        body,
+        reach,
+        volatile,
+    })
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, SqlType};
 
-use super::errors;
 use super::block::{AggCall, BoundQuery};
+use super::errors;
 use crate::catalog::{TableDef, same_name};
 use crate::exec::virt::VirtualTable;
 use crate::expr::{Expr, ExprKind, column_coercibility};
@@ -152,10 +152,7 @@ impl<'p> Scope<'p> {
     }
 
     /// A scope of a query block inside another.
-    pub(crate) fn inside(
-        parent: Option<&'p Scope<'p>>,
-        ctes: Option<&Rc<CteEntry>>,
-    ) -> Self {
+    pub(crate) fn inside(parent: Option<&'p Scope<'p>>, ctes: Option<&Rc<CteEntry>>) -> Self {
         Self {
             tables: Vec::new(),
             names: Vec::new(),
@@ -215,7 +212,8 @@ impl<'p> Scope<'p> {
     /// Adds a table; its columns become visible.
     pub(crate) fn add_table(&mut self, table: ScopeTable) -> usize {
         let at = self.tables.len();
-        self.names.extend((0..table.columns.len()).map(|column| ColumnAt { table: at, column }));
+        self.names
+            .extend((0..table.columns.len()).map(|column| ColumnAt { table: at, column }));
         self.tables.push(table);
         at
     }
@@ -273,14 +271,23 @@ impl<'p> Scope<'p> {
         };
         let mut found = None;
         for (t, scope_table) in self.tables.iter().enumerate() {
-            let hidden = self.hidden.get().is_some_and(|(first, end)| t < first || t >= end);
+            let hidden = self
+                .hidden
+                .get()
+                .is_some_and(|(first, end)| t < first || t >= end);
             if hidden || !scope_table.is_named(name.schema.as_ref(), table) {
                 continue;
             }
-            let at = scope_table.columns.iter().position(|c| same_name(&c.name, &name.name.text));
+            let at = scope_table
+                .columns
+                .iter()
+                .position(|c| same_name(&c.name, &name.name.text));
             if let Some(column) = at {
                 if found.is_some() {
-                    return Err(errors::ambiguous_column(&full_name(name), self.clause.get()));
+                    return Err(errors::ambiguous_column(
+                        &full_name(name),
+                        self.clause.get(),
+                    ));
                 }
                 found = Some(ColumnAt { table: t, column });
             }
@@ -307,7 +314,10 @@ impl<'p> Scope<'p> {
         }
         let aliases = self.aliases.borrow();
         let mut found: Option<&Expr> = None;
-        for (alias, expr) in aliases.iter().filter(|(a, _)| same_name(a, &name.name.text)) {
+        for (alias, expr) in aliases
+            .iter()
+            .filter(|(a, _)| same_name(a, &name.name.text))
+        {
             if found.is_some_and(|f| !crate::expr::walk::same(f, expr)) {
                 return Err(errors::ambiguous_column(alias, self.clause.get()));
             }
@@ -324,16 +334,18 @@ impl<'p> Scope<'p> {
             _ => self.alias_use.get(),
         };
         if alias_use == AliasUse::First
-            && let Some(e) = self.find_alias(name)? {
-                return Ok(e);
-            }
+            && let Some(e) = self.find_alias(name)?
+        {
+            return Ok(e);
+        }
         if let Some(at) = self.find_here(name)? {
             return Ok(self.column_expr(at));
         }
         if alias_use == AliasUse::Last
-            && let Some(e) = self.find_alias(name)? {
-                return Ok(e);
-            }
+            && let Some(e) = self.find_alias(name)?
+        {
+            return Ok(e);
+        }
         self.resolve_outer(name)
     }
 
@@ -343,14 +355,22 @@ impl<'p> Scope<'p> {
             if let Some(at) = scope.find_here(name)? {
                 self.note_reach(depth);
                 let ty = scope.column_at(at).ty.clone();
-                let kind = ExprKind::Outer { depth, slot: scope.slot_of(at) };
-                return Ok(Expr { kind, coer: column_coercibility(&ty), ty });
+                let kind = ExprKind::Outer {
+                    depth,
+                    slot: scope.slot_of(at),
+                };
+                return Ok(Expr {
+                    kind,
+                    coer: column_coercibility(&ty),
+                    ty,
+                });
             }
             if scope.alias_use.get() != AliasUse::No
-                && let Some(e) = scope.find_alias(name)?.and_then(|e| outer_of(&e, depth)) {
-                    self.note_reach(depth);
-                    return Ok(e);
-                }
+                && let Some(e) = scope.find_alias(name)?.and_then(|e| outer_of(&e, depth))
+            {
+                self.note_reach(depth);
+                return Ok(e);
+            }
             (level, depth) = (scope.parent, depth + 1);
         }
         Err(errors::unknown_column(&full_name(name), self.clause.get()))
@@ -364,7 +384,11 @@ fn outer_of(e: &Expr, depth: u16) -> Option<Expr> {
         ExprKind::Const(v) => ExprKind::Const(v.clone()),
         _ => return None,
     };
-    Some(Expr { kind, ty: e.ty.clone(), coer: e.coer })
+    Some(Expr {
+        kind,
+        ty: e.ty.clone(),
+        coer: e.coer,
+    })
 }
 
 impl ScopeTable {
@@ -429,7 +453,17 @@ impl ScopeTable {
     ) -> Self {
         let slots = RefCell::new(vec![None; columns.len()]);
         let (hints, key_slot, row_slot) = (Vec::new(), None, None);
-        Self { schema, alias, kind, columns, hints, slots, key_slot, row_slot, lateral: false }
+        Self {
+            schema,
+            alias,
+            kind,
+            columns,
+            hints,
+            slots,
+            key_slot,
+            row_slot,
+            lateral: false,
+        }
     }
 
     /// Is this the table that `schema.table` names?
@@ -449,7 +483,13 @@ impl ScopeTable {
     /// Every slot of the table that is in use.
     pub(crate) fn used_slots(&self) -> Vec<u32> {
         let columns = self.slots.borrow();
-        columns.iter().flatten().copied().chain(self.key_slot).chain(self.row_slot).collect()
+        columns
+            .iter()
+            .flatten()
+            .copied()
+            .chain(self.key_slot)
+            .chain(self.row_slot)
+            .collect()
     }
 }
 
@@ -457,7 +497,9 @@ impl ScopeTable {
 fn column_flags(def: &TableDef, column: usize) -> u16 {
     let mut flags = 0;
     for index in def.visible_indexes() {
-        let Some(part) = index.parts.iter().position(|p| p.col == column) else { continue };
+        let Some(part) = index.parts.iter().position(|p| p.col == column) else {
+            continue;
+        };
         flags |= if index.primary {
             meta_flag::PRI_KEY
         } else if index.unique && index.parts.len() == 1 {
@@ -472,7 +514,8 @@ fn column_flags(def: &TableDef, column: usize) -> u16 {
     if c.auto_increment {
         flags |= meta_flag::AUTO_INCREMENT;
     }
-    if !c.ty.nullable && !c.auto_increment && matches!(c.default, crate::catalog::DefaultDef::None) {
+    if !c.ty.nullable && !c.auto_increment && matches!(c.default, crate::catalog::DefaultDef::None)
+    {
         flags |= meta_flag::NO_DEFAULT_VALUE;
     }
     if c.on_update_now {
@@ -491,4 +534,3 @@ pub(crate) fn full_name(name: &ast::ColumnRef) -> String {
     out.push_str(&name.name.text);
     out
 }
-

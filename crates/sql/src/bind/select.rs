@@ -57,8 +57,10 @@ pub(super) fn bind_select(
     scope.clause.set("field list");
     scope.agg_rule.set(AggRule::Allowed);
     let mut outputs = bind_items(env, &scope, &select.items)?;
-    *scope.aliases.borrow_mut() =
-        outputs.iter().map(|o| (o.meta.name.clone(), o.expr.clone())).collect();
+    *scope.aliases.borrow_mut() = outputs
+        .iter()
+        .map(|o| (o.meta.name.clone(), o.expr.clone()))
+        .collect();
 
     let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
     scope.group_exprs.borrow_mut().clone_from(&keys);
@@ -66,7 +68,9 @@ pub(super) fn bind_select(
     let mut having = match &select.having {
         Some(having) => {
             scope.clause.set("having clause");
-            Some(with_aliases(&scope, AliasUse::First, || bind_expr(env, &scope, having))?)
+            Some(with_aliases(&scope, AliasUse::First, || {
+                bind_expr(env, &scope, having)
+            })?)
         }
         None => None,
     };
@@ -82,15 +86,23 @@ pub(super) fn bind_select(
         join: join.as_ref(),
         distinct: select.distinct,
     };
-    let (group, width) =
-        group::apply(env, &mut clauses, keys, select.rollup, !select.group_by.is_empty())?;
+    let (group, width) = group::apply(
+        env,
+        &mut clauses,
+        keys,
+        select.rollup,
+        !select.group_by.is_empty(),
+    )?;
 
     let locks = bind_locks(&scope, around.locking)?;
     let (reach, mut volatile) = (scope.outer_reach(), scope.volatile.get());
     volatile |= locks.iter().any(Option::is_some);
     let columns = outputs
         .iter()
-        .map(|o| ColumnMeta { ty: o.expr.ty.clone(), ..o.meta.clone() })
+        .map(|o| ColumnMeta {
+            ty: o.expr.ty.clone(),
+            ..o.meta.clone()
+        })
         .collect();
     let block = Block {
         id,
@@ -108,7 +120,12 @@ pub(super) fn bind_select(
         calc_found_rows: select.options.calc_found_rows,
         tables: scope.tables,
     };
-    Ok(BoundQuery { columns, body: Body::Block(Box::new(block)), reach, volatile })
+    Ok(BoundQuery {
+        columns,
+        body: Body::Block(Box::new(block)),
+        reach,
+        volatile,
+    })
 }
 
 /// Binds the select list.
@@ -129,7 +146,10 @@ fn bind_items(
                 }
             }
             ast::SelectItem::TableWildcard { schema, table } => {
-                let found = scope.tables.iter().position(|t| t.is_named(schema.as_ref(), table));
+                let found = scope
+                    .tables
+                    .iter()
+                    .position(|t| t.is_named(schema.as_ref(), table));
                 let at = found.ok_or_else(|| errors::bad_table(&table.text))?;
                 for column in 0..scope.tables[at].columns.len() {
                     push_column(env, scope, ColumnAt { table: at, column }, &mut outputs)?;
@@ -158,7 +178,10 @@ fn push_column(
     if let TableKind::Base(def) = &scope.tables[at.table].kind {
         env.names.check_column(def, &column.name)?;
     }
-    outputs.push(Output { expr: scope.column_expr(at), meta: column.meta.clone() });
+    outputs.push(Output {
+        expr: scope.column_expr(at),
+        meta: column.meta.clone(),
+    });
     Ok(())
 }
 
@@ -183,7 +206,10 @@ fn item_meta(
         _ => None,
     };
     match origin {
-        Some(at) => ColumnMeta { name, ..scope.column_at(at).meta.clone() },
+        Some(at) => ColumnMeta {
+            name,
+            ..scope.column_at(at).meta.clone()
+        },
         None => ColumnMeta::computed(name, bound.ty.clone()),
     }
 }
@@ -200,14 +226,14 @@ pub(crate) fn bind_limit(
         _ => Err(SqlError::new(1327, "42000", "Undeclared variable in LIMIT")),
     };
     let offset = limit.offset.as_ref().map(number).transpose()?;
-    Ok(Some(LimitSpec { count: number(&limit.count)?, offset }))
+    Ok(Some(LimitSpec {
+        count: number(&limit.count)?,
+        offset,
+    }))
 }
 
 /// Which tables' rows are locked, and how.
-fn bind_locks(
-    scope: &Scope<'_>,
-    locking: &[ast::Locking],
-) -> SqlResult<Vec<Option<LockSpec>>> {
+fn bind_locks(scope: &Scope<'_>, locking: &[ast::Locking]) -> SqlResult<Vec<Option<LockSpec>>> {
     let mut locks: Vec<Option<LockSpec>> = vec![None; scope.tables.len()];
     for clause in locking {
         let policy = match clause.wait {
@@ -216,7 +242,11 @@ fn bind_locks(
             ast::LockWait::SkipLocked => WaitPolicy::Skip,
             ast::LockWait::Seconds(_) => return Err(SqlError::not_supported("FOR UPDATE WAIT n")),
         };
-        let mode = if clause.share { LockMode::Shared } else { LockMode::Exclusive };
+        let mode = if clause.share {
+            LockMode::Shared
+        } else {
+            LockMode::Exclusive
+        };
         for name in &clause.of {
             if !scope.tables.iter().any(|t| *t.alias == *name.text) {
                 let text = format!("Unresolved table name `{name}` in locking clause.");

@@ -48,8 +48,17 @@ fn make(
     coer: Coercibility,
 ) -> Expr {
     let correlated = plan.reach > 0 || plan.volatile;
-    let query = Subquery { id: env.subquery_id(), form, plan, correlated };
-    Expr { kind: ExprKind::Subquery(Box::new(query)), ty, coer }
+    let query = Subquery {
+        id: env.subquery_id(),
+        form,
+        plan,
+        correlated,
+    };
+    Expr {
+        kind: ExprKind::Subquery(Box::new(query)),
+        ty,
+        coer,
+    }
 }
 
 /// `(SELECT …)` as a value; as a row where several columns are selected.
@@ -75,7 +84,13 @@ pub(super) fn bind_exists(
 ) -> SqlResult<Expr> {
     let plan = bind_inner(env, scope, query)?;
     let ty = crate::expr::bool_type(false);
-    Ok(make(env, plan, SubqueryForm::Exists, ty, Coercibility::Numeric))
+    Ok(make(
+        env,
+        plan,
+        SubqueryForm::Exists,
+        ty,
+        Coercibility::Numeric,
+    ))
 }
 
 /// `left [NOT] IN (SELECT …)`.
@@ -87,7 +102,11 @@ pub(super) fn bind_in(
     negated: bool,
 ) -> SqlResult<Expr> {
     let found = bind_compare(env, scope, left, CmpOp::Eq, false, false, query)?;
-    Ok(if negated { expr::negation(found) } else { found })
+    Ok(if negated {
+        expr::negation(found)
+    } else {
+        found
+    })
 }
 
 /// `left op ANY|ALL (SELECT …)`.
@@ -118,7 +137,9 @@ pub(super) fn bind_row_comparison(
     query: &ast::Query,
 ) -> SqlResult<Expr> {
     if !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq) {
-        return Err(SqlError::not_supported("ordering comparison of a row with a subquery"));
+        return Err(SqlError::not_supported(
+            "ordering comparison of a row with a subquery",
+        ));
     }
     bind_compare(env, scope, left, op, false, true, query)
 }
@@ -133,7 +154,10 @@ fn bind_compare(
     query: &ast::Query,
 ) -> SqlResult<Expr> {
     let left = match expr::bind_any(env, scope, left)? {
-        Expr { kind: ExprKind::Row(members), .. } => members,
+        Expr {
+            kind: ExprKind::Row(members),
+            ..
+        } => members,
         one => vec![one],
     };
     let plan = bind_inner(env, scope, query)?;
@@ -152,8 +176,17 @@ fn bind_compare(
         kinds.push(compare::kind_of(l, &right, "=")?);
     }
     let nullable = left.iter().any(|l| l.ty.nullable)
-        || plan.columns.iter().any(|c| c.ty.nullable || matches!(c.ty.kind, TypeKind::Null));
+        || plan
+            .columns
+            .iter()
+            .any(|c| c.ty.nullable || matches!(c.ty.kind, TypeKind::Null));
     let ty = crate::expr::bool_type(nullable || single);
-    let form = SubqueryForm::Compare { left, op, kinds, all, single };
+    let form = SubqueryForm::Compare {
+        left,
+        op,
+        kinds,
+        all,
+        single,
+    };
     Ok(make(env, plan, form, ty, Coercibility::Numeric))
 }

@@ -13,7 +13,9 @@ use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
 /// An engine on a simulated disk whose log is hardened by a thread of its own.
 fn engine() -> Engine {
     let machine = esker_vfs::sim::SimEnv::new(7);
-    Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens")
+    let mut config = EngineConfig::new("/db");
+    (config.log_segment_bytes, config.log_buffer_bytes) = (2 << 20, 1 << 20);
+    Engine::open(machine.env(), config).expect("opens")
 }
 
 fn column(id: u32, name: &str, ty: SqlType, default: DefaultDef) -> ColumnDef {

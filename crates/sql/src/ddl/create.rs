@@ -189,10 +189,11 @@ pub(super) fn create_table(
     let mut change = ctx.catalog.change();
     change.adopt(trees);
     if let Some(first) = options.auto_increment.filter(|v| *v > 1)
-        && def.auto_column.is_some() {
-            def.runtime = Arc::new(TableRuntime::new(first - 1));
-            change.bump_counter(def.counter_tree(), first - 1);
-        }
+        && def.auto_column.is_some()
+    {
+        def.runtime = Arc::new(TableRuntime::new(first - 1));
+        change.bump_counter(def.counter_tree(), first - 1);
+    }
     change.put_table(def)?;
     let seq = change.commit()?;
     Ok(DdlDone {

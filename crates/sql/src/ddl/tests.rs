@@ -488,10 +488,16 @@ fn an_older_snapshot_may_not_use_what_was_made_after_it() {
     bench.ok("CREATE INDEX ia ON t (a)");
     let def = bench.table("t");
     assert!(def.check_visible(def.primary(), snapshot).is_ok());
-    let code = def.check_visible(&def.indexes[1], snapshot).expect_err("too old").code;
+    let code = def
+        .check_visible(&def.indexes[1], snapshot)
+        .expect_err("too old")
+        .code;
     assert_eq!(code, 1412);
     let now = bench.other().txn.snapshot();
-    assert!(def.check_visible(&def.indexes[1], now).is_ok(), "the statement waited for that");
+    assert!(
+        def.check_visible(&def.indexes[1], now).is_ok(),
+        "the statement waited for that"
+    );
     bench.ok("ALTER TABLE t MODIFY a BIGINT");
     let def = bench.table("t");
     assert!(def.check_visible(def.primary(), now).is_err());

@@ -143,7 +143,9 @@ impl Bench {
 
     /// A server on a machine that may have data.
     pub(crate) fn restart(machine: &esker_vfs::sim::SimEnv) -> Self {
-        let engine = Engine::open(machine.env(), EngineConfig::new("/db")).expect("opens");
+        let mut config = EngineConfig::new("/db");
+        (config.log_segment_bytes, config.log_buffer_bytes) = (2 << 20, 1 << 20);
+        let engine = Engine::open(machine.env(), config).expect("opens");
         let catalog = Catalog::open(&engine).expect("opens");
         Self::on(&engine, &catalog)
     }

@@ -60,7 +60,15 @@ impl<'a> ExecCtx<'a> {
         check_killed: &'a dyn Fn() -> SqlResult<()>,
     ) -> Self {
         let (pending, rows) = (RefCell::new(None), Cell::new(0));
-        Self { txn, view, mode, limits, check_killed, pending, rows }
+        Self {
+            txn,
+            view,
+            mode,
+            limits,
+            check_killed,
+            pending,
+            rows,
+        }
     }
 
     /// Counts a row that was looked at; now and then asks whether the statement was killed.
@@ -84,7 +92,10 @@ impl<'a> ExecCtx<'a> {
         policy: WaitPolicy,
     ) -> SqlResult<RowLock> {
         loop {
-            let outcome = self.txn.lock(tree, key, mode, policy).map_err(|e| engine_error(&e))?;
+            let outcome = self
+                .txn
+                .lock(tree, key, mode, policy)
+                .map_err(|e| engine_error(&e))?;
             let ticket = match outcome {
                 LockOutcome::Granted { new } => return Ok(RowLock::Granted { new }),
                 LockOutcome::Skipped => return Ok(RowLock::Skipped),
@@ -94,7 +105,9 @@ impl<'a> ExecCtx<'a> {
                 *self.pending.borrow_mut() = Some(ticket);
                 return Err(suspended());
             }
-            ticket.block(self.limits.lock_wait).map_err(|e| engine_error(&e))?;
+            ticket
+                .block(self.limits.lock_wait)
+                .map_err(|e| engine_error(&e))?;
         }
     }
 

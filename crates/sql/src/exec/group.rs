@@ -51,7 +51,11 @@ enum Acc {
     Plain(Box<dyn AggState>),
     Distinct(Box<dyn AggState>, HashSet<Box<[u8]>>),
     /// GROUP_CONCAT with ORDER BY: arguments wait until all are there.
-    Ordered { state: Box<dyn AggState>, sorter: Box<Sorter>, seen: Option<HashSet<Box<[u8]>>> },
+    Ordered {
+        state: Box<dyn AggState>,
+        sorter: Box<Sorter>,
+        seen: Option<HashSet<Box<[u8]>>>,
+    },
 }
 
 impl Acc {
@@ -62,7 +66,11 @@ impl Acc {
         let state = call.def.state(&call.types);
         if !call.order.is_empty() {
             let seen = call.distinct.then(HashSet::new);
-            return Self::Ordered { state, sorter: Box::new(Sorter::new(None)), seen };
+            return Self::Ordered {
+                state,
+                sorter: Box::new(Sorter::new(None)),
+                seen,
+            };
         }
         match call.distinct {
             true => Self::Distinct(state, HashSet::new()),
@@ -93,7 +101,10 @@ impl Acc {
                 bytes => state.update(env.ctx, args).map(|()| bytes),
             },
             Self::Ordered { sorter, seen, .. } => {
-                if seen.as_mut().is_some_and(|s| first_time(s, call, args) == 0) {
+                if seen
+                    .as_mut()
+                    .is_some_and(|s| first_time(s, call, args) == 0)
+                {
                     return Ok(0);
                 }
                 let mut key = Vec::new();
@@ -190,7 +201,12 @@ impl Groups {
         let at = self.groups.len();
         self.by_key.insert(self.key.as_slice().into(), at as u32);
         let accs = plan.aggs.iter().map(Acc::new).collect();
-        self.groups.push(Group { kept, keys, level, accs });
+        self.groups.push(Group {
+            kept,
+            keys,
+            level,
+            accs,
+        });
         Ok(at)
     }
 
@@ -199,7 +215,12 @@ impl Groups {
         if self.groups.is_empty() && plan.implicit {
             let kept = plan.kept.iter().map(|_| Value::Null).collect();
             let accs = plan.aggs.iter().map(Acc::new).collect();
-            self.groups.push(Group { kept, keys: Box::new([]), level: 0, accs });
+            self.groups.push(Group {
+                kept,
+                keys: Box::new([]),
+                level: 0,
+                accs,
+            });
         }
         self.sequence = (0..self.groups.len() as u32).collect();
         if plan.rollup.is_some() {
@@ -217,7 +238,9 @@ impl Groups {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let Some(&at) = self.sequence.get(self.given) else { return Ok(false) };
+        let Some(&at) = self.sequence.get(self.given) else {
+            return Ok(false);
+        };
         self.given += 1;
         let group = &mut self.groups[at as usize];
         for (slot, value) in plan.kept.iter().zip(&mut group.kept) {
@@ -225,7 +248,11 @@ impl Groups {
         }
         for (nth, key) in group.keys.iter_mut().enumerate() {
             let rolled_up = nth >= group.level;
-            let value = if rolled_up { Value::Null } else { std::mem::take(key) };
+            let value = if rolled_up {
+                Value::Null
+            } else {
+                std::mem::take(key)
+            };
             // A key that is a plain column is also read through its own slot.
             if let Some(slot) = plan.keys[nth].as_column() {
                 row[slot as usize] = value.clone();

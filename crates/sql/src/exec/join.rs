@@ -130,7 +130,9 @@ impl JoinState {
             return self.right.next(&plan.right, row, env);
         }
         let kept = &mut self.kept;
-        let Some(found) = kept.rows.get(kept.at as usize) else { return Ok(false) };
+        let Some(found) = kept.rows.get(kept.at as usize) else {
+            return Ok(false);
+        };
         for (&slot, value) in plan.right_slots.iter().zip(found.iter()) {
             row[slot as usize].clone_from(value);
         }
@@ -176,8 +178,11 @@ impl JoinState {
                 }
                 kept.chain.push(END);
             }
-            let values: Box<[Value]> =
-                plan.right_slots.iter().map(|s| row[*s as usize].clone()).collect();
+            let values: Box<[Value]> = plan
+                .right_slots
+                .iter()
+                .map(|s| row[*s as usize].clone())
+                .collect();
             bytes += row_bytes(&values);
             charge(env, bytes, Purpose::Hash)?;
             kept.bytes += bytes;

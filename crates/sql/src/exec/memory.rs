@@ -60,5 +60,7 @@ pub(crate) fn charge(env: &EvalEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResu
 
 /// Gives `bytes` back.
 pub(crate) fn refund(env: &EvalEnv<'_>, bytes: u64) {
-    env.states.memory.set(env.states.memory.get().saturating_sub(bytes));
+    env.states
+        .memory
+        .set(env.states.memory.get().saturating_sub(bytes));
 }

@@ -65,7 +65,11 @@ impl RootExec {
             Root::SetOps(ops) => State::SetOps(Box::new(SetOpsState::new(ops))),
             Root::Values(_) => State::Values(0),
         };
-        Self { state, out: Vec::new(), tail: Tail::default() }
+        Self {
+            state,
+            out: Vec::new(),
+            tail: Tail::default(),
+        }
     }
 
     /// Starts over.
@@ -85,11 +89,7 @@ impl RootExec {
     }
 
     /// The next result row.
-    pub fn next_of(
-        &mut self,
-        plan: &QueryPlan,
-        env: &EvalEnv<'_>,
-    ) -> SqlResult<Option<&[Value]>> {
+    pub fn next_of(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let (order, limit, count_all) = match &plan.root {
             Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
             Root::SetOps(s) => (&s.order, &s.limit, s.calc_found_rows),
@@ -217,7 +217,9 @@ fn values_row(
     out: &mut Vec<Value>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<bool> {
-    let Some(exprs) = values.rows.get(*at) else { return Ok(false) };
+    let Some(exprs) = values.rows.get(*at) else {
+        return Ok(false);
+    };
     *at += 1;
     out.clear();
     for (expr, column) in exprs.iter().zip(columns) {
@@ -237,14 +239,18 @@ impl Tail {
 
 /// Offset and count of a LIMIT clause.
 pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &EvalEnv<'_>) -> SqlResult<(u64, u64)> {
-    let Some(limit) = limit else { return Ok((0, u64::MAX)) };
+    let Some(limit) = limit else {
+        return Ok((0, u64::MAX));
+    };
     let number = |e: &crate::expr::Expr| match e.eval(&[], env)? {
         Value::Int(v) => u64::try_from(v)
             .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
         Value::UInt(v) => Ok(v),
         Value::Str(s) => {
             let text = String::from_utf8_lossy(&s);
-            text.trim().parse().map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT"))
+            text.trim()
+                .parse()
+                .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT"))
         }
         Value::Null => Ok(0),
         _ => Err(SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
@@ -301,12 +307,7 @@ impl BlockState {
         }
     }
 
-    fn project(
-        &self,
-        plan: &BlockPlan,
-        out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
-    ) -> SqlResult<()> {
+    fn project(&self, plan: &BlockPlan, out: &mut Vec<Value>, env: &EvalEnv<'_>) -> SqlResult<()> {
         out.resize(plan.output.len(), Value::Null);
         for (slot, expr) in out.iter_mut().zip(&plan.output) {
             expr.eval_into(&self.row, env, slot)?;
@@ -323,7 +324,10 @@ impl BlockState {
     ) -> SqlResult<bool> {
         self.project(plan, out, env)?;
         self.key.clear();
-        rowkey::encode_row(out.iter().zip(plan.output.iter().map(|e| &e.ty)), &mut self.key);
+        rowkey::encode_row(
+            out.iter().zip(plan.output.iter().map(|e| &e.ty)),
+            &mut self.key,
+        );
         if self.seen.contains(&*self.key) {
             return Ok(false);
         }
@@ -354,7 +358,14 @@ impl SetOpsState {
             .collect();
         let streaming = plan.steps.iter().all(|(op, ..)| *op == SetOp::Union);
         let (seen, done) = (HashSet::new(), None);
-        Self { operands, streaming, at: 0, seen, done, bytes: 0 }
+        Self {
+            operands,
+            streaming,
+            at: 0,
+            seen,
+            done,
+            bytes: 0,
+        }
     }
 
     fn reset(&mut self, env: &EvalEnv<'_>) {
@@ -397,7 +408,11 @@ impl SetOpsState {
         out: &mut Vec<Value>,
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let distinct_upto = plan.steps.iter().rposition(|(_, all, _)| !all).map_or(0, |i| i + 2);
+        let distinct_upto = plan
+            .steps
+            .iter()
+            .rposition(|(_, all, _)| !all)
+            .map_or(0, |i| i + 2);
         while self.at < self.operands.len() {
             if !self.operand_row(plan, self.at, columns, out, env)? {
                 self.at += 1;
@@ -435,8 +450,14 @@ impl SetOpsState {
         out: &mut Vec<Value>,
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let query = if nth == 0 { &plan.first } else { &plan.steps[nth - 1].2 };
-        let Some(row) = self.operands[nth].next_of(query, env)? else { return Ok(false) };
+        let query = if nth == 0 {
+            &plan.first
+        } else {
+            &plan.steps[nth - 1].2
+        };
+        let Some(row) = self.operands[nth].next_of(query, env)? else {
+            return Ok(false);
+        };
         out.clear();
         for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
             out.push(convert(env.ctx, value.clone(), &from.ty, &to.ty)?);

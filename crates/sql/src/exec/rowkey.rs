@@ -104,7 +104,11 @@ pub fn encode_row<'a>(
 /// Order-preserving bits; -0 and 0 are one value.
 fn double_key(v: f64) -> u64 {
     let bits = if v == 0.0 { 0 } else { v.to_bits() };
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits | 1 << 63
+    }
 }
 
 /// Sign, exponent (digits before the point, biased), significant digits, end; inverted below zero.
@@ -124,8 +128,11 @@ fn decimal_key(d: &Decimal, out: &mut Vec<u8>) {
     let start = out.len();
     let whole = whole.trim_start_matches('0');
     let leading = fraction.len() - fraction.trim_start_matches('0').len();
-    let exponent =
-        if whole.is_empty() { 128 - leading as i32 } else { 128 + whole.len() as i32 };
+    let exponent = if whole.is_empty() {
+        128 - leading as i32
+    } else {
+        128 + whole.len() as i32
+    };
     out.push(u8::try_from(exponent).expect("at most 65 digits on either side of the point"));
     let first = if whole.is_empty() { leading } else { 0 };
     let all = whole.bytes().chain(fraction.bytes().skip(first));
@@ -199,9 +206,16 @@ mod tests {
     fn decimals_order_by_value_and_ignore_scale() {
         let ty = SqlType::decimal(20, 5);
         let d = |s: &str| Value::Decimal(Decimal::parse(s.as_bytes()).0);
-        let sorted = ["-100.5", "-100", "-9.99", "-0.001", "0", "0.0009", "0.01", "1", "1.5", "10", "99"];
+        let sorted = [
+            "-100.5", "-100", "-9.99", "-0.001", "0", "0.0009", "0.01", "1", "1.5", "10", "99",
+        ];
         for w in sorted.windows(2) {
-            assert!(key(&d(w[0]), &ty) < key(&d(w[1]), &ty), "{} < {}", w[0], w[1]);
+            assert!(
+                key(&d(w[0]), &ty) < key(&d(w[1]), &ty),
+                "{} < {}",
+                w[0],
+                w[1]
+            );
         }
         assert_eq!(key(&d("1.50"), &ty), key(&d("1.5"), &ty));
         assert_eq!(key(&d("-0.00"), &ty), key(&d("0"), &ty));

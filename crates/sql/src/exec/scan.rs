@@ -35,7 +35,11 @@ enum Input {
     Done,
     /// One clustered key to get.
     Point,
-    Ranges { ranges: Vec<KeyRange>, at: usize, cursor: Option<Box<Cursor>> },
+    Ranges {
+        ranges: Vec<KeyRange>,
+        at: usize,
+        cursor: Option<Box<Cursor>>,
+    },
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
 }
@@ -73,13 +77,20 @@ impl ScanState {
             Source::Base { def, access, .. } if access.covering => Cover::new(def, access, plan),
             _ => Cover::default(),
         };
-        Self { input: Input::Done, key: Vec::new(), stored: Vec::new(), cover }
+        Self {
+            input: Input::Done,
+            key: Vec::new(),
+            stored: Vec::new(),
+            cover,
+        }
     }
 
     pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
         match &plan.source {
             Source::Base { def, access, .. } => {
-                if let Some(exec) = env.exec.filter(|e| e.view == View::Snapshot && plan.lock.is_none())
+                if let Some(exec) = env
+                    .exec
+                    .filter(|e| e.view == View::Snapshot && plan.lock.is_none())
                 {
                     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
                 }
@@ -130,7 +141,11 @@ impl ScanState {
                 ranges
             }
         };
-        self.input = Input::Ranges { ranges, at: 0, cursor: None };
+        self.input = Input::Ranges {
+            ranges,
+            at: 0,
+            cursor: None,
+        };
         Ok(())
     }
 
@@ -150,17 +165,24 @@ impl ScanState {
             }
             Source::Virtual { .. } => self.next_virtual(plan, row, env),
             Source::Derived(query) => {
-                let Input::Derived(root) = &mut self.input else { return Ok(false) };
+                let Input::Derived(root) = &mut self.input else {
+                    return Ok(false);
+                };
                 loop {
                     // A lateral table sees the row so far; others refer further out, never to it.
                     let found = if plan.lateral {
                         let copy = row.to_vec();
-                        let outer = OuterRow { row: &copy, up: env.outer };
+                        let outer = OuterRow {
+                            row: &copy,
+                            up: env.outer,
+                        };
                         root.next_of(query, &env.nested(&outer))?
                     } else {
                         root.next_of(query, env)?
                     };
-                    let Some(values) = found else { return Ok(false) };
+                    let Some(values) = found else {
+                        return Ok(false);
+                    };
                     for &(column, slot) in &plan.columns {
                         row[slot as usize].clone_from(&values[column]);
                     }
@@ -178,7 +200,9 @@ impl ScanState {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let Input::Rows(rows) = &mut self.input else { return Ok(false) };
+        let Input::Rows(rows) = &mut self.input else {
+            return Ok(false);
+        };
         for mut values in rows {
             for &(column, slot) in &plan.columns {
                 row[slot as usize] = std::mem::take(&mut values[column]);
@@ -198,8 +222,14 @@ impl ScanState {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let exec = env.exec.expect("a plan with tables runs with an execution context");
-        let view = if plan.lock.is_some() { View::Latest } else { exec.view };
+        let exec = env
+            .exec
+            .expect("a plan with tables runs with an execution context");
+        let view = if plan.lock.is_some() {
+            View::Latest
+        } else {
+            exec.view
+        };
         // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
         // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
         let entries_may_be_stale = view == View::Latest || exec.txn.has_writes();
@@ -212,11 +242,16 @@ impl ScanState {
                 }
                 Input::Ranges { ranges, at, cursor } => {
                     if cursor.is_none() {
-                        let Some(range) = ranges.get(*at) else { return Ok(false) };
+                        let Some(range) = ranges.get(*at) else {
+                            return Ok(false);
+                        };
                         *at += 1;
                         let tree = &def.indexes[access.index].tree;
-                        let direction =
-                            if access.reverse { Direction::Backward } else { Direction::Forward };
+                        let direction = if access.reverse {
+                            Direction::Backward
+                        } else {
+                            Direction::Forward
+                        };
                         let (lower, upper) = (range.lower(), range.upper());
                         if is_empty(lower, upper) {
                             continue;
@@ -274,7 +309,9 @@ impl ScanState {
             let key = &self.key;
             let found = exec
                 .txn
-                .get_with(tree, key, view, |stored| judge(plan, def, key, stored, row, env))
+                .get_with(tree, key, view, |stored| {
+                    judge(plan, def, key, stored, row, env)
+                })
                 .map_err(|e| engine_error(&e))?;
             return found.unwrap_or(Ok(Verdict::Drop));
         }
@@ -289,7 +326,9 @@ impl ScanState {
         let stored = &mut self.stored;
         let found = exec
             .txn
-            .get_with(&def.primary().tree, &self.key, view, |bytes| set(stored, bytes))
+            .get_with(&def.primary().tree, &self.key, view, |bytes| {
+                set(stored, bytes)
+            })
             .map_err(|e| engine_error(&e))?;
         Ok(found.is_some())
     }
@@ -303,7 +342,10 @@ impl ScanState {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
-        if matches!(judge(plan, def, &self.key, &self.stored, row, env)?, Verdict::Drop) {
+        if matches!(
+            judge(plan, def, &self.key, &self.stored, row, env)?,
+            Verdict::Drop
+        ) {
             return Ok(Verdict::Drop);
         }
         let Some(lock) = plan.lock else {
@@ -335,12 +377,20 @@ impl ScanState {
         entry: Option<(usize, Vec<u8>)>,
         verdict: Verdict,
     ) -> SqlResult<Verdict> {
-        let Some((index, expected)) = entry else { return Ok(verdict) };
+        let Some((index, expected)) = entry else {
+            return Ok(verdict);
+        };
         let utc = jiff::tz::TimeZone::UTC;
         let reader = RowReader::new(&def.layout, &utc, &self.stored)?;
         let mut key = Vec::with_capacity(expected.len());
-        def.indexes[index].codec.entry(&reader, &self.key, &mut key)?;
-        Ok(if key == expected { verdict } else { Verdict::Drop })
+        def.indexes[index]
+            .codec
+            .entry(&reader, &self.key, &mut key)?;
+        Ok(if key == expected {
+            verdict
+        } else {
+            Verdict::Drop
+        })
     }
 }
 
@@ -404,7 +454,10 @@ impl Cover {
             parts.push(if usable { take(part.col) } else { None });
         }
         let clustered = def.primary().parts.iter().map(|p| take(p.col)).collect();
-        debug_assert!(wanted.is_empty(), "a covering index has every needed column");
+        debug_assert!(
+            wanted.is_empty(),
+            "a covering index has every needed column"
+        );
         Self { parts, clustered }
     }
 
@@ -439,8 +492,9 @@ fn decode_parts(
     for (nth, slot) in slots.iter().enumerate() {
         rest = match slot {
             Some(slot) => {
-                let (value, rest) =
-                    codec.decode_part(nth, rest, env.ctx.time_zone).ok_or_else(damaged)?;
+                let (value, rest) = codec
+                    .decode_part(nth, rest, env.ctx.time_zone)
+                    .ok_or_else(damaged)?;
                 assign(&mut row[*slot as usize], value);
                 rest
             }

@@ -40,7 +40,9 @@ impl PartialOrd for Entry {
 }
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.key.cmp(&other.key).then(self.arrival.cmp(&other.arrival))
+        self.key
+            .cmp(&other.key)
+            .then(self.arrival.cmp(&other.arrival))
     }
 }
 
@@ -58,7 +60,13 @@ pub(crate) struct Sorter {
 impl Sorter {
     pub fn new(limit: Option<u64>) -> Self {
         let limit = limit.and_then(|n| usize::try_from(n).ok());
-        Self { limit, all: Vec::new(), top: BinaryHeap::new(), arrivals: 0, bytes: 0 }
+        Self {
+            limit,
+            all: Vec::new(),
+            top: BinaryHeap::new(),
+            arrivals: 0,
+            bytes: 0,
+        }
     }
 
     /// Would a row with this key be kept? (So that its values need not be computed otherwise.)
@@ -73,7 +81,11 @@ impl Sorter {
 
     /// Adds a row.
     pub fn push(&mut self, key: &[u8], row: Vec<Value>, env: &EvalEnv<'_>) -> SqlResult<()> {
-        let entry = Entry { key: key.into(), arrival: self.arrivals, row };
+        let entry = Entry {
+            key: key.into(),
+            arrival: self.arrivals,
+            row,
+        };
         self.arrivals += 1;
         let bytes = entry.bytes();
         match self.limit {

@@ -54,7 +54,11 @@ impl RowStream {
     /// Starts a plan; nothing is read yet.
     pub fn open(plan: Arc<QueryPlan>) -> Self {
         let root = RootExec::new(&plan);
-        Self { plan, states: SubqueryStates::default(), root }
+        Self {
+            plan,
+            states: SubqueryStates::default(),
+            root,
+        }
     }
 
     /// The plan.
@@ -77,7 +81,9 @@ impl RowStream {
     ) -> SqlResult<bool> {
         let env = env.eval(&self.states);
         while sink.bytes() < max_bytes {
-            let Some(row) = self.root.next_of(&self.plan, &env)? else { return Ok(false) };
+            let Some(row) = self.root.next_of(&self.plan, &env)? else {
+                return Ok(false);
+            };
             sink.begin_row();
             for (value, column) in row.iter().zip(self.plan.columns.iter()) {
                 sink.value(value.as_ref(), &column.ty);

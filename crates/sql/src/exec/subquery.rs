@@ -44,7 +44,10 @@ struct Rows {
 pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
     let mut state = match env.states.take(query.id) {
         Some(state) => state,
-        None => Box::new(SubqueryState { exec: RootExec::new(&query.plan), cached: None }),
+        None => Box::new(SubqueryState {
+            exec: RootExec::new(&query.plan),
+            cached: None,
+        }),
     };
     let outer = OuterRow { row, up: env.outer };
     let result = state.value(query, row, env, &env.nested(&outer));
@@ -76,13 +79,26 @@ impl SubqueryState {
                 }
                 Ok(value)
             }
-            SubqueryForm::Compare { left, op, kinds, all, single } => {
+            SubqueryForm::Compare {
+                left,
+                op,
+                kinds,
+                all,
+                single,
+            } => {
                 let mut values = Vec::with_capacity(left.len());
                 for e in left {
                     values.push(e.eval(row, env)?);
                 }
                 let columns = &query.plan.columns;
-                let test = Test { left: &values, exprs: left, columns, op: *op, kinds, all: *all };
+                let test = Test {
+                    left: &values,
+                    exprs: left,
+                    columns,
+                    op: *op,
+                    kinds,
+                    all: *all,
+                };
                 if *single {
                     return self.compare_row(query, &test, inner);
                 }
@@ -101,7 +117,9 @@ impl SubqueryState {
     }
 
     fn scalar(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Value> {
-        let Some(first) = self.exec.next_of(&query.plan, inner)? else { return Ok(Value::Null) };
+        let Some(first) = self.exec.next_of(&query.plan, inner)? else {
+            return Ok(Value::Null);
+        };
         let value = first[0].clone();
         match self.exec.next_of(&query.plan, inner)? {
             Some(_) => Err(errors::subquery_rows()),
@@ -161,8 +179,11 @@ impl SubqueryState {
                 .zip(&types)
                 .zip(test.kinds)
                 .all(|((e, ty), kind)| rowkey::same_representation(&e.ty, ty, *kind));
-        let mut rows =
-            Rows { rows: Vec::new(), keys: hashed.then(HashSet::new), has_null: false };
+        let mut rows = Rows {
+            rows: Vec::new(),
+            keys: hashed.then(HashSet::new),
+            has_null: false,
+        };
         let mut key = Vec::new();
         while let Some(row) = self.exec.next_of(&query.plan, inner)? {
             let null = row.iter().any(Value::is_null);
@@ -189,13 +210,19 @@ impl SubqueryState {
 
 impl Rows {
     fn search(&self, test: &Test<'_>, env: &EvalEnv<'_>) -> SqlResult<Value> {
-        let Some(keys) = &self.keys else { return self.scan(test, env) };
+        let Some(keys) = &self.keys else {
+            return self.scan(test, env);
+        };
         if keys.is_empty() && self.rows.is_empty() {
             return Ok(Value::bool(false));
         }
         if test.left.iter().any(Value::is_null) {
             // One column: NULL. Several: false if the other columns differ everywhere.
-            return if test.left.len() == 1 { Ok(Value::Null) } else { self.scan(test, env) };
+            return if test.left.len() == 1 {
+                Ok(Value::Null)
+            } else {
+                self.scan(test, env)
+            };
         }
         let mut key = Vec::new();
         test.key(test.left, &mut key);
@@ -236,7 +263,11 @@ impl Test<'_> {
         if let ([left], [right], [kind]) = (self.left, row, self.kinds) {
             return compare_values(self.op, left, right, *kind, self.types(0), env);
         }
-        let each = if self.op == CmpOp::Ne { CmpOp::Eq } else { self.op };
+        let each = if self.op == CmpOp::Ne {
+            CmpOp::Eq
+        } else {
+            self.op
+        };
         let mut equal = Some(true);
         for (nth, (left, right)) in self.left.iter().zip(row).enumerate() {
             match compare_values(each, left, right, self.kinds[nth], self.types(nth), env)? {
@@ -248,7 +279,11 @@ impl Test<'_> {
                 None => equal = None,
             }
         }
-        Ok(if self.op == CmpOp::Ne { equal.map(|e| !e) } else { equal })
+        Ok(if self.op == CmpOp::Ne {
+            equal.map(|e| !e)
+        } else {
+            equal
+        })
     }
 
     fn types(&self, nth: usize) -> (&SqlType, &SqlType) {
@@ -271,7 +306,10 @@ struct Verdict {
 
 impl Verdict {
     fn new(all: bool) -> Self {
-        Self { all, result: Some(all) }
+        Self {
+            all,
+            result: Some(all),
+        }
     }
 
     /// Adds one comparison; true when the result cannot change any more.

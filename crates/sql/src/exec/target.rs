@@ -76,10 +76,18 @@ impl<'e> TargetScope<'e> {
         tables: &[ast::TableRef],
     ) -> SqlResult<Self> {
         let id = env.select_id();
-        let ctes = with.map(|w| bind_ctes(env, w, None, None)).transpose()?.flatten();
+        let ctes = with
+            .map(|w| bind_ctes(env, w, None, None))
+            .transpose()?
+            .flatten();
         let mut scope = Scope::inside(None, ctes.as_ref());
         let join = bind_from(env, &mut scope, tables)?;
-        Ok(Self { scope, join, targets: Vec::new(), id })
+        Ok(Self {
+            scope,
+            join,
+            targets: Vec::new(),
+            id,
+        })
     }
 
     /// Makes table `table` of the scope one whose rows are changed; `None` when it is no stored table.
@@ -91,7 +99,12 @@ impl<'e> TargetScope<'e> {
         let (key_slot, row_slot) = (self.scope.new_slot(), self.scope.new_slot());
         let entry = &mut self.scope.tables[table];
         (entry.key_slot, entry.row_slot) = (Some(key_slot), Some(row_slot));
-        self.targets.push(TargetTable { table, def, key_slot, row_slot });
+        self.targets.push(TargetTable {
+            table,
+            def,
+            key_slot,
+            row_slot,
+        });
         self.targets.last()
     }
 
@@ -100,12 +113,23 @@ impl<'e> TargetScope<'e> {
     /// # Errors
     /// Unknown names, 1111 for aggregates.
     pub fn plan(self, env: &BindEnv<'_>, clauses: &TargetClauses<'_>) -> SqlResult<TargetPlan> {
-        let Self { scope, join, targets, id } = self;
+        let Self {
+            scope,
+            join,
+            targets,
+            id,
+        } = self;
         scope.clause.set("where clause");
-        let filter = clauses.filter.map(|f| bind_condition(env, &scope, f)).transpose()?;
+        let filter = clauses
+            .filter
+            .map(|f| bind_condition(env, &scope, f))
+            .transpose()?;
         let order = bind_row_order(env, &scope, clauses.order_by)?;
         let limit = bind_limit(env, clauses.limit)?;
-        let lock = LockSpec { mode: LockMode::Exclusive, policy: WaitPolicy::Wait };
+        let lock = LockSpec {
+            mode: LockMode::Exclusive,
+            policy: WaitPolicy::Wait,
+        };
         let mut locks = vec![None; scope.tables.len()];
         for target in &targets {
             locks[target.table] = Some(lock);
@@ -133,8 +157,16 @@ impl<'e> TargetScope<'e> {
             calc_found_rows: false,
         };
         let body = Body::Block(Box::new(block));
-        let query = BoundQuery { columns, body, reach: 0, volatile: true };
-        Ok(TargetPlan { targets, plan: plan_bound(env, &Rc::new(query))? })
+        let query = BoundQuery {
+            columns,
+            body,
+            reach: 0,
+            volatile: true,
+        };
+        Ok(TargetPlan {
+            targets,
+            plan: plan_bound(env, &Rc::new(query))?,
+        })
     }
 }
 
@@ -145,7 +177,11 @@ fn slot_expr(scope: &Scope<'_>, slot: u32) -> Expr {
         None => {
             let ty = esker_types::SqlType::new(esker_types::TypeKind::LongText);
             let coer = esker_types::collation::Coercibility::Implicit;
-            Expr { kind: ExprKind::Column(slot), ty, coer }
+            Expr {
+                kind: ExprKind::Column(slot),
+                ty,
+                coer,
+            }
         }
     }
 }

@@ -63,7 +63,14 @@ impl<'a> EvalEnv<'a> {
         vars: &'a dyn UserVars,
         states: &'a SubqueryStates,
     ) -> Self {
-        Self { ctx, params: &[], vars, outer: None, exec: None, states }
+        Self {
+            ctx,
+            params: &[],
+            vars,
+            outer: None,
+            exec: None,
+            states,
+        }
     }
 
     /// The same environment one query level further in.
@@ -71,7 +78,10 @@ impl<'a> EvalEnv<'a> {
     where
         'a: 'b,
     {
-        EvalEnv { outer: Some(outer), ..*self }
+        EvalEnv {
+            outer: Some(outer),
+            ..*self
+        }
     }
 
     /// The row `depth` levels up (1 = the directly enclosing query).
@@ -96,7 +106,10 @@ pub struct SubqueryStates {
 impl SubqueryStates {
     /// Takes a state out for use (nested evaluation may use others meanwhile).
     pub fn take(&self, id: u32) -> Option<Box<SubqueryState>> {
-        self.states.borrow_mut().get_mut(id as usize).and_then(Option::take)
+        self.states
+            .borrow_mut()
+            .get_mut(id as usize)
+            .and_then(Option::take)
     }
 
     /// Puts a state back.

@@ -69,16 +69,14 @@ impl Expr {
 
     /// The value for a row, lent where possible.
     #[inline]
-    pub fn eval_ref<'r>(
-        &'r self,
-        row: &'r [Value],
-        env: &'r EvalEnv<'_>,
-    ) -> SqlResult<Val<'r>> {
+    pub fn eval_ref<'r>(&'r self, row: &'r [Value], env: &'r EvalEnv<'_>) -> SqlResult<Val<'r>> {
         Ok(match &self.kind {
             ExprKind::Column(slot) => Val::Ref(&row[*slot as usize]),
             ExprKind::Const(v) => Val::Ref(v),
             ExprKind::Outer { depth, slot } => {
-                let outer = env.outer_row(*depth).expect("an enclosing row for every level bound");
+                let outer = env
+                    .outer_row(*depth)
+                    .expect("an enclosing row for every level bound");
                 Val::Ref(&outer[*slot as usize])
             }
             ExprKind::Param(nth) => match env.params.get(*nth as usize) {
@@ -199,7 +197,11 @@ pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> Sql
         (Value::Label(..), TypeKind::Enum(_) | TypeKind::Set(_)) => from.kind == to.kind,
         _ => false,
     };
-    if same { Ok(v) } else { merge::convert(ctx, &v, from, to) }
+    if same {
+        Ok(v)
+    } else {
+        merge::convert(ctx, &v, from, to)
+    }
 }
 
 fn is_plain_integer(kind: &TypeKind) -> bool {

@@ -17,8 +17,19 @@ pub fn is_pure(def: &FuncDef) -> bool {
 
 /// Functions that may give another value for the next row, or that do something.
 const VOLATILE: &[&str] = &[
-    "benchmark", "get_lock", "is_free_lock", "is_used_lock", "last_insert_id", "rand",
-    "random_bytes", "release_all_locks", "release_lock", "sleep", "sysdate", "uuid", "uuid_short",
+    "benchmark",
+    "get_lock",
+    "is_free_lock",
+    "is_used_lock",
+    "last_insert_id",
+    "rand",
+    "random_bytes",
+    "release_all_locks",
+    "release_lock",
+    "sleep",
+    "sysdate",
+    "uuid",
+    "uuid_short",
 ];
 
 /// May the function give another value for the next row?
@@ -44,15 +55,22 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Subquery(_) => false,
         _ => true,
     };
-    if !foldable || !expr.children().iter().all(|c| matches!(c.kind, ExprKind::Const(_))) {
+    if !foldable
+        || !expr
+            .children()
+            .iter()
+            .all(|c| matches!(c.kind, ExprKind::Const(_)))
+    {
         return expr;
     }
     let warned = env.ctx.warning_count.get();
     let kept = env.ctx.warnings.borrow().len();
     match expr.eval(&[], env) {
-        Ok(value) if env.ctx.warning_count.get() == warned => {
-            Expr { kind: ExprKind::Const(value), ty: expr.ty, coer: expr.coer }
-        }
+        Ok(value) if env.ctx.warning_count.get() == warned => Expr {
+            kind: ExprKind::Const(value),
+            ty: expr.ty,
+            coer: expr.coer,
+        },
         _ => {
             env.ctx.warnings.borrow_mut().truncate(kept);
             env.ctx.warning_count.set(warned);

@@ -299,7 +299,10 @@ pub struct FuncCall {
 
 impl std::fmt::Debug for FuncCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FuncCall").field("name", &self.def.name).field("args", &self.args).finish()
+        f.debug_struct("FuncCall")
+            .field("name", &self.def.name)
+            .field("args", &self.args)
+            .finish()
     }
 }
 
@@ -357,7 +360,11 @@ impl Expr {
         } else {
             Coercibility::Numeric
         };
-        Self { kind: ExprKind::Const(value), ty, coer }
+        Self {
+            kind: ExprKind::Const(value),
+            ty,
+            coer,
+        }
     }
 
     /// The NULL constant.
@@ -372,12 +379,20 @@ impl Expr {
 
     /// A condition node.
     pub fn condition(kind: ExprKind, nullable: bool) -> Self {
-        Self { kind, ty: bool_type(nullable), coer: Coercibility::Numeric }
+        Self {
+            kind,
+            ty: bool_type(nullable),
+            coer: Coercibility::Numeric,
+        }
     }
 
     /// A column of the current row.
     pub fn column(slot: u32, ty: SqlType) -> Self {
-        Self { kind: ExprKind::Column(slot), coer: column_coercibility(&ty), ty }
+        Self {
+            kind: ExprKind::Column(slot),
+            coer: column_coercibility(&ty),
+            ty,
+        }
     }
 
     /// The constant's value.
@@ -411,7 +426,11 @@ impl Expr {
 
 /// The type of conditions: MySQL's INT(1).
 pub fn bool_type(nullable: bool) -> SqlType {
-    SqlType { length: 1, nullable, ..SqlType::new(TypeKind::Int) }
+    SqlType {
+        length: 1,
+        nullable,
+        ..SqlType::new(TypeKind::Int)
+    }
 }
 
 /// Coercibility of a column of this type.

@@ -61,12 +61,10 @@ impl Expr {
                 }
                 (!unknown).then_some(false)
             }
-            ExprKind::Xor(args) => {
-                match (args[0].truth(row, env)?, args[1].truth(row, env)?) {
-                    (Some(a), Some(b)) => Some(a != b),
-                    _ => None,
-                }
-            }
+            ExprKind::Xor(args) => match (args[0].truth(row, env)?, args[1].truth(row, env)?) {
+                (Some(a), Some(b)) => Some(a != b),
+                _ => None,
+            },
             ExprKind::Not(arg) => not(arg.truth(row, env)?),
             ExprKind::Is { arg, test, negated } => {
                 let found = match test {
@@ -97,7 +95,14 @@ impl Cmp {
             return Ok(None);
         }
         let right = self.right.eval_ref(row, env)?;
-        compare_values(self.op, &left, &right, self.kind, (&self.left.ty, &self.right.ty), env)
+        compare_values(
+            self.op,
+            &left,
+            &right,
+            self.kind,
+            (&self.left.ty, &self.right.ty),
+            env,
+        )
     }
 }
 

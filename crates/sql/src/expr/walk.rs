@@ -38,9 +38,12 @@ impl Expr {
             ExprKind::InList(l) => std::iter::once(&l.arg).chain(&l.list).collect(),
             ExprKind::Like(l) => vec![&l.text, &l.pattern],
             ExprKind::Func(f) => f.args.iter().collect(),
-            ExprKind::Case(c) => {
-                c.whens.iter().flat_map(|(w, t)| [w, t]).chain(&c.otherwise).collect()
-            }
+            ExprKind::Case(c) => c
+                .whens
+                .iter()
+                .flat_map(|(w, t)| [w, t])
+                .chain(&c.otherwise)
+                .collect(),
             ExprKind::Subquery(q) => match &q.form {
                 SubqueryForm::Compare { left, .. } => left.iter().collect(),
                 _ => Vec::new(),
@@ -88,9 +91,12 @@ impl Expr {
                 vec![&mut l.text, &mut l.pattern]
             }
             ExprKind::Func(f) => f.args.iter_mut().collect(),
-            ExprKind::Case(c) => {
-                c.whens.iter_mut().flat_map(|(w, t)| [w, t]).chain(&mut c.otherwise).collect()
-            }
+            ExprKind::Case(c) => c
+                .whens
+                .iter_mut()
+                .flat_map(|(w, t)| [w, t])
+                .chain(&mut c.otherwise)
+                .collect(),
             ExprKind::Subquery(q) => match &mut q.form {
                 SubqueryForm::Compare { left, .. } => left.iter_mut().collect(),
                 _ => Vec::new(),
@@ -204,14 +210,17 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Cmp(a), ExprKind::Cmp(b)) | (ExprKind::NullIf(a), ExprKind::NullIf(b)) => {
             a.op == b.op
         }
-        (ExprKind::Is { test: t, negated: n, .. }, ExprKind::Is { test, negated, .. }) => {
-            (t, n) == (test, negated)
-        }
+        (
+            ExprKind::Is {
+                test: t,
+                negated: n,
+                ..
+            },
+            ExprKind::Is { test, negated, .. },
+        ) => (t, n) == (test, negated),
         (ExprKind::Between(a), ExprKind::Between(b)) => a.negated == b.negated,
         (ExprKind::InList(a), ExprKind::InList(b)) => a.negated == b.negated,
-        (ExprKind::Like(a), ExprKind::Like(b)) => {
-            (a.negated, a.escape) == (b.negated, b.escape)
-        }
+        (ExprKind::Like(a), ExprKind::Like(b)) => (a.negated, a.escape) == (b.negated, b.escape),
         (ExprKind::Arith(a), ExprKind::Arith(b)) => a.op == b.op,
         (ExprKind::Unary(a), ExprKind::Unary(b)) => a.op == b.op,
         (ExprKind::Func(a), ExprKind::Func(b)) => {

@@ -38,7 +38,12 @@ fn engines() -> Vec<Vec<Value>> {
         ]
     };
     // Tools look for the name; the comment says what it is.
-    vec![row("InnoDB", "DEFAULT", "Esker's log-structured tree: transactions, row locks", true)]
+    vec![row(
+        "InnoDB",
+        "DEFAULT",
+        "Esker's log-structured tree: transactions, row locks",
+        true,
+    )]
 }
 
 fn plugins(viewer: &Viewer) -> Vec<Vec<Value>> {

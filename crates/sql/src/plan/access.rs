@@ -12,7 +12,7 @@ use esker_types::{SqlType, TypeKind, ValueRef};
 use super::edge::{always_located, usable};
 use super::ranges::RangeSpec;
 use super::{Access, AccessKind, KeyOperand, stats};
-use crate::bind::{BindEnv, OrderKey, ScopeTable};
+use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::catalog::{IndexDef, TableDef};
 use crate::codec::KeyRange;
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
@@ -34,6 +34,8 @@ pub(super) struct Target<'a> {
     table: &'a ScopeTable,
     /// Rows must come from the clustered index: they are locked, or their bytes are wanted.
     whole_rows: bool,
+    /// No other table is in the block.
+    alone: bool,
     pub rows: f64,
 }
 
@@ -50,12 +52,15 @@ pub(super) struct Path {
 }
 
 impl<'a> Target<'a> {
-    pub fn new(table: &'a ScopeTable, def: &'a Arc<TableDef>, locked: bool) -> Self {
+    pub fn new(block: &'a Block, nth: usize, def: &'a Arc<TableDef>) -> Self {
+        let table = &block.tables[nth];
+        let locked = block.locks[nth].is_some();
         Self {
             def,
             slots: table.slots.borrow().clone(),
             types: def.columns.iter().map(|c| c.ty.clone()).collect(),
             table,
+            alone: block.tables.len() == 1,
             whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
             rows: stats::table_rows(def).max(1.0),
         }
@@ -69,7 +74,10 @@ impl<'a> Target<'a> {
         let def = &self.def.indexes[index];
         let primary = self.def.primary();
         let in_index = |i: &IndexDef, col: usize| {
-            i.parts.iter().position(|p| p.col == col).is_some_and(|n| i.codec.is_reversible(n))
+            i.parts
+                .iter()
+                .position(|p| p.col == col)
+                .is_some_and(|n| i.codec.is_reversible(n))
         };
         let used = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
         let mut cols = used.map(|(col, _)| col);
@@ -78,7 +86,11 @@ impl<'a> Target<'a> {
 
     /// Indexes that may be used for finding rows, with whether a hint asks for them.
     fn candidates(&self, scope: IndexHintScope) -> Vec<(usize, bool)> {
-        let hints = self.table.hints.iter().filter(|h| h.scope.is_none_or(|s| s == scope));
+        let hints = self
+            .table
+            .hints
+            .iter()
+            .filter(|h| h.scope.is_none_or(|s| s == scope));
         let hints: Vec<_> = hints.collect();
         let named = |index: &IndexDef, kind: IndexHintKind| {
             hints
@@ -87,8 +99,9 @@ impl<'a> Target<'a> {
                 .flat_map(|h| &h.indexes)
                 .any(|n| crate::catalog::same_name(&n.text, &index.name))
         };
-        let positive =
-            hints.iter().any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
+        let positive = hints
+            .iter()
+            .any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
         let mut out = Vec::new();
         for (nth, index) in self.def.indexes.iter().enumerate() {
             if index.hidden {
@@ -138,28 +151,39 @@ impl<'a> Target<'a> {
     }
 
     /// The cheapest path.
-    pub fn best(
-        &self,
-        env: &BindEnv<'_>,
-        conds: &[Expr],
-        known: &dyn Fn(&Expr) -> bool,
-    ) -> Path {
+    pub fn best(&self, env: &BindEnv<'_>, conds: &[Expr], known: &dyn Fn(&Expr) -> bool) -> Path {
         let paths = self.paths(env, conds, known).into_iter();
-        paths.min_by(|a, b| a.cost.total_cmp(&b.cost)).expect("the whole table is always a path")
+        paths
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .expect("the whole table is always a path")
     }
 
     /// A path around a chosen access.
     pub fn path_of(&self, access: Access) -> Path {
-        Path { access, rows: self.rows, cost: self.rows, forced: false }
+        Path {
+            access,
+            rows: self.rows,
+            cost: self.rows,
+            forced: false,
+        }
     }
 
     /// Reading everything through an index.
     pub fn full(&self, index: usize) -> Path {
         let kind = AccessKind::Full;
-        let access =
-            Access { index, kind, reverse: false, covering: index > 0 && self.covers(index) };
+        let access = Access {
+            index,
+            kind,
+            reverse: false,
+            covering: index > 0 && self.covers(index),
+        };
         let cost = self.index_cost(index, self.rows) + SEEK;
-        Path { access, rows: self.rows, cost, forced: false }
+        Path {
+            access,
+            rows: self.rows,
+            cost,
+            forced: false,
+        }
     }
 
     /// Reading part of an index.
@@ -175,11 +199,22 @@ impl<'a> Target<'a> {
         let matched = operands.len();
         let path = |kind, rows: f64| {
             let covering = nth > 0 && self.covers(nth);
-            let access = Access { index: nth, kind, reverse: false, covering };
+            let access = Access {
+                index: nth,
+                kind,
+                reverse: false,
+                covering,
+            };
             let rows = rows.min(self.rows).max(if rows < 1.0 { rows } else { 1.0 });
-            Path { access, rows, cost: self.index_cost(nth, rows) + SEEK, forced: false }
+            Path {
+                access,
+                rows,
+                cost: self.index_cost(nth, rows) + SEEK,
+                forced: false,
+            }
         };
-        let whole = matched == index.parts.len() && index.parts.iter().all(|p| p.prefix_len.is_none());
+        let whole =
+            matched == index.parts.len() && index.parts.iter().all(|p| p.prefix_len.is_none());
         if index.unique && whole && operands.iter().all(|o| !o.null_safe) {
             return Some(path(AccessKind::Point(operands), 1.0));
         }
@@ -233,14 +268,24 @@ impl<'a> Target<'a> {
                         && always_located(ty, value);
                     if fits {
                         let null_safe = cmp.op == CmpOp::NullSafeEq;
-                        return Some(KeyOperand { expr: value.clone(), null_safe });
+                        return Some(KeyOperand {
+                            expr: value.clone(),
+                            null_safe,
+                        });
                     }
                 }
                 None
             }
-            ExprKind::Is { arg, test: Test::Null, negated: false } => {
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated: false,
+            } => {
                 let fits = self.column_of(arg) == Some(col);
-                fits.then(|| KeyOperand { expr: Expr::null(), null_safe: true })
+                fits.then(|| KeyOperand {
+                    expr: Expr::null(),
+                    null_safe: true,
+                })
             }
             _ => None,
         }
@@ -269,7 +314,10 @@ impl<'a> Target<'a> {
         };
         if !constant {
             let parts = spec.leading_parts();
-            let chosen = conds.iter().map(stats::selectivity).fold(1.0f64, |a, b| a * b);
+            let chosen = conds
+                .iter()
+                .map(stats::selectivity)
+                .fold(1.0f64, |a, b| a * b);
             return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
         }
         let mut rows = 0.0;
@@ -340,10 +388,16 @@ impl<'a> Target<'a> {
         // Entries with equal parts follow each other by clustered key.
         if parts.len() == index.parts.len() && !index.unique {
             let primary = self.def.primary().parts.iter();
-            parts.extend(primary.take_while(|p| p.prefix_len.is_none()).map(|p| (p.col, p.desc)));
+            parts.extend(
+                primary
+                    .take_while(|p| p.prefix_len.is_none())
+                    .map(|p| (p.col, p.desc)),
+            );
         }
-        // A hidden clustered key orders nothing that a user can name.
-        let unique_end = (index.unique && !index.hidden).then_some(index.parts.len());
+        // A hidden clustered key orders nothing that a user can name; in a join a row of this table
+        // may come several times.
+        let ends = index.unique && !index.hidden && self.alone;
+        let unique_end = ends.then_some(index.parts.len());
         let mut at = 0;
         let mut reverse = None;
         for key in order {
@@ -391,9 +445,11 @@ impl<'a> Target<'a> {
                         && usable(&self.types[col], b, cmp.kind)
                 })
             }
-            ExprKind::Is { arg, test: Test::Null, negated: false } => {
-                self.column_of(arg) == Some(col)
-            }
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated: false,
+            } => self.column_of(arg) == Some(col),
             _ => false,
         }
     }
@@ -408,7 +464,10 @@ impl<'a> Target<'a> {
     ) -> Vec<Path> {
         let mut found = Vec::new();
         for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
-            let paths = self.keyed(env, nth, conds, known).into_iter().chain([self.full(nth)]);
+            let paths = self
+                .keyed(env, nth, conds, known)
+                .into_iter()
+                .chain([self.full(nth)]);
             for mut path in paths {
                 if let Some(reverse) = self.order_of(&path, order, conds) {
                     path.access.reverse = reverse;
@@ -433,4 +492,3 @@ impl<'a> Target<'a> {
         best
     }
 }
-

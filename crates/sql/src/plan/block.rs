@@ -31,24 +31,42 @@ const UNKNOWN_LIMIT: f64 = 100.0;
 pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
     let (root, locking, cost_rows) = match &query.body {
         Body::Block(block) => plan_block(env, block)?,
-        Body::SetOps { first, rest, order, limit, calc_found_rows } => {
+        Body::SetOps {
+            first,
+            rest,
+            order,
+            limit,
+            calc_found_rows,
+        } => {
             let first = plan_bound(env, first)?;
             let mut steps = Vec::with_capacity(rest.len());
             for step in rest {
                 steps.push((step.op, step.all, plan_bound(env, &step.right)?));
             }
             let all = || std::iter::once(&first).chain(steps.iter().map(|(_, _, q)| q));
-            let (locking, rows) =
-                (all().any(|q| q.locking), all().map(|q| q.cost_rows).sum::<f64>());
+            let (locking, rows) = (
+                all().any(|q| q.locking),
+                all().map(|q| q.cost_rows).sum::<f64>(),
+            );
             let (order, limit) = (order.clone(), limit.clone());
             let calc_found_rows = *calc_found_rows;
-            let plan = SetOpsPlan { first, steps, order, limit, calc_found_rows };
+            let plan = SetOpsPlan {
+                first,
+                steps,
+                order,
+                limit,
+                calc_found_rows,
+            };
             (Root::SetOps(Box::new(plan)), locking, rows)
         }
         Body::Values { rows, order, limit } => {
             let n = rows.len() as f64;
             let (rows, order, limit) = (rows.clone(), order.clone(), limit.clone());
-            (Root::Values(Box::new(ValuesPlan { rows, order, limit })), false, n)
+            (
+                Root::Values(Box::new(ValuesPlan { rows, order, limit })),
+                false,
+                n,
+            )
         }
     };
     Ok(Arc::new(QueryPlan {
@@ -102,7 +120,9 @@ fn plan_block(env: &BindEnv<'_>, block: &Block) -> SqlResult<(Root, bool, f64)> 
 
 /// Slots of a group's first row that are read after grouping.
 fn kept_slots(block: &Block) -> Vec<u32> {
-    let Some(group) = &block.group else { return Vec::new() };
+    let Some(group) = &block.group else {
+        return Vec::new();
+    };
     let mut slots = HashSet::new();
     let after = block
         .output
@@ -137,19 +157,29 @@ fn plan_source(
             },
         });
     }
-    let zero_limit = block.limit.as_ref().is_some_and(|l| limit_value(&l.count) == Some(0));
+    let zero_limit = block
+        .limit
+        .as_ref()
+        .is_some_and(|l| limit_value(&l.count) == Some(0));
     if zero_limit && !block.calc_found_rows && block.group.is_none() {
         return Ok(Node::Nothing("Zero limit"));
     }
     let map = SlotMap::new(&block.tables, block.width);
-    let mut joiner = Joiner { env, block, map, derived, pinned: HashMap::new() };
+    let mut joiner = Joiner {
+        env,
+        block,
+        map,
+        derived,
+        pinned: HashMap::new(),
+    };
     if let [table] = &block.tables[..]
-        && let TableKind::Base(def) = &table.kind {
-            let target = Target::new(table, def, block.locks[0].is_some());
-            if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
-                return Ok(node);
-            }
+        && let TableKind::Base(def) = &table.kind
+    {
+        let target = Target::new(block, 0, def);
+        if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
+            return Ok(node);
         }
+    }
     let node = joiner.plan()?;
     if block.group.is_none() && !order.is_empty() && comes_ordered(&joiner, &node, order) {
         order.clear();
@@ -210,18 +240,25 @@ fn ordered_path(
             n(&l.count) + l.offset.as_ref().map_or(0.0, n)
         }
     };
-    let wanted = if block.calc_found_rows || block.distinct { f64::INFINITY } else { wanted };
+    let wanted = if block.calc_found_rows || block.distinct {
+        f64::INFINITY
+    } else {
+        wanted
+    };
     let selective: f64 = conds.iter().map(super::stats::selectivity).product();
     let through = |path: &Path| match path.access.kind {
         AccessKind::Full => selective,
         _ => selective.max(0.1).sqrt(),
     };
     let sorted_cost = chosen.cost + sort(chosen.rows);
-    let priced = target.ordered_paths(joiner.env, order, conds, &known).into_iter().map(|path| {
-        let needed = wanted / through(&path).max(1e-6);
-        let part = (needed / path.rows.max(1.0)).min(1.0);
-        (path.cost * part, path)
-    });
+    let priced = target
+        .ordered_paths(joiner.env, order, conds, &known)
+        .into_iter()
+        .map(|path| {
+            let needed = wanted / through(&path).max(1e-6);
+            let part = (needed / path.rows.max(1.0)).min(1.0);
+            (path.cost * part, path)
+        });
     let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (cost <= sorted_cost).then_some(path)
 }
@@ -256,7 +293,10 @@ fn extreme_path(
     if reads_others || block.locks[0].is_some() {
         return None;
     }
-    let order = [OrderKey { expr: arg.clone(), desc }];
+    let order = [OrderKey {
+        expr: arg.clone(),
+        desc,
+    }];
     let known = |e: &Expr| joiner.is_known(e, 0);
     let best = target.best(joiner.env, conds, &known);
     let mut paths = target.ordered_paths(joiner.env, &order, conds, &known);
@@ -268,12 +308,20 @@ fn extreme_path(
 
 /// Do the joined rows come in the order of `order`? The leftmost table's path decides.
 fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]) -> bool {
-    let Some(scan) = leftmost(node) else { return false };
-    let Source::Base { access, .. } = &scan.source else { return false };
+    let Some(scan) = leftmost(node) else {
+        return false;
+    };
+    let Source::Base { access, .. } = &scan.source else {
+        return false;
+    };
     let tables = &joiner.block.tables;
-    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else { return false };
-    let Some(def) = tables[at].base_def() else { return false };
-    let target = Target::new(&tables[at], def, joiner.block.locks[at].is_some());
+    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else {
+        return false;
+    };
+    let Some(def) = tables[at].base_def() else {
+        return false;
+    };
+    let target = Target::new(joiner.block, at, def);
     let path = target.path_of(access.clone());
     // A point read gives one row, but each may meet many rows of other tables.
     if matches!(access.kind, AccessKind::Point(_)) && tables.len() > 1 {

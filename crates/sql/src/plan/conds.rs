@@ -84,12 +84,22 @@ pub(super) fn rejects_null(cond: &Expr, map: &SlotMap, tables: TableSet) -> bool
                     && (is_strict(&b.low.0, map, tables) || is_strict(&b.high.0, map, tables)))
         }
         ExprKind::InList(l) => is_strict(&l.arg, map, tables),
-        ExprKind::Like(l) => {
-            is_strict(&l.text, map, tables) || is_strict(&l.pattern, map, tables)
-        }
-        ExprKind::Is { arg, test: Test::Null, negated: true } => is_strict(arg, map, tables),
-        ExprKind::Is { arg, test: Test::True, negated: false } => rejects_null(arg, map, tables),
-        ExprKind::Is { arg, test: Test::False, negated: false } => is_strict(arg, map, tables),
+        ExprKind::Like(l) => is_strict(&l.text, map, tables) || is_strict(&l.pattern, map, tables),
+        ExprKind::Is {
+            arg,
+            test: Test::Null,
+            negated: true,
+        } => is_strict(arg, map, tables),
+        ExprKind::Is {
+            arg,
+            test: Test::True,
+            negated: false,
+        } => rejects_null(arg, map, tables),
+        ExprKind::Is {
+            arg,
+            test: Test::False,
+            negated: false,
+        } => is_strict(arg, map, tables),
         // NOT of something that is NULL is NULL.
         ExprKind::Not(arg) => match &arg.kind {
             ExprKind::Cmp(_) | ExprKind::InList(_) | ExprKind::Like(_) => {

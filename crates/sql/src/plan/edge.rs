@@ -41,7 +41,10 @@ pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
         }
         (_, CmpKind::Time) => column.kind == TypeKind::Time,
         (_, CmpKind::DateTime) => {
-            matches!(column.kind, TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp)
+            matches!(
+                column.kind,
+                TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
+            )
         }
         (_, CmpKind::Int | CmpKind::Decimal | CmpKind::Double) => column.is_numeric(),
     }
@@ -152,7 +155,11 @@ fn in_integers(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<
         _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(floor as u64),
         _ => Value::Int(floor as i64),
     };
-    Ok(if exact { Edge::At(value) } else { Edge::JustAfter(value) })
+    Ok(if exact {
+        Edge::At(value)
+    } else {
+        Edge::JustAfter(value)
+    })
 }
 
 /// Largest integer not above a decimal, and whether it is the decimal.
@@ -171,9 +178,15 @@ fn in_decimals(value: &Value, column: &SqlType) -> Edge {
         _ => return Edge::Anywhere,
     };
     let scale = column.decimals;
-    let Ok(cut) = d.truncate(scale) else { return Edge::Anywhere };
+    let Ok(cut) = d.truncate(scale) else {
+        return Edge::Anywhere;
+    };
     if !cut.fits(column.length, scale) {
-        return if d.is_negative() { Edge::BeforeAll } else { Edge::AfterAll };
+        return if d.is_negative() {
+            Edge::BeforeAll
+        } else {
+            Edge::AfterAll
+        };
     }
     if cut == d {
         return Edge::At(Value::Decimal(cut));
@@ -194,7 +207,11 @@ fn in_doubles(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
     if column.kind == TypeKind::Float && f64::from(v as f32) != v {
         return Ok(Edge::Anywhere);
     }
-    Ok(if v.is_nan() { Edge::Anywhere } else { Edge::At(Value::Double(v)) })
+    Ok(if v.is_nan() {
+        Edge::Anywhere
+    } else {
+        Edge::At(Value::Double(v))
+    })
 }
 
 fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {

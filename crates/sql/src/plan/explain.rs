@@ -67,15 +67,32 @@ fn columns() -> Arc<[ColumnMeta]> {
         ("key_len", text_type(4096)),
         ("ref", text_type(2048)),
         ("rows", big()),
-        ("filtered", SqlType { decimals: 2, ..SqlType::new(TypeKind::Double) }),
+        (
+            "filtered",
+            SqlType {
+                decimals: 2,
+                ..SqlType::new(TypeKind::Double)
+            },
+        ),
         ("Extra", text_type(255)),
     ];
-    list.into_iter().map(|(name, ty)| ColumnMeta::computed(name, ty)).collect()
+    list.into_iter()
+        .map(|(name, ty)| ColumnMeta::computed(name, ty))
+        .collect()
 }
 
 fn traditional(plan: &QueryPlan, verb: Option<&'static str>) -> Explained {
-    let mut out = Rows { rows: Vec::new(), seen: HashSet::new() };
-    let simple = verb.unwrap_or_else(|| if out.is_simple(plan) { "SIMPLE" } else { "PRIMARY" });
+    let mut out = Rows {
+        rows: Vec::new(),
+        seen: HashSet::new(),
+    };
+    let simple = verb.unwrap_or_else(|| {
+        if out.is_simple(plan) {
+            "SIMPLE"
+        } else {
+            "PRIMARY"
+        }
+    });
     out.query(plan, simple);
     (columns(), out.rows)
 }
@@ -121,7 +138,10 @@ impl Rows {
             Root::Block(block) => self.block(block, kind),
             Root::SetOps(ops) => self.set_ops(ops, kind),
             Root::Values(_) => {
-                let line = Line { extra: vec!["No tables used".into()], ..Line::default() };
+                let line = Line {
+                    extra: vec!["No tables used".into()],
+                    ..Line::default()
+                };
                 self.push(None, kind, line);
             }
         }
@@ -146,7 +166,11 @@ impl Rows {
             self.query(query, kind);
             ids.push(first_id(query));
         }
-        if ops.steps.iter().all(|(op, all, _)| *op == SetOp::Union && *all) && ops.order.is_empty()
+        if ops
+            .steps
+            .iter()
+            .all(|(op, all, _)| *op == SetOp::Union && *all)
+            && ops.order.is_empty()
         {
             return;
         }
@@ -200,8 +224,10 @@ impl Rows {
             text(line.key),
             text(line.key_len),
             text(line.refs),
-            line.rows.map_or(Value::Null, |n| Value::UInt(n.round().max(1.0) as u64)),
-            line.filtered.map_or(Value::Null, |f| Value::Double((f * 100.0).round() / 100.0)),
+            line.rows
+                .map_or(Value::Null, |n| Value::UInt(n.round().max(1.0) as u64)),
+            line.filtered
+                .map_or(Value::Null, |f| Value::Double((f * 100.0).round() / 100.0)),
             text((!line.extra.is_empty()).then(|| line.extra.join("; "))),
         ]);
     }
@@ -227,7 +253,11 @@ fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p Quer
     for expr in exprs {
         expr.visit(&mut |e| {
             if let ExprKind::Subquery(q) = &e.kind {
-                let kind = if q.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
+                let kind = if q.correlated {
+                    "DEPENDENT SUBQUERY"
+                } else {
+                    "SUBQUERY"
+                };
                 out.push((kind, &q.plan));
             }
         });
@@ -253,7 +283,14 @@ fn node_queries<'p>(
         Node::Scan(scan) => {
             exprs.extend(&scan.conds);
             if let Source::Derived(plan) = &scan.source {
-                out.push((if scan.lateral { "DEPENDENT DERIVED" } else { "DERIVED" }, plan));
+                out.push((
+                    if scan.lateral {
+                        "DEPENDENT DERIVED"
+                    } else {
+                        "DERIVED"
+                    },
+                    plan,
+                ));
             }
         }
     }
@@ -262,10 +299,16 @@ fn node_queries<'p>(
 fn node_lines(node: &Node, lines: &mut Vec<Line>) {
     match node {
         Node::Once => {
-            lines.push(Line { extra: vec!["No tables used".into()], ..Line::default() });
+            lines.push(Line {
+                extra: vec!["No tables used".into()],
+                ..Line::default()
+            });
         }
         Node::Nothing(why) => {
-            lines.push(Line { extra: vec![(*why).into()], ..Line::default() });
+            lines.push(Line {
+                extra: vec![(*why).into()],
+                ..Line::default()
+            });
         }
         Node::Filter(child, _) => {
             let first = lines.len();
@@ -285,9 +328,7 @@ fn node_lines(node: &Node, lines: &mut Vec<Line>) {
             node_lines(&join.right, lines);
             let how = match join.method {
                 JoinMethod::Nested => return,
-                JoinMethod::Buffered | JoinMethod::Hash { .. } => {
-                    "Using join buffer (hash join)"
-                }
+                JoinMethod::Buffered | JoinMethod::Hash { .. } => "Using join buffer (hash join)",
             };
             if !join.on.is_empty() || matches!(join.method, JoinMethod::Hash { .. }) {
                 add_extra(&mut lines[first], "Using where");
@@ -312,7 +353,11 @@ fn scan_line(scan: &ScanPlan) -> Line {
         ..Line::default()
     };
     match &scan.source {
-        Source::Base { def, access, candidates } => {
+        Source::Base {
+            def,
+            access,
+            candidates,
+        } => {
             let index = &def.indexes[access.index];
             let names: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
             line.possible = (!names.is_empty()).then(|| names.join(","));
@@ -403,7 +448,13 @@ fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> String {
                 TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
                 TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
                 TypeKind::Bit => ty.length.div_ceil(8),
-                TypeKind::Enum(labels) => if labels.len() > 255 { 2 } else { 1 },
+                TypeKind::Enum(labels) => {
+                    if labels.len() > 255 {
+                        2
+                    } else {
+                        1
+                    }
+                }
                 TypeKind::Set(labels) => match (labels.len() as u32).div_ceil(8) {
                     n @ 1..=4 => n,
                     _ => 8,
@@ -445,7 +496,11 @@ fn query_tree(plan: &QueryPlan, depth: usize, out: &mut String) {
             }
         }
         Root::Values(values) => {
-            line(depth, &format!("Rows given in the statement  (rows={})", values.rows.len()), out);
+            line(
+                depth,
+                &format!("Rows given in the statement  (rows={})", values.rows.len()),
+                out,
+            );
         }
     }
 }
@@ -487,7 +542,11 @@ fn node_tree(node: &Node, depth: usize, out: &mut String) {
                 JoinMethod::Buffered => "Buffered nested loop",
                 JoinMethod::Hash { .. } => "Hash",
             };
-            let kind = if join.kind == JoinType::Left { "left join" } else { "inner join" };
+            let kind = if join.kind == JoinType::Left {
+                "left join"
+            } else {
+                "inner join"
+            };
             line(depth, &format!("{method} {kind}"), out);
             node_tree(&join.left, depth + 1, out);
             node_tree(&join.right, depth + 1, out);
@@ -507,7 +566,11 @@ fn node_tree(node: &Node, depth: usize, out: &mut String) {
             let _ = write!(text, "  (rows={})", scan.rows_in.round().max(1.0));
             let mut depth = depth;
             if !scan.conds.is_empty() {
-                line(depth, &format!("Filter: {} condition(s)", scan.conds.len()), out);
+                line(
+                    depth,
+                    &format!("Filter: {} condition(s)", scan.conds.len()),
+                    out,
+                );
                 depth += 1;
             }
             line(depth, &text, out);

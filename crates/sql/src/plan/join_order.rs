@@ -37,7 +37,10 @@ struct Unit {
 enum UnitKind {
     Table(usize),
     /// An outer join's inner side, with its ON.
-    Left { inner: Group, on: Vec<Expr> },
+    Left {
+        inner: Group,
+        on: Vec<Expr>,
+    },
 }
 
 /// Units joined by inner joins, and the conditions on them.
@@ -94,7 +97,9 @@ impl Joiner<'_> {
                 return Ok(Node::Nothing("Impossible WHERE"));
             }
         }
-        group.conds.retain(|c| fold::constant_truth(c) != Some(true));
+        group
+            .conds
+            .retain(|c| fold::constant_truth(c) != Some(true));
         self.simplify(&mut group);
         Ok(self.order(group, 0)?.node)
     }
@@ -115,9 +120,18 @@ impl Joiner<'_> {
                     false => 0,
                 };
                 let deps = before & self.map_all();
-                group.units.push(Unit { kind: UnitKind::Table(*t), tables: 1 << t, deps });
+                group.units.push(Unit {
+                    kind: UnitKind::Table(*t),
+                    tables: 1 << t,
+                    deps,
+                });
             }
-            JoinNode::Join { left, right, kind: JoinType::Left, on } => {
+            JoinNode::Join {
+                left,
+                right,
+                kind: JoinType::Left,
+                on,
+            } => {
                 self.flatten(left, group);
                 let mut inner = Group::default();
                 self.flatten(right, &mut inner);
@@ -126,9 +140,18 @@ impl Joiner<'_> {
                     split(on, &mut conds);
                 }
                 let (tables, deps) = (self.all_tables(right), self.all_tables(left));
-                group.units.push(Unit { kind: UnitKind::Left { inner, on: conds }, tables, deps });
+                group.units.push(Unit {
+                    kind: UnitKind::Left { inner, on: conds },
+                    tables,
+                    deps,
+                });
             }
-            JoinNode::Join { left, right, kind, on } => {
+            JoinNode::Join {
+                left,
+                right,
+                kind,
+                on,
+            } => {
                 let first = group.units.len();
                 self.flatten(left, group);
                 let middle = group.units.len();
@@ -137,7 +160,9 @@ impl Joiner<'_> {
                     split(on, &mut group.conds);
                 }
                 if *kind == JoinType::Straight || self.block.straight_join {
-                    let before = group.units[first..middle].iter().fold(0, |s, u| s | u.tables);
+                    let before = group.units[first..middle]
+                        .iter()
+                        .fold(0, |s, u| s | u.tables);
                     for unit in &mut group.units[middle..] {
                         unit.deps |= before;
                     }
@@ -156,7 +181,10 @@ impl Joiner<'_> {
         loop {
             let found = group.units.iter().position(|u| {
                 matches!(u.kind, UnitKind::Left { .. })
-                    && group.conds.iter().any(|c| rejects_null(c, &self.map, u.tables))
+                    && group
+                        .conds
+                        .iter()
+                        .any(|c| rejects_null(c, &self.map, u.tables))
             });
             let Some(at) = found else { break };
             let unit = group.units.remove(at);
@@ -181,7 +209,11 @@ impl Joiner<'_> {
                 let known: Vec<Expr> = std::mem::take(on);
                 let mut rest = Vec::new();
                 for (nth, cond) in inner.conds.drain(..).enumerate() {
-                    if nth < own { rest.push(cond) } else { on.push(cond) }
+                    if nth < own {
+                        rest.push(cond)
+                    } else {
+                        on.push(cond)
+                    }
                 }
                 debug_assert!(on.len() >= known.len());
                 inner.conds = rest;
@@ -204,8 +236,9 @@ impl Joiner<'_> {
             let unit = units[at].take().expect("every unit comes once");
             let have = outer | planned.as_ref().map_or(0, |p| p.tables);
             let now = have | unit.tables;
-            let (ready, rest): (Vec<Expr>, Vec<Expr>) =
-                left.into_iter().partition(|c| self.map.tables_of(c) & !now == 0);
+            let (ready, rest): (Vec<Expr>, Vec<Expr>) = left
+                .into_iter()
+                .partition(|c| self.map.tables_of(c) & !now == 0);
             left = rest;
             planned = Some(match planned {
                 None => self.first(unit, ready, outer)?,
@@ -225,7 +258,12 @@ impl Joiner<'_> {
             UnitKind::Table(t) => self.scan(t, conds, outer, true),
             UnitKind::Left { inner, on } => {
                 // The preserved side is among the outer tables: join with one row.
-                let once = Planned { node: Node::Once, tables: 0, rows: 1.0, cost: 0.0 };
+                let once = Planned {
+                    node: Node::Once,
+                    tables: 0,
+                    rows: 1.0,
+                    cost: 0.0,
+                };
                 let unit = Unit {
                     kind: UnitKind::Left { inner, on },
                     tables: unit.tables,
@@ -254,12 +292,25 @@ impl Joiner<'_> {
                     Method::Nested => (conds, Vec::new()),
                     _ => self.own_conds(conds, unit.tables | outer),
                 };
-                let seen = if step.method == Method::Nested { have } else { outer };
+                let seen = if step.method == Method::Nested {
+                    have
+                } else {
+                    outer
+                };
                 let nested = step.method == Method::Nested;
-                (JoinType::Inner, self.scan(t, pushed, seen, nested)?, on, Vec::new())
+                (
+                    JoinType::Inner,
+                    self.scan(t, pushed, seen, nested)?,
+                    on,
+                    Vec::new(),
+                )
             }
             UnitKind::Left { mut inner, on } => {
-                let seen = if step.method == Method::Nested { have } else { outer };
+                let seen = if step.method == Method::Nested {
+                    have
+                } else {
+                    outer
+                };
                 // ON conditions that read only the inner side (and what it may see) go inside.
                 let (inside, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|c| {
                     let read = self.map.tables_of(c);
@@ -274,17 +325,31 @@ impl Joiner<'_> {
             Method::Buffered => (JoinMethod::Buffered, on),
             Method::Hash => self.hash_method(on, unit.tables),
         };
-        let join = JoinPlan { left: before.node, right: right.node, kind, on, method, right_slots };
+        let join = JoinPlan {
+            left: before.node,
+            right: right.node,
+            kind,
+            on,
+            method,
+            right_slots,
+        };
         let mut node = Node::Join(Box::new(join));
         if !after.is_empty() {
             node = Node::Filter(Box::new(node), after);
         }
-        Ok(Planned { node, tables, rows: step.rows, cost: step.cost })
+        Ok(Planned {
+            node,
+            tables,
+            rows: step.rows,
+            cost: step.cost,
+        })
     }
 
     /// Splits conditions into those on `tables` alone and the others.
     fn own_conds(&self, conds: Vec<Expr>, tables: TableSet) -> (Vec<Expr>, Vec<Expr>) {
-        conds.into_iter().partition(|c| self.map.tables_of(c) & !tables == 0)
+        conds
+            .into_iter()
+            .partition(|c| self.map.tables_of(c) & !tables == 0)
     }
 
     /// Takes equalities between the sides out of `on` as hash keys.
@@ -304,19 +369,34 @@ impl Joiner<'_> {
         if by.is_empty() {
             return (JoinMethod::Buffered, rest);
         }
-        (JoinMethod::Hash { left: left_keys, right: right_keys, by }, rest)
+        (
+            JoinMethod::Hash {
+                left: left_keys,
+                right: right_keys,
+                by,
+            },
+            rest,
+        )
     }
 
     /// `left = right` with each side on its own operand of the join.
     fn hash_pair(&self, cond: &Expr, right: TableSet) -> Option<(Expr, Expr, HashBy)> {
-        let ExprKind::Cmp(cmp) = &cond.kind else { return None };
+        let ExprKind::Cmp(cmp) = &cond.kind else {
+            return None;
+        };
         if !matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq)
             || !rowkey::same_representation(&cmp.left.ty, &cmp.right.ty, cmp.kind)
         {
             return None;
         }
-        let how = HashBy { kind: cmp.kind, null_safe: cmp.op == CmpOp::NullSafeEq };
-        let (l, r) = (self.map.tables_of(&cmp.left), self.map.tables_of(&cmp.right));
+        let how = HashBy {
+            kind: cmp.kind,
+            null_safe: cmp.op == CmpOp::NullSafeEq,
+        };
+        let (l, r) = (
+            self.map.tables_of(&cmp.left),
+            self.map.tables_of(&cmp.right),
+        );
         if l & right == 0 && r & right != 0 && r & !right == 0 {
             Some((cmp.left.clone(), cmp.right.clone(), how))
         } else if r & right == 0 && l & right != 0 && l & !right == 0 {
@@ -328,7 +408,12 @@ impl Joiner<'_> {
 
     /// Slots that the tables fill.
     fn slots_of(&self, tables: TableSet) -> Vec<u32> {
-        let tables = self.block.tables.iter().enumerate().filter(|(t, _)| tables >> t & 1 == 1);
+        let tables = self
+            .block
+            .tables
+            .iter()
+            .enumerate()
+            .filter(|(t, _)| tables >> t & 1 == 1);
         tables.flat_map(|(_, t)| t.used_slots()).collect()
     }
 
@@ -343,9 +428,10 @@ impl Joiner<'_> {
     ) -> SqlResult<Step> {
         let (all, outer_join) = match &unit.kind {
             UnitKind::Table(_) => (conds.to_vec(), false),
-            UnitKind::Left { on, inner } => {
-                (on.iter().chain(&inner.conds).cloned().collect::<Vec<_>>(), true)
-            }
+            UnitKind::Left { on, inner } => (
+                on.iter().chain(&inner.conds).cloned().collect::<Vec<_>>(),
+                true,
+            ),
         };
         let nested = self.unit_facts(unit, &all, have)?;
         let alone = self.unit_facts(unit, &all, outer)?;
@@ -380,23 +466,39 @@ impl Joiner<'_> {
         if hashable {
             let cost = once + before.rows * PROBE + rows * LOOK;
             if cost < best.cost {
-                best = Step { rows, cost, method: Method::Hash };
+                best = Step {
+                    rows,
+                    cost,
+                    method: Method::Hash,
+                };
             }
         } else {
             let cost = once + before.rows * alone.rows * LOOK;
             if cost < best.cost && (computed || before.rows > 1.0) {
-                best = Step { rows, cost, method: Method::Buffered };
+                best = Step {
+                    rows,
+                    cost,
+                    method: Method::Buffered,
+                };
             }
         }
         Ok(best)
     }
 
     fn has_lateral(&self, tables: TableSet) -> bool {
-        self.block.tables.iter().enumerate().any(|(t, s)| tables >> t & 1 == 1 && s.lateral)
+        self.block
+            .tables
+            .iter()
+            .enumerate()
+            .any(|(t, s)| tables >> t & 1 == 1 && s.lateral)
     }
 
     fn has_lock(&self, tables: TableSet) -> bool {
-        self.block.locks.iter().enumerate().any(|(t, l)| tables >> t & 1 == 1 && l.is_some())
+        self.block
+            .locks
+            .iter()
+            .enumerate()
+            .any(|(t, l)| tables >> t & 1 == 1 && l.is_some())
     }
 
     /// Rows and cost of one opening of a unit, given the tables that are there.
@@ -411,7 +513,10 @@ impl Joiner<'_> {
                 Ok(self.table_facts(*t, &own, seen))
             }
             UnitKind::Left { inner, .. } => {
-                let mut total = Facts { rows: 1.0, cost: 0.0 };
+                let mut total = Facts {
+                    rows: 1.0,
+                    cost: 0.0,
+                };
                 let mut have = seen;
                 for inner_unit in &inner.units {
                     let facts = self.unit_facts(inner_unit, conds, have)?;
@@ -429,7 +534,7 @@ impl Joiner<'_> {
         let chosen: f64 = conds.iter().map(stats::selectivity).product();
         match &table.kind {
             TableKind::Base(def) => {
-                let target = Target::new(table, def, self.block.locks[t].is_some());
+                let target = Target::new(self.block, t, def);
                 let path = self.best_path(t, &target, conds, seen);
                 let keyed = path.rows < target.rows;
                 let rows = match keyed {
@@ -437,16 +542,29 @@ impl Joiner<'_> {
                     true => path.rows * chosen.max(0.1).sqrt(),
                     false => path.rows * chosen,
                 };
-                Facts { rows: rows.max(0.1), cost: path.cost }
+                Facts {
+                    rows: rows.max(0.1),
+                    cost: path.cost,
+                }
             }
-            TableKind::Virtual(_) => {
-                Facts { rows: stats::VIRTUAL_ROWS * chosen, cost: stats::VIRTUAL_ROWS }
-            }
+            TableKind::Virtual(_) => Facts {
+                rows: stats::VIRTUAL_ROWS * chosen,
+                cost: stats::VIRTUAL_ROWS,
+            },
             TableKind::Derived(_) => {
-                let rows = self.derived[t].as_ref().map_or(1.0, |p| p.cost_rows).max(1.0);
-                Facts { rows: rows * chosen, cost: rows * 2.0 }
+                let rows = self.derived[t]
+                    .as_ref()
+                    .map_or(1.0, |p| p.cost_rows)
+                    .max(1.0);
+                Facts {
+                    rows: rows * chosen,
+                    cost: rows * 2.0,
+                }
             }
-            TableKind::Row => Facts { rows: 1.0, cost: 0.0 },
+            TableKind::Row => Facts {
+                rows: 1.0,
+                cost: 0.0,
+            },
         }
     }
 
@@ -482,7 +600,7 @@ impl Joiner<'_> {
         let facts = self.table_facts(t, &conds, seen);
         let source = match &table.kind {
             TableKind::Base(def) => {
-                let target = Target::new(table, def, lock.is_some());
+                let target = Target::new(self.block, t, def);
                 let known = |e: &Expr| self.is_known(e, seen);
                 let candidates = target
                     .paths(self.env, &conds, &known)
@@ -491,16 +609,28 @@ impl Joiner<'_> {
                     .map(|p| p.access.index)
                     .collect();
                 let path = self.best_path(t, &target, &conds, seen);
-                Source::Base { def: def.clone(), access: path.access, candidates }
+                Source::Base {
+                    def: def.clone(),
+                    access: path.access,
+                    candidates,
+                }
             }
-            TableKind::Virtual(table) => {
-                Source::Virtual { table: table.clone(), pushed: self.pushed(t, &conds) }
-            }
+            TableKind::Virtual(table) => Source::Virtual {
+                table: table.clone(),
+                pushed: self.pushed(t, &conds),
+            },
             TableKind::Derived(_) => {
                 let plan = self.derived[t].clone().expect("planned before the joins");
                 Source::Derived(plan)
             }
-            TableKind::Row => return Ok(Planned { node: Node::Once, tables: 1 << t, rows: 1.0, cost: 0.0 }),
+            TableKind::Row => {
+                return Ok(Planned {
+                    node: Node::Once,
+                    tables: 1 << t,
+                    rows: 1.0,
+                    cost: 0.0,
+                });
+            }
         };
         let (columns, cond_columns) = self.columns_of(t, &conds);
         let rows_in = match &source {
@@ -522,7 +652,12 @@ impl Joiner<'_> {
             rows_out: facts.rows,
         };
         let node = Node::Scan(Box::new(scan));
-        Ok(Planned { node, tables: 1 << t, rows: facts.rows, cost: facts.cost })
+        Ok(Planned {
+            node,
+            tables: 1 << t,
+            rows: facts.rows,
+            cost: facts.cost,
+        })
     }
 
     /// Columns to decode: those the conditions read first.
@@ -534,7 +669,10 @@ impl Joiner<'_> {
             });
         }
         let slots = self.block.tables[t].slots.borrow();
-        let used = slots.iter().enumerate().filter_map(|(col, s)| Some((col, (*s)?)));
+        let used = slots
+            .iter()
+            .enumerate()
+            .filter_map(|(col, s)| Some((col, (*s)?)));
         let (mut early, late): (Vec<_>, Vec<_>) = used.partition(|(_, s)| wanted.contains(s));
         let cond_columns = early.len();
         early.extend(late);
@@ -550,7 +688,9 @@ impl Joiner<'_> {
         };
         let mut pushed = Vec::new();
         for cond in conds {
-            let ExprKind::Cmp(cmp) = &cond.kind else { continue };
+            let ExprKind::Cmp(cmp) = &cond.kind else {
+                continue;
+            };
             if cmp.op != CmpOp::Eq {
                 continue;
             }
@@ -563,7 +703,10 @@ impl Joiner<'_> {
                     _ => None,
                 };
                 if let (Some(column), Some(esker_types::Value::Str(text))) = (column(arg), text) {
-                    pushed.push(Pushed { column, value: text });
+                    pushed.push(Pushed {
+                        column,
+                        value: text,
+                    });
                 }
             }
         }
@@ -571,17 +714,20 @@ impl Joiner<'_> {
     }
 
     /// Tries every order of the units, by subsets.
-    fn exhaustive(
-        &self,
-        group: &Group,
-        conds: &[Expr],
-        outer: TableSet,
-    ) -> SqlResult<Vec<usize>> {
+    fn exhaustive(&self, group: &Group, conds: &[Expr], outer: TableSet) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
         let mut best: Vec<Option<(Facts, Vec<usize>)>> = vec![None; 1 << n];
-        best[0] = Some((Facts { rows: 1.0, cost: 0.0 }, Vec::new()));
+        best[0] = Some((
+            Facts {
+                rows: 1.0,
+                cost: 0.0,
+            },
+            Vec::new(),
+        ));
         for subset in 0..1usize << n {
-            let Some((facts, order)) = best[subset].clone() else { continue };
+            let Some((facts, order)) = best[subset].clone() else {
+                continue;
+            };
             for next in (0..n).filter(|u| subset >> u & 1 == 0) {
                 let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
                     continue;
@@ -595,14 +741,23 @@ impl Joiner<'_> {
                 }
             }
         }
-        let (_, order) = best.pop().flatten().expect("dependencies never form a cycle");
+        let (_, order) = best
+            .pop()
+            .flatten()
+            .expect("dependencies never form a cycle");
         Ok(order)
     }
 
     /// Always takes the unit that costs least next.
     fn greedy(&self, group: &Group, conds: &[Expr], outer: TableSet) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
-        let (mut order, mut facts) = (Vec::new(), Facts { rows: 1.0, cost: 0.0 });
+        let (mut order, mut facts) = (
+            Vec::new(),
+            Facts {
+                rows: 1.0,
+                cost: 0.0,
+            },
+        );
         while order.len() < n {
             let mut best: Option<(usize, Facts)> = None;
             for next in (0..n).filter(|u| !order.contains(u)) {
@@ -647,11 +802,15 @@ impl Joiner<'_> {
             .cloned()
             .collect();
         if order.is_empty()
-            && let UnitKind::Table(_) = unit.kind {
-                return self.unit_facts(unit, &ready, placed).map(Some);
-            }
+            && let UnitKind::Table(_) = unit.kind
+        {
+            return self.unit_facts(unit, &ready, placed).map(Some);
+        }
         let step = self.step(facts, unit, &ready, placed, outer)?;
-        Ok(Some(Facts { rows: step.rows, cost: step.cost }))
+        Ok(Some(Facts {
+            rows: step.rows,
+            cost: step.cost,
+        }))
     }
 }
 
@@ -667,5 +826,8 @@ struct Facts {
 }
 
 fn before_facts(p: &Planned) -> Facts {
-    Facts { rows: p.rows, cost: p.cost }
+    Facts {
+        rows: p.rows,
+        cost: p.cost,
+    }
 }

@@ -24,9 +24,7 @@ use std::sync::Arc;
 use esker_types::SqlResult;
 use esker_types::cmp::CmpKind;
 
-use crate::bind::{
-    AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, bind_query,
-};
+use crate::bind::{AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, bind_query};
 use crate::catalog::TableDef;
 use crate::exec::virt::{Pushed, VirtualTable};
 use crate::expr::Expr;
@@ -105,7 +103,11 @@ impl BlockPlan {
             key.expr.outer_slots(depth, f);
         }
         if let Some(group) = &self.group {
-            for expr in group.keys.iter().chain(group.aggs.iter().flat_map(|a| &a.args)) {
+            for expr in group
+                .keys
+                .iter()
+                .chain(group.aggs.iter().flat_map(|a| &a.args))
+            {
                 expr.outer_slots(depth, f);
             }
             for key in group.aggs.iter().flat_map(|a| &a.order) {
@@ -127,7 +129,9 @@ impl Node {
             Node::Join(join) => {
                 join.on.iter().for_each(|c| c.outer_slots(depth, f));
                 if let JoinMethod::Hash { left, right, .. } = &join.method {
-                    left.iter().chain(right).for_each(|e| e.outer_slots(depth, f));
+                    left.iter()
+                        .chain(right)
+                        .for_each(|e| e.outer_slots(depth, f));
                 }
                 join.left.outer_slots(depth, f);
                 join.right.outer_slots(depth, f);
@@ -250,17 +254,26 @@ pub(crate) struct ScanPlan {
 
 /// What a scan reads.
 pub(crate) enum Source {
-    Base { def: Arc<TableDef>, access: Access, candidates: Vec<usize> },
-    Virtual { table: Arc<dyn VirtualTable>, pushed: Vec<Pushed> },
+    Base {
+        def: Arc<TableDef>,
+        access: Access,
+        candidates: Vec<usize>,
+    },
+    Virtual {
+        table: Arc<dyn VirtualTable>,
+        pushed: Vec<Pushed>,
+    },
     Derived(Arc<QueryPlan>),
 }
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Base { def, access, .. } => {
-                f.debug_tuple("Base").field(&def.name).field(access).finish()
-            }
+            Self::Base { def, access, .. } => f
+                .debug_tuple("Base")
+                .field(&def.name)
+                .field(access)
+                .finish(),
             Self::Virtual { table, .. } => f.debug_tuple("Virtual").field(&table.name()).finish(),
             Self::Derived(plan) => f.debug_tuple("Derived").field(plan).finish(),
         }
@@ -323,7 +336,11 @@ pub(crate) enum JoinMethod {
     /// Read once into memory, looked through for every left row.
     Buffered,
     /// Read once into a hash table on `right`, probed with `left`.
-    Hash { left: Vec<Expr>, right: Vec<Expr>, by: Vec<HashBy> },
+    Hash {
+        left: Vec<Expr>,
+        right: Vec<Expr>,
+        by: Vec<HashBy>,
+    },
 }
 
 /// How one pair of hash keys compares.

@@ -62,18 +62,30 @@ struct Run {
 }
 
 impl Run {
-    const ALL: Run = Run { start: Vec::new(), end: None, point: false };
+    const ALL: Run = Run {
+        start: Vec::new(),
+        end: None,
+        point: false,
+    };
 
     fn point(key: Vec<u8>) -> Self {
         let mut end = key.clone();
         let end = prefix_successor(&mut end).then_some(end);
-        Run { start: key, end, point: true }
+        Run {
+            start: key,
+            end,
+            point: true,
+        }
     }
 
     fn new(start: Vec<u8>, end: Option<Vec<u8>>) -> Option<Self> {
         match &end {
             Some(end) if *end <= start => None,
-            _ => Some(Run { start, end, point: false }),
+            _ => Some(Run {
+                start,
+                end,
+                point: false,
+            }),
         }
     }
 
@@ -148,11 +160,21 @@ impl RangeSpec {
         conds: &[Expr],
         known: &dyn Fn(&Expr) -> bool,
     ) -> Option<Self> {
-        let shape = Shape { index, columns, slots, known };
-        let preds = conds.iter().map(|c| shape.pred(c)).filter(|p| !matches!(p, Pred::Any));
+        let shape = Shape {
+            index,
+            columns,
+            slots,
+            known,
+        };
+        let preds = conds
+            .iter()
+            .map(|c| shape.pred(c))
+            .filter(|p| !matches!(p, Pred::Any));
         let preds: Vec<Pred> = preds.collect();
         let useful = preds.iter().any(Pred::starts_index);
-        useful.then(|| RangeSpec { pred: Pred::And(preds) })
+        useful.then(|| RangeSpec {
+            pred: Pred::And(preds),
+        })
     }
 
     /// The ranges, ascending.
@@ -188,7 +210,10 @@ impl From<Run> for KeyRange {
             true => Bound::Unbounded,
             false => Bound::Included(run.start),
         };
-        KeyRange { lower, upper: run.end.map_or(Bound::Unbounded, Bound::Excluded) }
+        KeyRange {
+            lower,
+            upper: run.end.map_or(Bound::Unbounded, Bound::Excluded),
+        }
     }
 }
 
@@ -263,9 +288,16 @@ impl Shape<'_> {
                 _ => Pred::Any,
             },
             ExprKind::And(conds) => {
-                let preds = conds.iter().map(|c| self.pred(c)).filter(|p| !matches!(p, Pred::Any));
+                let preds = conds
+                    .iter()
+                    .map(|c| self.pred(c))
+                    .filter(|p| !matches!(p, Pred::Any));
                 let preds: Vec<Pred> = preds.collect();
-                if preds.is_empty() { Pred::Any } else { Pred::And(preds) }
+                if preds.is_empty() {
+                    Pred::Any
+                } else {
+                    Pred::And(preds)
+                }
             }
             ExprKind::Or(conds) => {
                 let preds: Vec<Pred> = conds.iter().map(|c| self.pred(c)).collect();
@@ -297,10 +329,19 @@ impl Shape<'_> {
                 }
             }
             ExprKind::InList(list) if !list.negated => self.in_list(list).unwrap_or(Pred::Any),
-            ExprKind::Is { arg, test: Test::Null, negated } => match self.part(arg) {
-                Some((part, _)) => {
-                    Pred::Part(part, if *negated { PartTest::NotNull } else { PartTest::Null })
-                }
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated,
+            } => match self.part(arg) {
+                Some((part, _)) => Pred::Part(
+                    part,
+                    if *negated {
+                        PartTest::NotNull
+                    } else {
+                        PartTest::Null
+                    },
+                ),
                 None => Pred::Any,
             },
             ExprKind::Like(like) if !like.negated => match self.part(&like.text) {
@@ -324,8 +365,7 @@ impl Shape<'_> {
             return None;
         }
         // An ENUM's order is its labels' numbers, not their texts.
-        let textual_enum =
-            matches!(ty.kind, TypeKind::Enum(_)) && matches!(kind, CmpKind::Str(_));
+        let textual_enum = matches!(ty.kind, TypeKind::Enum(_)) && matches!(kind, CmpKind::Str(_));
         if textual_enum && !matches!(op, CmpOp::Eq | CmpOp::NullSafeEq) {
             return None;
         }
@@ -363,7 +403,11 @@ impl Builder<'_, '_> {
                     runs.extend(self.build(pred)?);
                 }
                 let runs = union(runs);
-                Ok(if runs.len() > MAX_RANGES { vec![Run::ALL] } else { runs })
+                Ok(if runs.len() > MAX_RANGES {
+                    vec![Run::ALL]
+                } else {
+                    runs
+                })
             }
             Pred::And(preds) => self.conjunction(preds.iter().collect()),
             one => self.conjunction(vec![one]),
@@ -413,12 +457,20 @@ impl Builder<'_, '_> {
                     .collect();
                 continue;
             }
-            let joined = prefixes.iter().flat_map(|p| runs.iter().map(|r| prefixed(p, r)));
+            let joined = prefixes
+                .iter()
+                .flat_map(|p| runs.iter().map(|r| prefixed(p, r)));
             return Ok(joined.collect());
         }
         Ok(prefixes
             .into_iter()
-            .map(|p| if p.is_empty() { Run::ALL } else { Run::point(p) })
+            .map(|p| {
+                if p.is_empty() {
+                    Run::ALL
+                } else {
+                    Run::point(p)
+                }
+            })
             .collect())
     }
 
@@ -497,7 +549,8 @@ impl Builder<'_, '_> {
     fn key(&self, part: usize, value: &Value) -> SqlResult<Vec<u8>> {
         let mut key = Vec::with_capacity(16);
         let zone = self.ctx().time_zone;
-        self.codec.encode_part(part, value.as_ref(), zone, &mut key)?;
+        self.codec
+            .encode_part(part, value.as_ref(), zone, &mut key)?;
         Ok(key)
     }
 
@@ -506,7 +559,8 @@ impl Builder<'_, '_> {
             return Ok(None);
         }
         let mut key = Vec::new();
-        self.codec.encode_part(part, ValueRef::Null, self.ctx().time_zone, &mut key)?;
+        self.codec
+            .encode_part(part, ValueRef::Null, self.ctx().time_zone, &mut key)?;
         Ok(Some(Run::point(key)))
     }
 
@@ -515,12 +569,16 @@ impl Builder<'_, '_> {
         let desc = self.codec.parts()[part].desc;
         Ok(match (self.null(part)?, desc) {
             (None, _) => Run::ALL,
-            (Some(null), false) => {
-                Run { start: null.end.unwrap_or_default(), end: None, point: false }
-            }
-            (Some(null), true) => {
-                Run { start: Vec::new(), end: Some(null.start), point: false }
-            }
+            (Some(null), false) => Run {
+                start: null.end.unwrap_or_default(),
+                end: None,
+                point: false,
+            },
+            (Some(null), true) => Run {
+                start: Vec::new(),
+                end: Some(null.start),
+                point: false,
+            },
         })
     }
 
@@ -558,7 +616,11 @@ impl Builder<'_, '_> {
     fn like(&self, part: usize, pattern: &Expr, escape: Option<char>) -> SqlResult<Runs> {
         let pattern = pattern.eval_ref(self.row, self.env)?;
         let Value::Str(pattern) = &*pattern else {
-            return Ok(if pattern.is_null() { Vec::new() } else { vec![self.not_null(part)?] });
+            return Ok(if pattern.is_null() {
+                Vec::new()
+            } else {
+                vec![self.not_null(part)?]
+            });
         };
         let def = &self.codec.parts()[part];
         let prefix = like_prefix(pattern, escape, def.ty.collation);
@@ -591,7 +653,10 @@ impl Builder<'_, '_> {
                 *b = !*b;
             }
         }
-        Ok(vec![Run { point: false, ..Run::point(key) }])
+        Ok(vec![Run {
+            point: false,
+            ..Run::point(key)
+        }])
     }
 }
 
@@ -605,7 +670,11 @@ fn prefixed(prefix: &[u8], run: &Run) -> Run {
             prefix_successor(&mut end).then_some(end)
         }
     };
-    Run { start, end, point: run.point }
+    Run {
+        start,
+        end,
+        point: run.point,
+    }
 }
 
 /// The text before the first wildcard, escapes resolved.
@@ -636,7 +705,10 @@ fn prefix_weights(prefix: &[u8], collation: Collation) -> Vec<u8> {
     let mut key = Vec::with_capacity(prefix.len() * 2);
     if collation.pad_space() {
         // A space's weight depends on what follows; the end has a unit of its own.
-        let end = prefix.iter().rposition(|b| *b != b' ').map_or(0, |at| at + 1);
+        let end = prefix
+            .iter()
+            .rposition(|b| *b != b' ')
+            .map_or(0, |at| at + 1);
         let mut empty = Vec::new();
         collation.sort_key(b"", &mut empty);
         collation.sort_key(&prefix[..end], &mut key);

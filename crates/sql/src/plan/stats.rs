@@ -43,17 +43,37 @@ pub(super) fn selectivity(cond: &Expr) -> f64 {
             CmpOp::Ne => 0.9,
             _ => 1.0 / 3.0,
         },
-        ExprKind::Between(b) => if b.negated { 8.0 / 9.0 } else { 1.0 / 9.0 },
+        ExprKind::Between(b) => {
+            if b.negated {
+                8.0 / 9.0
+            } else {
+                1.0 / 9.0
+            }
+        }
         ExprKind::InList(list) => {
             let found = (0.1 * list.list.len() as f64).min(0.5);
             if list.negated { 1.0 - found } else { found }
         }
-        ExprKind::Like(like) => if like.negated { 8.0 / 9.0 } else { 1.0 / 9.0 },
-        ExprKind::Is { test: Test::Null, negated, .. } => if *negated { 0.9 } else { 0.1 },
-        ExprKind::And(conds) => conds.iter().map(selectivity).product(),
-        ExprKind::Or(conds) => {
-            1.0 - conds.iter().map(|c| 1.0 - selectivity(c)).product::<f64>()
+        ExprKind::Like(like) => {
+            if like.negated {
+                8.0 / 9.0
+            } else {
+                1.0 / 9.0
+            }
         }
+        ExprKind::Is {
+            test: Test::Null,
+            negated,
+            ..
+        } => {
+            if *negated {
+                0.9
+            } else {
+                0.1
+            }
+        }
+        ExprKind::And(conds) => conds.iter().map(selectivity).product(),
+        ExprKind::Or(conds) => 1.0 - conds.iter().map(|c| 1.0 - selectivity(c)).product::<f64>(),
         ExprKind::Not(cond) => 1.0 - selectivity(cond),
         _ => 0.5,
     }

@@ -1,3 +1,5 @@
+//! Operators against frozen results of MySQL.
+
 use super::*;
 use crate::cast::to_str;
 use crate::testing::{NOW_MICROS, column_type, diagnostics, literal, with_ctx_at};

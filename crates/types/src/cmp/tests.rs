@@ -1,3 +1,5 @@
+//! Comparisons against frozen results of MySQL.
+
 use super::*;
 use crate::ctx::SqlMode;
 use crate::testing::{NOW_MICROS, column_type, diagnostics, literal, with_ctx_at};

@@ -1,3 +1,5 @@
+//! Decimals against an arbitrary-precision oracle.
+
 use std::cmp::Ordering;
 use std::str::FromStr;
 

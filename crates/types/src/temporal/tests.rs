@@ -1,3 +1,5 @@
+//! Dates and times against an oracle and frozen results of MySQL.
+
 use proptest::prelude::*;
 
 use super::calendar::{day_number, day_of_year, from_day_number, last_day, week, weekday};

@@ -307,9 +307,10 @@ impl<'a> Edit<'a> {
         let at = self.column(old)?;
         let before = self.draft.columns[at].clone();
         if !same_name(&before.def.name, &def.name.text)
-            && let Some(ordinal) = self.old_ordinal(at) {
-                self.forget_checks_of(ordinal, false)?;
-            }
+            && let Some(ordinal) = self.old_ordinal(at)
+        {
+            self.forget_checks_of(ordinal, false)?;
+        }
         let id = before.def.id;
         let (mut column, inline) = columns::build(self.ctx.eval, def, id, self.draft.collation)?;
         column.instant_default = before.def.instant_default;
@@ -350,9 +351,10 @@ impl<'a> Edit<'a> {
         names::check_column(&new.text)?;
         let at = self.column(old)?;
         if !same_name(&self.draft.columns[at].def.name, &new.text)
-            && let Some(ordinal) = self.old_ordinal(at) {
-                self.forget_checks_of(ordinal, false)?;
-            }
+            && let Some(ordinal) = self.old_ordinal(at)
+        {
+            self.forget_checks_of(ordinal, false)?;
+        }
         self.draft.columns[at].def.name = (&*new.text).into();
         Ok(())
     }

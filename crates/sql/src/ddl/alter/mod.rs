@@ -63,12 +63,13 @@ pub(super) fn create_index(
     let name = resolve(&create.table, ctx.database)?;
     let mut actions = Vec::with_capacity(2);
     if create.or_replace
-        && let Some(name) = &create.index.name {
-            actions.push(AlterAction::DropIndex {
-                name: name.clone(),
-                if_exists: true,
-            });
-        }
+        && let Some(name) = &create.index.name
+    {
+        actions.push(AlterAction::DropIndex {
+            name: name.clone(),
+            if_exists: true,
+        });
+    }
     actions.push(AlterAction::AddIndex(create.index.clone()));
     run(ctx, &name, &name, &actions, &create.options, false)
 }
