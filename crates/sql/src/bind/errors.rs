@@ -149,6 +149,12 @@ pub fn not_in_group_by(nth: usize, clause: &str, column: &str) -> SqlError {
     SqlError::new(1055, "42000", text)
 }
 
+/// 3580
+pub fn not_grouped_argument(nth: usize) -> SqlError {
+    let text = format!("Argument #{nth} of GROUPING function is not in GROUP BY");
+    SqlError::new(3580, "HY000", text)
+}
+
 /// 3065
 pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
     let text = format!(

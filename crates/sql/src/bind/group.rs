@@ -52,12 +52,14 @@ pub(super) fn apply(
     let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
     if !explicit && aggs.is_empty() {
         check_having(clauses, &keys)?;
+        check_grouping(clauses, &keys)?;
         if strict && clauses.distinct {
             check_distinct_order(clauses)?;
         }
         return Ok((None, scope.width()));
     }
     check_having(clauses, &keys)?;
+    check_grouping(clauses, &keys)?;
     if strict {
         check_full(clauses, &keys, explicit)?;
     }
@@ -177,6 +179,23 @@ fn check_having(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
             let name = &clauses.scope.column_at(at).name;
             Err(errors::unknown_column(name, "having clause"))
         }
+        None => Ok(()),
+    }
+}
+
+/// Arguments of GROUPING() are keys (3580).
+fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
+    let mut missing = None;
+    for expr in clauses.exprs_mut() {
+        expr.visit(&mut |e| {
+            if let ExprKind::Grouping(args) = &e.kind {
+                let unknown = |a: &Expr| !keys.iter().any(|k| walk::same(k, a));
+                missing = missing.or(args.iter().position(unknown));
+            }
+        });
+    }
+    match missing {
+        Some(nth) => Err(errors::not_grouped_argument(nth)),
         None => Ok(()),
     }
 }

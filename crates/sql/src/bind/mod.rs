@@ -24,6 +24,8 @@ mod query;
 mod scope;
 mod select;
 mod subquery;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -117,8 +117,6 @@ pub struct Scope<'p> {
     pub(crate) aliases: RefCell<Vec<(Arc<str>, Expr)>>,
     /// For HAVING: aliases before columns.
     pub(crate) alias_use: Cell<AliasUse>,
-    /// GROUP BY expressions, for GROUPING().
-    pub(crate) group_exprs: RefCell<Vec<Expr>>,
     /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
     pub values_base: Option<u32>,
     width: Cell<u32>,
@@ -164,7 +162,6 @@ impl<'p> Scope<'p> {
             aggs: RefCell::new(Vec::new()),
             aliases: RefCell::new(Vec::new()),
             alias_use: Cell::new(AliasUse::No),
-            group_exprs: RefCell::new(Vec::new()),
             values_base: None,
             width: Cell::new(0),
             outer_reach: Cell::new(0),

@@ -63,7 +63,6 @@ pub(super) fn bind_select(
         .collect();
 
     let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
-    scope.group_exprs.borrow_mut().clone_from(&keys);
     scope.agg_rule.set(AggRule::Allowed);
     let mut having = match &select.having {
         Some(having) => {

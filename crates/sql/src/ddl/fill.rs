@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use esker_engine::{Cursor, Direction, Isolation, Txn, View};
 use esker_types::cast::to_column;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::DdlCtx;
@@ -370,6 +370,37 @@ impl<'a> Copy<'a> {
             value => self.new.runtime.note(value),
         }
     }
+}
+
+/// 1292 where rows would get a zero date in an added NOT NULL column, and the SQL mode forbids it.
+pub(super) fn refuse_zero_dates(
+    ctx: &DdlCtx<'_>,
+    old: &TableDef,
+    added: &[&ColumnDef],
+) -> SqlResult<()> {
+    let mode = ctx.eval.sql_mode;
+    if !(mode.is_strict() && mode.has(SqlMode::NO_ZERO_DATE)) {
+        return Ok(());
+    }
+    let kind = |ty: &SqlType| match ty.kind {
+        TypeKind::Date => Some(("date", "0000-00-00")),
+        TypeKind::DateTime | TypeKind::Timestamp => Some(("datetime", "0000-00-00 00:00:00")),
+        _ => None,
+    };
+    for column in added {
+        let (DefaultDef::None, Some((kind, zero))) = (&column.default, kind(&column.ty)) else {
+            continue;
+        };
+        let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+        if next(&mut rows(&reader, old)?)?.is_some() {
+            let text = format!(
+                "Incorrect {kind} value: '{zero}' for column '{}' at row 1",
+                column.name
+            );
+            return Err(SqlError::new(1292, "22007", text));
+        }
+    }
+    Ok(())
 }
 
 /// The value that rows older than a column have: its default, as stored (TIMESTAMP in UTC).

@@ -334,6 +334,23 @@ fn columns_come_and_go_without_touching_rows() {
 }
 
 #[test]
+fn a_zero_date_is_no_value_for_the_rows_there_are() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY)");
+    bench.ok("ALTER TABLE t ADD a DATE NOT NULL");
+    bench.ok("INSERT INTO t VALUES (1, '2026-01-01')");
+    let (code, text) = bench.error("ALTER TABLE t ADD b DATETIME NOT NULL");
+    assert_eq!(code, 1292);
+    assert_eq!(
+        text,
+        "Incorrect datetime value: '0000-00-00 00:00:00' for column 'b' at row 1"
+    );
+    bench.sql_mode = esker_types::SqlMode::default();
+    bench.ok("ALTER TABLE t ADD b DATETIME NOT NULL");
+    assert_eq!(bench.rows("t"), ["1|2026-01-01|0000-00-00 00:00:00"]);
+}
+
+#[test]
 fn changes_of_type_and_key_copy_and_convert() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b INT, UNIQUE ub (b))");

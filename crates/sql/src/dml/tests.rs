@@ -79,6 +79,10 @@ fn insert_reports_what_mysql_reports() {
     assert!(bench.rows("s").is_empty() && bench.rows("t").is_empty());
     bench.ok("INSERT INTO s (a) VALUES (1)");
     assert_eq!(bench.rows("s"), ["1|NULL|x"]);
+    assert_eq!(
+        bench.ok("INSERT DELAYED INTO s (a) VALUES (2)").codes(),
+        [3005]
+    );
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub mod subquery;
 pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod virt;
 
 pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};

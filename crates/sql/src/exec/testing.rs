@@ -19,6 +19,7 @@ use super::virt::{Pushed, VirtualColumn, VirtualTable};
 use super::{ExecCtx, Limits, RowStream, StatementEnv};
 use crate::bind::{BindEnv, Names, Params, TableSource};
 use crate::dml::testing::{Bench, Facts, NOW_MICROS};
+use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, UserVars};
 use crate::parse::{self, ParseOptions, ast};
 use crate::plan::{QueryPlan, explain, plan_query};
@@ -55,10 +56,14 @@ impl VirtualTable for Numbers {
     fn rows(&self, _env: &EvalEnv<'_>, pushed: &[Pushed]) -> SqlResult<Vec<Vec<Value>>> {
         let names = ["one", "two", "three", "four", "five"];
         let wanted = |name: &str| {
-            pushed.iter().all(|p| p.column != 1 || p.value.eq_ignore_ascii_case(name.as_bytes()))
+            pushed
+                .iter()
+                .all(|p| p.column != 1 || p.value.eq_ignore_ascii_case(name.as_bytes()))
         };
         let numbered = names.iter().enumerate().filter(|(_, n)| wanted(n));
-        Ok(numbered.map(|(i, n)| vec![Value::Int(i as i64 + 1), Value::str(n)]).collect())
+        Ok(numbered
+            .map(|(i, n)| vec![Value::Int(i as i64 + 1), Value::str(n)])
+            .collect())
     }
 }
 
@@ -69,20 +74,31 @@ impl Names for RigNames<'_> {
         if schema == Some("v") {
             let text = SqlType::varchar(10, Collation::UTF8MB4_0900_AI_CI);
             let columns = vec![
-                VirtualColumn { name: "n".into(), ty: SqlType::new(TypeKind::Int) },
-                VirtualColumn { name: "name".into(), ty: text },
+                VirtualColumn {
+                    name: "n".into(),
+                    ty: SqlType::new(TypeKind::Int),
+                },
+                VirtualColumn {
+                    name: "name".into(),
+                    ty: text,
+                },
             ];
             return Ok(TableSource::Virtual(Arc::new(Numbers { columns })));
         }
-        self.0.catalog.table_or_error(schema.unwrap_or("d"), name).map(TableSource::Base)
+        self.0
+            .catalog
+            .table_or_error(schema.unwrap_or("d"), name)
+            .map(TableSource::Base)
     }
 
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
         match &*var.name {
             "answer" => Ok((Value::Int(42), SqlType::bigint(false))),
-            name => {
-                Err(SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'")))
-            }
+            name => Err(SqlError::new(
+                1193,
+                "HY000",
+                format!("Unknown system variable '{name}'"),
+            )),
         }
     }
 }
@@ -113,7 +129,7 @@ impl Rig {
     }
 
     /// Calls `f` with what a statement's evaluation needs.
-    fn with_ctx<T>(&self, f: impl FnOnce(&EvalCtx<'_>) -> SqlResult<T>) -> SqlResult<T> {
+    fn with_ctx<T>(&self, f: impl FnOnce(&EvalCtx<'_>) -> T) -> T {
         let wall = || NOW_MICROS;
         let ctx = EvalCtx {
             sql_mode: self.sql_mode,
@@ -135,7 +151,11 @@ impl Rig {
     }
 
     fn parse(&self, sql: &str) -> SqlResult<ast::Query> {
-        let options = ParseOptions { sql_mode: self.sql_mode, ..ParseOptions::default() };
+        let options = ParseOptions {
+            sql_mode: self.sql_mode,
+            params: true,
+            ..ParseOptions::default()
+        };
         match parse::parse(sql.as_bytes(), options)?.stmt {
             ast::Statement::Query(query) => Ok(*query),
             other => panic!("not a query: {other:?}"),
@@ -158,6 +178,32 @@ impl Rig {
         sql: &str,
         params: &[Value],
     ) -> SqlResult<(Arc<[ColumnMeta]>, Vec<Vec<Value>>)> {
+        match self.execute(sql, params, Mode::Thread) {
+            Ok((stream, rows)) => Ok((stream.plan().columns.clone(), rows)),
+            Err(ExecError::Sql(e)) => Err(e),
+            Err(ExecError::Wait(_)) => panic!("{sql}: waits in thread mode"),
+        }
+    }
+
+    /// Runs a query that must not block.
+    pub fn inline(&self, sql: &str) -> Result<(), ExecError> {
+        self.execute(sql, &[], Mode::Inline).map(|_| ())
+    }
+
+    /// Rows given, and FOUND_ROWS() after them.
+    pub fn found_rows(&self, sql: &str) -> (usize, u64) {
+        match self.execute(sql, &[], Mode::Thread) {
+            Ok((stream, rows)) => (rows.len(), stream.found_rows()),
+            Err(_) => panic!("{sql}: failed"),
+        }
+    }
+
+    fn execute(
+        &self,
+        sql: &str,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<(RowStream, Vec<Vec<Value>>), ExecError> {
         let query = self.parse(sql)?;
         self.with_ctx(|ctx| {
             let names = RigNames(&self.bench);
@@ -169,15 +215,20 @@ impl Rig {
             };
             let check = || Ok(());
             let txn = &self.bench.txn;
-            let exec = ExecCtx::new(txn, View::Latest, Mode::Thread, limits, &check);
-            let env = StatementEnv { ctx, params, vars: &self.vars, exec: &exec };
+            let exec = ExecCtx::new(txn, View::Latest, mode, limits, &check);
+            let env = StatementEnv {
+                ctx,
+                params,
+                vars: &self.vars,
+                exec: &exec,
+            };
             let mut stream = RowStream::open(plan.clone());
             let mut rows = Vec::new();
-            while let Some(row) = stream.next(&env)? {
+            while let Some(row) = stream.next(&env).map_err(|e| exec.stop(e))? {
                 assert_eq!(row.len(), plan.columns.len());
                 rows.push(row.to_vec());
             }
-            Ok((plan.columns.clone(), rows))
+            Ok((stream, rows))
         })
     }
 
@@ -188,7 +239,9 @@ impl Rig {
 
     /// Rows as text of a query with parameters.
     pub fn rows_with(&self, sql: &str, params: &[Value]) -> Vec<String> {
-        let (columns, rows) = self.run(sql, params).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let (columns, rows) = self
+            .run(sql, params)
+            .unwrap_or_else(|e| panic!("{sql}: {e}"));
         rows.iter().map(|row| row_text(&columns, row)).collect()
     }
 
@@ -242,5 +295,9 @@ fn row_text(columns: &[ColumnMeta], row: &[Value]) -> String {
         }
         String::from_utf8_lossy(&text).into_owned()
     };
-    row.iter().zip(columns).map(field).collect::<Vec<_>>().join("|")
+    row.iter()
+        .zip(columns)
+        .map(field)
+        .collect::<Vec<_>>()
+        .join("|")
 }

@@ -231,7 +231,7 @@ fn ordered_path(
 ) -> Option<Path> {
     let known = |e: &Expr| joiner.is_known(e, 0);
     let chosen = target.best(joiner.env, conds, &known);
-    let sort = |rows: f64| rows * rows.max(2.0).log2() * 0.5;
+    let sort = |rows: f64| rows * (0.5 + 0.1 * rows.max(2.0).log2());
     // With LIMIT an ordered path stops early, if the conditions let enough rows through.
     let wanted = match &block.limit {
         None => f64::INFINITY,

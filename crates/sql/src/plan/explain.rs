@@ -10,12 +10,12 @@ use std::sync::Arc;
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
+use super::stats::key_len;
 use super::{
     AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
     Source,
 };
 use crate::bind::JoinType;
-use crate::catalog::{IndexDef, TableDef};
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast::{ExplainFormat, SetOp};
 use crate::result::ColumnMeta;
@@ -361,31 +361,32 @@ fn scan_line(scan: &ScanPlan) -> Line {
             let index = &def.indexes[access.index];
             let names: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
             line.possible = (!names.is_empty()).then(|| names.join(","));
-            let keyed = !matches!(access.kind, AccessKind::Full) || access.index > 0;
+            let scanned = access.index > 0 || access.for_order;
+            let keyed = !matches!(access.kind, AccessKind::Full) || scanned;
             if keyed && !index.hidden {
                 line.key = Some(index.name.to_string());
             }
             match &access.kind {
-                AccessKind::Full if access.index > 0 => {
+                AccessKind::Full if scanned && !index.hidden => {
                     line.access = Some("index");
-                    line.key_len = Some(key_len(def, index, index.parts.len()));
+                    line.key_len = Some(key_len(def, index, index.parts.len()).to_string());
                 }
                 AccessKind::Full => {}
                 AccessKind::Point(operands) => {
                     let constant = operands.iter().all(|o| o.expr.is_row_independent());
                     line.access = Some(if constant { "const" } else { "eq_ref" });
-                    line.key_len = Some(key_len(def, index, operands.len()));
+                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
                     line.refs = Some(refs(operands));
                     line.filtered = Some(100.0);
                 }
                 AccessKind::Ref(operands) => {
                     line.access = Some("ref");
-                    line.key_len = Some(key_len(def, index, operands.len()));
+                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
                     line.refs = Some(refs(operands));
                 }
                 AccessKind::Ranges(spec) => {
                     line.access = Some("range");
-                    line.key_len = Some(key_len(def, index, spec.leading_parts()));
+                    line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());
                 }
             }
             if !scan.conds.is_empty() && !matches!(access.kind, AccessKind::Point(_)) {
@@ -425,52 +426,6 @@ fn refs(operands: &[KeyOperand]) -> String {
         })
         .collect();
     names.join(",")
-}
-
-/// Bytes of the first `parts` key parts as MySQL counts them.
-fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> String {
-    let total: u32 = index
-        .parts
-        .iter()
-        .take(parts)
-        .map(|part| {
-            let ty = &def.columns[part.col].ty;
-            let null = u32::from(ty.nullable);
-            let chars = part.prefix_len.unwrap_or(ty.length);
-            null + match &ty.kind {
-                TypeKind::TinyInt | TypeKind::Year => 1,
-                TypeKind::SmallInt => 2,
-                TypeKind::MediumInt | TypeKind::Date => 3,
-                TypeKind::Int | TypeKind::Float => 4,
-                TypeKind::BigInt | TypeKind::Double => 8,
-                TypeKind::Time => 3 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::DateTime => 5 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
-                TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
-                TypeKind::Bit => ty.length.div_ceil(8),
-                TypeKind::Enum(labels) => {
-                    if labels.len() > 255 {
-                        2
-                    } else {
-                        1
-                    }
-                }
-                TypeKind::Set(labels) => match (labels.len() as u32).div_ceil(8) {
-                    n @ 1..=4 => n,
-                    _ => 8,
-                },
-                TypeKind::Char => chars * ty.collation.charset().max_len(),
-                _ => chars * ty.collation.charset().max_len() + 2,
-            }
-        })
-        .sum();
-    total.to_string()
-}
-
-/// Bytes of MySQL's packed decimals.
-fn decimal_bytes(precision: u32, scale: u32) -> u32 {
-    let group = |digits: u32| digits / 9 * 4 + (digits % 9).div_ceil(2);
-    group(precision - scale) + group(scale)
 }
 
 fn tree(plan: &QueryPlan) -> Explained {

@@ -12,7 +12,8 @@ use esker_types::SqlResult;
 
 use super::access::{Path, Target};
 use super::conds::{SlotMap, TableSet, rejects_null, split};
-use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source, stats};
+use super::join_search::before_facts;
+use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
 use crate::exec::rowkey;
 use crate::exec::virt::Pushed;
@@ -20,21 +21,17 @@ use crate::expr::{CmpOp, Expr, ExprKind, fold};
 
 /// Units ordered by trying every subset; above, greedily.
 const MAX_EXHAUSTIVE: usize = 8;
-/// Cost of putting a row into a hash table, of probing it, of looking at a buffered row.
-const BUILD: f64 = 1.5;
-const PROBE: f64 = 0.6;
-const LOOK: f64 = 0.2;
 
 /// What is ordered: tables, and outer joins as wholes.
-struct Unit {
-    kind: UnitKind,
+pub(super) struct Unit {
+    pub kind: UnitKind,
     /// Tables in it.
-    tables: TableSet,
+    pub tables: TableSet,
     /// Tables that must come before.
-    deps: TableSet,
+    pub deps: TableSet,
 }
 
-enum UnitKind {
+pub(super) enum UnitKind {
     Table(usize),
     /// An outer join's inner side, with its ON.
     Left {
@@ -45,9 +42,9 @@ enum UnitKind {
 
 /// Units joined by inner joins, and the conditions on them.
 #[derive(Default)]
-struct Group {
-    units: Vec<Unit>,
-    conds: Vec<Expr>,
+pub(super) struct Group {
+    pub units: Vec<Unit>,
+    pub conds: Vec<Expr>,
 }
 
 /// Plans the joins of a block.
@@ -62,22 +59,22 @@ pub(super) struct Joiner<'a> {
 }
 
 /// A planned part of a join.
-struct Planned {
-    node: Node,
-    tables: TableSet,
-    rows: f64,
-    cost: f64,
+pub(super) struct Planned {
+    pub node: Node,
+    pub tables: TableSet,
+    pub rows: f64,
+    pub cost: f64,
 }
 
 /// How the next unit joins what is there.
-struct Step {
-    rows: f64,
-    cost: f64,
-    method: Method,
+pub(super) struct Step {
+    pub rows: f64,
+    pub cost: f64,
+    pub method: Method,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     Nested,
     Buffered,
     Hash,
@@ -380,7 +377,7 @@ impl Joiner<'_> {
     }
 
     /// `left = right` with each side on its own operand of the join.
-    fn hash_pair(&self, cond: &Expr, right: TableSet) -> Option<(Expr, Expr, HashBy)> {
+    pub(super) fn hash_pair(&self, cond: &Expr, right: TableSet) -> Option<(Expr, Expr, HashBy)> {
         let ExprKind::Cmp(cmp) = &cond.kind else {
             return None;
         };
@@ -415,165 +412,6 @@ impl Joiner<'_> {
             .enumerate()
             .filter(|(t, _)| tables >> t & 1 == 1);
         tables.flat_map(|(_, t)| t.used_slots()).collect()
-    }
-
-    /// Prices joining a unit to `before`.
-    fn step(
-        &self,
-        before: &Facts,
-        unit: &Unit,
-        conds: &[Expr],
-        have: TableSet,
-        outer: TableSet,
-    ) -> SqlResult<Step> {
-        let (all, outer_join) = match &unit.kind {
-            UnitKind::Table(_) => (conds.to_vec(), false),
-            UnitKind::Left { on, inner } => (
-                on.iter().chain(&inner.conds).cloned().collect::<Vec<_>>(),
-                true,
-            ),
-        };
-        let nested = self.unit_facts(unit, &all, have)?;
-        let alone = self.unit_facts(unit, &all, outer)?;
-        let mut rows = before.rows * nested.rows;
-        if outer_join {
-            rows = rows.max(before.rows);
-        }
-        let hashable = all.iter().any(|c| self.hash_pair(c, unit.tables).is_some());
-        let lateral = match unit.kind {
-            UnitKind::Table(t) => self.block.tables[t].lateral,
-            UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
-        };
-        let locked = self.has_lock(unit.tables);
-        let mut best = Step {
-            rows,
-            cost: before.cost + before.rows * nested.cost,
-            method: Method::Nested,
-        };
-        // Rows read once into memory would be locked although they match nothing.
-        if lateral || locked {
-            return Ok(best);
-        }
-        // What is computed is computed once.
-        let computed = match unit.kind {
-            UnitKind::Table(t) => self.block.tables[t].base_def().is_none(),
-            UnitKind::Left { .. } => false,
-        };
-        if computed {
-            best.cost = f64::INFINITY;
-        }
-        let once = before.cost + alone.cost + alone.rows * BUILD;
-        if hashable {
-            let cost = once + before.rows * PROBE + rows * LOOK;
-            if cost < best.cost {
-                best = Step {
-                    rows,
-                    cost,
-                    method: Method::Hash,
-                };
-            }
-        } else {
-            let cost = once + before.rows * alone.rows * LOOK;
-            if cost < best.cost && (computed || before.rows > 1.0) {
-                best = Step {
-                    rows,
-                    cost,
-                    method: Method::Buffered,
-                };
-            }
-        }
-        Ok(best)
-    }
-
-    fn has_lateral(&self, tables: TableSet) -> bool {
-        self.block
-            .tables
-            .iter()
-            .enumerate()
-            .any(|(t, s)| tables >> t & 1 == 1 && s.lateral)
-    }
-
-    fn has_lock(&self, tables: TableSet) -> bool {
-        self.block
-            .locks
-            .iter()
-            .enumerate()
-            .any(|(t, l)| tables >> t & 1 == 1 && l.is_some())
-    }
-
-    /// Rows and cost of one opening of a unit, given the tables that are there.
-    fn unit_facts(&self, unit: &Unit, conds: &[Expr], seen: TableSet) -> SqlResult<Facts> {
-        match &unit.kind {
-            UnitKind::Table(t) => {
-                let own: Vec<Expr> = conds
-                    .iter()
-                    .filter(|c| self.map.tables_of(c) & !(unit.tables | seen) == 0)
-                    .cloned()
-                    .collect();
-                Ok(self.table_facts(*t, &own, seen))
-            }
-            UnitKind::Left { inner, .. } => {
-                let mut total = Facts {
-                    rows: 1.0,
-                    cost: 0.0,
-                };
-                let mut have = seen;
-                for inner_unit in &inner.units {
-                    let facts = self.unit_facts(inner_unit, conds, have)?;
-                    total.cost += total.rows * facts.cost;
-                    total.rows *= facts.rows;
-                    have |= inner_unit.tables;
-                }
-                Ok(total)
-            }
-        }
-    }
-
-    fn table_facts(&self, t: usize, conds: &[Expr], seen: TableSet) -> Facts {
-        let table = &self.block.tables[t];
-        let chosen: f64 = conds.iter().map(stats::selectivity).product();
-        match &table.kind {
-            TableKind::Base(def) => {
-                let target = Target::new(self.block, t, def);
-                let path = self.best_path(t, &target, conds, seen);
-                let keyed = path.rows < target.rows;
-                let rows = match keyed {
-                    // The path's rows already count its own conditions.
-                    true => path.rows * chosen.max(0.1).sqrt(),
-                    false => path.rows * chosen,
-                };
-                Facts {
-                    rows: rows.max(0.1),
-                    cost: path.cost,
-                }
-            }
-            TableKind::Virtual(_) => Facts {
-                rows: stats::VIRTUAL_ROWS * chosen,
-                cost: stats::VIRTUAL_ROWS,
-            },
-            TableKind::Derived(_) => {
-                let rows = self.derived[t]
-                    .as_ref()
-                    .map_or(1.0, |p| p.cost_rows)
-                    .max(1.0);
-                Facts {
-                    rows: rows * chosen,
-                    cost: rows * 2.0,
-                }
-            }
-            TableKind::Row => Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
-        }
-    }
-
-    fn best_path(&self, t: usize, target: &Target<'_>, conds: &[Expr], seen: TableSet) -> Path {
-        if let Some(path) = self.pinned.get(&t) {
-            return path.clone();
-        }
-        let known = |e: &Expr| self.is_known(e, seen);
-        target.best(self.env, conds, &known)
     }
 
     /// Can the expression be evaluated before the table is read?
@@ -712,122 +550,8 @@ impl Joiner<'_> {
         }
         pushed
     }
-
-    /// Tries every order of the units, by subsets.
-    fn exhaustive(&self, group: &Group, conds: &[Expr], outer: TableSet) -> SqlResult<Vec<usize>> {
-        let n = group.units.len();
-        let mut best: Vec<Option<(Facts, Vec<usize>)>> = vec![None; 1 << n];
-        best[0] = Some((
-            Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
-            Vec::new(),
-        ));
-        for subset in 0..1usize << n {
-            let Some((facts, order)) = best[subset].clone() else {
-                continue;
-            };
-            for next in (0..n).filter(|u| subset >> u & 1 == 0) {
-                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
-                    continue;
-                };
-                let with = subset | 1 << next;
-                let better = best[with].as_ref().is_none_or(|(f, _)| step.cost < f.cost);
-                if better {
-                    let mut order = order.clone();
-                    order.push(next);
-                    best[with] = Some((step, order));
-                }
-            }
-        }
-        let (_, order) = best
-            .pop()
-            .flatten()
-            .expect("dependencies never form a cycle");
-        Ok(order)
-    }
-
-    /// Always takes the unit that costs least next.
-    fn greedy(&self, group: &Group, conds: &[Expr], outer: TableSet) -> SqlResult<Vec<usize>> {
-        let n = group.units.len();
-        let (mut order, mut facts) = (
-            Vec::new(),
-            Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
-        );
-        while order.len() < n {
-            let mut best: Option<(usize, Facts)> = None;
-            for next in (0..n).filter(|u| !order.contains(u)) {
-                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
-                    continue;
-                };
-                let weight = |f: &Facts| f.cost + f.rows;
-                if best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b)) {
-                    best = Some((next, step));
-                }
-            }
-            let (next, step) = best.expect("dependencies never form a cycle");
-            order.push(next);
-            facts = step;
-        }
-        Ok(order)
-    }
-
-    /// Facts after joining `next` to `order`; `None` when something must come before it.
-    fn try_next(
-        &self,
-        group: &Group,
-        conds: &[Expr],
-        order: &[usize],
-        facts: &Facts,
-        next: usize,
-        outer: TableSet,
-    ) -> SqlResult<Option<Facts>> {
-        let unit = &group.units[next];
-        let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
-        let own = group.units.iter().fold(0, |s, u| s | u.tables);
-        if unit.deps & own & !placed != 0 {
-            return Ok(None);
-        }
-        let now = placed | unit.tables;
-        let ready: Vec<Expr> = conds
-            .iter()
-            .filter(|c| {
-                let read = self.map.tables_of(c);
-                read & !now == 0 && read & unit.tables != 0
-            })
-            .cloned()
-            .collect();
-        if order.is_empty()
-            && let UnitKind::Table(_) = unit.kind
-        {
-            return self.unit_facts(unit, &ready, placed).map(Some);
-        }
-        let step = self.step(facts, unit, &ready, placed, outer)?;
-        Ok(Some(Facts {
-            rows: step.rows,
-            cost: step.cost,
-        }))
-    }
 }
 
 fn has_subquery(e: &Expr) -> bool {
     e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_) | ExprKind::Outer { .. }))
-}
-
-/// Rows and cost of a part.
-#[derive(Debug, Clone, Copy)]
-struct Facts {
-    rows: f64,
-    cost: f64,
-}
-
-fn before_facts(p: &Planned) -> Facts {
-    Facts {
-        rows: p.rows,
-        cost: p.cost,
-    }
 }

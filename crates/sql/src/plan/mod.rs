@@ -1,6 +1,6 @@
 //! From bound blocks to operators: access paths, join order, and what EXPLAIN shows of them.
 //!
-//! In flow order: `conds` (splitting and placing conditions), `ranges` (conditions to key ranges),
+//! In flow order: `conds` (splitting and placing conditions), `ranges`, `range_build`, `runs` (conditions to key ranges),
 //! `stats` (estimates), `access` (one table's path), `order` (join order), `block` (a whole block),
 //! `explain` (what a user sees). Statements that need no planning at all are `crate::short`'s.
 //! Neighbours: `bind` below in the flow, `exec` runs the plans.
@@ -15,8 +15,13 @@ mod conds;
 pub(crate) mod edge;
 pub mod explain;
 mod join_order;
+mod join_search;
+mod range_build;
 pub mod ranges;
+mod runs;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -289,6 +294,8 @@ pub(crate) struct Access {
     pub kind: AccessKind,
     /// From the last entry to the first.
     pub reverse: bool,
+    /// The index was chosen for the order of its entries.
+    pub for_order: bool,
     /// The index entry alone has every needed column.
     pub covering: bool,
 }

@@ -4,8 +4,9 @@
 //! **Invariants**: an estimate never decides correctness; it is finite and at least 0.
 
 use esker_engine::Tree;
+use esker_types::TypeKind;
 
-use crate::catalog::TableDef;
+use crate::catalog::{IndexDef, TableDef};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
 /// Rows assumed for a computed table.
@@ -84,4 +85,49 @@ pub(super) fn rows_per_key(rows: f64, matched: usize, parts: usize) -> f64 {
     // Every further part divides by the same factor; all parts of a non-unique key leave a few.
     let exponent = 0.9 * matched as f64 / parts.max(1) as f64;
     (rows / rows.max(1.0).powf(exponent)).max(1.0)
+}
+
+/// Bytes of the first `parts` key parts as MySQL counts them.
+pub(super) fn key_len(def: &TableDef, index: &IndexDef, parts: usize) -> u32 {
+    index
+        .parts
+        .iter()
+        .take(parts)
+        .map(|part| {
+            let ty = &def.columns[part.col].ty;
+            let null = u32::from(ty.nullable);
+            let chars = part.prefix_len.unwrap_or(ty.length);
+            null + match &ty.kind {
+                TypeKind::TinyInt | TypeKind::Year => 1,
+                TypeKind::SmallInt => 2,
+                TypeKind::MediumInt | TypeKind::Date => 3,
+                TypeKind::Int | TypeKind::Float => 4,
+                TypeKind::BigInt | TypeKind::Double => 8,
+                TypeKind::Time => 3 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::DateTime => 5 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::Timestamp => 4 + u32::from(ty.decimals).div_ceil(2),
+                TypeKind::Decimal => decimal_bytes(ty.length, u32::from(ty.decimals)),
+                TypeKind::Bit => ty.length.div_ceil(8),
+                TypeKind::Enum(labels) => {
+                    if labels.len() > 255 {
+                        2
+                    } else {
+                        1
+                    }
+                }
+                TypeKind::Set(labels) => match (labels.len() as u32).div_ceil(8) {
+                    n @ 1..=4 => n,
+                    _ => 8,
+                },
+                TypeKind::Char => chars * ty.collation.charset().max_len(),
+                _ => chars * ty.collation.charset().max_len() + 2,
+            }
+        })
+        .sum()
+}
+
+/// Bytes of MySQL's packed decimals.
+fn decimal_bytes(precision: u32, scale: u32) -> u32 {
+    let group = |digits: u32| digits / 9 * 4 + (digits % 9).div_ceil(2);
+    group(precision - scale) + group(scale)
 }

@@ -192,6 +192,13 @@ struct Made {
 
 impl Altered<'_> {
     fn make(self, ctx: &DdlCtx<'_>, plan: Plan, facts: &Facts) -> SqlResult<Made> {
+        let added: Vec<&ColumnDef> = self
+            .built
+            .columns
+            .iter()
+            .filter(|c| facts.added.contains(&c.id))
+            .collect();
+        fill::refuse_zero_dates(ctx, self.old, &added)?;
         let mut trees = NewTrees::new(ctx.catalog.engine());
         let copy = plan == Plan::Copy;
         let mut def = match copy {

@@ -49,6 +49,7 @@ impl CompiledInsert {
             table: [table],
             on_conflict,
             ignore: insert.ignore,
+            delayed: insert.priority == Some(ast::Priority::Delayed),
             columns,
             unassigned,
             rows,

@@ -63,6 +63,8 @@ pub struct CompiledInsert {
     table: [Arc<TableDef>; 1],
     on_conflict: OnConflict,
     ignore: bool,
+    /// DELAYED was written: it has no effect but warning 3005.
+    delayed: bool,
     /// Target columns, in the order of the values.
     columns: Vec<usize>,
     /// All others.

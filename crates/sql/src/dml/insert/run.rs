@@ -113,6 +113,17 @@ impl CompiledInsert {
     pub(in crate::dml) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
         let ctx = env.ctx;
         let _strict = strict_writes(ctx, self.ignore);
+        if self.delayed {
+            let what = if self.on_conflict == OnConflict::Replace {
+                "REPLACE"
+            } else {
+                "INSERT"
+            };
+            let text = format!(
+                "{what} DELAYED is no longer supported. The statement was converted to {what}."
+            );
+            ctx.warn(Level::Warning, 3005, text);
+        }
         self.check_defaults(env)?;
         let single = matches!(&self.rows, Rows::Values(rows) if rows.len() == 1);
         let mut run = Run {

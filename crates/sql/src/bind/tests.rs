@@ -1,0 +1,358 @@
+//! Names, types and errors of queries.
+
+use esker_types::collation::Collation;
+use esker_types::{SqlMode, TypeKind, Value};
+
+use crate::exec::testing::Rig;
+use crate::result::meta_flag;
+
+fn rig() -> Rig {
+    Rig::new(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20), c DECIMAL(10,2), \
+         d DATETIME(3), e ENUM('x','y'), KEY ka (a))",
+        "CREATE TABLE u (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, tid INT, x INT NOT NULL, \
+         UNIQUE KEY ux (x))",
+        "CREATE TABLE l (s VARCHAR(5) COLLATE latin1_swedish_ci, \
+         g VARCHAR(5) COLLATE utf8mb4_general_ci, n VARCHAR(5) COLLATE utf8mb4_0900_ai_ci)",
+        "INSERT INTO t VALUES (1, 10, 'one', 1.5, '2020-01-01', 'x'), (2, 20, 'two', 2, NULL, 'y')",
+        "INSERT INTO u (tid, x) VALUES (1, 100), (2, 200)",
+    ])
+}
+
+#[test]
+fn errors_of_names() {
+    let rig = rig();
+    let cases = [
+        (
+            "SELECT nope FROM t",
+            1054,
+            "Unknown column 'nope' in 'field list'",
+        ),
+        (
+            "SELECT 1 FROM t WHERE t.nope = 1",
+            1054,
+            "Unknown column 't.nope' in 'where clause'",
+        ),
+        (
+            "SELECT 1 FROM t JOIN u ON nope = 1",
+            1054,
+            "Unknown column 'nope' in 'on clause'",
+        ),
+        (
+            "SELECT 1 FROM t ORDER BY nope",
+            1054,
+            "Unknown column 'nope' in 'order clause'",
+        ),
+        (
+            "SELECT a FROM t GROUP BY 7",
+            1054,
+            "Unknown column '7' in 'group statement'",
+        ),
+        (
+            "SELECT a FROM t HAVING nope",
+            1054,
+            "Unknown column 'nope' in 'having clause'",
+        ),
+        (
+            "SELECT id FROM t, u",
+            1052,
+            "Column 'id' in field list is ambiguous",
+        ),
+        (
+            "SELECT 1 FROM t JOIN u USING (x)",
+            1054,
+            "Unknown column 'x' in 'from clause'",
+        ),
+        ("SELECT 1 FROM t, t", 1066, "Not unique table/alias: 't'"),
+        (
+            "SELECT 1 FROM (SELECT 1 a, 2 a) q",
+            1060,
+            "Duplicate column name 'a'",
+        ),
+        ("SELECT v.* FROM t", 1051, "Unknown table 'v'"),
+        ("SELECT *", 1096, "No tables used"),
+        ("SELECT 1 FROM nope", 1146, "Table 'd.nope' doesn't exist"),
+        ("SELECT nope(1)", 1305, "FUNCTION d.nope does not exist"),
+        (
+            "SELECT length()",
+            1582,
+            "Incorrect parameter count in the call to native function 'length'",
+        ),
+        (
+            "SELECT 1 FROM t USE INDEX (nope)",
+            1176,
+            "Key 'nope' doesn't exist in table 't'",
+        ),
+    ];
+    for (sql, code, text) in cases {
+        assert_eq!(rig.error(sql), (code, text.to_owned()), "{sql}");
+    }
+}
+
+#[test]
+fn errors_of_shapes() {
+    let rig = rig();
+    for (sql, code) in [
+        ("SELECT (SELECT 1, 2)", 1241),
+        ("SELECT (1, 2) = (1, 2, 3)", 1241),
+        ("SELECT 1 IN ((1, 2))", 1241),
+        ("SELECT id FROM t WHERE a IN (SELECT id, a FROM t)", 1241),
+        ("SELECT (SELECT id FROM t)", 1242),
+        ("SELECT 1 UNION SELECT 1, 2", 1222),
+        ("SELECT id FROM t WHERE SUM(a) > 1", 1111),
+        ("SELECT SUM(SUM(a)) FROM t", 1111),
+        ("SELECT COUNT(*) n FROM t GROUP BY n", 1056),
+        ("SELECT * FROM (SELECT 1, 2) q (a)", 1353),
+        ("SELECT 'a' COLLATE nope", 1273),
+        ("SELECT 'a' COLLATE latin1_bin", 1253),
+        ("SELECT DATE 'x'", 1525),
+        ("SELECT id FROM t WHERE d = 'no date'", 1525),
+        ("SELECT a LIKE 'x' ESCAPE 'ab' FROM t", 1210),
+        ("SELECT * FROM t FOR UPDATE OF nope", 3568),
+        ("VALUES ROW(1), ROW(1, 2)", 1136),
+        ("SELECT ROW_NUMBER() OVER () FROM t", 1235),
+        (
+            "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
+            1235,
+        ),
+        ("SELECT JSON_EXTRACT('{}', '$')", 1235),
+    ] {
+        assert_eq!(rig.code(sql), code, "{sql}");
+    }
+}
+
+#[test]
+fn illegal_mix_of_collations() {
+    let rig = rig();
+    let (code, text) = rig.error("SELECT 1 FROM l WHERE g = n");
+    assert_eq!(code, 1267);
+    assert_eq!(
+        text,
+        "Illegal mix of collations (utf8mb4_general_ci,IMPLICIT) and \
+         (utf8mb4_0900_ai_ci,IMPLICIT) for operation '='"
+    );
+    assert_eq!(
+        rig.rows("SELECT 1 FROM l WHERE g = n COLLATE utf8mb4_bin"),
+        [""; 0]
+    );
+    assert_eq!(rig.rows("SELECT 1 FROM l WHERE s = g"), [""; 0]);
+}
+
+#[test]
+fn only_full_group_by() {
+    let mut rig = rig();
+    let (code, text) = rig.error("SELECT b, COUNT(*) FROM t GROUP BY a");
+    assert_eq!(code, 1055);
+    assert!(
+        text.starts_with("Expression #1 of SELECT list is not in GROUP BY clause"),
+        "{text}"
+    );
+    assert!(text.contains("'d.t.b'"), "{text}");
+    let (code, text) = rig.error("SELECT COUNT(*), a FROM t");
+    assert_eq!(code, 1140);
+    assert!(text.contains("expression #2 of SELECT list contains nonaggregated column 'd.t.a'"));
+    assert_eq!(rig.code("SELECT a FROM t GROUP BY a ORDER BY b"), 1055);
+    assert_eq!(rig.code("SELECT DISTINCT a FROM t ORDER BY b"), 3065);
+    assert_eq!(rig.code("SELECT a FROM t GROUP BY a HAVING b > 1"), 1054);
+
+    // The primary key determines its table, equalities carry that on.
+    assert_eq!(
+        rig.rows("SELECT b, COUNT(*) FROM t GROUP BY id"),
+        ["one|1", "two|1"]
+    );
+    assert_eq!(
+        rig.rows("SELECT t.b FROM t JOIN u ON u.tid = t.id GROUP BY u.x"),
+        ["one", "two"]
+    );
+    assert_eq!(rig.rows("SELECT a, COUNT(*) FROM t WHERE a = 10"), ["10|1"]);
+    assert_eq!(
+        rig.rows("SELECT ANY_VALUE(a), COUNT(*) FROM t WHERE id = 1"),
+        ["10|1"]
+    );
+    assert_eq!(
+        rig.rows("SELECT ANY_VALUE(a) FROM t ORDER BY id"),
+        ["10", "20"]
+    );
+
+    rig.sql_mode = SqlMode(0);
+    assert_eq!(
+        rig.rows("SELECT b, COUNT(*) FROM t GROUP BY a"),
+        ["one|1", "two|1"]
+    );
+}
+
+#[test]
+fn names_prefer_what_mysql_prefers() {
+    let rig = rig();
+    // ORDER BY: a bare name is an alias first, inside an expression a column first.
+    assert_eq!(
+        rig.rows("SELECT -a AS a, id FROM t ORDER BY a"),
+        ["-20|2", "-10|1"]
+    );
+    assert_eq!(
+        rig.rows("SELECT -a AS a, id FROM t ORDER BY a + 0"),
+        ["-10|1", "-20|2"]
+    );
+    // GROUP BY: a column first.
+    assert_eq!(
+        rig.rows("SELECT 1 AS a, COUNT(*) FROM t GROUP BY a"),
+        ["1|1", "1|1"]
+    );
+    // HAVING: an alias first.
+    assert_eq!(
+        rig.rows("SELECT a * 10 AS a FROM t HAVING a = 200"),
+        ["200"]
+    );
+    assert_eq!(
+        rig.rows("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE tid = a / 10)")
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn columns_of_natural_joins() {
+    let rig = Rig::new(&[
+        "CREATE TABLE p (k INT, a INT, z INT)",
+        "CREATE TABLE q (z INT, b INT, k INT)",
+        "INSERT INTO p VALUES (1, 2, 3)",
+        "INSERT INTO q VALUES (3, 4, 1), (9, 9, 9)",
+    ]);
+    let names = |sql: &str| {
+        let (columns, rows) = rig.run(sql, &[]).expect("runs");
+        let names: Vec<String> = columns.iter().map(|c| c.name.to_string()).collect();
+        (names.join(","), rows.len())
+    };
+    assert_eq!(
+        names("SELECT * FROM p NATURAL JOIN q"),
+        ("k,z,a,b".into(), 1)
+    );
+    assert_eq!(
+        names("SELECT * FROM p JOIN q USING (z)"),
+        ("z,k,a,b,k".into(), 1)
+    );
+    assert_eq!(
+        names("SELECT * FROM p NATURAL RIGHT JOIN q"),
+        ("z,k,b,a".into(), 2)
+    );
+    assert_eq!(
+        rig.rows("SELECT k FROM p NATURAL RIGHT JOIN q ORDER BY k"),
+        ["1", "9"]
+    );
+    assert_eq!(
+        rig.rows("SELECT p.k, q.k FROM p NATURAL RIGHT JOIN q ORDER BY q.k"),
+        ["1|1", "NULL|9"]
+    );
+}
+
+#[test]
+fn metadata_of_columns() {
+    let rig = rig();
+    let sql = "SELECT x.id AS i, x.b, x.a + 1, COUNT(*), 'lit', u.id, NULL, 1.50 \
+               FROM t x LEFT JOIN u ON u.tid = x.id GROUP BY x.id, u.id";
+    let (columns, _) = rig.run(sql, &[]).expect("runs");
+    let id = &columns[0];
+    assert_eq!((&*id.name, &*id.org_name), ("i", "id"));
+    assert_eq!((&*id.table, &*id.org_table, &*id.schema), ("x", "t", "d"));
+    assert!(!id.ty.nullable && id.ty.kind == TypeKind::Int);
+    assert_eq!(id.flags, meta_flag::PRI_KEY | meta_flag::NO_DEFAULT_VALUE);
+    let b = &columns[1];
+    assert_eq!((&b.ty.kind, b.ty.length), (&TypeKind::VarChar, 20));
+    assert_eq!(b.ty.collation, Collation::UTF8MB4_0900_AI_CI);
+    let sum = &columns[2];
+    assert_eq!(
+        (&*sum.name, &*sum.org_name, &*sum.table),
+        ("x.a + 1", "", "")
+    );
+    assert_eq!((&sum.ty.kind, sum.ty.nullable), (&TypeKind::BigInt, true));
+    let count = &columns[3];
+    assert_eq!(
+        (&*count.name, &count.ty.kind, count.ty.nullable),
+        ("COUNT(*)", &TypeKind::BigInt, false)
+    );
+    assert_eq!(
+        (&*columns[4].name, &columns[4].ty.kind, columns[4].ty.length),
+        ("lit", &TypeKind::VarChar, 3)
+    );
+    // The inner side of an outer join may be null whatever the column says.
+    assert!(columns[5].ty.nullable);
+    assert_eq!(
+        columns[5].flags & meta_flag::AUTO_INCREMENT,
+        meta_flag::AUTO_INCREMENT
+    );
+    assert_eq!(
+        (&*columns[6].name, &columns[6].ty.kind),
+        ("NULL", &TypeKind::Null)
+    );
+    assert_eq!((columns[7].ty.length, columns[7].ty.decimals), (3, 2));
+}
+
+#[test]
+fn parameters_are_typed_by_their_values() {
+    let rig = rig();
+    let params = [Value::Int(2), Value::str("two")];
+    assert_eq!(
+        rig.rows_with("SELECT id FROM t WHERE id = ? AND b = ?", &params),
+        ["2"]
+    );
+    assert_eq!(rig.rows_with("SELECT ? + 1", &[Value::Int(41)]), ["42"]);
+    assert_eq!(
+        rig.rows_with("SELECT id FROM t LIMIT ?", &[Value::Int(1)]),
+        ["1"]
+    );
+    assert_eq!(
+        rig.rows_with("SELECT id FROM t WHERE id = ?", &[Value::Null]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn variables() {
+    let rig = rig();
+    assert_eq!(rig.rows("SELECT @nope"), ["NULL"]);
+    assert_eq!(rig.rows("SELECT @n := 5, @n + 1"), ["5|6"]);
+    assert_eq!(
+        rig.rows("SELECT @n := @n + id FROM t ORDER BY id"),
+        ["6", "8"]
+    );
+    assert_eq!(rig.rows("SELECT @n, @@answer"), ["8|42"]);
+    assert_eq!(rig.code("SELECT @@nope"), 1193);
+}
+
+#[test]
+fn computed_tables_get_their_conditions() {
+    let rig = rig();
+    assert_eq!(
+        rig.rows("SELECT n FROM v.numbers WHERE name = 'three'"),
+        ["3"]
+    );
+    assert_eq!(
+        rig.rows("SELECT t.b FROM v.numbers JOIN t ON t.id = n ORDER BY n"),
+        ["one", "two"]
+    );
+    assert_eq!(
+        rig.rows("SELECT COUNT(*) FROM v.numbers WHERE name LIKE 'f%'"),
+        ["2"]
+    );
+}
+
+#[test]
+fn errors_of_evaluation_name_their_expression() {
+    let rig = rig();
+    let (code, text) = rig.error("SELECT a + 9223372036854775807 FROM t");
+    assert_eq!(code, 1690);
+    assert_eq!(
+        text,
+        "BIGINT value is out of range in '(`d`.`t`.`a` + 9223372036854775807)'"
+    );
+}
+
+#[test]
+fn stored_defaults() {
+    let rig = Rig::new(&[
+        "CREATE TABLE w (a INT DEFAULT 7, b INT NOT NULL)",
+        "INSERT INTO w VALUES (1, 2)",
+    ]);
+    assert_eq!(rig.rows("SELECT DEFAULT(a) FROM w"), ["7"]);
+    assert_eq!(rig.code("SELECT DEFAULT(b) FROM w"), 1364);
+}
