@@ -103,6 +103,9 @@ impl Names for RigNames<'_> {
     }
 }
 
+/// Columns and rows of a query.
+type Answer = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
+
 /// Queries over the tables of a bench.
 pub(crate) struct Rig {
     pub bench: Bench,
@@ -173,11 +176,7 @@ impl Rig {
     }
 
     /// Runs a query to its end: columns and rows.
-    pub fn run(
-        &self,
-        sql: &str,
-        params: &[Value],
-    ) -> SqlResult<(Arc<[ColumnMeta]>, Vec<Vec<Value>>)> {
+    pub fn run(&self, sql: &str, params: &[Value]) -> SqlResult<Answer> {
         match self.execute(sql, params, Mode::Thread) {
             Ok((stream, rows)) => Ok((stream.plan().columns.clone(), rows)),
             Err(ExecError::Sql(e)) => Err(e),
