@@ -23,8 +23,19 @@ pub struct BoundQuery {
     pub body: Body,
     /// Levels of enclosing queries it refers to (0 = none).
     pub reach: u16,
-    /// Must be run anew for every use (RAND(), assignments, locking).
-    pub volatile: bool,
+    /// How long a result holds.
+    pub volatility: Volatility,
+}
+
+/// How long the result of a query without outer references holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Volatility {
+    /// For the statement.
+    Stable,
+    /// Until a user variable is assigned.
+    Variables,
+    /// For one use: RAND(), assignments, row locks.
+    Volatile,
 }
 
 /// What produces rows.

@@ -10,7 +10,7 @@ use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
 use esker_types::{SqlError, SqlResult};
 
-use super::block::{AggCall, OrderKey};
+use super::block::{AggCall, OrderKey, Volatility};
 use super::expr::{bind_all, bind_expr};
 use super::scope::{AggRule, Scope};
 use super::{BindEnv, compare, errors};
@@ -97,11 +97,17 @@ pub(super) fn bind_function(
         env.blocks.set(true);
     }
     if fold::is_volatile(def) {
-        scope.volatile.set(true);
+        scope.note_volatility(Volatility::Volatile);
     }
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
     let arg_types = args.iter().map(|a| a.ty.clone()).collect();
     let (ty, coer) = (signature.ret.clone(), signature.coercibility);
+    if let ("rand", [seed]) = (def.name, &args[..])
+        && seed.is_row_independent()
+    {
+        let kind = ExprKind::SeededRand(env.subquery_id(), Box::new(seed.clone()));
+        return Ok(Expr { kind, ty, coer });
+    }
     let kind = ExprKind::Func(Box::new(FuncCall {
         def,
         args,

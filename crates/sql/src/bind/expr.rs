@@ -9,6 +9,7 @@ use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
+use super::block::Volatility;
 use super::scope::{AliasUse, Scope};
 use super::{BindEnv, call, compare, errors, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
@@ -210,7 +211,7 @@ pub(super) fn negation(arg: Expr) -> Expr {
 }
 
 fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
-    scope.volatile.set(true);
+    scope.note_volatility(Volatility::Variables);
     let mut ty = match env.vars.get(name) {
         Some((_, ty)) => ty,
         None => SqlType {
@@ -232,7 +233,8 @@ fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
 }
 
 fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) -> SqlResult<Expr> {
-    scope.volatile.set(true);
+    scope.note_volatility(Volatility::Volatile);
+    env.assigns.set(true);
     let value = bind_expr(env, scope, value)?;
     let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
     Ok(Expr {

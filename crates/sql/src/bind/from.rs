@@ -193,9 +193,7 @@ fn derived_table(
     if reach > 0 {
         scope.note_reach(reach);
     }
-    if bound.volatile {
-        scope.volatile.set(true);
-    }
+    scope.note_volatility(bound.volatility);
     let names = (!columns.is_empty()).then_some(columns);
     if names.is_some_and(|n| n.len() != bound.columns.len()) {
         return Err(errors::derived_columns());

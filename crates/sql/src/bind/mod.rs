@@ -43,7 +43,7 @@ pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
 pub use block::{
     AggCall, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, LimitSpec, LockSpec, OrderKey,
-    SetStep,
+    SetStep, Volatility,
 };
 pub(crate) use from::bind_from;
 pub(crate) use order::bind_row_order;
@@ -95,6 +95,8 @@ pub struct BindEnv<'a> {
     pub describe_only: bool,
     /// A bound function waits (SLEEP, GET_LOCK).
     pub(crate) blocks: Cell<bool>,
+    /// The statement assigns a user variable.
+    pub(crate) assigns: Cell<bool>,
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
     fold_states: SubqueryStates,
@@ -115,6 +117,7 @@ impl<'a> BindEnv<'a> {
             params,
             describe_only: false,
             blocks: Cell::new(false),
+            assigns: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
             fold_states: SubqueryStates::default(),

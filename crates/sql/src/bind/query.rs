@@ -11,7 +11,7 @@ use esker_types::func::merge::merge_types;
 use esker_types::func::{ArgType, RetCtx};
 use esker_types::{SqlError, SqlResult};
 
-use super::block::{Body, BoundQuery, SetStep};
+use super::block::{Body, BoundQuery, SetStep, Volatility};
 use super::expr::bind_expr;
 use super::order::bind_result_order;
 use super::scope::{CteEntry, Scope};
@@ -206,7 +206,11 @@ fn bind_set_ops(
         _ => false,
     };
     let reach = queries.iter().map(|q| q.reach).max().unwrap_or(0);
-    let volatile = queries.iter().any(|q| q.volatile);
+    let volatility = queries
+        .iter()
+        .map(|q| q.volatility)
+        .max()
+        .unwrap_or(Volatility::Stable);
     let mut queries = queries.into_iter().map(Rc::new);
     let first = queries.next().ok_or_else(errors::no_tables_used)?;
     let rest = rest
@@ -229,7 +233,7 @@ fn bind_set_ops(
         columns,
         body,
         reach,
-        volatile,
+        volatility,
     })
 }
 
@@ -292,11 +296,11 @@ fn bind_values(
         order,
         limit,
     };
-    let (reach, volatile) = (scope.outer_reach(), scope.volatile.get());
+    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
     Ok(BoundQuery {
         columns: columns.into(),
         body,
         reach,
-        volatile,
+        volatility,
     })
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, SqlType};
 
-use super::block::{AggCall, BoundQuery};
+use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
 use crate::catalog::{TableDef, same_name};
 use crate::exec::virt::VirtualTable;
@@ -123,7 +123,7 @@ pub struct Scope<'p> {
     /// Levels of enclosing queries that something in this block refers to (0 = none).
     outer_reach: Cell<u16>,
     /// Something in the block must be evaluated anew each time (RAND(), user variables, …).
-    pub(crate) volatile: Cell<bool>,
+    volatility: Cell<Volatility>,
 }
 
 /// Whether select-list aliases count as names.
@@ -165,7 +165,7 @@ impl<'p> Scope<'p> {
             values_base: None,
             width: Cell::new(0),
             outer_reach: Cell::new(0),
-            volatile: Cell::new(false),
+            volatility: Cell::new(Volatility::Stable),
         }
     }
 
@@ -249,6 +249,16 @@ impl<'p> Scope<'p> {
             let column = t.slots.borrow().iter().position(|s| *s == Some(slot))?;
             Some(ColumnAt { table, column })
         })
+    }
+
+    /// How long the block's result holds.
+    pub(crate) fn volatility(&self) -> Volatility {
+        self.volatility.get()
+    }
+
+    /// Notes that something in the block holds no longer than this.
+    pub(crate) fn note_volatility(&self, volatility: Volatility) {
+        self.volatility.set(self.volatility.get().max(volatility));
     }
 
     /// Levels of enclosing queries the block refers to.

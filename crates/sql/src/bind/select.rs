@@ -11,7 +11,7 @@ use std::sync::Arc;
 use esker_engine::{LockMode, WaitPolicy};
 use esker_types::{SqlError, SqlResult};
 
-use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec};
+use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
 use super::expr::{bind_expr, with_aliases};
 use super::from::bind_from;
 use super::scope::{AggRule, AliasUse, ColumnAt, CteEntry, Scope, TableKind};
@@ -94,8 +94,10 @@ pub(super) fn bind_select(
     )?;
 
     let locks = bind_locks(&scope, around.locking)?;
-    let (reach, mut volatile) = (scope.outer_reach(), scope.volatile.get());
-    volatile |= locks.iter().any(Option::is_some);
+    if locks.iter().any(Option::is_some) {
+        scope.note_volatility(Volatility::Volatile);
+    }
+    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
     let columns = outputs
         .iter()
         .map(|o| ColumnMeta {
@@ -123,7 +125,7 @@ pub(super) fn bind_select(
         columns,
         body: Body::Block(Box::new(block)),
         reach,
-        volatile,
+        volatility,
     })
 }
 

@@ -10,6 +10,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::block::Volatility;
 use super::query::bind_query;
 use super::scope::{AggRule, Scope};
 use super::{BindEnv, compare, errors, expr};
@@ -34,9 +35,7 @@ fn bind_inner(
     if bound.reach > 1 {
         scope.note_reach(bound.reach - 1);
     }
-    if bound.volatile {
-        scope.volatile.set(true);
-    }
+    scope.note_volatility(bound.volatility);
     plan_bound(env, &Rc::new(bound))
 }
 
@@ -47,7 +46,7 @@ fn make(
     ty: SqlType,
     coer: Coercibility,
 ) -> Expr {
-    let correlated = plan.reach > 0 || plan.volatile;
+    let correlated = plan.reach > 0 || plan.volatility == Volatility::Volatile;
     let query = Subquery {
         id: env.subquery_id(),
         form,

@@ -14,7 +14,7 @@ use esker_types::{SqlResult, SqlType, Value};
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
 use super::rowkey;
-use crate::bind::errors;
+use crate::bind::{Volatility, errors};
 use crate::expr::eval::compare_values;
 use crate::expr::{CmpOp, EvalEnv, Expr, OuterRow, Subquery, SubqueryForm};
 use crate::result::ColumnMeta;
@@ -23,6 +23,8 @@ use crate::result::ColumnMeta;
 pub struct SubqueryState {
     exec: RootExec,
     cached: Option<Cached>,
+    /// Assignments made when `cached` was computed.
+    as_of: u64,
 }
 
 /// The result of a subquery that does not depend on the row.
@@ -47,8 +49,14 @@ pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> Sq
         None => Box::new(SubqueryState {
             exec: RootExec::new(&query.plan),
             cached: None,
+            as_of: 0,
         }),
     };
+    let now = env.states.assignments.get();
+    if state.as_of != now && query.plan.volatility == Volatility::Variables {
+        state.cached = None;
+    }
+    state.as_of = now;
     let outer = OuterRow { row, up: env.outer };
     let result = state.value(query, row, env, &env.nested(&outer));
     env.states.put(query.id, state);

@@ -14,8 +14,8 @@ use esker_types::{SqlResult, Value};
 
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, bind_condition, bind_ctes,
-    bind_from, bind_limit, bind_row_order,
+    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, bind_condition,
+    bind_ctes, bind_from, bind_limit, bind_row_order,
 };
 use crate::catalog::TableDef;
 use crate::expr::{Expr, ExprKind};
@@ -161,7 +161,7 @@ impl<'e> TargetScope<'e> {
             columns,
             body,
             reach: 0,
-            volatile: true,
+            volatility: Volatility::Volatile,
         };
         Ok(TargetPlan {
             targets,

@@ -336,6 +336,72 @@ fn derived_tables() {
 }
 
 #[test]
+fn conditions_on_derived_tables_change_nothing_else() {
+    let rig = rig();
+    for (sql, rows) in [
+        (
+            "SELECT * FROM (SELECT id, a + 1 n FROM t) q WHERE n = 21",
+            vec!["2|21", "4|21"],
+        ),
+        (
+            "SELECT * FROM (SELECT id FROM t ORDER BY id LIMIT 2) q WHERE id > 1",
+            vec!["2"],
+        ),
+        (
+            "SELECT * FROM (SELECT a, COUNT(*) n FROM t GROUP BY a) q WHERE a = 20",
+            vec!["20|2"],
+        ),
+        (
+            "SELECT * FROM (SELECT COUNT(*) n FROM t) q WHERE n = 0",
+            vec![],
+        ),
+        (
+            "SELECT * FROM (SELECT a, COUNT(*) n FROM t GROUP BY a WITH ROLLUP) q WHERE a IS NULL AND n > 1",
+            vec!["NULL|4"],
+        ),
+        (
+            "SELECT t.id FROM t LEFT JOIN (SELECT tid FROM u) q ON tid = t.id WHERE tid IS NULL ORDER BY 1",
+            vec!["3", "4"],
+        ),
+        (
+            "SELECT DISTINCT q.id FROM t LEFT JOIN (SELECT tid id FROM u) q ON q.id = t.id WHERE q.id = 1",
+            vec!["1"],
+        ),
+        (
+            "SELECT q.id FROM (SELECT id FROM t UNION SELECT tid FROM u) q WHERE id > 3 ORDER BY 1",
+            vec!["4", "9"],
+        ),
+    ] {
+        assert_eq!(rig.rows(sql), rows, "{sql}");
+    }
+    // It reaches the access path.
+    let lines = rig.explain("SELECT * FROM (SELECT id, b FROM t) q WHERE id = 3");
+    assert_eq!(lines[1], "t const PRIMARY NULL");
+}
+
+#[test]
+fn variables_and_random_numbers_in_subqueries() {
+    let rig = rig();
+    rig.rows("SELECT @v := 20");
+    assert_eq!(
+        rig.explain("SELECT id FROM t WHERE id = @v"),
+        ["t const PRIMARY NULL"]
+    );
+    assert_eq!(
+        rig.rows("SELECT id FROM t WHERE a IN (SELECT @v)"),
+        ["2", "4"]
+    );
+    // A subquery that reads a variable follows its assignments.
+    assert_eq!(
+        rig.rows("SELECT @v := id, (SELECT @v + 0) FROM t ORDER BY id"),
+        ["1|1", "2|2", "3|3", "4|4"]
+    );
+    let drawn = rig.rows("SELECT RAND(7) FROM t");
+    assert_eq!(drawn, rig.rows("SELECT RAND(7) FROM t"));
+    assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2]);
+}
+
+#[test]
 fn found_rows() {
     let rig = rig();
     let found = |sql: &str| rig.found_rows(sql);

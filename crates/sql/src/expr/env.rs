@@ -6,7 +6,9 @@
 //! only in the warnings area, the user variables and the subquery states.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
+use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlType, Value};
 
 use crate::exec::ExecCtx;
@@ -101,6 +103,10 @@ pub struct SubqueryStates {
     states: RefCell<Vec<Option<Box<SubqueryState>>>>,
     /// Bytes held by sorts, hash tables and materialised rows.
     pub memory: Cell<u64>,
+    /// Assignments of user variables so far.
+    pub assignments: Cell<u64>,
+    /// Generators of RAND(seed), by call.
+    pub(crate) generators: RefCell<HashMap<u32, SeededRand>>,
 }
 
 impl SubqueryStates {
@@ -124,6 +130,7 @@ impl SubqueryStates {
     /// Forgets everything, for another execution of the same plan.
     pub fn clear(&self) {
         self.states.borrow_mut().clear();
+        self.generators.borrow_mut().clear();
         self.memory.set(0);
     }
 }

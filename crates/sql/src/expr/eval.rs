@@ -5,10 +5,11 @@
 //! **Invariants**: columns and constants are lent, not copied; an expression's value has the variant
 //! its static type promises; CASE, COALESCE, AND and OR evaluate no more than they need.
 
+use std::collections::hash_map::Entry;
 use std::ops::Deref;
 
 use esker_types::cmp::{self, CmpKind};
-use esker_types::func::{FuncTypes, merge};
+use esker_types::func::{FuncTypes, SeededRand, merge};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
 use smallvec::SmallVec;
 
@@ -147,7 +148,24 @@ impl Expr {
             ExprKind::Assign(name, value) => {
                 let v = value.eval(row, env)?;
                 env.vars.set(name, v.clone(), self.ty.clone());
+                env.states.assignments.set(env.states.assignments.get() + 1);
                 Ok(v)
+            }
+            ExprKind::SeededRand(call, seed) => {
+                let mut generators = env.states.generators.borrow_mut();
+                let generator = match generators.entry(*call) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let seed = seed.eval(row, env)?;
+                        let seed = if seed.is_null() {
+                            0
+                        } else {
+                            cast::to_i64(env.ctx, &seed)?
+                        };
+                        new.insert(SeededRand::new(seed))
+                    }
+                };
+                Ok(Value::Double(generator.draw()))
             }
             ExprKind::Subquery(query) => subquery::evaluate(query, row, env),
             ExprKind::Grouping(slots) => {

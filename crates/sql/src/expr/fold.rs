@@ -50,6 +50,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Param(_)
         | ExprKind::UserVar(_)
         | ExprKind::Assign(..)
+        | ExprKind::SeededRand(..)
         | ExprKind::Aggregate(_)
         | ExprKind::Grouping(_)
         | ExprKind::Subquery(_) => false,

@@ -181,6 +181,8 @@ pub enum ExprKind {
     Cast(Box<Expr>),
     /// Implicit conversion to the expression's type (result of CASE, UNION columns, …).
     Convert(Box<Expr>),
+    /// RAND(seed) with a constant seed: the call's number and the seed; one sequence per statement.
+    SeededRand(u32, Box<Expr>),
     /// The value unchanged, with another collation (`COLLATE`, `BINARY`).
     Recollate(Box<Expr>),
     /// An aggregate, by its number in the query block; replaced by a column before execution.

@@ -24,6 +24,7 @@ impl Expr {
             | ExprKind::Cast(e)
             | ExprKind::Convert(e)
             | ExprKind::Recollate(e)
+            | ExprKind::SeededRand(_, e)
             | ExprKind::Is { arg: e, .. } => vec![e],
             ExprKind::Cmp(c) | ExprKind::NullIf(c) => vec![&c.left, &c.right],
             ExprKind::And(v)
@@ -65,6 +66,7 @@ impl Expr {
             | ExprKind::Cast(e)
             | ExprKind::Convert(e)
             | ExprKind::Recollate(e)
+            | ExprKind::SeededRand(_, e)
             | ExprKind::Is { arg: e, .. } => vec![e],
             ExprKind::Cmp(c) | ExprKind::NullIf(c) => {
                 let c = &mut **c;
@@ -155,7 +157,10 @@ impl Expr {
     /// volatile.
     pub fn is_row_independent(&self) -> bool {
         !self.any(&mut |e| match &e.kind {
-            ExprKind::Column(_) | ExprKind::Aggregate(_) | ExprKind::Assign(..) => true,
+            ExprKind::Column(_)
+            | ExprKind::Aggregate(_)
+            | ExprKind::Assign(..)
+            | ExprKind::SeededRand(..) => true,
             ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
             ExprKind::Subquery(q) => q.correlated,
             ExprKind::Func(call) => super::fold::is_volatile(call.def),

@@ -16,7 +16,7 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
-    ValuesPlan,
+    ValuesPlan, pushdown,
 };
 use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, TableKind};
 use crate::expr::{Expr, ExprKind};
@@ -29,8 +29,17 @@ const UNKNOWN_LIMIT: f64 = 100.0;
 /// # Errors
 /// Errors of planning subqueries.
 pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
+    plan_filtered(env, query, Vec::new())
+}
+
+/// Plans a query whose rows have to meet further conditions, over the rows of its block.
+fn plan_filtered(
+    env: &BindEnv<'_>,
+    query: &Rc<BoundQuery>,
+    further: Vec<Expr>,
+) -> SqlResult<Arc<QueryPlan>> {
     let (root, locking, cost_rows) = match &query.body {
-        Body::Block(block) => plan_block(env, block)?,
+        Body::Block(block) => plan_block(env, block, further)?,
         Body::SetOps {
             first,
             rest,
@@ -76,23 +85,42 @@ pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<Qu
         blocks: env.blocks.get(),
         root,
         reach: query.reach,
-        volatile: query.volatile,
+        volatility: query.volatility,
     }))
 }
 
-fn plan_block(env: &BindEnv<'_>, block: &Block) -> SqlResult<(Root, bool, f64)> {
+fn plan_block(
+    env: &BindEnv<'_>,
+    block: &Block,
+    further: Vec<Expr>,
+) -> SqlResult<(Root, bool, f64)> {
     let mut locking = block.locks.iter().any(Option::is_some);
+    let map = SlotMap::new(&block.tables, block.width);
+    let mut filter = Vec::new();
+    if let Some(cond) = &block.filter {
+        split(cond, &mut filter);
+    }
+    filter.extend(further);
     let mut derived = vec![None; block.tables.len()];
     for (nth, table) in block.tables.iter().enumerate() {
         if let TableKind::Derived(query) = &table.kind {
-            let plan = plan_bound(env, query)?;
+            let pushed = pushdown::for_derived(block, &map, &filter, nth, query);
+            let plan = plan_filtered(env, query, pushed)?;
             locking |= plan.locking;
             derived[nth] = Some(plan);
         }
     }
     let mut order = block.order.clone();
     order.retain(|k| !matches!(k.expr.kind, ExprKind::Const(_)));
-    let source = plan_source(env, block, derived, &mut order)?;
+    let joiner = Joiner {
+        env,
+        block,
+        map,
+        filter,
+        derived,
+        pinned: HashMap::new(),
+    };
+    let source = plan_source(joiner, &mut order)?;
     let cost_rows = rows_looked_at(&source);
     let group = block.group.as_ref().map(|g| GroupPlan {
         keys: g.keys.clone(),
@@ -141,12 +169,8 @@ fn kept_slots(block: &Block) -> Vec<u32> {
     slots
 }
 
-fn plan_source(
-    env: &BindEnv<'_>,
-    block: &Block,
-    derived: Vec<Option<Arc<QueryPlan>>>,
-    order: &mut Vec<OrderKey>,
-) -> SqlResult<Node> {
+fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<Node> {
+    let block = joiner.block;
     if block.join.is_none() {
         return Ok(match &block.filter {
             None => Node::Once,
@@ -164,14 +188,6 @@ fn plan_source(
     if zero_limit && !block.calc_found_rows && block.group.is_none() {
         return Ok(Node::Nothing("Zero limit"));
     }
-    let map = SlotMap::new(&block.tables, block.width);
-    let mut joiner = Joiner {
-        env,
-        block,
-        map,
-        derived,
-        pinned: HashMap::new(),
-    };
     if let [table] = &block.tables[..]
         && let TableKind::Base(def) = &table.kind
     {
@@ -194,10 +210,7 @@ fn plan_single(
     target: &Target<'_>,
     order: &mut Vec<OrderKey>,
 ) -> SqlResult<Option<Node>> {
-    let mut conds = Vec::new();
-    if let Some(filter) = &block.filter {
-        split(filter, &mut conds);
-    }
+    let conds = joiner.filter.clone();
     if let Some(path) = extreme_path(block, joiner, target, &conds) {
         joiner.pinned.insert(0, path);
         let mut node = joiner.plan()?;

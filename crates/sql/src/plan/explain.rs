@@ -373,7 +373,7 @@ fn scan_line(scan: &ScanPlan) -> Line {
                 }
                 AccessKind::Full => {}
                 AccessKind::Point(operands) => {
-                    let constant = operands.iter().all(|o| o.expr.is_row_independent());
+                    let constant = operands.iter().all(|o| is_constant(&o.expr));
                     line.access = Some(if constant { "const" } else { "eq_ref" });
                     line.key_len = Some(key_len(def, index, operands.len()).to_string());
                     line.refs = Some(refs(operands));
@@ -416,12 +416,17 @@ fn scan_line(scan: &ScanPlan) -> Line {
     line
 }
 
+/// Does the value come from no table of the block?
+fn is_constant(e: &Expr) -> bool {
+    !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
+}
+
 /// What key parts are compared with.
 fn refs(operands: &[KeyOperand]) -> String {
     let names: Vec<&str> = operands
         .iter()
         .map(|o| match &o.expr.kind {
-            _ if o.expr.is_row_independent() => "const",
+            _ if is_constant(&o.expr) => "const",
             _ => "func",
         })
         .collect();

@@ -52,6 +52,8 @@ pub(super) struct Joiner<'a> {
     pub env: &'a BindEnv<'a>,
     pub block: &'a Block,
     pub map: SlotMap,
+    /// Conjuncts of WHERE, and conditions of an enclosing block that were pushed down.
+    pub filter: Vec<Expr>,
     /// Plans of derived tables, by table.
     pub derived: Vec<Option<Arc<QueryPlan>>>,
     /// A better path for a table, when the block wants an order from it.
@@ -86,9 +88,7 @@ impl Joiner<'_> {
         let mut group = Group::default();
         let join = self.block.join.as_ref().expect("a block with tables");
         self.flatten(join, &mut group);
-        if let Some(filter) = &self.block.filter {
-            split(filter, &mut group.conds);
-        }
+        group.conds.extend(self.filter.iter().cloned());
         for cond in &group.conds {
             if fold::constant_truth(cond) == Some(false) {
                 return Ok(Node::Nothing("Impossible WHERE"));
@@ -419,7 +419,9 @@ impl Joiner<'_> {
         self.map.tables_of(e) & !seen == 0
             && !e.any(&mut |e| match &e.kind {
                 ExprKind::Func(call) => fold::is_volatile(call.def),
-                ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
+                ExprKind::Assign(..) => true,
+                // Rows of this very statement may change it.
+                ExprKind::UserVar(_) => self.env.assigns.get(),
                 _ => false,
             })
     }

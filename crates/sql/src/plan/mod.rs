@@ -16,6 +16,7 @@ pub(crate) mod edge;
 pub mod explain;
 mod join_order;
 mod join_search;
+mod pushdown;
 mod range_build;
 pub mod ranges;
 mod runs;
@@ -29,7 +30,9 @@ use std::sync::Arc;
 use esker_types::SqlResult;
 use esker_types::cmp::CmpKind;
 
-use crate::bind::{AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, bind_query};
+use crate::bind::{
+    AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
+};
 use crate::catalog::TableDef;
 use crate::exec::virt::{Pushed, VirtualTable};
 use crate::expr::Expr;
@@ -51,7 +54,7 @@ pub struct QueryPlan {
     pub blocks: bool,
     pub(crate) root: Root,
     pub(crate) reach: u16,
-    pub(crate) volatile: bool,
+    pub(crate) volatility: Volatility,
 }
 
 impl QueryPlan {
