@@ -3,7 +3,7 @@
 //! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
-//! Parts: `arena` (memory) → `skiplist` (order) → [`Memtable`] (life cycle) → [`MemIter`].
+//! Parts: `arena` (memory) → `skiplist` (order) with `key_index` (point reads) → [`Memtable`] (life cycle) → [`MemIter`].
 //!
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.
@@ -14,6 +14,7 @@
 
 mod arena;
 mod iter;
+mod key_index;
 mod skiplist;
 
 use std::sync::Arc;
@@ -69,7 +70,8 @@ impl Memtable {
 
     /// Inserts a version; many threads may do so at once. A version that is there already stays as it is (false).
     ///
-    /// Committers insert under a [`WriterPin`].
+    /// Committers insert under a [`WriterPin`]. Versions of one key come one after the other, from the oldest to the
+    /// newest.
     pub fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
         debug_assert!(op == Op::Put || value.is_empty());
@@ -83,15 +85,13 @@ impl Memtable {
     /// The newest version of `key` that is not newer than `snapshot`.
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<MemEntry<'_>> {
-        let node = self.list.seek(key, snapshot)?;
-        // SAFETY: the slices borrow from `&self`, which keeps the list alive.
-        unsafe {
-            (node.key() == key).then(|| MemEntry {
-                seq: node.seq(),
-                op: node.op(),
-                value: node.value(),
-            })
-        }
+        let node = self.list.get(key, snapshot)?;
+        Some(MemEntry {
+            seq: node.seq(),
+            op: node.op(),
+            // SAFETY: the slice borrows from `&self`, which keeps the list alive.
+            value: unsafe { node.value() },
+        })
     }
 
     /// All versions in internal order, borrowed.

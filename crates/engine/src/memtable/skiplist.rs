@@ -1,13 +1,14 @@
 //! A skiplist of versions in an arena: concurrent insert without locks, reads without locks, nothing is ever removed.
 //!
-//! Neighbours: memory comes from `arena`; `memtable::Memtable` adds what the commit pipeline and flush need.
+//! Neighbours: memory comes from `arena`; `key_index` finds single keys; `memtable::Memtable` adds what the commit
+//! pipeline and flush need.
 //!
 //! Node (in the arena, 8-byte aligned):
 //! ```text
-//! prefix u64 | seq u64 | value_len u32 | key_len u16 | op u8 | height u8 | tower [ptr; height] | key | value
+//! prefix u64 | seq u64 | chain ptr | value_len u32 | key_len u16 | op u8 | height u8 | tower [ptr; height] | key | value
 //! ```
 //! `prefix` is the first eight key bytes, big endian, zero padded: most comparisons end there, in the cache line that
-//! the link led to.
+//! the link led to. `chain` belongs to `key_index`.
 //!
 //! **Invariants**
 //! - Order: key ascending, sequence descending. No two nodes have the same (key, sequence).
@@ -22,15 +23,20 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::arena::{ALIGN, Arena};
+use super::key_index::{KeyIndex, Lookup};
 use crate::{Op, Seq};
 
 /// Levels: with one node in four rising, 12 levels serve 4^12 = 16 million entries.
 const MAX_HEIGHT: usize = 12;
 
+/// Versions of a key that are too new for a read, before the read descends through the list instead.
+const MAX_NEWER: usize = 8;
+
 #[repr(C)]
 pub(super) struct Node {
     prefix: u64,
     seq: Seq,
+    chain: AtomicPtr<Node>,
     value_len: u32,
     key_len: u16,
     op: Op,
@@ -48,6 +54,28 @@ const _: () = assert!(crate::MAX_VALUE_BYTES <= u32::MAX as usize);
 pub(super) struct NodeRef(*const Node);
 
 impl NodeRef {
+    /// The node a link leads to; the link is one of a live list.
+    #[inline]
+    pub(super) fn from_link(node: *mut Node) -> Option<Self> {
+        (!node.is_null()).then_some(NodeRef(node))
+    }
+
+    pub(super) fn as_ptr(self) -> *mut Node {
+        self.0.cast_mut()
+    }
+
+    /// The next node in the same slot of the key index.
+    #[inline]
+    pub(super) fn chain(&self) -> &AtomicPtr<Node> {
+        &self.header().chain
+    }
+
+    #[inline]
+    pub(super) fn has_key(&self, key: &[u8], prefix: u64) -> bool {
+        // SAFETY: the slice does not leave this function, and the caller of a list method keeps the list alive.
+        self.header().prefix == prefix && unsafe { self.key() } == key
+    }
+
     fn header(&self) -> &Node {
         // SAFETY: a `NodeRef` is only made from a link of the list or a node just built, so it points at a complete node
         // in the arena; the holder keeps the list alive (see `SkipList` methods and `MemIter`).
@@ -160,6 +188,7 @@ struct Splice {
 pub(super) struct SkipList {
     head: [AtomicPtr<Node>; MAX_HEIGHT],
     entries: AtomicU64,
+    index: KeyIndex,
     arena: Arena,
 }
 
@@ -168,11 +197,15 @@ impl SkipList {
         SkipList {
             head: [const { AtomicPtr::new(ptr::null_mut()) }; MAX_HEIGHT],
             entries: AtomicU64::new(0),
+            index: KeyIndex::new(),
             arena: Arena::new(),
         }
     }
 
     /// Inserts a version. False if (key, seq) is there already; the list is then unchanged.
+    ///
+    /// Versions of one key come one after the other, from the oldest to the newest (see `key_index`); one that is older
+    /// than what is there is found only by a descent.
     pub(super) fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         let place = Place::new(key, seq);
         let mut splice = Splice {
@@ -196,6 +229,10 @@ impl SkipList {
                 }
             }
         }
+        let newest = splice.before[0].is_none_or(|before| !before.has_key(key, place.prefix));
+        if newest {
+            self.index.add(node, key);
+        }
         true
     }
 
@@ -212,6 +249,7 @@ impl SkipList {
         let header = Node {
             prefix: place.prefix,
             seq: place.seq,
+            chain: AtomicPtr::new(ptr::null_mut()),
             value_len,
             key_len,
             op,
@@ -289,6 +327,28 @@ impl SkipList {
         }
     }
 
+    /// The newest version of `key` that is not newer than `seq`.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8], seq: Seq) -> Option<NodeRef> {
+        let prefix = prefix_of(key);
+        let mut node = match self.index.find(key, prefix) {
+            Lookup::Newest(node) => node,
+            Lookup::Absent => return None,
+            Lookup::Unknown => return self.get_by_descent(key, prefix, seq),
+        };
+        for _ in 0..MAX_NEWER {
+            if node.seq() <= seq {
+                return Some(node);
+            }
+            node = self.after(node).filter(|node| node.has_key(key, prefix))?;
+        }
+        self.get_by_descent(key, prefix, seq)
+    }
+
+    fn get_by_descent(&self, key: &[u8], prefix: u64, seq: Seq) -> Option<NodeRef> {
+        self.seek(key, seq).filter(|node| node.has_key(key, prefix))
+    }
+
     /// The first node at or after (`key`, `seq`).
     pub(super) fn seek(&self, key: &[u8], seq: Seq) -> Option<NodeRef> {
         let place = Place::new(key, seq);
@@ -355,7 +415,7 @@ impl SkipList {
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.arena.allocated_bytes()
+        self.arena.allocated_bytes() + self.index.bytes()
     }
 
     /// Empties the list and keeps a little memory for the next use.
@@ -364,6 +424,7 @@ impl SkipList {
             *link = AtomicPtr::new(ptr::null_mut());
         }
         self.entries = AtomicU64::new(0);
+        self.index.clear();
         self.arena.clear();
     }
 }

@@ -1,5 +1,6 @@
 //! The skiplist against a map, and concurrent inserts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use crate::LATEST;
 use crate::iter::InternalIter;
 
 /// Key, then sequence descending.
-type Model = BTreeMap<(Vec<u8>, std::cmp::Reverse<Seq>), (Op, Vec<u8>)>;
+type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (Op, Vec<u8>)>;
 
 fn small_key() -> impl Strategy<Value = Vec<u8>> {
     // Few letters, zero bytes included, lengths around the eight bytes of the prefix.
@@ -37,7 +38,7 @@ fn build(versions: &[(Vec<u8>, Seq, Op, Vec<u8>)]) -> (Arc<Memtable>, Model) {
     let table = Arc::new(Memtable::new());
     let mut model = Model::new();
     for (key, seq, op, value) in versions {
-        let place = (key.clone(), std::cmp::Reverse(*seq));
+        let place = (key.clone(), Reverse(*seq));
         let fresh = !model.contains_key(&place);
         assert_eq!(table.insert(key, *seq, *op, value), fresh);
         model.entry(place).or_insert_with(|| (*op, value.clone()));
@@ -115,6 +116,46 @@ fn many_entries_climb_the_levels() {
         );
     }
     assert!(table.get(b"absent", LATEST).is_none());
+}
+
+/// Versions of one key fill a chain, more keys than slots make new generations, and an old snapshot looks past newer
+/// versions: point reads are right in every case.
+#[test]
+fn point_reads_find_the_version_of_their_snapshot() {
+    let table = Memtable::new();
+    let key = |i: u64| (i * 7).to_be_bytes();
+    let mut seq = 0;
+    for round in 0..20 {
+        for i in 0..3_000 {
+            // The first keys get a version in every round, the others one each.
+            if i < 3 || i % 20 == round {
+                seq += 1;
+                assert!(table.insert(&key(i), seq, Op::Put, &seq.to_be_bytes()));
+            }
+        }
+    }
+    let mut versions = Model::new();
+    for (key, entry) in table.entries_in_order() {
+        versions.insert(
+            (key.to_vec(), Reverse(entry.seq)),
+            (entry.op, entry.value.to_vec()),
+        );
+    }
+    for snapshot in [0, 1, 5, 200, seq / 2, seq - 1, seq, u64::MAX] {
+        for i in 0..3_010 {
+            let (from, to) = (
+                (key(i).to_vec(), Reverse(snapshot)),
+                (key(i).to_vec(), Reverse(0)),
+            );
+            let expected = versions.range(from..=to).next();
+            let found = table.get(&key(i), snapshot);
+            assert_eq!(
+                found.map(|e| (e.seq, e.value.to_vec())),
+                expected.map(|((_, seq), (_, value))| (seq.0, value.clone())),
+                "key {i} at {snapshot}"
+            );
+        }
+    }
 }
 
 #[test]

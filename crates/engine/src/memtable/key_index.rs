@@ -1,0 +1,182 @@
+//! A hash index over the keys of one skiplist: point reads find the newest version of a key in two or three cache
+//! misses, where a descent through a list of 100,000 rows takes twenty.
+//!
+//! Neighbours: `skiplist` owns the nodes, adds each to the index after it is linked, and asks before it descends.
+//!
+//! Slots hold chains of nodes, the youngest first. The table never moves: when a generation has as many nodes as slots,
+//! a larger generation takes the later nodes, and a search goes from the youngest generation to the oldest.
+//!
+//! **Invariants**
+//! - Versions of one key are added one after the other, each newer than those before (row locks in the commit
+//!   pipeline, key shards in recovery, one thread in a write set). So the first match of a search is the newest.
+//! - A node is added before its version becomes visible to any snapshot, so a search that ends without a match has
+//!   proven that the key is not there.
+//! - Nodes and generations are published with release and read with acquire, and stay until the list is cleared or
+//!   dropped, which needs exclusive access.
+
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use super::skiplist::{Node, NodeRef};
+
+/// Slots of the first generation; each further one has [`GROWTH`] times as many.
+const FIRST_SLOTS: usize = 128;
+const GROWTH: usize = 8;
+/// Generations: 128 * 8^6 = 33 million slots in the last one, more than a memtable has entries.
+const GENERATIONS: usize = 7;
+/// Nodes of a chain that are looked at before the list is asked instead: a key with many versions makes the chain of
+/// its neighbours in the slot long.
+const MAX_CHAIN: usize = 8;
+
+type Slots = Box<[AtomicPtr<Node>]>;
+
+/// The answer of the index.
+pub(super) enum Lookup {
+    /// The newest version of the key.
+    Newest(NodeRef),
+    /// The key has no version.
+    Absent,
+    /// The chain was too long to say.
+    Unknown,
+}
+
+pub(super) struct KeyIndex {
+    generations: [OnceLock<Slots>; GENERATIONS],
+    /// The generation that takes new nodes; only grows.
+    current: AtomicUsize,
+    /// Nodes in all generations.
+    added: AtomicU64,
+}
+
+impl KeyIndex {
+    pub(super) fn new() -> Self {
+        KeyIndex {
+            generations: [const { OnceLock::new() }; GENERATIONS],
+            current: AtomicUsize::new(0),
+            added: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a complete node of the list.
+    pub(super) fn add(&self, node: NodeRef, key: &[u8]) {
+        let added = self.added.fetch_add(1, Ordering::Relaxed);
+        let mut generation = self.current.load(Ordering::Acquire);
+        if added >= capacity_through(generation) && generation + 1 < GENERATIONS {
+            // Several threads may find this; one steps on, and nobody steps twice.
+            let _ = self.current.compare_exchange(
+                generation,
+                generation + 1,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            generation = self.current.load(Ordering::Acquire);
+        }
+        let slots = self.generations[generation].get_or_init(|| new_slots(generation));
+        let slot = &slots[slot_of(hash(key), slots.len())];
+        let mut first = slot.load(Ordering::Relaxed);
+        loop {
+            node.chain().store(first, Ordering::Relaxed);
+            match slot.compare_exchange_weak(
+                first,
+                node.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Finds the newest version of a key.
+    pub(super) fn find(&self, key: &[u8], prefix: u64) -> Lookup {
+        let hash = hash(key);
+        for generation in (0..=self.current.load(Ordering::Acquire)).rev() {
+            // Not made yet: nothing was added to it.
+            let Some(slots) = self.generations[generation].get() else {
+                continue;
+            };
+            let mut node = slots[slot_of(hash, slots.len())].load(Ordering::Acquire);
+            let mut looked_at = 0;
+            while let Some(candidate) = NodeRef::from_link(node) {
+                if candidate.has_key(key, prefix) {
+                    return Lookup::Newest(candidate);
+                }
+                looked_at += 1;
+                if looked_at == MAX_CHAIN {
+                    return Lookup::Unknown;
+                }
+                // Written before the node was published, never changed.
+                node = candidate.chain().load(Ordering::Relaxed);
+            }
+        }
+        Lookup::Absent
+    }
+
+    /// Bytes of all generations made so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.generations
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(|slots| size_of_val::<[_]>(slots))
+            .sum()
+    }
+
+    /// Forgets all nodes; keeps the first generation.
+    pub(super) fn clear(&mut self) {
+        for generation in &mut self.generations[1..] {
+            *generation = OnceLock::new();
+        }
+        if let Some(slots) = self.generations[0].get_mut() {
+            slots
+                .iter_mut()
+                .for_each(|slot| *slot = AtomicPtr::new(ptr::null_mut()));
+        }
+        self.current = AtomicUsize::new(0);
+        self.added = AtomicU64::new(0);
+    }
+}
+
+fn slots_in(generation: usize) -> usize {
+    FIRST_SLOTS * GROWTH.pow(generation as u32)
+}
+
+/// Nodes that the generations up to this one take before the next is begun.
+fn capacity_through(generation: usize) -> u64 {
+    (0..=generation).map(|g| slots_in(g) as u64).sum()
+}
+
+fn new_slots(generation: usize) -> Slots {
+    (0..slots_in(generation))
+        .map(|_| AtomicPtr::new(ptr::null_mut()))
+        .collect()
+}
+
+/// The upper bits choose: multiplication mixes upwards.
+#[inline]
+fn slot_of(hash: u64, slots: usize) -> usize {
+    (hash >> (u64::BITS - slots.trailing_zeros())) as usize
+}
+
+/// A quick hash of a key; an unlucky distribution costs time, never a wrong answer.
+#[inline]
+fn hash(key: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |state: u64, word: u64| {
+        let product = u128::from(state ^ word) * u128::from(FACTOR);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let mut state = key.len() as u64;
+    let mut words = key.chunks_exact(8);
+    for word in &mut words {
+        state = mix(
+            state,
+            u64::from_le_bytes(word.try_into().expect("eight bytes")),
+        );
+    }
+    let rest = words.remainder();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(state, u64::from_le_bytes(last)).wrapping_mul(FACTOR)
+}
