@@ -1,19 +1,20 @@
 //! Appending: sizes a record, gets its place, fills it, in one part or as a chain of parts.
 //!
-//! Neighbours: `buffer` gives places, `format::record` knows the layout.
+//! Neighbours: `buffer` gives places, `format::record` knows the layout. A [`Host`] says what to do
+//! when there is no room: `shared` asks the flush, `memory` empties the buffer itself.
 //!
 //! **Invariants**
 //! - All checks that can refuse a record come before its place is reserved; a reserved place is
 //!   filled.
 //! - The parts of a chained record lie in one reservation.
 
-use crate::buffer::{Refused, RingWriter};
+use crate::buffer::{Blocked, LogBuffer, Refused, RingWriter, Stream};
+use crate::config::Sizes;
 use crate::error::WalError;
 use crate::format::{
     CHAIN_BYTES, HEAD_BYTES, MAX_TREES, RECORD_ALIGN, RecordKind, chain_bit, put_varint, varint_len,
 };
 use crate::lsn::{Lsn, LsnRange};
-use crate::shared::Shared;
 
 /// Largest record, all parts together.
 pub const MAX_RECORD_BYTES: u64 = 4 << 30;
@@ -60,34 +61,75 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// The log that is appended to.
+pub(crate) trait Host {
+    fn sizes(&self) -> &Sizes;
+
+    fn buffer(&self) -> &LogBuffer;
+
+    /// Waits until a blocked append can be tried again. True if meanwhile space was looked for and not
+    /// found, for this append or for another one.
+    fn wait_for_room(&self, blocked: Blocked) -> Result<bool, WalError>;
+
+    /// The error of who finds no space.
+    fn no_space(&self) -> WalError;
+}
+
 /// Appends a record and returns its place.
-pub(crate) fn append(shared: &Shared, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
+#[inline]
+pub(crate) fn append(host: &impl Host, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
     if draft.trees.len() > MAX_TREES {
         return Err(draft.too_large(MAX_TREES as u64));
     }
     let len = HEAD_BYTES + draft.tree_bytes + draft.payload_bytes;
-    if len <= shared.sizes.part {
-        append_whole(shared, draft, len)
+    if len <= host.sizes().part {
+        append_whole(host, draft, len)
     } else {
-        append_chain(shared, draft)
+        append_chain(host, draft)
     }
 }
 
-fn append_whole(shared: &Shared, draft: &Draft<'_>, len: u64) -> Result<LsnRange, WalError> {
-    let range = reserve(shared, len.next_multiple_of(RECORD_ALIGN), false)?;
-    // SAFETY: `reserve` has just given this place to this call, wholly inside the window.
-    let mut writer = unsafe { RingWriter::new(&shared.buffer.ring, range.start, len as u32) };
-    writer.put(&[draft.kind as u8]);
-    draft.put_trees(&mut writer);
-    for piece in draft.payload {
-        writer.put(piece);
-    }
-    writer.finish();
-    Ok(range)
+#[inline]
+fn append_whole(host: &impl Host, draft: &Draft<'_>, len: u64) -> Result<LsnRange, WalError> {
+    let buffer = host.buffer();
+    let fill = |start| {
+        // SAFETY: `insert` has just given this place to this call, wholly inside the window, and
+        // calls this once.
+        let mut writer = unsafe { RingWriter::new(&buffer.ring, start, len as u32) };
+        writer.put(&[draft.kind as u8]);
+        draft.put_trees(&mut writer);
+        for piece in draft.payload {
+            writer.put(piece);
+        }
+        writer.finish();
+    };
+    let bytes = len.next_multiple_of(RECORD_ALIGN);
+    let start = match buffer.insert(bytes, &fill) {
+        Some(start) => start,
+        None => retry(host, bytes, false, || buffer.insert(bytes, &fill))?,
+    };
+    Ok(LsnRange {
+        start,
+        end: start.plus(bytes),
+    })
 }
 
-fn append_chain(shared: &Shared, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
-    let part = shared.sizes.part;
+/// How a record is cut into parts: chunks of payload, and the part that ends it.
+struct Cut {
+    chunks: u64,
+    /// Payload of all chunks but the last.
+    in_chunk: u64,
+    /// Payload of the last chunk.
+    last_chunk: u64,
+    /// Payload of the part behind the chunks.
+    rest: u64,
+    /// Length of that part.
+    last: u64,
+    /// The length of it all, with padding.
+    total: u64,
+}
+
+fn cut(part: u64, draft: &Draft<'_>) -> Result<Cut, WalError> {
     // The tree list stays in one part, with room for some payload.
     if draft.tree_bytes > part / 2 {
         return Err(draft.too_large(part / 2));
@@ -101,72 +143,107 @@ fn append_chain(shared: &Shared, draft: &Draft<'_>) -> Result<LsnRange, WalError
     // All chunks are full but perhaps the last one, if the trees leave little room behind it.
     let chunked = (chunks * in_chunk).min(draft.payload_bytes);
     let last_chunk = chunked - (chunks - 1) * in_chunk;
-    let last = CHUNK_HEAD_BYTES + draft.tree_bytes + (draft.payload_bytes - chunked);
-    let padded = |len: u64| len.next_multiple_of(RECORD_ALIGN);
+    let rest = draft.payload_bytes - chunked;
+    let last = CHUNK_HEAD_BYTES + draft.tree_bytes + rest;
     let total = (chunks - 1) * part + padded(CHUNK_HEAD_BYTES + last_chunk) + padded(last);
+    Ok(Cut {
+        chunks,
+        in_chunk,
+        last_chunk,
+        rest,
+        last,
+        total,
+    })
+}
 
-    let range = reserve(shared, total, true)?;
+fn padded(len: u64) -> u64 {
+    len.next_multiple_of(RECORD_ALIGN)
+}
+
+fn append_chain(host: &impl Host, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
+    let cut = cut(host.sizes().part, draft)?;
+    let buffer = host.buffer();
+    let stream = match buffer.begin_stream(cut.total) {
+        Some(stream) => stream,
+        None => retry(host, cut.total, true, || buffer.begin_stream(cut.total))?,
+    };
+    let start = stream.start;
     let mut pieces = Pieces {
         rest: draft.payload,
         at: 0,
     };
-    let mut at = range.start;
-    for i in 0..chunks {
-        let payload = if i + 1 < chunks { in_chunk } else { last_chunk };
-        let len = CHUNK_HEAD_BYTES + payload;
-        let mut writer = part_writer(shared, at, len)?;
-        writer.put(&[chain_bit(None)]);
-        writer.put(&range.start.0.to_le_bytes());
-        pieces.copy(payload, &mut writer);
-        writer.finish();
-        at = at.plus(padded(len));
+    let mut at = start;
+    for i in 0..cut.chunks {
+        let payload = if i + 1 < cut.chunks {
+            cut.in_chunk
+        } else {
+            cut.last_chunk
+        };
+        at = put_part(host, &stream, at, CHUNK_HEAD_BYTES + payload, |writer| {
+            writer.put(&[chain_bit(None)]);
+            writer.put(&start.0.to_le_bytes());
+            pieces.copy(payload, writer);
+        })?;
     }
-    let mut writer = part_writer(shared, at, last)?;
-    writer.put(&[chain_bit(Some(draft.kind))]);
-    writer.put(&range.start.0.to_le_bytes());
-    draft.put_trees(&mut writer);
-    pieces.copy(draft.payload_bytes - chunked, &mut writer);
-    writer.finish();
+    let end = put_part(host, &stream, at, cut.last, |writer| {
+        writer.put(&[chain_bit(Some(draft.kind))]);
+        writer.put(&start.0.to_le_bytes());
+        draft.put_trees(writer);
+        pieces.copy(cut.rest, writer);
+    })?;
     assert_eq!(
-        at.plus(padded(last)),
-        range.end,
+        end,
+        start.plus(cut.total),
         "a reserved place is filled exactly"
     );
-    Ok(range)
+    buffer.end_stream(stream);
+    Ok(LsnRange { start, end })
 }
 
-/// The writer for a part of a streamed reservation, when the window has reached it.
-fn part_writer(shared: &Shared, at: Lsn, len: u64) -> Result<RingWriter<'_>, WalError> {
-    let end = at.plus(len.next_multiple_of(RECORD_ALIGN));
-    while let Err(blocked) = shared.buffer.window(end)? {
+/// Fills a part of a stream when the window has reached it. Returns where the next one starts.
+fn put_part(
+    host: &impl Host,
+    stream: &Stream,
+    at: Lsn,
+    len: u64,
+    fill: impl FnOnce(&mut RingWriter<'_>),
+) -> Result<Lsn, WalError> {
+    let end = at.plus(padded(len));
+    let buffer = host.buffer();
+    while let Some(blocked) = buffer.window(stream, end)? {
         // The place is given and will be filled, whatever is refused to others meanwhile.
-        shared.wait_for_room(blocked)?;
+        host.wait_for_room(blocked)?;
     }
     // SAFETY: the range is inside the caller's reservation, which is filled part after part, and in
     // the window.
-    Ok(unsafe { RingWriter::new(&shared.buffer.ring, at, len as u32) })
+    let mut writer = unsafe { RingWriter::new(&buffer.ring, at, len as u32) };
+    fill(&mut writer);
+    writer.finish();
+    buffer.part_filled(stream, end);
+    Ok(end)
 }
 
-fn reserve(shared: &Shared, bytes: u64, streamed: bool) -> Result<LsnRange, WalError> {
+/// Waits for room and attempts again, until there is a place or an error.
+#[cold]
+fn retry<T>(
+    host: &impl Host,
+    bytes: u64,
+    streamed: bool,
+    attempt: impl Fn() -> Option<T>,
+) -> Result<T, WalError> {
     let mut refused = false;
     loop {
-        let blocked = match shared.buffer.reserve(bytes, streamed)? {
-            Ok(start) => {
-                return Ok(LsnRange {
-                    start,
-                    end: start.plus(bytes),
-                });
+        if let Some(blocked) = host.buffer().blocked(bytes, streamed)? {
+            // The refusal may have been about more than is needed here, so it counts only if there
+            // is still no room.
+            if refused && matches!(blocked.why, Refused::Disk { .. }) {
+                return Err(host.no_space());
             }
-            Err(blocked) => blocked,
-        };
-        // The refusal may have been about more than is needed here, so it counts only if there is
-        // still no room.
-        if refused && matches!(blocked.why, Refused::Disk { .. }) {
-            return Err(WalError::NoSpace {
-                dir: shared.files.dir().to_path_buf(),
-            });
+            refused = host.wait_for_room(blocked)?;
         }
-        refused = shared.wait_for_room(blocked)?;
+        if let Some(place) = attempt() {
+            return Ok(place);
+        }
     }
 }
 

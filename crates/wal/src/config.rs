@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use crate::buffer::LogBufferKind;
 use crate::error::WalError;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_PAYLOAD_BYTES, PAGE_BYTES};
 
@@ -19,6 +20,12 @@ pub const MAX_BUFFER_BYTES: usize = 1 << 30;
 
 /// Most payload that is put in one block: the grain of parallel parsing.
 const BLOCK_PAYLOAD_BYTES: u64 = 256 * 1024;
+
+/// What a block that is the last of a group may cost beyond its payload.
+const GROUP_OVERHEAD: u64 = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
+
+/// Small groups that may be written before the flush notices that room is short.
+const FEW_GROUPS: u64 = 8;
 
 /// Who flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub struct WalConfig {
     pub segment_bytes: u64,
     /// Size of the log buffer; a power of two.
     pub buffer_bytes: usize,
+    /// How appenders share the log buffer.
+    pub log_buffer: LogBufferKind,
     /// Who flushes.
     pub mode: FlushMode,
     /// Identity of the data directory; a log of another one is refused.
@@ -59,6 +68,7 @@ impl WalConfig {
             dir: dir.into(),
             segment_bytes: 64 << 20,
             buffer_bytes: 16 << 20,
+            log_buffer: LogBufferKind::default(),
             mode: FlushMode::Daemon,
             cluster: [0; 16],
             create: true,
@@ -89,7 +99,18 @@ impl Sizes {
                 "segment size {segment} is not a multiple of {PAGE_BYTES} from {MIN_SEGMENT_BYTES} on"
             )));
         }
-        let buffer = config.buffer_bytes;
+        let sizes = Self::derive(segment, config.buffer_bytes)?;
+        assert!(sizes.block_payload <= MAX_PAYLOAD_BYTES as u64);
+        assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk());
+        Ok(sizes)
+    }
+
+    /// The sizes of a log that has only a buffer.
+    pub(crate) fn in_memory(buffer: usize) -> Result<Self, WalError> {
+        Self::derive(u64::MAX, buffer)
+    }
+
+    fn derive(segment: u64, buffer: usize) -> Result<Self, WalError> {
         if !(MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&buffer) || !buffer.is_power_of_two() {
             return Err(WalError::Config(format!(
                 "buffer size {buffer} is not a power of two between {MIN_BUFFER_BYTES} and {MAX_BUFFER_BYTES}"
@@ -97,15 +118,12 @@ impl Sizes {
         }
         let buffer = buffer as u64;
         let block_payload = BLOCK_PAYLOAD_BYTES.min(segment / 4).min(buffer / 4) / 16 * 16;
-        let sizes = Self {
+        Ok(Self {
             segment,
             buffer,
             block_payload,
             part: block_payload / 2,
-        };
-        assert!(sizes.block_payload <= MAX_PAYLOAD_BYTES as u64);
-        assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk());
-        Ok(sizes)
+        })
     }
 
     /// Bytes in the file for a block of this payload.
@@ -136,7 +154,32 @@ impl Sizes {
     /// few small groups before them may waste. Blocks that are not the last of a group are at least
     /// half full, because a part is at most half a block.
     pub(crate) fn room_for(&self, bytes: u64) -> u64 {
-        let overhead = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
-        bytes + (2 * (bytes / self.part) + 8) * overhead
+        bytes + (2 * (bytes / self.part) + FEW_GROUPS) * GROUP_OVERHEAD
+    }
+
+    /// The most bytes for which [`Sizes::room_for`] is not more than `room`.
+    pub(crate) fn most_for(&self, room: u64) -> u64 {
+        let Some(room) = room.checked_sub(FEW_GROUPS * GROUP_OVERHEAD) else {
+            return 0;
+        };
+        let parts = room / (self.part + 2 * GROUP_OVERHEAD);
+        let last = self.part - 1;
+        (room - parts * 2 * GROUP_OVERHEAD).min(parts * self.part + last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn most_for_is_the_inverse_of_room_for(room in 0_u64..1 << 40, buffer_log2 in 16..=30_u32) {
+            let sizes = Sizes::in_memory(1 << buffer_log2).unwrap();
+            let most = sizes.most_for(room);
+            prop_assert!(most == 0 || sizes.room_for(most) <= room);
+            prop_assert!(sizes.room_for(most + 1) > room);
+        }
     }
 }

@@ -130,7 +130,7 @@ impl Flusher {
         let mut payload = 0;
         loop {
             let at = self.taken.plus(payload);
-            let Some(len) = shared.buffer.ring.published(at) else {
+            let Some(len) = shared.buffer.filled(at) else {
                 if fill_target.is_some_and(|target| at < target) && shared.await_fill(at) {
                     continue;
                 }
@@ -256,7 +256,7 @@ fn summarize(summary: &mut Summary, payload: &[u8], first: Lsn) {
 /// Waits a little for the place at `at` to be filled: first by giving the processor away.
 pub(crate) fn pause_for_fill(shared: &Shared, at: Lsn) {
     for _ in 0..FILL_YIELDS {
-        if shared.buffer.ring.published(at).is_some() {
+        if shared.buffer.filled(at).is_some() {
             return;
         }
         std::thread::yield_now();

@@ -6,7 +6,7 @@
 //! `docs/formats/wal.md`.
 //!
 //! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer`
-//! (the ring between appenders and flush), `flush` and `daemon` (hardening), `waiters` and `future`
+//! (the ring between appenders and flush; `memory` is a log of nothing else), `flush` and `daemon` (hardening), `waiters` and `future`
 //! (who is told), `files` (segments), `recover` (reading it all back), `format` (the bytes).
 //!
 //! **Invariants**
@@ -25,6 +25,7 @@ mod flush;
 mod format;
 mod future;
 mod lsn;
+mod memory;
 mod recover;
 mod shared;
 mod stats;
@@ -32,6 +33,7 @@ mod waiters;
 mod wal;
 
 pub use append::MAX_RECORD_BYTES;
+pub use buffer::LogBufferKind;
 pub use config::{
     FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, WalConfig,
 };
@@ -39,6 +41,7 @@ pub use error::WalError;
 pub use format::RecordKind;
 pub use future::DurableFuture;
 pub use lsn::{Lsn, LsnRange};
+pub use memory::MemoryLog;
 pub use recover::{BlockSummary, Record, Recovered, Replay};
 pub use stats::{HISTOGRAM_BUCKETS, Histogram, WalStats};
 pub use wal::Wal;

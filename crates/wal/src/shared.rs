@@ -14,6 +14,7 @@ use std::time::Duration;
 use esker_vfs::{Clock, Random};
 use parking_lot::{Condvar, Mutex};
 
+use crate::append::Host;
 use crate::buffer::{Blocked, LogBuffer, Refused};
 use crate::config::{FlushMode, OnFatal, Sizes};
 use crate::error::WalError;
@@ -178,21 +179,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until a blocked append can be tried again. True if meanwhile space was looked for and not
-    /// found, for this append or for another one.
-    pub(crate) fn wait_for_room(&self, blocked: Blocked) -> Result<bool, WalError> {
-        self.counters.append_waited();
-        match (self.mode, blocked.why) {
-            (FlushMode::Daemon, Refused::Ring) => self.request_flush(self.buffer.end()),
-            (FlushMode::Daemon, Refused::Disk { needed }) => self.request_spare(needed),
-            (FlushMode::Manual, Refused::Ring) => {
-                self.flush_once()?;
-            }
-            (FlushMode::Manual, Refused::Disk { needed }) => self.prepare_spares(needed)?,
-        }
-        Ok(self.buffer.await_change(blocked))
-    }
-
     /// Hardens one group; a failure is the end of the log.
     pub(crate) fn flush_once(&self) -> Result<Flushed, WalError> {
         let mut flusher = self.flusher.lock();
@@ -256,6 +242,35 @@ impl Shared {
             id: self.random.next_u64(),
             file_bytes: self.sizes.segment,
             after_open,
+        }
+    }
+}
+
+impl Host for Shared {
+    fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    fn buffer(&self) -> &LogBuffer {
+        &self.buffer
+    }
+
+    fn wait_for_room(&self, blocked: Blocked) -> Result<bool, WalError> {
+        self.counters.append_waited();
+        match (self.mode, blocked.why) {
+            (FlushMode::Daemon, Refused::Ring) => self.request_flush(self.buffer.end()),
+            (FlushMode::Daemon, Refused::Disk { needed }) => self.request_spare(needed),
+            (FlushMode::Manual, Refused::Ring) => {
+                self.flush_once()?;
+            }
+            (FlushMode::Manual, Refused::Disk { needed }) => self.prepare_spares(needed)?,
+        }
+        Ok(self.buffer.await_change(blocked))
+    }
+
+    fn no_space(&self) -> WalError {
+        WalError::NoSpace {
+            dir: self.files.dir().to_path_buf(),
         }
     }
 }

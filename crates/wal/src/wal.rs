@@ -13,7 +13,7 @@ use esker_vfs::Env;
 use parking_lot::Mutex;
 
 use crate::append::{Draft, append};
-use crate::buffer::LogBuffer;
+use crate::buffer::{Beginning, LogBuffer};
 use crate::config::{FlushMode, Sizes, WalConfig};
 use crate::daemon::Threads;
 use crate::error::WalError;
@@ -78,8 +78,12 @@ impl Wal {
             files.prepare_spare()?;
         }
         let current = files.begin_segment(&header)?;
-        let room = sizes.usable(current.file_bytes - current.offset);
-        let buffer = LogBuffer::new(sizes, end, room, files.spare_count());
+        let beginning = Beginning {
+            start: end,
+            segment_room: sizes.usable(current.file_bytes - current.offset),
+            spares: files.spare_count(),
+        };
+        let buffer = LogBuffer::new(config.log_buffer, sizes, &beginning, None);
         Ok(Arc::new(Shared {
             mode: config.mode,
             sizes,
@@ -129,7 +133,7 @@ impl Wal {
         trees: &[u32],
         payload_parts: &[&[u8]],
     ) -> Result<LsnRange, WalError> {
-        append(self.shared(), &Draft::new(kind, trees, payload_parts))
+        append(&**self.shared(), &Draft::new(kind, trees, payload_parts))
     }
 
     /// Everything that ends at or below this is durable.

@@ -8,8 +8,8 @@
 //! **Invariants**
 //! - A place is written by the one appender it was given to, between its reservation and its
 //!   publication; read and cleared by the one consumer, between publication and release.
-//! - Reservation and release are handed over through the lock of `decoupled`, publication through
-//!   the length word: no byte is ever accessed by two threads at once.
+//! - Reservation and release are handed over through the gate and the limits of `admission`,
+//!   publication through the length word: no byte is ever accessed by two threads at once.
 //! - Records are 8-byte aligned, so that a length word is never split.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ impl Ring {
         }
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.mask + 1
     }
 
@@ -105,8 +105,20 @@ impl Ring {
             let wrapped = self.at(lsn.plus(before as u64));
             std::ptr::copy_nonoverlapping(self.at(lsn), out.as_mut_ptr(), before);
             std::ptr::copy_nonoverlapping(wrapped, out.as_mut_ptr().add(before), after);
+            self.discard(lsn, out.len());
+        }
+    }
+
+    /// Clears the place of published records.
+    ///
+    /// # Safety
+    /// As for [`Ring::take`].
+    pub(crate) unsafe fn discard(&self, lsn: Lsn, len: usize) {
+        let (before, after) = self.split(lsn, len);
+        // SAFETY: as in `take`.
+        unsafe {
             std::ptr::write_bytes(self.at(lsn), 0, before);
-            std::ptr::write_bytes(wrapped, 0, after);
+            std::ptr::write_bytes(self.at(lsn.plus(before as u64)), 0, after);
         }
     }
 }
