@@ -84,17 +84,30 @@ impl Size {
 struct Rate {
     inserts: f64,
     payload_bytes: f64,
+    /// Processor time of an insert.
+    nanos: f64,
+    /// Part of the inserts that were made in groups.
+    grouped: f64,
+}
+
+/// Processor time of this thread so far.
+fn thread_nanos() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
 }
 
 fn measure(log: &MemoryLog, threads: usize, size: Size, time: Duration) -> Rate {
     let stop = AtomicBool::new(false);
-    let (inserts, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (inserts, bytes, nanos) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let payload = vec![7; 12_288];
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let (mut n, mut sum) = (0, 0);
+                let (mut n, mut sum, before) = (0, 0, thread_nanos());
                 while !stop.load(Ordering::Relaxed) {
                     for _ in 0..BATCH {
                         let payload = &payload[..size.next()];
@@ -105,26 +118,25 @@ fn measure(log: &MemoryLog, threads: usize, size: Size, time: Duration) -> Rate 
                 }
                 inserts.fetch_add(n, Ordering::Relaxed);
                 bytes.fetch_add(sum, Ordering::Relaxed);
+                nanos.fetch_add(thread_nanos() - before, Ordering::Relaxed);
             });
         }
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
     });
     let seconds = begun.elapsed().as_secs_f64();
+    let inserts = inserts.into_inner() as f64;
     Rate {
-        inserts: inserts.into_inner() as f64 / seconds,
+        inserts: inserts / seconds,
+        nanos: nanos.into_inner() as f64 / inserts,
+        grouped: log.grouped() as f64 / inserts,
         payload_bytes: bytes.into_inner() as f64 / seconds,
     }
 }
 
 /// One line of the table: the kinds, measured in turns so that a busy machine is so to all, and the
 /// best of three turns of each.
-fn line(
-    kinds: &[LogBufferKind],
-    what: &str,
-    time: Duration,
-    mut measure: impl FnMut(LogBufferKind) -> Rate,
-) {
+fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKind) -> Rate) {
     let mut best: Vec<Option<Rate>> = kinds.iter().map(|_| None).collect();
     for _ in 0..3 {
         for (kind, best) in kinds.iter().zip(&mut best) {
@@ -137,13 +149,14 @@ fn line(
     print!("{what}");
     for rate in best.into_iter().flatten() {
         print!(
-            " | {:>7.3} M/s {:>6.3} GB/s",
+            " | {:>6.3} M/s {:>6.3} GB/s {:>5.0} ns {:>3.0} %",
             rate.inserts / 1e6,
-            rate.payload_bytes / 1e9
+            rate.payload_bytes / 1e9,
+            rate.nanos,
+            100.0 * rate.grouped
         );
     }
     println!();
-    let _ = time;
 }
 
 fn main() {
@@ -156,21 +169,21 @@ fn main() {
     }
     print!("threads  size");
     for kind in &kinds {
-        print!(" | {kind:<23}");
+        print!(" | {kind:<32}");
     }
     println!();
     for threads in THREADS {
         for size in SIZES {
-            line(&kinds, &format!("{threads:>7} {size:>5}"), time, |kind| {
+            line(&kinds, &format!("{threads:>7} {size:>5}"), |kind| {
                 measure(&MemoryLog::new(kind, BUFFER_BYTES), threads, size, time)
             });
         }
     }
     for one_in in [1, 4, 16, 64, 256, 4096] {
         let what = format!("   1/{one_in:<4}");
-        line(&kinds, &what, time, |kind| {
+        line(&kinds, &what, |kind| {
             let pause = move || {
-                if random() % one_in == 0 {
+                if random().is_multiple_of(one_in) {
                     std::thread::sleep(PREEMPTED);
                 }
             };

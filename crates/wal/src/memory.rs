@@ -37,9 +37,10 @@ impl MemoryLog {
         Self::build(kind, buffer_bytes, None)
     }
 
-    /// As [`MemoryLog::new`]; `pause` is called once in every critical section that reserves a
-    /// place (for one record or for a group), while the lock is held: a bench can sleep there, to
-    /// act a holder that was preempted. It must not call the log.
+    /// As [`MemoryLog::new`]; `pause` is called in the midst of every reservation of a place (for
+    /// one record or for a group): in variants that lock, while the lock is held; in CD, between
+    /// load and compare-and-swap. A bench can sleep there, to act a thread that was preempted. It
+    /// must not call the log.
     ///
     /// # Panics
     /// As [`MemoryLog::new`].
@@ -79,6 +80,11 @@ impl MemoryLog {
     /// Bytes of all records so far, with their heads and padding.
     pub fn bytes(&self) -> u64 {
         self.buffer.end().0 - Lsn::FIRST.0
+    }
+
+    /// How many insertions were made in groups of more than one, in variants that make groups.
+    pub fn grouped(&self) -> u64 {
+        self.buffer.grouped()
     }
 
     /// Discards what is filled, and returns the number of bytes discarded since the beginning.

@@ -1,28 +1,31 @@
 //! Who may get the next place: the order of places, and how far they may reach.
 //!
-//! Two halves. Appenders hold the gate and move `end`, as long as it stays below two limits. The
-//! flush and the preparer of segments hold the mutex of `room`, and set the limits from what the
-//! ring and the disk have room for. So a reservation is: take the gate, compare, add, free the
-//! gate, and nothing in it depends on how the room is counted.
+//! Two halves. Appenders move `end`, as long as it stays below two limits. The flush and the preparer
+//! of segments hold the mutex of `room`, and set the limits from what the ring and the disk have
+//! room for. So a reservation is a comparison and an addition, whatever it takes to count the room.
+//!
+//! There are two ways to do it, one per log: with the gate held ([`Admission::reserve`]), as the
+//! paper has it, or with one compare-and-swap and no lock ([`Admission::reserve_freely`]).
 //!
 //! **Invariants**
-//! - Places are given in one order without gaps, by the holder of the gate.
+//! - Places are given in one order without gaps.
 //! - Everything below `taken` has left the ring and is charged to `segment_room`; `[taken, end)` is
 //!   admitted.
 //! - `sizes.room_for(end - taken) <= room` at every admission: what was admitted can be written.
-//! - A limit is lowered only by a holder of the gate, so that no reservation in progress goes by an
-//!   older, higher one. The order of the locks is room, then gate; a holder of the gate never waits
-//!   for room.
+//! - No reservation goes by a limit that has been lowered since. Who lowers one holds the gate, and
+//!   changes the version that is in one word with `end`, so that a compare-and-swap in progress
+//!   fails. The order of the locks is room, then gate; a holder of the gate never waits for room.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::gate::{Gate, Held};
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::config::Sizes;
 use crate::error::WalError;
+use crate::format::RECORD_ALIGN;
 use crate::lsn::Lsn;
 
-/// Called by every holder of the gate while it reserves; see `MemoryLog::with_pause`.
+/// Called in the midst of every reservation; see `MemoryLog::with_pause`.
 pub(crate) type Pause = Box<dyn Fn() + Send + Sync>;
 
 /// Why an appender has to wait, and what it saw, so that it can wait for a change.
@@ -42,11 +45,53 @@ pub(crate) enum Refused {
     Disk { needed: u64 },
 }
 
+/// Bits of the version beside `end` in a word. They leave 60 bits for the LSN, which is a multiple
+/// of 8: more than a thousand petabytes of log. Versions come round again after 128 lowered limits;
+/// a compare-and-swap would have to sleep through exactly so many, each a group written, without
+/// any place being given in between.
+const VERSION_BITS: u32 = 7;
+const VERSIONS: u64 = 1 << VERSION_BITS;
+const MAX_LSN: u64 = 1 << 60;
+
+/// A position and a version in one word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct End(u64);
+
+impl End {
+    fn new(lsn: Lsn) -> Self {
+        assert!(lsn.0 < MAX_LSN && lsn.0.is_multiple_of(RECORD_ALIGN));
+        End(lsn.0 / RECORD_ALIGN * VERSIONS)
+    }
+
+    #[inline]
+    fn lsn(self) -> Lsn {
+        Lsn(self.0 / VERSIONS * RECORD_ALIGN)
+    }
+
+    #[inline]
+    fn plus(self, bytes: u64) -> End {
+        End(self.0 + bytes / RECORD_ALIGN * VERSIONS)
+    }
+
+    fn next_version(self) -> End {
+        End(self.0 / VERSIONS * VERSIONS + (self.0 + 1) % VERSIONS)
+    }
+}
+
+/// What came of an attempt to reserve without the gate.
+pub(super) enum Attempt {
+    Given(Lsn),
+    /// There is no room.
+    Full,
+    /// Somebody else was faster.
+    Contended,
+}
+
 /// What appenders write, in one cache line (two, for processors that fetch lines in pairs).
 #[repr(align(128))]
 struct Front {
     gate: Gate,
-    /// The next place to be given. Written by the holder of the gate.
+    /// The next place to be given: an [`End`].
     end: AtomicU64,
 }
 
@@ -108,7 +153,7 @@ impl Admission {
         let admission = Self {
             front: Front {
                 gate: Gate::default(),
-                end: AtomicU64::new(start.0),
+                end: AtomicU64::new(End::new(start).0),
             },
             limits: Limits {
                 whole: AtomicU64::new(0),
@@ -138,7 +183,7 @@ impl Admission {
 
     /// The next place to be given.
     pub(super) fn end(&self) -> Lsn {
-        Lsn(self.front.end.load(Acquire))
+        End(self.front.end.load(Acquire)).lsn()
     }
 
     /// Gives the next place of `bytes` bytes, a multiple of the record alignment, if there is room
@@ -162,12 +207,66 @@ impl Admission {
         if let Some(pause) = &self.pause {
             pause();
         }
-        let start = self.front.end.load(Relaxed);
-        if start + bytes > limit {
+        // Nobody else writes it: the log's variant always takes the gate, and so does who changes
+        // the version.
+        let end = End(self.front.end.load(Relaxed));
+        if end.lsn().0 + bytes > limit {
             return None;
         }
-        self.front.end.store(start + bytes, Release);
-        Some(Lsn(start))
+        self.front.end.store(end.plus(bytes).0, Release);
+        Some(end.lsn())
+    }
+
+    /// As [`Admission::reserve`], by a log whose variant never calls that.
+    #[inline]
+    pub(super) fn reserve_freely(&self, bytes: u64) -> Attempt {
+        self.give_freely(bytes, &self.limits.whole, self.pause.as_ref())
+    }
+
+    /// As [`Admission::reserve_freely`], again and again until there is an answer.
+    pub(super) fn reserve_at_last(&self, bytes: u64) -> Option<Lsn> {
+        if let Some(pause) = &self.pause {
+            pause();
+        }
+        self.until_answered(bytes, &self.limits.whole)
+    }
+
+    /// As [`Admission::reserve_streamed`], without the gate.
+    pub(super) fn reserve_streamed_freely(&self, bytes: u64) -> Option<Lsn> {
+        if self.end().0 > self.limits.whole.load(Acquire) {
+            return None;
+        }
+        self.until_answered(bytes, &self.limits.streamed)
+    }
+
+    fn until_answered(&self, bytes: u64, limit: &AtomicU64) -> Option<Lsn> {
+        loop {
+            match self.give_freely(bytes, limit, None) {
+                Attempt::Given(start) => return Some(start),
+                Attempt::Full => return None,
+                Attempt::Contended => {}
+            }
+        }
+    }
+
+    #[inline]
+    fn give_freely(&self, bytes: u64, limit: &AtomicU64, pause: Option<&Pause>) -> Attempt {
+        // Before the limit: if the limit is lowered behind this, the version has changed.
+        let end = End(self.front.end.load(Acquire));
+        if end.lsn().0 + bytes > limit.load(Acquire) {
+            return Attempt::Full;
+        }
+        if let Some(pause) = pause {
+            pause();
+        }
+        let given = self
+            .front
+            .end
+            .compare_exchange(end.0, end.plus(bytes).0, AcqRel, Relaxed);
+        match given {
+            Ok(_) => Attempt::Given(end.lsn()),
+            Err(_) => Attempt::Contended,
+        }
     }
 
     /// Why there was no room for this, or `None` if there is now.
@@ -281,9 +380,26 @@ impl Admission {
         // The places below a higher limit were cleared before: who reads it may write there.
         self.limits.streamed.store(streamed, Release);
         self.limits.whole.store(whole, Release);
+        if held.is_some() {
+            self.change_version();
+        }
         drop(held);
         room.changes += 1;
         self.changed.notify_all();
+    }
+}
+
+impl Admission {
+    /// Makes reservations in progress without the gate fail; they will see the new limits.
+    fn change_version(&self) {
+        let mut end = self.front.end.load(Relaxed);
+        while let Err(now) =
+            self.front
+                .end
+                .compare_exchange_weak(end, End(end).next_version().0, AcqRel, Relaxed)
+        {
+            end = now;
+        }
     }
 }
 

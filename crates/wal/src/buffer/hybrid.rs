@@ -1,23 +1,32 @@
 //! Variant CD: groups as in C, and filling outside the lock as in D.
 //!
-//! Source: Aether, section 5.4, "putting it all together". A thread that meets a busy lock joins a
-//! group; the group's leader takes the lock, gets one place for all and frees the lock at once; the
-//! members fill in parallel with everybody else. If the holder of the lock is not running, the
-//! waiting threads cost it one critical section for all of them afterwards, not one each.
+//! Source: Aether, section 5.4, "putting it all together", with two steps less.
 //!
-//! The paper's group then releases in LSN order, its last member waiting for the groups before. As
-//! in D, the ring makes that unnecessary: members publish their own records. So a member leaves its
-//! slot as soon as it knows its place, before it fills, and slots are needed for a shorter time
-//! than in the paper. The in-order release is to be found in CDME (`delegated`).
+//! In the paper a thread tries the lock; if it is busy, it joins a group, whose leader takes the
+//! lock, gets one place for all and frees the lock at once, and then all fill in parallel. What
+//! that lock protects is by now one comparison and one addition, and those are one
+//! compare-and-swap. So here a thread tries that, a few times; if others are faster each time, it
+//! joins a group. The lock is left to the leaders: one group at a time gets its place, and the
+//! groups behind it grow meanwhile. A thread that is interrupted in the middle of a reservation
+//! stops nobody, where the holder of the paper's lock stops everybody until it runs again; with
+//! more threads than processors that is what counts.
+//!
+//! The paper's group releases in LSN order, its last member waiting for the groups before. As in D,
+//! the ring makes that unnecessary: members publish their own records. So a member leaves its slot
+//! as soon as it knows its place, before it fills, and slots are needed for a shorter time than in
+//! the paper. The in-order release, and the lock, are to be found in CDME (`delegated`).
 //!
 //! **Invariants**
-//! - The lock is never held while bytes are copied or while a group is waited for.
+//! - No lock is held while bytes are copied; who is alone takes none.
 //! - A group that gets no place is dissolved, and its members try alone.
 
-use super::admission::Admission;
-use super::decoupled;
+use super::admission::{Admission, Attempt};
 use super::slots::Slots;
 use crate::lsn::Lsn;
+
+/// Attempts alone: on two processors the first one nearly always succeeds, and a failed one has at
+/// least brought the line here. Tests are to see groups.
+const ATTEMPTS: u32 = if cfg!(test) { 1 } else { 4 };
 
 #[inline]
 pub(super) fn insert(
@@ -26,12 +35,19 @@ pub(super) fn insert(
     bytes: u64,
     fill: &impl Fn(Lsn),
 ) -> Option<Lsn> {
-    let start = match admission.gate().lock_soon() {
-        Some(held) => admission.reserve(&held, bytes)?,
-        None => match place_in_group(admission, slots, bytes) {
-            Some(start) => start,
-            None => return decoupled::insert(admission, bytes, fill),
-        },
+    for _ in 0..ATTEMPTS {
+        match admission.reserve_freely(bytes) {
+            Attempt::Given(start) => {
+                fill(start);
+                return Some(start);
+            }
+            Attempt::Full => return None,
+            Attempt::Contended => {}
+        }
+    }
+    let start = match place_in_group(admission, slots, bytes) {
+        Some(start) => start,
+        None => admission.reserve_at_last(bytes)?,
     };
     fill(start);
     Some(start)
@@ -43,7 +59,7 @@ fn place_in_group(admission: &Admission, slots: &Slots, bytes: u64) -> Option<Ls
     if member.leads() {
         let held = admission.gate().lock();
         let group = member.close();
-        let start = admission.reserve(&held, group.bytes);
+        let start = admission.reserve_at_last(group.bytes);
         drop(held);
         member.publish(&group, start, 0);
     }

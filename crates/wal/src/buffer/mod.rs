@@ -127,9 +127,12 @@ impl LogBuffer {
             let ticket = Some(ticket);
             return Some(Stream { start, ticket });
         }
-        let held = admission.gate().lock();
-        let start = admission.reserve_streamed(&held, bytes)?;
-        drop(held);
+        let start = if let Variant::Hybrid(_) = &self.variant {
+            admission.reserve_streamed_freely(bytes)?
+        } else {
+            let held = admission.gate().lock();
+            admission.reserve_streamed(&held, bytes)?
+        };
         let ticket = None;
         Some(Stream { start, ticket })
     }
@@ -165,6 +168,16 @@ impl LogBuffer {
             return None;
         }
         self.ring.published(at)
+    }
+
+    /// How many insertions were made in groups of more than one.
+    pub(crate) fn grouped(&self) -> u64 {
+        match &self.variant {
+            Variant::Baseline | Variant::Decoupled => 0,
+            Variant::Consolidated(slots)
+            | Variant::Hybrid(slots)
+            | Variant::Delegated(slots, _) => slots.grouped(),
+        }
     }
 
     /// The next place to be given.

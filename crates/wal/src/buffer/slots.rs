@@ -98,6 +98,8 @@ pub(crate) struct Slots {
     most_bytes: u64,
     /// Where the search in the pool begins.
     next: AtomicU32,
+    /// Members of groups of more than one, so far.
+    grouped: AtomicU64,
 }
 
 /// A thread's membership in a group.
@@ -133,7 +135,13 @@ impl Slots {
             active: (0..active as u32).map(AtomicU32::new).collect(),
             most_bytes,
             next: AtomicU32::new(active as u32),
+            grouped: AtomicU64::new(0),
         }
+    }
+
+    /// How often a thread was in a group with others.
+    pub(super) fn grouped(&self) -> u64 {
+        self.grouped.load(Relaxed)
     }
 
     /// Joins an open slot, unless none takes this many bytes more.
@@ -214,8 +222,12 @@ impl Member<'_> {
         );
         let replaced = self.slots.replace(self.slot);
         self.slot.replaced.store(replaced, Relaxed);
+        let threads = status >> 32;
+        if threads > 1 {
+            self.slots.grouped.fetch_add(threads, Relaxed);
+        }
         Group {
-            threads: status >> 32,
+            threads,
             bytes: status & (THREAD - 1),
         }
     }

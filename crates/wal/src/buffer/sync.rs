@@ -8,6 +8,11 @@
 //! **Invariants**
 //! - Everything in `buffer` that two threads share is one of these, except the bytes of the ring.
 
+#[cfg(test)]
+pub(crate) use explored::*;
+#[cfg(not(test))]
+pub(crate) use real::*;
+
 #[cfg(not(test))]
 mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -138,8 +143,3 @@ mod explored {
         attempt()
     }
 }
-
-#[cfg(test)]
-pub(crate) use explored::*;
-#[cfg(not(test))]
-pub(crate) use real::*;
