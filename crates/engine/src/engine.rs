@@ -16,8 +16,10 @@ use esker_wal::{FlushMode, Lsn, RecordKind, Wal, WalConfig, WalStats};
 use crate::cache::BlockCache;
 use crate::commit::COUNTERS_TREE;
 use crate::commit::counters::Counters;
+use crate::commit::held::HeldLocks;
 use crate::commit::log::{Durable, Log};
 use crate::commit::record::{self, CounterChange};
+use crate::commit::switches::Switches;
 use crate::commit::watermark::{Visible, Watermark};
 use crate::lock::LockManager;
 use crate::maintain::{self, Maintenance, Workers};
@@ -88,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) watermark: Arc<Watermark>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) locks: Arc<LockManager>,
+    pub(crate) held: Arc<HeldLocks>,
+    pub(crate) switches: Switches,
     pub(crate) counters: Counters,
     pub(crate) prepared: PreparedTable,
     pub(crate) maintenance: Maintenance,
@@ -138,6 +142,8 @@ impl Engine {
             trees,
             watermark: Watermark::new(found.end.0),
             snapshots: Arc::default(),
+            held: HeldLocks::new(&locks),
+            switches: Switches::default(),
             locks,
             counters,
             prepared,
@@ -191,10 +197,17 @@ impl Engine {
         Txn::new(self, isolation)
     }
 
+    /// What can be switched off while the engine runs.
+    pub fn switches(&self) -> &Switches {
+        &self.inner.switches
+    }
+
     /// Everything up to here survives a crash.
     #[inline]
     pub fn durable_seq(&self) -> Seq {
-        self.inner.log.durable()
+        let durable = self.inner.log.durable();
+        self.inner.held.release_up_to(durable);
+        durable
     }
 
     /// Everything up to here is seen by new snapshots.
@@ -202,10 +215,13 @@ impl Engine {
         self.inner.watermark.visible()
     }
 
-    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given.
+    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given. With asynchronous
+    /// commit it only waits for the second.
     pub fn wait_durable(&self, seq: Seq) -> Durable {
-        let visible = Visible::new(&self.inner.watermark, seq);
-        Durable::new(self.inner.log.wait_durable(seq), visible)
+        let inner = &self.inner;
+        let log = (!inner.switches.async_commit()).then(|| inner.log.wait_durable(seq));
+        let visible = Visible::new(&inner.watermark, seq);
+        Durable::new(log, visible, &inner.held, seq)
     }
 
     /// Second phase of a two-phase commit: commits what was prepared under `xid`.

@@ -70,6 +70,7 @@ mod txn;
 pub mod wait;
 
 pub use commit::log::Durable;
+pub use commit::switches::Switches;
 pub use engine::{Engine, EngineConfig, EngineStats, Mode};
 pub use error::{CancelReason, EngineError, Result};
 pub use lock::{LockMode, LockOutcome, WaitPolicy};

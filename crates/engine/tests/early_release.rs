@@ -1,13 +1,16 @@
 //! Early lock release on a device that does not answer: locks are free and values readable before the sync, and
-//! nobody who asks is told more than a crash would leave.
+//! nobody who asks is told more than a crash would leave. And what is different when it is switched off, or commit is
+//! asynchronous.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use esker_engine::{
-    Engine, EngineConfig, Isolation, LockMode, LockOutcome, Tree, Txn, View, WaitPolicy,
+    CancelReason, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Seq, Ticket,
+    Tree, Txn, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -145,4 +148,173 @@ fn failed_sync_ends_the_engine_and_is_not_tried_again() {
     txn.put(&tree, b"k", b"w").unwrap();
     assert!(txn.commit().is_err());
     assert!(engine.durable_seq() < seq);
+}
+
+/// Commits `value` for the row in the given transaction, with the lock.
+fn write_row(txn: &mut Txn, tree: &Tree, value: &[u8]) -> Seq {
+    assert!(lock(txn, tree, b"row"));
+    txn.put(tree, b"row", value).unwrap();
+    txn.commit().unwrap().seq.unwrap()
+}
+
+/// Stands in the queue of the row.
+fn wait_for_row(txn: &Txn, tree: &Tree) -> Ticket {
+    match txn.lock(tree.id(), b"row", LockMode::Exclusive, WaitPolicy::Wait) {
+        Ok(LockOutcome::Wait(ticket)) => ticket,
+        _ => panic!("the row is locked"),
+    }
+}
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn without_early_release_the_second_writer_waits_for_the_sync() {
+    let machine = SimEnv::new(5);
+    let (engine, tree) = with_row(&machine);
+    engine.switches().set_early_lock_release(false);
+    machine.fs.hold_syncs();
+    let mut writer = engine.begin(Isolation::ReadCommitted);
+    let first = write_row(&mut writer, &tree, b"new");
+    // Nobody awaits the commit: the client has gone away.
+    machine.fs.await_held_sync();
+    let second = engine.begin(Isolation::ReadCommitted);
+    assert!(!lock(&second, &tree, b"row"));
+    assert!(!lock(&writer, &tree, b"row"));
+    let mut ticket = wait_for_row(&second, &tree);
+    assert!(is_pending(&mut ticket));
+
+    // The reader rule is the same: the version is seen, and what depends on it waits.
+    let reader = engine.begin(Isolation::ReadCommitted);
+    let seen = reader.get(&tree, b"row", View::Snapshot).unwrap();
+    assert_eq!(seen.as_deref(), Some(&b"new"[..]));
+    let dependency = reader.dependency();
+    assert_eq!(dependency, first);
+    let mut reply = engine.wait_durable(dependency);
+    assert!(is_pending(&mut reply));
+
+    machine.fs.release_syncs();
+    ticket.block(LONG).unwrap();
+    assert!(engine.durable_seq() >= first);
+    reply.block().unwrap();
+    assert!(lock(&second, &tree, b"row"));
+}
+
+#[test]
+fn who_is_told_of_durability_finds_the_locks_free() {
+    let machine = SimEnv::new(6);
+    let (engine, tree) = with_row(&machine);
+    engine.switches().set_early_lock_release(false);
+    // The same session and another one, again and again: never is a lock still held by a commit that is acknowledged.
+    let mut sessions = [(); 2].map(|()| engine.begin(Isolation::ReadCommitted));
+    for round in 0..200 {
+        let seq = write_row(&mut sessions[round % 2], &tree, b"new");
+        match round % 3 {
+            0 => engine.wait_durable(seq).block().unwrap(),
+            _ => while engine.durable_seq() < seq {},
+        }
+    }
+    // Switched on again, the next lock goes at once.
+    engine.switches().set_early_lock_release(true);
+    machine.fs.hold_syncs();
+    write_row(&mut sessions[0], &tree, b"new");
+    assert!(lock(&sessions[1], &tree, b"row"));
+    machine.fs.release_syncs();
+}
+
+#[test]
+fn prepared_transactions_keep_their_locks_until_the_decision_is_durable() {
+    let machine = SimEnv::new(7);
+    let (engine, tree) = with_row(&machine);
+    engine.switches().set_early_lock_release(false);
+    let other = engine.begin(Isolation::ReadCommitted);
+    for commits in [true, false] {
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        assert!(lock(&txn, &tree, b"row"));
+        txn.put(&tree, b"row", b"new").unwrap();
+        let prepared = txn.prepare(b"xid").unwrap();
+        engine.wait_durable(prepared).block().unwrap();
+        assert!(!lock(&other, &tree, b"row"));
+        machine.fs.hold_syncs();
+        let decision = match commits {
+            true => engine.commit_prepared(b"xid").unwrap(),
+            false => engine.rollback_prepared(b"xid").unwrap(),
+        };
+        machine.fs.await_held_sync();
+        assert!(!lock(&other, &tree, b"row"));
+        machine.fs.release_syncs();
+        engine.wait_durable(decision.seq.unwrap()).block().unwrap();
+        assert!(lock(&other, &tree, b"row"));
+        assert!(other.release(tree.id(), b"row"));
+    }
+}
+
+#[test]
+fn locks_are_not_lost_when_the_log_fails_or_ends() {
+    use esker_vfs::sim::{Fault, Op};
+    for fails in [true, false] {
+        let machine = SimEnv::new(8);
+        let (engine, tree) = with_row(&machine);
+        engine.switches().set_early_lock_release(false);
+        machine.fs.hold_syncs();
+        let mut writer = engine.begin(Isolation::ReadCommitted);
+        // The device is busy with an earlier group; the one of the row comes after it.
+        writer.put(&tree, b"other", b"new").unwrap();
+        let earlier = writer.commit().unwrap().seq.unwrap();
+        let _asked = engine.wait_durable(earlier);
+        machine.fs.await_held_sync();
+        let seq = write_row(&mut writer, &tree, b"new");
+        let other = engine.begin(Isolation::ReadCommitted);
+        let mut ticket = wait_for_row(&other, &tree);
+        assert!(is_pending(&mut ticket));
+        if fails {
+            machine.fs.inject(Fault::on(Op::Sync).path("wal"));
+        }
+        machine.fs.release_syncs();
+        assert_eq!(engine.shutdown().is_err(), fails);
+        ticket.block(LONG).unwrap();
+        assert_eq!(engine.durable_seq() >= seq, !fails);
+        assert!(lock(&other, &tree, b"row"));
+    }
+}
+
+#[test]
+fn a_session_can_be_killed_after_its_locks_went_to_the_log() {
+    let machine = SimEnv::new(9);
+    let (engine, tree) = with_row(&machine);
+    engine.switches().set_early_lock_release(false);
+    let mut session = engine.begin(Isolation::ReadCommitted);
+    let canceller = session.wait_canceller();
+    let seq = write_row(&mut session, &tree, b"new");
+    engine.wait_durable(seq).block().unwrap();
+    let other = engine.begin(Isolation::ReadCommitted);
+    assert!(lock(&other, &tree, b"row"));
+    let ticket = wait_for_row(&session, &tree);
+    assert!(canceller.cancel(CancelReason::StatementKilled));
+    let answer = ticket.block(LONG);
+    let expected = EngineError::Cancelled(CancelReason::StatementKilled).to_string();
+    assert_eq!(answer.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn asynchronous_commit_waits_for_nothing() {
+    let machine = SimEnv::new(10);
+    let (engine, tree) = with_row(&machine);
+    engine.switches().set_early_lock_release(false);
+    engine.switches().set_async_commit(true);
+    machine.fs.hold_syncs();
+    let mut writer = engine.begin(Isolation::ReadCommitted);
+    let seq = write_row(&mut writer, &tree, b"new");
+    assert!(!is_pending(&mut engine.wait_durable(seq)));
+    engine.wait_durable(seq).block().unwrap();
+    assert!(engine.durable_seq() < seq);
+    assert!(lock(&writer, &tree, b"row"));
+    writer.rollback();
+    // Off again, who asks is told the truth.
+    engine.switches().set_async_commit(false);
+    let mut durable = engine.wait_durable(seq);
+    assert!(is_pending(&mut durable));
+    machine.fs.release_syncs();
+    durable.block().unwrap();
+    assert!(engine.durable_seq() >= seq);
 }

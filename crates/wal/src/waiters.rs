@@ -91,6 +91,19 @@ impl Waiters {
         Poll::Pending
     }
 
+    /// Wakes `waker` once when `lsn` is durable or never will be; at once if that is known already. It
+    /// cannot be taken back.
+    pub(crate) fn notify(&self, lsn: Lsn, waker: Waker) {
+        if self.settled(lsn).is_pending() {
+            let mut queue = self.queue.lock();
+            if self.settled(lsn).is_pending() {
+                queue.push(lsn, waker);
+                return;
+            }
+        }
+        waker.wake();
+    }
+
     /// The waiter with this ticket does not wait any more.
     pub(crate) fn cancel(&self, lsn: Lsn, ticket: u64) {
         let waker = {
@@ -220,6 +233,25 @@ mod tests {
         assert_eq!(gone.0.load(Ordering::SeqCst), 0);
         assert_eq!(stays.0.load(Ordering::SeqCst), 1);
         waiters.cancel(Lsn(16), 77);
+    }
+
+    #[test]
+    fn a_notice_comes_once_with_durability_or_with_the_failure() {
+        let waiters = Waiters::new(Lsn(8));
+        let notify = |lsn| {
+            let count = Arc::new(Count::default());
+            waiters.notify(Lsn(lsn), Waker::from(count.clone()));
+            count
+        };
+        let woken = |count: &Count| count.0.load(Ordering::SeqCst);
+        assert_eq!(woken(&notify(8)), 1);
+        let (first, second) = (notify(16), notify(24));
+        waiters.advance(Lsn(16), &mut Vec::new());
+        assert_eq!((woken(&first), woken(&second)), (1, 0));
+        waiters.fail(&WalError::Closed);
+        waiters.wake_all();
+        assert_eq!((woken(&first), woken(&second)), (1, 1));
+        assert_eq!(woken(&notify(32)), 1);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - What `durable` covers is read back after any crash.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use esker_vfs::Env;
 use parking_lot::Mutex;
@@ -149,6 +150,13 @@ impl Wal {
     /// Resolves when everything up to `lsn` is durable. Asks for the flush at once.
     pub fn wait_durable(&self, lsn: Lsn) -> DurableFuture {
         DurableFuture::new(self.shared().clone(), lsn)
+    }
+
+    /// Wakes `waker` once when everything up to `lsn` is durable, or the log has ended before. Asks for the flush at
+    /// once. For what must happen even if nobody waits any more; the waker runs on the flushing thread.
+    pub fn notify_durable(&self, lsn: Lsn, waker: Waker) {
+        self.shared().request_flush(lsn);
+        self.shared().waiters.notify(lsn, waker);
     }
 
     /// Asks the daemon to make durable what has been appended so far.

@@ -7,10 +7,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use esker_wal::{DurableFuture, Lsn, RecordKind, Wal, WalStats};
 
+use super::held::HeldLocks;
 use super::watermark::Visible;
 use crate::{Result, Seq};
 
@@ -66,6 +68,11 @@ impl Log {
         self.wal.wait_durable(Lsn(seq))
     }
 
+    /// Wakes `waker` once when `seq` is durable or never will be. Asks for the flush.
+    pub(crate) fn notify_durable(&self, seq: Seq, waker: Waker) {
+        self.wal.notify_durable(Lsn(seq), waker);
+    }
+
     /// The log before `lsn` is not needed any more.
     pub(crate) fn release_below(&self, lsn: u64) -> Result<()> {
         Ok(self.wal.release_below(Lsn(lsn))?)
@@ -82,26 +89,38 @@ impl Log {
 }
 
 /// Resolves when a sequence survives a crash and every later snapshot sees it. Made by `Engine::wait_durable`.
+///
+/// When it resolves, the locks of every transaction up to the sequence are free. With asynchronous commit it does not
+/// wait for the log.
 #[must_use = "a future does nothing unless awaited"]
 pub struct Durable {
-    log: DurableFuture,
-    hardened: bool,
+    /// `None` when there is nothing (more) to wait for in the log.
+    log: Option<DurableFuture>,
     visible: Visible,
+    held: Arc<HeldLocks>,
+    seq: Seq,
 }
 
 impl Durable {
-    pub(crate) fn new(log: DurableFuture, visible: Visible) -> Self {
+    pub(crate) fn new(
+        log: Option<DurableFuture>,
+        visible: Visible,
+        held: &Arc<HeldLocks>,
+        seq: Seq,
+    ) -> Self {
         Durable {
             log,
-            hardened: false,
             visible,
+            held: Arc::clone(held),
+            seq,
         }
     }
 
     /// Parks the thread until the sequence is durable and visible.
-    pub fn block(self) -> Result<()> {
-        if !self.hardened {
-            self.log.block()?;
+    pub fn block(mut self) -> Result<()> {
+        if let Some(log) = self.log.take() {
+            log.block()?;
+            self.held.release_up_to(self.seq);
         }
         self.visible.block();
         Ok(())
@@ -112,12 +131,13 @@ impl Future for Durable {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if !self.hardened {
-            match Pin::new(&mut self.log).poll(context) {
+        if let Some(log) = &mut self.log {
+            match Pin::new(log).poll(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(())) => self.hardened = true,
+                Poll::Ready(Ok(())) => self.log = None,
             }
+            self.held.release_up_to(self.seq);
         }
         Pin::new(&mut self.visible).poll(context).map(Ok)
     }

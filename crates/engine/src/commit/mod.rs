@@ -5,7 +5,8 @@
 //!
 //! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
 //! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
-//! waits for the disk: early lock release is the order of these steps.
+//! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the locks
+//! are put aside until the record is durable (`held`).
 //!
 //! **Invariants**
 //! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole
@@ -14,11 +15,16 @@
 //! - A dependent transaction appends after the one it depends on: a prefix of the log is always consistent.
 
 pub(crate) mod counters;
+pub(crate) mod held;
 pub(crate) mod log;
 pub(crate) mod record;
+pub(crate) mod switches;
 pub(crate) mod watermark;
 
+use std::sync::Arc;
+
 use crate::engine::Inner;
+use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
 use crate::txn::{Commit, Txn, WriteSet};
@@ -60,6 +66,19 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
     inner.watermark.complete(place.start, seq);
     txn.last_commit = seq;
     Ok(Commit { seq: Some(seq) })
+}
+
+/// Lets go of the row locks of a transaction whose record has its place in the log: now, or when it is durable.
+/// `owner` is then without locks; true if it is another one for that reason.
+pub(crate) fn let_go_of_locks(inner: &Inner, owner: &mut Arc<LockOwner>, seq: Seq) -> bool {
+    if inner.switches.locks_go_at_once() || owner.held_count() == 0 {
+        inner.locks.release_all(owner);
+        return false;
+    }
+    let owner = std::mem::replace(owner, LockOwner::new());
+    let release = inner.held.hold(seq, owner);
+    inner.log.notify_durable(seq, release);
+    true
 }
 
 /// Inserts the versions of a write set with sequence `seq`. The log is needed from `start` on until they are flushed.

@@ -26,7 +26,8 @@ use parking_lot::Mutex;
 
 use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
-use shard::{Request, Shard, Waiter, Wakes};
+pub(crate) use shard::Wakes;
+use shard::{Request, Shard, Waiter};
 
 /// Number of shards, a power of two: far more than threads that lock at the same moment.
 const SHARDS: usize = 64;
@@ -244,28 +245,39 @@ impl LockManager {
 
     fn release_one(&self, owner: &LockOwner, lock: LockRef) {
         let mut wakes = Wakes::new();
+        self.give_back(owner, lock, &mut wakes);
+        wake_all(wakes);
+    }
+
+    fn give_back(&self, owner: &LockOwner, lock: LockRef, wakes: &mut Wakes) {
         let released = self.shards[lock.shard as usize]
             .0
             .lock()
-            .release(lock, owner, &mut wakes);
+            .release(lock, owner, wakes);
         debug_assert!(released, "what is in the list is held");
-        wake_all(wakes);
     }
 
     /// Ends the transaction's part in the lock table: leaves the queue, gives back every lock.
     pub(crate) fn release_all(&self, owner: &LockOwner) {
+        wake_all(self.give_back_all(owner));
+    }
+
+    /// As [`LockManager::release_all`], but the caller wakes those who were granted.
+    pub(crate) fn give_back_all(&self, owner: &LockOwner) -> Wakes {
+        let mut wakes = Wakes::new();
         if !owner.active.swap(false, Ordering::Relaxed) {
-            return;
+            return wakes;
         }
         self.cancel(owner, CancelReason::TransactionEnded);
         let mut held = std::mem::take(&mut *owner.held.lock());
         for lock in held.drain(..) {
-            self.release_one(owner, lock);
+            self.give_back(owner, lock, &mut wakes);
         }
         // The emptied list goes back, so that the next transaction of this owner need not allocate one.
         if held.capacity() <= KEPT_HELD {
             *owner.held.lock() = held;
         }
+        wakes
     }
 
     /// Calls `each` with every lock the owner holds.

@@ -282,7 +282,7 @@ impl Shard {
 }
 
 /// Waiters to be woken once the shard is unlocked.
-pub(super) type Wakes = SmallVec<[Wakeup; 2]>;
+pub(crate) type Wakes = SmallVec<[Wakeup; 2]>;
 
 impl Row {
     /// Whether the holders other than `owner` leave room for `mode`.

@@ -21,6 +21,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 pub use cursor::Cursor;
@@ -97,6 +98,8 @@ pub struct Txn {
     pub(crate) writes: WriteSet,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
     pub(crate) owner: Arc<LockOwner>,
+    /// The same for those who cancel waits from outside.
+    shared_owner: Arc<Mutex<Arc<LockOwner>>>,
     dependency: Arc<AtomicU64>,
     /// The last commit of this session: its later snapshots must see it.
     pub(crate) last_commit: Seq,
@@ -107,6 +110,7 @@ pub struct Txn {
 
 impl Txn {
     pub(crate) fn new(engine: &Engine, isolation: Isolation) -> Self {
+        let owner = LockOwner::new();
         Txn {
             engine: engine.clone(),
             isolation,
@@ -114,7 +118,8 @@ impl Txn {
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
             counters: SmallVec::new(),
-            owner: LockOwner::new(),
+            shared_owner: Arc::new(Mutex::new(Arc::clone(&owner))),
+            owner,
             dependency: Arc::new(AtomicU64::new(0)),
             last_commit: 0,
             payload: Vec::new(),
@@ -298,10 +303,10 @@ impl Txn {
         self.inner().locks.release(&self.owner, tree, key)
     }
 
-    /// A handle with which another thread ends the lock waits of this session, until it prepares a transaction.
+    /// A handle with which another thread ends the lock waits of this session.
     pub fn wait_canceller(&self) -> WaitCanceller {
         WaitCanceller {
-            owner: Arc::clone(&self.owner),
+            owner: Arc::clone(&self.shared_owner),
             locks: Arc::clone(&self.inner().locks),
         }
     }
@@ -331,11 +336,22 @@ impl Txn {
         self.owner.held_count()
     }
 
-    /// Commits. On return the writes are visible to later snapshots and the locks are free, but nothing is durable yet:
-    /// whoever tells the world awaits [`Engine::wait_durable`] first. On an error nothing was written, and the
-    /// transaction is rolled back.
+    /// The locks went to somebody else, who gives them back.
+    pub(crate) fn owner_changed(&self) {
+        *self.shared_owner.lock() = Arc::clone(&self.owner);
+    }
+
+    /// Commits. On return the writes are visible to later snapshots and the locks are free (without early lock release:
+    /// free as soon as the commit is durable), but nothing is durable yet: whoever tells the world awaits
+    /// [`Engine::wait_durable`] first. On an error nothing was written, and the transaction is rolled back.
     pub fn commit(&mut self) -> Result<Commit> {
         let result = crate::commit::commit(self);
+        if let Ok(Commit { seq: Some(seq) }) = result {
+            let inner = self.engine.inner();
+            if crate::commit::let_go_of_locks(inner, &mut self.owner, seq) {
+                self.owner_changed();
+            }
+        }
         self.end();
         result
     }
@@ -383,14 +399,15 @@ impl Drop for Txn {
 /// Ends the lock waits of a transaction from outside.
 #[derive(Clone)]
 pub struct WaitCanceller {
-    owner: Arc<LockOwner>,
+    owner: Arc<Mutex<Arc<LockOwner>>>,
     locks: Arc<LockManager>,
 }
 
 impl WaitCanceller {
     /// Ends the wait the transaction is in; false if it is in none.
     pub fn cancel(&self, reason: CancelReason) -> bool {
-        self.locks.cancel(&self.owner, reason)
+        let owner = Arc::clone(&self.owner.lock());
+        self.locks.cancel(&owner, reason)
     }
 }
 

@@ -120,6 +120,7 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
         Ok(Place { start, seq }) => {
             let writes = std::mem::take(&mut txn.writes);
             let owner = std::mem::replace(&mut txn.owner, LockOwner::new());
+            txn.owner_changed();
             inner.prepared.insert(
                 xid,
                 PreparedTxn {
@@ -170,12 +171,12 @@ fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
 
 /// Commits a prepared transaction.
 pub(crate) fn commit_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
-    let (txn, place) = log_decision(inner, xid, RecordKind::CommitPrepared)?;
+    let (mut txn, place) = log_decision(inner, xid, RecordKind::CommitPrepared)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(inner, &txn.writes, txn.start, place.seq);
     inner.prepared.remove(xid);
     inner.watermark.complete(place.start, place.seq);
-    inner.locks.release_all(&txn.owner);
+    commit::let_go_of_locks(inner, &mut txn.owner, place.seq);
     Ok(Commit {
         seq: Some(place.seq),
     })
@@ -183,10 +184,10 @@ pub(crate) fn commit_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
 
 /// Rolls a prepared transaction back.
 pub(crate) fn rollback_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
-    let (txn, place) = log_decision(inner, xid, RecordKind::RollbackPrepared)?;
+    let (mut txn, place) = log_decision(inner, xid, RecordKind::RollbackPrepared)?;
     inner.prepared.remove(xid);
     inner.watermark.complete(place.start, place.seq);
-    inner.locks.release_all(&txn.owner);
+    commit::let_go_of_locks(inner, &mut txn.owner, place.seq);
     Ok(Commit {
         seq: Some(place.seq),
     })

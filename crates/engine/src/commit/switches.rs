@@ -1,0 +1,63 @@
+//! What can be switched off of the commit pipeline while it runs, to see what it is worth.
+//!
+//! Neighbours: `commit` and `Engine::wait_durable` read the switches once per commit; the layer above sets them.
+//!
+//! | early lock release | asynchronous commit | row locks go | a commit is acknowledged |
+//! |---|---|---|---|
+//! | on | off | when the record has its place in the log | when it is durable |
+//! | off | off | when it is durable | when it is durable |
+//! | any | on | when the record has its place in the log | at once |
+//!
+//! **Invariants**
+//! - Unless commit is asynchronous, nobody is told what a crash could take back, whatever the other switch says.
+//! - A switch concerns commits and waits that begin after it was set.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The switches of an engine; see the module's table.
+#[derive(Debug)]
+pub struct Switches {
+    early_lock_release: AtomicBool,
+    async_commit: AtomicBool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Switches {
+            early_lock_release: AtomicBool::new(true),
+            async_commit: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Switches {
+    /// Whether row locks go before the commit is durable. On by default.
+    pub fn early_lock_release(&self) -> bool {
+        self.early_lock_release.load(Ordering::Relaxed)
+    }
+
+    /// Sets early lock release. Off is right, too, but slower where rows are hot or the device is slow.
+    pub fn set_early_lock_release(&self, on: bool) {
+        self.early_lock_release.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether commits are acknowledged before they are durable. Off by default.
+    pub fn async_commit(&self) -> bool {
+        self.async_commit.load(Ordering::Relaxed)
+    }
+
+    /// Sets asynchronous commit. **Unsafe** when on: a crash takes back the newest commits, although they were
+    /// acknowledged (about those of the last second). What survives is a prefix of the order of commits.
+    pub fn set_async_commit(&self, on: bool) {
+        let was_on = self.async_commit.swap(on, Ordering::Relaxed);
+        if on && !was_on {
+            tracing::warn!("asynchronous commit is on: a crash can take back acknowledged commits");
+        }
+    }
+
+    /// Whether the row locks of a commit that has its place in the log go at once.
+    #[inline]
+    pub(crate) fn locks_go_at_once(&self) -> bool {
+        self.early_lock_release() || self.async_commit()
+    }
+}
