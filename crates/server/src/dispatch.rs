@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `connection` reads commands; `reply` writes results; the `sql` crate's [`Session`]
 //! steps through statements.
-//! **Invariants**: a worker thread never blocks here: waits are awaited, long statements run under
-//! `block_in_place`; bytes leave only when the log is durable up to what they depend on.
+//! **Invariants**: a worker thread never blocks here: waits are awaited, long statements (and, without
+//! flush pipelining, waits for the log) run under `block_in_place`; bytes leave only when the log is durable up to what they depend on.
 
 use esker_sql::{Mode, OutcomeKind, Request, Session, Step};
 use esker_types::SqlError;
@@ -175,12 +175,12 @@ async fn statements(
         let (outcome, threaded) = run(session).await;
         let failed = match outcome.result {
             OutcomeKind::Ok(ok) => {
-                reply::durable(session.wait_durable(outcome.depends_on)).await?;
+                reply::durable(session, outcome.depends_on).await?;
                 reply::ok(conn, session, &ok);
                 false
             }
             OutcomeKind::Err(e) => {
-                reply::durable(session.wait_durable(outcome.depends_on)).await?;
+                reply::durable(session, outcome.depends_on).await?;
                 conn.put_error(&e);
                 true
             }
@@ -201,7 +201,7 @@ async fn statements(
 
 async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> Result<(), Gone> {
     let (outcome, _) = run(session).await;
-    reply::durable(session.wait_durable(outcome.depends_on)).await?;
+    reply::durable(session, outcome.depends_on).await?;
     match outcome.result {
         OutcomeKind::Ok(ok) => reply::ok(conn, session, &ok),
         OutcomeKind::Err(e) => conn.put_error(&e),
@@ -209,7 +209,7 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
             // The rows are kept with the statement until they are fetched.
             match tokio::task::block_in_place(|| session.keep_rows(id)) {
                 Ok(depends_on) => {
-                    reply::durable(session.wait_durable(depends_on)).await?;
+                    reply::durable(session, depends_on).await?;
                     reply::cursor_opened(conn, session, &columns);
                 }
                 Err(e) => conn.put_error(&e),

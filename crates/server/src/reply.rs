@@ -4,7 +4,7 @@
 //! **Invariants**: rows are pulled in batches of about [`BATCH`] bytes, so a result of any size
 //! takes bounded memory; each batch leaves only when what it depends on is durable.
 
-use esker_engine::{Durable, Seq};
+use esker_engine::Seq;
 use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, ValueRef};
@@ -18,12 +18,21 @@ use crate::connection::{Connection, Gone};
 /// Bytes of rows gathered before they are sent.
 const BATCH: usize = 64 * 1024;
 
-/// Awaits durability of the log, if that is not there yet. A log that failed ends the process
-/// elsewhere; the connection must not answer.
-pub(crate) async fn durable(wait: Option<Durable>) -> Result<(), Gone> {
-    match wait {
-        None => Ok(()),
-        Some(wait) => wait.await.map_err(|_| Gone),
+/// Waits until the log is durable up to `seq`: as a future, or (`esker_flush_pipelining` off) with the
+/// thread. A log that failed ends the process elsewhere; the connection must not answer.
+pub(crate) fn durable(
+    session: &Session,
+    seq: Seq,
+) -> impl Future<Output = Result<(), Gone>> + use<> {
+    let wait = session.wait_durable(seq);
+    let pipelines = session.pipelines_flush();
+    async move {
+        let waited = match wait {
+            None => Ok(()),
+            Some(wait) if pipelines => wait.await,
+            Some(wait) => tokio::task::block_in_place(|| wait.block()),
+        };
+        waited.map_err(|_| Gone)
     }
 }
 
@@ -147,13 +156,13 @@ pub(crate) async fn rows(
         match pulled {
             Err(e) => {
                 conn.frames.abandon();
-                durable(session.wait_durable(depends_on)).await?;
+                durable(session, depends_on).await?;
                 conn.put_error(&e);
                 return Ok(true);
             }
             Ok(batch) => {
                 depends_on = depends_on.max(batch.depends_on);
-                durable(session.wait_durable(depends_on)).await?;
+                durable(session, depends_on).await?;
                 if !batch.more {
                     end_of_rows(conn, session, 0);
                     return Ok(false);

@@ -7,12 +7,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use esker_engine::{Engine, EngineConfig};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 
 use crate::accounts::{self, Account, Accounts, GrantEntry, GrantScope, Plugin, Privileges};
 use crate::catalog::Catalog;
@@ -64,6 +65,10 @@ pub struct Instance {
     pub(crate) counters: Counters,
     pub(crate) system_zone: TimeZone,
     pub(crate) prepared_count: AtomicU64,
+    /// `esker_flush_pipelining`, where commits can look at it.
+    flush_pipelining: AtomicBool,
+    /// Held while variables are carried over to what they switch.
+    switching: Mutex<()>,
     data_dir: PathBuf,
     hash_password: HashPassword,
     accounts: Accounts,
@@ -102,11 +107,14 @@ impl Instance {
             counters: Counters::default(),
             system_zone: TimeZone::system(),
             prepared_count: AtomicU64::new(0),
+            flush_pipelining: AtomicBool::new(true),
+            switching: Mutex::new(()),
             hash_password: config.hash_password,
             accounts,
             version,
             first_start,
         };
+        instance.apply_commit_switches();
         instance.prepare_server_uuid()?;
         match loaded {
             Some(list) => instance.accounts.replace(list),
@@ -248,6 +256,22 @@ impl Instance {
             ("Esker_writer_stalls", stats.writer_stalls.to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
         ]
+    }
+
+    /// Carries the variables that switch parts of the commit over to where commits look: at start, and
+    /// after SET GLOBAL of one of them.
+    pub(crate) fn apply_commit_switches(&self) {
+        let _one_at_a_time = self.switching.lock();
+        let switches = self.engine.switches();
+        switches.set_early_lock_release(self.variable_is_on("esker_early_lock_release"));
+        switches.set_async_commit(self.variable_is_on("esker_async_commit"));
+        let pipelining = self.variable_is_on("esker_flush_pipelining");
+        self.flush_pipelining.store(pipelining, Ordering::Relaxed);
+    }
+
+    /// Does a worker go on with other sessions while a commit is flushed?
+    pub(crate) fn pipelines_flush(&self) -> bool {
+        self.flush_pipelining.load(Ordering::Relaxed)
     }
 
     /// Metadata locks for a new session.

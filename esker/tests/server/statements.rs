@@ -203,3 +203,52 @@ fn bad_starts_are_one_clear_error() {
         "{unknown}"
     );
 }
+
+#[test]
+fn commit_switches() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(
+        dir.path(),
+        &["--skip-ssl", "--skip-esker-early-lock-release"],
+    );
+    let mut c = server.connect();
+    let switches = |c: &mut esker_server::client::Client| {
+        c.value("SELECT @@esker_async_commit, @@esker_early_lock_release, @@esker_flush_pipelining")
+    };
+    assert_eq!(switches(&mut c), "0|0|1");
+    assert_eq!(c.code("SET esker_async_commit = ON"), Some(1229));
+    c.run("SET GLOBAL esker_early_lock_release = ON");
+    assert_eq!(c.value("SHOW COUNT(*) WARNINGS"), "0");
+    c.run("SET GLOBAL esker_async_commit = ON");
+    assert!(
+        c.value("SHOW WARNINGS")
+            .starts_with("Warning|1105|Commits are acknowledged")
+    );
+    assert_eq!(switches(&mut c), "1|1|1");
+    c.run("CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 0)");
+    const EACH: usize = 10;
+    for combination in 0..8 {
+        let on = |bit: i32| ["OFF", "ON"][usize::from(combination & bit != 0)];
+        c.run(&format!(
+            "SET GLOBAL esker_early_lock_release = {}; SET GLOBAL esker_flush_pipelining = {}; \
+             SET GLOBAL esker_async_commit = {}",
+            on(1),
+            on(2),
+            on(4)
+        ));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut c = server.connect();
+                    c.run("USE d");
+                    for _ in 0..EACH {
+                        c.run("UPDATE t SET n = n + 1 WHERE id = 1");
+                        // What a session has committed never stands in its own way.
+                        c.run("BEGIN; SELECT n FROM t WHERE id = 1 FOR UPDATE; COMMIT");
+                    }
+                });
+            }
+        });
+    }
+    assert_eq!(c.value("SELECT n FROM t"), (8 * 3 * EACH).to_string());
+}

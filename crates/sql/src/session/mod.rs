@@ -301,6 +301,12 @@ impl Session {
         (seq > engine.durable_seq()).then(|| engine.wait_durable(seq))
     }
 
+    /// `esker_flush_pipelining`: is what [`Session::wait_durable`] returns awaited? If not, the session's thread
+    /// parks on it, as that of a server with a thread per connection does.
+    pub fn pipelines_flush(&self) -> bool {
+        self.facts.instance.pipelines_flush()
+    }
+
     /// COM_SET_OPTION.
     pub fn set_multi_statements(&mut self, on: bool) {
         self.client.multi_statements = on;

@@ -21,6 +21,13 @@ const CHARSET_PAIRS: [(&str, &str); 3] = [
     ("character_set_database", "collation_database"),
 ];
 
+/// Global variables that switch parts of the commit on and off.
+const COMMIT_SWITCHES: [&str; 3] = [
+    "esker_async_commit",
+    "esker_early_lock_release",
+    "esker_flush_pipelining",
+];
+
 impl Session {
     /// Runs all items of one SET.
     pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
@@ -58,7 +65,9 @@ impl Session {
             Some(VarScope::Global) => {
                 self.facts.require("SUPER")?;
                 self.check_special(id, given.as_ref())?;
-                self.facts.instance.globals.set(id, given.as_ref())?
+                let clamped = self.facts.instance.globals.set(id, given.as_ref())?;
+                self.apply_global(id);
+                clamped
             }
             Some(VarScope::Persist | VarScope::PersistOnly) => {
                 return Err(SqlError::not_supported("SET PERSIST"));
@@ -71,6 +80,19 @@ impl Session {
             self.warn(Level::Warning, 1292, text);
         }
         Ok(())
+    }
+
+    /// What a new global value changes besides itself.
+    fn apply_global(&mut self, id: VarId) {
+        if !COMMIT_SWITCHES.contains(&id.def().name) {
+            return;
+        }
+        let instance = self.facts.instance.clone();
+        instance.apply_commit_switches();
+        if id.def().name == "esker_async_commit" && instance.variable_is_on(id.def().name) {
+            let text = "Commits are acknowledged before they are durable: a crash can lose the newest of them";
+            self.warn(Level::Warning, 1105, text.to_owned());
+        }
     }
 
     fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
