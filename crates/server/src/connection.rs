@@ -1,16 +1,21 @@
 //! One client, from greeting to goodbye.
 //!
 //! Neighbours: `login` authenticates, `dispatch` runs commands, `reply` writes answers.
-//! **Invariants**: before login a client may send [`LOGIN_PACKET_LIMIT`] bytes per packet within
-//! [`LOGIN_TIMEOUT`]; after it `max_allowed_packet` bounds a command; buffers shrink to
-//! [`IDLE_BUFFER`] between commands, so an idle connection is cheap.
+//! **Invariants**
+//! - Before login a client may send [`LOGIN_PACKET_LIMIT`] bytes per packet within `connect_timeout`;
+//!   after it `max_allowed_packet` bounds a command, `wait_timeout` the silence before it,
+//!   `net_read_timeout` a pause inside it, `net_write_timeout` a pause in taking the answer.
+//! - Buffers shrink to [`IDLE_BUFFER`] between commands, so an idle connection is cheap.
+//! - Of `max_connections` + 1 connections the last one is for administrators.
+//! - At shutdown a statement that runs is answered, an idle client is told at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use esker_sql::accounts::Account;
-use esker_sql::{ClientInfo, Session};
+use esker_sql::{ClientInfo, Counter, Session};
 use esker_types::SqlError;
 use esker_types::collation::Collation;
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, challenge};
@@ -22,18 +27,20 @@ use esker_wire::{WireError, command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::dispatch::{self, Next};
-use crate::listener::Shared;
+use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate};
 use crate::parameters::Parameters;
 use crate::stream::Stream;
 
 /// Longest packet before login.
 const LOGIN_PACKET_LIMIT: usize = 64 * 1024;
-/// Longest login (MySQL's `connect_timeout`).
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest pause in taking what the server says before the session's own limit is known.
+const LOGIN_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest goodbye to a client.
+const GOODBYE: Duration = Duration::from_millis(100);
 /// Capacity a buffer keeps between commands.
 pub(crate) const IDLE_BUFFER: usize = 16 * 1024;
 /// Least free space offered to one read.
@@ -49,6 +56,26 @@ impl From<std::io::Error> for Gone {
     }
 }
 
+impl From<tokio::time::error::Elapsed> for Gone {
+    fn from(_: tokio::time::error::Elapsed) -> Self {
+        Gone
+    }
+}
+
+/// Why there was no login.
+enum NoLogin {
+    /// The handshake broke or timed out.
+    Broken,
+    /// The client is told this.
+    Denied(SqlError),
+}
+
+impl From<Gone> for NoLogin {
+    fn from(_: Gone) -> Self {
+        NoLogin::Broken
+    }
+}
+
 /// Socket and packet state of one client.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
@@ -57,6 +84,14 @@ pub(crate) struct Connection {
     pub(crate) capabilities: u32,
     parameters: Parameters,
     shared: Arc<Shared>,
+    /// The end of the login exchange.
+    login_end: Instant,
+    write_timeout: Duration,
+    /// Bytes not yet counted in the session's status.
+    received: u64,
+    sent: u64,
+    /// Nothing runs: the client's next command is awaited.
+    idle: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -69,13 +104,37 @@ impl Connection {
 
     /// Sends everything written so far.
     pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
-        self.stream.write_all(self.frames.bytes()).await?;
+        let limit = self.write_timeout;
+        let mut rest = self.frames.bytes();
+        self.sent += rest.len() as u64;
+        while !rest.is_empty() {
+            let taken = timeout(limit, self.stream.write(rest)).await??;
+            if taken == 0 {
+                return Err(Gone);
+            }
+            rest = &rest[taken..];
+        }
         // TLS buffers records; TCP has nothing to flush.
         if self.stream.is_tls() {
-            self.stream.flush().await?;
+            timeout(limit, self.stream.flush()).await??;
         }
         self.frames.clear(IDLE_BUFFER);
         Ok(())
+    }
+
+    /// Gives the login exchange its time, and `more` for a wait that is not the client's fault.
+    pub(crate) fn extend_login(&mut self, more: Duration) {
+        self.login_end += more;
+    }
+
+    fn begin_login(&mut self) {
+        let limit = self.shared.instance.variable_u64("connect_timeout");
+        self.login_end = Instant::now() + Duration::from_secs(limit);
+    }
+
+    /// Resolves when the client has closed its end; it need not be listened to otherwise.
+    pub(crate) async fn hung_up(&self) {
+        self.stream.hung_up().await;
     }
 
     /// Writes an error packet (not yet sent).
@@ -94,10 +153,9 @@ impl Connection {
     async fn receive(&mut self) -> Result<(), Gone> {
         let buffer = self.reader.buffer();
         buffer.reserve(READ_CHUNK);
-        if self.stream.read_buf(buffer).await? == 0 {
-            return Err(Gone);
-        }
-        Ok(())
+        let got = self.stream.read_buf(buffer).await?;
+        self.received += got as u64;
+        if got == 0 { Err(Gone) } else { Ok(()) }
     }
 
     /// Reads no further than the end of the packet that has begun: what follows a request for TLS
@@ -128,7 +186,7 @@ impl Connection {
                     self.frames.set_seq(seq);
                     return Ok(payload);
                 }
-                Ok(None) => self.receive_login_bytes().await?,
+                Ok(None) => timeout_at(self.login_end, self.receive_login_bytes()).await??,
                 Err(e) => return self.protocol_error(&e).await,
             }
         }
@@ -174,9 +232,15 @@ impl Connection {
                 }
                 Ok(None) => {
                     self.reader.shrink(IDLE_BUFFER);
-                    match timeout(idle, self.receive()).await {
+                    let begun = self.reader.has_pending();
+                    let limit = if begun {
+                        session.net_read_timeout()
+                    } else {
+                        idle
+                    };
+                    match timeout(limit, self.receive()).await {
                         Ok(received) => received?,
-                        Err(_) => return self.idle_too_long().await,
+                        Err(_) => return self.silent_too_long(begun).await,
                     }
                 }
                 Err(e) => return self.protocol_error(&e).await,
@@ -184,22 +248,32 @@ impl Connection {
         }
     }
 
-    async fn idle_too_long(&mut self) -> Result<Next, Gone> {
+    /// `begun`: inside a packet.
+    async fn silent_too_long(&mut self, begun: bool) -> Result<Next, Gone> {
         // MySQL 8 tells the client why, with sequence number 0.
         self.frames.set_seq(0);
-        self.put_error(&SqlError::new(
-            4031,
-            "HY000",
-            "The client was disconnected by the server because of inactivity. \
-             See wait_timeout and interactive_timeout for configuring this behavior.",
-        ));
+        self.put_error(&if begun {
+            SqlError::new(1159, "08S01", "Got timeout reading communication packets")
+        } else {
+            SqlError::new(
+                4031,
+                "HY000",
+                "The client was disconnected by the server because of inactivity. \
+                 See wait_timeout and interactive_timeout for configuring this behavior.",
+            )
+        });
         self.flush().await?;
         Err(Gone)
     }
 }
 
+fn too_many_connections() -> SqlError {
+    SqlError::new(1040, "08004", "Too many connections")
+}
+
 /// Serves a client until it leaves.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let idle = Arc::new(AtomicBool::new(false));
     let mut conn = Connection {
         stream: Stream::Plain(stream),
         frames: FrameWriter::default(),
@@ -207,24 +281,27 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         capabilities: cap::SERVER,
         parameters: Parameters::default(),
         shared: shared.clone(),
+        login_end: Instant::now(),
+        write_timeout: LOGIN_WRITE_TIMEOUT,
+        received: 0,
+        sent: 0,
+        idle: idle.clone(),
     };
     let limit = shared.instance.variable_u64("max_connections") as usize;
-    if shared
-        .connections
-        .load(std::sync::atomic::Ordering::Acquire)
-        > limit
-    {
-        conn.put_error(&SqlError::new(1040, "08004", "Too many connections"));
+    if let Err(e) = admit(&shared, peer, limit) {
+        conn.put_error(&e);
         // The client may be gone already; nothing to do then.
-        let _ = conn.flush().await;
+        let _ = timeout(GOODBYE, conn.flush()).await;
         return;
     }
     let id = shared.next_connection_id();
     let host = host_name(peer);
-    let login = timeout(LOGIN_TIMEOUT, login(&mut conn, &shared, id, &host)).await;
-    let Ok(Ok((response, account))) = login else {
-        return;
+    conn.begin_login();
+    let (response, account) = match login(&mut conn, &shared, id, &host).await {
+        Ok(known) => known,
+        Err(why) => return refuse(&mut conn, &shared, peer, why).await,
     };
+    shared.throttle.completed(peer.ip());
     let kill = Arc::new(Notify::new());
     let Some(mut session) =
         open_session(&mut conn, &shared, id, peer, &response, account, &kill).await
@@ -232,19 +309,66 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         return;
     };
     let mut stop = shared.shutdown.clone();
-    tokio::select! {
-        _ = serve_commands(&mut conn, &mut session) => (),
-        () = kill.notified() => (),
-        () = stopped(&mut stop) => {
-            conn.frames.set_seq(0);
-            conn.frames.abandon();
-            conn.put_error(&SqlError::new(1053, "08S01", "Server shutdown in progress"));
-            let _ = timeout(Duration::from_millis(100), conn.flush()).await;
+    let ended = {
+        let mut work = std::pin::pin!(serve_commands(&mut conn, &mut session));
+        tokio::select! {
+            ended = &mut work => ended,
+            () = kill.notified() => Err(Gone),
+            () = stopped(&mut stop) => {
+                if idle.load(Ordering::Relaxed) {
+                    Err(Gone)
+                } else {
+                    // What runs has been interrupted and is answered; a commit takes its time.
+                    timeout(SHUTDOWN_GRACE, work).await.unwrap_or(Err(Gone))
+                }
+            }
         }
+    };
+    if shared.is_stopping() {
+        conn.frames.set_seq(0);
+        conn.frames.abandon();
+        conn.put_error(&SqlError::new(1053, "08S01", "Server shutdown in progress"));
+        let _ = timeout(GOODBYE, conn.flush()).await;
+    } else if ended.is_err() {
+        shared.instance.count_aborted_client();
     }
     // Rolling back a large transaction may take a while.
     tokio::task::block_in_place(|| drop(session));
     let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
+}
+
+/// Is there room for one more, and has the address behaved?
+fn admit(shared: &Shared, peer: SocketAddr, limit: usize) -> Result<(), SqlError> {
+    // One more than allowed may log in; only an administrator gets a session then.
+    if shared.connections.load(Ordering::Acquire) > limit + 1 {
+        shared.instance.count_refused_connection();
+        return Err(too_many_connections());
+    }
+    let allowed = shared.instance.variable_u64("max_connect_errors");
+    let flushes = shared.instance.host_flushes();
+    if shared.throttle.is_blocked(peer.ip(), allowed, flushes) {
+        let text = format!(
+            "Host '{}' is blocked because of many connection errors; unblock with FLUSH HOSTS",
+            peer.ip().to_canonical()
+        );
+        return Err(SqlError::new(1129, "HY000", text));
+    }
+    Ok(())
+}
+
+/// Ends a login that came to nothing.
+async fn refuse(conn: &mut Connection, shared: &Shared, peer: SocketAddr, why: NoLogin) {
+    shared.instance.count_aborted_connect();
+    match why {
+        NoLogin::Broken => {
+            let allowed = shared.instance.variable_u64("max_connect_errors");
+            shared.throttle.interrupted(peer.ip(), allowed);
+        }
+        NoLogin::Denied(e) => {
+            conn.put_error(&e);
+            let _ = conn.flush().await;
+        }
+    }
 }
 
 /// Resolves when the server goes down.
@@ -267,7 +391,7 @@ async fn login(
     shared: &Shared,
     id: u64,
     host: &str,
-) -> Result<(Response, Account), Gone> {
+) -> Result<(Response, Account), NoLogin> {
     let offered = cap::SERVER | if shared.tls.is_some() { cap::SSL } else { 0 };
     let challenge = conn.fresh_challenge();
     Greeting {
@@ -285,14 +409,17 @@ async fn login(
     let mut packet = conn.read_login_packet().await?;
     if handshake::is_ssl_request(&packet) {
         let Some(acceptor) = &shared.tls else {
-            return Err(Gone);
+            return Err(NoLogin::Broken);
         };
         // Else bytes that came in clear would be taken for encrypted ones.
         assert!(
             !conn.reader.has_pending(),
             "read beyond the request for TLS"
         );
-        conn.stream.upgrade(acceptor).await?;
+        timeout_at(conn.login_end, conn.stream.upgrade(acceptor))
+            .await
+            .map_err(Gone::from)?
+            .map_err(Gone::from)?;
         packet = conn.read_login_packet().await?;
     }
     let response = match handshake::parse_response(&packet, offered) {
@@ -300,7 +427,7 @@ async fn login(
         Err(_) => {
             conn.put_error(&SqlError::new(1043, "08S01", "Bad handshake"));
             conn.flush().await?;
-            return Err(Gone);
+            return Err(NoLogin::Broken);
         }
     };
     conn.capabilities = response.capabilities;
@@ -310,15 +437,34 @@ async fn login(
         data: response.auth.clone(),
         challenge,
     };
-    match authenticate(conn, shared, proof, host).await? {
-        Ok(account) => Ok((response, account)),
-        Err(e) => {
-            shared.instance.count_aborted_connect();
-            conn.put_error(&e);
-            conn.flush().await?;
-            Err(Gone)
-        }
+    let account = authenticate(conn, shared, proof, host)
+        .await?
+        .map_err(NoLogin::Denied)?;
+    if shared.instance.variable_is_on("require_secure_transport") && !conn.stream.is_tls() {
+        let text = "Connections using insecure transport are prohibited while \
+                    --require_secure_transport=ON.";
+        return Err(NoLogin::Denied(SqlError::new(3159, "HY000", text)));
     }
+    Ok((response, account))
+}
+
+/// Limits that depend on who it is.
+fn check_numbers(shared: &Shared, session: &Session, user: &str) -> Result<(), SqlError> {
+    if session.is_administrator() {
+        return Ok(());
+    }
+    let limit = shared.instance.variable_u64("max_connections") as usize;
+    if shared.connections.load(Ordering::Acquire) > limit {
+        shared.instance.count_refused_connection();
+        return Err(too_many_connections());
+    }
+    let own = shared.instance.variable_u64("max_user_connections") as usize;
+    if own > 0 && shared.instance.sessions_of(user) > own {
+        let text =
+            format!("User {user} already has more than 'max_user_connections' active connections");
+        return Err(SqlError::new(1203, "42000", text));
+    }
+    Ok(())
 }
 
 async fn open_session(
@@ -351,9 +497,12 @@ async fn open_session(
             on_kill,
         },
     );
-    if let Some(db) = &response.database
-        && let Err(e) = session.use_database(db)
-    {
+    let opened = check_numbers(shared, &session, &response.user).and_then(|()| {
+        let database = response.database.as_deref();
+        database.map_or(Ok(()), |db| session.use_database(db))
+    });
+    if let Err(e) = opened {
+        shared.instance.count_aborted_connect();
         conn.put_error(&e);
         let _ = conn.flush().await;
         return None;
@@ -368,16 +517,22 @@ async fn open_session(
 
 async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<(), Gone> {
     let shared = conn.shared.clone();
-    loop {
+    while !shared.is_stopping() {
         let idle = session.idle_timeout();
+        conn.idle.store(true, Ordering::Relaxed);
         let next = conn.command(session, idle).await?;
+        conn.idle.store(false, Ordering::Relaxed);
+        conn.write_timeout = session.net_write_timeout();
         match next {
             Next::Quit => return Ok(()),
             Next::ChangeUser(payload) => change_user(conn, session, &shared, &payload).await?,
             next => dispatch::finish(conn, session, next).await?,
         }
         conn.flush().await?;
+        session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
+        session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));
     }
+    Ok(())
 }
 
 async fn change_user(
@@ -402,6 +557,7 @@ async fn change_user(
         challenge: conn.fresh_challenge(),
     };
     let host = session.host().to_owned();
+    conn.begin_login();
     match authenticate(conn, shared, proof, &host).await? {
         Ok(account) => {
             conn.parameters.clear();

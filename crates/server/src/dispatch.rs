@@ -5,7 +5,7 @@
 //! **Invariants**: a worker thread never blocks here: waits are awaited, long statements (and, without
 //! flush pipelining, waits for the log) run under `block_in_place`; bytes leave only when the log is durable up to what they depend on.
 
-use esker_sql::{Mode, OutcomeKind, Request, Session, Step};
+use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step};
 use esker_types::SqlError;
 use esker_wire::command::{CURSOR_READ_ONLY, Command};
 use esker_wire::response::OkPacket;
@@ -22,7 +22,7 @@ pub(crate) enum Next {
     /// COM_CHANGE_USER with its payload.
     ChangeUser(Vec<u8>),
     /// A statement was started; its rows go out in this format.
-    Statement(Format),
+    Statement(Format, Mode),
     /// A statement was started whose rows stay behind a cursor of this statement id.
     Cursor(u32),
     /// A statement was prepared.
@@ -56,11 +56,14 @@ pub(crate) fn begin(
     statements: &mut Parameters,
     capabilities: u32,
 ) -> Next {
+    if let Some(counter) = counter_of(&command) {
+        session.count(counter, 1);
+    }
     match command {
         Command::Quit => Next::Quit,
         Command::Query(text) => {
             session.start(Request::Query(text));
-            Next::Statement(Format::Text)
+            Next::Statement(Format::Text, first_mode(text))
         }
         Command::StmtExecute(execute) => match statements.decode(session, &execute, capabilities) {
             Err(e) => Next::Error(e),
@@ -72,14 +75,20 @@ pub(crate) fn begin(
                 if execute.flags & CURSOR_READ_ONLY != 0 {
                     Next::Cursor(execute.statement)
                 } else {
-                    Next::Statement(Format::Binary)
+                    Next::Statement(Format::Binary, Mode::Inline)
                 }
             }
         },
-        Command::StmtPrepare(text) => match session.prepare(text) {
-            Ok(prepared) => Next::Prepared(Box::new(prepared)),
-            Err(e) => Next::Error(e),
-        },
+        Command::StmtPrepare(text) => {
+            let prepared = match first_mode(text) {
+                Mode::Inline => session.prepare(text),
+                Mode::Thread => tokio::task::block_in_place(|| session.prepare(text)),
+            };
+            match prepared {
+                Ok(prepared) => Next::Prepared(Box::new(prepared)),
+                Err(e) => Next::Error(e),
+            }
+        }
         Command::StmtSendLongData(id, param, data) => {
             statements.append(id, param, data, session.max_allowed_packet());
             Next::Silence
@@ -119,6 +128,30 @@ pub(crate) fn begin(
     }
 }
 
+/// Which protocol command it is, for SHOW STATUS; statements are counted by their kind elsewhere.
+fn counter_of(command: &Command<'_>) -> Option<Counter> {
+    Some(match command {
+        Command::StmtExecute(_) => Counter::ComStmtExecute,
+        Command::StmtPrepare(_) => Counter::ComStmtPrepare,
+        Command::StmtSendLongData(..) => Counter::ComStmtSendLongData,
+        Command::StmtClose(_) => Counter::ComStmtClose,
+        Command::StmtReset(_) => Counter::ComStmtReset,
+        Command::StmtFetch(..) => Counter::ComStmtFetch,
+        _ => return None,
+    })
+}
+
+/// Reading a long text takes long, which a shared worker has no time for.
+fn first_mode(text: &[u8]) -> Mode {
+    /// About a millisecond of reading.
+    const LONG_TEXT: usize = 64 * 1024;
+    if text.len() > LONG_TEXT {
+        Mode::Thread
+    } else {
+        Mode::Inline
+    }
+}
+
 /// Does the waiting part and writes the answer.
 pub(crate) async fn finish(
     conn: &mut Connection,
@@ -126,7 +159,7 @@ pub(crate) async fn finish(
     next: Next,
 ) -> Result<(), Gone> {
     match next {
-        Next::Statement(format) => statements(conn, session, format).await?,
+        Next::Statement(format, mode) => statements(conn, session, format, mode).await?,
         Next::Cursor(id) => open_cursor(conn, session, id).await?,
         Next::Fetch(id, rows) => fetch(conn, session, id, rows)?,
         Next::Prepared(prepared) => reply::prepared(conn, session, &prepared),
@@ -147,17 +180,24 @@ pub(crate) async fn finish(
 }
 
 /// Runs the started statement to its outcome. The second value: did it need a thread?
-async fn run(session: &mut Session) -> (esker_sql::Outcome, bool) {
-    let mut mode = Mode::Inline;
+async fn run(
+    conn: &Connection,
+    session: &mut Session,
+    mut mode: Mode,
+) -> Result<(esker_sql::Outcome, bool), Gone> {
     loop {
         let step = match mode {
             Mode::Inline => session.step(mode),
             Mode::Thread => tokio::task::block_in_place(|| session.step(mode)),
         };
         match step {
-            Step::Done(outcome) => return (outcome, mode == Mode::Thread),
+            Step::Done(outcome) => return Ok((outcome, mode == Mode::Thread)),
             Step::Wait(wait) => {
-                let waited = tokio::time::timeout(wait.timeout, wait.ready).await;
+                // What a client holds must not be held for one that is gone.
+                let waited = tokio::select! {
+                    waited = tokio::time::timeout(wait.timeout, wait.ready) => waited,
+                    () = conn.hung_up() => return Err(Gone),
+                };
                 session.waited(waited.ok());
             }
             Step::NeedThread => mode = Mode::Thread,
@@ -170,9 +210,10 @@ async fn statements(
     conn: &mut Connection,
     session: &mut Session,
     format: Format,
+    mode: Mode,
 ) -> Result<(), Gone> {
     loop {
-        let (outcome, threaded) = run(session).await;
+        let (outcome, threaded) = run(conn, session, mode).await?;
         let failed = match outcome.result {
             OutcomeKind::Ok(ok) => {
                 reply::durable(session, outcome.depends_on).await?;
@@ -200,7 +241,7 @@ async fn statements(
 }
 
 async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> Result<(), Gone> {
-    let (outcome, _) = run(session).await;
+    let (outcome, _) = run(conn, session, Mode::Inline).await?;
     reply::durable(session, outcome.depends_on).await?;
     match outcome.result {
         OutcomeKind::Ok(ok) => reply::ok(conn, session, &ok),

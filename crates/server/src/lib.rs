@@ -3,6 +3,7 @@
 //! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts
 //! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
 //! limits, signals), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
+//! [`throttle`] (guests who do not behave),
 //! [`dispatch`] (one command), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
@@ -20,6 +21,7 @@ mod parameters;
 mod reply;
 mod rsa;
 mod stream;
+mod throttle;
 pub mod tls;
 
 pub use config::{Config, ConfigError};

@@ -2,13 +2,14 @@
 //!
 //! Neighbours: `connection` serves one client; the `sql` crate's `Instance` is everything behind.
 //! **Invariants**: the data directory is locked before the port is bound; the ready line is printed
-//! when connections are accepted; on SIGTERM or SIGINT no new connection is taken, every session
-//! ends after its current statement, then the engine shuts down cleanly.
+//! when connections are accepted; on SIGTERM or SIGINT no new connection is taken, statements are
+//! interrupted, every session is told and ends (open transactions are rolled back), then the engine
+//! shuts down cleanly.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use esker_sql::{Instance, InstanceConfig};
@@ -22,14 +23,18 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
+use crate::throttle::Throttle;
 use crate::{connection, tls};
 
 /// Length of the kernel's queue of connections not yet accepted.
 const BACKLOG: u32 = 4096;
 /// Longest wait for sessions to finish at shutdown.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Threads for statements that may block, beyond one per connection allowed.
 const SPARE_BLOCKING_THREADS: usize = 64;
+/// Stack of a worker thread: what the deepest statement that the parser and the binder let through
+/// needs to be bound, planned, run and dropped, several times over.
+const WORKER_STACK_BYTES: usize = 16 << 20;
 /// Pause after a failed accept (out of file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -69,14 +74,21 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
+    pub(crate) throttle: Throttle,
     pub(crate) connections: AtomicUsize,
     next_connection_id: AtomicU64,
+    stopping: AtomicBool,
     pub(crate) shutdown: watch::Receiver<bool>,
 }
 
 impl Shared {
     pub(crate) fn next_connection_id(&self) -> u64 {
         self.next_connection_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Does the server go down?
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 }
 
@@ -104,6 +116,7 @@ pub fn run(config: Config, ready: impl FnOnce(SocketAddr, &Instance)) -> Result<
     let runtime = builder
         .enable_all()
         .thread_name("esker-session")
+        .thread_stack_size(WORKER_STACK_BYTES)
         .max_blocking_threads(max_connections + SPARE_BLOCKING_THREADS)
         .build()?;
     let result = runtime.block_on(serve(&config, instance.clone(), tls, ready));
@@ -174,8 +187,10 @@ async fn serve(
         tls,
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
+        throttle: Throttle::default(),
         connections: AtomicUsize::new(0),
         next_connection_id: AtomicU64::new(1),
+        stopping: AtomicBool::new(false),
         shutdown,
     });
     ready(listener.local_addr()?, &shared.instance);
@@ -193,8 +208,11 @@ async fn serve(
     }
     drop(listener);
     tracing::info!("shutting down");
+    shared.stopping.store(true, Ordering::Relaxed);
     // Receivers live as long as connections do; nobody listening is fine.
     let _ = stop_sessions.send(true);
+    // Statements that run or wait end with an error; a commit on its way to the disk is answered.
+    shared.instance.interrupt_sessions();
     let all_gone = async {
         while shared.connections.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -3,9 +3,10 @@
 //! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come
 //! from the `sql` crate; proofs are checked by `esker_wire::auth`.
 //! **Invariants**: a fresh challenge per attempt; an unknown user goes through the same exchange as
-//! a known one; a clear password is read only over TLS or RSA; no password reaches a log.
+//! a known one; guesses are slowed down by `throttle`; a clear password is read only over TLS or RSA; no password reaches a log.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use esker_sql::accounts::{Account, Plugin};
 use esker_types::SqlError;
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::connection::{Connection, Gone};
 use crate::listener::Shared;
+use crate::throttle::Limits;
 
 /// The client asks for the RSA public key.
 const REQUEST_PUBLIC_KEY: u8 = 2;
@@ -72,6 +74,42 @@ pub(crate) async fn authenticate(
     proof: Proof,
     host: &str,
 ) -> Result<Result<Account, SqlError>, Gone> {
+    let key = shared.throttle.key(&proof.user, host);
+    let limits = limits(shared);
+    let Some(wait) = shared.throttle.admit(key, limits, Instant::now()) else {
+        return Ok(Err(denied(&proof.user, host, true)));
+    };
+    if !wait.is_zero() {
+        shared.instance.count_login_delay();
+        conn.extend_login(wait);
+        tokio::time::sleep(wait).await;
+    }
+    let result = prove(conn, shared, proof, host).await;
+    match &result {
+        Ok(Ok(_)) => shared.throttle.succeeded(key),
+        Ok(Err(_)) => shared.throttle.failed(key, limits, Instant::now()),
+        Err(Gone) => (),
+    }
+    result
+}
+
+/// The variables `connection_control_…`.
+fn limits(shared: &Shared) -> Limits {
+    let number = |name| shared.instance.variable_u64(name);
+    Limits {
+        threshold: number("connection_control_failed_connections_threshold"),
+        min: Duration::from_millis(number("connection_control_min_connection_delay")),
+        max: Duration::from_millis(number("connection_control_max_connection_delay")),
+    }
+}
+
+/// The exchange itself.
+async fn prove(
+    conn: &mut Connection,
+    shared: &Shared,
+    proof: Proof,
+    host: &str,
+) -> Result<Result<Account, SqlError>, Gone> {
     let found = shared.instance.accounts().find(&proof.user, host);
     let plugin = found.as_ref().map_or(Plugin::CachingSha2, |a| a.plugin);
     let name = plugin_name(plugin);
@@ -90,6 +128,10 @@ pub(crate) async fn authenticate(
     }
     let denied = || denied(&proof.user, host, !data.is_empty());
     let Some(account) = found else {
+        // As if the account were there.
+        if !data.is_empty() {
+            sha2(conn, shared, &[], &data, &challenge).await?;
+        }
         return Ok(Err(denied()));
     };
     let right = match plugin {
@@ -97,7 +139,7 @@ pub(crate) async fn authenticate(
         _ if data.is_empty() => false,
         Plugin::Native => <&[u8; 20]>::try_from(account.auth.as_slice())
             .is_ok_and(|stored| auth::native_verify(&data, &challenge, stored)),
-        Plugin::CachingSha2 => sha2(conn, shared, &account, &data, &challenge).await?,
+        Plugin::CachingSha2 => sha2(conn, shared, &account.auth, &data, &challenge).await?,
     };
     if !right {
         return Ok(Err(denied()));
@@ -129,14 +171,14 @@ fn denied(user: &str, host: &str, with_password: bool) -> SqlError {
 async fn sha2(
     conn: &mut Connection,
     shared: &Shared,
-    account: &Account,
+    stored: &[u8],
     data: &[u8],
     challenge: &[u8; auth::CHALLENGE],
 ) -> Result<bool, Gone> {
-    if let Some(digest) = shared.passwords.get(&account.auth) {
-        if !auth::sha2_fast_verify(data, challenge, &digest) {
-            return Ok(false);
-        }
+    // A wrong quick proof goes on to the password, as it does where no digest is known.
+    if let Some(digest) = shared.passwords.get(stored)
+        && auth::sha2_fast_verify(data, challenge, &digest)
+    {
         send_more(conn, &[FAST_AUTH_OK]);
         return Ok(true);
     }
@@ -156,9 +198,9 @@ async fn sha2(
         password
     };
     // 5,000 rounds of SHA-256: a few milliseconds that other sessions need not wait for.
-    let right = tokio::task::block_in_place(|| auth::sha2_full_verify(&password, &account.auth));
+    let right = tokio::task::block_in_place(|| auth::sha2_full_verify(&password, stored));
     if right {
-        shared.passwords.put(&account.auth, &password);
+        shared.passwords.put(stored, &password);
     }
     Ok(right)
 }

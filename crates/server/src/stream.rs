@@ -43,6 +43,19 @@ impl Stream {
         ))
     }
 
+    /// Resolves when the peer has closed its end or the connection broke; a peer that has sent
+    /// something more is there.
+    pub(crate) async fn hung_up(&self) {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Closed => return,
+        };
+        if let Ok(1..) = tcp.peek(&mut [0]).await {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Performs the TLS handshake on a clear stream.
     pub(crate) async fn upgrade(&mut self, acceptor: &TlsAcceptor) -> io::Result<()> {
         let Self::Plain(tcp) = std::mem::replace(self, Self::Closed) else {

@@ -51,8 +51,16 @@ pub struct Counters {
     pub connections: AtomicU64,
     /// Most sessions at one time.
     pub max_used_connections: AtomicU64,
-    /// Statements from clients.
-    pub questions: AtomicU64,
+    /// Sessions that ended without COM_QUIT.
+    pub aborted_clients: AtomicU64,
+    /// Connections refused because there were too many.
+    pub refused_connections: AtomicU64,
+    /// FLUSH statements.
+    pub flushes: AtomicU64,
+    /// FLUSH HOSTS statements: the server forgets what it held against addresses.
+    pub host_flushes: AtomicU64,
+    /// Logins that had to wait because others had failed.
+    pub login_delays: AtomicU64,
 }
 
 /// A running database.
@@ -318,8 +326,39 @@ impl Instance {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_question(&self) {
-        self.counters.questions.fetch_add(1, Ordering::Relaxed);
+    /// How many FLUSH HOSTS there were.
+    pub fn host_flushes(&self) -> u64 {
+        self.counters.host_flushes.load(Ordering::Relaxed)
+    }
+
+    /// A login had to wait because others had failed.
+    pub fn count_login_delay(&self) {
+        self.counters.login_delays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sessions of this user name.
+    pub fn sessions_of(&self, user: &str) -> usize {
+        let all = self.registry.list();
+        all.iter().filter(|p| p.detail().user == user).count()
+    }
+
+    /// The server goes down: whatever runs or waits ends with error 1053.
+    pub fn interrupt_sessions(&self) {
+        self.registry.list().iter().for_each(|p| p.shut_down());
+    }
+
+    /// A session ended without COM_QUIT.
+    pub fn count_aborted_client(&self) {
+        self.counters
+            .aborted_clients
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was refused because there were too many.
+    pub fn count_refused_connection(&self) {
+        self.counters
+            .refused_connections
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a prepared statement.

@@ -34,4 +34,4 @@ pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES};
 pub use result::{
     ColumnMeta, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
-pub use session::{Batch, ClientInfo, Prepared, Request, Session};
+pub use session::{Batch, ClientInfo, Counter, Prepared, Request, Session};

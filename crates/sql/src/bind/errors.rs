@@ -163,3 +163,8 @@ pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
     );
     SqlError::new(3065, "HY000", text)
 }
+
+/// 1473.
+pub(super) fn nests_too_deep() -> SqlError {
+    SqlError::new(1473, "HY000", "Too high level of nesting for select")
+}

@@ -46,6 +46,7 @@ pub(super) fn bind_all(
 
 /// Binds an expression that may be a row.
 pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    let _level = env.enter_expr()?;
     let bound = match expr {
         ast::Expr::Literal(l) => return literal::bind_literal(env, l),
         ast::Expr::Param(nth) => return Ok(literal::bind_param(env, *nth)),

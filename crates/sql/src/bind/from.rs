@@ -141,7 +141,8 @@ fn named_table(
         && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)
     {
         let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
-        return Ok(from_query(alias, &cte, None));
+        env.place(cte.measured)?;
+        return Ok(from_query(alias, &cte.query, None));
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(schema, &table.name.name.text)? {
@@ -168,10 +169,10 @@ fn check_hints(
     Ok(())
 }
 
-fn find_cte(mut at: Option<&Rc<CteEntry>>, name: &str) -> Option<Rc<BoundQuery>> {
+fn find_cte<'e>(mut at: Option<&'e Rc<CteEntry>>, name: &str) -> Option<&'e CteEntry> {
     while let Some(entry) = at {
         if same_name(&entry.name, name) {
-            return Some(entry.query.clone());
+            return Some(entry);
         }
         at = entry.up.as_ref();
     }

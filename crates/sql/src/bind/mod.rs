@@ -99,7 +99,39 @@ pub struct BindEnv<'a> {
     pub(crate) assigns: Cell<bool>,
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
+    nesting: Cell<Nesting>,
     fold_states: SubqueryStates,
+}
+
+/// Deepest nesting of a statement with its common table expressions put where they are named; planning,
+/// running and dropping a query recurse this deep.
+const MAX_NESTING: u32 = 1000;
+/// What a query inside a query counts for in [`MAX_NESTING`]: its frames are larger than an expression's.
+const QUERY_NESTING: u32 = 8;
+/// Most query blocks of a statement with its common table expressions put where they are named.
+const MAX_BLOCKS: u32 = 16_384;
+
+/// Size of the statement so far. The parser bounds what is written; a common table expression that
+/// names others makes more of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Nesting {
+    /// Where the binder is.
+    depth: u32,
+    /// Largest depth met.
+    deepest: u32,
+    /// Query blocks met.
+    blocks: u32,
+}
+
+/// Puts the depth back when a level is left.
+pub(crate) struct Level<'a>(&'a Cell<Nesting>, u32);
+
+impl Drop for Level<'_> {
+    fn drop(&mut self) {
+        let mut n = self.0.get();
+        n.depth -= self.1;
+        self.0.set(n);
+    }
 }
 
 impl<'a> BindEnv<'a> {
@@ -120,6 +152,7 @@ impl<'a> BindEnv<'a> {
             assigns: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
+            nesting: Cell::default(),
             fold_states: SubqueryStates::default(),
         }
     }
@@ -135,6 +168,61 @@ impl<'a> BindEnv<'a> {
     pub(crate) fn select_id(&self) -> u32 {
         self.next_select.set(self.next_select.get() + 1);
         self.next_select.get()
+    }
+
+    /// One expression further in, until the guard goes.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn enter_expr(&self) -> SqlResult<Level<'_>> {
+        self.enter(1, 0)
+    }
+
+    /// One query further in, until the guard goes.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn enter_query(&self) -> SqlResult<Level<'_>> {
+        self.enter(QUERY_NESTING, 1)
+    }
+
+    fn enter(&self, levels: u32, blocks: u32) -> SqlResult<Level<'_>> {
+        self.grow(levels, blocks)?;
+        let mut n = self.nesting.get();
+        n.depth += levels;
+        self.nesting.set(n);
+        Ok(Level(&self.nesting, levels))
+    }
+
+    /// Something of this height and this many query blocks stands here.
+    fn grow(&self, height: u32, blocks: u32) -> SqlResult<()> {
+        let mut n = self.nesting.get();
+        n.deepest = n.deepest.max(n.depth.saturating_add(height));
+        n.blocks = n.blocks.saturating_add(blocks);
+        if n.deepest > MAX_NESTING || n.blocks > MAX_BLOCKS {
+            return Err(errors::nests_too_deep());
+        }
+        self.nesting.set(n);
+        Ok(())
+    }
+
+    /// Measures what `bind` binds, which does not stand here: its height and its query blocks.
+    pub(crate) fn measure<T>(
+        &self,
+        bind: impl FnOnce() -> SqlResult<T>,
+    ) -> SqlResult<(T, [u32; 2])> {
+        let outside = self.nesting.replace(Nesting::default());
+        let bound = bind();
+        let inside = self.nesting.replace(outside);
+        Ok((bound?, [inside.deepest, inside.blocks]))
+    }
+
+    /// What was measured stands here.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn place(&self, measured: [u32; 2]) -> SqlResult<()> {
+        self.grow(measured[0], measured[1])
     }
 
     /// An environment to evaluate constants in.

@@ -29,6 +29,7 @@ pub(crate) fn bind_query(
     parent: Option<&Scope<'_>>,
     ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
+    let _level = env.enter_query()?;
     match &query.with {
         None => bind_body(env, query, parent, ctes),
         Some(with) => bind_with(env, with, query, parent, ctes),
@@ -67,7 +68,8 @@ pub(crate) fn bind_ctes(
                 "recursive common table expressions",
             ));
         }
-        let mut bound = bind_query(env, &cte.query, parent, reachable.as_ref())?;
+        let (mut bound, measured) =
+            env.measure(|| bind_query(env, &cte.query, parent, reachable.as_ref()))?;
         if bound.reach > 0 {
             return Err(SqlError::not_supported(
                 "correlated common table expressions",
@@ -89,6 +91,7 @@ pub(crate) fn bind_ctes(
         reachable = Some(Rc::new(CteEntry {
             name,
             query,
+            measured,
             up: reachable,
         }));
     }

@@ -81,6 +81,8 @@ pub struct ColumnAt {
 pub(crate) struct CteEntry {
     pub name: Box<str>,
     pub query: Rc<BoundQuery>,
+    /// Height and query blocks, see [`BindEnv::measure`](super::BindEnv::measure).
+    pub measured: [u32; 2],
     pub up: Option<Rc<CteEntry>>,
 }
 

@@ -126,7 +126,6 @@ fn check_supported(create: &CreateTable) -> SqlResult<()> {
         (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.partition_by.is_some(), "PARTITION BY"),
-        (!create.foreign_keys.is_empty(), "FOREIGN KEY constraints"),
         (create.query.is_some(), "CREATE TABLE ... SELECT"),
     ];
     match refused.iter().find(|(present, _)| *present) {
@@ -142,6 +141,9 @@ pub(super) fn create_table(
     let name = resolve(&create.name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
     check_supported(create)?;
+    for key in &create.foreign_keys {
+        ctx.foreign_key(key)?;
+    }
     if ctx.locks.has_explicit() {
         let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
         return Err(SqlError::new(1100, "HY000", text).into());

@@ -52,6 +52,8 @@ pub struct DdlCtx<'a> {
     pub user: &'a str,
     /// collation_server.
     pub server_collation: Collation,
+    /// esker_foreign_keys = IGNORE: FOREIGN KEY clauses are left out, with a warning.
+    pub ignore_foreign_keys: bool,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
 }
@@ -165,6 +167,21 @@ impl DdlCtx<'_> {
 
     fn note(&self, code: u16, text: String) {
         self.eval.warn(Level::Note, code, text);
+    }
+
+    /// A FOREIGN KEY clause: refused by name, or left out if the session wants that.
+    fn foreign_key(&self, key: &crate::parse::ast::ForeignKey) -> esker_types::SqlResult<()> {
+        if !self.ignore_foreign_keys {
+            return Err(SqlError::not_supported("FOREIGN KEY constraints"));
+        }
+        let name = key.name.as_ref().map_or("", |n| &n.text);
+        let text = format!(
+            "FOREIGN KEY '{name}' to table '{}' is left out: Esker checks no foreign keys \
+             (esker_foreign_keys = IGNORE)",
+            key.table.name
+        );
+        self.eval.warn(Level::Warning, 1235, text);
+        Ok(())
     }
 
     /// A copy of the definition to edit.

@@ -214,6 +214,7 @@ impl Bench {
             database: Some("d"),
             user: "u@h",
             server_collation: Collation::UTF8MB4_0900_AI_CI,
+            ignore_foreign_keys: false,
             check_killed: &|| Ok(()),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;

@@ -70,6 +70,22 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if joins(&block.source))
     }
 
+    /// Is a stored table of the outermost block read from one end to the other (sql_safe_updates)?
+    pub(crate) fn reads_a_table_whole(&self) -> bool {
+        fn whole(node: &Node) -> bool {
+            match node {
+                Node::Once | Node::Nothing(_) => false,
+                Node::Filter(input, _) => whole(input),
+                Node::Join(join) => whole(&join.left) || whole(&join.right),
+                Node::Scan(scan) => matches!(
+                    &scan.source,
+                    Source::Base { access, .. } if matches!(access.kind, AccessKind::Full)
+                ),
+            }
+        }
+        matches!(&self.root, Root::Block(block) if whole(&block.source))
+    }
+
     /// Reads only what is in the statement: no table.
     pub fn is_tableless(&self) -> bool {
         match &self.root {

@@ -21,6 +21,7 @@ use crate::dml::{self, Compiled, DmlDone, DmlEnv};
 use crate::exec_error::ExecError;
 use crate::mdl::{MdlDuration, MdlMode};
 use crate::parse::ast::{Query, Statement};
+use crate::plan::QueryPlan;
 use crate::result::{Mode, OkInfo};
 use crate::short;
 
@@ -131,11 +132,14 @@ impl Session {
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
         self.use_transaction();
-        let compiled = self.compiled(statement, params, prepared)?;
-        if mode == Mode::Inline && compiled.cost_rows() > INLINE_ROWS {
+        let (compiled, blocks) = self.compiled(statement, params, prepared)?;
+        if mode == Mode::Inline && (blocks || compiled.cost_rows() > INLINE_ROWS) {
             return Ok(Done::NeedThread);
         }
         self.lock_targets(statement, &compiled)?;
+        if self.vars.safe_updates {
+            check_safe(statement, &compiled)?;
+        }
         let savepoint = self.txn.savepoint();
         match self.run_compiled(&compiled, params, mode) {
             Ok(done) => self.changed(done),
@@ -146,16 +150,18 @@ impl Session {
         }
     }
 
-    fn compiled(
+    /// Compiles, or finds what was compiled before. The second value: it calls a function that waits
+    /// (SLEEP, GET_LOCK); such a statement is not kept.
+    pub(super) fn compiled(
         &mut self,
         statement: &Statement,
         params: &[Value],
         prepared: Option<u32>,
-    ) -> Result<Arc<Compiled>, ExecError> {
+    ) -> Result<(Arc<Compiled>, bool), ExecError> {
         let validity = self.validity(params);
         let key = prepared.map(PlanKey::Prepared);
         if let Some(Plan::Change(plan)) = key.as_ref().and_then(|k| self.plans.get(k, &validity)) {
-            return Ok(plan);
+            return Ok((plan, false));
         }
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
@@ -170,16 +176,17 @@ impl Session {
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Types(&types));
         let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
+        let blocks = env.blocks.get();
         let compiled = Arc::new(compiled);
-        if let Some(key) = key {
+        if let (Some(key), false) = (key, blocks) {
             self.plans
                 .put(key, validity, Plan::Change(compiled.clone()));
         }
-        Ok(compiled)
+        Ok((compiled, blocks))
     }
 
     /// Rights and metadata locks of the tables that are changed.
-    fn lock_targets(
+    pub(super) fn lock_targets(
         &mut self,
         statement: &Statement,
         compiled: &Compiled,
@@ -270,6 +277,24 @@ impl Session {
         };
         Ok(Done::Ok(info, committed.max(done.depends_on)))
     }
+}
+
+/// sql_safe_updates: rows to change are found by a key, or their number is limited.
+///
+/// # Errors
+/// 1175.
+fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlResult<()> {
+    let limited = match statement {
+        Statement::Update(update) => update.limit.is_some(),
+        Statement::Delete(delete) => delete.limit.is_some(),
+        _ => true,
+    };
+    if limited || !compiled.query().is_some_and(QueryPlan::reads_a_table_whole) {
+        return Ok(());
+    }
+    let text = "You are using safe update mode and you tried to update a table without a WHERE \
+                that uses a KEY column";
+    Err(esker_types::SqlError::new(1175, "HY000", text))
 }
 
 /// The error of a statement whose table changed between planning and locking (MySQL: 1412).

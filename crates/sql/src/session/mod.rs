@@ -3,8 +3,9 @@
 //! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
-//! Parts: this file holds the state and the step loop · `run` maps statements to work · `transaction`
-//! begins and ends · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
+//! Parts: this file holds the state and the step loop · `run` maps statements to work · `change`
+//! changes rows · `explain` · `maintain` (CHECKSUM TABLE and its kin) · `other` (the rest) · `transaction`
+//! begins and ends · `counts` (status counters) · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
 //! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
@@ -14,10 +15,13 @@
 //! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
 
 mod change;
+pub(crate) mod counts;
 mod cursor;
+mod explain;
 mod facts;
 mod grants;
 mod lookup;
+mod maintain;
 mod names;
 mod other;
 mod plans;
@@ -44,6 +48,7 @@ use crate::parse::ast::Statement;
 use crate::result::{Mode, Outcome, OutcomeKind, Step, WaitFor};
 use crate::variables::{SessionValues, SessionVars};
 
+pub use counts::Counter;
 pub(crate) use facts::Facts;
 use plans::Plans;
 pub use prepared::Prepared;
@@ -120,6 +125,8 @@ struct Running {
     waiting_since: Option<Instant>,
     /// What a lock wait that ended badly left for the statement's next step.
     wait_error: Option<SqlError>,
+    /// The statement is in the counters; it may be run again after a wait.
+    counted: bool,
 }
 
 /// How far the current statement has come.
@@ -285,6 +292,21 @@ impl Session {
         }
     }
 
+    /// How long the rest of a packet may take.
+    pub fn net_read_timeout(&self) -> Duration {
+        self.vars.net_read_timeout
+    }
+
+    /// How long the client may refuse to take bytes.
+    pub fn net_write_timeout(&self) -> Duration {
+        self.vars.net_write_timeout
+    }
+
+    /// May the account use the connection kept for administrators?
+    pub fn is_administrator(&self) -> bool {
+        self.facts.require("SUPER").is_ok()
+    }
+
     /// The collation results are sent in; None: unconverted.
     pub fn results_collation(&self) -> Option<Collation> {
         self.vars.results
@@ -358,7 +380,7 @@ impl Session {
     /// Starts a request; [`Self::step`] runs it.
     pub fn start(&mut self, request: Request<'_>) {
         self.facts.process.clear_query_kill();
-        self.facts.instance.count_question();
+        self.count(Counter::Questions, 1);
         let running = match request {
             Request::Query(text) => {
                 self.begin_command("Query", text);
@@ -389,7 +411,15 @@ impl Session {
     }
 
     fn end_command(&self) {
-        self.facts.process.idle(self.facts.instance.now_micros());
+        let taken = self.facts.process.idle(self.facts.instance.now_micros());
+        if taken > self.vars.slow_after_micros {
+            self.count(Counter::SlowQueries, 1);
+        }
+    }
+
+    /// Counts something for SHOW STATUS.
+    pub fn count(&self, counter: Counter, n: u64) {
+        self.facts.process.counts.add(counter, n);
     }
 
     /// The client's bytes as UTF-8.
@@ -418,6 +448,7 @@ impl Session {
             Some(running) if running.next < running.text.len() => {
                 running.work = Work::Text;
                 running.waiting_since = None;
+                running.counted = false;
                 true
             }
             _ => {
@@ -492,6 +523,10 @@ impl Session {
         let Work::Ready(statement, params, id) = &running.work else {
             panic!("step of a finished statement");
         };
+        if !std::mem::replace(&mut running.counted, true) {
+            self.count(Counter::Queries, 1);
+            self.count(counts::command_of(statement), 1);
+        }
         match self.run_statement(statement, params, *id, mode) {
             Ok(Done::Rows(source)) => {
                 let columns = source.columns();
@@ -537,6 +572,9 @@ impl Session {
 
     /// Adds to the diagnostics area.
     pub(crate) fn warn(&mut self, level: Level, code: u16, message: String) {
+        if level == Level::Note && !self.vars.notes {
+            return;
+        }
         self.warning_total += 1;
         if self.warnings.len() < self.vars.max_error_count {
             self.warnings.push(Warning {
@@ -561,6 +599,7 @@ impl Running {
             work,
             waiting_since: None,
             wait_error: None,
+            counted: false,
         }
     }
 

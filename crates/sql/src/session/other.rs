@@ -5,6 +5,7 @@
 //! **Invariants**: schema statements, LOCK TABLES and account statements commit what is open before
 //! they begin, as in MySQL; everything that may wait or run long is refused in inline mode.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use esker_engine::Seq;
@@ -14,10 +15,7 @@ use super::run::{Done, RowSource, eval_ctx};
 use super::{Session, run};
 use crate::ddl::{self, DdlCtx};
 use crate::exec_error::ExecError;
-use crate::parse::ast::{
-    Explain, ExplainWhat, FlushWhat, Kill, LockWait, Maintain, MaintainKind, Replication,
-    Statement, Xa,
-};
+use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement, Xa};
 use crate::result::{Mode, OkInfo};
 use crate::show;
 
@@ -55,6 +53,9 @@ impl Session {
                 .release_savepoint(&name.text)
                 .map(|()| ok(0))
                 .map_err(Into::into),
+            Statement::Set(items) if mode == Mode::Inline && !items.iter().all(is_quick) => {
+                Ok(Done::NeedThread)
+            }
             Statement::Set(items) => {
                 self.set(items, params)?;
                 Ok(ok(std::mem::take(&mut self.pending_commit)))
@@ -91,6 +92,9 @@ impl Session {
                 self.deallocate(&name.text)?;
                 Ok(ok(0))
             }
+            Statement::Kill(kill) if mode == Mode::Inline && !is_plain(&kill.id) => {
+                Ok(Done::NeedThread)
+            }
             Statement::Kill(kill) => self.run_kill(kill, params),
             other => self.run_thread_statement(other, mode),
         }
@@ -115,7 +119,7 @@ impl Session {
                 Err(SqlError::not_supported("LOCK INSTANCE").into())
             }
             Statement::Flush { what, .. } => self.flush(what),
-            Statement::Maintain(m) => self.maintain(m).map_err(Into::into),
+            Statement::Maintain(m) => self.maintain(m),
             Statement::CreateUser(u) => self.account_change(|s| s.create_user(u)),
             Statement::AlterUser(u) => self.account_change(|s| s.alter_user(u)),
             Statement::DropUser { if_exists, users } => {
@@ -160,6 +164,7 @@ impl Session {
             database: self.facts.database.as_deref(),
             user: &user,
             server_collation,
+            ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
             check_killed: &killed,
         };
         let result = ddl::run(&mut ctx, statement);
@@ -283,6 +288,9 @@ impl Session {
 
     fn flush(&mut self, what: &[FlushWhat]) -> Result<Done, ExecError> {
         self.facts.require("RELOAD")?;
+        let instance = self.facts.instance.clone();
+        let counters = &instance.counters;
+        counters.flushes.fetch_add(1, Ordering::Relaxed);
         let mut seq = 0;
         for item in what {
             match item {
@@ -309,10 +317,15 @@ impl Session {
                     let engine = &self.facts.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                 }
+                FlushWhat::Status => {
+                    let registry = &self.facts.instance.registry;
+                    registry.flush_counts(&self.facts.process);
+                }
+                FlushWhat::Hosts => {
+                    counters.host_flushes.fetch_add(1, Ordering::Relaxed);
+                }
                 // Nothing is cached that these would have to drop.
                 FlushWhat::Privileges
-                | FlushWhat::Status
-                | FlushWhat::Hosts
                 | FlushWhat::UserResources
                 | FlushWhat::OptimizerCosts
                 | FlushWhat::Logs(_) => (),
@@ -359,93 +372,26 @@ impl Session {
             .collect();
         self.run_statement(&statement, &params, None, mode)
     }
+}
 
-    /// ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
-    fn maintain(&mut self, m: &Maintain) -> SqlResult<Done> {
-        let word = match m.kind {
-            MaintainKind::Analyze if m.histogram.is_some() => {
-                return Err(SqlError::not_supported("histograms"));
-            }
-            MaintainKind::Analyze => "analyze",
-            MaintainKind::Check => "check",
-            MaintainKind::Optimize => "optimize",
-            MaintainKind::Repair => "repair",
-            MaintainKind::Checksum => return Err(SqlError::not_supported("CHECKSUM TABLE")),
-        };
-        self.commit_transaction()?;
-        let mut rows = Vec::new();
-        for name in &m.tables {
-            let found = self.find_table(name);
-            let shown = match (&name.schema, &self.facts.database) {
-                (Some(s), _) => format!("{s}.{}", name.name),
-                (None, Some(d)) => format!("{d}.{}", name.name),
-                (None, None) => name.name.to_string(),
-            };
-            let mut row = |kind: &str, text: &str| {
-                rows.push(vec![
-                    show::t(&shown),
-                    show::t(word),
-                    show::t(kind),
-                    show::t(text),
-                ]);
-            };
-            match (&found, m.kind) {
-                (Err(e), _) => {
-                    row("Error", &e.message);
-                    row("status", "Operation failed");
-                }
-                (Ok(_), MaintainKind::Repair) => {
-                    row(
-                        "note",
-                        "The storage engine for the table doesn't support repair",
-                    );
-                }
-                (Ok(_), MaintainKind::Optimize) => {
-                    let engine = &self.facts.instance.engine;
-                    engine
-                        .compact()
-                        .map_err(|e| crate::exec_error::engine_error(&e))?;
-                    row("status", "OK");
-                }
-                (Ok(_), _) => row("status", "OK"),
-            }
-        }
-        let table = show::Table::texts(&["Table", "Op", "Msg_type", "Msg_text"], rows);
-        Ok(Done::Rows(Box::new(RowSource::Table(
-            table.columns,
-            table.rows.into_iter(),
-        ))))
+/// A value that is there without a call or a query, either of which may take long.
+fn is_plain(value: &Expr) -> bool {
+    match value {
+        Expr::Unary { expr, .. } => is_plain(expr),
+        Expr::Literal(_)
+        | Expr::Param(_)
+        | Expr::Column(_)
+        | Expr::UserVar(_)
+        | Expr::SysVar(_) => true,
+        _ => false,
     }
+}
 
-    fn explain(
-        &mut self,
-        explain: &Explain,
-        params: &[Value],
-        mode: Mode,
-    ) -> Result<Done, ExecError> {
-        if mode == Mode::Inline {
-            return Ok(Done::NeedThread);
-        }
-        if explain.analyze {
-            return Err(SqlError::not_supported("EXPLAIN ANALYZE").into());
-        }
-        match &explain.what {
-            ExplainWhat::Connection(_) => {
-                Err(SqlError::not_supported("EXPLAIN FOR CONNECTION").into())
-            }
-            ExplainWhat::Statement(statement) => match &**statement {
-                Statement::Query(query) => {
-                    let plan = self.plan(query, params)?;
-                    let (columns, rows) = crate::plan::explain::explain(&plan, explain.format)?;
-                    self.end_statement(true)?;
-                    Ok(Done::Rows(Box::new(RowSource::Table(
-                        columns,
-                        rows.into_iter(),
-                    ))))
-                }
-                _ => Err(SqlError::not_supported("EXPLAIN of this statement").into()),
-            },
-        }
+fn is_quick(item: &SetItem) -> bool {
+    match item {
+        SetItem::UserVar { value, .. } => is_plain(value),
+        SetItem::SysVar { value, .. } => value.as_ref().is_none_or(is_plain),
+        SetItem::Names { .. } | SetItem::Charset(_) => true,
     }
 }
 

@@ -44,6 +44,9 @@ fn unknown_statement(id: &str, command: &str) -> SqlError {
     SqlError::new(1243, "HY000", text)
 }
 
+/// Most parameters of a statement: the protocol counts them in 16 bits.
+const MAX_PARAMS: u32 = 65_535;
+
 impl Session {
     /// COM_STMT_PREPARE.
     ///
@@ -75,6 +78,10 @@ impl Session {
                 "HY000",
                 "This command is not supported in the prepared statement protocol yet",
             ));
+        }
+        if parsed.params > MAX_PARAMS {
+            let text = "Prepared statement contains too many placeholders";
+            return Err(SqlError::new(1390, "HY000", text));
         }
         let columns = self.result_columns(&parsed.stmt, parsed.params as usize)?;
         self.facts.instance.count_prepared()?;

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use esker_engine::WaitCanceller;
+use esker_engine::{CancelReason, WaitCanceller};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::counts::Counts;
 
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
@@ -20,6 +22,7 @@ const MAX_INFO: usize = 64 * 1024;
 const ALIVE: u8 = 0;
 const KILL_QUERY: u8 = 1;
 const KILL_CONNECTION: u8 = 2;
+const SHUT_DOWN: u8 = 3;
 
 /// What the process list shows of a session; shared between it and everybody who asks.
 pub struct Process {
@@ -33,6 +36,8 @@ pub struct Process {
     detail: Mutex<Detail>,
     canceller: Mutex<Option<WaitCanceller>>,
     wake: WakeList,
+    /// What the session has done.
+    pub(crate) counts: Counts,
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -66,6 +71,11 @@ impl Process {
         self.detail.lock().clone()
     }
 
+    /// Does it wait for its client?
+    pub fn is_idle(&self) -> bool {
+        self.detail.lock().command == "Sleep"
+    }
+
     /// When the current state began, microseconds since the epoch.
     pub fn since_micros(&self) -> i64 {
         self.since.load(Ordering::Relaxed)
@@ -90,8 +100,10 @@ impl Process {
         }
     }
 
-    /// Shows that the session waits for its client.
-    pub fn idle(&self, now_micros: i64) {
+    /// Shows that the session waits for its client. Returns how long the last state lasted,
+    /// microseconds.
+    pub fn idle(&self, now_micros: i64) -> i64 {
+        let since = self.since.load(Ordering::Relaxed);
         self.since.store(now_micros, Ordering::Relaxed);
         let mut detail = self.detail.lock();
         detail.command = "Sleep";
@@ -100,6 +112,7 @@ impl Process {
             info.clear();
             info.shrink_to(256);
         }
+        now_micros - since
     }
 
     /// Lets KILL end the row lock waits of a transaction.
@@ -116,12 +129,8 @@ impl Process {
     pub fn kill_error(&self) -> Option<SqlError> {
         match self.kill.load(Ordering::Acquire) {
             ALIVE => None,
-            KILL_QUERY => Some(interrupted()),
-            _ => Some(SqlError::new(
-                1317,
-                "70100",
-                "Query execution was interrupted",
-            )),
+            SHUT_DOWN => Some(SqlError::new(1053, "08S01", "Server shutdown in progress")),
+            _ => Some(interrupted()),
         }
     }
 
@@ -142,20 +151,29 @@ impl Process {
         } else {
             KILL_QUERY
         };
+        let reason = if connection {
+            CancelReason::SessionKilled
+        } else {
+            CancelReason::StatementKilled
+        };
+        self.interrupt(value, reason);
+        if connection {
+            (self.on_kill)();
+        }
+    }
+
+    /// The server goes down: what runs or waits ends with error 1053.
+    pub fn shut_down(&self) {
+        self.interrupt(SHUT_DOWN, CancelReason::Shutdown);
+    }
+
+    fn interrupt(&self, value: u8, reason: CancelReason) {
         self.kill.fetch_max(value, Ordering::AcqRel);
         if let Some(canceller) = &*self.canceller.lock() {
-            let reason = if connection {
-                esker_engine::CancelReason::SessionKilled
-            } else {
-                esker_engine::CancelReason::StatementKilled
-            };
             canceller.cancel(reason);
         }
         *self.wake.generation.lock() += 1;
         self.wake.changed.notify_all();
-        if connection {
-            (self.on_kill)();
-        }
     }
 
     /// Parks until `deadline` or a kill. True when killed.
@@ -184,6 +202,8 @@ pub fn interrupted() -> SqlError {
 #[derive(Default)]
 pub struct Registry {
     processes: RwLock<BTreeMap<u64, Arc<Process>>>,
+    /// What sessions did that are gone; written under the write lock of `processes`.
+    gone: Counts,
     user_locks: Mutex<HashMap<String, UserLock>>,
     user_lock_freed: Condvar,
 }
@@ -219,6 +239,7 @@ impl Registry {
             }),
             canceller: Mutex::new(None),
             wake: WakeList::default(),
+            counts: Counts::default(),
             on_kill,
         });
         self.processes.write().insert(id, process.clone());
@@ -227,8 +248,29 @@ impl Registry {
 
     /// Forgets a session and its user-level locks.
     pub fn remove(&self, id: u64) {
-        self.processes.write().remove(&id);
+        let mut processes = self.processes.write();
+        if let Some(process) = processes.remove(&id) {
+            self.gone.absorb(&process.counts);
+        }
+        drop(processes);
         self.release_all_locks(id);
+    }
+
+    /// FLUSH STATUS: the session counts from zero again.
+    pub(crate) fn flush_counts(&self, process: &Process) {
+        let _no_reader = self.processes.write();
+        self.gone.absorb(&process.counts);
+    }
+
+    /// What all sessions have done, in the order of the counters.
+    pub(crate) fn sums(&self) -> Vec<u64> {
+        let mut sums = Counts::zeros();
+        let processes = self.processes.read();
+        self.gone.add_to(&mut sums);
+        for process in processes.values() {
+            process.counts.add_to(&mut sums);
+        }
+        sums
     }
 
     /// Everybody, by connection id.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use esker_engine::{Seq, View};
-use esker_types::{EvalCtx, SessionInfo, SqlError, SqlResult, SqlType, Value};
+use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Value, Warning};
 
 use super::cursor::Collector;
 use super::names::{SessionNames, count_diagnostics};
@@ -22,7 +22,7 @@ use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
 use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates};
-use crate::parse::ast::{Expr, Into as IntoClause, Locking, Query, Statement};
+use crate::parse::ast::{Expr, Into as IntoClause, Limit, Literal, Locking, Query, Statement};
 use crate::parse::{self, ParseOptions};
 use crate::plan::{QueryPlan, plan_query};
 use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
@@ -136,6 +136,19 @@ impl Session {
             self.clear_warnings();
         }
         match &**statement {
+            Statement::Query(query)
+                if self.vars.select_limit != u64::MAX && query.limit.is_none() =>
+            {
+                let limit = Limit {
+                    count: Expr::Literal(Literal::Int(self.vars.select_limit)),
+                    offset: None,
+                };
+                let limited = Query {
+                    limit: Some(limit),
+                    ..query.as_ref().clone()
+                };
+                self.run_query(&limited, params, mode)
+            }
             Statement::Query(query) => {
                 if let Some(done) = self.run_short(query, params, prepared)? {
                     return Ok(done);
@@ -172,6 +185,7 @@ impl Session {
             query
         };
         let plan = self.plan(query, params)?;
+        self.check_join_size(plan.cost_rows)?;
         if mode == Mode::Inline && (plan.blocks || plan.cost_rows > INLINE_ROWS) {
             return Ok(Done::NeedThread);
         }
@@ -191,6 +205,19 @@ impl Session {
             source = RowSource::Table(columns, rows.into_iter());
         }
         Ok(Done::Rows(Box::new(source)))
+    }
+
+    /// max_join_size, unless sql_big_selects is on.
+    fn check_join_size(&self, rows: f64) -> SqlResult<()> {
+        match self.vars.max_join_size {
+            Some(limit) if rows > limit as f64 => Err(SqlError::new(
+                1104,
+                "42000",
+                "The SELECT would examine more than MAX_JOIN_SIZE rows; check your WHERE and use \
+                 SET SQL_BIG_SELECTS=1 or SET MAX_JOIN_SIZE=# if the SELECT is okay",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Binds and plans with the tables locked.
@@ -229,7 +256,7 @@ impl Session {
     }
 
     /// Writes rows to `sink` until it holds `limit` bytes; false at the end.
-    fn pull(
+    pub(super) fn pull(
         &mut self,
         source: &mut RowSource,
         sink: &mut dyn RowSink,
@@ -282,7 +309,12 @@ impl Session {
     }
 
     /// Takes over what kernels warned about.
-    pub(super) fn add_warnings(&mut self, warnings: Vec<esker_types::Warning>, total: u64) {
+    pub(super) fn add_warnings(&mut self, mut warnings: Vec<Warning>, mut total: u64) {
+        if !self.vars.notes {
+            let before = warnings.len();
+            warnings.retain(|w| w.level != Level::Note);
+            total -= (before - warnings.len()) as u64;
+        }
         let room = self
             .vars
             .max_error_count

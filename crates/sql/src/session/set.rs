@@ -103,14 +103,18 @@ impl Session {
                     self.facts.last_insert_id.set(given.map_or(0, as_u64));
                     return Ok(false);
                 }
-                // Named without scope, these two concern the next transaction only in the @@ form;
-                // like MySQL, the plain form sets the session's value.
                 "autocommit" => return self.set_autocommit(id, given),
                 _ => self.check_special(id, given)?,
             }
         }
         let clamped = self.values.set(&self.facts.instance.globals, id, given)?;
         self.couple_charset(name)?;
+        if name == "max_join_size" {
+            // As in MySQL: a limit switches the check on, no limit switches it off.
+            let unlimited = self.values.get(id).as_u64() == u64::MAX;
+            let big_selects = VarId::find("sql_big_selects")?;
+            self.values.put(big_selects, VarValue::Bool(unlimited));
+        }
         self.refresh_vars()?;
         Ok(clamped)
     }

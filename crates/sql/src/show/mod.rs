@@ -46,7 +46,7 @@ impl Table {
     }
 
     /// A table whose columns named in `numbers` are BIGINT UNSIGNED.
-    fn mixed(names: &[&str], numbers: &[&str], rows: Vec<Vec<Value>>) -> Self {
+    pub(crate) fn mixed(names: &[&str], numbers: &[&str], rows: Vec<Vec<Value>>) -> Self {
         let columns = names.iter().map(|n| {
             let ty = if numbers.contains(n) {
                 SqlType::bigint(true)

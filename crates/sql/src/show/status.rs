@@ -1,56 +1,61 @@
 //! Status variables: SHOW STATUS and COM_STATISTICS.
 //!
-//! Neighbours: counters of the instance, the session and the engine.
-//! **Invariants**: names are MySQL's where MySQL has the counter, `Esker_…` where it has none; rows are
-//! sorted by name.
+//! Neighbours: counters of the instance, the sessions and the engine.
+//! **Invariants**: names are MySQL's where MySQL has the counter, `Esker_…` where it has none; every
+//! value is counted, none is made up; rows are sorted by name.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_types::Value;
 
 use super::t;
 use crate::session::Session;
+use crate::session::counts::{Counter, Counts, NAMES};
 
-/// Names and values, sorted. `session`: with this session's own values where there are some.
+/// Names and values, sorted. `session`: this session's own values where there are some.
 pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
     let instance = &of.facts.instance;
     let counters = &instance.counters;
-    let read = |c: &std::sync::atomic::AtomicU64| c.load(Ordering::Relaxed).to_string();
+    let read = |c: &AtomicU64| c.load(Ordering::Relaxed).to_string();
     let connected = instance.registry.count();
-    let running = instance
-        .registry
-        .list()
-        .iter()
-        .filter(|p| p.detail().command != "Sleep")
-        .count();
+    let uptime = instance.uptime_secs().to_string();
+    let tables = instance.table_count().to_string();
     let mut rows: Vec<(&str, String)> = vec![
-        ("Aborted_clients", "0".into()),
+        ("Aborted_clients", read(&counters.aborted_clients)),
         ("Aborted_connects", read(&counters.aborted_connects)),
+        ("Compression", "OFF".into()),
+        (
+            "Connection_errors_max_connections",
+            read(&counters.refused_connections),
+        ),
+        (
+            "Connection_control_delay_generated",
+            read(&counters.login_delays),
+        ),
         ("Connections", read(&counters.connections)),
+        ("Flush_commands", read(&counters.flushes)),
         ("Max_used_connections", read(&counters.max_used_connections)),
+        ("Open_tables", tables),
         ("Prepared_stmt_count", read(&instance.prepared_count)),
-        ("Queries", read(&counters.questions)),
-        ("Questions", read(&counters.questions)),
         ("Threads_cached", "0".into()),
         ("Threads_connected", connected.to_string()),
-        ("Threads_created", connected.to_string()),
-        ("Threads_running", running.to_string()),
-        ("Uptime", instance.uptime_secs().to_string()),
-        (
-            "Uptime_since_flush_status",
-            instance.uptime_secs().to_string(),
-        ),
-        ("Slow_queries", "0".into()),
-        ("Open_tables", instance.table_count().to_string()),
-        ("Opened_tables", instance.table_count().to_string()),
-        ("Open_files", "0".into()),
-        ("Flush_commands", "0".into()),
-        ("Compression", "OFF".into()),
+        ("Threads_created", read(&counters.connections)),
+        ("Threads_running", running(of).to_string()),
+        ("Uptime", uptime.clone()),
+        ("Uptime_since_flush_status", uptime),
     ];
     let tls = if session { of.client.tls.clone() } else { None };
     let (cipher, version) = tls.unwrap_or_default();
     rows.push(("Ssl_cipher", cipher));
     rows.push(("Ssl_version", version));
+    let counts = if session {
+        let mut own = Counts::zeros();
+        of.facts.process.counts.add_to(&mut own);
+        own
+    } else {
+        instance.registry.sums()
+    };
+    rows.extend(NAMES.iter().zip(counts).map(|(n, v)| (*n, v.to_string())));
     rows.extend(instance.engine_status());
     rows.sort_by(|a, b| a.0.cmp(b.0));
     rows.into_iter()
@@ -58,17 +63,26 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
         .collect()
 }
 
+/// Sessions that do something now.
+fn running(of: &Session) -> usize {
+    let all = of.facts.instance.registry.list();
+    all.iter().filter(|p| !p.is_idle()).count()
+}
+
 /// The line of COM_STATISTICS.
 pub(crate) fn line(session: &Session) -> String {
     let instance = &session.facts.instance;
     let uptime = instance.uptime_secs();
-    let questions = instance.counters.questions.load(Ordering::Relaxed);
+    let sums = instance.registry.sums();
+    let questions = sums[Counter::Questions as usize];
+    let slow = sums[Counter::SlowQueries as usize];
     let average = questions as f64 / (uptime.max(1)) as f64;
+    let tables = instance.table_count();
     format!(
-        "Uptime: {uptime}  Threads: {}  Questions: {questions}  Slow queries: 0  Opens: {}  \
-         Flush tables: 0  Open tables: {}  Queries per second avg: {average:.3}",
+        "Uptime: {uptime}  Threads: {}  Questions: {questions}  Slow queries: {slow}  \
+         Opens: {tables}  Flush tables: {}  Open tables: {tables}  \
+         Queries per second avg: {average:.3}",
         instance.registry.count(),
-        instance.table_count(),
-        instance.table_count(),
+        instance.counters.flushes.load(Ordering::Relaxed),
     )
 }

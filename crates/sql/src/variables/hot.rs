@@ -55,14 +55,24 @@ pub struct SessionVars {
     pub max_execution_time: Option<Duration>,
     /// wait_timeout.
     pub wait_timeout: Duration,
+    /// net_read_timeout.
+    pub net_read_timeout: Duration,
+    /// net_write_timeout.
+    pub net_write_timeout: Duration,
     /// sql_select_limit.
     pub select_limit: u64,
+    /// max_join_size; none when sql_big_selects is on.
+    pub max_join_size: Option<u64>,
     /// max_error_count.
     pub max_error_count: usize,
+    /// sql_notes.
+    pub notes: bool,
     /// esker_query_memory_limit, bytes.
     pub query_memory_limit: u64,
     /// sql_safe_updates.
     pub safe_updates: bool,
+    /// long_query_time, microseconds.
+    pub slow_after_micros: i64,
     /// timestamp, when set: NOW() in microseconds since the epoch.
     pub fixed_now: Option<i64>,
 }
@@ -116,10 +126,18 @@ impl SessionVars {
             div_precision_increment: number("div_precision_increment") as u8,
             max_execution_time: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
             wait_timeout: seconds("wait_timeout"),
+            net_read_timeout: seconds("net_read_timeout"),
+            net_write_timeout: seconds("net_write_timeout"),
             select_limit: number("sql_select_limit"),
+            max_join_size: (!v.named("sql_big_selects").is_on()).then(|| number("max_join_size")),
             max_error_count: number("max_error_count") as usize,
+            notes: v.named("sql_notes").is_on(),
             query_memory_limit: number("esker_query_memory_limit"),
             safe_updates: v.named("sql_safe_updates").is_on(),
+            slow_after_micros: match v.named("long_query_time") {
+                super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
+                _ => i64::MAX,
+            },
             fixed_now,
         })
     }

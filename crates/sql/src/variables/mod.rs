@@ -2,10 +2,12 @@
 //!
 //! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
 //! `instance` fills the globals at start; `show` and `information_schema` list them.
-//! Parts: [`table`] names every variable, [`value`] checks and converts, this file stores.
+//! Parts: [`table`] names every variable, [`value`] checks and converts, [`compat`] says which
+//! variables have no effect, this file stores.
 //! **Invariants**: a variable is known by its [`VarId`], an index into [`table::VARS`] that is sorted by
 //! name; a stored value has passed its definition's check; unknown names are error 1193.
 
+pub mod compat;
 pub mod hot;
 pub mod table;
 pub mod value;
@@ -116,6 +118,7 @@ impl Globals {
     pub fn set_at_start(&self, name: &str, text: &str) -> SqlResult<()> {
         let id = VarId::find(name)?;
         let value = value::from_text(id.def(), text)?;
+        compat::check(id.def(), &value)?;
         self.store(id, value);
         Ok(())
     }
@@ -140,6 +143,7 @@ impl Globals {
             None => (value::default_of(def), false),
             Some(v) => value::from_value(def, v)?,
         };
+        compat::check(def, &value)?;
         self.store(id, value);
         Ok(clamped)
     }
@@ -216,6 +220,7 @@ impl SessionValues {
             None => (globals.get(id), false),
             Some(v) => value::from_value(def, v)?,
         };
+        compat::check(def, &value)?;
         self.put(id, value);
         Ok(clamped)
     }

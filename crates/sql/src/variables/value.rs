@@ -84,7 +84,7 @@ pub fn default_of(def: &VarDef) -> VarValue {
     }
 }
 
-fn bad_value(def: &VarDef, given: &str) -> SqlError {
+pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
     let text = format!(
         "Variable '{}' can't be set to the value of '{given}'",
         def.name

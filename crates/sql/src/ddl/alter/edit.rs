@@ -144,9 +144,7 @@ impl<'a> Edit<'a> {
                 Ok(())
             }
             AlterAction::DropForeignKey(name) => Err(cannot_drop(&name.text)),
-            AlterAction::AddForeignKey(_) => {
-                Err(SqlError::not_supported("FOREIGN KEY constraints"))
-            }
+            AlterAction::AddForeignKey(key) => self.ctx.foreign_key(key),
             AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
             AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
             AlterAction::Partition(what) => Err(SqlError::not_supported(what)),

@@ -1,0 +1,275 @@
+//! What a session has done, in numbers: Com_…, Questions, Bytes_… and their kin of SHOW STATUS.
+//!
+//! Neighbours: `run` counts statements, the server counts bytes and commands of the protocol; the
+//! registry adds up all sessions, living and gone.
+//! **Invariants**: one session writes its counters, anybody may read them, so counting is a plain load
+//! and store on a cache line that nobody else writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::parse::ast::{
+    InsertSource, MaintainKind, ShowWhat, Statement, Statement as S, TableRef,
+};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $shown:literal,)*) => {
+        /// Something that is counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        #[expect(missing_docs, reason = "each is the status variable of that name")]
+        pub enum Counter { $($name,)* }
+
+        /// Names of the status variables, in the order of [`Counter`].
+        pub(crate) static NAMES: &[&str] = &[$($shown,)*];
+    };
+}
+
+counters! {
+    BytesReceived = "Bytes_received",
+    BytesSent = "Bytes_sent",
+    ComAlterDb = "Com_alter_db",
+    ComAlterTable = "Com_alter_table",
+    ComAlterUser = "Com_alter_user",
+    ComAnalyze = "Com_analyze",
+    ComBegin = "Com_begin",
+    ComChangeDb = "Com_change_db",
+    ComCheck = "Com_check",
+    ComChecksum = "Com_checksum",
+    ComCommit = "Com_commit",
+    ComCreateDb = "Com_create_db",
+    ComCreateIndex = "Com_create_index",
+    ComCreateTable = "Com_create_table",
+    ComCreateUser = "Com_create_user",
+    ComDeallocSql = "Com_dealloc_sql",
+    ComDelete = "Com_delete",
+    ComDeleteMulti = "Com_delete_multi",
+    ComDo = "Com_do",
+    ComDropDb = "Com_drop_db",
+    ComDropIndex = "Com_drop_index",
+    ComDropTable = "Com_drop_table",
+    ComDropUser = "Com_drop_user",
+    ComEmptyQuery = "Com_empty_query",
+    ComExecuteSql = "Com_execute_sql",
+    ComExplainOther = "Com_explain_other",
+    ComFlush = "Com_flush",
+    ComGrant = "Com_grant",
+    ComInsert = "Com_insert",
+    ComInsertSelect = "Com_insert_select",
+    ComKill = "Com_kill",
+    ComLockTables = "Com_lock_tables",
+    ComOptimize = "Com_optimize",
+    ComPrepareSql = "Com_prepare_sql",
+    ComReleaseSavepoint = "Com_release_savepoint",
+    ComRenameTable = "Com_rename_table",
+    ComRenameUser = "Com_rename_user",
+    ComRepair = "Com_repair",
+    ComReplace = "Com_replace",
+    ComReplaceSelect = "Com_replace_select",
+    ComRevoke = "Com_revoke",
+    ComRollback = "Com_rollback",
+    ComRollbackToSavepoint = "Com_rollback_to_savepoint",
+    ComSavepoint = "Com_savepoint",
+    ComSelect = "Com_select",
+    ComSetOption = "Com_set_option",
+    ComSetPassword = "Com_set_password",
+    ComShowCreateTable = "Com_show_create_table",
+    ComShowDatabases = "Com_show_databases",
+    ComShowErrors = "Com_show_errors",
+    ComShowFields = "Com_show_fields",
+    ComShowGrants = "Com_show_grants",
+    ComShowKeys = "Com_show_keys",
+    ComShowOther = "Esker_com_show_other",
+    ComShowProcesslist = "Com_show_processlist",
+    ComShowStatus = "Com_show_status",
+    ComShowTableStatus = "Com_show_table_status",
+    ComShowTables = "Com_show_tables",
+    ComShowVariables = "Com_show_variables",
+    ComShowWarnings = "Com_show_warnings",
+    ComStmtClose = "Com_stmt_close",
+    ComStmtExecute = "Com_stmt_execute",
+    ComStmtFetch = "Com_stmt_fetch",
+    ComStmtPrepare = "Com_stmt_prepare",
+    ComStmtReset = "Com_stmt_reset",
+    ComStmtSendLongData = "Com_stmt_send_long_data",
+    ComTruncate = "Com_truncate",
+    ComUnlockTables = "Com_unlock_tables",
+    ComUpdate = "Com_update",
+    ComUpdateMulti = "Com_update_multi",
+    EskerComOther = "Esker_com_other",
+    Queries = "Queries",
+    Questions = "Questions",
+    SlowQueries = "Slow_queries",
+}
+
+/// How many counters there are.
+const COUNT: usize = Counter::SlowQueries as usize + 1;
+
+/// A set of counters.
+pub(crate) struct Counts([AtomicU64; COUNT]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Counts {
+    /// Counts; for the one thread that writes this set.
+    pub(crate) fn add(&self, counter: Counter, n: u64) {
+        let slot = &self.0[counter as usize];
+        slot.store(slot.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    /// Takes all of `other`'s counts; whoever calls is alone in writing either.
+    pub(crate) fn absorb(&self, other: &Self) {
+        for (mine, theirs) in self.0.iter().zip(&other.0) {
+            let n = theirs.swap(0, Ordering::Relaxed);
+            mine.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the values to `sums`.
+    pub(crate) fn add_to(&self, sums: &mut [u64]) {
+        for (sum, value) in sums.iter_mut().zip(&self.0) {
+            *sum += value.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Room for sums.
+    pub(crate) fn zeros() -> Vec<u64> {
+        vec![0; COUNT]
+    }
+}
+
+/// Which Com_ counter a statement belongs to.
+pub(crate) fn command_of(statement: &Statement) -> Counter {
+    use Counter as C;
+    match statement {
+        S::Empty => C::ComEmptyQuery,
+        S::Query(_) => C::ComSelect,
+        S::Insert(i) => match (i.replace, &i.source) {
+            (false, InsertSource::Values(_)) => C::ComInsert,
+            (false, InsertSource::Query(_)) => C::ComInsertSelect,
+            (true, InsertSource::Values(_)) => C::ComReplace,
+            (true, InsertSource::Query(_)) => C::ComReplaceSelect,
+        },
+        S::Update(u) if u.tables.len() == 1 && is_one(&u.tables[0]) => C::ComUpdate,
+        S::Update(_) => C::ComUpdateMulti,
+        S::Delete(d) if d.targets.is_empty() => C::ComDelete,
+        S::Delete(_) => C::ComDeleteMulti,
+        S::Do(_) => C::ComDo,
+        S::CreateDatabase { .. } => C::ComCreateDb,
+        S::AlterDatabase { .. } => C::ComAlterDb,
+        S::DropDatabase { .. } => C::ComDropDb,
+        S::CreateTable(_) => C::ComCreateTable,
+        S::AlterTable(_) => C::ComAlterTable,
+        S::DropTable(_) => C::ComDropTable,
+        S::Truncate { .. } => C::ComTruncate,
+        S::RenameTable(_) => C::ComRenameTable,
+        S::CreateIndex(_) => C::ComCreateIndex,
+        S::DropIndex(_) => C::ComDropIndex,
+        S::Begin(_) => C::ComBegin,
+        S::Commit(_) => C::ComCommit,
+        S::Rollback(_) => C::ComRollback,
+        S::Savepoint(_) => C::ComSavepoint,
+        S::RollbackTo(_) => C::ComRollbackToSavepoint,
+        S::ReleaseSavepoint(_) => C::ComReleaseSavepoint,
+        S::LockTables { .. } => C::ComLockTables,
+        S::UnlockTables => C::ComUnlockTables,
+        S::Set(_) | S::SetTransaction(_) => C::ComSetOption,
+        S::SetPassword(_) => C::ComSetPassword,
+        S::Prepare { .. } => C::ComPrepareSql,
+        S::Execute { .. } => C::ComExecuteSql,
+        S::Deallocate(_) => C::ComDeallocSql,
+        S::Use(_) => C::ComChangeDb,
+        S::Show(show) => command_of_show(&show.what),
+        S::Explain(_) => C::ComExplainOther,
+        S::Kill(_) => C::ComKill,
+        S::Flush { .. } => C::ComFlush,
+        S::Maintain(m) => match m.kind {
+            MaintainKind::Analyze => C::ComAnalyze,
+            MaintainKind::Check => C::ComCheck,
+            MaintainKind::Checksum => C::ComChecksum,
+            MaintainKind::Optimize => C::ComOptimize,
+            MaintainKind::Repair => C::ComRepair,
+        },
+        S::CreateUser(_) => C::ComCreateUser,
+        S::AlterUser(_) => C::ComAlterUser,
+        S::DropUser { .. } => C::ComDropUser,
+        S::RenameUser(_) => C::ComRenameUser,
+        S::Grant(_) => C::ComGrant,
+        S::Revoke(_) => C::ComRevoke,
+        _ => C::EskerComOther,
+    }
+}
+
+/// A single table, not a join?
+fn is_one(table: &TableRef) -> bool {
+    matches!(table, TableRef::Table(_))
+}
+
+fn command_of_show(what: &ShowWhat) -> Counter {
+    use Counter as C;
+    match what {
+        ShowWhat::Databases => C::ComShowDatabases,
+        ShowWhat::Tables { .. } => C::ComShowTables,
+        ShowWhat::TableStatus { .. } => C::ComShowTableStatus,
+        ShowWhat::Columns { .. } => C::ComShowFields,
+        ShowWhat::Index { .. } => C::ComShowKeys,
+        ShowWhat::CreateTable(_) => C::ComShowCreateTable,
+        ShowWhat::Variables(_) => C::ComShowVariables,
+        ShowWhat::Status(_) => C::ComShowStatus,
+        ShowWhat::Warnings { .. } => C::ComShowWarnings,
+        ShowWhat::Errors { .. } => C::ComShowErrors,
+        ShowWhat::Processlist { .. } => C::ComShowProcesslist,
+        ShowWhat::Grants { .. } => C::ComShowGrants,
+        _ => C::ComShowOther,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{self, ParseOptions};
+
+    #[test]
+    fn names_belong_to_their_counters() {
+        assert_eq!(NAMES.len(), COUNT);
+        assert_eq!(NAMES[Counter::ComSelect as usize], "Com_select");
+        assert_eq!(NAMES[Counter::SlowQueries as usize], "Slow_queries");
+    }
+
+    #[test]
+    fn statements_are_counted_by_kind() {
+        for (sql, counter) in [
+            ("SELECT 1", "Com_select"),
+            ("INSERT INTO t VALUES (1)", "Com_insert"),
+            ("REPLACE INTO t SELECT 1", "Com_replace_select"),
+            ("UPDATE t SET a = 1", "Com_update"),
+            ("UPDATE t, u SET t.a = 1", "Com_update_multi"),
+            ("UPDATE t JOIN u SET t.a = 1", "Com_update_multi"),
+            ("DELETE t FROM t JOIN u", "Com_delete_multi"),
+            ("SET @a = 1", "Com_set_option"),
+            ("SHOW TABLES", "Com_show_tables"),
+            ("CHECKSUM TABLE t", "Com_checksum"),
+        ] {
+            let statement = parse::parse(sql.as_bytes(), ParseOptions::default());
+            let counted = command_of(&statement.unwrap().stmt);
+            assert_eq!(NAMES[counted as usize], counter, "{sql}");
+        }
+    }
+
+    #[test]
+    fn absorbing_moves_counts() {
+        let (all, one) = (Counts::default(), Counts::default());
+        one.add(Counter::Questions, 3);
+        all.absorb(&one);
+        all.absorb(&one);
+        one.add(Counter::Questions, 1);
+        let mut sums = Counts::zeros();
+        all.add_to(&mut sums);
+        assert_eq!(sums[Counter::Questions as usize], 3);
+        one.add_to(&mut sums);
+        assert_eq!(sums[Counter::Questions as usize], 4);
+    }
+}

@@ -1,0 +1,211 @@
+//! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
+//!
+//! Neighbours: `other` hands them over; a checksum reads its table as a query would.
+//! **Invariants**
+//! - A table that cannot be worked on is a line of the answer, not an error of the statement; a
+//!   missing right is an error.
+//! - A checksum depends on the table's columns and rows only: not on the order in which rows are
+//!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
+//!   the CRC-32C of each row.
+
+use esker_types::{Level, SqlError, SqlResult, SqlType, Value, ValueRef};
+use jiff::tz::TimeZone;
+
+use super::Session;
+use super::run::{Done, RowSource};
+use crate::catalog::TableDef;
+use crate::exec_error::{ExecError, engine_error};
+use crate::parse::ast::{Ident, Maintain, MaintainKind, ObjectName, Query, QueryBody};
+use crate::result::{Mode, RowSink};
+use crate::show;
+
+impl Session {
+    pub(super) fn maintain(&mut self, m: &Maintain) -> Result<Done, ExecError> {
+        let table = match m.kind {
+            MaintainKind::Analyze if m.histogram.is_some() => {
+                return Err(SqlError::not_supported("histograms").into());
+            }
+            MaintainKind::Checksum => self.checksums(m)?,
+            _ => self.look_after(m)?,
+        };
+        let rows = table.rows.into_iter();
+        Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
+    }
+
+    /// The name as the answer shows it.
+    fn shown(&self, name: &ObjectName) -> String {
+        match (&name.schema, &self.facts.database) {
+            (Some(s), _) => format!("{s}.{}", name.name),
+            (None, Some(d)) => format!("{d}.{}", name.name),
+            (None, None) => name.name.to_string(),
+        }
+    }
+
+    fn require_for_table(&self, rights: &[&str], name: &ObjectName) -> SqlResult<()> {
+        let schema = name.schema.as_ref().map(|s| &*s.text);
+        let schema = schema.or(self.facts.database.as_deref()).unwrap_or("");
+        rights
+            .iter()
+            .try_for_each(|r| self.facts.require_on(r, schema, &name.name.text))
+    }
+
+    /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
+    fn look_after(&mut self, m: &Maintain) -> SqlResult<show::Table> {
+        let (word, rights): (_, &[&str]) = match m.kind {
+            MaintainKind::Analyze => ("analyze", &["SELECT", "INSERT"]),
+            MaintainKind::Optimize => ("optimize", &["SELECT", "INSERT"]),
+            MaintainKind::Repair => ("repair", &["SELECT", "INSERT"]),
+            MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
+        };
+        for name in &m.tables {
+            self.require_for_table(rights, name)?;
+        }
+        self.commit_transaction()?;
+        let mut rows = Vec::new();
+        for name in &m.tables {
+            let shown = self.shown(name);
+            let mut row = |kind: &str, text: &str| {
+                rows.push(vec![
+                    show::t(&shown),
+                    show::t(word),
+                    show::t(kind),
+                    show::t(text),
+                ]);
+            };
+            match (&self.find_table(name), m.kind) {
+                (Err(e), _) => {
+                    row("Error", &e.message);
+                    row("status", "Operation failed");
+                }
+                (Ok(_), MaintainKind::Repair) => {
+                    row(
+                        "note",
+                        "The storage engine for the table doesn't support repair",
+                    );
+                }
+                (Ok(_), MaintainKind::Optimize) => {
+                    let engine = &self.facts.instance.engine;
+                    engine.compact().map_err(|e| engine_error(&e))?;
+                    row("status", "OK");
+                }
+                (Ok(_), _) => row("status", "OK"),
+            }
+        }
+        let names = ["Table", "Op", "Msg_type", "Msg_text"];
+        Ok(show::Table::texts(&names, rows))
+    }
+
+    fn checksums(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
+        for name in &m.tables {
+            self.require_for_table(&["SELECT"], name)?;
+        }
+        // No checksum is kept while rows change, which is all that QUICK would ask for.
+        let quick = m.options.iter().any(|o| &**o == "QUICK");
+        let mut rows = Vec::new();
+        for name in &m.tables {
+            let sum = match self.find_table(name) {
+                Ok(_) if quick => Value::Null,
+                Ok(table) => Value::UInt(u64::from(self.checksum(&table)?)),
+                Err(e) => {
+                    self.warn(Level::Error, e.code, e.message);
+                    Value::Null
+                }
+            };
+            rows.push(vec![show::t(self.shown(name)), sum]);
+        }
+        self.end_statement(true)?;
+        Ok(show::Table::mixed(
+            &["Table", "Checksum"],
+            &["Checksum"],
+            rows,
+        ))
+    }
+
+    /// Reads the table at the transaction's snapshot.
+    fn checksum(&mut self, table: &TableDef) -> Result<u32, ExecError> {
+        let query = Query {
+            with: None,
+            body: QueryBody::Table(ObjectName {
+                schema: Some(Ident::new(&*table.schema)),
+                name: Ident::new(&*table.name),
+            }),
+            order_by: Vec::new(),
+            limit: None,
+            locking: Vec::new(),
+            into: None,
+        };
+        let plan = self.plan(&query, &[])?;
+        // TIMESTAMP values are read in the session's zone.
+        let zone = std::mem::replace(&mut self.vars.time_zone, TimeZone::UTC);
+        let stream = Box::new(crate::exec::RowStream::open(plan));
+        let mut source = RowSource::Stream(stream, Vec::new(), Mode::Thread);
+        let mut sum = Checksum::default();
+        let pulled = loop {
+            match self.pull(&mut source, &mut sum, usize::MAX) {
+                Ok(true) => (),
+                Ok(false) => break Ok(sum.total),
+                Err(e) => break Err(e),
+            }
+        };
+        self.vars.time_zone = zone;
+        pulled
+    }
+}
+
+/// Adds up rows instead of keeping them.
+#[derive(Default)]
+struct Checksum {
+    total: u32,
+    row: u32,
+    text: String,
+}
+
+impl Checksum {
+    /// One value: what kind it is, then its bytes.
+    fn add(&mut self, kind: u8, bytes: &[u8]) {
+        let length = (bytes.len() as u64).to_le_bytes();
+        self.row = crc32c::crc32c_append(self.row, &[kind]);
+        self.row = crc32c::crc32c_append(self.row, &length);
+        self.row = crc32c::crc32c_append(self.row, bytes);
+    }
+
+    fn add_text(&mut self, kind: u8, value: impl std::fmt::Display) {
+        use std::fmt::Write as _;
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        // Writing to a String does not fail.
+        let _ = write!(text, "{value}");
+        self.add(kind, text.as_bytes());
+        self.text = text;
+    }
+}
+
+impl RowSink for Checksum {
+    fn begin_row(&mut self) {
+        self.row = 0;
+    }
+
+    fn value(&mut self, v: ValueRef<'_>, _ty: &SqlType) {
+        match v {
+            ValueRef::Null => self.add(0, &[]),
+            ValueRef::Int(i) => self.add(1, &i.to_le_bytes()),
+            ValueRef::UInt(u) => self.add(2, &u.to_le_bytes()),
+            ValueRef::Double(d) => self.add(3, &d.to_bits().to_le_bytes()),
+            ValueRef::Decimal(d) => self.add_text(4, d),
+            ValueRef::Str(s) => self.add(5, s),
+            ValueRef::Date(d) => self.add_text(6, d),
+            ValueRef::Time(t) => self.add_text(7, t),
+            ValueRef::DateTime(t) => self.add_text(8, t),
+            ValueRef::Bit(bits, _) => self.add(9, &bits.to_le_bytes()),
+            ValueRef::Label(n, _) => self.add(10, &n.to_le_bytes()),
+        }
+    }
+
+    fn end_row(&mut self) {
+        self.total = self.total.wrapping_add(self.row);
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
