@@ -33,6 +33,7 @@ use crate::dispatch::{self, Next};
 use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate};
 use crate::parameters::Parameters;
+use crate::silence::{Silence, TooLong};
 use crate::stream::Stream;
 
 /// Longest packet before login.
@@ -211,7 +212,12 @@ impl Connection {
 
     /// Waits for one command and hands its payload to `run`, which is called with the payload
     /// borrowed from the read buffer.
-    async fn command(&mut self, session: &mut Session, idle: Duration) -> Result<Next, Gone> {
+    async fn command(
+        &mut self,
+        session: &mut Session,
+        idle: Duration,
+        silence: &mut Silence,
+    ) -> Result<Next, Gone> {
         let limit = session.max_allowed_packet();
         loop {
             match self.reader.next(0, limit) {
@@ -238,9 +244,9 @@ impl Connection {
                     } else {
                         idle
                     };
-                    match timeout(limit, self.receive()).await {
+                    match silence.at_most(limit, self.receive()).await {
                         Ok(received) => received?,
-                        Err(_) => return self.silent_too_long(begun).await,
+                        Err(TooLong) => return self.silent_too_long(begun).await,
                     }
                 }
                 Err(e) => return self.protocol_error(&e).await,
@@ -517,10 +523,11 @@ async fn open_session(
 
 async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<(), Gone> {
     let shared = conn.shared.clone();
+    let mut silence = Silence::new();
     while !shared.is_stopping() {
         let idle = session.idle_timeout();
         conn.idle.store(true, Ordering::Relaxed);
-        let next = conn.command(session, idle).await?;
+        let next = conn.command(session, idle, &mut silence).await?;
         conn.idle.store(false, Ordering::Relaxed);
         conn.write_timeout = session.net_write_timeout();
         match next {

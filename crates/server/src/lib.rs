@@ -20,6 +20,7 @@ mod login;
 mod parameters;
 mod reply;
 mod rsa;
+mod silence;
 mod stream;
 mod throttle;
 pub mod tls;
