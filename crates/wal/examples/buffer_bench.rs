@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use esker_wal::{LogBufferKind, MemoryLog};
 
-/// Fits in the second-level cache of most processors, twice.
-const BUFFER_BYTES: usize = 512 << 10;
+/// Fits in a second-level cache.
+const BUFFER_BYTES: usize = 1 << 20;
 
 const THREADS: [usize; 4] = [1, 2, 8, 64];
 

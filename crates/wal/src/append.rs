@@ -45,6 +45,21 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The kind and the trees.
+    #[inline]
+    fn put_head(&self, writer: &mut RingWriter<'_>) {
+        let kind = self.kind as u8;
+        // The usual case, in one copy: kind, count and one short id, or none at all.
+        match self.trees {
+            [] => writer.put(&[kind, 0]),
+            [tree @ ..0x80] => writer.put(&[kind, 1, *tree as u8]),
+            _ => {
+                writer.put(&[kind]);
+                self.put_trees(writer);
+            }
+        }
+    }
+
     fn put_trees(&self, writer: &mut RingWriter<'_>) {
         let mut buf = [0; 5];
         writer.put(put_varint(self.trees.len() as u32, &mut buf));
@@ -96,8 +111,7 @@ fn append_whole(host: &impl Host, draft: &Draft<'_>, len: u64) -> Result<LsnRang
         // SAFETY: `insert` has just given this place to this call, wholly inside the window, and
         // calls this once.
         let mut writer = unsafe { RingWriter::new(&buffer.ring, start, len as u32) };
-        writer.put(&[draft.kind as u8]);
-        draft.put_trees(&mut writer);
+        draft.put_head(&mut writer);
         for piece in draft.payload {
             writer.put(piece);
         }

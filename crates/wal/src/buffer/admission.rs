@@ -217,10 +217,12 @@ impl Admission {
         Some(end.lsn())
     }
 
-    /// As [`Admission::reserve`], by a log whose variant never calls that.
+    /// As [`Admission::reserve`], by a log whose variant never calls that. The first attempt of a
+    /// thread may be made to pause.
     #[inline]
-    pub(super) fn reserve_freely(&self, bytes: u64) -> Attempt {
-        self.give_freely(bytes, &self.limits.whole, self.pause.as_ref())
+    pub(super) fn reserve_freely(&self, bytes: u64, first: bool) -> Attempt {
+        let pause = self.pause.as_ref().filter(|_| first);
+        self.give_freely(bytes, &self.limits.whole, pause)
     }
 
     /// As [`Admission::reserve_freely`], again and again until there is an answer.

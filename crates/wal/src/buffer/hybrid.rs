@@ -35,8 +35,8 @@ pub(super) fn insert(
     bytes: u64,
     fill: &impl Fn(Lsn),
 ) -> Option<Lsn> {
-    for _ in 0..ATTEMPTS {
-        match admission.reserve_freely(bytes) {
+    for attempt in 0..ATTEMPTS {
+        match admission.reserve_freely(bytes, attempt == 0) {
             Attempt::Given(start) => {
                 fill(start);
                 return Some(start);

@@ -7,8 +7,10 @@
 //! predecessor releases this one too. The paper queues by an abortable MCS lock; tickets in an array
 //! do the same without pointers, because the order is known when the ticket is drawn.
 //!
-//! Every [`NEVER_DELEGATED`]th ticket waits for its turn, as in the paper, so that no thread spends
-//! its life releasing for others.
+//! So that no thread spends its life releasing for others, one that has released
+//! [`MANY_FOR_OTHERS`] tickets in a row says that it is tired, and who comes next waits for its turn
+//! instead. (In the paper one of 32 threads always waits. With more threads than processors that is
+//! a wait for a thread that does not run, which cost most of the throughput.)
 //!
 //! **Invariants**
 //! - The released LSN moves over places in order, and only over filled ones.
@@ -19,14 +21,14 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::gate::Held;
-use super::sync::{AtomicU64, yield_now};
+use super::sync::{AtomicBool, AtomicU64, yield_now};
 use crate::lsn::Lsn;
 
 /// Tickets that can be outstanding: threads that fill, and what was delegated to them.
 const NODES: u64 = 1024;
 
-/// One of this many tickets is not delegated.
-const NEVER_DELEGATED: u64 = 32;
+/// Tickets that one thread releases for others before it asks to be relieved. Tests are to see it.
+const MANY_FOR_OTHERS: u64 = if cfg!(test) { 1 } else { 64 };
 
 /// Nobody has this ticket yet.
 const FUTURE: u64 = 0;
@@ -54,6 +56,8 @@ pub(crate) struct ReleaseQueue {
     done: AtomicU64,
     /// The next ticket; written by holders of the gate.
     next: AtomicU64,
+    /// Somebody has released very many tickets in a row, and goes on.
+    tired: AtomicBool,
 }
 
 impl ReleaseQueue {
@@ -71,6 +75,7 @@ impl ReleaseQueue {
             released: AtomicU64::new(start.0),
             done: AtomicU64::new(0),
             next: AtomicU64::new(0),
+            tired: AtomicBool::new(false),
         }
     }
 
@@ -105,14 +110,13 @@ impl ReleaseQueue {
 
     /// The place is filled: releases it, or leaves that to the predecessor.
     pub(super) fn leave(&self, ticket: Ticket, has_failed: impl Fn() -> bool) {
-        if ticket.0.is_multiple_of(NEVER_DELEGATED) {
+        if self.tired.load(Relaxed) {
             self.await_turn(ticket, has_failed);
         }
-        let delegated = self
-            .node(ticket)
-            .state
-            .compare_exchange(FILLING, DELEGATED, AcqRel, Acquire);
-        if delegated.is_err() {
+        let state = &self.node(ticket).state;
+        let has_turn = || state.load(Acquire) == TURN;
+        let delegate = || state.compare_exchange(FILLING, DELEGATED, AcqRel, Acquire);
+        if has_turn() || delegate().is_err() {
             self.release_from(ticket);
         }
     }
@@ -138,6 +142,7 @@ impl ReleaseQueue {
 
     /// Releases the place whose ticket has the turn, and all behind it that were delegated.
     fn release_from(&self, mut ticket: Ticket) {
+        let mut for_others = 0;
         loop {
             let node = self.node(ticket);
             self.released.store(node.end.load(Relaxed), Release);
@@ -145,8 +150,15 @@ impl ReleaseQueue {
             ticket.0 += 1;
             self.done.store(ticket.0, Release);
             if self.pass_turn(ticket) != DELEGATED {
-                return;
+                break;
             }
+            for_others += 1;
+            if for_others == MANY_FOR_OTHERS {
+                self.tired.store(true, Relaxed);
+            }
+        }
+        if for_others >= MANY_FOR_OTHERS {
+            self.tired.store(false, Relaxed);
         }
     }
 

@@ -67,8 +67,15 @@ impl Ring {
     ///
     /// # Safety The range belongs to the caller's reservation, is not published, and the length
     /// words of records in it are not touched.
+    #[inline]
     unsafe fn put(&self, lsn: Lsn, bytes: &[u8]) {
         let (before, after) = self.split(lsn, bytes.len());
+        if after == 0 {
+            // SAFETY: as below. Nearly always so, and then one copy, of a length that is known to
+            // the compiler where the caller knows it.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(lsn), bytes.len()) };
+            return;
+        }
         // SAFETY: both pieces are inside the allocation (`split`), nobody else accesses them
         // (caller), and `bytes` cannot overlap memory that only this type hands out by pointer.
         unsafe {
@@ -146,6 +153,7 @@ impl<'a> RingWriter<'a> {
     }
 
     /// Appends bytes behind what was put before.
+    #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         let room = (self.len - self.written) as usize;
         assert!(bytes.len() <= room, "a record is filled exactly");
@@ -159,6 +167,7 @@ impl<'a> RingWriter<'a> {
     }
 
     /// Publishes the record.
+    #[inline]
     pub(crate) fn finish(self) {
         assert_eq!(self.written, self.len, "a record is filled exactly");
         self.ring.publish(self.start, self.len);
