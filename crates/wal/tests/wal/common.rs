@@ -1,13 +1,14 @@
 //! What the log's tests share: a log on a simulated disk, and records that can be told apart.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    FlushMode, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record, RecordKind, Recovered, Wal,
-    WalConfig, WalError,
+    FlushMode, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record, RecordKind,
+    Recovered, Wal, WalConfig, WalError,
 };
 
 pub const DIR: &str = "/wal";
@@ -23,12 +24,28 @@ impl Fatals {
     }
 }
 
+thread_local! {
+    /// The log buffer of logs that this thread opens.
+    static LOG_BUFFER: Cell<LogBufferKind> = Cell::new(LogBufferKind::default());
+}
+
+/// Runs a test again with every log buffer but the one it runs with anyway.
+pub fn on_other_log_buffers(test: fn()) {
+    for kind in LogBufferKind::ALL {
+        if kind != LogBufferKind::default() {
+            LOG_BUFFER.set(kind);
+            test();
+        }
+    }
+}
+
 /// The smallest log that is possible, so that small tests see many segments.
 pub fn config(mode: FlushMode, fatals: &Fatals) -> WalConfig {
     let fatals = fatals.clone();
     WalConfig {
         segment_bytes: MIN_SEGMENT_BYTES,
         buffer_bytes: MIN_BUFFER_BYTES,
+        log_buffer: LOG_BUFFER.get(),
         mode,
         cluster: CLUSTER,
         on_fatal: Box::new(move |_| {

@@ -128,7 +128,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn random_power_losses() {
+pub fn random_power_losses() {
     for seed in 0..SEEDS {
         run(seed);
     }
@@ -201,7 +201,7 @@ fn power_loss_after_every_operation() {
 
 /// With threads: whatever was acknowledged before the crash is there after it, in one order.
 #[test]
-fn power_loss_under_many_threads() {
+pub fn power_loss_under_many_threads() {
     for seed in 0..40 {
         let sim = SimEnv::new(seed);
         let log = crate::common::open(&sim, FlushMode::Daemon);

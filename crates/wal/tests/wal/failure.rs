@@ -62,7 +62,7 @@ fn a_failed_sync_is_never_retried() {
 }
 
 #[test]
-fn a_failed_write_ends_the_log() {
+pub fn a_failed_write_ends_the_log() {
     for mode in [FlushMode::Manual, FlushMode::Daemon] {
         let (sim, log) = about_to_fail(mode, Op::Write);
         let record = commit(&log.wal, b"lost");
@@ -148,7 +148,7 @@ fn fill(log: &Opened, wait: bool) -> Lsn {
 }
 
 #[test]
-fn a_full_disk_refuses_appends_and_loses_nothing() {
+pub fn a_full_disk_refuses_appends_and_loses_nothing() {
     for mode in [FlushMode::Manual, FlushMode::Daemon] {
         for (wait, segments) in [(true, 6), (false, 6), (true, 9), (false, 9)] {
             let sim = SimEnv::new(3);
@@ -193,7 +193,7 @@ fn a_full_disk_refuses_appends_and_loses_nothing() {
 /// A large record that already has its place is written to its end, whatever is refused to others
 /// meanwhile.
 #[test]
-fn refusals_do_not_hit_who_already_has_a_place() {
+pub fn refusals_do_not_hit_who_already_has_a_place() {
     for round in 0..20 {
         let sim = SimEnv::new(round);
         sim.fs.set_capacity(12 * MIN_SEGMENT_BYTES);
@@ -228,7 +228,7 @@ fn refusals_do_not_hit_who_already_has_a_place() {
 /// Small groups waste room. However the space runs out, what was admitted is hardened without an
 /// error.
 #[test]
-fn what_is_admitted_always_has_room() {
+pub fn what_is_admitted_always_has_room() {
     for seed in 0..60 {
         let sim = SimEnv::new(seed);
         let mut rng = SimRng::new(seed);
@@ -270,7 +270,7 @@ fn what_is_admitted_always_has_room() {
 }
 
 #[test]
-fn released_segments_make_room_on_a_full_disk() {
+pub fn released_segments_make_room_on_a_full_disk() {
     let sim = SimEnv::new(4);
     sim.fs.set_capacity(6 * MIN_SEGMENT_BYTES + 1000);
     let log = open(&sim, FlushMode::Daemon);
@@ -284,7 +284,7 @@ fn released_segments_make_room_on_a_full_disk() {
 }
 
 #[test]
-fn a_record_larger_than_the_space_takes_no_place() {
+pub fn a_record_larger_than_the_space_takes_no_place() {
     let sim = SimEnv::new(5);
     sim.fs.set_capacity(6 * MIN_SEGMENT_BYTES);
     let log = open(&sim, FlushMode::Daemon);
@@ -359,7 +359,7 @@ fn one_sync_hardens_everybody_who_came_during_the_last() {
 }
 
 #[test]
-fn a_slow_disk_makes_large_groups_and_no_errors() {
+pub fn a_slow_disk_makes_large_groups_and_no_errors() {
     let sim = SimEnv::new(9);
     sim.fs.set_sync_latency(Duration::from_millis(3));
     let log = open(&sim, FlushMode::Daemon);
@@ -382,7 +382,7 @@ fn a_slow_disk_makes_large_groups_and_no_errors() {
 }
 
 #[test]
-fn who_waits_when_the_log_is_closed_is_told() {
+pub fn who_waits_when_the_log_is_closed_is_told() {
     let sim = SimEnv::new(10);
     let log = open(&sim, FlushMode::Daemon);
     let record = commit(&log.wal, b"flushed by the shutdown");
@@ -401,7 +401,7 @@ fn who_waits_when_the_log_is_closed_is_told() {
 
 /// A waker that panics takes the daemon with it; nobody may wait for a dead daemon.
 #[test]
-fn a_dead_daemon_is_a_failure_of_the_log() {
+pub fn a_dead_daemon_is_a_failure_of_the_log() {
     struct Bomb;
     impl std::task::Wake for Bomb {
         fn wake(self: std::sync::Arc<Self>) {

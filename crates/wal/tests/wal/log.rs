@@ -26,7 +26,7 @@ fn an_empty_log_starts_at_the_first_place() {
 }
 
 #[test]
-fn random_records_are_read_back_through_many_segments_and_restarts() {
+pub fn random_records_are_read_back_through_many_segments_and_restarts() {
     for (seed, mode) in [
         (1, FlushMode::Manual),
         (2, FlushMode::Daemon),
@@ -62,7 +62,7 @@ fn random_records_are_read_back_through_many_segments_and_restarts() {
 }
 
 #[test]
-fn chained_records_are_whole_whatever_their_size() {
+pub fn chained_records_are_whole_whatever_their_size() {
     let sim = SimEnv::new(3);
     let log = open_manual(&sim);
     let mut expected = Vec::new();
@@ -126,7 +126,7 @@ fn only_records_that_end_above_the_starting_point_are_replayed() {
 }
 
 #[test]
-fn released_segments_are_recycled_and_stale_blocks_never_come_back() {
+pub fn released_segments_are_recycled_and_stale_blocks_never_come_back() {
     let sim = SimEnv::new(5);
     let log = open_manual(&sim);
     let mut rng = SimRng::new(5);

@@ -5,4 +5,5 @@ mod crash;
 mod damage;
 mod failure;
 mod log;
+mod log_buffers;
 mod threads;

@@ -37,7 +37,7 @@ fn hammer(log: &crate::common::Opened, each: u64) -> Vec<Vec<Owned>> {
 }
 
 #[test]
-fn appends_of_many_threads_have_one_order_without_gaps() {
+pub fn appends_of_many_threads_have_one_order_without_gaps() {
     let sim = SimEnv::new(1);
     let log = open(&sim, FlushMode::Daemon);
     let by_thread = hammer(&log, 150);
@@ -56,7 +56,7 @@ fn appends_of_many_threads_have_one_order_without_gaps() {
 
 /// Whenever the log says "durable", a power loss at that moment keeps it.
 #[test]
-fn durable_is_never_ahead_of_what_is_synced() {
+pub fn durable_is_never_ahead_of_what_is_synced() {
     let sim = SimEnv::new(2);
     let log = open(&sim, FlushMode::Daemon);
     let done = AtomicBool::new(false);
@@ -85,7 +85,7 @@ fn durable_is_never_ahead_of_what_is_synced() {
 }
 
 #[test]
-fn records_larger_than_the_buffer_from_several_threads_stay_whole() {
+pub fn records_larger_than_the_buffer_from_several_threads_stay_whole() {
     let sim = SimEnv::new(3);
     let log = open(&sim, FlushMode::Daemon);
     let mut expected: Vec<Owned> = std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn records_larger_than_the_buffer_from_several_threads_stay_whole() {
 }
 
 #[test]
-fn futures_can_be_dropped_at_any_time() {
+pub fn futures_can_be_dropped_at_any_time() {
     let sim = SimEnv::new(4);
     let log = open(&sim, FlushMode::Daemon);
     std::thread::scope(|scope| {
