@@ -297,6 +297,32 @@ fn no_more_is_admitted_than_the_disk_has_room_for() {
     }
 }
 
+/// When room has gone, no reservation that began before still goes by what there was.
+#[test]
+fn a_lowered_limit_holds_at_once() {
+    for kind in LogBufferKind::ALL {
+        let refused = Arc::new(PlainAtomicU64::new(0));
+        let total = refused.clone();
+        explore(move || {
+            let tested = Tested::new(kind, 2, SIZES.room_for(100));
+            let inserting = tested.clone();
+            let inserter = thread::spawn(move || {
+                let fill = |start| inserting.write(start, &[1; 12]);
+                (0..3)
+                    .filter_map(|_| inserting.buffer.insert(16, &fill))
+                    .count()
+            });
+            tested.buffer.release(Lsn::FIRST, 1 << 40);
+            let end = tested.buffer.end();
+            let given = inserter.join().unwrap() as u64;
+            assert_eq!(tested.buffer.end(), end);
+            assert_eq!(end, Lsn::FIRST.plus(16 * given));
+            refused.fetch_add(3 - given, Relaxed);
+        });
+        assert!(total.load(Relaxed) > 0, "{kind}: some come too late");
+    }
+}
+
 /// A streamed record, larger than the ring, among others.
 #[test]
 fn streams_do_not_stop_others_nor_are_stopped() {
