@@ -144,6 +144,23 @@ impl Slots {
         self.grouped.load(Relaxed)
     }
 
+    /// Asserts that nobody is in a group, and that every slot can be used again.
+    #[cfg(test)]
+    pub(super) fn assert_at_rest(&self) {
+        let mut open = Vec::new();
+        for (position, index) in self.active.iter().enumerate() {
+            let index = index.load(Relaxed);
+            let slot = &self.pool[index as usize];
+            assert_eq!(slot.position.load(Relaxed) as usize, position);
+            open.push(index);
+        }
+        for (index, slot) in self.pool.iter().enumerate() {
+            let places = open.iter().filter(|i| **i as usize == index).count();
+            let status = if places == 1 { AVAILABLE } else { UNUSED };
+            assert!(places < 2 && slot.status.load(Relaxed) == status);
+        }
+    }
+
     /// Joins an open slot, unless none takes this many bytes more.
     pub(super) fn join(&self, bytes: u64) -> Option<Member<'_>> {
         if bytes > self.most_bytes {

@@ -135,6 +135,12 @@ impl Tested {
         self.consume();
         let taken = self.taken.lock();
         assert_eq!(taken.upto, self.buffer.end(), "everything was taken");
+        match &self.buffer.variant {
+            Variant::Baseline | Variant::Decoupled => {}
+            Variant::Consolidated(slots)
+            | Variant::Hybrid(slots)
+            | Variant::Delegated(slots, _) => slots.assert_at_rest(),
+        }
         expected.sort();
         let expected: Vec<_> = expected.into_iter().map(|(at, p)| (at.0, p)).collect();
         let seen: Vec<_> = taken.records.clone().into_iter().collect();
