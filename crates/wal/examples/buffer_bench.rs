@@ -1,9 +1,10 @@
 //! Measures the variants of the log buffer against each other, in memory.
 //!
-//! `cargo run --release -p esker-wal --example buffer_bench -- [MILLISECONDS] [KINDS]` prints, for
-//! each number of threads and size of records, what each variant inserts, and then the same with
-//! holders of the lock that are put to sleep with some probability: what 64 threads on 64
-//! processors would do to each other, two processors only show in this way.
+//! `cargo run --release -p esker-wal --example buffer_bench -- [MILLISECONDS [KINDS...]]` prints,
+//! for each number of threads and size of records, what each variant inserts, the processor time of
+//! an insert, and how many inserts were made in groups. Then the same for 64 threads that are put to
+//! sleep in the midst of a reservation with some probability: what 64 processors would do to each
+//! other, few processors only show in this way.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
@@ -26,6 +27,8 @@ const SIZES: [Size; 5] = [
     Size::Fixed(12_288),
     Size::Mixed,
 ];
+
+const TURNS: usize = 10;
 
 /// Inserts between two looks at the clock.
 const BATCH: usize = 64;
@@ -134,11 +137,11 @@ fn measure(log: &MemoryLog, threads: usize, size: Size, time: Duration) -> Rate 
     }
 }
 
-/// One line of the table: the kinds, measured in turns so that a busy machine is so to all, and the
-/// best of three turns of each.
+/// One line of the table: the kinds, measured in turns, and the best of each. Many short turns find
+/// moments in which the machine does nothing else.
 fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKind) -> Rate) {
     let mut best: Vec<Option<Rate>> = kinds.iter().map(|_| None).collect();
-    for _ in 0..3 {
+    for _ in 0..TURNS {
         for (kind, best) in kinds.iter().zip(&mut best) {
             let rate = measure(*kind);
             if best.as_ref().is_none_or(|b| b.inserts < rate.inserts) {
@@ -161,7 +164,7 @@ fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKi
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let millis = args.next().and_then(|s| s.parse().ok()).unwrap_or(300);
+    let millis = args.next().and_then(|s| s.parse().ok()).unwrap_or(50);
     let time = Duration::from_millis(millis);
     let mut kinds: Vec<LogBufferKind> = args.filter_map(|s| s.parse().ok()).collect();
     if kinds.is_empty() {

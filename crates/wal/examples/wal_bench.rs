@@ -1,9 +1,9 @@
 //! Measures the log by itself: appends without waiting, commits that wait, and the cost of being
 //! idle.
 //!
-//! `cargo run --release -p esker-wal --example wal_bench -- DIR [SECONDS]`. On a file system in
-//! memory the first part shows the buffer and the flush without a device, on a disk the second one
-//! shows group commit.
+//! `cargo run --release -p esker-wal --example wal_bench -- DIR [SECONDS [LOG_BUFFER]]`. On a file
+//! system in memory the appends show the buffer and the flush without a device, on a disk the
+//! commits show group commit. The buffer alone is measured by `buffer_bench`.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use esker_vfs::Env;
-use esker_wal::{Lsn, Record, RecordKind, Wal, WalConfig, WalError};
+use esker_wal::{LogBufferKind, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
 
 const PAYLOAD: [u8; 190] = [7; 190];
 
@@ -20,9 +20,11 @@ const PAYLOAD: [u8; 190] = [7; 190];
 /// the disk's size.
 const RELEASE_EVERY: Duration = Duration::from_millis(50);
 
-fn open(dir: &Path, from: Lsn) -> Result<Wal, WalError> {
+fn open(dir: &Path, log_buffer: LogBufferKind, from: Lsn) -> Result<Wal, WalError> {
     let mut ignore = |_: Record<'_>| Ok::<(), WalError>(());
-    let (wal, _) = Wal::create_or_open(&Env::os(), WalConfig::new(dir), from, &mut ignore)?;
+    let mut config = WalConfig::new(dir);
+    config.log_buffer = log_buffer;
+    let (wal, _) = Wal::create_or_open(&Env::os(), config, from, &mut ignore)?;
     Ok(wal)
 }
 
@@ -87,8 +89,12 @@ fn main() -> Result<(), WalError> {
     let dir = PathBuf::from(args.next().unwrap_or_else(|| "wal_bench.tmp".to_owned()));
     let seconds = args.next().and_then(|s| s.parse().ok()).unwrap_or(2);
     let time = Duration::from_secs(seconds);
+    let log_buffer = match args.next() {
+        Some(name) => name.parse()?,
+        None => LogBufferKind::default(),
+    };
     let begun = Instant::now();
-    let wal = open(&dir, Lsn(0))?;
+    let wal = open(&dir, log_buffer, Lsn(0))?;
     println!("open: {:?}", begun.elapsed());
 
     // The first spare is being prepared meanwhile.
@@ -134,7 +140,7 @@ fn main() -> Result<(), WalError> {
     wal.shutdown()?;
     drop(wal);
     let begun = Instant::now();
-    let wal = open(&dir, from)?;
+    let wal = open(&dir, log_buffer, from)?;
     println!("open and replay of 250,000 records: {:?}", begun.elapsed());
     wal.shutdown()
 }
