@@ -5,6 +5,8 @@
 //! key "S" schema             value: SchemaDef
 //! key "T" table id (BE u32)  value: TableDef
 //! ```
+//! `docs/formats/catalog.md` has the details.
+//!
 //! Neighbours: [`super::Catalog`] reads and writes these rows in transactions; `bytes` has the pieces.
 //! **Invariants**: every value begins with the version of its own format; bytes are checked when read
 //! and damage is an error; what a definition derives (layout maps, key codecs, trees, locks) is not

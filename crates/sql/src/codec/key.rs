@@ -9,6 +9,8 @@
 //! secondary unique without NULL: key = parts, value = clustered key
 //!           otherwise:           key = parts ++ clustered key, value empty
 //! ```
+//! `docs/formats/key.md` has the details.
+//!
 //! Neighbours: `exec` scans with [`KeyRange`]s and finds rows with [`KeyCodec::clustered_of`]; `dml`
 //! builds entries with [`KeyCodec::entry`].
 //! **Invariants**: the encoding is frozen for ever, it is on disk; a part is self-delimiting; a

@@ -8,6 +8,8 @@
 //!     end offset of each variable field, relative to the variable area
 //!     variable area
 //! ```
+//! `docs/formats/row.md` has the details.
+//!
 //! Neighbours: `phys` encodes single fields. Every column is stored, also those of the primary key: a
 //! reader needs nothing but the value, at the price of a few bytes.
 //! **Invariants**: a layout version never changes once rows were written with it; columns added later
