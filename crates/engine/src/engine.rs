@@ -277,6 +277,9 @@ impl Engine {
     }
 
     /// Hardens and closes the log. Commits fail from here on; reads go on.
+    ///
+    /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`] of it.
+    /// Who would rather wait now than then calls [`Engine::flush_all`] first.
     pub fn shutdown(&self) -> Result<()> {
         self.inner.maintenance.stop();
         self.inner.log.shutdown()

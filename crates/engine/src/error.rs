@@ -44,6 +44,15 @@ pub enum EngineError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
+    /// An extent could not be written; the same bytes may be written elsewhere. Reaches nobody outside: it is tried again,
+    /// and then the engine stops.
+    #[error("{context}: {source}")]
+    WriteFailed {
+        /// What was being done, to which file.
+        context: Arc<str>,
+        /// The error of the operating system.
+        source: Arc<io::Error>,
+    },
     /// Bytes on disk are not what was written.
     #[error("corruption in {file} at offset {offset}: {what}")]
     Corruption {
@@ -121,6 +130,14 @@ impl EngineError {
         EngineError::Io {
             context,
             source: Arc::new(source),
+        }
+    }
+
+    /// As [`EngineError::io`], of a write that may be tried elsewhere.
+    pub(crate) fn write_failed(context: impl Into<Arc<str>>, source: io::Error) -> Self {
+        match EngineError::io(context, source) {
+            EngineError::Io { context, source } => EngineError::WriteFailed { context, source },
+            other => other,
         }
     }
 

@@ -13,17 +13,29 @@ use std::sync::Arc;
 use crate::compact::retain;
 use crate::extent::RunWriter;
 use crate::tree::{Installation, Place, ShapeEdit, Tree, Trees};
-use crate::{Result, Seq};
+use crate::{Memtable, Result, Seq};
 
 impl Trees {
     /// Writes the oldest immutable memtable of `tree` to extents. The log must be durable up to its largest sequence. False if
     /// there is none, or a committer still writes to it. After an error everything is as it was.
     pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
-        self.check_health()?;
         let _guard = tree.flushing();
         let Some((table, recovery_point)) = tree.oldest_quiet() else {
             return Ok(false);
         };
+        self.write_persistently("the flush", tree.id(), || {
+            self.flush_table(tree, &table, recovery_point, oldest_snapshot)
+        })
+    }
+
+    fn flush_table(
+        &self,
+        tree: &Tree,
+        table: &Arc<Memtable>,
+        recovery_point: Seq,
+        oldest_snapshot: Seq,
+    ) -> Result<bool> {
+        self.check_health()?;
         let version = Arc::clone(&tree.superversion().version);
         let mut writer = RunWriter::new(self.store(), tree.id(), 0);
         // There is no older memtable, so the extents are all that lies below.

@@ -259,6 +259,10 @@ impl Instance {
             ("Esker_log_flushes", stats.log.flushes.to_string()),
             ("Esker_log_records", stats.log.records.to_string()),
             ("Esker_memtable_bytes", stats.memtable_bytes.to_string()),
+            (
+                "Esker_quarantined_extents",
+                stats.storage.quarantined_extents.to_string(),
+            ),
             ("Esker_row_lock_deadlocks", stats.deadlocks.to_string()),
             ("Esker_row_lock_waits", stats.lock_waits.to_string()),
             ("Esker_writer_stalls", stats.writer_stalls.to_string()),

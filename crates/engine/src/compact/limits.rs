@@ -3,7 +3,8 @@
 //! Neighbours: `pick` decides with them; whoever writes asks for the [`Pressure`] and waits.
 //!
 //! **Invariants**
-//! - Whatever shape makes writers wait also makes a compaction due: waiting ends.
+//! - Whatever shape makes writers wait also makes a compaction due: waiting ends. (Unless extents that cannot be read stand in
+//!   its way; then writers are told.)
 
 use crate::extent::HasMeta;
 use crate::tree::Levels;

@@ -8,10 +8,12 @@
 //! is what makes parts possible: everything above is newer.
 //!
 //! **Invariants**
-//! - With `limits.layers` layers or more there is always a task, and every task reduces the layers, or moves extents to a
-//!   lower level: doing what it says ends.
+//! - With `limits.layers` layers or more there is always a task (unless quarantined extents stand in the way of all), and
+//!   every task reduces the layers, or moves extents to a lower level: doing what it says ends.
+//! - A quarantined extent takes part in no task.
 //! - The parts of runs that take part never begin or end between two versions of a key: whoever sees one sees all.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::limits::Limits;
@@ -71,28 +73,29 @@ fn level0_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> 
     let layers = levels.layers().len();
     let urgency = (layers as u64 * URGENCY_UNIT / limits.layers as u64).max(URGENCY_UNIT);
     let oldest = levels.layers().last()?;
-    let window = cheapest_window(oldest, levels.level(1), limits);
     let layer_limit = (levels.level(1).bytes() / limits.level1_per_layer)
         .min(limits.job_bytes)
         .max(limits.layer_bytes);
     let is_large = oldest.bytes() >= layer_limit;
-    let is_cheap = layers >= limits.layers && window.below_bytes * 2 <= window.bytes;
     // Small new layers are merged first if they pile up while a large one is moved down part by part.
     let is_piled_up = layers > limits.layers;
-    if is_cheap || (is_large && !is_piled_up) {
-        let place = Place::layer(oldest.id());
-        let (inputs, output) = descent(levels, place, window.range);
+    let descent = Descent::new(levels, Place::layer(oldest.id()));
+    let window = descent.cheapest_window(limits).filter(|window| {
+        let is_cheap = layers >= limits.layers && window.below_bytes * 2 <= window.bytes;
+        is_cheap || (is_large && !is_piled_up)
+    });
+    if let Some(window) = window {
         return Some(Task {
             reason: Reason::Size,
-            inputs,
-            output,
+            inputs: descent.inputs(window.range),
+            output: descent.output(),
             urgency,
         });
     }
     if layers < limits.layers {
         return None;
     }
-    let (inputs, output) = merge_of_layers(levels.layers());
+    let (inputs, output) = merge_of_layers(levels.layers())?;
     Some(Task {
         reason: Reason::Layers,
         inputs,
@@ -109,14 +112,14 @@ fn level1_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> 
     if level1.bytes() <= level1_limit {
         return None;
     }
-    let window = cheapest_window(level1, levels.level(2), limits);
+    let descent = Descent::new(levels, Place::level(1));
+    let window = descent.cheapest_window(limits)?;
     let most = limits.layers_slow as u64 * URGENCY_UNIT / limits.layers as u64 - 1;
     let urgency = (level1.bytes() * URGENCY_UNIT / level1_limit).min(most);
-    let (inputs, output) = descent(levels, Place::level(1), window.range);
     Some(Task {
         reason: Reason::Size,
-        inputs,
-        output,
+        inputs: descent.inputs(window.range),
+        output: descent.output(),
         urgency,
     })
 }
@@ -135,61 +138,142 @@ struct Window {
     below_bytes: u64,
 }
 
-/// The part of `upper` (not empty) that can be moved down with the least rewriting per byte, in a job of limited size.
-fn cheapest_window<E: HasMeta>(upper: &Run<E>, below: &Run<E>, limits: &Limits) -> Window {
-    let extents = upper.extents();
-    let mut best: Option<Window> = None;
-    let mut start = 0;
-    while start < extents.len() {
-        let window = window_from(upper, below, start, limits);
-        let following = window.range.end;
-        let is_better = best.as_ref().is_none_or(|best| {
-            // below / bytes < best.below / best.bytes, without division.
-            u128::from(window.below_bytes) * u128::from(best.bytes)
-                < u128::from(best.below_bytes) * u128::from(window.bytes)
-        });
-        if is_better {
-            best = Some(window);
-        }
-        start = following;
+/// Indexes of the quarantined extents of a run, ascending.
+struct Quarantined(Vec<usize>);
+
+impl Quarantined {
+    fn of<E: HasMeta>(run: &Run<E>) -> Self {
+        let extents = run.extents().iter().enumerate();
+        Quarantined(
+            extents
+                .filter(|(_, extent)| extent.is_quarantined())
+                .map(|(index, _)| index)
+                .collect(),
+        )
     }
-    best.expect("the run is not empty")
+
+    fn meets(&self, range: &Range<usize>) -> bool {
+        let first = self.0.partition_point(|index| *index < range.start);
+        self.0.get(first).is_some_and(|index| *index < range.end)
+    }
 }
 
-/// The part that begins at `start` and grows while it fits into a job.
-fn window_from<E: HasMeta>(
-    upper: &Run<E>,
-    below: &Run<E>,
-    start: usize,
-    limits: &Limits,
-) -> Window {
-    let extents = upper.extents();
-    let mut end = start;
-    let mut bytes = 0;
-    let mut below_end = 0;
-    let mut below_bytes = 0;
-    while end < extents.len() {
-        let next = clean_end(upper, end + 1);
-        let part = &extents[end..next];
-        let (low, high) = (
-            &part[0].meta().first.key,
-            &part[part.len() - 1].meta().last.key,
-        );
-        let overlap = below.overlapping_range(low, high);
-        let fresh = overlap.start.max(below_end)..overlap.end.max(below_end);
-        let more = meta_bytes(part) + meta_bytes(&below.extents()[fresh.clone()]);
-        if end > start && bytes + below_bytes + more > limits.job_bytes {
-            break;
+/// The ways to move a part of a run down to the next level.
+struct Descent<'a, E> {
+    place: Place,
+    upper: &'a Run<E>,
+    below: &'a Run<E>,
+    quarantined_above: Quarantined,
+    quarantined_below: Quarantined,
+}
+
+impl<'a, E: HasMeta> Descent<'a, E> {
+    fn new(levels: &'a Levels<E>, place: Place) -> Self {
+        let upper = levels.run(place).expect("the picker looked at it");
+        let below = levels.level(place.level + 1);
+        Descent {
+            place,
+            upper,
+            below,
+            quarantined_above: Quarantined::of(upper),
+            quarantined_below: Quarantined::of(below),
         }
-        bytes += meta_bytes(part);
-        below_bytes += meta_bytes(&below.extents()[fresh.clone()]);
-        below_end = fresh.end;
-        end = next;
     }
-    Window {
-        range: start..end,
-        bytes,
-        below_bytes,
+
+    fn output(&self) -> Place {
+        Place::level(self.place.level + 1)
+    }
+
+    /// What takes part when this part of the run moves: the part, with everything below between its ends.
+    fn inputs(&self, range: Range<usize>) -> Vec<Input> {
+        let below = self.range_below(&range);
+        let mut inputs = vec![Input {
+            place: self.place,
+            range,
+        }];
+        if !below.is_empty() {
+            inputs.push(Input {
+                place: self.output(),
+                range: below,
+            });
+        }
+        inputs
+    }
+
+    fn range_below(&self, range: &Range<usize>) -> Range<usize> {
+        let extents = self.upper.extents();
+        let (first, last) = (&extents[range.start], &extents[range.end - 1]);
+        let below = self.below;
+        let overlap = below.overlapping_range(&first.meta().first.key, &last.meta().last.key);
+        // With the neighbours on both sides: if they are small, they are put together with what comes (if not, they stay as
+        // they are). And versions are dropped only when all of their key are at hand.
+        let start = clean_start(below, overlap.start.saturating_sub(1));
+        let end = clean_end(below, below.extents().len().min(overlap.end + 1));
+        start..end
+    }
+
+    fn meets_quarantined(&self, range: &Range<usize>) -> bool {
+        self.quarantined_above.meets(range)
+            || self.quarantined_below.meets(&self.range_below(range))
+    }
+
+    /// The part that can be moved down with the least rewriting per byte, in a job of limited size. `None` if the run is
+    /// empty or no part of it can be moved.
+    fn cheapest_window(&self, limits: &Limits) -> Option<Window> {
+        let mut best: Option<Window> = None;
+        let mut start = 0;
+        while start < self.upper.extents().len() {
+            let Some(window) = self.window_from(start, limits) else {
+                start = clean_end(self.upper, start + 1);
+                continue;
+            };
+            let following = window.range.end;
+            let is_better = best.as_ref().is_none_or(|best| {
+                // below / bytes < best.below / best.bytes, without division.
+                u128::from(window.below_bytes) * u128::from(best.bytes)
+                    < u128::from(best.below_bytes) * u128::from(window.bytes)
+            });
+            if is_better {
+                best = Some(window);
+            }
+            start = following;
+        }
+        best
+    }
+
+    /// The part that begins at `start` and grows while it fits into a job.
+    fn window_from(&self, start: usize, limits: &Limits) -> Option<Window> {
+        let (extents, below) = (self.upper.extents(), self.below);
+        let mut end = start;
+        let mut bytes = 0;
+        let mut below_end = 0;
+        let mut below_bytes = 0;
+        while end < extents.len() {
+            let next = clean_end(self.upper, end + 1);
+            if self.meets_quarantined(&(start..next)) {
+                break;
+            }
+            let part = &extents[end..next];
+            let (low, high) = (
+                &part[0].meta().first.key,
+                &part[part.len() - 1].meta().last.key,
+            );
+            let overlap = below.overlapping_range(low, high);
+            let fresh = overlap.start.max(below_end)..overlap.end.max(below_end);
+            let more = meta_bytes(part) + meta_bytes(&below.extents()[fresh.clone()]);
+            if end > start && bytes + below_bytes + more > limits.job_bytes {
+                break;
+            }
+            bytes += meta_bytes(part);
+            below_bytes += meta_bytes(&below.extents()[fresh.clone()]);
+            below_end = fresh.end;
+            end = next;
+        }
+        (end > start).then_some(Window {
+            range: start..end,
+            bytes,
+            below_bytes,
+        })
     }
 }
 
@@ -217,54 +301,32 @@ fn clean_end<E: HasMeta>(run: &Run<E>, mut end: usize) -> usize {
     end
 }
 
-/// Moving a part of a run down: the part, with everything below between its ends.
-fn descent<E: HasMeta>(
-    levels: &Levels<E>,
-    place: Place,
-    range: Range<usize>,
-) -> (Vec<Input>, Place) {
-    let upper = levels.run(place).expect("the picker looked at it");
-    let output = Place::level(place.level + 1);
-    let (first, last) = (
-        &upper.extents()[range.start],
-        &upper.extents()[range.end - 1],
-    );
-    let lower = levels.level(output.level);
-    let overlap = lower.overlapping_range(&first.meta().first.key, &last.meta().last.key);
-    // With the neighbours on both sides: if they are small, they are put together with what comes (if not, they stay as
-    // they are). And versions are dropped only when all of their key are at hand.
-    let start = clean_start(lower, overlap.start.saturating_sub(1));
-    let end = clean_end(lower, lower.extents().len().min(overlap.end + 1));
-    let below = start..end;
-    let mut inputs = vec![Input { place, range }];
-    if !below.is_empty() {
-        inputs.push(Input {
-            place: output,
-            range: below,
-        });
-    }
-    (inputs, output)
-}
-
 /// Merging neighbouring layers of similar sizes: as many as possible, from the newest on, as long as the next one is not
-/// much larger than all before it together.
-fn merge_of_layers<E: HasMeta>(layers: &[Run<E>]) -> (Vec<Input>, Place) {
+/// much larger than all before it together. `None` if no two neighbours can be merged.
+fn merge_of_layers<E: HasMeta>(layers: &[Run<E>]) -> Option<(Vec<Input>, Place)> {
+    let sound: Vec<bool> = layers.iter().map(is_sound).collect();
     let similar = |start: usize| {
         let mut bytes = layers[start].bytes();
         let mut end = start + 1;
-        while end < layers.len() && layers[end].bytes() <= bytes * 2 {
+        while end < layers.len() && sound[end] && layers[end].bytes() <= bytes * 2 {
             bytes += layers[end].bytes();
             end += 1;
         }
         start..end
     };
     let longest = (0..layers.len())
+        .filter(|start| sound[*start])
         .map(similar)
         .max_by_key(|range| (range.len(), layers.len() - range.start));
     let range = longest
         .filter(|range| range.len() > 1)
-        .unwrap_or_else(|| cheapest_pair(layers));
-    merge_of(&layers[range])
+        .or_else(|| cheapest_pair(layers, &sound))?;
+    Some(merge_of(&layers[range]))
+}
+
+/// Whether every extent of a run can be read, as far as is known.
+fn is_sound<E: HasMeta>(run: &Run<E>) -> bool {
+    !run.extents().iter().any(E::is_quarantined)
 }
 
 /// Merging these neighbouring layers, newest first, into one that takes the place of the newest.
@@ -279,43 +341,60 @@ fn merge_of<E: HasMeta>(layers: &[Run<E>]) -> (Vec<Input>, Place) {
     )
 }
 
-fn cheapest_pair<E: HasMeta>(layers: &[Run<E>]) -> Range<usize> {
+fn cheapest_pair<E: HasMeta>(layers: &[Run<E>], sound: &[bool]) -> Option<Range<usize>> {
     let pair_bytes = |start: &usize| layers[*start].bytes() + layers[*start + 1].bytes();
-    let start = (0..layers.len() - 1).min_by_key(pair_bytes);
-    start.map_or(0..layers.len(), |start| start..start + 2)
+    (0..layers.len() - 1)
+        .filter(|start| sound[*start] && sound[*start + 1])
+        .min_by_key(pair_bytes)
+        .map(|start| start..start + 2)
 }
 
 /// Brings the extent with the largest share of deletes above the limit closer to what it deletes: one level down, or, if it
 /// is in a newer layer, together with all layers below it.
 fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
-    let upper = levels.extents().filter(|(place, _)| place.level < 2);
     let percent = |meta: &ExtentMeta| meta.deletes * 100 / meta.entries;
-    let (place, worst) = upper
-        .filter(|(_, extent)| percent(extent.meta()) > limits.delete_percent)
-        .max_by_key(|(_, extent)| percent(extent.meta()))?;
-    let task = |(inputs, output)| Task {
+    let mut due: Vec<(Place, &E)> = levels
+        .extents()
+        .filter(|(place, extent)| place.level < 2 && percent(extent.meta()) > limits.delete_percent)
+        .collect();
+    due.sort_by_key(|(_, extent)| Reverse(percent(extent.meta())));
+    due.into_iter()
+        .map(|(place, extent)| removal_of(levels, place, extent.meta()))
+        .find(|task| !task.touches_quarantined(levels))
+}
+
+fn removal_of<E: HasMeta>(levels: &Levels<E>, place: Place, extent: &ExtentMeta) -> Task {
+    let task = |inputs, output| Task {
         reason: Reason::Deletes,
         inputs,
         output,
         urgency: 1,
     };
-    if place.level == 0 {
-        let at = levels
-            .layers()
-            .iter()
-            .position(|run| run.id() == place.run)?;
-        if at + 1 < levels.layers().len() {
-            return Some(task(merge_of(&levels.layers()[at..])));
-        }
+    let is_of_layer = |run: &Run<E>| place == Place::layer(run.id());
+    let at = levels.layers().iter().position(is_of_layer);
+    if let Some(at) = at.filter(|at| at + 1 < levels.layers().len()) {
+        let (inputs, output) = merge_of(&levels.layers()[at..]);
+        return task(inputs, output);
     }
-    let run = levels.run(place)?;
-    let Position { key, seq } = &worst.meta().first;
+    let descent = Descent::new(levels, place);
+    let run = descent.upper;
+    let Position { key, seq } = &extent.first;
     let index = run.find(key, *seq);
     let range = clean_start(run, index)..clean_end(run, index + 1);
-    Some(task(descent(levels, place, range)))
+    task(descent.inputs(range), descent.output())
 }
 
 impl Task {
+    /// Whether an extent that takes part is quarantined. `levels` is the shape that the task was picked from.
+    pub fn touches_quarantined<E: HasMeta>(&self, levels: &Levels<E>) -> bool {
+        self.inputs.iter().any(|input| {
+            let run = levels.run(input.place).expect("picked from this shape");
+            run.extents()[input.range.clone()]
+                .iter()
+                .any(E::is_quarantined)
+        })
+    }
+
     /// Runs of level 0 that take part, newest first.
     pub fn layers(&self) -> impl Iterator<Item = RunId> {
         self.inputs

@@ -5,6 +5,7 @@
 //! **Invariants**
 //! - One compaction per tree at a time. Flushes of the same tree go on: they only add layers that are newer.
 //! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots free.
+//! - An extent that cannot be read ends its compaction, not the engine: it is quarantined, and tasks without it go on.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::retain::retain;
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
 use crate::tree::{Installation, Levels, Place, Run, RunId, RunIter, ShapeEdit, Tree, Trees};
-use crate::{Result, Seq};
+use crate::{EngineError, Result, Seq};
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,8 +78,39 @@ impl Trees {
         let Some(task) = pick(version.levels(), self.limits()) else {
             return Ok(None);
         };
-        self.carry_out(tree, version.levels(), &task, oldest_snapshot)
-            .map(Some)
+        let levels = version.levels();
+        let stats = self.write_persistently("the compaction", tree.id(), || {
+            match self.carry_out(tree, levels, &task, oldest_snapshot) {
+                // The picker saw none, so the next task is another one.
+                Err(error) if task.touches_quarantined(levels) => {
+                    tracing::error!(tree = tree.id().0, reason = ?task.reason, %error, "compaction given up");
+                    self.note(|work| work.given_up_compactions += 1);
+                    Ok(CompactionStats::default())
+                }
+                result => result,
+            }
+        })?;
+        Ok(Some(stats))
+    }
+
+    /// Why writers to this tree wait for a compaction that will not come; `None` if it will, or they do not wait.
+    pub(crate) fn blocked_compaction(&self, tree: &Tree) -> Option<EngineError> {
+        let version = Arc::clone(&tree.superversion().version);
+        let levels = version.levels();
+        if !self.waits_for_compaction(tree) || pick(levels, self.limits()).is_some() {
+            return None;
+        }
+        let damaged = levels.extents().find(|(_, extent)| extent.is_quarantined());
+        damaged.map(|(_, extent)| {
+            extent.corruption(0, "it cannot be read, and level 0 is full because of that")
+        })
+    }
+
+    /// Whether it is the layers of level 0 that writers to this tree wait for.
+    pub(crate) fn waits_for_compaction(&self, tree: &Tree) -> bool {
+        let superversion = tree.superversion();
+        let layers = superversion.version.levels().layers().len();
+        layers >= self.limits().layers_stop
     }
 
     /// How far background work is behind with a tree.

@@ -172,6 +172,11 @@ impl ExtentMeta {
 pub trait HasMeta: Clone {
     /// What is known about it.
     fn meta(&self) -> &ExtentMeta;
+
+    /// Whether it could not be read and is to be left where it is.
+    fn is_quarantined(&self) -> bool {
+        false
+    }
 }
 
 impl HasMeta for ExtentMeta {

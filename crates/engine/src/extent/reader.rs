@@ -5,8 +5,11 @@
 //! **Invariants**
 //! - The handle keeps the slots: as long as somebody holds it, its bytes stay as they are.
 //! - Every frame is checked against stamp and place before it is used or cached.
+//! - An extent that could once not be read is quarantined until the next start: compaction leaves it where it is. Whoever
+//!   reads it tries again and gets what is right, or an error.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use esker_vfs::Random;
 
@@ -30,6 +33,25 @@ pub(crate) struct Store {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) options: ExtentOptions,
     pub(crate) random: Arc<dyn Random>,
+    /// Extents that were quarantined since the start.
+    pub(crate) quarantined: AtomicU64,
+}
+
+impl Store {
+    pub(crate) fn new(
+        space: Arc<Space>,
+        cache: Arc<BlockCache>,
+        options: ExtentOptions,
+        random: Arc<dyn Random>,
+    ) -> Arc<Self> {
+        Arc::new(Store {
+            space,
+            cache,
+            options,
+            random,
+            quarantined: AtomicU64::new(0),
+        })
+    }
 }
 
 /// An extent of a version, or one that is about to be.
@@ -38,12 +60,24 @@ pub struct Extent {
     tree: TreeId,
     slots: Slots,
     store: Arc<Store>,
+    quarantined: AtomicBool,
 }
 
 impl HasMeta for Arc<Extent> {
     fn meta(&self) -> &ExtentMeta {
         &self.meta
     }
+
+    fn is_quarantined(&self) -> bool {
+        self.quarantined.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes of a key that a message shows.
+const SHOWN_KEY_BYTES: usize = 64;
+
+fn shown(key: &[u8]) -> impl std::fmt::Display {
+    key[..key.len().min(SHOWN_KEY_BYTES)].escape_ascii()
 }
 
 /// A version found in a block, which it keeps alive.
@@ -79,6 +113,7 @@ impl Extent {
             tree,
             slots,
             store: Arc::clone(store),
+            quarantined: AtomicBool::new(false),
         })
     }
 
@@ -97,10 +132,28 @@ impl Extent {
         &self.slots
     }
 
-    fn corruption(&self, offset: u32, what: Malformed) -> EngineError {
+    /// The error of damage at this offset; the extent is quarantined from here on.
+    pub(crate) fn corruption(&self, offset: u32, what: Malformed) -> EngineError {
         let file = self.slots.path().display().to_string();
         let what = format!("extent {} of tree {}: {what}", self.meta.id.0, self.tree.0);
-        EngineError::corruption(file, self.meta.id.offset() + u64::from(offset), what)
+        let error = EngineError::corruption(file, self.meta.id.offset() + u64::from(offset), what);
+        self.quarantine(&error);
+        error
+    }
+
+    fn quarantine(&self, error: &EngineError) {
+        if self.quarantined.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.store.quarantined.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            tree = self.tree.0,
+            extent = self.meta.id.0,
+            first_key = %shown(&self.meta.first.key),
+            last_key = %shown(&self.meta.last.key),
+            %error,
+            "an extent cannot be read; compaction leaves it alone, reads of it fail"
+        );
     }
 
     pub(super) fn read(&self, offset: u32, bytes: usize) -> Result<Vec<u8>> {
@@ -113,7 +166,10 @@ impl Extent {
                 if error.kind() == std::io::ErrorKind::UnexpectedEof {
                     return self.corruption(offset, "the file ends inside the extent");
                 }
-                EngineError::io(format!("reading {}", self.slots.path().display()), error)
+                let error =
+                    EngineError::io(format!("reading {}", self.slots.path().display()), error);
+                self.quarantine(&error);
+                error
             })?;
         Ok(buffer)
     }

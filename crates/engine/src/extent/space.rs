@@ -7,10 +7,13 @@
 //! - A slot has one owner. Slots are given back only by the drop of their [`Slots`], and only if no durable manifest edit
 //!   names them: that is what [`Slots::keep`] and [`Slots::release_on_drop`] record.
 //! - After a failure that stops the engine no slot is given back: it is not known what the manifest on disk names.
+//! - A sync of a data file that failed is not repeated: the kernel may have dropped what anybody had written there since the
+//!   last one. Whoever syncs the file later gets the error, too, and nothing new is placed in it.
 //! - The names of new data files are durable before their first extent can be named by the manifest: [`Space::sync`].
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +29,37 @@ use crate::{EngineError, Result};
 const MAX_FILES: u32 = u32::MAX / SLOTS_PER_FILE;
 const SUFFIX: &str = ".extents";
 
+/// An open data file.
+struct Handle {
+    file: Arc<dyn File>,
+    /// Whether a sync has failed. Held during a sync, so that nobody's succeeds after another's has failed.
+    sync_failed: Mutex<bool>,
+}
+
+impl Handle {
+    fn new(file: Arc<dyn File>) -> Arc<Self> {
+        Arc::new(Handle {
+            file,
+            sync_failed: Mutex::new(false),
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(io::Error::other("an earlier sync of the file has failed"));
+        }
+        let result = self.file.sync_data();
+        *failed = result.is_err();
+        result
+    }
+}
+
 /// One data file.
 struct DataFile {
-    file: Arc<dyn File>,
+    handle: Arc<Handle>,
+    /// A sync has failed: no slot of the file is given out any more.
+    is_retired: bool,
     used: [u64; SLOTS_PER_FILE as usize / 64],
     free: u32,
     /// Its name may not be durable yet.
@@ -38,7 +69,8 @@ struct DataFile {
 impl DataFile {
     fn new(file: Arc<dyn File>, is_new: bool) -> Self {
         DataFile {
-            file,
+            handle: Handle::new(file),
+            is_retired: false,
             used: [0; SLOTS_PER_FILE as usize / 64],
             free: SLOTS_PER_FILE,
             is_new,
@@ -158,6 +190,7 @@ impl Space {
         for (number, end) in ends {
             let path = file_path(dir, number);
             let length = state.files[&number]
+                .handle
                 .file
                 .len()
                 .map_err(|e| EngineError::io(name(&path), e))?;
@@ -219,7 +252,7 @@ impl Space {
             .expect("found or created above");
         assert!(file.take(slot, count), "the slots were free");
         let is_full = file.free == 0;
-        let handle = Arc::clone(&file.file);
+        let handle = Arc::clone(&file.handle);
         if is_full {
             state.roomy.remove(&number);
         }
@@ -230,15 +263,15 @@ impl Space {
     /// The slots of an extent that the manifest names and [`Space::open`] has marked.
     pub(crate) fn adopt(self: &Arc<Self>, meta: &ExtentMeta) -> Slots {
         let state = self.state.lock();
-        let file = Arc::clone(&state.files[&meta.id.file()].file);
-        self.slots(meta.id, meta.slots, file, true)
+        let handle = Arc::clone(&state.files[&meta.id.file()].handle);
+        self.slots(meta.id, meta.slots, handle, true)
     }
 
-    fn slots(self: &Arc<Self>, id: ExtentId, count: u32, file: Arc<dyn File>, kept: bool) -> Slots {
+    fn slots(self: &Arc<Self>, id: ExtentId, count: u32, handle: Arc<Handle>, kept: bool) -> Slots {
         Slots {
             id,
             count,
-            file,
+            handle,
             space: Arc::clone(self),
             kept: AtomicBool::new(kept),
         }
@@ -259,16 +292,18 @@ impl Space {
         Ok(number)
     }
 
-    /// Makes what was written to these slots durable, with the names of new files. An error stops the engine.
+    /// Makes what was written to these slots durable, with the names of new files. After an error of a data file what was
+    /// written must be written again, which will be to another file; an error of the directory stops the engine.
     pub(crate) fn sync<'a>(&self, slots: impl Iterator<Item = &'a Slots>) -> Result<()> {
-        let files: BTreeMap<u32, &Arc<dyn File>> =
-            slots.map(|slots| (slots.id.file(), &slots.file)).collect();
-        for (number, file) in &files {
+        let files: BTreeMap<u32, &Arc<Handle>> = slots
+            .map(|slots| (slots.id.file(), &slots.handle))
+            .collect();
+        for (number, handle) in &files {
             self.health.check()?;
-            file.sync_data().map_err(|e| {
+            handle.sync().map_err(|e| {
+                self.retire(*number);
                 let path = file_path(&self.dir, *number);
-                self.health
-                    .stop(format!("sync of {} failed: {e}", path.display()))
+                EngineError::write_failed(format!("sync of {}", path.display()), e)
             })?;
         }
         let mut state = self.state.lock();
@@ -285,6 +320,14 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    fn retire(&self, number: u32) {
+        let mut state = self.state.lock();
+        if let Some(file) = state.files.get_mut(&number) {
+            file.is_retired = true;
+        }
+        state.roomy.remove(&number);
     }
 
     /// The path of the data file of an extent, for messages.
@@ -313,8 +356,11 @@ impl Space {
             .expect("a file with slots in use is there");
         file.give_back(id.slot(), count);
         let is_empty = file.free == SLOTS_PER_FILE;
+        let is_retired = file.is_retired;
         state.used_slots -= u64::from(count);
-        state.roomy.insert(number);
+        if !is_retired {
+            state.roomy.insert(number);
+        }
         if is_empty {
             let path = file_path(&self.dir, number);
             match self.fs.remove_file(&path) {
@@ -354,7 +400,7 @@ fn missing_or_io(path: &Path, error: std::io::Error) -> EngineError {
 pub(crate) struct Slots {
     id: ExtentId,
     count: u32,
-    file: Arc<dyn File>,
+    handle: Arc<Handle>,
     space: Arc<Space>,
     /// A durable manifest edit names the extent.
     kept: AtomicBool,
@@ -370,7 +416,7 @@ impl Slots {
     }
 
     pub(crate) fn file(&self) -> &Arc<dyn File> {
-        &self.file
+        &self.handle.file
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -387,14 +433,23 @@ impl Slots {
         self.kept.store(false, Ordering::Release);
     }
 
-    /// Writes the bytes of the extent. The space is reserved first, so that a full disk shows here and never in a sync.
+    /// Writes the bytes of the extent. The space is reserved first, so that a full disk shows here and never in a sync. Slots
+    /// that cannot be written are not used again until the next start.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= u64::from(self.count) * SLOT_BYTES);
         let offset = self.id.offset();
-        self.file
+        let file = self.file();
+        let written = file
             .allocate(offset, bytes.len() as u64)
-            .and_then(|()| self.file.write_all_at(bytes, offset))
-            .map_err(|e| EngineError::io(format!("writing {}", self.path().display()), e))
+            .and_then(|()| file.write_all_at(bytes, offset));
+        written.map_err(|error| {
+            let error =
+                EngineError::write_failed(format!("writing {}", self.path().display()), error);
+            if matches!(error, EngineError::WriteFailed { .. }) {
+                self.keep();
+            }
+            error
+        })
     }
 }
 
@@ -408,7 +463,7 @@ impl Drop for Slots {
 
 #[cfg(test)]
 mod tests {
-    use esker_vfs::sim::SimEnv;
+    use esker_vfs::sim::{Fault, Op, SimEnv};
 
     use super::*;
 
@@ -446,7 +501,7 @@ mod tests {
         let released = space.slots(
             ExtentId(1),
             2,
-            Arc::clone(&space.state.lock().files[&0].file),
+            Arc::clone(&space.state.lock().files[&0].handle),
             false,
         );
         drop(released);
@@ -477,6 +532,54 @@ mod tests {
         assert_eq!(next.id().file(), 2 - 2 * u32::from(next.id().file() == 0));
         drop(giant);
         assert!(space.allocate(512).unwrap().id().slot() == 0);
+    }
+
+    #[test]
+    fn a_failed_sync_concerns_everybody_who_wrote_to_the_file() {
+        let (sim, space) = space();
+        let write = || {
+            let slots = space.allocate(1).unwrap();
+            slots.write(b"extent").unwrap();
+            slots
+        };
+        let (first, second) = (write(), write());
+        sim.fs.inject(Fault::on(Op::Sync).path(".extents"));
+        assert!(matches!(
+            space.sync([&first].into_iter()),
+            Err(EngineError::WriteFailed { .. })
+        ));
+        // The device works again, but the bytes may be gone.
+        assert!(space.sync([&second].into_iter()).is_err());
+        let third = write();
+        assert_eq!((third.id().file(), third.id().slot()), (1, 0));
+        space.sync([&third].into_iter()).unwrap();
+        // Slots that come back are not used again; the file goes when it is empty.
+        drop(second);
+        assert_eq!(space.allocate(1).unwrap().id().file(), 1);
+        drop(first);
+        assert_eq!(space.stats().files, 1);
+        assert!(space.health.check().is_ok());
+    }
+
+    #[test]
+    fn slots_that_cannot_be_written_are_left_alone() {
+        let (sim, space) = space();
+        let slots = space.allocate(1).unwrap();
+        sim.fs.inject(Fault::on(Op::Write).path(".extents"));
+        assert!(matches!(
+            slots.write(b"x"),
+            Err(EngineError::WriteFailed { .. })
+        ));
+        drop(slots);
+        assert_eq!(space.allocate(1).unwrap().id().slot(), 1);
+        // A full disk is nobody's fault.
+        let slots = space.allocate(1).unwrap();
+        sim.fs
+            .inject(Fault::on(Op::Write).no_space().path(".extents"));
+        assert!(matches!(slots.write(b"x"), Err(EngineError::DiskFull(_))));
+        let slot = slots.id().slot();
+        drop(slots);
+        assert_eq!(space.allocate(1).unwrap().id().slot(), slot.min(1));
     }
 
     #[test]

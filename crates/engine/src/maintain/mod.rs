@@ -8,8 +8,9 @@
 //! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log.
 //! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
-//! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out meanwhile. Any
-//!   other failure of background work ends the engine's life through `on_fatal`.
+//! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
+//!   meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told when that is
+//!   not possible. Any other failure of background work ends the engine's life through `on_fatal`.
 
 mod decide;
 
@@ -45,7 +46,9 @@ pub(crate) struct Maintenance {
     /// Start of the log as of the last checkpoint.
     log_from: AtomicU64,
     /// The last flush found the disk full.
-    disk_full: AtomicBool,
+    flush_finds_no_space: AtomicBool,
+    /// The last compaction did.
+    compaction_finds_no_space: AtomicBool,
     stalls: AtomicU64,
     /// Held by the committer who switches a full memtable.
     switching: Mutex<()>,
@@ -69,7 +72,8 @@ impl Maintenance {
         Maintenance {
             memory_bytes: AtomicUsize::new(0),
             log_from: AtomicU64::new(log_from),
-            disk_full: AtomicBool::new(false),
+            flush_finds_no_space: AtomicBool::new(false),
+            compaction_finds_no_space: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             switching: Mutex::new(()),
             flushing: Mutex::new(()),
@@ -153,9 +157,11 @@ impl Inner {
         self.maintenance.ask_for_flush();
         self.maintenance.ask_for_compaction();
         if self.config.mode == Mode::Manual {
-            while self.pressure(writes) == Pressure::Stop
-                && (self.flush_step()? || self.compact_step()?)
-            {}
+            while self.pressure(writes) == Pressure::Stop {
+                if !self.flush_step()? && !self.compact_step()? {
+                    return self.stuck(writes).map_or(Ok(()), Err);
+                }
+            }
             return Ok(());
         }
         if pressure == Pressure::Slow {
@@ -164,18 +170,40 @@ impl Inner {
         }
         while self.pressure(writes) == Pressure::Stop {
             self.trees.check_health()?;
+            if let Some(error) = self.stuck(writes) {
+                return Err(error);
+            }
             let mut signal = self.maintenance.signal.lock();
             if signal.stop {
                 return Err(EngineError::Stopped("shutting down".into()));
             }
-            if self.maintenance.disk_full.load(Ordering::Relaxed) {
-                return Err(EngineError::DiskFull(
-                    "memory is full and cannot be flushed".into(),
-                ));
-            }
             self.maintenance.freed.wait_for(&mut signal, STALL_LOOK);
         }
         Ok(())
+    }
+
+    /// Why it makes no sense that a writer waits for background work; `None` if it does.
+    fn stuck(&self, writes: &WriteSet) -> Option<EngineError> {
+        let maintenance = &self.maintenance;
+        if maintenance.flush_finds_no_space.load(Ordering::Relaxed) {
+            let what = "memory is full and cannot be flushed";
+            return Some(EngineError::DiskFull(what.into()));
+        }
+        if maintenance.memory_bytes() > hard_limit(&self.config) {
+            return None;
+        }
+        let mut trees = writes.trees().iter().map(|writes| &writes.tree);
+        if maintenance
+            .compaction_finds_no_space
+            .load(Ordering::Relaxed)
+            && trees
+                .clone()
+                .any(|tree| self.trees.waits_for_compaction(tree))
+        {
+            let what = "level 0 is full and cannot be compacted";
+            return Some(EngineError::DiskFull(what.into()));
+        }
+        trees.find_map(|tree| self.trees.blocked_compaction(tree))
     }
 
     /// Counts what a committer put into memtables.
@@ -341,13 +369,13 @@ impl Workers {
                 name: "esker-flush",
                 flag: |signal| &mut signal.flush,
                 step: Inner::flush_step,
-                frees_memory: true,
+                finds_no_space: |maintenance| &maintenance.flush_finds_no_space,
             })?;
             workers.spawn(Duty {
                 name: "esker-compact",
                 flag: |signal| &mut signal.compact,
                 step: Inner::compact_step,
-                frees_memory: false,
+                finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
             })?;
         }
         Ok(workers)
@@ -380,8 +408,8 @@ struct Duty {
     name: &'static str,
     flag: fn(&mut Signal) -> &mut bool,
     step: fn(&Inner) -> Result<bool>,
-    /// Writers wait for this duty when memory runs out, so they must hear of a full disk.
-    frees_memory: bool,
+    /// Writers wait for this duty when memory runs out or level 0 is full, so they must hear of a full disk.
+    finds_no_space: fn(&Maintenance) -> &AtomicBool,
 }
 
 fn work(inner: &Inner, duty: &Duty) {
@@ -389,10 +417,8 @@ fn work(inner: &Inner, duty: &Duty) {
     let mut pause = Duration::ZERO;
     while maintenance.wait(pause, |signal| std::mem::take((duty.flag)(signal))) {
         let result = (duty.step)(inner);
-        if duty.frees_memory {
-            let full = matches!(result, Err(EngineError::DiskFull(_)));
-            maintenance.disk_full.store(full, Ordering::Relaxed);
-        }
+        let full = matches!(result, Err(EngineError::DiskFull(_)));
+        (duty.finds_no_space)(maintenance).store(full, Ordering::Relaxed);
         pause = match result {
             Ok(more) => {
                 if more {

@@ -24,6 +24,7 @@ mod version;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use esker_vfs::Env;
 use parking_lot::{Mutex, RwLock};
@@ -118,6 +119,9 @@ pub struct Recovered {
     pub counters_as_of: Seq,
 }
 
+/// Times a flush or compaction is tried when the device does not take its extents.
+const WRITE_ATTEMPTS: u32 = 3;
+
 /// What was done in the background since the trees were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -129,6 +133,10 @@ pub struct Work {
     pub compactions: u64,
     /// What they did together.
     pub compaction: CompactionStats,
+    /// Compactions that were given up because an extent could not be read.
+    pub given_up_compactions: u64,
+    /// Times a flush or compaction was begun again because an extent could not be written.
+    pub write_retries: u64,
 }
 
 /// Numbers about the storage.
@@ -138,6 +146,8 @@ pub struct StorageStats {
     pub space: SpaceStats,
     /// Bytes of the manifest file in force.
     pub manifest_bytes: u64,
+    /// Extents that could not be read since the start; compaction leaves them alone.
+    pub quarantined_extents: u64,
     /// Flushes and compactions.
     pub work: Work,
 }
@@ -177,12 +187,7 @@ impl Trees {
         let fs = Arc::clone(&env.fs);
         let space = Space::open(Arc::clone(&fs), &extents_dir, Arc::clone(&health), metas)?;
         let random = Arc::clone(&env.random);
-        let store = Arc::new(Store {
-            space,
-            cache,
-            options: extents,
-            random,
-        });
+        let store = Store::new(space, cache, extents, random);
         let trees = open_trees(&store, &state, &manifest_dir)?;
         let counters = state
             .trees
@@ -396,6 +401,7 @@ impl Trees {
         StorageStats {
             space: self.inner.store.space.stats(),
             manifest_bytes: self.inner.meta.lock().manifest.bytes(),
+            quarantined_extents: self.inner.store.quarantined.load(Ordering::Relaxed),
             work: *self.inner.work.lock(),
         }
     }
@@ -403,6 +409,33 @@ impl Trees {
     /// Adds to the numbers about background work.
     pub(crate) fn note(&self, add: impl FnOnce(&mut Work)) {
         add(&mut self.inner.work.lock());
+    }
+
+    /// Does a job that writes extents; if they cannot be written, again from its beginning, which writes new ones at other
+    /// places. When that does not help either, the engine stops.
+    pub(crate) fn write_persistently<T>(
+        &self,
+        job: &str,
+        tree: TreeId,
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut attempts = 1;
+        loop {
+            let error = match attempt() {
+                Err(error @ EngineError::WriteFailed { .. }) => error,
+                result => return result,
+            };
+            if attempts == WRITE_ATTEMPTS {
+                let reason = format!(
+                    "{job} of tree {} failed {attempts} times, at last: {error}",
+                    tree.0
+                );
+                return Err(self.inner.health.stop(reason));
+            }
+            attempts += 1;
+            tracing::error!(job, tree = tree.0, %error, "extents cannot be written, trying elsewhere");
+            self.note(|work| work.write_retries += 1);
+        }
     }
 }
 

@@ -1,0 +1,332 @@
+//! What the engine does when the disk has damaged what it stored, or has no room for what must be merged: it goes on with
+//! everything else, says what is wrong, and never gives a wrong answer.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use esker_engine::{Engine, EngineConfig, EngineError, Isolation, Mode, Tree, View};
+use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
+
+const EXTENTS: &str = "/db/extents";
+const SLOT_BYTES: u64 = 2 << 20;
+const KEYS: u64 = 300;
+/// Layers of level 0 of which some must be merged.
+const MERGED: usize = 8;
+/// How often a test looks whether the background has done something, and the pause between.
+const LOOKS: usize = 10_000;
+const PAUSE: Duration = Duration::from_millis(10);
+
+struct World {
+    machine: SimEnv,
+    engine: Engine,
+    tree: Tree,
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    dice: SimRng,
+    fatal: Arc<AtomicUsize>,
+}
+
+fn config(mode: Mode, fatal: &Arc<AtomicUsize>) -> EngineConfig {
+    let mut config = EngineConfig::new("/db");
+    config.mode = mode;
+    config.memory_limit = 8 << 20;
+    config.log_segment_bytes = 1 << 20;
+    config.log_buffer_bytes = 1 << 20;
+    let fatal = Arc::clone(fatal);
+    config.on_fatal = Arc::new(move |_| {
+        fatal.fetch_add(1, Ordering::SeqCst);
+    });
+    config
+}
+
+fn key_of(n: u64) -> Vec<u8> {
+    format!("key{n:05}").into_bytes()
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let machine = SimEnv::new(seed);
+        let fatal = Arc::default();
+        let engine = Engine::open(machine.env(), config(Mode::Manual, &fatal)).unwrap();
+        let tree = engine.create_tree().unwrap();
+        World {
+            machine,
+            engine,
+            tree,
+            model: BTreeMap::new(),
+            dice: SimRng::new(seed),
+            fatal,
+        }
+    }
+
+    fn commit(&mut self, keys: impl Iterator<Item = u64>) -> Result<(), EngineError> {
+        let mut txn = self.engine.begin(Isolation::ReadCommitted);
+        let mut writes = Vec::new();
+        for n in keys {
+            let mut value = vec![0; 100];
+            self.dice.fill(&mut value);
+            txn.put(&self.tree, &key_of(n), &value)?;
+            writes.push((key_of(n), value));
+        }
+        let _durable_with_the_next_flush = txn.commit()?;
+        self.model.extend(writes);
+        Ok(())
+    }
+
+    /// A layer of level 0 with about a third of the keys.
+    fn add_layer(&mut self) {
+        let keys: Vec<u64> = (0..KEYS).filter(|_| self.dice.chance(30)).collect();
+        self.commit(keys.into_iter()).unwrap();
+        self.engine.flush_all().unwrap();
+    }
+
+    /// Damages the newest layer, which is the last extent of the only file.
+    fn damage_newest(&self) -> (PathBuf, u64) {
+        let path = Path::new(EXTENTS).join("000000.extents");
+        let length = self.machine.fs.contents(&path).unwrap().len() as u64;
+        let place = (length - 1) / SLOT_BYTES * SLOT_BYTES + 300;
+        self.machine.fs.flip_bit(&path, place, 3).unwrap();
+        (path, place)
+    }
+
+    /// Reads everything: the right value or damage. Gives the number of keys that could not be read.
+    fn check(&self) -> usize {
+        let txn = self.engine.begin(Isolation::ReadCommitted);
+        let mut unreadable = 0;
+        for n in 0..KEYS {
+            match txn.get(&self.tree, &key_of(n), View::Snapshot) {
+                Ok(value) => assert_eq!(value.as_ref(), self.model.get(&key_of(n))),
+                Err(EngineError::Corruption { file, .. }) => {
+                    assert!(file.contains(EXTENTS));
+                    unreadable += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        unreadable
+    }
+}
+
+#[test]
+fn damage_met_by_compaction_does_not_end_the_engine() {
+    for seed in 0..4 {
+        let mut world = World::new(seed);
+        (0..MERGED).for_each(|_| world.add_layer());
+        let (path, place) = world.damage_newest();
+        world.engine.compact().unwrap();
+        let stats = world.engine.stats().storage;
+        assert_eq!(stats.quarantined_extents, 1);
+        assert_eq!(stats.work.given_up_compactions, 1);
+        let unreadable = world.check();
+        assert!(unreadable > 0);
+        // Life goes on. What is written anew can be read, whatever lies below it.
+        for _ in 0..100 {
+            world.add_layer();
+            while world.engine.maintain().unwrap() {}
+        }
+        let stats = world.engine.stats().storage;
+        assert_eq!(stats.quarantined_extents, 1);
+        assert!(stats.work.compactions > 20);
+        assert!(world.check() < unreadable);
+        assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+        // Were the bit put right, nothing would be missing; also after a restart, which tries again.
+        world.machine.fs.flip_bit(&path, place, 3).unwrap();
+        assert_eq!(world.check(), 0);
+        world.engine.shutdown().unwrap();
+        let World {
+            machine,
+            engine,
+            tree,
+            model,
+            dice,
+            fatal,
+        } = world;
+        let id = tree.id();
+        drop((engine, tree));
+        let engine = Engine::open(machine.env(), config(Mode::Manual, &fatal)).unwrap();
+        let tree = engine.tree(id).unwrap();
+        let world = World {
+            machine,
+            engine,
+            tree,
+            model,
+            dice,
+            fatal,
+        };
+        world.engine.compact().unwrap();
+        assert_eq!(world.engine.stats().storage.quarantined_extents, 0);
+        assert_eq!(world.check(), 0);
+    }
+}
+
+#[test]
+fn the_background_survives_damage_and_errors_of_reading() {
+    for damaged in [true, false] {
+        let mut world = World::new(9);
+        (0..MERGED).for_each(|_| world.add_layer());
+        match damaged {
+            true => {
+                world.damage_newest();
+            }
+            false => world
+                .machine
+                .fs
+                .inject(Fault::on(Op::Read).path(".extents")),
+        }
+        let World {
+            machine,
+            engine,
+            tree,
+            model,
+            dice,
+            fatal,
+        } = world;
+        let id = tree.id();
+        engine.flush_log().unwrap();
+        drop((engine, tree));
+        // With threads of its own: they meet it as soon as they look.
+        let engine = Engine::open(machine.env(), config(Mode::Daemon, &fatal)).unwrap();
+        let tree = engine.tree(id).unwrap();
+        let mut world = World {
+            machine,
+            engine,
+            tree,
+            model,
+            dice,
+            fatal,
+        };
+        let is_given_up = || world.engine.stats().storage.work.given_up_compactions == 1;
+        for _ in 0..LOOKS {
+            if is_given_up() {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        assert!(is_given_up());
+        assert_eq!(world.check() > 0, damaged);
+        (0..30).for_each(|_| world.add_layer());
+        world.check();
+        assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Layers of level 0 at which writers wait.
+const LAYERS_STOP: usize = 20;
+
+#[test]
+fn writers_are_told_when_damage_keeps_level_0_full() {
+    let mut world = World::new(3);
+    for _ in 0..LAYERS_STOP {
+        world.add_layer();
+        world.damage_newest();
+    }
+    let error = loop {
+        match world.commit(0..1) {
+            Ok(()) => world.engine.flush_all().unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, EngineError::Corruption { .. }), "{error}");
+    // Readers go on where they can.
+    assert!(world.check() > 0);
+    assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn writers_are_told_when_there_is_no_room_to_compact() {
+    let mut world = World::new(4);
+    // With something in level 1, nothing moves without being rewritten.
+    (0..MERGED).for_each(|_| world.add_layer());
+    world.engine.compact().unwrap();
+    let layers = |world: &World| {
+        let superversion = world.tree.superversion();
+        superversion.version.levels().layers().len()
+    };
+    while layers(&world) < LAYERS_STOP {
+        world.add_layer();
+    }
+    let World {
+        machine,
+        engine,
+        tree,
+        model,
+        dice,
+        fatal,
+    } = world;
+    let id = tree.id();
+    drop((engine, tree));
+    for op in [Op::Write, Op::Allocate] {
+        machine
+            .fs
+            .inject(Fault::on(op).path(".extents").no_space().forever());
+    }
+    let engine = Engine::open(machine.env(), config(Mode::Daemon, &fatal)).unwrap();
+    let tree = engine.tree(id).unwrap();
+    let mut world = World {
+        machine,
+        engine,
+        tree,
+        model,
+        dice,
+        fatal,
+    };
+    let error = world.commit(0..1).unwrap_err();
+    assert!(matches!(error, EngineError::DiskFull(_)), "{error}");
+    assert_eq!(world.check(), 0);
+    world.machine.fs.clear_faults();
+    // Background work tries again by itself.
+    let mut looks = 0;
+    while let Err(error) = world.commit(0..1) {
+        assert!(looks < LOOKS, "{error}");
+        looks += 1;
+        thread::sleep(PAUSE);
+    }
+    assert_eq!(world.check(), 0);
+    assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn what_was_written_twice_survives_power_loss() {
+    for (op, times) in [(Op::Write, 1), (Op::Write, 2), (Op::Sync, 1), (Op::Sync, 2)] {
+        let mut world = World::new(5);
+        world.add_layer();
+        world
+            .machine
+            .fs
+            .inject(Fault::on(op).path(".extents").times(times));
+        world.add_layer();
+        assert_eq!(world.engine.stats().storage.work.write_retries, times);
+        assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+        let machine = world.machine.crash(6);
+        let engine = Engine::open(machine.env(), config(Mode::Manual, &world.fatal)).unwrap();
+        let tree = engine.tree(world.tree.id()).unwrap();
+        let world = World {
+            machine,
+            engine,
+            tree,
+            ..world
+        };
+        assert_eq!(world.check(), 0);
+    }
+}
+
+#[test]
+fn a_device_that_takes_nothing_ends_the_engine() {
+    for op in [Op::Write, Op::Sync] {
+        let mut world = World::new(6);
+        world
+            .machine
+            .fs
+            .inject(Fault::on(op).path(".extents").forever());
+        world.commit(0..10).unwrap();
+        let error = world.engine.flush_all().unwrap_err();
+        assert!(matches!(error, EngineError::Stopped(_)), "{error}");
+        assert!(error.to_string().contains("failed 3 times"), "{error}");
+        assert_eq!(world.fatal.load(Ordering::SeqCst), 1);
+        // What is in memory can be read, and the log has it.
+        assert_eq!(world.check(), 0);
+    }
+}
