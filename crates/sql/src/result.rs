@@ -22,10 +22,14 @@ pub mod meta_flag {
     pub const MULTIPLE_KEY: u16 = 8;
     /// AUTO_INCREMENT.
     pub const AUTO_INCREMENT: u16 = 512;
+    /// TIMESTAMP with DEFAULT or ON UPDATE CURRENT_TIMESTAMP.
+    pub const TIMESTAMP: u16 = 1024;
     /// NOT NULL without a default.
     pub const NO_DEFAULT_VALUE: u16 = 4096;
-    /// ON UPDATE CURRENT_TIMESTAMP.
+    /// TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP.
     pub const ON_UPDATE_NOW: u16 = 8192;
+    /// Part of some key.
+    pub const PART_KEY: u16 = 16384;
 }
 
 /// A column of a result set.

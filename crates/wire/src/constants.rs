@@ -186,6 +186,6 @@ pub mod colflag {
     pub const NO_DEFAULT_VALUE: u16 = 4096;
     /// ON UPDATE NOW().
     pub const ON_UPDATE_NOW: u16 = 8192;
-    /// A number.
-    pub const NUM: u16 = 32768;
+    /// Part of some key.
+    pub const PART_KEY: u16 = 16384;
 }

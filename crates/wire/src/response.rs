@@ -5,6 +5,7 @@
 //! stands for EOF starts with 0xfe and is shorter than 16 MiB.
 
 use esker_types::collation::Collation;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{SqlError, SqlType, TypeKind};
 
 use crate::codec::{put_lenenc, put_lenenc_bytes};
@@ -114,8 +115,14 @@ impl Column<'_> {
         out.extend_from_slice(&charset.0.to_le_bytes());
         out.extend_from_slice(&display_length(self.ty, charset).to_le_bytes());
         out.push(type_code(self.ty));
-        out.extend_from_slice(&(self.flags | type_flags(self.ty)).to_le_bytes());
-        out.push(self.ty.decimals);
+        // MySQL's marks of a value that comes from no column.
+        let computed = self.table.is_empty();
+        let flags = self.flags | type_flags(self.ty, computed);
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.push(match computed && is_text(self.ty) {
+            true => NOT_FIXED_DECIMALS,
+            false => self.ty.decimals,
+        });
         out.extend_from_slice(&[0, 0]);
     }
 }
@@ -188,7 +195,7 @@ pub fn type_code(ty: &SqlType) -> u8 {
     }
 }
 
-fn type_flags(ty: &SqlType) -> u16 {
+fn type_flags(ty: &SqlType, computed: bool) -> u16 {
     let mut flags = 0;
     if !ty.nullable {
         flags |= colflag::NOT_NULL;
@@ -199,20 +206,21 @@ fn type_flags(ty: &SqlType) -> u16 {
     if ty.zerofill || ty.kind == TypeKind::Year {
         flags |= colflag::ZEROFILL;
     }
-    if ty.is_numeric() && ty.kind != TypeKind::Bit {
-        flags |= colflag::NUM;
-    }
     flags |= match &ty.kind {
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
             colflag::BLOB
         }
         TypeKind::Enum(_) => colflag::ENUM,
         TypeKind::Set(_) => colflag::SET,
-        TypeKind::Timestamp => colflag::TIMESTAMP,
         _ => 0,
     };
-    // BINARY is set for everything but text with a non-binary collation.
-    if !is_text(ty) || ty.collation.name().ends_with("bin") || ty.collation == Collation::BINARY {
+    // Numbers are binary only when computed.
+    let binary = if is_text(ty) {
+        ty.collation.name().ends_with("bin") || ty.collation == Collation::BINARY
+    } else {
+        computed || !ty.is_numeric()
+    };
+    if binary {
         flags |= colflag::BINARY;
     }
     flags

@@ -11,7 +11,8 @@ use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
 use esker_types::{SqlError, SqlResult};
 
 use super::block::{AggCall, OrderKey, Volatility};
-use super::expr::{bind_all, bind_expr};
+use super::expr::{bind_all, bind_expr, number_literal};
+use super::literal::literal_number;
 use super::scope::{AggRule, Scope};
 use super::{BindEnv, compare, errors};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
@@ -78,7 +79,7 @@ pub(super) fn bind_function(
     if !def.accepts(args.len()) {
         return Err(errors::wrong_argument_count(name));
     }
-    let args = bind_all(env, scope, args)?;
+    let args = bind_arguments(env, scope, def.name, args)?;
     match def.name {
         "if" => {
             let [when, then, otherwise] =
@@ -117,6 +118,42 @@ pub(super) fn bind_function(
     Ok(Expr { kind, ty, coer })
 }
 
+/// Binds the arguments; where a function computes with numbers, hexadecimal and bit literals are some.
+fn bind_arguments(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    function: &str,
+    args: &[ast::Expr],
+) -> SqlResult<Vec<Expr>> {
+    let numeric = function.starts_with("char_using_")
+        || matches!(
+            function,
+            "abs"
+                | "bin"
+                | "ceil"
+                | "ceiling"
+                | "char"
+                | "exp"
+                | "floor"
+                | "mod"
+                | "oct"
+                | "pow"
+                | "power"
+                | "round"
+                | "sign"
+                | "sqrt"
+                | "truncate"
+        );
+    if !numeric {
+        return bind_all(env, scope, args);
+    }
+    let bind = |arg| match number_literal(arg) {
+        Some(bytes) => Ok(literal_number(bytes)),
+        None => bind_expr(env, scope, arg),
+    };
+    args.iter().map(bind).collect()
+}
+
 /// 1305, or 1235 for what MySQL has and Esker does not.
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
@@ -128,7 +165,29 @@ fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
         "gtid_",
         "wait_for_executed_gtid",
     ];
-    if families.iter().any(|f| lower.starts_with(f)) {
+    let single = [
+        "aes_decrypt",
+        "aes_encrypt",
+        "compress",
+        "uncompress",
+        "uncompressed_length",
+        "extractvalue",
+        "updatexml",
+        "format_bytes",
+        "format_pico_time",
+        "icu_version",
+        "ps_current_thread_id",
+        "ps_thread_id",
+        "release_all_locks",
+        "roles_graphml",
+        "statement_digest",
+        "statement_digest_text",
+        "validate_password_strength",
+        "weight_string",
+        "source_pos_wait",
+        "master_pos_wait",
+    ];
+    if families.iter().any(|f| lower.starts_with(f)) || single.contains(&lower.as_str()) {
         return SqlError::not_supported(name);
     }
     let windows = [

@@ -8,7 +8,7 @@
 
 use esker_types::cmp::{self, CmpKind, Operand};
 use esker_types::collation::{self, Coercibility, Collation};
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
@@ -52,6 +52,10 @@ fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()>
     if !matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. }) {
         return cmp::check_date_constant(env.ctx, value, &column.ty);
     }
+    // COLLATE on the constant decides the comparison's collation.
+    if constant.coer == Coercibility::Explicit {
+        return Ok(());
+    }
     match cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
         Some(value) => {
             let ty = column.ty.clone().with_nullable(false);
@@ -70,6 +74,20 @@ fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()>
 fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
     adapt(env, a, b)?;
     adapt(env, b, a)
+}
+
+/// A constant text in a comparison of doubles becomes a double once, with its warning, instead of
+/// row by row. A statement that changes rows reads it while it runs: there the warning is an error.
+fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()> {
+    let (ExprKind::Const(text @ Value::Str(_)), CmpKind::Double) = (&constant.kind, kind) else {
+        return Ok(());
+    };
+    if env.describe_only || env.changes_rows.get() {
+        return Ok(());
+    }
+    let ty = SqlType::new(TypeKind::Double).with_nullable(false);
+    *constant = Expr::constant(Value::Double(cast::to_f64(env.ctx, text)?), ty);
+    Ok(())
 }
 
 /// How two expressions compare.
@@ -98,6 +116,8 @@ pub(super) fn compare(
 ) -> SqlResult<Expr> {
     adapt_pair(env, &mut left, &mut right)?;
     let kind = kind_of(&left, &right, op.text())?;
+    settle(env, &mut left, kind)?;
+    settle(env, &mut right, kind)?;
     let nullable = op != CmpOp::NullSafeEq && (left.ty.nullable || right.ty.nullable);
     let cmp = Cmp {
         op,
@@ -244,10 +264,9 @@ pub(super) fn bind_between(
     }
     adapt_pair(env, &mut bound, &mut low)?;
     adapt_pair(env, &mut bound, &mut high)?;
-    let (low_kind, high_kind) = (
-        kind_of(&bound, &low, "between")?,
-        kind_of(&bound, &high, "between")?,
-    );
+    let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
+    settle(env, &mut low, low_kind)?;
+    settle(env, &mut high, high_kind)?;
     let nullable = bound.ty.nullable || low.ty.nullable || high.ty.nullable;
     let between = Between {
         arg: bound,
@@ -259,6 +278,34 @@ pub(super) fn bind_between(
         ExprKind::Between(Box::new(between)),
         nullable,
     ))
+}
+
+/// The domains of BETWEEN: numbers and texts mixed among its three operands are compared as one
+/// domain, not bound by bound.
+fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, CmpKind)> {
+    let (a, b) = (
+        kind_of(arg, low, "between")?,
+        kind_of(arg, high, "between")?,
+    );
+    let number = |k| matches!(k, CmpKind::Int | CmpKind::Decimal | CmpKind::Double);
+    let common = match (a, b) {
+        (CmpKind::Double, k) | (k, CmpKind::Double) if number(k) => CmpKind::Double,
+        (CmpKind::Decimal, k) | (k, CmpKind::Decimal) if number(k) => {
+            match [arg, low, high].iter().any(|e| e.ty.is_string()) {
+                true => CmpKind::Double,
+                false => CmpKind::Decimal,
+            }
+        }
+        (CmpKind::Str(_), k) | (k, CmpKind::Str(_)) if number(k) => CmpKind::Double,
+        // COLLATE on one of the bounds holds for both.
+        (CmpKind::Str(_), CmpKind::Str(_)) => {
+            let texts = [arg, low, high].into_iter().filter(|e| is_textual(&e.ty));
+            let items: Vec<_> = texts.map(|e| (e.ty.collation, e.coer)).collect();
+            CmpKind::Str(collation::aggregate_for(&items, "between")?.0)
+        }
+        _ => return Ok((a, b)),
+    };
+    Ok((common, common))
 }
 
 /// `arg [NOT] IN (list)`.
@@ -298,6 +345,9 @@ pub(super) fn bind_in(
         adapt(env, member, &bound)?;
     }
     let kinds = in_kinds(&bound, &members)?;
+    for (member, kind) in members.iter_mut().zip(&kinds) {
+        settle(env, member, *kind)?;
+    }
     let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
     let sorted = sort_members(env, &members, &kinds).map(Box::new);
     let list = InList {
@@ -317,7 +367,8 @@ fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
             .chain(members)
             .map(|e| (e.ty.collation, e.coer))
             .collect();
-        collation::aggregate_for(&items, " IN ")?;
+        let (collation, _) = collation::aggregate_for(&items, " IN ")?;
+        return Ok(vec![CmpKind::Str(collation); members.len()]);
     }
     members.iter().map(|m| kind_of(arg, m, " IN ")).collect()
 }

@@ -130,6 +130,12 @@ pub fn collation_mismatch(collation: &str, charset: &str) -> SqlError {
     SqlError::new(1253, "42000", text)
 }
 
+/// 1093
+pub fn target_table_used(table: &str) -> SqlError {
+    let text = format!("You can't specify target table '{table}' for update in FROM clause");
+    SqlError::new(1093, "HY000", text)
+}
+
 /// 1140
 pub fn mixed_aggregate(nth: usize, clause: &str, column: &str) -> SqlError {
     let text = format!(

@@ -286,7 +286,7 @@ fn numeric_operand(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr) -> Sql
 }
 
 /// The bytes of a hexadecimal or bit literal without introducer.
-pub(super) fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
+pub(crate) fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
     match e {
         ast::Expr::Literal(
             ast::Literal::Hex {
@@ -367,7 +367,11 @@ fn bind_cast(
         _ => bind_expr(env, scope, arg)?,
     };
     if data_type.length.is_none() && ty.is_string() {
-        let length = text_length(&arg.ty);
+        let mut length = cast_length(&arg.ty);
+        if ty.collation.is_binary() && arg.ty.is_string() {
+            // As many bytes as the characters may have.
+            length = length.saturating_mul(arg.ty.collation.charset().max_len());
+        }
         if length <= MAX_VARCHAR_CHARS {
             ty = SqlType::varchar(length, ty.collation);
         }
@@ -388,6 +392,22 @@ fn bind_cast(
 
 /// Longest VARCHAR in utf8mb4.
 const MAX_VARCHAR_CHARS: u32 = 16_383;
+
+/// Characters that CAST without a length leaves room for: no value of the type is cut, whatever
+/// display width was declared.
+fn cast_length(ty: &SqlType) -> u32 {
+    /// `-2.2250738585072014e-308`.
+    const DOUBLE_CHARS: u32 = 24;
+    let least = match ty.kind {
+        TypeKind::Double => DOUBLE_CHARS,
+        _ if ty.is_integer() => SqlType::bigint(true).length,
+        _ => 0,
+    };
+    match ty.length < least {
+        true => least,
+        false => text_length(ty),
+    }
+}
 
 /// Characters a value of this type may take as text.
 pub(super) fn text_length(ty: &SqlType) -> u32 {

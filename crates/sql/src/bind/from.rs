@@ -147,6 +147,7 @@ fn named_table(
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(schema, &table.name.name.text)? {
         TableSource::Base(def) => {
+            env.check_readable(&def)?;
             check_hints(&def, &table.hints, alias)?;
             ScopeTable::base(def, alias)
         }
@@ -188,7 +189,9 @@ fn derived_table(
     columns: &[ast::Ident],
 ) -> SqlResult<ScopeTable> {
     let parent = if lateral { Some(&*scope) } else { scope.parent };
-    let bound = bind_query(env, query, parent, scope.ctes.as_ref())?;
+    let bound = env.within_subquery(false, || {
+        bind_query(env, query, parent, scope.ctes.as_ref())
+    })?;
     // One level further in when lateral: level 1 is this block itself.
     let reach = bound.reach.saturating_sub(u16::from(lateral));
     if reach > 0 {
@@ -373,7 +376,9 @@ fn joined_names(
     right_wins: bool,
 ) -> Vec<ColumnAt> {
     let mut names: Vec<ColumnAt> = Vec::new();
-    // The order is the first operand's, the preserved one for an outer join.
+    // Common columns are the preserved operand's and come in its order, and so do, with USING or
+    // NATURAL, its other columns before the second operand's.
+    let right_wins = right_wins && !common.is_empty();
     let (first, second) = if right_wins {
         (right, left)
     } else {

@@ -46,7 +46,7 @@ pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Ex
 }
 
 /// A hexadecimal or bit literal as the number it is in arithmetic and numeric comparisons.
-pub(super) fn literal_number(bytes: &[u8]) -> Expr {
+pub(crate) fn literal_number(bytes: &[u8]) -> Expr {
     let tail = &bytes[bytes.len().saturating_sub(8)..];
     let v = tail.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
     Expr::constant(Value::UInt(v), SqlType::bigint(true).with_nullable(false))
@@ -231,7 +231,14 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
         TypeName::DateTime | TypeName::Timestamp => fraction(TypeKind::DateTime)?,
         TypeName::Year => SqlType::new(TypeKind::Year),
         TypeName::Char | TypeName::VarChar => character_type(env, ty)?,
-        TypeName::Binary | TypeName::VarBinary => sized(ty.length, Collation::BINARY),
+        // BINARY(n) pads with zero bytes.
+        TypeName::Binary | TypeName::VarBinary => SqlType {
+            kind: match ty.length {
+                Some(_) => TypeKind::Char,
+                None => TypeKind::LongText,
+            },
+            ..sized(ty.length, Collation::BINARY)
+        },
         TypeName::Json => return Err(SqlError::not_supported("CAST AS JSON")),
         _ => return Err(SqlError::not_supported("CAST to this type")),
     })

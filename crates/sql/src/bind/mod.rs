@@ -27,7 +27,7 @@ mod subquery;
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
@@ -39,13 +39,16 @@ use crate::parse::ast;
 
 pub use expr::{bind_condition, bind_expr};
 pub use literal::cast_type;
+pub(crate) use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
 pub use block::{
     AggCall, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, LimitSpec, LockSpec, OrderKey,
     SetStep, Volatility,
 };
+pub(crate) use expr::number_literal;
 pub(crate) use from::bind_from;
+pub(crate) use literal::literal_number;
 pub(crate) use order::bind_row_order;
 pub(crate) use query::{bind_ctes, bind_query};
 pub(crate) use select::bind_limit;
@@ -97,6 +100,12 @@ pub struct BindEnv<'a> {
     pub(crate) blocks: Cell<bool>,
     /// The statement assigns a user variable.
     pub(crate) assigns: Cell<bool>,
+    /// The statement changes rows: warnings of values may be errors when it runs.
+    pub(crate) changes_rows: Cell<bool>,
+    /// Tables that the statement changes, and their aliases (1093).
+    targets: RefCell<Vec<(crate::catalog::TableId, Arc<str>)>>,
+    /// Binding a subquery, outside any derived table of it.
+    in_subquery: Cell<bool>,
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
@@ -150,11 +159,39 @@ impl<'a> BindEnv<'a> {
             describe_only: false,
             blocks: Cell::new(false),
             assigns: Cell::new(false),
+            changes_rows: Cell::new(false),
+            targets: RefCell::new(Vec::new()),
+            in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
             nesting: Cell::default(),
             fold_states: SubqueryStates::default(),
         }
+    }
+
+    /// The statement changes this table: subqueries bound from here on may not read it.
+    pub(crate) fn note_target(&self, table: &TableDef, alias: &Arc<str>) {
+        self.targets.borrow_mut().push((table.id, alias.clone()));
+    }
+
+    /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived
+    /// table is filled before the first change, so it may read anything.
+    pub(crate) fn check_readable(&self, table: &TableDef) -> SqlResult<()> {
+        if !self.in_subquery.get() {
+            return Ok(());
+        }
+        match self.targets.borrow().iter().find(|t| t.0 == table.id) {
+            Some((_, alias)) => Err(errors::target_table_used(alias)),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `f` inside (or, for a derived table, outside) of a subquery.
+    pub(crate) fn within_subquery<T>(&self, inside: bool, f: impl FnOnce() -> T) -> T {
+        let before = self.in_subquery.replace(inside);
+        let result = f();
+        self.in_subquery.set(before);
+        result
     }
 
     /// Number for the next subquery of the statement.

@@ -4,8 +4,8 @@
 //! **Invariant**: the text is for people; nothing parses it again, so what has no short form is
 //! abbreviated.
 
-use esker_types::Value;
 use esker_types::cast;
+use esker_types::{TypeKind, Value};
 
 use super::scope::Scope;
 use crate::expr::{Expr, ExprKind};
@@ -54,6 +54,14 @@ fn write(scope: &Scope<'_>, e: &Expr, out: &mut String) {
             Some(call) => list(scope, call.def.name, &call.args, out),
             None => out.push('?'),
         },
+        ExprKind::Cast(arg) if e.ty.kind == TypeKind::BigInt => {
+            out.push_str("cast(");
+            write(scope, arg, out);
+            let sign = if e.ty.unsigned { "unsigned" } else { "signed" };
+            out.push_str(" as ");
+            out.push_str(sign);
+            out.push(')');
+        }
         ExprKind::Cast(arg) | ExprKind::Convert(arg) | ExprKind::Recollate(arg) => {
             write(scope, arg, out);
         }

@@ -68,8 +68,11 @@ pub(crate) fn bind_ctes(
                 "recursive common table expressions",
             ));
         }
-        let (mut bound, measured) =
-            env.measure(|| bind_query(env, &cte.query, parent, reachable.as_ref()))?;
+        let (mut bound, measured) = env.measure(|| {
+            env.within_subquery(false, || {
+                bind_query(env, &cte.query, parent, reachable.as_ref())
+            })
+        })?;
         if bound.reach > 0 {
             return Err(SqlError::not_supported(
                 "correlated common table expressions",
@@ -276,6 +279,11 @@ fn bind_values(
     let scope = Scope::inside(parent, ctes);
     let mut bound = Vec::with_capacity(rows.len());
     for (nth, row) in rows.iter().enumerate() {
+        if row.is_empty() {
+            let text = "Each row of a VALUES clause must have at least one column, unless when \
+                        used as source in an INSERT statement.";
+            return Err(SqlError::new(3942, "HY000", text));
+        }
         if row.len() != rows[0].len() {
             let text = format!("Column count doesn't match value count at row {}", nth + 1);
             return Err(SqlError::new(1136, "21S01", text));

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_types::{SqlResult, SqlType};
+use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
@@ -503,12 +503,13 @@ impl ScopeTable {
 }
 
 /// Key and default flags of a column, as MySQL sends them.
-fn column_flags(def: &TableDef, column: usize) -> u16 {
+pub(crate) fn column_flags(def: &TableDef, column: usize) -> u16 {
     let mut flags = 0;
     for index in def.visible_indexes() {
         let Some(part) = index.parts.iter().position(|p| p.col == column) else {
             continue;
         };
+        flags |= meta_flag::PART_KEY;
         flags |= if index.primary {
             meta_flag::PRI_KEY
         } else if index.unique && index.parts.len() == 1 {
@@ -527,8 +528,13 @@ fn column_flags(def: &TableDef, column: usize) -> u16 {
     {
         flags |= meta_flag::NO_DEFAULT_VALUE;
     }
-    if c.on_update_now {
-        flags |= meta_flag::ON_UPDATE_NOW;
+    if c.ty.kind == TypeKind::Timestamp {
+        if c.on_update_now {
+            flags |= meta_flag::ON_UPDATE_NOW | meta_flag::TIMESTAMP;
+        }
+        if matches!(c.default, crate::catalog::DefaultDef::Now) {
+            flags |= meta_flag::TIMESTAMP;
+        }
     }
     flags
 }

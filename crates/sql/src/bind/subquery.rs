@@ -29,7 +29,9 @@ fn bind_inner(
     }
     // Aggregates inside belong to the inner query; names inside an aggregate's argument are columns.
     let rule = scope.agg_rule.replace(AggRule::Forbidden);
-    let bound = bind_query(env, query, Some(scope), scope.ctes.as_ref());
+    let bound = env.within_subquery(true, || {
+        bind_query(env, query, Some(scope), scope.ctes.as_ref())
+    });
     scope.agg_rule.set(rule);
     let bound = bound?;
     if bound.reach > 1 {

@@ -40,7 +40,9 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         out.push_str(",\n  ");
         push_index(&mut out, def, index);
     }
-    for check in &def.checks {
+    let mut checks: Vec<_> = def.checks.iter().collect();
+    checks.sort_by_key(|c| c.name.to_lowercase());
+    for check in checks {
         out.push_str(",\n  CONSTRAINT ");
         push_name(&mut out, &check.name);
         let _ = write!(out, " CHECK ({})", check.text);
@@ -49,12 +51,12 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         }
     }
     out.push_str("\n) ENGINE=InnoDB");
-    if def.auto_column.is_some() && def.runtime.last_auto() > 0 {
-        let _ = write!(
-            out,
-            " AUTO_INCREMENT={}",
-            def.runtime.last_auto().saturating_add(1)
-        );
+    if let Some(auto) = def.auto_column
+        && def.runtime.last_auto() > 0
+    {
+        let next = def.runtime.last_auto().saturating_add(1);
+        let next = next.min(crate::dml::max_auto(&def.columns[auto].ty));
+        let _ = write!(out, " AUTO_INCREMENT={next}");
     }
     let _ = write!(out, " DEFAULT CHARSET={}", def.collation.charset().name());
     if prints_collation(def.collation) {

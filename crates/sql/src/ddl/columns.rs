@@ -6,7 +6,7 @@
 
 use esker_types::cast::to_column;
 use esker_types::collation::Collation;
-use esker_types::{Decimal, EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::names;
 use super::print::expr_text;
@@ -43,6 +43,7 @@ pub(super) fn build(
         return Err(SqlError::not_supported("SRID"));
     }
     let serial = def.ty.name == TypeName::Serial;
+    warn_deprecated(ctx, &def.ty);
     let mut ty = column_type(&def.ty, name, collation)?;
     ty.nullable = !(serial || def.primary || def.not_null == Some(true));
     let auto_increment = def.auto_increment || serial;
@@ -64,7 +65,8 @@ pub(super) fn build(
     let column = ColumnDef {
         id,
         name: name.into(),
-        explicit_collation: def.ty.collation.is_some() && !ty.collation.is_binary(),
+        explicit_collation: (def.ty.collation.is_some() || def.ty.charset.is_some())
+            && !ty.collation.is_binary(),
         ty,
         default,
         on_update_now: def.on_update_now.is_some(),
@@ -79,6 +81,46 @@ pub(super) fn build(
         explicit_null: def.not_null == Some(false),
     };
     Ok((column, inline))
+}
+
+/// Warns of what MySQL wants to be rid of in types.
+fn warn_deprecated(ctx: &EvalCtx<'_>, ty: &ast::DataType) {
+    let warn = |text: &str| ctx.warn(Level::Warning, 1681, text.to_owned());
+    if ty.zerofill {
+        warn(
+            "The ZEROFILL attribute is deprecated and will be removed in a future release. Use the \
+             LPAD function to zero-pad numbers, or store the formatted numbers in a CHAR column.",
+        );
+    }
+    let real = matches!(ty.name, TypeName::Float | TypeName::Double);
+    if ty.unsigned && (real || ty.name == TypeName::Decimal) {
+        warn(
+            "UNSIGNED for decimal and floating point data types is deprecated and support for it \
+             will be removed in a future release.",
+        );
+    }
+    if real && ty.decimals.is_some() {
+        warn(
+            "Specifying number of digits for floating point data types is deprecated and will be \
+             removed in a future release.",
+        );
+    }
+    let integer = matches!(
+        ty.name,
+        TypeName::TinyInt
+            | TypeName::SmallInt
+            | TypeName::MediumInt
+            | TypeName::Int
+            | TypeName::BigInt
+    );
+    if integer && ty.length.is_some() {
+        warn("Integer display width is deprecated and will be removed in a future release.");
+    }
+    if ty.name == TypeName::Year && ty.length.is_some() {
+        let text = "'YEAR(4)' is deprecated and will be removed in a future release. Please use \
+                    YEAR instead";
+        ctx.warn(Level::Warning, 1287, text.to_owned());
+    }
 }
 
 fn invalid_default(name: &str) -> SqlError {

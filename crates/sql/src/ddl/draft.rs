@@ -287,7 +287,8 @@ impl Draft {
             invisible: spec.invisible,
             parts,
             comment,
-            using: spec.using.clone(),
+            // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
+            using: spec.using.clone().filter(|u| &**u != "HASH"),
             existing: None,
         };
         if primary {

@@ -40,8 +40,17 @@ fn lock_all(
     database: Option<&str>,
 ) -> Result<(), ExecError> {
     let mut wanted: Vec<(TableName, bool)> = Vec::with_capacity(tables.len());
-    for table in tables {
+    for (at, table) in tables.iter().enumerate() {
         let name = names::resolve(&table.name, database)?;
+        let alias = |t: &LockTable| {
+            t.alias
+                .as_ref()
+                .map_or_else(|| t.name.name.text.clone(), |a| a.text.clone())
+        };
+        if tables[..at].iter().any(|t| alias(t) == alias(table)) {
+            let text = format!("Not unique table/alias: '{}'", alias(table));
+            return Err(SqlError::new(1066, "42000", text).into());
+        }
         catalog.table_or_error(&name.schema, &name.name)?;
         // A table locked under several aliases is locked once, in the strongest mode.
         match wanted.iter_mut().find(|(n, _)| *n == name) {

@@ -19,6 +19,8 @@ mod draft;
 mod fill;
 pub mod lock_tables;
 mod names;
+#[cfg(test)]
+mod oracle_tests;
 mod print;
 mod schema;
 mod table;

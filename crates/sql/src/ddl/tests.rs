@@ -48,7 +48,7 @@ fn every_type_is_shown_as_mysql_shows_it() {
         "`w` datetime DEFAULT NULL",
         "`x` timestamp(6) NULL DEFAULT NULL",
         "`y` year DEFAULT NULL",
-        "`z` enum('x','it''s') CHARACTER SET latin1 DEFAULT NULL",
+        "`z` enum('x','it''s') CHARACTER SET latin1 COLLATE latin1_swedish_ci DEFAULT NULL",
         "`zz` set('a','b') CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL",
         ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci",
     ];

@@ -61,7 +61,9 @@ impl CompiledDelete {
             }
             let def = target.add_target(place).map(|t| t.def.clone());
             let alias = &target.scope.tables[place].alias;
-            tables.push(def.ok_or_else(|| not_updatable(alias, "DELETE"))?);
+            let def = def.ok_or_else(|| not_updatable(alias, "DELETE"))?;
+            env.note_target(&def, alias);
+            tables.push(def);
         }
         let clauses = TargetClauses {
             filter: delete.filter.as_ref(),

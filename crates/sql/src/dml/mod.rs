@@ -21,6 +21,8 @@ mod exprs;
 mod insert;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod oracle_tests;
 mod target;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -111,6 +113,7 @@ pub struct DmlDone {
 
 /// Compiles an INSERT, REPLACE, UPDATE or DELETE.
 pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
+    env.changes_rows.set(true);
     match stmt {
         Statement::Insert(insert) => CompiledInsert::compile(env, insert).map(Compiled::Insert),
         Statement::Update(update) => CompiledUpdate::compile(env, update).map(Compiled::Update),

@@ -51,6 +51,13 @@ impl CompiledUpdate {
                 "Incorrect usage of UPDATE and LIMIT",
             ));
         }
+        for assignment in &update.assignments {
+            if let Some(at) = target.scope.find_here(&assignment.column)?
+                && let Some(def) = target.scope.tables[at.table].base_def()
+            {
+                env.note_target(def, &target.scope.tables[at.table].alias);
+            }
+        }
         // By table of the scope: its assignments.
         let mut by_table: Vec<(usize, Vec<Assignment>)> = Vec::new();
         for assignment in &update.assignments {

@@ -30,7 +30,11 @@ pub(crate) fn assign(
             return Err(SqlError::new(1048, "23000", text));
         }
         ctx.warn(Level::Warning, 1048, text);
-        return Ok(implicit_value(&column.ty));
+        // Only a column that is not mentioned gets the first label.
+        return Ok(match column.ty.kind {
+            TypeKind::Enum(_) => Value::Label(0, Box::default()),
+            _ => implicit_value(&column.ty),
+        });
     }
     to_column(ctx, value, from, &column.ty, &column.name, row)
 }

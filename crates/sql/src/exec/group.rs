@@ -212,12 +212,14 @@ impl Groups {
 
     /// Ends the input.
     pub fn finish(&mut self, plan: &GroupPlan) {
-        if self.groups.is_empty() && plan.implicit {
+        // The grand total of a rollup is there for no rows, too.
+        if self.groups.is_empty() && (plan.implicit || plan.rollup.is_some()) {
             let kept = plan.kept.iter().map(|_| Value::Null).collect();
             let accs = plan.aggs.iter().map(Acc::new).collect();
+            self.by_key.insert([ROLLED_UP].into(), 0);
             self.groups.push(Group {
                 kept,
-                keys: Box::new([]),
+                keys: plan.keys.iter().map(|_| Value::Null).collect(),
                 level: 0,
                 accs,
             });

@@ -15,6 +15,8 @@ mod group;
 mod join;
 mod memory;
 mod node;
+#[cfg(test)]
+mod oracle_tests;
 mod root;
 pub mod rowkey;
 mod scan;

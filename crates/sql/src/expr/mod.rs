@@ -431,7 +431,7 @@ pub fn bool_type(nullable: bool) -> SqlType {
     SqlType {
         length: 1,
         nullable,
-        ..SqlType::new(TypeKind::Int)
+        ..SqlType::bigint(false)
     }
 }
 

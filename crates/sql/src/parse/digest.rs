@@ -141,6 +141,11 @@ impl Digest {
                 Tok::Semicolon | Tok::Bad | Tok::Param => return false,
                 Tok::Str if prev == Tok::Str => return false,
                 Tok::Int | Tok::Decimal | Tok::Float | Tok::Str => {
+                    // The parser has an error for a number beyond all doubles.
+                    if token.tok == Tok::Float && literal::is_infinite(&src[token.start..token.end])
+                    {
+                        return false;
+                    }
                     if context.lifts() && operand_after(prev) {
                         self.key.extend_from_slice(&src[copied..token.start]);
                         copied = token.end;

@@ -81,6 +81,11 @@ pub(super) fn number(tok: Tok, raw: &[u8]) -> Literal {
     }
 }
 
+/// Is a `Float` token's value beyond all doubles?
+pub(super) fn is_infinite(raw: &[u8]) -> bool {
+    matches!(number(Tok::Float, raw), Literal::Double(v) if !v.is_finite())
+}
+
 /// Decimal digits that fit 64 bits.
 pub(super) fn int(raw: &[u8]) -> Option<u64> {
     let mut v = 0u64;

@@ -3,7 +3,7 @@
 //! Neighbours: `expr` calls these where an operand is expected; `literal` decodes tokens.
 //! **Invariants**: literals that the caller asked to lift become parameters here and nowhere else.
 
-use esker_types::SqlResult;
+use esker_types::{SqlError, SqlResult};
 
 use super::ast::{ColumnRef, Expr, Ident, Literal, SysVar, UnaryOp, VarScope};
 use super::keyword::Kw;
@@ -40,7 +40,10 @@ impl Parser<'_> {
                 bytes: literal::bits(token.tok, raw),
                 charset: None,
             },
-            _ => literal::number(token.tok, raw),
+            _ => match literal::number(token.tok, raw) {
+                Literal::Double(v) if !v.is_finite() => return Err(illegal_double(raw)),
+                number => number,
+            },
         }))
     }
 
@@ -261,4 +264,11 @@ impl Parser<'_> {
             text: self.source(start, self.prev_end),
         })
     }
+}
+
+/// 1367 for a number beyond all doubles.
+fn illegal_double(raw: &[u8]) -> SqlError {
+    let raw = String::from_utf8_lossy(raw);
+    let text = format!("Illegal double '{raw}' value found during parsing");
+    SqlError::new(1367, "22007", text)
 }

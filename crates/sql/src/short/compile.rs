@@ -8,12 +8,13 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
+use crate::bind::column_flags;
 use crate::catalog::{IndexDef, TableDef, same_name};
 use crate::parse::ast::{
     BinaryOp, Call, ColumnRef, Expr, Literal, NamedTable, Query, QueryBody, Select, SelectItem,
     TableRef,
 };
-use crate::result::{ColumnMeta, meta_flag};
+use crate::result::ColumnMeta;
 
 /// Most ranges of one statement; longer IN lists go the long way.
 const MAX_RANGES: usize = 256;
@@ -327,27 +328,6 @@ fn disjunction(table: &TableDef, conds: Vec<Cond>) -> Option<(usize, Vec<RangeSp
 fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
     let table = names.table;
     let def = &table.columns[col];
-    let mut flags = 0;
-    for index in table.visible_indexes() {
-        let leads = index.parts.first().is_some_and(|p| p.col == col);
-        if index.primary && index.parts.iter().any(|p| p.col == col) {
-            flags |= meta_flag::PRI_KEY;
-        } else if leads && index.unique && index.parts.len() == 1 {
-            flags |= meta_flag::UNIQUE_KEY;
-        } else if leads {
-            flags |= meta_flag::MULTIPLE_KEY;
-        }
-    }
-    if def.auto_increment {
-        flags |= meta_flag::AUTO_INCREMENT;
-    }
-    if def.on_update_now {
-        flags |= meta_flag::ON_UPDATE_NOW;
-    }
-    let no_default = matches!(def.default, crate::catalog::DefaultDef::None);
-    if no_default && !def.ty.nullable && !def.auto_increment {
-        flags |= meta_flag::NO_DEFAULT_VALUE;
-    }
     ColumnMeta {
         schema: table.schema.clone(),
         table: names.alias.map_or_else(|| table.name.clone(), Arc::from),
@@ -355,7 +335,7 @@ fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
         name: Arc::from(title),
         org_name: def.name.clone(),
         ty: def.ty.clone(),
-        flags,
+        flags: column_flags(table, col),
     }
 }
 

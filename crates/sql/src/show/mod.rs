@@ -14,7 +14,7 @@ pub(crate) mod status;
 use std::sync::Arc;
 
 use esker_types::collation::Collation;
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use crate::parse::ast::{Show, ShowFilter, ShowWhat};
 use crate::result::ColumnMeta;
@@ -61,14 +61,11 @@ impl Table {
         }
     }
 
-    fn with_long_text(mut self, column: usize) -> Self {
+    /// Appends ` (pattern)` to the first column's name.
+    fn title_with(&mut self, pattern: &str) {
         let mut columns = self.columns.to_vec();
-        columns[column].ty = SqlType {
-            collation: Collation::UTF8MB4_0900_AI_CI,
-            ..SqlType::new(TypeKind::LongText)
-        };
+        columns[0].name = format!("{} ({pattern})", columns[0].name).into();
         self.columns = columns.into();
-        self
     }
 }
 
@@ -81,10 +78,16 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> SqlResult<Table> {
     let mut table = make(session, &show.what)?;
     match &show.filter {
         None => (),
-        Some(ShowFilter::Like(pattern)) => table.rows.retain(|row| match &row[0] {
-            Value::Str(s) => Collation::UTF8MB4_GENERAL_CI.like(s, pattern, Some('\\')),
-            _ => false,
-        }),
+        Some(ShowFilter::Like(pattern)) => {
+            table.rows.retain(|row| match &row[0] {
+                Value::Str(s) => Collation::UTF8MB4_GENERAL_CI.like(s, pattern, Some('\\')),
+                _ => false,
+            });
+            // MySQL puts the pattern into the heading of these two.
+            if matches!(show.what, ShowWhat::Databases | ShowWhat::Tables { .. }) {
+                table.title_with(&String::from_utf8_lossy(pattern));
+            }
+        }
         Some(ShowFilter::Where(condition)) => session.filter_rows(&mut table, condition)?,
     }
     Ok(table)

@@ -319,7 +319,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let table = session.find_table(name)?;
     let text = crate::catalog::show_create_table(&table, &session.vars.time_zone);
     let rows = vec![vec![t(&table.name), t(text)]];
-    Ok(Table::texts(&["Table", "Create Table"], rows).with_long_text(1))
+    Ok(Table::texts(&["Table", "Create Table"], rows))
 }
 
 fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlResult<Table> {

@@ -86,6 +86,11 @@ fn fraction_bits(v: f64) -> i32 {
 pub fn write_f64(v: f64, out: &mut Vec<u8>) {
     /// Doubles below are integers with at most 15 digits: they print as such.
     const PLAIN_INTEGER: f64 = 1e15;
+    if !v.is_finite() {
+        // No kernel makes these and no literal is one: MySQL has no text for them either.
+        out.push(b'0');
+        return;
+    }
     if v.abs() < PLAIN_INTEGER && v == v.trunc() && !(v == 0.0 && v.is_sign_negative()) {
         write_i64(v as i64, out);
         return;

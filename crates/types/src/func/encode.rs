@@ -420,7 +420,11 @@ fn conv(c: &Call) -> SqlResult<Value> {
 
 /// CONV: a negative `from` reads a signed number, a negative `to` writes one.
 fn convert_base(c: &Call, from: i64, to: i64) -> SqlResult<Value> {
-    let text = c.text(0);
+    // A BIT is the number it holds, not its bytes.
+    let text = match &c.args[0] {
+        Value::Bit(bits, _) => bits.to_string().into_bytes().into(),
+        _ => c.text(0),
+    };
     let valid = |base: i64| (2..=36).contains(&base.unsigned_abs());
     if !valid(from) || !valid(to) || text.is_empty() {
         return Ok(Value::Null);

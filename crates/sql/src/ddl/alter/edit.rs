@@ -206,10 +206,6 @@ impl<'a> Edit<'a> {
             }
             return Err(cannot_drop(&name.text));
         };
-        if self.draft.columns.len() == 1 {
-            let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
-            return Err(SqlError::new(1090, "42000", text));
-        }
         if let Some(ordinal) = self.old_ordinal(at) {
             self.forget_checks_of(ordinal, true)?;
         }

@@ -130,6 +130,10 @@ fn run(
     for action in actions {
         edit.apply(action)?;
     }
+    if edit.draft.columns.is_empty() {
+        let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
+        return Err(SqlError::new(1090, "42000", text).into());
+    }
     let facts = edit.facts.clone();
     let next_column_id = edit.draft.next_column_id;
     let collation = edit.draft.collation;
@@ -145,7 +149,18 @@ fn run(
         options: &table_options,
     };
     let done = altered.make(ctx, plan, &facts)?;
-    Ok(publish(ctx, name, to, &old, done)?)
+    let mut done = publish(ctx, name, to, &old, done)?;
+    // MySQL counts rows only where it has looked at the table's inside.
+    let only_names = actions.iter().all(|a| {
+        matches!(
+            a,
+            AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
+        )
+    });
+    if only_names {
+        done.info.clear();
+    }
+    Ok(done)
 }
 
 /// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
@@ -362,7 +377,11 @@ fn publish(
             .map_err(|e| crate::exec_error::engine_error(&e))?;
     }
     let seq = change.commit()?;
-    let info = format!("Records: {}  Duplicates: 0  Warnings: 0", made.rows);
+    let warnings = ctx.eval.warning_count.get();
+    let info = format!(
+        "Records: {}  Duplicates: 0  Warnings: {warnings}",
+        made.rows
+    );
     Ok(DdlDone {
         affected_rows: made.rows,
         info,

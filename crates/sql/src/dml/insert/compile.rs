@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::bind::{BindEnv, Scope, bind_expr};
+use crate::bind::{BindEnv, Scope, bind_expr, literal_number, number_literal};
 use crate::catalog::TableDef;
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::TableExprs;
@@ -36,7 +36,15 @@ impl CompiledInsert {
         let unassigned = (0..table.columns.len())
             .filter(|c| !columns.contains(c))
             .collect();
+        let of_query = matches!(insert.source, InsertSource::Query(_));
+        if !of_query {
+            env.note_target(&table, &table.name);
+        }
         let (rows, reads_row) = compile_rows(env, &table, &columns, insert)?;
+        // A query has been read to its end when the first row is written; the assignments have not.
+        if of_query {
+            env.note_target(&table, &table.name);
+        }
         let changer = compile_changer(env, &table, insert)?;
         let on_conflict = match insert {
             Insert { replace: true, .. } => OnConflict::Replace,
@@ -142,7 +150,13 @@ pub(in crate::dml) fn compile_cell(
         ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
             Ok(Cell::Default)
         }
-        value => bind_expr(env, scope, value).map(Cell::Expr),
+        // A hexadecimal or bit literal is a number to a numeric column.
+        value => match number_literal(value) {
+            Some(bytes) if table.columns[col].ty.is_numeric() => {
+                Ok(Cell::Expr(literal_number(bytes)))
+            }
+            _ => bind_expr(env, scope, value).map(Cell::Expr),
+        },
     }
 }
 

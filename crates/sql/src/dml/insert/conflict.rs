@@ -108,7 +108,9 @@ impl Run<'_, '_> {
         let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
         changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
         let changed = changer.write(self.env, &self.states, &mut row, &conflict.clustered);
-        match self.ignoring(changed)? {
+        let changed = self.ignoring(changed)?;
+        let was_changed = matches!(changed, Some(Changed::Yes));
+        match changed {
             Some(Changed::Yes) => self.counts.updated += 1,
             Some(Changed::No) => self.counts.unchanged += 1,
             Some(Changed::Conflict(other)) => {
@@ -122,7 +124,7 @@ impl Run<'_, '_> {
         }
         if let Some(col) = table.auto_column {
             // The existing row is in front, so a column's slot is its ordinal.
-            self.note_updated(&row[col]);
+            self.note_updated(&row[col], was_changed);
         }
         Ok(false)
     }

@@ -108,6 +108,14 @@ pub(crate) fn as_counter(value: &Value) -> u64 {
     }
 }
 
+/// A stored AUTO_INCREMENT value as the protocol gives it to clients.
+fn as_insert_id(value: &Value) -> u64 {
+    match value {
+        Value::Int(v) => *v as u64,
+        value => as_counter(value),
+    }
+}
+
 impl CompiledInsert {
     /// Runs.
     pub(in crate::dml) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
@@ -361,6 +369,28 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// The row was not inserted: the next one may have its number.
+    fn give_number_back(&mut self) {
+        let Some(number) = self.auto.current.take() else {
+            return;
+        };
+        let step = self.env.auto_step.increment;
+        self.auto.drawn = Some(match self.auto.drawn.take() {
+            Some(range) => AutoRange {
+                first: number,
+                count: range.count + 1,
+                ..range
+            },
+            None => AutoRange {
+                first: number,
+                step,
+                count: 1,
+                before: number,
+                after: number,
+            },
+        });
+    }
+
     /// Numbers, checks, encodes and writes the row that was made.
     fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
         self.counts.records += 1;
@@ -373,6 +403,7 @@ impl Run<'_, '_> {
             match checked {
                 Err(ExecError::Sql(e)) if insert.ignore => {
                     self.env.ctx.warn(Level::Warning, e.code, e.message);
+                    self.give_number_back();
                     return Ok(());
                 }
                 other => other?,
@@ -386,6 +417,7 @@ impl Run<'_, '_> {
                 }
                 Written::Conflict(conflict) => {
                     if !self.resolve(conflict, row_number)? {
+                        self.give_number_back();
                         return Ok(());
                     }
                 }
@@ -425,7 +457,7 @@ impl Run<'_, '_> {
         let table = self.insert.table();
         let Some(col) = table.auto_column else { return };
         let value = as_counter(&self.row[col]);
-        self.auto.last = value;
+        self.auto.last = as_insert_id(&self.row[col]);
         match self.auto.current {
             Some(number) => {
                 self.auto.first.get_or_insert(number);
@@ -441,10 +473,12 @@ impl Run<'_, '_> {
         self.auto.largest_explicit = self.auto.largest_explicit.max(value);
     }
 
-    /// An existing row was updated instead; its value is what the client hears.
-    pub(super) fn note_updated(&mut self, auto: &Value) {
-        self.auto.last = as_counter(auto);
-        self.note_explicit(self.auto.last);
+    /// An existing row was updated instead; if that changed it, its value is what the client hears.
+    pub(super) fn note_updated(&mut self, auto: &Value, changed: bool) {
+        if changed {
+            self.auto.last = as_insert_id(auto);
+        }
+        self.note_explicit(as_counter(auto));
     }
 
     /// Persists the numbers, and sums up.

@@ -1,0 +1,54 @@
+//! Writes in which MySQL itself was asked: numbers, ids and implicit values.
+//!
+//! Neighbours: `tests` has the plain cases.
+//! **Invariant**: every expected value was seen from a MySQL server.
+
+use super::testing::Bench;
+
+#[test]
+fn a_row_that_is_left_out_gives_its_number_back() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT UNIQUE, b INT)");
+    bench.ok("INSERT INTO t (a) VALUES (1), (2), (3)");
+    let ran = bench.ok("INSERT IGNORE INTO t (a) VALUES (1), (4), (1)");
+    assert_eq!((ran.affected, ran.insert_id), (1, 4));
+    let ran = bench.ok("INSERT INTO t (a) VALUES (1), (9) ON DUPLICATE KEY UPDATE b = 1");
+    assert_eq!((ran.affected, ran.generated), (3, Some(7)));
+    assert_eq!(
+        bench.rows("t"),
+        ["1|1|1", "2|2|NULL", "3|3|NULL", "4|4|NULL", "7|9|NULL"]
+    );
+}
+
+#[test]
+fn an_update_that_changes_nothing_names_no_id() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT UNIQUE, b INT)");
+    bench.ok("INSERT INTO t (a, b) VALUES (1, 5)");
+    let again = "INSERT INTO t (a) VALUES (1) ON DUPLICATE KEY UPDATE b = 6";
+    let ran = bench.ok(again);
+    assert_eq!((ran.affected, ran.insert_id), (2, 1));
+    let ran = bench.ok(again);
+    assert_eq!((ran.affected, ran.insert_id), (0, 0));
+    // A negative id is sent as the 64 bits it has.
+    let ran = bench.ok("INSERT INTO t VALUES (-5, 7, 7)");
+    assert_eq!(ran.insert_id, (-5i64) as u64);
+}
+
+#[test]
+fn null_made_valid_is_not_the_default_label() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('x','y') NOT NULL)");
+    bench.ok("INSERT IGNORE INTO t VALUES (1, NULL)");
+    bench.ok("INSERT IGNORE INTO t (id) VALUES (2)");
+    assert_eq!(bench.rows("t"), ["1|", "2|x"]);
+}
+
+#[test]
+fn hexadecimal_literals_are_numbers_to_numeric_columns() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (n INT PRIMARY KEY, d DECIMAL(5,1), s VARCHAR(5))");
+    bench.ok("INSERT INTO t VALUES (x'41', 0x0a, x'41')");
+    bench.ok("UPDATE t SET n = b'101'");
+    assert_eq!(bench.rows("t"), ["5|10.0|A"]);
+}

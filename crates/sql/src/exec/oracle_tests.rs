@@ -1,0 +1,193 @@
+//! Answers in which MySQL itself was asked: subtle rules that nothing else would keep.
+//!
+//! Neighbours: `tests` has the plain cases.
+//! **Invariant**: every expected value was seen from a MySQL server.
+
+use super::testing::Rig;
+use crate::dml::testing::Bench;
+
+#[test]
+fn a_collation_on_the_constant_decides_the_comparison() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (c VARCHAR(10), KEY (c))",
+        "INSERT INTO t VALUES ('a'), ('A'), ('b')",
+    ]);
+    let bin = "COLLATE utf8mb4_bin";
+    for filter in [
+        format!("c = 'a' {bin}"),
+        format!("'a' {bin} = c"),
+        format!("c IN ('a' {bin})"),
+        format!("c IN ('a' {bin}, 'x')"),
+        format!("c BETWEEN 'a' {bin} AND 'a'"),
+    ] {
+        assert_eq!(
+            rig.rows(&format!("SELECT c FROM t WHERE {filter}")),
+            ["a"],
+            "{filter}"
+        );
+    }
+    assert_eq!(rig.value("SELECT COUNT(*) FROM t WHERE c = 'a'"), "2");
+}
+
+#[test]
+fn between_compares_in_one_domain() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (c VARCHAR(10))",
+        "INSERT INTO t VALUES ('a'), ('1'), ('2x'), ('10')",
+    ]);
+    // A number among the three makes all of it numeric.
+    assert_eq!(
+        rig.rows("SELECT c FROM t WHERE c BETWEEN '1' AND 2"),
+        ["1", "2x"]
+    );
+    assert_eq!(
+        rig.rows("SELECT c FROM t WHERE c BETWEEN 1 AND 'a'").len(),
+        0
+    );
+    assert_eq!(
+        rig.rows("SELECT c FROM t WHERE c BETWEEN '1' AND '2'"),
+        ["1", "10"]
+    );
+}
+
+#[test]
+fn a_right_join_keeps_the_order_of_columns() {
+    let rig = Rig::new(&[
+        "CREATE TABLE l (a INT, b INT)",
+        "CREATE TABLE r (a INT, c INT)",
+        "INSERT INTO l VALUES (1, 10)",
+        "INSERT INTO r VALUES (1, 20), (2, 30)",
+    ]);
+    assert_eq!(
+        rig.rows("SELECT * FROM l RIGHT JOIN r ON l.a = r.a ORDER BY r.a"),
+        ["1|10|1|20", "NULL|NULL|2|30"]
+    );
+    // Only with common columns the preserved side comes first.
+    assert_eq!(
+        rig.rows("SELECT * FROM l RIGHT JOIN r USING (a) ORDER BY a"),
+        ["1|20|10", "2|30|NULL"]
+    );
+    assert_eq!(
+        rig.rows("SELECT * FROM l NATURAL RIGHT JOIN r ORDER BY a"),
+        ["1|20|10", "2|30|NULL"]
+    );
+}
+
+#[test]
+fn a_rollup_of_nothing_has_its_grand_total() {
+    let rig = Rig::new(&["CREATE TABLE t (a INT, b INT)"]);
+    assert_eq!(
+        rig.rows("SELECT a, b, COUNT(*), SUM(b), GROUPING(a) FROM t GROUP BY a, b WITH ROLLUP"),
+        ["NULL|NULL|0|NULL|1"]
+    );
+    assert_eq!(
+        rig.rows("SELECT a, COUNT(*) FROM t WHERE 1 = 0 GROUP BY a WITH ROLLUP"),
+        ["NULL|0"]
+    );
+    assert_eq!(rig.rows("SELECT a FROM t GROUP BY a").len(), 0);
+}
+
+#[test]
+fn casts_to_text_cut_nothing_unless_told_to() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (d DOUBLE, n INT(2), c VARCHAR(3))",
+        "INSERT INTO t VALUES (-2.2250738585072014e-308, -123456, 'ééé')",
+    ]);
+    assert_eq!(
+        rig.rows("SELECT CAST(d AS CHAR), CAST(n AS CHAR), LENGTH(CAST(c AS BINARY)) FROM t"),
+        ["-2.2250738585072014e-308|-123456|6"]
+    );
+    assert_eq!(rig.value("SELECT HEX(CAST('ab' AS BINARY(4)))"), "61620000");
+    assert!(rig.warnings.borrow().is_empty());
+}
+
+#[test]
+fn hexadecimal_literals_are_numbers_where_numbers_are_computed() {
+    let rig = Rig::new(&["CREATE TABLE t (b BIT(4))", "INSERT INTO t VALUES (5)"]);
+    assert_eq!(
+        rig.rows(
+            "SELECT ABS(0x41), CHAR(0x41 USING utf8mb4), ROUND(x'0f'), HEX(0x41), BIN(b) FROM t"
+        ),
+        ["65|A|15|41|101"]
+    );
+}
+
+#[test]
+fn numbers_beyond_all_doubles_are_refused() {
+    let rig = Rig::new(&[]);
+    for sql in ["SELECT 1e309", "SELECT -1e400", "SELECT 1 WHERE 1 < 1e999"] {
+        assert_eq!(rig.code(sql), 1367, "{sql}");
+    }
+    assert_eq!(
+        rig.error("SELECT 1e309").1,
+        "Illegal double '1e309' value found during parsing"
+    );
+}
+
+#[test]
+fn functions_that_only_mysql_has_are_named() {
+    let rig = Rig::new(&[]);
+    assert_eq!(rig.code("SELECT AES_ENCRYPT('a', 'k')"), 1235);
+    assert_eq!(rig.code("SELECT WEIGHT_STRING('a')"), 1235);
+    assert_eq!(rig.code("SELECT NO_SUCH_FUNCTION('a')"), 1305);
+}
+
+#[test]
+fn a_statement_does_not_read_the_table_it_changes_in_a_subquery() {
+    let mut bench = Bench::new();
+    for sql in [
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
+        "CREATE TABLE u (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "INSERT INTO u VALUES (1, 1)",
+    ] {
+        bench.ok(sql);
+    }
+    for sql in [
+        "DELETE FROM t WHERE id IN (SELECT id FROM t)",
+        "DELETE x FROM t x, u WHERE x.id IN (SELECT id FROM t)",
+        "UPDATE t SET a = 1 WHERE id = (SELECT MAX(id) FROM t)",
+        "UPDATE t SET a = (SELECT MAX(a) FROM t) + 1",
+        "UPDATE t, u SET u.a = 1 WHERE t.id = (SELECT MAX(id) FROM u)",
+        "INSERT INTO t VALUES (9, (SELECT MAX(a) FROM t))",
+        "REPLACE INTO t VALUES (1, (SELECT COUNT(*) FROM t))",
+    ] {
+        let (code, text) = bench.error(sql);
+        let table = match sql {
+            _ if sql.starts_with("UPDATE t, u") => "u",
+            _ if sql.starts_with("DELETE x") => "x",
+            _ => "t",
+        };
+        assert_eq!(code, 1093, "{sql}");
+        assert_eq!(
+            text,
+            format!("You can't specify target table '{table}' for update in FROM clause")
+        );
+    }
+    // What a derived table reads was read before the first change.
+    bench.ok("UPDATE t SET a = (SELECT m FROM (SELECT MAX(a) + 1 m FROM t) q) WHERE id = 1");
+    bench.ok("DELETE FROM t WHERE id = (SELECT MAX(id) FROM (SELECT id FROM t) q)");
+    bench.ok("INSERT INTO t SELECT id + 10, a FROM t WHERE id IN (SELECT id FROM t)");
+    assert_eq!(bench.rows("t"), ["1|3", "11|3"]);
+}
+
+#[test]
+fn a_constant_that_is_no_number_warns_once() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (n INT)",
+        "INSERT INTO t VALUES (10), (10), (11)",
+    ]);
+    assert_eq!(rig.rows("SELECT n FROM t WHERE n = '10abc'"), ["10", "10"]);
+    let warnings: Vec<String> = rig
+        .warnings
+        .borrow()
+        .iter()
+        .map(|w| w.message.clone())
+        .collect();
+    assert_eq!(warnings, ["Truncated incorrect DOUBLE value: '10abc'"]);
+}
+
+#[test]
+fn a_row_of_values_is_not_empty() {
+    assert_eq!(Rig::new(&[]).code("VALUES ROW()"), 3942);
+}
