@@ -138,6 +138,22 @@ impl Connection {
         self.stream.hung_up().await;
     }
 
+    /// Runs a piece of a statement on this thread, which other sessions leave meanwhile; if the
+    /// client hangs up, the session is killed.
+    pub(crate) fn on_thread<T>(
+        &self,
+        session: &mut Session,
+        run: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        // Without a second descriptor the statement runs unwatched.
+        let socket = self.stream.duplicate().ok();
+        let id = session.connection_id();
+        let watching = socket.map(|s| self.shared.watch.enter(id, s, session.killer()));
+        let result = tokio::task::block_in_place(|| run(session));
+        drop(watching);
+        result
+    }
+
     /// Writes an error packet (not yet sent).
     pub(crate) fn put_error(&mut self, error: &SqlError) {
         write_err(error, self.frames.begin());

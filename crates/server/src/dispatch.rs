@@ -90,7 +90,7 @@ pub(crate) fn begin(
             }
         }
         Command::StmtSendLongData(id, param, data) => {
-            statements.append(id, param, data, session.max_allowed_packet());
+            statements.append(session, id, param, data);
             Next::Silence
         }
         Command::StmtClose(id) => {
@@ -188,7 +188,7 @@ async fn run(
     loop {
         let step = match mode {
             Mode::Inline => session.step(mode),
-            Mode::Thread => tokio::task::block_in_place(|| session.step(mode)),
+            Mode::Thread => conn.on_thread(session, |s| s.step(mode)),
         };
         match step {
             Step::Done(outcome) => return Ok((outcome, mode == Mode::Thread)),

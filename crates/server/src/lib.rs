@@ -24,6 +24,7 @@ mod silence;
 mod stream;
 mod throttle;
 pub mod tls;
+mod watch;
 
 pub use config::{Config, ConfigError};
 pub use listener::{StartError, run};

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
 use crate::throttle::Throttle;
+use crate::watch::Watch;
 use crate::{connection, tls};
 
 /// Length of the kernel's queue of connections not yet accepted.
@@ -75,6 +76,7 @@ pub(crate) struct Shared {
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
     pub(crate) throttle: Throttle,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) connections: AtomicUsize,
     next_connection_id: AtomicU64,
     stopping: AtomicBool,
@@ -188,11 +190,13 @@ async fn serve(
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
         throttle: Throttle::default(),
+        watch: Arc::default(),
         connections: AtomicUsize::new(0),
         next_connection_id: AtomicU64::new(1),
         stopping: AtomicBool::new(false),
         shutdown,
     });
+    tokio::spawn(shared.watch.clone().keep_looking());
     ready(listener.local_addr()?, &shared.instance);
     loop {
         tokio::select! {

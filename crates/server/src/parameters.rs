@@ -2,8 +2,9 @@
 //! once, and long data it sends ahead.
 //!
 //! Neighbours: `dispatch` decodes executions through here; `esker_wire::params` knows the layout.
-//! **Invariants**: long data of a statement is bounded by max_allowed_packet in total and used by
-//! exactly one execution; what was too long is reported by that execution (error 1153).
+//! **Invariants**: long data of a connection is bounded by max_allowed_packet in total, is taken only
+//! for parameters that exist, and is used by exactly one execution; what was too long is reported by
+//! that execution (error 1153).
 
 use std::collections::HashMap;
 
@@ -12,36 +13,57 @@ use esker_types::{SqlError, SqlResult, Value};
 use esker_wire::command::Execute;
 use esker_wire::params::{self, ParamType};
 
-/// Most parameters of a statement (the protocol counts them in 16 bits).
-const MAX_PARAMS: usize = 65_535;
-
 #[derive(Default)]
 struct Bound {
     types: Vec<ParamType>,
     long: Vec<Option<Vec<u8>>>,
     long_bytes: usize,
+    /// There was too much long data.
     too_long: bool,
+    /// There was long data for a parameter that the statement has not.
+    no_such_param: bool,
+}
+
+impl Bound {
+    /// Forgets long data and returns how much there was.
+    fn drop_long_data(&mut self) -> usize {
+        self.long = Vec::new();
+        self.too_long = false;
+        self.no_such_param = false;
+        std::mem::take(&mut self.long_bytes)
+    }
 }
 
 /// Per statement id.
 #[derive(Default)]
 pub(crate) struct Parameters {
     statements: HashMap<u32, Bound>,
+    /// Long data of all statements, bytes.
+    long_bytes: usize,
 }
 
 impl Parameters {
-    /// COM_STMT_SEND_LONG_DATA. It has no answer, so trouble is remembered for the execution.
-    pub(crate) fn append(&mut self, id: u32, param: u16, data: &[u8], limit: usize) {
+    /// COM_STMT_SEND_LONG_DATA. It has no answer, so trouble is remembered for the execution; a
+    /// statement that does not exist will have none.
+    pub(crate) fn append(&mut self, session: &Session, id: u32, param: u16, data: &[u8]) {
+        let Ok(count) = session.param_count(id) else {
+            return;
+        };
         let bound = self.statements.entry(id).or_default();
         let param = usize::from(param);
-        if bound.long_bytes + data.len() > limit || param >= MAX_PARAMS {
+        if self.long_bytes + data.len() > session.max_allowed_packet() {
             bound.too_long = true;
+            return;
+        }
+        if param >= count {
+            bound.no_such_param = true;
             return;
         }
         if bound.long.len() <= param {
             bound.long.resize(param + 1, None);
         }
         bound.long_bytes += data.len();
+        self.long_bytes += data.len();
         bound.long[param]
             .get_or_insert_default()
             .extend_from_slice(data);
@@ -59,37 +81,37 @@ impl Parameters {
     ) -> SqlResult<Vec<Value>> {
         let count = session.param_count(execute.statement)?;
         let bound = self.statements.entry(execute.statement).or_default();
-        if std::mem::take(&mut bound.too_long) {
-            bound.long.clear();
-            bound.long_bytes = 0;
+        let wrong = || SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute");
+        let decoded = if bound.too_long {
             let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-            return Err(SqlError::new(1153, "08S01", text));
-        }
-        let decoded = params::decode(execute, count, capabilities, &mut bound.types, &bound.long);
-        if !bound.long.is_empty() {
-            bound.long = Vec::new();
-            bound.long_bytes = 0;
-        }
+            Err(SqlError::new(1153, "08S01", text))
+        } else if bound.no_such_param {
+            Err(wrong())
+        } else {
+            params::decode(execute, count, capabilities, &mut bound.types, &bound.long)
+                .map_err(|_| wrong())
+        };
+        self.long_bytes -= bound.drop_long_data();
         decoded
-            .map_err(|_| SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute"))
     }
 
     /// COM_STMT_RESET.
     pub(crate) fn drop_long_data(&mut self, id: u32) {
         if let Some(bound) = self.statements.get_mut(&id) {
-            bound.long = Vec::new();
-            bound.long_bytes = 0;
-            bound.too_long = false;
+            self.long_bytes -= bound.drop_long_data();
         }
     }
 
     /// COM_STMT_CLOSE.
     pub(crate) fn forget(&mut self, id: u32) {
-        self.statements.remove(&id);
+        if let Some(mut bound) = self.statements.remove(&id) {
+            self.long_bytes -= bound.drop_long_data();
+        }
     }
 
     /// COM_RESET_CONNECTION, COM_CHANGE_USER.
     pub(crate) fn clear(&mut self) {
         self.statements.clear();
+        self.long_bytes = 0;
     }
 }

@@ -4,6 +4,7 @@
 //! **Invariant**: the upgrade happens before anything secret is sent.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -43,14 +44,26 @@ impl Stream {
         ))
     }
 
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(tcp) => Some(tcp),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            Self::Closed => None,
+        }
+    }
+
+    /// Another descriptor of the socket.
+    pub(crate) fn duplicate(&self) -> io::Result<std::net::TcpStream> {
+        let tcp = self.tcp().ok_or_else(closed)?;
+        tcp.as_fd()
+            .try_clone_to_owned()
+            .map(std::net::TcpStream::from)
+    }
+
     /// Resolves when the peer has closed its end or the connection broke; a peer that has sent
     /// something more is there.
     pub(crate) async fn hung_up(&self) {
-        let tcp = match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(stream) => stream.get_ref().0,
-            Self::Closed => return,
-        };
+        let Some(tcp) = self.tcp() else { return };
         if let Ok(1..) = tcp.peek(&mut [0]).await {
             std::future::pending::<()>().await;
         }

@@ -174,3 +174,9 @@ pub fn not_in_distinct(nth: usize, column: &str) -> SqlError {
 pub(super) fn nests_too_deep() -> SqlError {
     SqlError::new(1473, "HY000", "Too high level of nesting for select")
 }
+
+/// 1059.
+pub(super) fn name_too_long(name: &str) -> SqlError {
+    let text = format!("Identifier name '{name}' is too long");
+    SqlError::new(1059, "42000", text)
+}

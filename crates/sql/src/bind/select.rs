@@ -129,6 +129,19 @@ pub(super) fn bind_select(
     })
 }
 
+/// Longest name of a result column, characters (MySQL's MAX_ALIAS_NAME).
+const MAX_NAME_CHARS: usize = 256;
+/// Most columns of a result.
+const MAX_COLUMNS: usize = 4096;
+
+/// A column's name made from its text, cut where MySQL cuts it.
+fn name_of(text: &str) -> Arc<str> {
+    match text.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => text[..end].into(),
+        None => text.into(),
+    }
+}
+
 /// Binds the select list.
 fn bind_items(
     env: &BindEnv<'_>,
@@ -157,10 +170,18 @@ fn bind_items(
                 }
             }
             ast::SelectItem::Expr { expr, alias, text } => {
+                if let Some(alias) = alias
+                    && alias.text.chars().count() > MAX_NAME_CHARS
+                {
+                    return Err(errors::name_too_long(&alias.text));
+                }
                 let bound = bind_expr(env, scope, expr)?;
                 let meta = item_meta(scope, expr, &bound, alias.as_ref(), text);
                 outputs.push(Output { expr: bound, meta });
             }
+        }
+        if outputs.len() > MAX_COLUMNS {
+            return Err(SqlError::new(1117, "42000", "Too many columns"));
         }
     }
     Ok(outputs)
@@ -198,9 +219,9 @@ fn item_meta(
         (Some(alias), _) => alias.text.clone().into(),
         (None, ast::Expr::Column(column)) => column.name.text.clone().into(),
         (None, ast::Expr::Literal(ast::Literal::Str { bytes, .. })) => {
-            String::from_utf8_lossy(bytes).trim_start().into()
+            name_of(String::from_utf8_lossy(bytes).trim_start())
         }
-        _ => text.into(),
+        _ => name_of(text),
     };
     let origin = match (&bound.kind, expr) {
         (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),

@@ -247,6 +247,17 @@ impl Session {
         self.adopt_collation(collation);
     }
 
+    /// Connection id.
+    pub fn connection_id(&self) -> u64 {
+        self.facts.process.id
+    }
+
+    /// KILL CONNECTION of this session, to be called from elsewhere.
+    pub fn killer(&self) -> Box<dyn Fn() + Send + Sync> {
+        let process = self.facts.process.clone();
+        Box::new(move || process.kill(true))
+    }
+
     /// Host as accounts see it.
     pub fn host(&self) -> &str {
         &self.facts.host
@@ -481,7 +492,9 @@ impl Session {
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
-            None => Some(engine_error(&EngineError::LockWaitTimeout)),
+            None => run::check_killed(&self.facts, self.statement_deadline)
+                .err()
+                .or_else(|| Some(engine_error(&EngineError::LockWaitTimeout))),
         };
         if let Some(running) = &mut self.running {
             running.wait_error = error;
@@ -491,9 +504,15 @@ impl Session {
     /// Turns a lock to be waited for into a step.
     fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
         let since = *running.waiting_since.get_or_insert_with(Instant::now);
+        let left = self.lock_timeout().saturating_sub(since.elapsed());
+        let timeout = match self.statement_deadline {
+            Some(deadline) => left.min(deadline.saturating_duration_since(Instant::now())),
+            None => left,
+        };
+        let process = self.facts.process.clone();
         Step::Wait(WaitFor {
-            ready: Box::pin(async move { ticket.await.map_err(|e| engine_error(&e)) }),
-            timeout: self.lock_timeout().saturating_sub(since.elapsed()),
+            ready: Box::pin(registry::KillableWait::new(process, ticket)),
+            timeout,
         })
     }
 

@@ -6,15 +6,18 @@
 //! session's wait is cancelled, so a waiter that wakes sees why.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use esker_engine::{CancelReason, WaitCanceller};
+use esker_engine::{CancelReason, Ticket, WaitCanceller};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
+use crate::exec_error::engine_error;
 
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
@@ -41,11 +44,40 @@ pub struct Process {
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Wakers of waits that are not engine tickets (SLEEP, GET_LOCK).
+/// Wakers of waits that are not engine tickets (SLEEP, GET_LOCK), and of the session's task.
 #[derive(Default)]
 struct WakeList {
     generation: Mutex<u64>,
     changed: Condvar,
+    task: Mutex<Option<Waker>>,
+}
+
+/// A wait for a lock that a KILL ends: a ticket, whichever queue it stands in.
+pub(crate) struct KillableWait {
+    process: Arc<Process>,
+    ticket: Ticket,
+}
+
+impl KillableWait {
+    /// Waits for `ticket` on behalf of `process`.
+    pub(crate) fn new(process: Arc<Process>, ticket: Ticket) -> Self {
+        Self { process, ticket }
+    }
+}
+
+impl Future for KillableWait {
+    type Output = SqlResult<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SqlResult<()>> {
+        // Before the look at the flag, so that a KILL that comes after it wakes this task.
+        *self.process.wake.task.lock() = Some(cx.waker().clone());
+        if let Some(e) = self.process.kill_error() {
+            return Poll::Ready(Err(e));
+        }
+        Pin::new(&mut self.ticket)
+            .poll(cx)
+            .map_err(|e| engine_error(&e))
+    }
 }
 
 /// The changing part of a process list entry.
@@ -174,6 +206,10 @@ impl Process {
         }
         *self.wake.generation.lock() += 1;
         self.wake.changed.notify_all();
+        let task = self.wake.task.lock().take();
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 
     /// Parks until `deadline` or a kill. True when killed.
