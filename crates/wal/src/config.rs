@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::buffer::LogBufferKind;
 use crate::error::WalError;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_PAYLOAD_BYTES, PAGE_BYTES};
+use crate::policy::FlushPolicy;
 
 /// Smallest segment that is accepted; tests use it to see many segments.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
@@ -52,6 +53,8 @@ pub struct WalConfig {
     pub log_buffer: LogBufferKind,
     /// Who flushes.
     pub mode: FlushMode,
+    /// When the daemon flushes; can be changed later.
+    pub flush_policy: FlushPolicy,
     /// Identity of the data directory; a log of another one is refused.
     pub cluster: [u8; 16],
     /// Whether an empty directory becomes a new log; otherwise it is an error.
@@ -70,6 +73,7 @@ impl WalConfig {
             buffer_bytes: 16 << 20,
             log_buffer: LogBufferKind::default(),
             mode: FlushMode::Daemon,
+            flush_policy: FlushPolicy::default(),
             cluster: [0; 16],
             create: true,
             on_fatal: Box::new(|message| {

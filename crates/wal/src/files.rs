@@ -50,10 +50,64 @@ pub(crate) struct SegmentFiles {
     state: Mutex<State>,
 }
 
+/// The files of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSpace {
+    /// Where the oldest segment begins: everything from here on is kept.
+    pub first: Lsn,
+    /// Segments that hold the log.
+    pub segments: u64,
+    /// Segments prepared for what is to come.
+    pub spares: u64,
+    /// Length of a segment that is begun now.
+    pub segment_bytes: u64,
+}
+
+/// Open files of one segment, one for each group that is on its way.
+///
+/// Not one for all: the kernel tells each open file once of an error of writing back, so of two
+/// groups that sync through the same one only one would hear of it, and the other could be
+/// acknowledged and lost.
+pub(crate) struct Handles {
+    path: PathBuf,
+    free: Mutex<Vec<Arc<dyn File>>>,
+}
+
+impl Handles {
+    /// One that nobody uses, opened if there is none.
+    pub(crate) fn take(&self, fs: &dyn Fs) -> Result<Arc<dyn File>, WalError> {
+        if let Some(file) = self.free.lock().pop() {
+            return Ok(file);
+        }
+        fs.open(&self.path, OpenMode::ReadWrite)
+            .map_err(|e| WalError::io("open", &self.path, e))
+    }
+
+    /// Takes back one that was not used.
+    pub(crate) fn give_back(&self, file: Arc<dyn File>) {
+        self.free.lock().push(file);
+    }
+
+    /// Writes a group to its place and syncs it. Only then the handle can be used again; after an
+    /// error it must not be.
+    pub(crate) fn write_and_sync(
+        &self,
+        file: Arc<dyn File>,
+        bytes: &[u8],
+        offset: u64,
+    ) -> Result<(), WalError> {
+        file.write_all_at(bytes, offset)
+            .map_err(|e| WalError::io("write", &self.path, e))?;
+        file.sync_data()
+            .map_err(|e| WalError::io("sync", &self.path, e))?;
+        self.give_back(file);
+        Ok(())
+    }
+}
+
 /// The segment that is being written.
 pub(crate) struct CurrentSegment {
-    pub(crate) file: Arc<dyn File>,
-    pub(crate) path: PathBuf,
+    pub(crate) handles: Arc<Handles>,
     pub(crate) id: u64,
     /// Where the next block goes.
     pub(crate) offset: u64,
@@ -148,6 +202,16 @@ impl SegmentFiles {
         self.state.lock().spares.len() as u64
     }
 
+    pub(crate) fn space(&self) -> LogSpace {
+        let state = self.state.lock();
+        LogSpace {
+            first: state.live.front().map_or(Lsn::FIRST, |(start, _)| *start),
+            segments: state.live.len() as u64,
+            spares: state.spares.len() as u64,
+            segment_bytes: self.segment_bytes,
+        }
+    }
+
     /// Creates a spare: space reserved, written with zeros once (see `docs/decisions/log-io.md`).
     pub(crate) fn prepare_spare(&self) -> Result<(), WalError> {
         let path = self.next_spare_path();
@@ -215,9 +279,9 @@ impl SegmentFiles {
         }
         state.live.push_back((header.start, path.clone()));
         let (id, file_bytes) = (header.id, header.file_bytes);
+        let free = Mutex::new(vec![file]);
         Ok(CurrentSegment {
-            file,
-            path,
+            handles: Arc::new(Handles { path, free }),
             id,
             offset: PAGE_BYTES,
             file_bytes,

@@ -1,22 +1,32 @@
 //! The flush: takes filled records out of the buffer, cuts them into blocks, writes and syncs a
 //! group.
 //!
-//! Neighbours: `buffer` gives the records, `files` the segment, `waiters` learn what is durable;
-//! `daemon` (or the caller of `flush_now`) decides when.
+//! Two halves. Taking and cutting is done by one thread at a time, the holder of the [`Flusher`], and
+//! fixes the place of the group on disk. Writing and syncing is done without a lock, so that several
+//! groups can be on their way.
+//!
+//! Neighbours: `buffer` gives the records, `files` the segment, `flights` keep the order of the
+//! groups on their way, `waiters` learn what is durable; `daemon` (or the caller of `flush_now`)
+//! decides when.
 //!
 //! **Invariants**
-//! - One flusher at a time; groups reach the disk in LSN order, and a group is synced before the
-//!   next is written.
-//! - The durable LSN moves only after a sync that covers everything below it.
+//! - Groups get their places in LSN order; they may reach the disk in any.
+//! - The durable LSN moves only after syncs that cover everything below it.
 //! - A group lies in one segment; a new segment begins after everything before it is synced.
-//! - The first error is the last thing that happens: nothing is written or synced again.
+//! - Each group on its way has an open file of its own.
+//! - After the first error no group begins, and nothing behind what failed is acknowledged; it is
+//!   not tried again.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use esker_vfs::File;
+
 use crate::config::{FlushMode, Sizes};
 use crate::error::WalError;
-use crate::files::CurrentSegment;
+use crate::files::{CurrentSegment, Handles};
+use crate::flights::Ticket;
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES, Summary, parse_part};
 use crate::lsn::Lsn;
 use crate::shared::Shared;
@@ -33,25 +43,49 @@ const FILL_YIELDS: u32 = 100;
 /// How long it sleeps then.
 const FILL_SLEEP: Duration = Duration::from_micros(20);
 
-/// What a call of [`Flusher::flush_group`] did.
+/// What a call of [`flush_group`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
     /// Hardened a group, or made way for one; there may be more.
     Something,
     /// Found nothing that is filled.
     Nothing,
+    /// Could begin no group beside those on their way.
+    Later,
 }
 
+/// The one who takes records out of the buffer.
 pub(crate) struct Flusher {
     current: CurrentSegment,
     /// Everything below was taken out of the buffer.
     taken: Lsn,
-    /// The group, as it will be written.
+    summary: Summary,
+}
+
+/// What a thread needs to flush a group.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// The group, as it will be written. Empty before the first one.
     staging: Vec<u8>,
     staged: usize,
     group: Group,
-    summary: Summary,
     wakers: Vec<Waker>,
+}
+
+/// A group that has its place on disk.
+struct Departure {
+    ticket: Ticket,
+    handles: Arc<Handles>,
+    file: Arc<dyn File>,
+    offset: u64,
+}
+
+/// What there was to take.
+enum Taken {
+    Group(Departure),
+    NewSegment,
+    Nothing,
+    NoHandle,
 }
 
 /// Why no more was taken.
@@ -62,59 +96,118 @@ enum Stop {
     BlockFull,
 }
 
+/// Hardens what is filled, up to the size of a group or the end of the segment; or begins a new
+/// segment. `departed` is called when the group has its place, before it is written.
+pub(crate) fn flush_group(
+    shared: &Shared,
+    lane: &mut Lane,
+    departed: impl FnOnce(),
+) -> Result<Flushed, WalError> {
+    let taken = {
+        let mut flusher = shared.flusher.lock();
+        if let Some(error) = shared.waiters.failure() {
+            return Err(error.clone());
+        }
+        flusher.take_group(shared, lane)?
+    };
+    match taken {
+        Taken::Group(departure) => {
+            departed();
+            lane.fly(shared, departure)?;
+            Ok(Flushed::Something)
+        }
+        Taken::NewSegment => Ok(Flushed::Something),
+        Taken::Nothing => Ok(Flushed::Nothing),
+        Taken::NoHandle => Ok(Flushed::Later),
+    }
+}
+
+impl Lane {
+    /// Writes and syncs the group and wakes who waited for it.
+    fn fly(&mut self, shared: &Shared, departure: Departure) -> Result<(), WalError> {
+        let Departure {
+            ticket,
+            handles,
+            file,
+            offset,
+        } = departure;
+        handles.write_and_sync(file, &self.staging[..self.staged], offset)?;
+        let (durable, nanos) = shared.flights.land(ticket, shared.clock.mono_nanos());
+        self.group.nanos = nanos;
+        self.group.overlapped = ticket.overlapped;
+        // Counted first, so that who is woken finds it counted.
+        shared.counters.flushed(self.group);
+        if let Some(durable) = durable {
+            let woken = shared.waiters.advance(durable, &mut self.wakers);
+            shared.counters.woken(woken as u64);
+        }
+        Ok(())
+    }
+}
+
 impl Flusher {
-    pub(crate) fn new(sizes: &Sizes, current: CurrentSegment, start: Lsn) -> Self {
-        let staging = GROUP_BYTES.min(sizes.buffer as usize);
-        let block = Sizes::block_on_disk(sizes.block_payload) as usize;
+    pub(crate) fn new(current: CurrentSegment, start: Lsn) -> Self {
         Self {
             current,
             taken: start,
-            staging: vec![0; staging + block],
-            staged: 0,
-            group: Group::default(),
             summary: Summary::default(),
-            wakers: Vec::new(),
         }
     }
 
-    /// Hardens what is filled, up to the size of a group or the end of the segment.
-    pub(crate) fn flush_group(&mut self, shared: &Shared) -> Result<Flushed, WalError> {
-        let segment_full = self.assemble(shared);
-        if self.staged > 0 {
-            self.harden(shared)?;
-        }
-        if segment_full {
+    /// Takes a group out of the buffer and gives it its place, or begins a new segment.
+    fn take_group(&mut self, shared: &Shared, lane: &mut Lane) -> Result<Taken, WalError> {
+        let handles = self.current.handles.clone();
+        let file = match handles.take(shared.files.fs()) {
+            Ok(file) => file,
+            // Too many open files, perhaps: those on their way will bring theirs back.
+            Err(_) if shared.flights.airborne() > 0 => return Ok(Taken::NoHandle),
+            Err(error) => return Err(error),
+        };
+        shared.daemon.begin_group();
+        let segment_full = self.assemble(shared, lane);
+        shared.daemon.set_taken(self.taken);
+        if lane.staged == 0 {
+            handles.give_back(file);
+            if !segment_full {
+                return Ok(Taken::Nothing);
+            }
             self.next_segment(shared)?;
+            return Ok(Taken::NewSegment);
         }
-        let did_something = self.group.records > 0 || segment_full;
-        Ok(if did_something {
-            Flushed::Something
-        } else {
-            Flushed::Nothing
-        })
+        let offset = self.current.offset;
+        self.current.offset += lane.staged as u64;
+        let now = shared.clock.mono_nanos();
+        Ok(Taken::Group(Departure {
+            ticket: shared.flights.depart(self.taken, now),
+            handles,
+            file,
+            offset,
+        }))
     }
 
     /// Fills the staging area with blocks. True if the next record needs a new segment.
-    fn assemble(&mut self, shared: &Shared) -> bool {
+    fn assemble(&mut self, shared: &Shared, lane: &mut Lane) -> bool {
+        let block = Sizes::block_on_disk(shared.sizes.block_payload) as usize;
+        if lane.staging.is_empty() {
+            lane.staging = vec![0; GROUP_BYTES.min(shared.sizes.buffer as usize) + block];
+        }
         // When disk room is short, small groups would waste what admitted records need. Without a
         // daemon the one who fills may be the one who flushes, and must not wait for itself.
         let fill_target = match shared.mode {
             FlushMode::Daemon => shared.buffer.must_be_sparing(),
             FlushMode::Manual => None,
         };
-        self.staged = 0;
-        self.group = Group::default();
+        lane.staged = 0;
+        lane.group = Group::default();
         let durable = shared.waiters.durable();
-        while self.staged
-            < self.staging.len() - Sizes::block_on_disk(shared.sizes.block_payload) as usize
-        {
-            let room = self.current.file_bytes - self.current.offset - self.staged as u64;
+        while lane.staged < lane.staging.len() - block {
+            let room = self.current.file_bytes - self.current.offset - lane.staged as u64;
             let most = room
                 .saturating_sub(BLOCK_HEADER_BYTES as u64)
                 .min(shared.sizes.block_payload);
             let (payload, stop) = self.measure_block(shared, most, fill_target);
             if payload > 0 {
-                self.stage_block(shared, payload, durable);
+                self.stage_block(shared, lane, payload, durable);
             }
             match stop {
                 Stop::NotFilled => return false,
@@ -144,9 +237,9 @@ impl Flusher {
     }
 
     /// Moves records from the ring into a block at the end of the staging area.
-    fn stage_block(&mut self, shared: &Shared, payload_bytes: u64, durable: Lsn) {
+    fn stage_block(&mut self, shared: &Shared, lane: &mut Lane, payload_bytes: u64, durable: Lsn) {
         let on_disk = Sizes::block_on_disk(payload_bytes) as usize;
-        let block = &mut self.staging[self.staged..self.staged + on_disk];
+        let block = &mut lane.staging[lane.staged..lane.staged + on_disk];
         let (header, rest) = block.split_at_mut(BLOCK_HEADER_BYTES);
         let (payload, padding) = rest.split_at_mut(payload_bytes as usize);
         // SAFETY: the flusher is the only consumer (it is behind one lock), and `measure_block` has
@@ -165,44 +258,24 @@ impl Flusher {
         encoded.encode_into(header);
         // Back for the next block: its list keeps its memory.
         self.summary = encoded.summary;
-        self.group.records += u64::from(self.summary.records);
-        self.group.bytes += payload_bytes;
+        lane.group.records += u64::from(self.summary.records);
+        lane.group.bytes += payload_bytes;
+        lane.group.disk_bytes += on_disk as u64;
         self.taken = self.taken.plus(payload_bytes);
-        self.staged += on_disk;
+        lane.staged += on_disk;
         shared.buffer.release(self.taken, on_disk as u64);
     }
 
-    /// Writes and syncs the staging area and wakes who waited for it.
-    fn harden(&mut self, shared: &Shared) -> Result<(), WalError> {
-        let begun = shared.clock.mono_nanos();
-        self.write_and_sync()?;
-        self.group.nanos = shared.clock.mono_nanos().saturating_sub(begun);
-        self.group.disk_bytes = self.staged as u64;
-        // Counted first, so that who is woken finds it counted.
-        shared.counters.flushed(self.group);
-        shared
-            .counters
-            .woken(shared.waiters.advance(self.taken, &mut self.wakers) as u64);
-        Ok(())
-    }
-
-    fn write_and_sync(&mut self) -> Result<(), WalError> {
-        let CurrentSegment {
-            file, path, offset, ..
-        } = &mut self.current;
-        file.write_all_at(&self.staging[..self.staged], *offset)
-            .map_err(|e| WalError::io("write", path, e))?;
-        file.sync_data()
-            .map_err(|e| WalError::io("sync", path, e))?;
-        *offset += self.staged as u64;
-        Ok(())
-    }
-
     fn next_segment(&mut self, shared: &Shared) -> Result<(), WalError> {
-        assert!(
-            shared.waiters.durable() == self.taken,
-            "a segment is complete before the next begins"
-        );
+        // A segment is complete before the next one begins. Those on their way need no flusher to
+        // land.
+        if !shared.flights.await_all() {
+            return Err(shared
+                .waiters
+                .failure()
+                .cloned()
+                .unwrap_or(WalError::Closed));
+        }
         // Admission counted a spare for what is waiting, so this loop normally does not run.
         while shared.files.spare_count() == 0 {
             shared.files.prepare_spare()?;
@@ -235,10 +308,13 @@ impl Flusher {
             durable: self.taken,
             summary: Summary::default(),
         };
-        self.staged = PAGE_BYTES as usize;
-        self.staging[..self.staged].fill(0);
-        header.encode_into(&mut self.staging);
-        self.write_and_sync()
+        let mut page = vec![0; PAGE_BYTES as usize];
+        header.encode_into(&mut page);
+        let handles = &self.current.handles;
+        let file = handles.take(shared.files.fs())?;
+        handles.write_and_sync(file, &page, self.current.offset)?;
+        self.current.offset += PAGE_BYTES;
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use crate::error::WalError;
 use crate::flush::Flushed;
 use crate::lsn::Lsn;
 use crate::shared::Shared;
+use crate::stats::WaitCause;
 
 /// Resolves when the log is durable up to an LSN, or has failed before.
 #[must_use = "nothing is known to be durable before it resolves"]
@@ -24,6 +25,8 @@ pub struct DurableFuture {
     shared: Arc<Shared>,
     lsn: Lsn,
     ticket: Option<u64>,
+    /// Clock when it was first found not durable, nanoseconds.
+    waits_since: Option<u64>,
 }
 
 impl DurableFuture {
@@ -35,6 +38,7 @@ impl DurableFuture {
             shared,
             lsn,
             ticket: None,
+            waits_since: None,
         }
     }
 
@@ -54,7 +58,10 @@ impl DurableFuture {
             loop {
                 match Pin::new(&mut self).poll(&mut cx) {
                     Poll::Ready(result) => return result,
-                    Poll::Pending => std::thread::park(),
+                    Poll::Pending => {
+                        std::thread::park();
+                        self.shared.counters.waited(WaitCause::Switch, 0);
+                    }
                 }
             }
         })
@@ -78,10 +85,18 @@ impl Future for DurableFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let answer = this.shared.waiters.poll(this.lsn, &mut this.ticket, cx);
-        if answer.is_ready() {
-            // The flush has taken the queue entry, or is about to: no need to lock for that.
-            this.ticket = None;
+        let shared = &this.shared;
+        let answer = shared.waiters.poll(this.lsn, &mut this.ticket, cx);
+        if answer.is_pending() {
+            this.waits_since
+                .get_or_insert_with(|| shared.clock.mono_nanos());
+            return Poll::Pending;
+        }
+        // The flush has taken the queue entry, or is about to: no need to lock for that.
+        this.ticket = None;
+        if let Some(since) = this.waits_since.take() {
+            let nanos = shared.clock.mono_nanos().saturating_sub(since);
+            shared.counters.waited(WaitCause::Durable, nanos);
         }
         answer
     }

@@ -6,8 +6,10 @@
 //! `docs/formats/wal.md`.
 //!
 //! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer`
-//! (the ring between appenders and flush; `memory` is a log of nothing else), `flush` and `daemon` (hardening), `waiters` and `future`
-//! (who is told), `files` (segments), `recover` (reading it all back), `format` (the bytes).
+//! (the ring between appenders and flush; `memory` is a log of nothing else), `policy` (when to
+//! flush), `daemon` and `signals` (who is woken for it), `flush` and `flights` (hardening), `waiters`
+//! and `future` (who is told), `files` (segments), `recover` (reading it all back), `format` (the
+//! bytes), `stats` and `histogram`.
 //!
 //! **Invariants**
 //! - LSN order is commit order is visibility order.
@@ -21,13 +23,17 @@ mod config;
 mod daemon;
 mod error;
 mod files;
+mod flights;
 mod flush;
 mod format;
 mod future;
+mod histogram;
 mod lsn;
 mod memory;
+mod policy;
 mod recover;
 mod shared;
+mod signals;
 mod stats;
 mod waiters;
 mod wal;
@@ -38,10 +44,13 @@ pub use config::{
     FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, WalConfig,
 };
 pub use error::WalError;
+pub use files::LogSpace;
 pub use format::RecordKind;
 pub use future::DurableFuture;
+pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use lsn::{Lsn, LsnRange};
 pub use memory::MemoryLog;
+pub use policy::{FlushPolicy, MAX_FLUSH_INTERVAL, MAX_IN_FLIGHT};
 pub use recover::{BlockSummary, Record, Recovered, Replay};
-pub use stats::{HISTOGRAM_BUCKETS, Histogram, WalStats};
+pub use stats::{WaitCause, Waits, WalStats};
 pub use wal::Wal;

@@ -6,6 +6,8 @@
 //! **Invariants**
 //! - One consumer at a time; it discards only what is filled, in order.
 
+use esker_vfs::Env;
+
 use crate::append::{Draft, Host, append};
 use crate::buffer::sync::{Mutex, yield_now};
 use crate::buffer::{Beginning, Blocked, LogBuffer, LogBufferKind, Pause};
@@ -13,6 +15,7 @@ use crate::config::Sizes;
 use crate::error::WalError;
 use crate::format::RecordKind;
 use crate::lsn::Lsn;
+use crate::stats::Contention;
 
 /// Discarded before the room is given back: others go on meanwhile.
 const DISCARD_BYTES: u64 = 64 * 1024;
@@ -54,6 +57,7 @@ impl MemoryLog {
 
     fn build(kind: LogBufferKind, buffer_bytes: usize, pause: Option<Pause>) -> Self {
         let sizes = Sizes::in_memory(buffer_bytes).expect("a valid size of the buffer");
+        let contention = Contention::new(Env::os().clock);
         let beginning = Beginning {
             start: Lsn::FIRST,
             segment_room: ENDLESS_ROOM,
@@ -61,7 +65,7 @@ impl MemoryLog {
         };
         Self {
             sizes,
-            buffer: LogBuffer::new(kind, sizes, &beginning, pause),
+            buffer: LogBuffer::new(kind, sizes, &beginning, contention, pause),
             discarded: Mutex::new(Lsn::FIRST),
         }
     }

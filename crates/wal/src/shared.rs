@@ -2,27 +2,26 @@
 //!
 //! **Invariants**
 //! - After the first failure nothing is admitted, written or synced any more.
-//! - A request for a flush or a spare is never lost: it is stored before the sleeper is looked at,
-//!   and the sleeper looks at it again after it has said that it sleeps.
+//! - The flusher is locked before the state of the flights, and neither while a group is written.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Thread;
 use std::time::Duration;
 
 use esker_vfs::{Clock, Random};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::append::Host;
 use crate::buffer::{Blocked, LogBuffer, Refused};
 use crate::config::{FlushMode, OnFatal, Sizes};
 use crate::error::WalError;
 use crate::files::SegmentFiles;
-use crate::flush::{Flushed, Flusher, pause_for_fill};
+use crate::flights::Flights;
+use crate::flush::{Flushed, Flusher, Lane, flush_group, pause_for_fill};
 use crate::format::SegmentHeader;
 use crate::lsn::Lsn;
-use crate::stats::Counters;
+use crate::policy::{Decision, FlushPolicy, Load};
+use crate::signals::{DaemonSignals, PreparerSignals};
+use crate::stats::{Counters, WaitCause};
 use crate::waiters::Waiters;
 
 pub(crate) struct Shared {
@@ -37,106 +36,11 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) counters: Counters,
     pub(crate) flusher: Mutex<Flusher>,
+    pub(crate) flights: Flights,
+    /// For who flushes without being a flush thread.
+    pub(crate) own_lane: Mutex<Lane>,
     pub(crate) daemon: DaemonSignals,
     pub(crate) preparer: PreparerSignals,
-}
-
-/// How the flush daemon is told that there is work.
-#[derive(Default)]
-pub(crate) struct DaemonSignals {
-    /// Somebody wants everything below this to be durable.
-    wanted: AtomicU64,
-    asleep: AtomicBool,
-    stop: AtomicBool,
-    pub(crate) thread: OnceLock<Thread>,
-}
-
-impl DaemonSignals {
-    fn want(&self, lsn: Lsn) {
-        if self.wanted.fetch_max(lsn.0, Ordering::SeqCst) < lsn.0 {
-            self.wake();
-        }
-    }
-
-    pub(crate) fn wanted(&self) -> Lsn {
-        Lsn(self.wanted.load(Ordering::SeqCst))
-    }
-
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-
-    pub(crate) fn stopping(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
-    }
-
-    fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst)
-            && self.asleep.swap(false, Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    /// Sleeps until woken, or for `at_most`, unless there is work for who has done everything up to
-    /// `done`.
-    pub(crate) fn sleep(&self, done: Lsn, at_most: Duration) {
-        self.asleep.store(true, Ordering::SeqCst);
-        if self.wanted() <= done && !self.stopping() {
-            std::thread::park_timeout(at_most);
-        }
-        self.asleep.store(false, Ordering::SeqCst);
-    }
-}
-
-/// How the thread that prepares segments is told that there is work.
-#[derive(Default)]
-pub(crate) struct PreparerSignals {
-    state: Mutex<PreparerState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct PreparerState {
-    requested: bool,
-    /// Room that somebody waits for.
-    needed: u64,
-    stop: bool,
-}
-
-impl PreparerSignals {
-    fn request(&self, needed: u64) {
-        let mut state = self.state.lock();
-        state.requested = true;
-        state.needed = state.needed.max(needed);
-        self.changed.notify_one();
-    }
-
-    pub(crate) fn stop(&self) {
-        self.state.lock().stop = true;
-        self.changed.notify_one();
-    }
-
-    /// Blocks until there is a request; `None` when it is time to stop.
-    pub(crate) fn await_request(&self) -> Option<u64> {
-        let mut state = self.state.lock();
-        loop {
-            if state.stop {
-                return None;
-            }
-            if state.requested {
-                state.requested = false;
-                return Some(std::mem::take(&mut state.needed));
-            }
-            self.changed.wait(&mut state);
-        }
-    }
-
-    pub(crate) fn stopping(&self) -> bool {
-        self.state.lock().stop
-    }
 }
 
 impl Shared {
@@ -145,7 +49,39 @@ impl Shared {
         // What is not appended yet cannot be flushed, and the daemon must not wait for it.
         let lsn = lsn.min(self.buffer.end());
         if self.mode == FlushMode::Daemon && lsn > self.waiters.durable() {
-            self.daemon.want(lsn);
+            self.daemon.want(lsn, || self.clock.mono_nanos());
+        }
+    }
+
+    /// What the daemon should do now.
+    pub(crate) fn decide(&self) -> Decision {
+        let policy = self.daemon.policy.effective();
+        self.load(&policy).decide(&policy)
+    }
+
+    /// Whether another group may begin before the one that has just departed is durable.
+    pub(crate) fn may_overlap(&self) -> bool {
+        let policy = self.daemon.policy.effective();
+        self.load(&policy).may_overlap(&policy)
+    }
+
+    fn load(&self, policy: &FlushPolicy) -> Load {
+        let taken = self.daemon.taken();
+        let in_flight = self.flights.airborne();
+        let now = match policy.interval.is_zero() && in_flight == 0 {
+            true => 0,
+            false => self.clock.mono_nanos(),
+        };
+        let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
+        Load {
+            wanted: self.daemon.wanted() > taken,
+            hurry: self.daemon.hurried(),
+            bytes: self.buffer.end().0.saturating_sub(taken.0),
+            transactions: self.daemon.transactions(),
+            age: since(self.daemon.first_asked()),
+            in_flight,
+            since_last: since(self.flights.last_departed()),
+            expected: self.flights.expected(),
         }
     }
 
@@ -180,14 +116,17 @@ impl Shared {
     }
 
     /// Hardens one group; a failure is the end of the log.
+    pub(crate) fn flush(
+        &self,
+        lane: &mut Lane,
+        departed: impl FnOnce(),
+    ) -> Result<Flushed, WalError> {
+        flush_group(self, lane, departed).inspect_err(|error| self.fail(error))
+    }
+
+    /// As [`Shared::flush`], by who is not a flush thread.
     pub(crate) fn flush_once(&self) -> Result<Flushed, WalError> {
-        let mut flusher = self.flusher.lock();
-        if let Some(error) = self.waiters.failure() {
-            return Err(error.clone());
-        }
-        flusher
-            .flush_group(self)
-            .inspect_err(|error| self.fail(error))
+        self.flush(&mut self.own_lane.lock(), || {})
     }
 
     /// Hardens what is left when the daemon has gone, and seals the end.
@@ -232,6 +171,7 @@ impl Shared {
     fn end_with(&self, error: &WalError) -> bool {
         let first = self.waiters.fail(error);
         self.buffer.fail(error);
+        self.flights.end();
         first
     }
 
@@ -256,16 +196,26 @@ impl Host for Shared {
     }
 
     fn wait_for_room(&self, blocked: Blocked) -> Result<bool, WalError> {
-        self.counters.append_waited();
+        let begun = self.clock.mono_nanos();
         match (self.mode, blocked.why) {
-            (FlushMode::Daemon, Refused::Ring) => self.request_flush(self.buffer.end()),
+            (FlushMode::Daemon, Refused::Ring) => {
+                self.request_flush(self.buffer.end());
+                self.daemon.hurry();
+            }
             (FlushMode::Daemon, Refused::Disk { needed }) => self.request_spare(needed),
             (FlushMode::Manual, Refused::Ring) => {
                 self.flush_once()?;
             }
             (FlushMode::Manual, Refused::Disk { needed }) => self.prepare_spares(needed)?,
         }
-        Ok(self.buffer.await_change(blocked))
+        let refused = self.buffer.await_change(blocked);
+        let cause = match blocked.why {
+            Refused::Ring => WaitCause::BufferFull,
+            Refused::Disk { .. } => WaitCause::NoSegment,
+        };
+        let nanos = self.clock.mono_nanos().saturating_sub(begun);
+        self.counters.waited(cause, nanos);
+        Ok(refused)
     }
 
     fn no_space(&self) -> WalError {

@@ -18,14 +18,17 @@ use crate::buffer::{Beginning, LogBuffer};
 use crate::config::{FlushMode, Sizes, WalConfig};
 use crate::daemon::Threads;
 use crate::error::WalError;
-use crate::files::SegmentFiles;
+use crate::files::{LogSpace, SegmentFiles};
+use crate::flights::Flights;
 use crate::flush::{Flushed, Flusher};
 use crate::format::RecordKind;
 use crate::future::DurableFuture;
 use crate::lsn::{Lsn, LsnRange};
+use crate::policy::{FlushPolicy, PolicyCell};
 use crate::recover::{self, Recovered, Replay};
-use crate::shared::{DaemonSignals, PreparerSignals, Shared};
-use crate::stats::{Counters, WalStats};
+use crate::shared::Shared;
+use crate::signals::{DaemonSignals, PreparerSignals};
+use crate::stats::{Contention, Counters, WaitCause, WalStats};
 use crate::waiters::Waiters;
 
 /// The log. Clones are handles of the same log; when the last one is dropped, its threads end
@@ -84,7 +87,9 @@ impl Wal {
             segment_room: sizes.usable(current.file_bytes - current.offset),
             spares: files.spare_count(),
         };
-        let buffer = LogBuffer::new(config.log_buffer, sizes, &beginning, None);
+        let contention = Contention::new(env.clock.clone());
+        let buffer = LogBuffer::new(config.log_buffer, sizes, &beginning, contention, None);
+        let policy = PolicyCell::new(&config.flush_policy, sizes.buffer);
         Ok(Arc::new(Shared {
             mode: config.mode,
             sizes,
@@ -96,8 +101,10 @@ impl Wal {
             buffer,
             waiters: Waiters::new(end),
             counters: Counters::default(),
-            flusher: Mutex::new(Flusher::new(&sizes, current, end)),
-            daemon: DaemonSignals::default(),
+            flusher: Mutex::new(Flusher::new(current, end)),
+            flights: Flights::default(),
+            own_lane: Mutex::default(),
+            daemon: DaemonSignals::new(policy, end),
             preparer: PreparerSignals::default(),
         }))
     }
@@ -187,7 +194,29 @@ impl Wal {
 
     /// What the log has done so far.
     pub fn stats(&self) -> WalStats {
-        self.shared().counters.get()
+        let shared = self.shared();
+        shared.counters.get(shared.buffer.contention())
+    }
+
+    /// Counts a wait that the log has caused somewhere above it.
+    pub fn count_wait(&self, cause: WaitCause, nanos: u64) {
+        self.shared().counters.waited(cause, nanos);
+    }
+
+    /// The segments that hold the log now, and those prepared for what is to come.
+    pub fn space(&self) -> LogSpace {
+        self.shared().files.space()
+    }
+
+    /// The policy of the flush daemon.
+    pub fn flush_policy(&self) -> FlushPolicy {
+        self.shared().daemon.policy.get()
+    }
+
+    /// Changes the policy of the flush daemon, from the next group on. Values out of range are
+    /// brought into it.
+    pub fn set_flush_policy(&self, policy: &FlushPolicy) {
+        self.shared().daemon.set_policy(policy);
     }
 
     /// The error that has ended the log, if one has.

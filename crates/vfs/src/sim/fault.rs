@@ -171,6 +171,11 @@ pub(super) fn power_is_off() -> io::Error {
     io::Error::other("the simulated machine has no power")
 }
 
+/// The error of a device that could not write.
+pub(super) fn io_error() -> io::Error {
+    io::Error::from_raw_os_error(EIO)
+}
+
 /// The error of a full disk.
 pub(super) fn no_space() -> io::Error {
     io::Error::from_raw_os_error(ENOSPC)

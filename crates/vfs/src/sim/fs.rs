@@ -9,13 +9,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::CrashImage;
 use super::disk::Disk;
-use super::fault::{Fault, Op, power_is_off};
+use super::fault::{Fault, Op, io_error, power_is_off};
 use super::names::{InodeId, Node, normalised};
 use crate::fs::{DirLock, File, Fs, OpenMode};
 
@@ -128,8 +129,13 @@ impl SimFs {
 
     /// Blocks until a file sync waits because of [`SimFs::hold_syncs`].
     pub fn await_held_sync(&self) {
+        self.await_held_syncs(1);
+    }
+
+    /// Blocks until this many file syncs wait because of [`SimFs::hold_syncs`].
+    pub fn await_held_syncs(&self, count: usize) {
         let mut disk = self.shared.disk.lock();
-        while disk.waiting_syncs == 0 {
+        while disk.waiting_syncs < count {
             self.shared.syncs_changed.wait(&mut disk);
         }
     }
@@ -169,7 +175,8 @@ impl SimFs {
         }
     }
 
-    fn sync_file(&self, inode: InodeId, path: &Path) -> io::Result<()> {
+    fn sync_file(&self, file: &SimFile) -> io::Result<()> {
+        let (inode, path) = (file.inode, file.path.as_path());
         let mut disk = self.shared.disk.lock();
         let verdict = disk.begin_on(Op::Sync, inode, path);
         if verdict.is_err() && !disk.has_power() {
@@ -187,24 +194,32 @@ impl SimFs {
         drop(disk);
         self.sleep_latency();
         let mut disk = self.shared.disk.lock();
+        let inode = disk.inode_mut(inode);
         match verdict {
-            Ok(()) => disk.inode_mut(inode).sync_succeeds(before),
-            Err(_) => disk.inode_mut(inode).sync_fails(before),
+            Ok(()) => inode.sync_succeeds(before),
+            Err(_) => inode.sync_fails(before),
         }
-        verdict
+        // As Linux has it since 4.13: every open file hears once of an error since it was opened or
+        // heard last, whoever's sync it was that met it.
+        let failures = inode.failed_syncs();
+        let unheard = file.heard_failures.swap(failures, Ordering::SeqCst) < failures;
+        verdict.and_then(|()| if unheard { Err(io_error()) } else { Ok(()) })
     }
 }
 
 impl Fs for SimFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let path = normalised(path);
-        let inode = self.shared.disk.lock().open(&path, mode)?;
+        let mut disk = self.shared.disk.lock();
+        let inode = disk.open(&path, mode)?;
+        let heard_failures = AtomicU64::new(disk.inode(inode).failed_syncs());
         let writable = mode != OpenMode::Read;
         Ok(Arc::new(SimFile {
             fs: self.clone(),
             inode,
             path,
             writable,
+            heard_failures,
         }))
     }
 
@@ -298,6 +313,8 @@ struct SimFile {
     /// The name it was opened by.
     path: PathBuf,
     writable: bool,
+    /// Failed syncs of the file that this handle knows of.
+    heard_failures: AtomicU64,
 }
 
 impl SimFile {
@@ -335,11 +352,11 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fs.sync_file(self.inode, &self.path)
+        self.fs.sync_file(self)
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.fs.sync_file(self.inode, &self.path)
+        self.fs.sync_file(self)
     }
 
     fn len(&self) -> io::Result<u64> {

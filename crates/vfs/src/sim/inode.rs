@@ -54,6 +54,8 @@ pub(super) struct Inode {
     len: u64,
     durable_len: u64,
     pending_lens: Vec<Stamped<u64>>,
+    /// Syncs that have failed so far.
+    failed_syncs: u64,
     /// Space held on the disk.
     pub(super) space: Space,
     /// Open handles.
@@ -168,6 +170,11 @@ impl Inode {
     pub(super) fn sync_fails(&mut self, before: u64) {
         self.settle(before, |state, bytes| state.lost = Some(bytes));
         take_settled(&mut self.pending_lens, before);
+        self.failed_syncs += 1;
+    }
+
+    pub(super) fn failed_syncs(&self) -> u64 {
+        self.failed_syncs
     }
 
     fn settle(&mut self, before: u64, apply: impl Fn(&mut Sector, Bytes)) {

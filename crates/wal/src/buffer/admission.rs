@@ -18,12 +18,14 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::Beginning;
 use super::gate::{Gate, Held};
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::config::Sizes;
 use crate::error::WalError;
 use crate::format::RECORD_ALIGN;
 use crate::lsn::Lsn;
+use crate::stats::Contention;
 
 /// Called in the midst of every reservation; see `MemoryLog::with_pause`.
 pub(crate) type Pause = Box<dyn Fn() + Send + Sync>;
@@ -139,21 +141,21 @@ pub(crate) struct Admission {
     sizes: Sizes,
     room: Mutex<Room>,
     changed: Condvar,
+    contention: Contention,
     pause: Option<Pause>,
 }
 
 impl Admission {
     pub(super) fn new(
         sizes: Sizes,
-        start: Lsn,
-        segment_room: u64,
-        spares: u64,
+        from: &Beginning,
+        contention: Contention,
         pause: Option<Pause>,
     ) -> Self {
         let admission = Self {
             front: Front {
                 gate: Gate::default(),
-                end: AtomicU64::new(End::new(start).0),
+                end: AtomicU64::new(End::new(from.start).0),
             },
             limits: Limits {
                 whole: AtomicU64::new(0),
@@ -162,14 +164,15 @@ impl Admission {
             },
             sizes,
             room: Mutex::new(Room {
-                taken: start.0,
-                segment_room,
-                spares,
+                taken: from.start.0,
+                segment_room: from.segment_room,
+                spares: from.spares,
                 failed: None,
                 changes: 0,
                 refusals: 0,
             }),
             changed: Condvar::default(),
+            contention,
             pause,
         };
         admission.change(|_| {});
@@ -179,6 +182,17 @@ impl Admission {
     #[inline]
     pub(super) fn gate(&self) -> &Gate {
         &self.front.gate
+    }
+
+    /// Waits until the gate is free, and takes it; a wait is counted.
+    #[inline]
+    pub(super) fn enter(&self) -> Held<'_> {
+        let free = self.gate().try_lock();
+        free.unwrap_or_else(|| self.contention.while_busy(|| self.gate().lock()))
+    }
+
+    pub(super) fn contention(&self) -> &Contention {
+        &self.contention
     }
 
     /// The next place to be given.

@@ -17,7 +17,7 @@ use super::admission::Admission;
 use crate::lsn::Lsn;
 
 pub(super) fn insert(admission: &Admission, bytes: u64, fill: &impl Fn(Lsn)) -> Option<Lsn> {
-    let held = admission.gate().lock();
+    let held = admission.enter();
     let start = admission.reserve(&held, bytes)?;
     fill(start);
     drop(held);

@@ -31,7 +31,8 @@ pub(super) fn insert(
         drop(held);
         return Some(start);
     }
-    match in_group(admission, slots, bytes, fill) {
+    let group = || in_group(admission, slots, bytes, fill);
+    match admission.contention().while_busy(group) {
         Some(start) => Some(start),
         None => baseline::insert(admission, bytes, fill),
     }

@@ -32,10 +32,11 @@ pub(super) fn insert(
     if let Some(held) = admission.gate().lock_soon() {
         return alone(admission, queue, held, bytes, fill);
     }
-    match in_group(admission, slots, queue, bytes, fill) {
+    let group = || in_group(admission, slots, queue, bytes, fill);
+    match admission.contention().while_busy(group) {
         Some(start) => Some(start),
         None => {
-            let held = admission.gate().lock();
+            let held = admission.enter();
             alone(admission, queue, held, bytes, fill)
         }
     }
@@ -108,7 +109,7 @@ pub(super) fn begin_stream(
     queue: &ReleaseQueue,
     bytes: u64,
 ) -> Option<(Lsn, Ticket)> {
-    let held = admission.gate().lock();
+    let held = admission.enter();
     let place = draw(queue, &held, bytes, || {
         admission.reserve_streamed(&held, bytes)
     });

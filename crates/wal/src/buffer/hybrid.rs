@@ -45,7 +45,8 @@ pub(super) fn insert(
             Attempt::Contended => {}
         }
     }
-    let start = match place_in_group(admission, slots, bytes) {
+    let group = || place_in_group(admission, slots, bytes);
+    let start = match admission.contention().while_busy(group) {
         Some(start) => start,
         None => admission.reserve_at_last(bytes)?,
     };

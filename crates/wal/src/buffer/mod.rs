@@ -37,6 +37,7 @@ use slots::Slots;
 use crate::config::Sizes;
 use crate::error::WalError;
 use crate::lsn::Lsn;
+use crate::stats::Contention;
 
 /// A group in the consolidation array gets at most this part of the ring, or it would often find
 /// less room than its members would alone.
@@ -79,6 +80,7 @@ impl LogBuffer {
         kind: LogBufferKind,
         sizes: Sizes,
         from: &Beginning,
+        contention: Contention,
         pause: Option<Pause>,
     ) -> Self {
         let slots = || Slots::new(sizes.buffer / GROUP_SHARE);
@@ -93,7 +95,7 @@ impl LogBuffer {
         };
         Self {
             ring: Ring::new(sizes.buffer),
-            admission: Admission::new(sizes, from.start, from.segment_room, from.spares, pause),
+            admission: Admission::new(sizes, from, contention, pause),
             variant,
         }
     }
@@ -130,7 +132,7 @@ impl LogBuffer {
         let start = if let Variant::Hybrid(_) = &self.variant {
             admission.reserve_streamed_freely(bytes)?
         } else {
-            let held = admission.gate().lock();
+            let held = admission.enter();
             admission.reserve_streamed(&held, bytes)?
         };
         let ticket = None;
@@ -168,6 +170,11 @@ impl LogBuffer {
             return None;
         }
         self.ring.published(at)
+    }
+
+    /// The waits of appenders for each other.
+    pub(crate) fn contention(&self) -> &Contention {
+        self.admission.contention()
     }
 
     /// How many insertions were made in groups of more than one.

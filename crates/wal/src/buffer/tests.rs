@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicU64 as PlainAtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::sync::{Mutex, yield_now};
+use esker_vfs::Env;
+
 use super::*;
 use shuttle::thread;
 
@@ -51,15 +53,20 @@ fn variant(kind: LogBufferKind, slots: usize) -> Variant {
 impl Tested {
     fn new(kind: LogBufferKind, slots: usize, disk_room: u64) -> Arc<Self> {
         let pause: Pause = Box::new(yield_now);
-        let start = Lsn::FIRST;
+        let from = Beginning {
+            start: Lsn::FIRST,
+            segment_room: disk_room,
+            spares: 0,
+        };
+        let contention = Contention::new(Env::os().clock);
         Arc::new(Self {
             buffer: LogBuffer {
                 ring: Ring::new(SIZES.buffer),
-                admission: Admission::new(SIZES, start, disk_room, 0, Some(pause)),
+                admission: Admission::new(SIZES, &from, contention, Some(pause)),
                 variant: variant(kind, slots),
             },
             taken: Mutex::new(Taken {
-                upto: start,
+                upto: from.start,
                 records: BTreeMap::new(),
             }),
         })

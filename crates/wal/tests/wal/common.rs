@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    FlushMode, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record, RecordKind,
-    Recovered, Wal, WalConfig, WalError,
+    FlushMode, FlushPolicy, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record,
+    RecordKind, Recovered, Wal, WalConfig, WalError,
 };
 
 pub const DIR: &str = "/wal";
@@ -87,12 +88,37 @@ pub struct Opened {
 
 pub fn open_from(sim: &SimEnv, mode: FlushMode, from: Lsn) -> Result<Opened, WalError> {
     let fatals = Fatals::default();
+    let config = config(mode, &fatals);
+    open_config(sim, config, fatals, from)
+}
+
+/// A log with a daemon of this policy.
+pub fn open_policy(sim: &SimEnv, policy: FlushPolicy) -> Opened {
+    let fatals = Fatals::default();
+    let mut config = config(FlushMode::Daemon, &fatals);
+    config.flush_policy = policy;
+    open_config(sim, config, fatals, Lsn(0)).expect("the log opens")
+}
+
+/// The policy that lets groups overlap on every device.
+pub fn overlapping() -> FlushPolicy {
+    FlushPolicy {
+        overlap_from: Duration::ZERO,
+        ..FlushPolicy::default()
+    }
+}
+
+fn open_config(
+    sim: &SimEnv,
+    config: WalConfig,
+    fatals: Fatals,
+    from: Lsn,
+) -> Result<Opened, WalError> {
     let mut records = Vec::new();
     let mut replay = |record: Record<'_>| {
         records.push(Owned::from(record));
         Ok::<(), WalError>(())
     };
-    let config = config(mode, &fatals);
     let (wal, recovered) = Wal::create_or_open(&sim.env(), config, from, &mut replay)?;
     Ok(Opened {
         wal,

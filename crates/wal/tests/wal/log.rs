@@ -341,7 +341,7 @@ fn statistics_count_what_happens() {
             stats.group_records.percentile(50),
             stats.group_records.percentile(99)
         ),
-        (1, 15)
+        (1, 11)
     );
 }
 

@@ -6,4 +6,5 @@ mod damage;
 mod failure;
 mod log;
 mod log_buffers;
+mod policy;
 mod threads;

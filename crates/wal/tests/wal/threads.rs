@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Owned, append_random, assert_contiguous, commit, open, open_manual};
+use crate::common::{
+    Owned, append_random, assert_contiguous, commit, open, open_manual, open_policy, overlapping,
+};
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
-use esker_wal::{FlushMode, Lsn};
+use esker_wal::{FlushMode, FlushPolicy, Lsn};
 
 const THREADS: u64 = 8;
 
@@ -57,8 +59,13 @@ pub fn appends_of_many_threads_have_one_order_without_gaps() {
 /// Whenever the log says "durable", a power loss at that moment keeps it.
 #[test]
 pub fn durable_is_never_ahead_of_what_is_synced() {
+    check_durable_all_the_time(FlushPolicy::default());
+    check_durable_all_the_time(overlapping());
+}
+
+fn check_durable_all_the_time(policy: FlushPolicy) {
     let sim = SimEnv::new(2);
-    let log = open(&sim, FlushMode::Daemon);
+    let log = open_policy(&sim, policy);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let checker = scope.spawn(|| {
