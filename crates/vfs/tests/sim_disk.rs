@@ -401,6 +401,21 @@ fn agrees_with_a_vector() {
 }
 
 #[test]
+fn every_open_file_hears_once_of_an_error_whoever_met_it() {
+    let fs = disk();
+    let file = created(&fs);
+    let other = fs.open(Path::new(PATH), OpenMode::ReadWrite).unwrap();
+    file.write_all_at(b"lost", 0).unwrap();
+    fs.inject(Fault::on(Op::Sync));
+    assert!(other.sync_data().is_err());
+    other.sync_data().expect("it has heard of it");
+    assert!(file.sync_data().is_err(), "its bytes are gone");
+    file.sync_data().expect("now it has heard, too");
+    let late = fs.open(Path::new(PATH), OpenMode::ReadWrite).unwrap();
+    late.sync_data().expect("opened after the error");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_crash() {
     let fs = disk();
     let file = created(&fs);

@@ -1,11 +1,11 @@
 //! Measures the log by itself: appends without waiting, commits that wait, and the cost of being
 //! idle.
 //!
-//! `cargo run --release -p esker-wal --example wal_bench -- DIR [SECONDS] [THREADS,...] [THINK_US]`.
-//! On a file system in memory it shows the buffer and the flush without a device, on a disk group
+//! `cargo run --release -p esker-wal --example wal_bench -- DIR [SECONDS] [THREADS,...] [THINK_US]
+//! [IN_FLIGHT] [OVERLAP_FROM_US]`. On a file system in memory it shows the buffer and the flush without a device, on a disk group
 //! commit. With a list of thread counts only commits are measured. `THINK_US` is how long a thread
 //! sleeps between two commits (between half of it and one and a half), as a session does whose
-//! client thinks. The buffer alone is measured by `buffer_bench`.
+//! client thinks. The last two are fields of the flush policy.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use esker_vfs::Env;
 use esker_vfs::sim::SimRng;
-use esker_wal::{Lsn, Record, RecordKind, Wal, WalConfig, WalError};
+use esker_wal::{FlushPolicy, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
 
 const PAYLOAD: [u8; 190] = [7; 190];
 
@@ -28,8 +28,7 @@ const APPENDS_AT_ONCE: u32 = 16;
 
 fn open(dir: &Path, from: Lsn) -> Result<Wal, WalError> {
     let mut ignore = |_: Record<'_>| Ok::<(), WalError>(());
-    let config = WalConfig::new(dir);
-    let (wal, _) = Wal::create_or_open(&Env::os(), config, from, &mut ignore)?;
+    let (wal, _) = Wal::create_or_open(&Env::os(), WalConfig::new(dir), from, &mut ignore)?;
     Ok(wal)
 }
 
@@ -112,16 +111,19 @@ fn measure_commits(wal: &Wal, load: Load) -> Result<(), WalError> {
     let (before, stats) = (cpu(), wal.stats());
     let (n, latencies) = measure(wal, load, 1, commit)?;
     let groups = wal.stats().flushes - stats.flushes;
+    let overlapped = wal.stats().overlapped - stats.overlapped;
     let at = |percent: usize| latencies[latencies.len() * percent / 100];
     println!(
-        "commit, {} threads: {:.0}/s, p10 {:?} p50 {:?} p99 {:?}, {:.1} a group, {:.0} groups/s, {:.1} us of processor time each",
+        "commit, {} threads: {:.0}/s, p10 {:?} p50 {:?} p99 {:?} max {:?}, {:.1} a group, {:.0} groups/s ({:.0} overlapped), {:.1} us of processor time each",
         load.threads,
         n as f64 / load.time.as_secs_f64(),
         at(10),
         at(50),
         at(99),
+        latencies[latencies.len() - 1],
         n as f64 / groups as f64,
         groups as f64 / load.time.as_secs_f64(),
+        overlapped as f64 / load.time.as_secs_f64(),
         (cpu() - before).as_micros() as f64 / n as f64,
     );
     Ok(())
@@ -166,6 +168,13 @@ fn main() -> Result<(), WalError> {
         .next()
         .map(|list| list.split(',').filter_map(|n| n.parse().ok()).collect());
     let think = args.next().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let mut policy = FlushPolicy::default();
+    if let Some(in_flight) = args.next().and_then(|s| s.parse().ok()) {
+        policy.in_flight = in_flight;
+    }
+    if let Some(micros) = args.next().and_then(|s| s.parse().ok()) {
+        policy.overlap_from = Duration::from_micros(micros);
+    }
     let load = |threads| Load {
         threads,
         time,
@@ -174,6 +183,7 @@ fn main() -> Result<(), WalError> {
     let begun = Instant::now();
     let mut wal = open(&dir, Lsn(0))?;
     println!("open: {:?}", begun.elapsed());
+    wal.set_flush_policy(&policy);
 
     // The first spare is being prepared meanwhile.
     std::thread::sleep(time);
