@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
-use esker_wal::{FlushMode, Lsn, RecordKind, Wal, WalConfig, WalStats};
+use esker_wal::{FlushMode, FlushPolicy, LogSpace, Lsn, RecordKind, Wal, WalConfig, WalStats};
 
 use crate::cache::BlockCache;
 use crate::commit::COUNTERS_TREE;
@@ -285,6 +285,16 @@ impl Engine {
         self.inner.log.shutdown()
     }
 
+    /// Changes when the log is flushed, from the next group on. Values out of range are brought into it.
+    pub fn set_flush_policy(&self, policy: &FlushPolicy) {
+        self.inner.log.set_flush_policy(policy);
+    }
+
+    /// When the log is flushed.
+    pub fn flush_policy(&self) -> FlushPolicy {
+        self.inner.log.flush_policy()
+    }
+
     /// Figures about the engine now.
     pub fn stats(&self) -> EngineStats {
         let (lock_waits, deadlocks) = self.inner.locks.counts();
@@ -294,6 +304,9 @@ impl Engine {
             lock_waits,
             deadlocks,
             log: self.inner.log.stats(),
+            log_space: self.inner.log.space(),
+            log_end: self.inner.log.end(),
+            log_needed_from: self.inner.maintenance.log_from(),
             storage: self.inner.trees.stats(),
             replayed: self.inner.replayed,
         }
@@ -344,6 +357,12 @@ pub struct EngineStats {
     pub replayed: ReplayStats,
     /// What the log has done.
     pub log: WalStats,
+    /// The files of the log.
+    pub log_space: LogSpace,
+    /// Where the next record of the log will begin.
+    pub log_end: u64,
+    /// A restart replays the log from here on, as of the last checkpoint.
+    pub log_needed_from: u64,
     /// Data files and manifest.
     pub storage: StorageStats,
 }

@@ -80,6 +80,8 @@ pub use tree::{OnFatal, Tree};
 pub use txn::{Commit, Cursor, Direction, Isolation, SavepointId, Txn, View, WaitCanceller};
 pub use wait::Ticket;
 
+pub use esker_wal::{FlushPolicy, Histogram, LogSpace, WaitCause, Waits, WalStats};
+
 /// Identifies a tree. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreeId(pub u32);

@@ -8,8 +8,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use esker_engine::{Engine, EngineConfig};
+use esker_engine::{Engine, EngineConfig, FlushPolicy};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
@@ -123,6 +124,7 @@ impl Instance {
             first_start,
         };
         instance.apply_commit_switches();
+        instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
         match loaded {
             Some(list) => instance.accounts.replace(list),
@@ -253,11 +255,8 @@ impl Instance {
     /// Engine counters for SHOW STATUS.
     pub(crate) fn engine_status(&self) -> Vec<(&'static str, String)> {
         let stats = self.engine.stats();
-        vec![
+        let mut status = vec![
             ("Esker_durable_lsn", self.engine.durable_seq().to_string()),
-            ("Esker_log_bytes", stats.log.bytes.to_string()),
-            ("Esker_log_flushes", stats.log.flushes.to_string()),
-            ("Esker_log_records", stats.log.records.to_string()),
             ("Esker_memtable_bytes", stats.memtable_bytes.to_string()),
             (
                 "Esker_quarantined_extents",
@@ -267,7 +266,22 @@ impl Instance {
             ("Esker_row_lock_waits", stats.lock_waits.to_string()),
             ("Esker_writer_stalls", stats.writer_stalls.to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
-        ]
+        ];
+        status.extend(crate::infoschema::log_status(&stats));
+        status
+    }
+
+    /// Gives the log the flush policy that the variables say: at start, and after SET GLOBAL of one
+    /// of them.
+    pub(crate) fn apply_flush_policy(&self) {
+        let number = |name| self.globals.named(name).as_u64();
+        self.engine.set_flush_policy(&FlushPolicy {
+            transactions: number("esker_log_flush_transactions"),
+            bytes: number("esker_log_flush_bytes"),
+            interval: Duration::from_micros(number("esker_log_flush_interval")),
+            in_flight: number("esker_log_flush_in_flight") as usize,
+            overlap_from: Duration::from_micros(number("esker_log_flush_overlap")),
+        });
     }
 
     /// Carries the variables that switch parts of the commit over to where commits look: at start, and

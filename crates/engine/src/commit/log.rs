@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use esker_wal::{DurableFuture, Lsn, RecordKind, Wal, WalStats};
+use esker_wal::{DurableFuture, FlushPolicy, LogSpace, Lsn, RecordKind, Wal, WalStats};
 
 use super::held::HeldLocks;
 use super::watermark::Visible;
@@ -80,6 +80,18 @@ impl Log {
 
     pub(crate) fn stats(&self) -> WalStats {
         self.wal.stats()
+    }
+
+    pub(crate) fn space(&self) -> LogSpace {
+        self.wal.space()
+    }
+
+    pub(crate) fn flush_policy(&self) -> FlushPolicy {
+        self.wal.flush_policy()
+    }
+
+    pub(crate) fn set_flush_policy(&self, policy: &FlushPolicy) {
+        self.wal.set_flush_policy(policy);
     }
 
     /// Flushes, marks the end as clean and closes.

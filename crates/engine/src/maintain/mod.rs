@@ -97,6 +97,10 @@ impl Maintenance {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn log_from(&self) -> u64 {
+        self.log_from.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn stalls(&self) -> u64 {
         self.stalls.load(Ordering::Relaxed)
     }

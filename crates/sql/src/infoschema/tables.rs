@@ -1,7 +1,7 @@
 //! Columns of every INFORMATION_SCHEMA table.
 //!
 //! Neighbours: `objects` and `server` make rows with exactly these columns. Names, order and widths are
-//! MySQL 8.4's.
+//! MySQL 8.4's; `ESKER_…` are our own.
 //! **Invariant**: table names are upper case and sorted, so look-ups are a binary search.
 
 use super::ColumnSpec;
@@ -66,6 +66,18 @@ pub static TABLES: &[TableSpec] = &[
     TableSpec { name: "ENGINES", columns: &[
         c("ENGINE", Text(64)), c("SUPPORT", Text(8)), c("COMMENT", Text(80)),
         c("TRANSACTIONS", Text(3)), c("XA", Text(3)), c("SAVEPOINTS", Text(3)),
+    ] },
+    TableSpec { name: "ESKER_LOG", columns: &[
+        c("DURABLE_LSN", UInt), c("END_LSN", UInt), c("NEEDED_FROM_LSN", UInt), c("FIRST_LSN", UInt),
+        c("SEGMENTS", UInt), c("SPARE_SEGMENTS", UInt), c("SEGMENT_BYTES", UInt),
+        c("FLUSHES", UInt), c("FLUSHES_OVERLAPPED", UInt), c("RECORDS", UInt), c("BYTES", UInt),
+        c("DISK_BYTES", UInt), c("SEGMENTS_BEGUN", UInt), c("COMMITS_WOKEN", UInt),
+    ] },
+    TableSpec { name: "ESKER_LOG_HISTOGRAMS", columns: &[
+        c("HISTOGRAM", Text(64)), c("FROM_VALUE", UInt), c("TO_VALUE", UInt), c("COUNT", UInt),
+    ] },
+    TableSpec { name: "ESKER_LOG_WAITS", columns: &[
+        c("DELAY", Text(1)), c("CAUSE", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
     ] },
     TableSpec { name: "EVENTS", columns: &[
         c("EVENT_CATALOG", Text(64)), c("EVENT_SCHEMA", Text(64)), c("EVENT_NAME", Text(64)),

@@ -27,6 +27,8 @@ const COMMIT_SWITCHES: [&str; 3] = [
     "esker_early_lock_release",
     "esker_flush_pipelining",
 ];
+/// Global variables whose names begin so make up the flush policy of the log.
+const FLUSH_POLICY: &str = "esker_log_flush_";
 
 impl Session {
     /// Runs all items of one SET.
@@ -84,6 +86,9 @@ impl Session {
 
     /// What a new global value changes besides itself.
     fn apply_global(&mut self, id: VarId) {
+        if id.def().name.starts_with(FLUSH_POLICY) {
+            self.facts.instance.apply_flush_policy();
+        }
         if !COMMIT_SWITCHES.contains(&id.def().name) {
             return;
         }
