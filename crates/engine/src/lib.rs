@@ -80,7 +80,10 @@ pub use tree::{OnFatal, Tree};
 pub use txn::{Commit, Cursor, Direction, Isolation, SavepointId, Txn, View, WaitCanceller};
 pub use wait::Ticket;
 
-pub use esker_wal::{FlushPolicy, Histogram, LogSpace, WaitCause, Waits, WalStats};
+pub use esker_wal::{
+    FlushPolicy, Histogram, LogSpace, MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT, WaitCause, Waits,
+    WalStats,
+};
 
 /// Identifies a tree. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

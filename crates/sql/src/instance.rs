@@ -412,6 +412,7 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
         memtable_bytes: size("esker_memtable_size") as usize,
         max_txn_bytes: size("esker_max_transaction_size"),
         log_segment_bytes: size("esker_log_segment_size"),
+        log_limit_bytes: size("esker_log_live_size"),
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
         ..EngineConfig::new(&config.data_dir)
     }

@@ -11,6 +11,8 @@ mod log;
 mod objects;
 mod server;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -1,0 +1,330 @@
+//! The log as a client sees it: figures, policy, and a log disk that is full.
+//!
+//! Neighbours: `log` makes the rows; a session on a simulated disk reads them.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use esker_engine::{FlushPolicy, Seq};
+use esker_types::cast::write_text;
+use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
+use esker_vfs::sim::{CrashImage, SimEnv};
+
+use crate::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use crate::{
+    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
+};
+
+/// Small enough for a disk in memory.
+const SETTINGS: [(&str, &str); 2] = [
+    ("esker_log_segment_size", "1048576"),
+    ("esker_log_buffer_size", "1048576"),
+];
+
+fn open(machine: &SimEnv) -> Arc<Instance> {
+    let settings = SETTINGS.map(|(name, value)| (name.into(), value.into(), "test".into()));
+    Instance::open(InstanceConfig {
+        env: machine.env(),
+        data_dir: "/db".into(),
+        settings: settings.to_vec(),
+        root_password: None,
+        hash_password: |_, _, _| Vec::new(),
+    })
+    .expect("the instance opens")
+}
+
+fn session(instance: &Arc<Instance>, privileges: Privileges) -> Session {
+    let grant = GrantEntry {
+        scope: GrantScope::Global,
+        privileges,
+        grant_option: false,
+    };
+    let client = ClientInfo {
+        connection_id: 1,
+        user: "u".into(),
+        host: "localhost".into(),
+        peer: "test".into(),
+        account: Account {
+            user: "u".into(),
+            host: "localhost".into(),
+            plugin: Plugin::CachingSha2,
+            auth: Vec::new(),
+            locked: false,
+            grants: vec![grant],
+        },
+        collation: None,
+        found_rows: false,
+        multi_statements: false,
+        interactive: false,
+        attributes: Vec::new(),
+        tls: None,
+        on_kill: Box::new(|| ()),
+    };
+    Session::new(instance.clone(), client)
+}
+
+/// Rows as text.
+#[derive(Default)]
+struct Rows(Vec<Vec<String>>);
+
+impl RowSink for Rows {
+    fn begin_row(&mut self) {
+        self.0.push(Vec::new());
+    }
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
+        let mut out = Vec::new();
+        write_text(v, ty, &mut out);
+        let row = self.0.last_mut().expect("begun");
+        row.push(String::from_utf8(out).expect("text"));
+    }
+    fn end_row(&mut self) {}
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Runs a statement; what it depends on is not awaited.
+fn start(session: &mut Session, sql: &str) -> SqlResult<(Vec<Vec<String>>, Seq)> {
+    session.start(Request::Query(sql.as_bytes()));
+    let outcome = loop {
+        match session.step(Mode::Thread) {
+            Step::Done(outcome) => break outcome,
+            Step::Wait(wait) => {
+                let waited = block_on(wait.ready);
+                session.waited(Some(waited));
+            }
+            Step::NeedThread => (),
+        }
+    };
+    let mut rows = Rows::default();
+    let mut depends_on = outcome.depends_on;
+    match outcome.result {
+        OutcomeKind::Err(error) => return Err(error),
+        OutcomeKind::Ok(_) => {}
+        OutcomeKind::Rows(_) => loop {
+            let batch = session.next_rows(&mut rows, usize::MAX)?;
+            depends_on = depends_on.max(batch.depends_on);
+            if !batch.more {
+                break;
+            }
+        },
+    }
+    Ok((rows.0, depends_on))
+}
+
+/// Runs a statement as a client does: its answer comes when it is durable.
+fn run(session: &mut Session, sql: &str) -> SqlResult<Vec<Vec<String>>> {
+    let (rows, depends_on) = start(session, sql)?;
+    if let Some(wait) = session.wait_durable(depends_on) {
+        block_on(wait).map_err(|e| SqlError::new(1030, "HY000", e.to_string()))?;
+    }
+    Ok(rows)
+}
+
+fn number(session: &mut Session, sql: &str) -> u64 {
+    let rows = run(session, sql).expect("a query that works");
+    rows[0][0].parse().expect("a number")
+}
+
+fn status(session: &mut Session, name: &str) -> u64 {
+    let rows = run(session, &format!("SHOW GLOBAL STATUS LIKE '{name}'")).expect("SHOW works");
+    assert_eq!(rows.len(), 1, "{name}");
+    rows[0][1].parse().expect("a number")
+}
+
+fn with_table(session: &mut Session) {
+    run(session, "CREATE DATABASE d").unwrap();
+    run(
+        session,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9000))",
+    )
+    .unwrap();
+}
+
+#[test]
+fn groups_and_histograms_are_counted() {
+    let machine = SimEnv::new(1);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    let (flushes, records) = (
+        status(s, "Esker_log_flushes"),
+        status(s, "Esker_log_records"),
+    );
+    for i in 0..20 {
+        run(s, &format!("INSERT INTO d.t VALUES ({i}, 'x')")).unwrap();
+    }
+    // One client that waits for each: a group and a record each.
+    assert_eq!(status(s, "Esker_log_flushes") - flushes, 20);
+    assert_eq!(status(s, "Esker_log_records") - records, 20);
+    let groups = number(s, "SELECT FLUSHES FROM information_schema.ESKER_LOG");
+    for histogram in ["flush, nanoseconds", "flush, records", "flush, bytes"] {
+        let sql = format!(
+            "SELECT SUM(COUNT) FROM information_schema.ESKER_LOG_HISTOGRAMS WHERE HISTOGRAM = '{histogram}'"
+        );
+        assert_eq!(number(s, &sql), groups, "{histogram}");
+    }
+    let sql =
+        "SELECT COUNT(*) FROM information_schema.ESKER_LOG_HISTOGRAMS WHERE FROM_VALUE > TO_VALUE";
+    assert_eq!(number(s, sql), 0);
+    let space = run(
+        s,
+        "SELECT DURABLE_LSN, END_LSN, NEEDED_FROM_LSN, FIRST_LSN, SEGMENTS FROM information_schema.ESKER_LOG",
+    )
+    .unwrap();
+    let space: Vec<u64> = space[0].iter().map(|v| v.parse().unwrap()).collect();
+    assert_eq!(space[0], instance.engine().durable_seq());
+    assert!(space[3] <= space[2] && space[2] <= space[0] && space[0] <= space[1]);
+    assert!(space[4] >= 1);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn waits_are_told_apart_by_cause() {
+    let machine = SimEnv::new(2);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    let waits = |s: &mut Session, cause: &str| {
+        let sql = format!(
+            "SELECT SUM(COUNT) FROM information_schema.ESKER_LOG_WAITS WHERE DELAY = '{cause}'"
+        );
+        number(s, &sql)
+    };
+    let (a, c) = (waits(s, "A"), waits(s, "C"));
+    // A commit that is awaited: (A), and with it a moment of the simulated clock.
+    machine.fs.hold_syncs_of(".wal");
+    let (_, seq) = start(s, "INSERT INTO d.t VALUES (1, 'x')").unwrap();
+    let mut wait = pin!(s.wait_durable(seq).expect("the device does not answer"));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(wait.as_mut().poll(&mut context).is_pending());
+    machine.clock.advance(Duration::from_millis(7));
+    machine.fs.release_syncs();
+    block_on(wait).unwrap();
+    assert_eq!(waits(s, "A"), a + 1);
+    assert_eq!(waits(s, "C"), c, "no thread was given away");
+    let nanos = number(
+        s,
+        "SELECT NANOSECONDS FROM information_schema.ESKER_LOG_WAITS WHERE DELAY = 'A'",
+    );
+    assert!(nanos >= 7_000_000, "{nanos}");
+    // One that blocks its thread: (C), too.
+    machine.fs.hold_syncs_of(".wal");
+    let (_, seq) = start(s, "INSERT INTO d.t VALUES (2, 'x')").unwrap();
+    let blocks = s.wait_durable(seq).expect("the device does not answer");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| blocks.block());
+        machine.fs.await_held_sync();
+        // Until it has really gone to sleep: then it has been counted as a wait of (A).
+        std::thread::sleep(Duration::from_millis(50));
+        machine.fs.release_syncs();
+        thread.join().expect("no panic").unwrap();
+    });
+    assert!(waits(s, "C") > c);
+    assert_eq!(waits(s, "A"), a + 2);
+    assert_eq!(
+        status(s, "Esker_log_waits_c_switches"),
+        waits(s, "C"),
+        "SHOW STATUS says the same"
+    );
+    assert_eq!(status(s, "Esker_log_waits_a_device"), a + 2);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn the_log_is_shown_to_who_may_see_processes() {
+    let machine = SimEnv::new(3);
+    let instance = open(&machine);
+    let all = &mut session(&instance, Privileges::ALL);
+    let few = &mut session(&instance, Privileges::named("SELECT").unwrap());
+    for table in ["ESKER_LOG", "ESKER_LOG_WAITS"] {
+        let sql = format!("SELECT * FROM information_schema.{table}");
+        assert!(!run(all, &sql).unwrap().is_empty(), "{table}");
+        assert!(run(few, &sql).unwrap().is_empty(), "{table}");
+    }
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn the_flush_policy_follows_its_variables() {
+    let machine = SimEnv::new(4);
+    let instance = open(&machine);
+    let policy = || instance.engine().flush_policy();
+    assert_eq!(policy(), FlushPolicy::default());
+    let s = &mut session(&instance, Privileges::ALL);
+    run(
+        s,
+        "SET GLOBAL esker_log_flush_interval = 2000, GLOBAL esker_log_flush_transactions = 64, \
+         GLOBAL esker_log_flush_bytes = 100000, GLOBAL esker_log_flush_in_flight = 2, \
+         GLOBAL esker_log_flush_overlap = 750",
+    )
+    .unwrap();
+    let wanted = FlushPolicy {
+        transactions: 64,
+        bytes: 100_000,
+        interval: Duration::from_millis(2),
+        in_flight: 2,
+        overlap_from: Duration::from_micros(750),
+    };
+    assert_eq!(policy(), wanted);
+    // Out of range is brought into it, as MySQL does.
+    run(s, "SET GLOBAL esker_log_flush_in_flight = 99").unwrap();
+    assert_eq!(policy().in_flight, esker_engine::MAX_FLUSHES_IN_FLIGHT);
+    run(s, "SET GLOBAL esker_log_flush_interval = DEFAULT").unwrap();
+    assert_eq!(policy().interval, Duration::ZERO);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
+    let machine = SimEnv::new(5);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    machine.fs.set_capacity(machine.fs.used_bytes() + (2 << 20));
+    let text = "x".repeat(9000);
+    let mut rows = 0;
+    let error = loop {
+        match run(s, &format!("INSERT INTO d.t VALUES ({rows}, '{text}')")) {
+            Ok(_) => rows += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(
+        (error.code, &*error.state),
+        (1021, "HY000"),
+        "{}",
+        error.message
+    );
+    assert!(rows > 100, "{rows}");
+    let counted = |s: &mut Session| number(s, "SELECT COUNT(*) FROM d.t WHERE LENGTH(v) = 9000");
+    for _ in 0..3 {
+        assert_eq!(counted(s), rows, "readers go on");
+        let refused = run(s, &format!("INSERT INTO d.t VALUES (-1, '{text}')"));
+        assert_eq!(refused.unwrap_err().code, 1021);
+    }
+    // The machine dies, and starts on a disk that is as full as before.
+    let image = machine.fs.crash_with(CrashImage::DropUnsynced);
+    image.set_capacity(u64::MAX);
+    let after = SimEnv::with_fs(image, 6);
+    let restarted = open(&after);
+    let s = &mut session(&restarted, Privileges::ALL);
+    assert_eq!(counted(s), rows);
+    run(s, &format!("INSERT INTO d.t VALUES (-1, '{text}')")).expect("there is room again");
+    restarted.shutdown().unwrap();
+    instance.shutdown().unwrap();
+}
