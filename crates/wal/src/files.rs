@@ -8,6 +8,8 @@
 //!   segments is.
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
 //! - A spare has all its space reserved.
+//! - One more, the reserve, is kept for the next opening, and a log that was opened with it takes no
+//!   records before there is another: however full the disk is, the log can be opened.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +40,21 @@ struct State {
     /// Segments by start, the current one last.
     live: VecDeque<(Lsn, PathBuf)>,
     spares: Vec<Spare>,
+    /// Kept for the next opening, which needs a fresh segment even if the disk is full.
+    reserve: Option<Spare>,
     next_spare: u64,
+}
+
+impl State {
+    /// Keeps a prepared file, first of all as the reserve. True if it is a spare.
+    fn keep(&mut self, spare: Spare) -> bool {
+        if self.reserve.is_none() {
+            self.reserve = Some(spare);
+            return false;
+        }
+        self.spares.push(spare);
+        true
+    }
 }
 
 pub(crate) struct SegmentFiles {
@@ -132,6 +148,7 @@ impl SegmentFiles {
         let state = State {
             live: live.into(),
             spares: Vec::new(),
+            reserve: None,
             next_spare: 0,
         };
         let (segment_bytes, spares_kept) = (sizes.segment, sizes.spares_kept());
@@ -175,7 +192,7 @@ impl SegmentFiles {
         };
         match usable().map_err(|e| WalError::io("open", &path, e))? {
             Some(file) if (state.spares.len() as u64) < self.spares_kept => {
-                state.spares.push(Spare { path, file });
+                state.keep(Spare { path, file });
                 Ok(())
             }
             _ => self
@@ -212,8 +229,63 @@ impl SegmentFiles {
         }
     }
 
-    /// Creates a spare: space reserved, written with zeros once (see `docs/decisions/log-io.md`).
+    /// Creates a spare.
     pub(crate) fn prepare_spare(&self) -> Result<(), WalError> {
+        let spare = self.create()?;
+        self.state.lock().spares.push(spare);
+        Ok(())
+    }
+
+    /// Creates the reserve if there is none and the disk has room for it.
+    pub(crate) fn prepare_reserve(&self) -> Result<(), WalError> {
+        if self.state.lock().reserve.is_some() {
+            return Ok(());
+        }
+        match self.create() {
+            Ok(spare) => self.state.lock().reserve = Some(spare),
+            Err(WalError::NoSpace { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Finds a spare without taking space from the disk: the last segment if it is empty (its
+    /// records would begin at `end`), or the reserve. True if the reserve is still there.
+    pub(crate) fn make_do(&self, end: Lsn) -> Result<bool, WalError> {
+        let empty = {
+            let mut state = self.state.lock();
+            // Never the only one: a log without segments would be a lost one.
+            let is_empty =
+                state.live.len() > 1 && state.live.back().is_some_and(|(start, _)| *start == end);
+            if is_empty {
+                state.live.pop_back()
+            } else {
+                None
+            }
+        };
+        if let Some((_, path)) = empty {
+            self.retire(&path)?;
+        }
+        let mut state = self.state.lock();
+        if state.spares.is_empty() {
+            let reserve = state.reserve.take();
+            state.spares.extend(reserve);
+        }
+        if state.spares.is_empty() {
+            return Err(self.no_space());
+        }
+        Ok(state.reserve.is_some())
+    }
+
+    fn no_space(&self) -> WalError {
+        WalError::NoSpace {
+            dir: self.dir.clone(),
+        }
+    }
+
+    /// Creates a file for a segment: space reserved, written with zeros once (see
+    /// `docs/decisions/log-io.md`).
+    fn create(&self) -> Result<Spare, WalError> {
         let path = self.next_spare_path();
         let create = || -> io::Result<Arc<dyn File>> {
             let file = self.fs.open(&path, OpenMode::CreateNew)?;
@@ -230,16 +302,11 @@ impl SegmentFiles {
             Ok(file)
         };
         match create() {
-            Ok(file) => {
-                self.state.lock().spares.push(Spare { path, file });
-                Ok(())
-            }
+            Ok(file) => Ok(Spare { path, file }),
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 // Give back what was taken; the name may not even exist.
                 let _ = self.fs.remove_file(&path);
-                Err(WalError::NoSpace {
-                    dir: self.dir.clone(),
-                })
+                Err(self.no_space())
             }
             Err(error) => Err(WalError::io("prepare", &path, error)),
         }
@@ -312,7 +379,11 @@ impl SegmentFiles {
             let file = self.fs.open(path, OpenMode::ReadWrite)?;
             Ok((file.len()? == self.segment_bytes).then_some(file))
         };
-        let file = match self.spare_count() < self.spares_kept {
+        let is_wanted = {
+            let state = self.state.lock();
+            state.reserve.is_none() || (state.spares.len() as u64) < self.spares_kept
+        };
+        let file = match is_wanted {
             true => open().map_err(|e| WalError::io("open", path, e))?,
             false => None,
         };
@@ -329,8 +400,7 @@ impl SegmentFiles {
             .map_err(|e| WalError::io("rename", path, e))?;
         // Or a crash could give the old name back to a file that holds a new segment.
         self.sync_dir()?;
-        self.state.lock().spares.push(Spare { path: spare, file });
-        Ok(true)
+        Ok(self.state.lock().keep(Spare { path: spare, file }))
     }
 
     fn sync_dir(&self) -> Result<(), WalError> {

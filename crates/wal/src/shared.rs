@@ -112,7 +112,12 @@ impl Shared {
                 }
             }
         }
-        Ok(())
+        if self.preparer.stopping() {
+            return Ok(());
+        }
+        self.files
+            .prepare_reserve()
+            .inspect_err(|error| self.fail(error))
     }
 
     /// Hardens one group; a failure is the end of the log.

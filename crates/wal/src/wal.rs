@@ -78,13 +78,21 @@ impl Wal {
             file_bytes: sizes.segment,
             after_open: true,
         };
+        let mut takes_records = true;
         if files.spare_count() == 0 {
-            files.prepare_spare()?;
+            match files.prepare_spare() {
+                Err(WalError::NoSpace { .. }) => takes_records = files.make_do(end)?,
+                prepared => prepared?,
+            }
         }
         let current = files.begin_segment(&header)?;
+        let segment_room = match takes_records {
+            true => sizes.usable(current.file_bytes - current.offset),
+            false => 0,
+        };
         let beginning = Beginning {
             start: end,
-            segment_room: sizes.usable(current.file_bytes - current.offset),
+            segment_room,
             spares: files.spare_count(),
         };
         let contention = Contention::new(env.clock.clone());

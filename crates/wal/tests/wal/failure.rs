@@ -150,13 +150,14 @@ fn fill(log: &Opened, wait: bool) -> Lsn {
 #[test]
 pub fn a_full_disk_refuses_appends_and_loses_nothing() {
     for mode in [FlushMode::Manual, FlushMode::Daemon] {
-        for (wait, segments) in [(true, 6), (false, 6), (true, 9), (false, 9)] {
+        // One of the segments is the reserve.
+        for (wait, segments) in [(true, 7), (false, 7), (true, 10), (false, 10)] {
             let sim = SimEnv::new(3);
             sim.fs.set_capacity(segments * MIN_SEGMENT_BYTES + 1000);
             let log = open(&sim, mode);
             let end = fill(&log, wait);
             assert!(
-                end.0 > (segments - 4) * MIN_SEGMENT_BYTES / 2,
+                end.0 > (segments - 5) * MIN_SEGMENT_BYTES / 2,
                 "much of the space can be used"
             );
             log.wal.flush_now().unwrap();
@@ -272,7 +273,7 @@ pub fn what_is_admitted_always_has_room() {
 #[test]
 pub fn released_segments_make_room_on_a_full_disk() {
     let sim = SimEnv::new(4);
-    sim.fs.set_capacity(6 * MIN_SEGMENT_BYTES + 1000);
+    sim.fs.set_capacity(7 * MIN_SEGMENT_BYTES + 1000);
     let log = open(&sim, FlushMode::Daemon);
     for _ in 0..10 {
         let end = fill(&log, true);
@@ -428,4 +429,48 @@ pub fn a_dead_daemon_is_a_failure_of_the_log() {
     let fatals = log.fatals.clone();
     drop(log);
     assert_eq!(fatals.count(), 1);
+}
+
+/// The machine dies on a full disk, and starts on it again and again. Writers are refused, nothing is
+/// lost, and with more room it goes on.
+#[test]
+fn a_log_that_ran_full_opens_on_the_full_disk() {
+    for seed in 0..30 {
+        let mut sim = SimEnv::new(seed);
+        sim.fs
+            .set_capacity((6 + seed % 4) * MIN_SEGMENT_BYTES + 1000);
+        let mode = [FlushMode::Manual, FlushMode::Daemon][seed as usize % 2];
+        let log = open(&sim, mode);
+        let mut end = fill(&log, seed % 3 == 0);
+        log.wal.flush_now().unwrap();
+        drop(log);
+        for round in 0..5 {
+            sim = sim.crash(seed + round);
+            let log = open(&sim, mode);
+            assert_eq!(log.recovered.end, end, "seed {seed}, round {round}");
+            if round % 2 == 1 {
+                // What little there may be left is used up; then it can still be opened.
+                end = fill(&log, true);
+            }
+            if round % 3 == 2 {
+                log.wal.shutdown().unwrap();
+            }
+            assert_eq!(log.fatals.count(), 0);
+        }
+        sim.fs.set_capacity(u64::MAX);
+        let log = open(&sim, mode);
+        let more = loop {
+            match append(&log.wal, RecordKind::Commit, &[1], b"more") {
+                Ok(record) => break record,
+                Err(error) => assert!(error.is_no_space()),
+            }
+        };
+        log.wal.flush_now().unwrap();
+        drop(log);
+        assert_eq!(
+            open_manual(&sim.crash(seed)).records.last(),
+            Some(&more),
+            "seed {seed}"
+        );
+    }
 }
