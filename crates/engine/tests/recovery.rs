@@ -109,6 +109,46 @@ fn flushed_trees_need_no_log_and_idle_trees_do_not_keep_it() {
     );
 }
 
+/// A tree with one old row would keep the whole log. It is flushed for that, so that neither the disk
+/// nor the next restart gets more than the limit.
+#[test]
+fn the_live_log_is_bounded_whatever_tree_holds_it_back() {
+    let machine = SimEnv::new(9);
+    let mut config = config();
+    config.log_limit_bytes = 1 << 20;
+    let (limit, segment) = (config.log_limit_bytes, config.log_segment_bytes);
+    let engine = Engine::open(machine.env(), config.clone()).unwrap();
+    let (busy, idle) = (engine.create_tree().unwrap(), engine.create_tree().unwrap());
+    let mut appended = 0;
+    for round in 0..60u64 {
+        if round % 20 == 0 {
+            put(&engine, &idle, b"seldom", &round.to_be_bytes());
+        }
+        for i in 0..200u64 {
+            appended = put(&engine, &busy, &i.to_be_bytes(), &[round as u8; 500]);
+        }
+        engine.flush_log().unwrap();
+        while engine.maintain().unwrap() {}
+        let stats = engine.stats();
+        let live = stats.log_end - stats.log_needed_from;
+        assert!(live <= limit + segment, "round {round}: {live} bytes");
+        let kept = stats.log_end - stats.log_space.first.0;
+        assert!(kept <= limit + 2 * segment, "round {round}: {kept} bytes");
+        let on_disk = stats.log_space.segments * segment;
+        assert!(
+            on_disk <= 2 * limit + 2 * segment,
+            "round {round}: {on_disk}"
+        );
+    }
+    assert!(appended > 5 * limit, "the log has gone round: {appended}");
+    let machine = crash(&machine);
+    let engine = Engine::open(machine.env(), config).unwrap();
+    assert!(engine.stats().replayed.writes < 3 * limit / 500);
+    let idle = tree(&engine, idle.id());
+    assert_eq!(get(&engine, &idle, b"seldom").unwrap(), 40u64.to_be_bytes());
+    assert_eq!(count(&engine, &tree(&engine, busy.id())), 200);
+}
+
 #[test]
 fn counters_survive_with_and_without_the_log() {
     let machine = SimEnv::new(2);
