@@ -162,8 +162,7 @@ impl Connection {
 
     /// Writes an OK packet (not yet sent).
     pub(crate) fn put_ok(&mut self, ok: &OkPacket<'_>) {
-        let capabilities = self.capabilities;
-        ok.write(capabilities, false, self.frames.begin());
+        ok.write(false, self.frames.begin());
         self.frames.end();
     }
 

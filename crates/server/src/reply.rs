@@ -68,13 +68,12 @@ pub(crate) fn ok(conn: &mut Connection, session: &Session, info: &OkInfo) {
 fn end_of_rows(conn: &mut Connection, session: &Session, extra: u16) {
     let status = status_now(session) | extra;
     if deprecate_eof(conn) {
-        let capabilities = conn.capabilities;
         let ok = OkPacket {
             status,
             warnings: warnings(session),
             ..OkPacket::default()
         };
-        ok.write(capabilities, true, conn.frames.begin());
+        ok.write(true, conn.frames.begin());
         conn.frames.end();
     } else {
         write_eof(warnings(session), status, conn.frames.begin());
@@ -92,7 +91,7 @@ pub(crate) fn eof(conn: &mut Connection, session: &Session, extra: u16) {
     conn.frames.end();
 }
 
-fn column(conn: &mut Connection, results: Collation, c: &ColumnMeta) {
+fn column(conn: &mut Connection, results: Option<Collation>, c: &ColumnMeta) {
     Column {
         schema: &c.schema,
         table: &c.table,
@@ -106,15 +105,8 @@ fn column(conn: &mut Connection, results: Collation, c: &ColumnMeta) {
     conn.frames.end();
 }
 
-/// The collation text is sent in; None: unconverted (`character_set_results` = NULL or binary).
-fn results_collation(session: &Session) -> Collation {
-    session
-        .results_collation()
-        .unwrap_or(Collation::UTF8MB4_0900_AI_CI)
-}
-
 fn column_list(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
-    let results = results_collation(session);
+    let results = session.results_collation();
     for c in columns {
         column(conn, results, c);
     }
@@ -242,7 +234,7 @@ pub(crate) fn prepared(conn: &mut Connection, session: &Session, p: &Prepared) {
 
 /// The answer to COM_FIELD_LIST.
 pub(crate) fn fields(conn: &mut Connection, session: &Session, columns: &[ColumnMeta]) {
-    let results = results_collation(session);
+    let results = session.results_collation();
     for c in columns {
         Column {
             schema: &c.schema,

@@ -18,7 +18,7 @@ pub mod meta_flag {
     pub const PRI_KEY: u16 = 2;
     /// Part of a unique key.
     pub const UNIQUE_KEY: u16 = 4;
-    /// First part of a non-unique key.
+    /// First part of a non-unique key, or of a unique one with several parts.
     pub const MULTIPLE_KEY: u16 = 8;
     /// AUTO_INCREMENT.
     pub const AUTO_INCREMENT: u16 = 512;

@@ -125,7 +125,10 @@ pub fn parse_answer(payload: &[u8]) -> Result<Answer, WireError> {
             let last_insert_id = r.lenenc("last insert id")?;
             let status = r.u16("status")?;
             let warnings = r.u16("warnings")?;
-            let info = lossy(r.rest());
+            let info = match r.is_empty() {
+                true => String::new(),
+                false => lossy(r.lenenc_bytes("OK text")?),
+            };
             Ok(Answer::Ok {
                 affected_rows,
                 last_insert_id,

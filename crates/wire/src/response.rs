@@ -4,15 +4,17 @@
 //! **Invariants**: every text of an error is at most [`MAX_MESSAGE`] bytes; an OK packet that
 //! stands for EOF starts with 0xfe and is shorter than 16 MiB.
 
-use esker_types::collation::Collation;
-use esker_types::sqltype::NOT_FIXED_DECIMALS;
+use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, TypeKind};
 
 use crate::codec::{put_lenenc, put_lenenc_bytes};
-use crate::constants::{cap, colflag, coltype};
+use crate::constants::{colflag, coltype};
 
 /// Longest error text sent (MySQL: MYSQL_ERRMSG_SIZE).
 pub const MAX_MESSAGE: usize = 512;
+
+/// Decimals sent for values that have no fixed number of them.
+const DECIMALS_NOT_FIXED: u8 = 31;
 
 /// Contents of an OK packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,19 +33,16 @@ pub struct OkPacket<'a> {
 
 impl OkPacket<'_> {
     /// Appends the payload. `eof`: ends a result set for clients with DEPRECATE_EOF.
-    pub fn write(&self, capabilities: u32, eof: bool, out: &mut Vec<u8>) {
+    pub fn write(&self, eof: bool, out: &mut Vec<u8>) {
         out.push(if eof { 0xfe } else { 0 });
         put_lenenc(out, self.affected_rows);
         put_lenenc(out, self.last_insert_id);
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.warnings.to_le_bytes());
         if !self.info.is_empty() {
-            // SESSION_TRACK makes the text length-encoded.
-            if capabilities & cap::SESSION_TRACK != 0 {
-                put_lenenc_bytes(out, self.info.as_bytes());
-            } else {
-                out.extend_from_slice(self.info.as_bytes());
-            }
+            // Documented as plain text for clients without SESSION_TRACK; MySQL sends a length to all,
+            // and drivers read it.
+            put_lenenc_bytes(out, self.info.as_bytes());
         }
     }
 }
@@ -98,8 +97,9 @@ pub struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the payload. `results` is the collation text is sent in.
-    pub fn write(&self, results: Collation, out: &mut Vec<u8>) {
+    /// Appends the payload. `results` is the collation text is converted to; None: it is sent as it
+    /// is, in UTF-8.
+    pub fn write(&self, results: Option<Collation>, out: &mut Vec<u8>) {
         put_lenenc_bytes(out, b"def");
         for text in [
             self.schema,
@@ -113,17 +113,58 @@ impl Column<'_> {
         out.push(0x0c);
         let charset = wire_collation(self.ty, results);
         out.extend_from_slice(&charset.0.to_le_bytes());
-        out.extend_from_slice(&display_length(self.ty, charset).to_le_bytes());
+        let length = display_length(self.ty, charset, results.is_some());
+        out.extend_from_slice(&length.to_le_bytes());
         out.push(type_code(self.ty));
-        // MySQL's marks of a value that comes from no column.
-        let computed = self.table.is_empty();
-        let flags = self.flags | type_flags(self.ty, computed);
-        out.extend_from_slice(&flags.to_le_bytes());
-        out.push(match computed && is_text(self.ty) {
-            true => NOT_FIXED_DECIMALS,
-            false => self.ty.decimals,
-        });
+        out.extend_from_slice(&(self.flags | self.type_flags()).to_le_bytes());
+        out.push(self.decimals());
         out.extend_from_slice(&[0, 0]);
+    }
+
+    /// Does the column stand in a table, or is it the value of an expression?
+    fn is_of_table(&self) -> bool {
+        !self.table.is_empty()
+    }
+
+    fn decimals(&self) -> u8 {
+        if self.ty.is_string() && !self.is_of_table() {
+            DECIMALS_NOT_FIXED
+        } else {
+            self.ty.decimals
+        }
+    }
+
+    fn type_flags(&self) -> u16 {
+        let ty = self.ty;
+        let mut flags = 0;
+        if !ty.nullable {
+            flags |= colflag::NOT_NULL;
+        }
+        let year = ty.kind == TypeKind::Year;
+        if ty.unsigned || year || ty.kind == TypeKind::Bit {
+            flags |= colflag::UNSIGNED;
+        }
+        if ty.zerofill || year && self.is_of_table() {
+            flags |= colflag::ZEROFILL;
+        }
+        flags |= match &ty.kind {
+            TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
+                colflag::BLOB
+            }
+            TypeKind::Enum(_) => colflag::ENUM,
+            TypeKind::Set(_) => colflag::SET,
+            _ => 0,
+        };
+        let binary = if is_text(ty) {
+            ty.collation.name().ends_with("bin") || ty.collation == Collation::BINARY
+        } else {
+            // Of numbers, only those computed count as binary.
+            !self.is_of_table() || !(ty.is_numeric() || year || ty.kind == TypeKind::Bit)
+        };
+        if binary {
+            flags |= colflag::BINARY;
+        }
+        flags
     }
 }
 
@@ -131,16 +172,20 @@ fn is_text(ty: &SqlType) -> bool {
     ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
 }
 
-/// The collation id sent for a column: the results' for text, binary for everything else.
-fn wire_collation(ty: &SqlType, results: Collation) -> Collation {
-    if is_text(ty) && ty.collation != Collation::BINARY {
-        results
-    } else {
-        Collation::BINARY
+/// The collation id sent for a column: the results' for text, else its own; binary for everything
+/// else.
+fn wire_collation(ty: &SqlType, results: Option<Collation>) -> Collation {
+    if !is_text(ty) || ty.collation == Collation::BINARY {
+        return Collation::BINARY;
     }
+    let own = match ty.collation.charset() {
+        Charset::Utf8mb4 | Charset::Utf8mb3 => ty.collation,
+        _ => Collation::UTF8MB4_0900_AI_CI,
+    };
+    results.unwrap_or(own)
 }
 
-fn display_length(ty: &SqlType, sent: Collation) -> u32 {
+fn display_length(ty: &SqlType, sent: Collation, converted: bool) -> u32 {
     match &ty.kind {
         TypeKind::Decimal => ty.length + u32::from(ty.decimals > 0) + u32::from(!ty.unsigned),
         TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
@@ -160,8 +205,13 @@ fn display_length(ty: &SqlType, sent: Collation) -> u32 {
             all.saturating_sub(1) as u32 * sent.charset().max_len()
         }
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-            // Lengths of TEXT types are bytes of storage; MySQL scales them by the results' width.
-            ty.length.saturating_mul(sent.charset().max_len())
+            // Lengths of TEXT types are bytes of storage, each of which a conversion may widen.
+            let widest = if converted {
+                sent.charset().max_len()
+            } else {
+                1
+            };
+            ty.length.saturating_mul(widest)
         }
         _ if ty.is_string() => ty.length.saturating_mul(sent.charset().max_len()),
         _ => ty.length,
@@ -195,33 +245,48 @@ pub fn type_code(ty: &SqlType) -> u8 {
     }
 }
 
-fn type_flags(ty: &SqlType, computed: bool) -> u16 {
-    let mut flags = 0;
-    if !ty.nullable {
-        flags |= colflag::NOT_NULL;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_an_ok_has_its_length() {
+        let ok = OkPacket {
+            affected_rows: 2,
+            info: "two",
+            ..OkPacket::default()
+        };
+        let mut out = Vec::new();
+        ok.write(false, &mut out);
+        assert_eq!(out, b"\x00\x02\x00\x00\x00\x00\x00\x03two");
     }
-    if ty.unsigned || matches!(ty.kind, TypeKind::Bit | TypeKind::Year) {
-        flags |= colflag::UNSIGNED;
+
+    fn flags(table: &str, ty: &SqlType) -> u16 {
+        let column = Column {
+            schema: "d",
+            table,
+            org_table: table,
+            name: "c",
+            org_name: "c",
+            ty,
+            flags: 0,
+        };
+        column.type_flags()
     }
-    if ty.zerofill || ty.kind == TypeKind::Year {
-        flags |= colflag::ZEROFILL;
-    }
-    flags |= match &ty.kind {
-        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-            colflag::BLOB
+
+    #[test]
+    fn numbers_are_binary_only_when_computed() {
+        use colflag::{BINARY, UNSIGNED, ZEROFILL};
+        let number = SqlType::bigint(true);
+        assert_eq!(flags("t", &number), UNSIGNED);
+        assert_eq!(flags("", &number), UNSIGNED | BINARY);
+        let year = SqlType::new(TypeKind::Year);
+        assert_eq!(flags("t", &year), UNSIGNED | ZEROFILL);
+        assert_eq!(flags("", &year), UNSIGNED | BINARY);
+        for table in ["", "t"] {
+            assert_eq!(flags(table, &SqlType::new(TypeKind::DateTime)), BINARY);
+            let text = SqlType::varchar(9, Collation::UTF8MB4_0900_AI_CI);
+            assert_eq!(flags(table, &text), 0);
         }
-        TypeKind::Enum(_) => colflag::ENUM,
-        TypeKind::Set(_) => colflag::SET,
-        _ => 0,
-    };
-    // Numbers are binary only when computed.
-    let binary = if is_text(ty) {
-        ty.collation.name().ends_with("bin") || ty.collation == Collation::BINARY
-    } else {
-        computed || !ty.is_numeric()
-    };
-    if binary {
-        flags |= colflag::BINARY;
     }
-    flags
 }

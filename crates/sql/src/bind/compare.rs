@@ -72,6 +72,8 @@ fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()>
 
 /// [`adapt`] in both directions.
 fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
+    env.meets(a, &b.ty);
+    env.meets(b, &a.ty);
     adapt(env, a, b)?;
     adapt(env, b, a)
 }
@@ -342,6 +344,7 @@ pub(super) fn bind_in(
         return Err(errors::operand_columns(1));
     }
     for member in &mut members {
+        env.meets(member, &bound.ty);
         adapt(env, member, &bound)?;
     }
     let kinds = in_kinds(&bound, &members)?;

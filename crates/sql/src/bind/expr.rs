@@ -338,13 +338,15 @@ fn arithmetic(
         numeric_operand(env, scope, left)?,
         numeric_operand(env, scope, right)?,
     ];
-    let ty = arith::result_type(op, &args[0].ty, &args[1].ty, &ArithFacts::of(env.ctx));
+    let [a, b] = &args;
+    env.meets(a, &b.ty);
+    env.meets(b, &a.ty);
+    let ty = arith::result_type(op, &a.ty, &b.ty, &ArithFacts::of(env.ctx));
     let coer = if ty.is_string() {
         Coercibility::Implicit
     } else {
         Coercibility::Numeric
     };
-    let [a, b] = &args;
     let (a, b) = (print::text(scope, a), print::text(scope, b));
     let text = format!("({a} {} {b})", op.symbol()).into();
     Ok(Expr {

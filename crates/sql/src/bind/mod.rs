@@ -34,7 +34,7 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use crate::catalog::TableDef;
 use crate::exec::virt::VirtualTable;
-use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::expr::{EvalEnv, Expr, ExprKind, SubqueryStates, UserVars};
 use crate::parse::ast;
 
 pub use expr::{bind_condition, bind_expr};
@@ -110,6 +110,8 @@ pub struct BindEnv<'a> {
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
     fold_states: SubqueryStates,
+    /// By parameter: the type it meets first. Kept only when a prepare asks.
+    met: RefCell<Vec<Option<SqlType>>>,
 }
 
 /// Deepest nesting of a statement with its common table expressions put where they are named; planning,
@@ -166,6 +168,7 @@ impl<'a> BindEnv<'a> {
             next_select: Cell::new(0),
             nesting: Cell::default(),
             fold_states: SubqueryStates::default(),
+            met: RefCell::default(),
         }
     }
 
@@ -192,6 +195,26 @@ impl<'a> BindEnv<'a> {
         let result = f();
         self.in_subquery.set(before);
         result
+    }
+
+    /// Remembers the type that a parameter is compared with, assigned to or needed as.
+    pub(crate) fn meets(&self, param: &Expr, ty: &SqlType) {
+        let ExprKind::Param(nth) = param.kind else {
+            return;
+        };
+        if !self.describe_only {
+            return;
+        }
+        let (nth, mut met) = (nth as usize, self.met.borrow_mut());
+        if met.len() <= nth {
+            met.resize(nth + 1, None);
+        }
+        met[nth].get_or_insert_with(|| ty.clone());
+    }
+
+    /// The types that parameters met; shorter than the list of parameters where the last met none.
+    pub(crate) fn met_types(&self) -> Vec<Option<SqlType>> {
+        self.met.take()
     }
 
     /// Number for the next subquery of the statement.

@@ -14,7 +14,7 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
-use crate::catalog::{TableDef, same_name};
+use crate::catalog::{DefaultDef, TableDef, same_name};
 use crate::exec::virt::VirtualTable;
 use crate::expr::{Expr, ExprKind, column_coercibility};
 use crate::parse::ast;
@@ -524,15 +524,15 @@ pub(crate) fn column_flags(def: &TableDef, column: usize) -> u16 {
     if c.auto_increment {
         flags |= meta_flag::AUTO_INCREMENT;
     }
-    if !c.ty.nullable && !c.auto_increment && matches!(c.default, crate::catalog::DefaultDef::None)
-    {
+    let no_default = matches!(c.default, DefaultDef::None);
+    if no_default && !c.ty.nullable && !c.auto_increment {
         flags |= meta_flag::NO_DEFAULT_VALUE;
     }
     if c.ty.kind == TypeKind::Timestamp {
         if c.on_update_now {
-            flags |= meta_flag::ON_UPDATE_NOW | meta_flag::TIMESTAMP;
+            flags |= meta_flag::ON_UPDATE_NOW;
         }
-        if matches!(c.default, crate::catalog::DefaultDef::Now) {
+        if c.on_update_now || matches!(c.default, DefaultDef::Now) {
             flags |= meta_flag::TIMESTAMP;
         }
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
 use super::expr::{bind_expr, with_aliases};
@@ -101,7 +101,10 @@ pub(super) fn bind_select(
     let columns = outputs
         .iter()
         .map(|o| ColumnMeta {
-            ty: o.expr.ty.clone(),
+            ty: match o.meta.table.is_empty() {
+                true => sent_type(&o.expr.ty),
+                false => o.expr.ty.clone(),
+            },
             ..o.meta.clone()
         })
         .collect();
@@ -236,6 +239,16 @@ fn item_meta(
     }
 }
 
+/// The type the values of an expression are sent in: conditions are INT(1) in tables made of them and
+/// BIGINT(1) for clients.
+fn sent_type(ty: &SqlType) -> SqlType {
+    let kind = match ty.kind {
+        TypeKind::Int if ty.length == 1 => TypeKind::BigInt,
+        _ => ty.kind.clone(),
+    };
+    SqlType { kind, ..ty.clone() }
+}
+
 /// Binds LIMIT.
 pub(crate) fn bind_limit(
     env: &BindEnv<'_>,
@@ -244,7 +257,11 @@ pub(crate) fn bind_limit(
     let Some(limit) = limit else { return Ok(None) };
     let number = |e: &ast::Expr| match e {
         ast::Expr::Literal(l) => literal::bind_literal(env, l),
-        ast::Expr::Param(nth) => Ok(literal::bind_param(env, *nth)),
+        ast::Expr::Param(nth) => {
+            let param = literal::bind_param(env, *nth);
+            env.meets(&param, &SqlType::bigint(true));
+            Ok(param)
+        }
         _ => Err(SqlError::new(1327, "42000", "Undeclared variable in LIMIT")),
     };
     let offset = limit.offset.as_ref().map(number).transpose()?;

@@ -255,10 +255,8 @@ fn metadata_of_columns() {
     assert_eq!((&*id.name, &*id.org_name), ("i", "id"));
     assert_eq!((&*id.table, &*id.org_table, &*id.schema), ("x", "t", "d"));
     assert!(!id.ty.nullable && id.ty.kind == TypeKind::Int);
-    assert_eq!(
-        id.flags,
-        meta_flag::PRI_KEY | meta_flag::PART_KEY | meta_flag::NO_DEFAULT_VALUE
-    );
+    let key = meta_flag::PRI_KEY | meta_flag::PART_KEY;
+    assert_eq!(id.flags, key | meta_flag::NO_DEFAULT_VALUE);
     let b = &columns[1];
     assert_eq!((&b.ty.kind, b.ty.length), (&TypeKind::VarChar, 20));
     assert_eq!(b.ty.collation, Collation::UTF8MB4_0900_AI_CI);

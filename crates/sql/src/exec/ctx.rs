@@ -43,6 +43,7 @@ pub struct ExecCtx<'a> {
     /// The ticket of a lock conflict met in inline mode.
     pub pending: RefCell<Option<Ticket>>,
     rows: Cell<u32>,
+    rows_per_kill_check: u32,
 }
 
 /// The marker that a lock conflict unwinds with; [`ExecCtx::stop`] exchanges it for the ticket.
@@ -68,14 +69,24 @@ impl<'a> ExecCtx<'a> {
             check_killed,
             pending,
             rows,
+            rows_per_kill_check: ROWS_PER_KILL_CHECK,
         }
+    }
+
+    /// Asks at every row whether the statement was killed, if `slow`: a function that waits per row
+    /// returns at once when it is killed, and the statement must not go on to the next row.
+    pub fn with_slow_rows(mut self, slow: bool) -> Self {
+        if slow {
+            self.rows_per_kill_check = 1;
+        }
+        self
     }
 
     /// Counts a row that was looked at; now and then asks whether the statement was killed.
     #[inline]
     pub fn tick(&self) -> SqlResult<()> {
         let n = self.rows.get() + 1;
-        if n < ROWS_PER_KILL_CHECK {
+        if n < self.rows_per_kill_check {
             self.rows.set(n);
             return Ok(());
         }

@@ -306,7 +306,7 @@ fn a_full_log_disk_is_an_error_to_writers_only_and_a_restart_is_none() {
         }
     };
     assert_eq!(
-        (error.code, &*error.state),
+        (error.code, error.state),
         (1021, "HY000"),
         "{}",
         error.message

@@ -55,7 +55,7 @@ impl Session {
         params: &[Value],
         prepared: Option<u32>,
     ) -> Result<Option<Done>, ExecError> {
-        if self.vars.serializable {
+        if self.vars.serializable || self.vars.select_limit != u64::MAX {
             return Ok(None);
         }
         // See the note on stale index entries in the scan operator.

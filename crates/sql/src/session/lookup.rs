@@ -7,17 +7,22 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::Session;
 use super::names::{SessionNames, count_diagnostics};
 use super::run::eval_ctx;
-use crate::bind::{BindEnv, Params};
+use crate::bind::{BindEnv, Params, column_flags};
 use crate::catalog::TableDef;
+use crate::dml;
 use crate::infoschema::{self, TableSpec};
-use crate::parse::ast::{ObjectName, Query, Statement};
+use crate::parse::ast::{ObjectName, Statement};
 use crate::plan::plan_query;
 use crate::result::ColumnMeta;
+
+/// Most characters of a text parameter, as MySQL describes it: 65,532 bytes of utf8mb4.
+const MAX_PARAMETER_CHARS: u32 = 16_383;
 
 impl Session {
     /// A table by name.
@@ -70,14 +75,15 @@ impl Session {
         Ok(table
             .columns
             .iter()
-            .map(|c| ColumnMeta {
+            .enumerate()
+            .map(|(nth, c)| ColumnMeta {
                 schema: table.schema.clone(),
                 table: table.name.clone(),
                 org_table: table.name.clone(),
                 name: c.name.clone(),
                 org_name: c.name.clone(),
                 ty: c.ty.clone(),
-                flags: 0,
+                flags: column_flags(&table, nth),
             })
             .collect())
     }
@@ -87,20 +93,13 @@ impl Session {
         crate::show::status::line(self)
     }
 
-    /// The result columns a statement will have, for COM_STMT_PREPARE. Statements whose columns depend
-    /// on their execution answer with none; the execution brings them.
-    pub(super) fn result_columns(
+    /// What a statement will give and wants, for COM_STMT_PREPARE. Columns that depend on the execution
+    /// are none here; the execution brings them.
+    pub(super) fn describe(
         &mut self,
         statement: &Statement,
         params: usize,
-    ) -> SqlResult<Vec<ColumnMeta>> {
-        match statement {
-            Statement::Query(query) if query.into.is_none() => self.query_columns(query, params),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    fn query_columns(&mut self, query: &Query, params: usize) -> SqlResult<Vec<ColumnMeta>> {
+    ) -> SqlResult<Description> {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let in_transaction = self.in_transaction();
@@ -120,12 +119,69 @@ impl Session {
         let types = vec![unknown; params];
         let mut env = BindEnv::new(&ctx, &self.facts, &names, Params::Types(&types));
         env.describe_only = true;
-        let planned = plan_query(&env, query).map(|plan| plan.columns.to_vec());
+        let columns = match statement {
+            Statement::Query(query) if query.into.is_none() => {
+                plan_query(&env, query).map(|plan| plan.columns.to_vec())
+            }
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                dml::compile(&env, statement).map(|_| Vec::new())
+            }
+            _ => Ok(Vec::new()),
+        };
+        let met = env.met_types();
         // A table that is being changed right now: the execution will wait for it.
         let waits = names.pending.borrow_mut().take().is_some();
         if !in_transaction {
             self.locks.release_transaction();
         }
-        if waits { Ok(Vec::new()) } else { planned }
+        let columns = if waits { Vec::new() } else { columns? };
+        let param = |nth: usize| {
+            let met = met.get(nth).and_then(Option::as_ref);
+            parameter_type(met, self.vars.collation_connection)
+        };
+        let params = (0..params).map(|nth| ColumnMeta::computed("?", param(nth)));
+        Ok(Description {
+            columns,
+            params: params.collect(),
+        })
+    }
+}
+
+/// What COM_STMT_PREPARE tells.
+pub(super) struct Description {
+    /// Result columns.
+    pub(super) columns: Vec<ColumnMeta>,
+    /// Parameters.
+    pub(super) params: Vec<ColumnMeta>,
+}
+
+/// The type MySQL gives a parameter that meets `other`: the widest of its kind. Drivers choose by it
+/// how they send numbers.
+fn parameter_type(other: Option<&SqlType>, connection: Collation) -> SqlType {
+    let text = |collation| SqlType::varchar(MAX_PARAMETER_CHARS, collation);
+    let Some(other) = other else {
+        return text(connection);
+    };
+    let longest = |kind| SqlType {
+        decimals: 6,
+        length: 26,
+        ..SqlType::new(kind)
+    };
+    match &other.kind {
+        TypeKind::Null => text(connection),
+        TypeKind::Year | TypeKind::Date => SqlType::new(other.kind.clone()),
+        TypeKind::Bit => SqlType {
+            length: 64,
+            ..SqlType::new(TypeKind::Bit)
+        },
+        TypeKind::Decimal => SqlType::decimal(65, 30),
+        TypeKind::Float | TypeKind::Double => SqlType::new(TypeKind::Double),
+        TypeKind::Time => longest(TypeKind::Time),
+        TypeKind::DateTime | TypeKind::Timestamp => longest(TypeKind::DateTime),
+        _ if other.is_integer() => SqlType {
+            length: 21,
+            ..SqlType::bigint(other.unsigned)
+        },
+        _ => text(other.collation),
     }
 }

@@ -129,6 +129,11 @@ impl Session {
             Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
             Statement::Grant(g) => self.account_change(|s| s.grant(g, true)),
             Statement::Revoke(g) => self.account_change(|s| s.grant(g, false)),
+            Statement::LoadData(load) if load.local && !self.local_infile_allowed() => {
+                let text = "Loading local data is disabled; this must be enabled on both the client \
+                            and server sides";
+                Err(SqlError::new(3948, "42000", text).into())
+            }
             other => Err(unsupported(other).into()),
         }
     }
@@ -392,6 +397,12 @@ fn is_quick(item: &SetItem) -> bool {
         SetItem::UserVar { value, .. } => is_plain(value),
         SetItem::SysVar { value, .. } => value.as_ref().is_none_or(is_plain),
         SetItem::Names { .. } | SetItem::Charset(_) => true,
+    }
+}
+
+impl Session {
+    fn local_infile_allowed(&self) -> bool {
+        self.facts.instance.globals.named("local_infile").is_on()
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use super::cursor::Cursor;
@@ -83,7 +83,7 @@ impl Session {
             let text = "Prepared statement contains too many placeholders";
             return Err(SqlError::new(1390, "HY000", text));
         }
-        let columns = self.result_columns(&parsed.stmt, parsed.params as usize)?;
+        let description = self.describe(&parsed.stmt, parsed.params as usize)?;
         self.facts.instance.count_prepared()?;
         self.next_statement_id = self.next_statement_id.wrapping_add(1).max(1);
         let id = self.next_statement_id;
@@ -97,11 +97,10 @@ impl Session {
                 cursor: None,
             },
         );
-        let parameter = ColumnMeta::computed("?", SqlType::new(TypeKind::VarChar));
         Ok(Prepared {
             id,
-            params: vec![parameter; count],
-            columns,
+            params: description.params,
+            columns: description.columns,
         })
     }
 

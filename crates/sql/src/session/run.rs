@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use esker_engine::{Seq, View};
 use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Value, Warning};
@@ -22,7 +22,9 @@ use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
 use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates};
-use crate::parse::ast::{Expr, Into as IntoClause, Limit, Literal, Locking, Query, Statement};
+use crate::parse::ast::{
+    Expr, Into as IntoClause, Limit, Literal, Locking, Query, QueryBody, Statement,
+};
 use crate::parse::{self, ParseOptions};
 use crate::plan::{QueryPlan, plan_query};
 use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
@@ -87,6 +89,18 @@ pub(super) fn eval_ctx<'a>(
     }
 }
 
+/// The time limit of `/*+ MAX_EXECUTION_TIME(milliseconds) */` in the first SELECT.
+fn hinted_limit(query: &Query) -> Option<Duration> {
+    let QueryBody::Select(select) = &query.body else {
+        return None;
+    };
+    let hints = select.hints.as_deref()?.to_ascii_uppercase();
+    let (_, rest) = hints.split_once("MAX_EXECUTION_TIME")?;
+    let (number, _) = rest.trim_start().strip_prefix('(')?.split_once(')')?;
+    let millis: u64 = number.trim().parse().ok()?;
+    (millis > 0).then(|| Duration::from_millis(millis))
+}
+
 /// Fails when the statement is killed or out of time.
 pub(super) fn check_killed(facts: &Facts, deadline: Option<Instant>) -> SqlResult<()> {
     if let Some(e) = facts.process.kill_error() {
@@ -129,26 +143,15 @@ impl Session {
         check_killed(&self.facts, None)?;
         self.statement_lock_wait = None;
         self.statement_deadline = match &**statement {
-            Statement::Query(_) => self.vars.max_execution_time.map(|d| Instant::now() + d),
+            Statement::Query(query) => hinted_limit(query)
+                .or(self.vars.max_execution_time)
+                .map(|limit| Instant::now() + limit),
             _ => None,
         };
         if !keeps_diagnostics(statement) {
             self.clear_warnings();
         }
         match &**statement {
-            Statement::Query(query)
-                if self.vars.select_limit != u64::MAX && query.limit.is_none() =>
-            {
-                let limit = Limit {
-                    count: Expr::Literal(Literal::Int(self.vars.select_limit)),
-                    offset: None,
-                };
-                let limited = Query {
-                    limit: Some(limit),
-                    ..query.as_ref().clone()
-                };
-                self.run_query(&limited, params, mode)
-            }
             Statement::Query(query) => {
                 if let Some(done) = self.run_short(query, params, prepared)? {
                     return Ok(done);
@@ -169,21 +172,8 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        let shared;
-        let query = if self.vars.serializable && self.in_transaction() && query.locking.is_empty() {
-            let lock = Locking {
-                share: true,
-                of: Vec::new(),
-                wait: Default::default(),
-            };
-            shared = Query {
-                locking: vec![lock],
-                ..query.clone()
-            };
-            &shared
-        } else {
-            query
-        };
+        let adapted = self.adapted(query);
+        let query = adapted.as_ref().unwrap_or(query);
         let plan = self.plan(query, params)?;
         self.check_join_size(plan.cost_rows)?;
         if mode == Mode::Inline && (plan.blocks || plan.cost_rows > INLINE_ROWS) {
@@ -218,6 +208,32 @@ impl Session {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The query with what the session's settings add to it: FOR SHARE at SERIALIZABLE, LIMIT with
+    /// sql_select_limit. None: nothing.
+    fn adapted(&self, query: &Query) -> Option<Query> {
+        let locks = self.vars.serializable && self.in_transaction() && query.locking.is_empty();
+        let most = self.vars.select_limit;
+        let limits = most != u64::MAX && query.limit.is_none();
+        if !locks && !limits {
+            return None;
+        }
+        let mut adapted = query.clone();
+        if locks {
+            adapted.locking.push(Locking {
+                share: true,
+                of: Vec::new(),
+                wait: Default::default(),
+            });
+        }
+        if limits {
+            adapted.limit = Some(Limit {
+                count: Expr::Literal(Literal::Int(most)),
+                offset: None,
+            });
+        }
+        Some(adapted)
     }
 
     /// Binds and plans with the tables locked.
@@ -289,7 +305,8 @@ impl Session {
                 let wall = move || clock.wall_micros();
                 let ctx = eval_ctx(&self.facts, &self.vars, &wall);
                 let killed = || check_killed(&self.facts, deadline);
-                let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed);
+                let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed)
+                    .with_slow_rows(stream.plan().blocks);
                 let env = StatementEnv {
                     ctx: &ctx,
                     params,

@@ -100,6 +100,8 @@ impl SessionVars {
             _ => None,
         };
         let limit_ms = number("max_execution_time");
+        let connection = Collation::by_name(v.named("collation_connection").as_text())
+            .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
         Ok(Self {
             sql_mode: sql_mode_of(v.named("sql_mode").as_text()),
             autocommit: v.named("autocommit").is_on(),
@@ -111,11 +113,14 @@ impl SessionVars {
             read_only: v.named("transaction_read_only").is_on(),
             time_zone: time_zone(v.named("time_zone").as_text())?,
             charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
-            collation_connection: Collation::by_name(v.named("collation_connection").as_text())
-                .unwrap_or(Collation::UTF8MB4_0900_AI_CI),
+            collation_connection: connection,
+            // The login and SET NAMES choose the collation too, and the client is told the same one.
             results: charset("character_set_results")
                 .filter(|c| *c != Charset::Binary)
-                .map(Collation::default_of),
+                .map(|c| match connection.charset() == c {
+                    true => connection,
+                    false => Collation::default_of(c),
+                }),
             auto_increment_increment: number("auto_increment_increment"),
             auto_increment_offset: number("auto_increment_offset"),
             auto_increment_interval: number("esker_auto_increment_persistent_interval"),

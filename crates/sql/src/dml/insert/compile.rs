@@ -155,7 +155,11 @@ pub(in crate::dml) fn compile_cell(
             Some(bytes) if table.columns[col].ty.is_numeric() => {
                 Ok(Cell::Expr(literal_number(bytes)))
             }
-            _ => bind_expr(env, scope, value).map(Cell::Expr),
+            _ => {
+                let bound = bind_expr(env, scope, value)?;
+                env.meets(&bound, &table.columns[col].ty);
+                Ok(Cell::Expr(bound))
+            }
         },
     }
 }
