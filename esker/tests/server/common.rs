@@ -1,6 +1,6 @@
 //! A real server process for tests: started, asked, killed, started again on the same files.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -144,6 +144,55 @@ fn log_file(dir: &Path) -> Stdio {
         .open(dir.join("log"))
         .expect("log file");
     Stdio::from(file)
+}
+
+/// Set by `.ci/run`, which installs every client: a missing one is a failure then.
+const ALL_CLIENTS: &str = "ESKER_TEST_ALL_CLIENTS";
+
+/// Can this machine run a client? `probe` is a command that succeeds where it can. Where it cannot, the
+/// test must pass without it and says so here.
+pub fn has_client(name: &str, probe: &mut Command) -> bool {
+    let found = probe
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !found {
+        assert!(
+            std::env::var_os(ALL_CLIENTS).is_none(),
+            "{name} is not usable here: {probe:?}"
+        );
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        // Past the test harness, which shows nothing of a test that passes. A closed stderr is no
+        // reason to fail.
+        let _ = writeln!(
+            std::io::stderr(),
+            "test {test} is SKIPPED: {name} is not on this machine; .ci/run installs it"
+        );
+    }
+    found
+}
+
+/// A Python with PyMySQL: `ESKER_TEST_PYTHON`, or the one on the path.
+pub fn python() -> Option<Command> {
+    let python = std::env::var("ESKER_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let mut probe = Command::new(&python);
+    probe.args(["-c", "import pymysql, cryptography"]);
+    has_client("PyMySQL", &mut probe).then(|| Command::new(python))
+}
+
+/// Output of a command that must succeed.
+pub fn output(command: &mut Command) -> String {
+    let out = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success(),
+        "{command:?}\n{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text
 }
 
 /// What tests ask of a client.

@@ -3,6 +3,9 @@
 mod clients;
 mod common;
 mod crash;
+mod drivers;
 mod fixtures;
 mod isolation;
+mod rust_driver;
 mod statements;
+mod sysbench;
