@@ -174,6 +174,36 @@ fn kill_ends_statements_and_sessions() {
     assert_eq!(killer.code("KILL 4000000000"), Some(1094));
 }
 
+/// What drivers set for the statements that follow.
+#[test]
+fn limits_of_rows_and_time() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1), (2), (3), (4)");
+    c.run("SET sql_select_limit = 2");
+    assert_eq!(c.lines("SELECT id FROM a ORDER BY id"), ["1", "2"]);
+    assert_eq!(c.lines("SELECT id FROM a WHERE id >= 2"), ["2", "3"]);
+    assert_eq!(c.lines("SELECT id FROM a LIMIT 3"), ["1", "2", "3"]);
+    assert_eq!(c.value("SELECT COUNT(*) FROM a"), "4");
+    assert_eq!(
+        c.value("SELECT COUNT(*) FROM (SELECT id FROM a) AS all_of_them"),
+        "4"
+    );
+    c.run("PREPARE p FROM 'SELECT id FROM a WHERE id > ?'; SET @from = 0");
+    assert_eq!(c.lines("EXECUTE p USING @from"), ["1", "2"]);
+    c.run("SET sql_select_limit = DEFAULT");
+    assert_eq!(c.lines("EXECUTE p USING @from").len(), 4);
+    let slow = "COUNT(*) FROM a, a AS b, a AS c WHERE SLEEP(0.5) = 0";
+    let hinted = format!("SELECT /*+ MAX_EXECUTION_TIME(50) */ {slow}");
+    assert_eq!(c.code(&hinted), Some(3024));
+    c.run("SET max_execution_time = 50");
+    assert_eq!(c.code(&format!("SELECT {slow}")), Some(3024));
+    assert_eq!(
+        c.code("LOAD DATA LOCAL INFILE 'f' INTO TABLE a"),
+        Some(3948)
+    );
+}
+
 #[test]
 fn bad_starts_are_one_clear_error() {
     let (server, dir) = server();
