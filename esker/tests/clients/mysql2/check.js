@@ -293,7 +293,7 @@ async function connections() {
     ['ER_QUERY_TIMEOUT', 3024, 'HY000']);
   await killer.query('KILL ?', [victim.threadId]);
   const [code] = await failure(victim.query('SELECT 1'));
-  assert.ok(['PROTOCOL_CONNECTION_LOST', 'ECONNRESET', 'EPIPE'].includes(code), code);
+  assert.ok(['PROTOCOL_CONNECTION_LOST', 'ECONNRESET', 'EPIPE', 'ER_QUERY_INTERRUPTED'].includes(code), code);
   const idle = await connect();
   const gone = new Promise((resolve) => idle.connection.once('error', resolve));
   await idle.query('SET SESSION wait_timeout = 1');
