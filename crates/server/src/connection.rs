@@ -35,6 +35,7 @@ use crate::login::{Proof, authenticate};
 use crate::parameters::Parameters;
 use crate::silence::{Silence, TooLong};
 use crate::stream::Stream;
+use crate::watch::Watching;
 
 /// Longest packet before login.
 const LOGIN_PACKET_LIMIT: usize = 64 * 1024;
@@ -138,20 +139,13 @@ impl Connection {
         self.stream.hung_up().await;
     }
 
-    /// Runs a piece of a statement on this thread, which other sessions leave meanwhile; if the
-    /// client hangs up, the session is killed.
-    pub(crate) fn on_thread<T>(
-        &self,
-        session: &mut Session,
-        run: impl FnOnce(&mut Session) -> T,
-    ) -> T {
+    /// While the guard lives and a statement has a thread for itself: the session is killed if the
+    /// client hangs up.
+    pub(crate) fn watch(&self, session: &Session) -> Option<Watching> {
         // Without a second descriptor the statement runs unwatched.
-        let socket = self.stream.duplicate().ok();
+        let socket = self.stream.duplicate().ok()?;
         let id = session.connection_id();
-        let watching = socket.map(|s| self.shared.watch.enter(id, s, session.killer()));
-        let result = tokio::task::block_in_place(|| run(session));
-        drop(watching);
-        result
+        Some(self.shared.watch.enter(id, socket, session.killer()))
     }
 
     /// Writes an error packet (not yet sent).

@@ -188,7 +188,10 @@ async fn run(
     loop {
         let step = match mode {
             Mode::Inline => session.step(mode),
-            Mode::Thread => conn.on_thread(session, |s| s.step(mode)),
+            Mode::Thread => {
+                let _watching = conn.watch(session);
+                tokio::task::block_in_place(|| session.step(mode))
+            }
         };
         match step {
             Step::Done(outcome) => return Ok((outcome, mode == Mode::Thread)),
@@ -248,7 +251,10 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
         OutcomeKind::Err(e) => conn.put_error(&e),
         OutcomeKind::Rows(columns) => {
             // The rows are kept with the statement until they are fetched.
-            match tokio::task::block_in_place(|| session.keep_rows(id)) {
+            let watching = conn.watch(session);
+            let kept = tokio::task::block_in_place(|| session.keep_rows(id));
+            drop(watching);
+            match kept {
                 Ok(depends_on) => {
                     reply::durable(session, depends_on).await?;
                     reply::cursor_opened(conn, session, &columns);

@@ -25,12 +25,12 @@ struct Watched {
 pub(crate) struct Watch(Mutex<HashMap<u64, Watched>>);
 
 /// Ends the watching.
-pub(crate) struct Watching<'a> {
-    watch: &'a Watch,
+pub(crate) struct Watching {
+    watch: Arc<Watch>,
     id: u64,
 }
 
-impl Drop for Watching<'_> {
+impl Drop for Watching {
     fn drop(&mut self) {
         self.watch.0.lock().remove(&self.id);
     }
@@ -40,13 +40,16 @@ impl Watch {
     /// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the
     /// client has closed its end.
     pub(crate) fn enter(
-        &self,
+        self: &Arc<Self>,
         id: u64,
         socket: TcpStream,
         end: Box<dyn Fn() + Send + Sync>,
-    ) -> Watching<'_> {
+    ) -> Watching {
         self.0.lock().insert(id, Watched { socket, end });
-        Watching { watch: self, id }
+        Watching {
+            watch: self.clone(),
+            id,
+        }
     }
 
     /// Looks after all watched sockets once.
@@ -88,7 +91,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let watch = Watch::default();
+        let watch = Arc::new(Watch::default());
         let ended = Arc::new(AtomicUsize::new(0));
         let count = ended.clone();
         let end = Box::new(move || {

@@ -79,7 +79,7 @@ fn each_table(
     out
 }
 
-fn created(viewer: &Viewer, micros: i64) -> Value {
+pub(super) fn created(viewer: &Viewer, micros: i64) -> Value {
     let local = DateTime::from_utc(micros, &viewer.instance.system_zone);
     local
         .and_then(|t| t.round(0, true))

@@ -19,6 +19,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "CHARACTER_SETS" => character_sets(),
         "COLLATION_CHARACTER_SET_APPLICABILITY" => applicability(),
         "PROCESSLIST" => processes(viewer),
+        "ESKER_TRANSACTIONS" => transactions(viewer),
         "USER_PRIVILEGES" => privileges(viewer, Scope::User),
         "SCHEMA_PRIVILEGES" => privileges(viewer, Scope::Schema),
         "TABLE_PRIVILEGES" => privileges(viewer, Scope::Table),
@@ -159,6 +160,34 @@ fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
             ])
         })
         .collect()
+}
+
+/// Transactions that are open between statements.
+fn transactions(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let now = viewer.instance.now_micros();
+    let all = viewer.may("PROCESS");
+    let sessions = viewer.instance.registry.list();
+    let rows = sessions.iter().filter_map(|p| {
+        let d = p.detail();
+        let started = d.transaction?;
+        if !all && d.user != viewer.user {
+            return None;
+        }
+        let state = match (d.command, d.state) {
+            ("Sleep", _) => "IDLE",
+            (_, "") => "ACTIVE",
+            _ => "LOCK WAIT",
+        };
+        Some(vec![
+            Value::UInt(p.id),
+            text(&d.user),
+            super::objects::created(viewer, started),
+            Value::Int((now - started).max(0) / 1_000_000),
+            text(state),
+            super::optional(d.info.as_ref().filter(|i| !i.is_empty())),
+        ])
+    });
+    rows.collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -79,6 +79,10 @@ pub static TABLES: &[TableSpec] = &[
     TableSpec { name: "ESKER_LOG_WAITS", columns: &[
         c("DELAY", Text(1)), c("CAUSE", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
     ] },
+    TableSpec { name: "ESKER_TRANSACTIONS", columns: &[
+        c("ID", UInt), c("USER", Text(32)), c("STARTED", DateTime), c("SECONDS", Int),
+        c("STATE", Text(16)), c("QUERY", LongText),
+    ] },
     TableSpec { name: "EVENTS", columns: &[
         c("EVENT_CATALOG", Text(64)), c("EVENT_SCHEMA", Text(64)), c("EVENT_NAME", Text(64)),
         c("DEFINER", Text(288)), c("TIME_ZONE", Text(64)), c("EVENT_BODY", Text(3)),

@@ -422,7 +422,10 @@ impl Session {
     }
 
     fn end_command(&self) {
-        let taken = self.facts.process.idle(self.facts.instance.now_micros());
+        let taken = self
+            .facts
+            .process
+            .idle(self.facts.instance.now_micros(), self.in_transaction());
         if taken > self.vars.slow_after_micros {
             self.count(Counter::SlowQueries, 1);
         }
@@ -489,6 +492,7 @@ impl Session {
 
     /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
     pub fn waited(&mut self, result: Option<SqlResult<()>>) {
+        self.facts.process.show_state("");
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
@@ -510,6 +514,11 @@ impl Session {
             None => left,
         };
         let process = self.facts.process.clone();
+        process.show_state(if self.locks.is_waiting() {
+            "Waiting for table metadata lock"
+        } else {
+            "Waiting for row lock"
+        });
         Step::Wait(WaitFor {
             ready: Box::pin(registry::KillableWait::new(process, ticket)),
             timeout,

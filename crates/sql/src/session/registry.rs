@@ -93,8 +93,8 @@ pub struct Detail {
     pub state: &'static str,
     /// Statement text.
     pub info: Option<String>,
-    /// A transaction is open.
-    pub in_transaction: bool,
+    /// Begin of the transaction that is open between statements, microseconds since the epoch.
+    pub transaction: Option<i64>,
 }
 
 impl Process {
@@ -119,6 +119,11 @@ impl Process {
         change(&mut self.detail.lock());
     }
 
+    /// Shows what a statement waits for; empty: it goes on.
+    pub fn show_state(&self, state: &'static str) {
+        self.detail.lock().state = state;
+    }
+
     /// Shows a statement's beginning. Reuses the text's buffer.
     pub fn begin(&self, now_micros: i64, command: &'static str, sql: &[u8]) {
         self.since.store(now_micros, Ordering::Relaxed);
@@ -134,12 +139,13 @@ impl Process {
 
     /// Shows that the session waits for its client. Returns how long the last state lasted,
     /// microseconds.
-    pub fn idle(&self, now_micros: i64) -> i64 {
+    pub fn idle(&self, now_micros: i64, in_transaction: bool) -> i64 {
         let since = self.since.load(Ordering::Relaxed);
         self.since.store(now_micros, Ordering::Relaxed);
         let mut detail = self.detail.lock();
         detail.command = "Sleep";
         detail.state = "";
+        detail.transaction = in_transaction.then(|| detail.transaction.unwrap_or(since));
         if let Some(info) = &mut detail.info {
             info.clear();
             info.shrink_to(256);

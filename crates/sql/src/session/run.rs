@@ -278,6 +278,7 @@ impl Session {
         sink: &mut dyn RowSink,
         limit: usize,
     ) -> Result<bool, ExecError> {
+        check_killed(&self.facts, self.statement_deadline)?;
         match source {
             RowSource::Table(columns, rows) => {
                 while sink.bytes() < limit {

@@ -1,0 +1,314 @@
+//! Variables that do what they say, EXPLAIN of changes, CHECKSUM TABLE, status counters, dumps.
+
+use crate::common::{Ask, Server};
+
+fn server() -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    server.connect().run(
+        "CREATE DATABASE d; USE d;
+         CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT, KEY k (k));
+         INSERT INTO t VALUES (1,10,1),(2,20,2),(3,30,3),(4,40,4)",
+    );
+    (server, dir)
+}
+
+#[test]
+fn select_limit_cuts_what_clients_get() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; SET sql_select_limit = 2");
+    assert_eq!(c.lines("SELECT id FROM t ORDER BY id"), ["1", "2"]);
+    assert_eq!(c.lines("SELECT id FROM t WHERE id = 3"), ["3"]);
+    assert_eq!(c.rows("SELECT id FROM t LIMIT 3").len(), 3);
+    assert_eq!(
+        c.rows("SELECT id FROM t UNION ALL SELECT id FROM t").len(),
+        2
+    );
+    assert_eq!(c.value("SELECT COUNT(*) FROM (SELECT id FROM t) x"), "4");
+    c.run("CREATE TABLE u LIKE t; INSERT INTO u SELECT * FROM t");
+    c.run("PREPARE s FROM 'SELECT id FROM u'");
+    assert_eq!(c.rows("EXECUTE s").len(), 2);
+    c.run("SET sql_select_limit = DEFAULT");
+    assert_eq!(c.rows("EXECUTE s").len(), 4);
+    assert_eq!(c.rows("SELECT * FROM u").len(), 4);
+}
+
+#[test]
+fn safe_updates_want_a_key_or_a_limit() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; SET sql_safe_updates = 1");
+    for sql in [
+        "UPDATE t SET v = 0",
+        "UPDATE t SET v = 0 WHERE v = 1",
+        "DELETE FROM t",
+        "DELETE FROM t WHERE v = 1",
+        "UPDATE t, (SELECT 1 AS x) y SET t.v = 0",
+    ] {
+        assert_eq!(c.code(sql), Some(1175), "{sql}");
+    }
+    c.run("UPDATE t SET v = 0 WHERE id = 1; UPDATE t SET v = 0 WHERE k > 30");
+    c.run("DELETE FROM t WHERE v = 2 LIMIT 1; INSERT INTO t VALUES (9,9,9)");
+    assert_eq!(
+        c.lines("SELECT id, v FROM t ORDER BY id"),
+        ["1|0", "3|3", "4|0", "9|9"]
+    );
+    c.run("SET max_join_size = 3");
+    assert_eq!(
+        c.code("SELECT * FROM t a, t b WHERE a.v <> b.v"),
+        Some(1104)
+    );
+    c.run("SET sql_big_selects = 1; SELECT * FROM t a, t b WHERE a.v <> b.v");
+}
+
+#[test]
+fn variables_promise_nothing_that_does_not_happen() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    for sql in [
+        "SET sql_auto_is_null = 1",
+        "SET GLOBAL general_log = ON",
+        "SET SESSION gtid_next = 'x'",
+        "SET insert_id = 7",
+        "SET profiling = 1",
+    ] {
+        assert_eq!(c.code(sql), Some(1231), "{sql}");
+    }
+    c.run("SET sql_auto_is_null = 0, SESSION foreign_key_checks = 0, unique_checks = 0");
+    c.run("SET sql_notes = 0; DROP TABLE IF EXISTS d.nope");
+    assert_eq!(c.value("SELECT @@warning_count"), "0");
+    c.run("SET sql_notes = 1; DROP TABLE IF EXISTS d.nope");
+    assert_eq!(c.value("SELECT @@warning_count"), "1");
+}
+
+#[test]
+fn foreign_keys_are_refused_or_left_out_with_a_warning() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d");
+    let create = "CREATE TABLE child (id INT PRIMARY KEY, p INT, KEY p (p),
+                  CONSTRAINT f FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)";
+    c.run("SET foreign_key_checks = 0");
+    assert_eq!(c.code(create), Some(1235));
+    let add = "ALTER TABLE t ADD CONSTRAINT g FOREIGN KEY (v) REFERENCES t (id)";
+    assert_eq!(c.code(add), Some(1235));
+    c.run("SET esker_foreign_keys = 'IGNORE'");
+    c.run(create);
+    let warning = c.lines("SHOW WARNINGS");
+    assert!(
+        warning[0].starts_with("Warning|1235|FOREIGN KEY 'f'"),
+        "{warning:?}"
+    );
+    assert!(!c.lines("SHOW CREATE TABLE child")[0].contains("FOREIGN"));
+    c.run(add);
+    assert_eq!(c.value("SELECT @@warning_count"), "1");
+}
+
+#[test]
+fn explain_of_changes() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d");
+    let cells = |c: &mut dyn Ask, sql: &str| {
+        let pick = |row: Vec<Option<String>>| {
+            let cell = |i: usize| row[i].clone().unwrap_or_else(|| "-".into());
+            [1, 2, 4, 6].map(cell).join("|")
+        };
+        c.rows(sql).into_iter().map(pick).collect::<Vec<_>>()
+    };
+    for (sql, expected) in [
+        (
+            "EXPLAIN UPDATE t SET v = 0 WHERE k = 10",
+            vec!["UPDATE|t|ref|k"],
+        ),
+        ("EXPLAIN UPDATE t SET v = 0", vec!["UPDATE|t|ALL|-"]),
+        (
+            "DESC DELETE FROM t WHERE id = 1",
+            vec!["DELETE|t|const|PRIMARY"],
+        ),
+        (
+            "EXPLAIN INSERT INTO t VALUES (5,5,5)",
+            vec!["INSERT|t|ALL|-"],
+        ),
+        (
+            "EXPLAIN REPLACE INTO t VALUES (1,1,1)",
+            vec!["REPLACE|t|ALL|-"],
+        ),
+        (
+            "EXPLAIN INSERT INTO t SELECT id + 10, k, v FROM t WHERE id < 3",
+            vec!["INSERT|t|ALL|-", "SIMPLE|t|range|PRIMARY"],
+        ),
+    ] {
+        assert_eq!(cells(&mut c, sql), expected, "{sql}");
+    }
+    assert_eq!(c.value("SELECT COUNT(*), SUM(v) FROM t"), "4|10");
+    assert_eq!(c.code("EXPLAIN UPDATE nope SET v = 0"), Some(1146));
+    assert_eq!(c.code("EXPLAIN FORMAT=JSON SELECT 1"), Some(1235));
+    assert_eq!(c.code("EXPLAIN FOR CONNECTION 1"), Some(1235));
+    assert_eq!(c.lines("DESC t").len(), 3);
+}
+
+#[test]
+fn checksums_depend_on_rows_only() {
+    let (mut server, _dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d; SET time_zone = '+00:00';
+         CREATE TABLE x (id INT PRIMARY KEY, s VARCHAR(20), d DECIMAL(10,2), ts TIMESTAMP NULL, KEY (s));
+         INSERT INTO x VALUES (1,'a',1.5,'2024-01-01 00:00:00'),(2,NULL,NULL,NULL),(3,'c',-3,NULL);
+         CREATE TABLE y (id INT, s VARCHAR(20), d DECIMAL(10,2), ts TIMESTAMP NULL);
+         INSERT INTO y SELECT * FROM x ORDER BY id DESC",
+    );
+    let sums = |c: &mut dyn Ask| c.lines("CHECKSUM TABLE x, y, nope");
+    let first = sums(&mut c);
+    let of = |lines: &[String], i: usize| lines[i].split('|').nth(1).expect("sum").to_owned();
+    assert_eq!(of(&first, 0), of(&first, 1));
+    assert_eq!(first[2], "d.nope|NULL");
+    c.run("SET time_zone = '+05:00', NAMES latin1; FLUSH TABLES; OPTIMIZE TABLE x");
+    assert_eq!(sums(&mut c), first);
+    c.run("BEGIN; UPDATE x SET s = 'b' WHERE id = 1");
+    assert_ne!(of(&sums(&mut c), 0), of(&first, 0));
+    let mut other = server.connect();
+    other.run("USE d");
+    assert_eq!(sums(&mut other), first);
+    c.run("ROLLBACK");
+    drop((c, other));
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    c.run("USE d");
+    assert_eq!(sums(&mut c), first);
+    assert_eq!(c.lines("CHECKSUM TABLE x QUICK"), ["d.x|NULL"]);
+}
+
+#[test]
+fn status_counts_what_happened() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    let value = |c: &mut dyn Ask, scope: &str, name: &str| -> u64 {
+        let line = c.value(&format!("SHOW {scope} STATUS LIKE '{name}'"));
+        line.rsplit('|')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .expect("a number")
+    };
+    c.run("USE d; SELECT 1; SELECT * FROM t; UPDATE t SET v = 0 WHERE id = 1; BEGIN; ROLLBACK");
+    for (name, n) in [
+        ("Com_select", 2),
+        ("Com_update", 1),
+        ("Com_begin", 1),
+        ("Com_rollback", 1),
+    ] {
+        assert_eq!(value(&mut c, "SESSION", name), n, "{name}");
+    }
+    let before = value(&mut c, "GLOBAL", "Com_delete");
+    let mut other = server.connect();
+    other.run("DELETE FROM d.t WHERE id = 4");
+    assert_eq!(value(&mut c, "GLOBAL", "Com_delete"), before + 1);
+    drop(other);
+    assert_eq!(value(&mut c, "GLOBAL", "Com_delete"), before + 1);
+    assert_eq!(value(&mut c, "SESSION", "Com_delete"), 0);
+    assert!(value(&mut c, "SESSION", "Bytes_sent") > 100);
+    assert!(value(&mut c, "SESSION", "Bytes_received") > 100);
+    assert!(value(&mut c, "GLOBAL", "Questions") >= 10);
+    c.run("SET long_query_time = 0; SELECT SLEEP(0.01)");
+    assert!(value(&mut c, "SESSION", "Slow_queries") > 0);
+    c.run("FLUSH STATUS");
+    assert_eq!(value(&mut c, "SESSION", "Com_select"), 0);
+    c.run("BEGIN; UPDATE d.t SET v = 1 WHERE id = 1");
+    let mut other = server.connect();
+    let open = "SELECT user, state FROM information_schema.esker_transactions";
+    assert_eq!(other.lines(open), ["root|IDLE"]);
+    c.run("COMMIT");
+    assert!(other.lines(open).is_empty());
+}
+
+/// What mariadb-dump and mysqldump wrap around a table.
+const DUMP: &str = r#"
+/*M!999999\- enable the sandbox mode */
+-- MariaDB dump 10.19  Distrib 10.11.19-MariaDB, for debian-linux-gnu (x86_64)
+/*!40101 SET @OLD_CHARACTER_SET_CLIENT=@@CHARACTER_SET_CLIENT */;
+/*!40101 SET @OLD_CHARACTER_SET_RESULTS=@@CHARACTER_SET_RESULTS */;
+/*!40101 SET @OLD_COLLATION_CONNECTION=@@COLLATION_CONNECTION */;
+/*!50503 SET NAMES utf8mb4 */;
+/*!40103 SET @OLD_TIME_ZONE=@@TIME_ZONE */;
+/*!40103 SET TIME_ZONE='+00:00' */;
+/*!50606 SET @OLD_INNODB_STATS_AUTO_RECALC=1 */;
+/*!40014 SET @OLD_UNIQUE_CHECKS=@@UNIQUE_CHECKS, UNIQUE_CHECKS=0 */;
+/*!40014 SET @OLD_FOREIGN_KEY_CHECKS=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */;
+/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;
+/*!40111 SET @OLD_SQL_NOTES=@@SQL_NOTES, SQL_NOTES=0 */;
+CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci */ /*!80016 DEFAULT ENCRYPTION='N' */;
+USE `shop`;
+DROP TABLE IF EXISTS `people`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+/*!50503 SET character_set_client = utf8mb4 */;
+CREATE TABLE `people` (
+  `id` int(10) unsigned NOT NULL AUTO_INCREMENT,
+  `name` varchar(100) NOT NULL,
+  `balance` decimal(12,2) NOT NULL DEFAULT 0.00,
+  `created` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),
+  `kind` enum('new','old') DEFAULT 'new',
+  `photo` mediumblob DEFAULT NULL,
+  PRIMARY KEY (`id`),
+  KEY `name` (`name`(20))
+) ENGINE=InnoDB AUTO_INCREMENT=8 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci ROW_FORMAT=DYNAMIC COMMENT='who; \'buys\'';
+/*!40101 SET character_set_client = @saved_cs_client */;
+LOCK TABLES `people` WRITE;
+/*!40000 ALTER TABLE `people` DISABLE KEYS */;
+INSERT INTO `people` VALUES
+(0,'Zero',0.00,'2024-01-01 00:00:00','old',NULL),
+(7,'Bob\'s; -- \"x\"',1.50,'2024-01-01 00:00:00','new',0x00FF275C);
+/*!40000 ALTER TABLE `people` ENABLE KEYS */;
+UNLOCK TABLES;
+/*!40103 SET TIME_ZONE=@OLD_TIME_ZONE */;
+/*!40101 SET SQL_MODE=@OLD_SQL_MODE */;
+/*!40014 SET FOREIGN_KEY_CHECKS=@OLD_FOREIGN_KEY_CHECKS */;
+/*!40014 SET UNIQUE_CHECKS=@OLD_UNIQUE_CHECKS */;
+/*!40101 SET CHARACTER_SET_CLIENT=@OLD_CHARACTER_SET_CLIENT */;
+/*!40101 SET CHARACTER_SET_RESULTS=@OLD_CHARACTER_SET_RESULTS */;
+/*!40101 SET COLLATION_CONNECTION=@OLD_COLLATION_CONNECTION */;
+/*!40111 SET SQL_NOTES=@OLD_SQL_NOTES */
+-- Dump completed"#;
+
+#[test]
+fn a_dump_loads() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    for _ in 0..2 {
+        c.run(DUMP);
+        assert_eq!(
+            c.value("SELECT COUNT(*), SUM(id), MAX(HEX(photo)) FROM people"),
+            "2|7|00FF275C"
+        );
+    }
+    c.run("INSERT INTO people (name) VALUES ('next')");
+    assert_eq!(
+        c.value("SELECT LAST_INSERT_ID(), @@sql_notes, @@unique_checks"),
+        "8|1|1"
+    );
+    // What the dumpers ask for themselves.
+    for sql in [
+        "SET SQL_QUOTE_SHOW_CREATE=1/*!40102 ,SQL_MODE=concat(@@sql_mode, _utf8 ',NO_KEY_OPTIONS,NO_TABLE_OPTIONS,NO_FIELD_OPTIONS') */",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION /*!40100 WITH CONSISTENT SNAPSHOT */",
+        "SHOW VARIABLES LIKE 'gtid\\_mode'",
+        "SELECT LOGFILE_GROUP_NAME FROM INFORMATION_SCHEMA.FILES WHERE FILE_TYPE = 'UNDO LOG'",
+        "SHOW CREATE DATABASE IF NOT EXISTS `shop`",
+        "SAVEPOINT sp",
+        "show table status like 'people'",
+        "SET SESSION character_set_results = 'binary'",
+        "show create table `people`",
+        "SET SESSION character_set_results = 'utf8mb4'",
+        "show fields from `people`",
+        "SELECT /*!40001 SQL_NO_CACHE */ * FROM `people`",
+        "show triggers like 'people'",
+        "ROLLBACK TO SAVEPOINT sp",
+        "RELEASE SAVEPOINT sp",
+        "SET SESSION information_schema_stats_expiry=0",
+    ] {
+        let code = c.code(sql);
+        assert!(code.is_none() || code == Some(1231), "{sql}: {code:?}");
+    }
+}
