@@ -119,7 +119,7 @@ fn explain_of_changes() {
     };
     for (sql, expected) in [
         (
-            "EXPLAIN UPDATE t SET v = 0 WHERE k = 10",
+            "EXPLAIN UPDATE t FORCE INDEX (k) SET v = 0 WHERE k = 10",
             vec!["UPDATE|t|ref|k"],
         ),
         ("EXPLAIN UPDATE t SET v = 0", vec!["UPDATE|t|ALL|-"]),

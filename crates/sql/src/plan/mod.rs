@@ -70,8 +70,9 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if joins(&block.source))
     }
 
-    /// Is a stored table of the outermost block read from one end to the other (sql_safe_updates)?
-    pub(crate) fn reads_a_table_whole(&self) -> bool {
+    /// Does a stored table of the outermost block have to be read from one end to the other, because
+    /// no condition uses a key (sql_safe_updates)? A small table may be read whole all the same.
+    pub(crate) fn reads_without_key(&self) -> bool {
         fn whole(node: &Node) -> bool {
             match node {
                 Node::Once | Node::Nothing(_) => false,
@@ -79,7 +80,8 @@ impl QueryPlan {
                 Node::Join(join) => whole(&join.left) || whole(&join.right),
                 Node::Scan(scan) => matches!(
                     &scan.source,
-                    Source::Base { access, .. } if matches!(access.kind, AccessKind::Full)
+                    Source::Base { access, candidates, .. }
+                        if matches!(access.kind, AccessKind::Full) && candidates.is_empty()
                 ),
             }
         }

@@ -289,7 +289,7 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
         Statement::Delete(delete) => delete.limit.is_some(),
         _ => true,
     };
-    if limited || !compiled.query().is_some_and(QueryPlan::reads_a_table_whole) {
+    if limited || !compiled.query().is_some_and(QueryPlan::reads_without_key) {
         return Ok(());
     }
     let text = "You are using safe update mode and you tried to update a table without a WHERE \

@@ -314,7 +314,11 @@ impl Session {
                     vars: &self.facts,
                     exec: &exec,
                 };
-                let pulled = stream.pull(&env, sink, limit).map_err(|e| exec.stop(e));
+                let mut pulled = stream.pull(&env, sink, limit).map_err(|e| exec.stop(e));
+                if pulled.is_ok() && !stream.plan().is_tableless() {
+                    // SLEEP() ends early when it is killed; only alone is that an answer.
+                    pulled = killed().map_err(ExecError::Sql).and(pulled);
+                }
                 let found = stream.found_rows();
                 let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
                 self.add_warnings(warnings, total);
@@ -532,7 +536,16 @@ impl Session {
 
 /// Statements that show the diagnostics area leave it alone.
 fn keeps_diagnostics(statement: &Statement) -> bool {
-    use crate::parse::ast::ShowWhat;
+    use crate::parse::ast::{QueryBody, SelectItem, ShowWhat};
+    if let Statement::Query(query) = statement
+        && let QueryBody::Select(select) = &query.body
+        && select.from.is_empty()
+    {
+        return select.items.iter().any(|item| {
+            matches!(item, SelectItem::Expr { expr: Expr::SysVar(var), .. }
+                if matches!(&*var.name, "warning_count" | "error_count"))
+        });
+    }
     matches!(statement, Statement::Show(show) if matches!(
         show.what,
         ShowWhat::Warnings { .. }
