@@ -205,11 +205,6 @@ impl<'a> Lexer<'a> {
                     }
                     self.comment(p)?;
                 }
-                // A version comment that is never closed.
-                _ if self.in_comment && p >= self.src.len() => {
-                    self.in_comment = false;
-                    return Err(self.bad_rest(p));
-                }
                 _ => return Ok(()),
             }
         }
