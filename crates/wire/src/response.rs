@@ -123,7 +123,7 @@ impl Column<'_> {
 
     /// Does the column stand in a table, or is it the value of an expression?
     fn is_of_table(&self) -> bool {
-        !self.table.is_empty()
+        !self.table.is_empty() || !self.org_name.is_empty()
     }
 
     fn decimals(&self) -> u8 {
@@ -267,7 +267,7 @@ mod tests {
             table,
             org_table: table,
             name: "c",
-            org_name: "c",
+            org_name: table,
             ty,
             flags: 0,
         };

@@ -273,7 +273,7 @@ pub(super) fn bind_case(
     for (when, then) in whens {
         let when = bind_expr(env, scope, when)?;
         let when = match &operand {
-            Some(operand) => compare::compare(env, CmpOp::Eq, operand.clone(), when)?,
+            Some(operand) => compare::compare_case(env, operand.clone(), when)?,
             None => when,
         };
         bound.push((when, bind_expr(env, scope, then)?));

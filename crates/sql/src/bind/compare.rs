@@ -43,30 +43,31 @@ fn operand(e: &Expr) -> Operand<'_> {
     }
 }
 
-/// A constant compared with a column becomes one of the column's type when that changes nothing;
-/// error 1525 for a text compared with a date that it is not.
+/// [`adapt_value`], and error 1525 for a text compared with a date that it is not.
 fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()> {
+    adapt_value(env, constant, column);
+    match &constant.kind {
+        ExprKind::Const(value) => cmp::check_date_constant(env.ctx, value, &column.ty),
+        _ => Ok(()),
+    }
+}
+
+/// A constant compared with a column becomes one of the column's type when that changes nothing.
+fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     let ExprKind::Const(value) = &constant.kind else {
-        return Ok(());
+        return;
     };
-    if !matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. }) {
-        return cmp::check_date_constant(env.ctx, value, &column.ty);
-    }
+    let is_column = matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. });
     // COLLATE on the constant decides the comparison's collation.
-    if constant.coer == Coercibility::Explicit {
-        return Ok(());
+    if !is_column || constant.coer == Coercibility::Explicit {
+        return;
     }
-    match cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
-        Some(value) => {
-            let ty = column.ty.clone().with_nullable(false);
-            *constant = Expr {
-                kind: ExprKind::Const(value),
-                ty,
-                coer: Coercibility::Numeric,
-            };
-            Ok(())
-        }
-        None => cmp::check_date_constant(env.ctx, value, &column.ty),
+    if let Some(value) = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
+        *constant = Expr {
+            kind: ExprKind::Const(value),
+            ty: column.ty.clone().with_nullable(false),
+            coer: Coercibility::Numeric,
+        };
     }
 }
 
@@ -117,6 +118,26 @@ pub(super) fn compare(
     mut right: Expr,
 ) -> SqlResult<Expr> {
     adapt_pair(env, &mut left, &mut right)?;
+    compare_adapted(env, op, left, right)
+}
+
+/// What CASE asks of its operand and a WHEN: a text that is no date is not refused.
+pub(super) fn compare_case(
+    env: &BindEnv<'_>,
+    mut operand: Expr,
+    mut when: Expr,
+) -> SqlResult<Expr> {
+    adapt_value(env, &mut operand, &when);
+    adapt_value(env, &mut when, &operand);
+    compare_adapted(env, CmpOp::Eq, operand, when)
+}
+
+fn compare_adapted(
+    env: &BindEnv<'_>,
+    op: CmpOp,
+    mut left: Expr,
+    mut right: Expr,
+) -> SqlResult<Expr> {
     let kind = kind_of(&left, &right, op.text())?;
     settle(env, &mut left, kind)?;
     settle(env, &mut right, kind)?;
@@ -264,8 +285,11 @@ pub(super) fn bind_between(
             return Err(errors::operand_columns(1));
         }
     }
-    adapt_pair(env, &mut bound, &mut low)?;
-    adapt_pair(env, &mut bound, &mut high)?;
+    // Among several a text that is no date is not refused: it warns, and compares as zero.
+    for bound_by in [&mut low, &mut high] {
+        adapt_value(env, bound_by, &bound);
+        adapt_value(env, &mut bound, bound_by);
+    }
     let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
     settle(env, &mut low, low_kind)?;
     settle(env, &mut high, high_kind)?;
@@ -345,7 +369,7 @@ pub(super) fn bind_in(
     }
     for member in &mut members {
         env.meets(member, &bound.ty);
-        adapt(env, member, &bound)?;
+        adapt_value(env, member, &bound);
     }
     let kinds = in_kinds(&bound, &members)?;
     for (member, kind) in members.iter_mut().zip(&kinds) {

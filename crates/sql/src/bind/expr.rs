@@ -402,7 +402,7 @@ fn cast_length(ty: &SqlType) -> u32 {
     const DOUBLE_CHARS: u32 = 24;
     let least = match ty.kind {
         TypeKind::Double => DOUBLE_CHARS,
-        _ if ty.is_integer() => SqlType::bigint(true).length,
+        _ if ty.is_integer() => SqlType::new(ty.kind.clone()).length,
         _ => 0,
     };
     match ty.length < least {

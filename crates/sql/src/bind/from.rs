@@ -230,11 +230,14 @@ pub(super) fn from_query(
                 Some(names) => names[nth].text.clone().into(),
                 None => c.name.clone(),
             };
-            let meta = ColumnMeta {
+            let mut meta = ColumnMeta {
                 table: alias.clone(),
                 name: name.clone(),
                 ..c.clone()
             };
+            if meta.org_name.is_empty() {
+                meta.org_name = name.clone();
+            }
             ScopeColumn {
                 name,
                 ty: c.ty.clone(),

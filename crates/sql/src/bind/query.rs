@@ -263,7 +263,11 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
         let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?.ret;
         columns.push(match queries.len() {
             1 => column.clone(),
-            _ => ColumnMeta::computed(column.name.clone(), merged),
+            // The columns of the result are those of a table without a name.
+            _ => ColumnMeta {
+                org_name: column.name.clone(),
+                ..ColumnMeta::computed(column.name.clone(), merged)
+            },
         });
     }
     Ok(columns.into())

@@ -241,14 +241,17 @@ impl KeyCodec {
         (len <= key.len()).then_some(len)
     }
 
-    /// Can part `nth` be decoded from a key? Not for collated strings and prefixes.
+    /// Can part `nth` be decoded from a key? Not for collated strings, prefixes, and SET, whose text
+    /// would have to be made.
     pub fn is_reversible(&self, nth: usize) -> bool {
         let part = &self.parts[nth];
-        part.prefix_len.is_none() && fixed_len(&part.ty).is_some()
+        part.prefix_len.is_none()
+            && fixed_len(&part.ty).is_some()
+            && !matches!(part.ty.kind, TypeKind::Set(_))
     }
 
     /// Decodes part `nth` at the start of `key` and gives what follows it. `None`: the bytes are
-    /// damaged or the part is not reversible. ENUM comes out with its text, SET is not reversible.
+    /// damaged or the part is not reversible. ENUM comes out with its text.
     pub fn decode_part<'a>(
         &'a self,
         nth: usize,

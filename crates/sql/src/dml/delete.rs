@@ -10,7 +10,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::target::{Search, not_updatable};
 use super::write::Writer;
-use super::{DmlDone, DmlEnv};
+use super::{DmlDone, DmlEnv, strict_writes};
 use crate::bind::BindEnv;
 use crate::catalog::TableDef;
 use crate::exec::{TargetClauses, TargetScope};
@@ -22,6 +22,7 @@ use crate::plan::QueryPlan;
 /// A compiled DELETE.
 pub struct CompiledDelete {
     search: Search,
+    ignore: bool,
     tables: Vec<Arc<TableDef>>,
 }
 
@@ -73,6 +74,7 @@ impl CompiledDelete {
         let joined = target.scope.tables.len() > 1;
         Ok(Self {
             search: Search::new(target.plan(env, &clauses)?, joined),
+            ignore: delete.ignore,
             tables,
         })
     }
@@ -94,6 +96,8 @@ impl CompiledDelete {
 
     /// Runs.
     pub(super) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
+        let ctx = env.ctx;
+        let _strict = strict_writes(ctx, self.ignore);
         let states = SubqueryStates::default();
         let mut rows = self.search.collect(env, &states)?;
         let mut seen = self.search.seen();

@@ -21,6 +21,25 @@ fn a_row_that_is_left_out_gives_its_number_back() {
 }
 
 #[test]
+fn duplicates_under_ignore_are_the_rows_without_effect() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, b INT)");
+    bench.ok("INSERT INTO t VALUES (1, 1), (2, 2)");
+    let info = |ran: super::testing::Ran| ran.info;
+    let update = "ON DUPLICATE KEY UPDATE b = 9";
+    assert_eq!(
+        info(bench.ok(&format!(
+            "INSERT IGNORE INTO t VALUES (1, 0), (3, 0) {update}"
+        ))),
+        "Records: 2  Duplicates: 0  Warnings: 0"
+    );
+    assert_eq!(
+        info(bench.ok(&format!("INSERT INTO t VALUES (2, 0), (4, 0) {update}"))),
+        "Records: 2  Duplicates: 1  Warnings: 0"
+    );
+}
+
+#[test]
 fn an_update_that_changes_nothing_names_no_id() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT UNIQUE, b INT)");
@@ -51,4 +70,15 @@ fn hexadecimal_literals_are_numbers_to_numeric_columns() {
     bench.ok("INSERT INTO t VALUES (x'41', 0x0a, x'41')");
     bench.ok("UPDATE t SET n = b'101'");
     assert_eq!(bench.rows("t"), ["5|10.0|A"]);
+}
+
+#[test]
+fn a_condition_that_is_no_number_deletes_nothing_under_strict_mode() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, n INT)");
+    bench.ok("INSERT INTO t VALUES (1, 1), (2, 0)");
+    assert_eq!(bench.code("DELETE FROM t WHERE n = '1x'"), 1292);
+    assert_eq!(bench.code("UPDATE t SET n = 5 WHERE n = 'x'"), 1292);
+    assert_eq!(bench.rows("t"), ["1|1", "2|0"]);
+    assert_eq!(bench.ok("DELETE IGNORE FROM t WHERE n = '1x'").affected, 1);
 }

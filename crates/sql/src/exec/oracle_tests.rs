@@ -191,3 +191,50 @@ fn a_constant_that_is_no_number_warns_once() {
 fn a_row_of_values_is_not_empty() {
     assert_eq!(Rig::new(&[]).code("VALUES ROW()"), 3942);
 }
+
+#[test]
+fn a_text_that_is_no_date_is_refused_only_by_itself() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (d DATE, KEY (d))",
+        "INSERT INTO t VALUES ('2020-01-01'), (NULL)",
+    ]);
+    for filter in ["d = 'abc'", "d <> 'abc'", "d < 'abc'", "d IN ('abc')"] {
+        assert_eq!(rig.code(&format!("SELECT 1 FROM t WHERE {filter}")), 1525);
+    }
+    let found = |filter: &str| rig.rows(&format!("SELECT 1 FROM t WHERE {filter}")).len();
+    assert_eq!(found("d BETWEEN 'abc' AND '2020-12-31'"), 1);
+    assert_eq!(found("d BETWEEN '2019-01-01' AND 'abc'"), 0);
+    assert_eq!(found("d IN ('abc', '2020-01-01')"), 1);
+    assert_eq!(
+        rig.rows("SELECT CASE d WHEN 'abc' THEN 1 ELSE 2 END FROM t"),
+        ["2", "2"]
+    );
+}
+
+#[test]
+fn indexes_on_every_type_answer_by_themselves() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (a DECIMAL(5,2), o SET('x','y'), p ENUM('q','r'), n BIT(1), e DATE, \
+         f FLOAT, PRIMARY KEY (a, p, o), KEY (n, o), KEY (o), KEY (e, f), KEY (f))",
+        "INSERT INTO t VALUES (1.5, 'x,y', 'q', 1, '2020-01-01', 1.5), (-1.5, '', 'r', NULL, NULL, \
+         -1.5), (0, 'y', 'r', 0, '0001-01-01', 0)",
+    ]);
+    assert_eq!(rig.rows("SELECT o FROM t ORDER BY o"), ["", "y", "x,y"]);
+    assert_eq!(rig.rows("SELECT o FROM t WHERE o = 'x,y'"), ["x,y"]);
+    assert_eq!(
+        rig.rows("SELECT n + 0, o FROM t ORDER BY n, o"),
+        ["NULL|", "0|y", "1|x,y"]
+    );
+    assert_eq!(
+        rig.rows("SELECT a, p, o, f FROM t ORDER BY f"),
+        ["-1.50|r||-1.5", "0.00|r|y|0", "1.50|q|x,y|1.5"]
+    );
+    assert_eq!(
+        rig.rows("SELECT e, f, a FROM t ORDER BY e, f"),
+        [
+            "NULL|-1.5|-1.50",
+            "0001-01-01|0|0.00",
+            "2020-01-01|1.5|1.50"
+        ]
+    );
+}

@@ -422,7 +422,7 @@ fn log(c: &Call) -> SqlResult<Value> {
 }
 
 fn log2(c: &Call) -> SqlResult<Value> {
-    logarithm(c, c.real(0)?, |v| v.ln() / std::f64::consts::LN_2)
+    logarithm(c, c.real(0)?, f64::log2)
 }
 
 fn log10(c: &Call) -> SqlResult<Value> {
@@ -473,11 +473,11 @@ fn atan(c: &Call) -> SqlResult<Value> {
 }
 
 fn degrees(c: &Call) -> SqlResult<Value> {
-    finite(c, c.real(0)? * 180.0 / std::f64::consts::PI, "degrees")
+    finite(c, c.real(0)? * (180.0 / std::f64::consts::PI), "degrees")
 }
 
 fn radians(c: &Call) -> SqlResult<Value> {
-    finite(c, c.real(0)? * std::f64::consts::PI / 180.0, "radians")
+    finite(c, c.real(0)? * (std::f64::consts::PI / 180.0), "radians")
 }
 
 fn ret_rand(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {

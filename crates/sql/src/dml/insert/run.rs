@@ -503,6 +503,7 @@ impl Run<'_, '_> {
         }
         let c = &self.counts;
         let duplicates = match self.insert.on_conflict {
+            _ if self.insert.ignore => c.records - c.inserted - c.updated,
             OnConflict::Fail | OnConflict::Skip => c.records - c.inserted,
             OnConflict::Replace => c.deleted,
             OnConflict::Update => c.updated,

@@ -176,8 +176,8 @@ fn months_of(c: &Call, i: usize, name: &str) -> SqlResult<i128> {
 
 fn period_add(c: &Call) -> SqlResult<Value> {
     let months = months_of(c, 0, "period_add")? + c.integer(1)?;
-    let months = i64::try_from(months).unwrap_or(0);
-    int((months.div_euclid(12)) * 100 + months.rem_euclid(12) + 1)
+    let period = months.div_euclid(12) * 100 + months.rem_euclid(12) + 1;
+    int(i64::try_from(period).unwrap_or(0))
 }
 
 fn period_diff(c: &Call) -> SqlResult<Value> {
