@@ -71,6 +71,18 @@ fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     }
 }
 
+/// [`adapt_value`] for a member of a list: there two digits are no year.
+fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
+    const FIRST_WRITTEN_OUT: i128 = 100;
+    if column.ty.kind == TypeKind::Year
+        && let Some(value) = constant.as_const()
+        && cast::to_int(&env.ctx.quiet(), value).is_ok_and(|v| v < FIRST_WRITTEN_OUT)
+    {
+        return;
+    }
+    adapt_value(env, constant, column);
+}
+
 /// [`adapt`] in both directions.
 fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
     env.meets(a, &b.ty);
@@ -127,8 +139,8 @@ pub(super) fn compare_case(
     mut operand: Expr,
     mut when: Expr,
 ) -> SqlResult<Expr> {
-    adapt_value(env, &mut operand, &when);
-    adapt_value(env, &mut when, &operand);
+    adapt_listed(env, &mut operand, &when);
+    adapt_listed(env, &mut when, &operand);
     compare_adapted(env, CmpOp::Eq, operand, when)
 }
 
@@ -369,7 +381,7 @@ pub(super) fn bind_in(
     }
     for member in &mut members {
         env.meets(member, &bound.ty);
-        adapt_value(env, member, &bound);
+        adapt_listed(env, member, &bound);
     }
     let kinds = in_kinds(&bound, &members)?;
     for (member, kind) in members.iter_mut().zip(&kinds) {

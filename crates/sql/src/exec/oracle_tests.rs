@@ -238,3 +238,19 @@ fn indexes_on_every_type_answer_by_themselves() {
         ]
     );
 }
+
+#[test]
+fn two_digits_are_a_year_only_by_themselves() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (f YEAR, KEY (f))",
+        "INSERT INTO t VALUES (1999), (2020)",
+    ]);
+    assert_eq!(rig.rows("SELECT f FROM t WHERE f = 99"), ["1999"]);
+    assert_eq!(rig.rows("SELECT f FROM t WHERE f IN ('20')"), ["2020"]);
+    assert_eq!(rig.rows("SELECT f FROM t WHERE f IN (99, '20')").len(), 0);
+    assert_eq!(rig.rows("SELECT f FROM t WHERE f IN (1999, 20)"), ["1999"]);
+    assert_eq!(
+        rig.rows("SELECT CASE f WHEN 99 THEN 'a' ELSE 'b' END FROM t"),
+        ["b", "b"]
+    );
+}
