@@ -344,12 +344,12 @@ impl Session {
         let id = match value {
             Value::Int(i) if i >= 0 => i as u64,
             Value::UInt(u) => u,
-            other => {
-                let shown = format!("{other:?}");
-                return Err(
-                    SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")).into(),
-                );
+            // A text that is no number names thread 0, which there never is.
+            Value::Str(text) => {
+                let text = String::from_utf8_lossy(&text);
+                text.trim().parse().unwrap_or(0)
             }
+            _ => 0,
         };
         self.kill_session(id, !kill.query)?;
         match self.facts.process.kill_error() {
