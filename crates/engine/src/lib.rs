@@ -54,6 +54,7 @@
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
 pub mod cache;
+mod codec;
 mod commit;
 pub mod compact;
 mod engine;
@@ -65,6 +66,7 @@ mod lock;
 mod maintain;
 pub mod memtable;
 mod recovery;
+mod sync;
 pub mod tree;
 mod txn;
 pub mod wait;

@@ -19,6 +19,8 @@ pub(crate) mod held;
 pub(crate) mod log;
 pub(crate) mod record;
 pub(crate) mod switches;
+#[cfg(test)]
+mod tests;
 pub(crate) mod watermark;
 
 use std::sync::Arc;

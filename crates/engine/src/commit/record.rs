@@ -23,6 +23,7 @@
 //!   given.
 //! - A prepared transaction is named by its XID and the sequence of its prepare record: an XID may be used again.
 
+use crate::codec::{self, Malformed, put_bytes, put_varint};
 use crate::lock::LockMode;
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
 
@@ -41,14 +42,6 @@ pub(crate) enum CounterChange {
     Set = 2,
 }
 
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 /// Begins a payload.
 pub(crate) fn begin(out: &mut Vec<u8>) {
     out.clear();
@@ -57,8 +50,7 @@ pub(crate) fn begin(out: &mut Vec<u8>) {
 
 pub(crate) fn put_xid(out: &mut Vec<u8>, xid: &[u8]) {
     assert!(xid.len() <= MAX_XID_BYTES);
-    put_varint(out, xid.len() as u64);
-    out.extend_from_slice(xid);
+    put_bytes(out, xid);
 }
 
 pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u8]) {
@@ -67,8 +59,7 @@ pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u
         LockMode::Exclusive => 2,
     });
     put_varint(out, u64::from(tree.0));
-    put_varint(out, key.len() as u64);
-    out.extend_from_slice(key);
+    put_bytes(out, key);
 }
 
 /// The payload of a decision about a prepared transaction.
@@ -88,11 +79,9 @@ pub(crate) fn put_counters(out: &mut Vec<u8>, counters: &[(TreeId, u64)]) {
 
 pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
     out.push(op as u8);
-    put_varint(out, key.len() as u64);
-    out.extend_from_slice(key);
+    put_bytes(out, key);
     if op == Op::Put {
-        put_varint(out, value.len() as u64);
-        out.extend_from_slice(value);
+        put_bytes(out, value);
     }
 }
 
@@ -103,64 +92,32 @@ pub(crate) fn counter_record(out: &mut Vec<u8>, how: CounterChange, tree: TreeId
     put_varint(out, value);
 }
 
-/// Why a payload cannot be decoded.
-pub(crate) type Malformed = &'static str;
-
 /// Reads a payload from the front.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
-    rest: &'a [u8],
+    rest: codec::Reader<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Checks the version and stands behind it.
     pub(crate) fn new(payload: &'a [u8]) -> Result<Self, Malformed> {
-        match payload.split_first() {
-            Some((&PAYLOAD_VERSION, rest)) => Ok(Reader { rest }),
-            Some(_) => Err("unknown payload version"),
-            None => Err("empty payload"),
+        let mut rest = codec::Reader::new(payload);
+        match rest.u8()? {
+            PAYLOAD_VERSION => Ok(Reader { rest }),
+            _ => Err("unknown payload version"),
         }
-    }
-
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        let (byte, rest) = self.rest.split_first().ok_or("payload ends early")?;
-        self.rest = rest;
-        Ok(*byte)
-    }
-
-    fn varint(&mut self) -> Result<u64, Malformed> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7F);
-            if shift == 63 && bits > 1 {
-                return Err("number too large");
-            }
-            value |= bits << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err("number too long")
     }
 
     fn bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
-        let length = usize::try_from(self.varint()?).map_err(|_| "length too large")?;
-        if length > limit {
+        let bytes = self.rest.bytes()?;
+        if bytes.len() > limit {
             return Err("length over the limit");
         }
-        let (bytes, rest) = self
-            .rest
-            .split_at_checked(length)
-            .ok_or("payload ends early")?;
-        self.rest = rest;
         Ok(bytes)
     }
 
     fn tree(&mut self) -> Result<TreeId, Malformed> {
-        u32::try_from(self.varint()?)
-            .map(TreeId)
-            .map_err(|_| "tree id too large")
+        self.rest.varint_u32().map(TreeId)
     }
 
     pub(crate) fn xid(&mut self) -> Result<&'a [u8], Malformed> {
@@ -168,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn seq(&mut self) -> Result<Seq, Malformed> {
-        self.varint()
+        self.rest.varint()
     }
 
     /// Calls `each` for every lock of a prepare record.
@@ -176,8 +133,8 @@ impl<'a> Reader<'a> {
         &mut self,
         mut each: impl FnMut(LockMode, TreeId, &'a [u8]),
     ) -> Result<(), Malformed> {
-        for _ in 0..self.varint()? {
-            let mode = match self.byte()? {
+        for _ in 0..self.rest.varint()? {
+            let mode = match self.rest.u8()? {
                 1 => LockMode::Shared,
                 2 => LockMode::Exclusive,
                 _ => return Err("unknown lock mode"),
@@ -189,24 +146,24 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn counter_change(&mut self) -> Result<(CounterChange, TreeId, u64), Malformed> {
-        let how = match self.byte()? {
+        let how = match self.rest.u8()? {
             1 => CounterChange::Raise,
             2 => CounterChange::Set,
             _ => return Err("unknown counter change"),
         };
-        Ok((how, self.tree()?, self.varint()?))
+        Ok((how, self.tree()?, self.rest.varint()?))
     }
 
     pub(crate) fn counters(&mut self, mut each: impl FnMut(TreeId, u64)) -> Result<(), Malformed> {
-        for _ in 0..self.varint()? {
+        for _ in 0..self.rest.varint()? {
             let tree = self.tree()?;
-            each(tree, self.varint()?);
+            each(tree, self.rest.varint()?);
         }
         Ok(())
     }
 
     fn write(&mut self) -> Result<(Op, &'a [u8], &'a [u8]), Malformed> {
-        let op = Op::from_code(self.byte()?).ok_or("unknown operation")?;
+        let op = Op::from_code(self.rest.u8()?).ok_or("unknown operation")?;
         let key = self.bytes(MAX_KEY_BYTES)?;
         let value = match op {
             Op::Put => self.bytes(MAX_VALUE_BYTES)?,
@@ -221,10 +178,10 @@ impl<'a> Reader<'a> {
         mut tree: impl FnMut(TreeId) -> bool,
         mut write: impl FnMut(TreeId, Op, &'a [u8], &'a [u8]),
     ) -> Result<(), Malformed> {
-        for _ in 0..self.varint()? {
+        for _ in 0..self.rest.varint()? {
             let id = self.tree()?;
             let wanted = tree(id);
-            for _ in 0..self.varint()? {
+            for _ in 0..self.rest.varint()? {
                 let (op, key, value) = self.write()?;
                 if wanted {
                     write(id, op, key, value);

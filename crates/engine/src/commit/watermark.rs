@@ -11,15 +11,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::Seq;
-
-/// Tries before a thread that waits for slower committers parks.
-const SPINS: usize = 64;
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, SPINS};
 
 struct State {
     /// Completed ranges beyond the watermark: start → end. At most one per committing thread.
@@ -76,7 +72,7 @@ impl Watermark {
         }
     }
 
-    fn wake(&self, mut state: parking_lot::MutexGuard<'_, State>, visible: Seq) {
+    fn wake(&self, mut state: MutexGuard<'_, State>, visible: Seq) {
         let mut ready = Vec::new();
         state.waiting.retain_mut(|(seq, waker)| {
             if *seq > visible {
@@ -161,68 +157,6 @@ impl Drop for Visible {
     fn drop(&mut self) {
         if self.registered {
             self.watermark.waiters.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn gap_holds_the_watermark_back() {
-        let watermark = Watermark::new(10);
-        watermark.complete(20, 30);
-        assert_eq!(watermark.visible(), 10);
-        watermark.complete(30, 45);
-        assert_eq!(watermark.visible(), 10);
-        watermark.complete(10, 20);
-        assert_eq!(watermark.visible(), 45);
-    }
-
-    #[test]
-    fn waiters_of_both_kinds_are_woken() {
-        let watermark = Watermark::new(10);
-        let other = Arc::clone(&watermark);
-        let thread = thread::spawn(move || {
-            other.block_until(30);
-            other.visible()
-        });
-        struct Flag(AtomicUsize);
-        impl std::task::Wake for Flag {
-            fn wake(self: Arc<Self>) {
-                self.0.fetch_add(1, Ordering::SeqCst);
-            }
-        }
-        let flag = Arc::new(Flag(AtomicUsize::new(0)));
-        let waker = Waker::from(Arc::clone(&flag));
-        let mut context = Context::from_waker(&waker);
-        let mut future = Visible::new(&watermark, 20);
-        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-        watermark.complete(20, 30);
-        assert_eq!(flag.0.load(Ordering::SeqCst), 0);
-        watermark.complete(10, 20);
-        assert_eq!(flag.0.load(Ordering::SeqCst), 1);
-        assert!(Pin::new(&mut future).poll(&mut context).is_ready());
-        assert_eq!(thread.join().unwrap(), 30);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn watermark_is_the_prefix_without_gaps(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle()) {
-            let watermark = Watermark::new(100);
-            let mut done = [false; 40];
-            for record in order {
-                watermark.complete(100 + record * 3, 103 + record * 3);
-                done[record as usize] = true;
-                let prefix = done.iter().take_while(|d| **d).count() as u64;
-                prop_assert_eq!(watermark.visible(), 100 + prefix * 3);
-            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::codec::{Malformed, put_varint, u32_at, u64_at, varint_at};
+use crate::codec::{Malformed, put_varint, u32_at, u64_at, varint_at};
 use crate::iter::compare_versions;
 use crate::{Op, Seq};
 

@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - Never says no for a key that was added. The hash is part of the disk format and never changes.
 
-use super::codec::Malformed;
+use crate::codec::Malformed;
 
 const LINE_BYTES: usize = 64;
 /// More probes would not fit the distribution of the multiplier.

@@ -6,7 +6,7 @@
 //! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
 //! - Opening allocates no more than [`MAX_RAW_BYTES`], whatever the bytes.
 
-use super::codec::{Malformed, u32_at};
+use crate::codec::{Malformed, u32_at};
 
 /// Compression byte, raw length, checksum.
 pub(super) const TRAILER_BYTES: usize = 9;

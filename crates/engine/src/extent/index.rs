@@ -10,9 +10,9 @@
 use std::cmp::Ordering;
 
 use super::HEADER_BYTES;
-use super::codec::{Malformed, Reader, put_bytes, put_varint};
 use super::filter::Filter;
 use crate::Seq;
+use crate::codec::{Malformed, Reader, put_bytes, put_varint};
 use crate::iter::compare_versions;
 
 /// Collects the separators.

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use super::block::{Block, BlockCursor};
-use super::codec::Malformed;
 use super::index::Tail;
 use super::reader::Extent;
+use crate::codec::Malformed;
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};
 

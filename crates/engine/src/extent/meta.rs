@@ -9,8 +9,8 @@
 
 use std::cmp::Ordering;
 
-use super::codec::{Malformed, Reader, put_bytes, put_varint};
 use super::{HEADER_BYTES, SLOT_BYTES, SLOTS_PER_FILE};
+use crate::codec::{Malformed, Reader, put_bytes, put_varint};
 use crate::iter::compare_versions;
 use crate::{Seq, TreeId};
 

@@ -13,7 +13,6 @@
 //! - Nothing read from disk is used before its checksum was compared, and decoding it never panics.
 
 mod block;
-pub(crate) mod codec;
 mod filter;
 mod frame;
 mod index;

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use esker_vfs::Random;
 
 use super::block::{Block, Found};
-use super::codec::Malformed;
 use super::filter::{Filter, KeyHash};
 use super::frame::{self, FramePlace};
 use super::index::Tail;
@@ -24,6 +23,7 @@ use super::space::{Slots, Space};
 use super::writer::ExtentOptions;
 use super::{HEADER_BYTES, Position};
 use crate::cache::{BlockCache, MAX_CACHED_FRAME_BYTES};
+use crate::codec::Malformed;
 use crate::iter::InternalIter;
 use crate::{EngineError, Op, Result, Seq, TreeId};
 

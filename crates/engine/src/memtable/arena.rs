@@ -10,9 +10,9 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex};
 
 /// Alignment of every allocation.
 pub(super) const ALIGN: usize = 8;
@@ -23,7 +23,7 @@ const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 /// An allocation larger than this share of the next chunk gets a chunk of its own.
 const OWN_CHUNK_DIVISOR: usize = 4;
 /// The largest chunk that `clear` keeps for the next use.
-const KEPT_CHUNK_BYTES: usize = 16 * 1024;
+pub(super) const KEPT_CHUNK_BYTES: usize = 16 * 1024;
 
 /// Header of a chunk; the usable bytes follow in an allocation of their own.
 struct Chunk {
@@ -207,54 +207,5 @@ impl Drop for Arena {
             // SAFETY: made by `Box::leak` in `adopt`, in the list once, and nobody can use the arena any more.
             drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn allocations_are_aligned_and_do_not_overlap() {
-        let arena = Arena::new();
-        assert_eq!(arena.allocated_bytes(), 0);
-        let mut places: Vec<(usize, usize)> = Vec::new();
-        for i in 0..2000usize {
-            let size = 1 + (i * 37) % 900;
-            let place = arena.allocate(size).as_ptr() as usize;
-            assert_eq!(place % ALIGN, 0);
-            places.push((place, size));
-        }
-        places.sort_unstable();
-        for pair in places.windows(2) {
-            assert!(pair[0].0 + pair[0].1 <= pair[1].0);
-        }
-        assert!(arena.used_bytes() >= places.iter().map(|p| p.1).sum());
-        assert!(arena.used_bytes() <= arena.allocated_bytes());
-    }
-
-    #[test]
-    fn large_allocation_gets_its_own_chunk() {
-        let arena = Arena::new();
-        arena.allocate(16);
-        let before = arena.allocated_bytes();
-        arena.allocate(5_000_000);
-        assert_eq!(arena.allocated_bytes(), before + 5_000_000);
-        // The small chunk is still in use.
-        arena.allocate(16);
-        assert_eq!(arena.allocated_bytes(), before + 5_000_000);
-    }
-
-    #[test]
-    fn clear_keeps_little() {
-        let mut arena = Arena::new();
-        for _ in 0..10_000 {
-            arena.allocate(100);
-        }
-        arena.clear();
-        assert!(arena.allocated_bytes() <= KEPT_CHUNK_BYTES);
-        assert_eq!(arena.used_bytes(), 0);
-        arena.allocate(64);
-        assert_eq!(arena.used_bytes(), 64);
     }
 }

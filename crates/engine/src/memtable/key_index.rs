@@ -16,12 +16,13 @@
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::skiplist::{Node, NodeRef};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize};
 
-/// Slots of the first generation; each further one has [`GROWTH`] times as many.
-const FIRST_SLOTS: usize = 128;
+/// Slots of the first generation; each further one has [`GROWTH`] times as many. Tests are to see many generations.
+const FIRST_SLOTS: usize = if cfg!(test) { 2 } else { 128 };
 const GROWTH: usize = 8;
 /// Generations: 128 * 8^6 = 33 million slots in the last one, more than a memtable has entries.
 const GENERATIONS: usize = 7;

@@ -3,7 +3,8 @@
 //! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
-//! Parts: `arena` (memory) → `skiplist` (order) with `key_index` (point reads) → [`Memtable`] (life cycle) → [`MemIter`].
+//! Parts: `arena` (memory) → `skiplist` (order) with `key_index` (point reads) → `pins` (who inserts) → [`Memtable`]
+//! (life cycle) → [`MemIter`].
 //!
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.
@@ -15,12 +16,15 @@
 mod arena;
 mod iter;
 mod key_index;
+mod pins;
 mod skiplist;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use iter::MemIter;
+use pins::Pins;
+pub use pins::WriterPin;
 use skiplist::SkipList;
 
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
@@ -40,13 +44,7 @@ pub struct MemEntry<'a> {
 pub struct Memtable {
     list: SkipList,
     deletes: AtomicU64,
-    /// Committers between `pin` and the drop of their pin.
-    writers: AtomicUsize,
-    sealed: AtomicBool,
-    /// Lowest start LSN of a record with versions in here; `u64::MAX` if there is none.
-    first_lsn: AtomicU64,
-    /// Highest sequence in here; 0 if empty.
-    max_seq: AtomicU64,
+    pins: Pins,
 }
 
 impl Default for Memtable {
@@ -61,10 +59,7 @@ impl Memtable {
         Memtable {
             list: SkipList::new(),
             deletes: AtomicU64::new(0),
-            writers: AtomicUsize::new(0),
-            sealed: AtomicBool::new(false),
-            first_lsn: AtomicU64::new(u64::MAX),
-            max_seq: AtomicU64::new(0),
+            pins: Pins::new(),
         }
     }
 
@@ -146,58 +141,36 @@ impl Memtable {
 
     /// The highest sequence ever announced by a pin; 0 if none. Exact once the table is quiet.
     pub fn max_seq(&self) -> Seq {
-        self.max_seq.load(Ordering::Acquire)
+        self.pins.max_seq()
     }
 
     /// The lowest record start announced by a pin; `u64::MAX` if none: the log is needed from here on until this table
     /// is flushed.
     pub fn first_lsn(&self) -> u64 {
-        self.first_lsn.load(Ordering::Acquire)
+        self.pins.first_lsn()
     }
 
     /// Announces a committer that inserts versions of the log record [`start`, `seq`). `None` if the table is sealed:
     /// the caller then loads the new active table.
     pub fn pin(&self, start: u64, seq: Seq) -> Option<WriterPin<'_>> {
-        // Sequentially consistent on both sides: either this thread sees `sealed`, or whoever sealed sees this writer.
-        self.writers.fetch_add(1, Ordering::SeqCst);
-        let pin = WriterPin { table: self };
-        if self.sealed.load(Ordering::SeqCst) {
-            return None;
-        }
-        self.first_lsn.fetch_min(start, Ordering::AcqRel);
-        self.max_seq.fetch_max(seq, Ordering::AcqRel);
-        Some(pin)
+        self.pins.pin(start, seq)
     }
 
     /// Ends the life as the active table. Call it after the new active table is installed.
     pub fn seal(&self) {
-        self.sealed.store(true, Ordering::SeqCst);
+        self.pins.seal();
     }
 
     /// Whether the table is complete: sealed, and no committer is still inserting.
     pub fn is_quiet(&self) -> bool {
-        self.sealed.load(Ordering::SeqCst) && self.writers.load(Ordering::SeqCst) == 0
+        self.pins.are_quiet()
     }
 
     /// Empties a table that is not shared, and keeps a little of its memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.deletes = AtomicU64::new(0);
-        self.sealed = AtomicBool::new(false);
-        self.first_lsn = AtomicU64::new(u64::MAX);
-        self.max_seq = AtomicU64::new(0);
-        debug_assert_eq!(*self.writers.get_mut(), 0);
-    }
-}
-
-/// A committer's right to insert; see [`Memtable::pin`].
-pub struct WriterPin<'a> {
-    table: &'a Memtable,
-}
-
-impl Drop for WriterPin<'_> {
-    fn drop(&mut self) {
-        self.table.writers.fetch_sub(1, Ordering::SeqCst);
+        self.pins = Pins::new();
     }
 }
 

@@ -20,10 +20,11 @@
 use std::cmp::Ordering as Cmp;
 use std::mem::{align_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::arena::{ALIGN, Arena};
 use super::key_index::{KeyIndex, Lookup};
+use crate::sync::{AtomicPtr, AtomicU64};
 use crate::{Op, Seq};
 
 /// Levels: with one node in four rising, 12 levels serve 4^12 = 16 million entries.

@@ -8,6 +8,7 @@ use std::thread;
 
 use proptest::prelude::*;
 
+use super::arena::{ALIGN, Arena, KEPT_CHUNK_BYTES};
 use super::*;
 use crate::LATEST;
 use crate::iter::InternalIter;
@@ -292,4 +293,48 @@ fn cleared_table_is_as_new() {
     assert!(table.insert(b"a", 1, Op::Put, b"b"));
     assert!(table.pin(5, 6).is_some());
     assert_eq!(table.get(b"a", LATEST).expect("inserted").value, b"b");
+}
+
+#[test]
+fn allocations_are_aligned_and_do_not_overlap() {
+    let arena = Arena::new();
+    assert_eq!(arena.allocated_bytes(), 0);
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for i in 0..2000usize {
+        let size = 1 + (i * 37) % 900;
+        let place = arena.allocate(size).as_ptr() as usize;
+        assert_eq!(place % ALIGN, 0);
+        places.push((place, size));
+    }
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        assert!(pair[0].0 + pair[0].1 <= pair[1].0);
+    }
+    assert!(arena.used_bytes() >= places.iter().map(|p| p.1).sum());
+    assert!(arena.used_bytes() <= arena.allocated_bytes());
+}
+
+#[test]
+fn large_allocation_gets_its_own_chunk() {
+    let arena = Arena::new();
+    arena.allocate(16);
+    let before = arena.allocated_bytes();
+    arena.allocate(5_000_000);
+    assert_eq!(arena.allocated_bytes(), before + 5_000_000);
+    // The small chunk is still in use.
+    arena.allocate(16);
+    assert_eq!(arena.allocated_bytes(), before + 5_000_000);
+}
+
+#[test]
+fn clear_keeps_little() {
+    let mut arena = Arena::new();
+    for _ in 0..10_000 {
+        arena.allocate(100);
+    }
+    arena.clear();
+    assert!(arena.allocated_bytes() <= KEPT_CHUNK_BYTES);
+    assert_eq!(arena.used_bytes(), 0);
+    arena.allocate(64);
+    assert_eq!(arena.used_bytes(), 64);
 }

@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 use esker_wal::{BlockSummary, Record, RecordKind};
 
+use crate::codec::Malformed;
 use crate::commit::COUNTERS_TREE;
 use crate::commit::counters::Counters;
-use crate::commit::record::{CounterChange, Malformed, Reader};
+use crate::commit::record::{CounterChange, Reader};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
 use crate::memtable::Memtable;
 use crate::tree::{Recovered, Trees};

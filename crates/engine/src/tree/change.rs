@@ -7,7 +7,7 @@
 //! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
 
 use super::levels::{LEVELS, Place, RunId};
-use crate::extent::codec::{Malformed, Reader, put_varint};
+use crate::codec::{Malformed, Reader, put_varint};
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::{Seq, TreeId};
 

@@ -18,7 +18,7 @@ use esker_vfs::{File, Fs, OpenMode};
 use super::change::Change;
 use super::health::Health;
 use super::state::State;
-use crate::extent::codec::{Reader, u32_at, u64_at};
+use crate::codec::{Reader, u32_at, u64_at};
 use crate::{EngineError, Result};
 
 /// Records begin at multiples of this.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Commit, Txn, WriteSet};
+use crate::codec;
 use crate::commit;
 use crate::commit::COUNTERS_TREE;
 use crate::commit::log::Place;
@@ -151,7 +152,7 @@ fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
         record::put_lock(&mut locks, mode, tree, key);
         count += 1;
     });
-    record::put_varint(payload, count);
+    codec::put_varint(payload, count);
     payload.extend_from_slice(&locks);
     record::put_counters(payload, &txn.counters);
     txn.writes.encode(payload, &mut txn.tree_ids);

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::codec::put_varint;
 use crate::commit::record;
 use crate::memtable::{MemEntry, Memtable};
 use crate::tree::Tree;
@@ -194,23 +195,21 @@ impl WriteSet {
     pub(crate) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) -> u64 {
         let mut total = 0;
         tree_ids.clear();
-        let mut body = Vec::new();
-        record::put_varint(out, self.live_trees());
+        put_varint(out, self.live_trees());
         for writes in &self.trees {
+            // Walked twice: the number stands before the writes, and that is cheaper than a second buffer.
             let mut count = 0;
-            body.clear();
-            self.for_each_live(writes, |op, key, value| {
-                record::put_write(&mut body, op, key, value);
-                count += 1;
-            });
+            self.for_each_live(writes, |_, _, _| count += 1);
             if count == 0 {
                 continue;
             }
             let id = writes.tree.id();
             tree_ids.push(id.0);
-            record::put_varint(out, u64::from(id.0));
-            record::put_varint(out, count);
-            out.extend_from_slice(&body);
+            put_varint(out, u64::from(id.0));
+            put_varint(out, count);
+            self.for_each_live(writes, |op, key, value| {
+                record::put_write(out, op, key, value);
+            });
             total += count;
         }
         total

@@ -1,6 +1,6 @@
 //! Varints and checked reading of bytes that came from disk.
 //!
-//! Neighbours: `block`, `index`, `meta` and the manifest's `change` encode and decode with it.
+//! Neighbours: whatever has a format encodes and decodes with it: log records (`commit::record`), extents, the manifest.
 //!
 //! **Invariants**
 //! - Reading never panics and never looks outside its slice, whatever the bytes.
@@ -63,6 +63,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Reads fields one after the other.
+#[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
