@@ -20,7 +20,7 @@ use crate::commit::held::HeldLocks;
 use crate::commit::log::{Durable, Log};
 use crate::commit::record::{self, CounterChange};
 use crate::commit::switches::Switches;
-use crate::commit::watermark::{Visible, Watermark};
+use crate::commit::watermark::Watermark;
 use crate::lock::LockManager;
 use crate::maintain::{self, Maintenance, Workers};
 use crate::recovery::{Replay, ReplayLimits, ReplayStats};
@@ -220,8 +220,7 @@ impl Engine {
     pub fn wait_durable(&self, seq: Seq) -> Durable {
         let inner = &self.inner;
         let log = (!inner.switches.async_commit()).then(|| inner.log.wait_durable(seq));
-        let visible = Visible::new(&inner.watermark, seq);
-        Durable::new(log, visible, &inner.held, seq)
+        Durable::new(log, &inner.watermark, &inner.held, seq)
     }
 
     /// Second phase of a two-phase commit: commits what was prepared under `xid`.

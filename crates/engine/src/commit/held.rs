@@ -47,10 +47,16 @@ impl HeldLocks {
         }))
     }
 
+    /// Whether any locks are held. What a thread has put in itself is counted.
+    #[inline]
+    pub(crate) fn are_any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
     /// Gives back the locks of all commits up to `seq`, and returns when they are free.
     #[inline]
     pub(crate) fn release_up_to(&self, seq: Seq) {
-        if self.count.load(Ordering::SeqCst) > 0 {
+        if self.are_any() {
             self.release(seq);
         }
     }

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use esker_wal::{DurableFuture, FlushPolicy, LogSpace, Lsn, RecordKind, Wal, WalStats};
 
 use super::held::HeldLocks;
-use super::watermark::Visible;
+use super::watermark::{Visible, Watermark};
 use crate::{Result, Seq};
 
 /// The place of a record: it starts at `start`, and its end is its commit sequence.
@@ -102,28 +102,28 @@ impl Log {
 
 /// Resolves when a sequence survives a crash and every later snapshot sees it. Made by `Engine::wait_durable`.
 ///
-/// When it resolves, the locks of every transaction up to the sequence are free. With asynchronous commit it does not
-/// wait for the log.
+/// When it resolves, the locks of every transaction up to the sequence that were held for the log are free. With
+/// asynchronous commit it does not wait for the log. What there is nothing to wait for is left out from the beginning.
 #[must_use = "a future does nothing unless awaited"]
 pub struct Durable {
-    /// `None` when there is nothing (more) to wait for in the log.
     log: Option<DurableFuture>,
-    visible: Visible,
-    held: Arc<HeldLocks>,
+    visible: Option<Visible>,
+    held: Option<Arc<HeldLocks>>,
     seq: Seq,
 }
 
 impl Durable {
+    /// Waits for `log` first, and then for the watermark.
     pub(crate) fn new(
         log: Option<DurableFuture>,
-        visible: Visible,
+        watermark: &Arc<Watermark>,
         held: &Arc<HeldLocks>,
         seq: Seq,
     ) -> Self {
         Durable {
             log,
-            visible,
-            held: Arc::clone(held),
+            visible: (watermark.visible() < seq).then(|| Visible::new(watermark, seq)),
+            held: held.are_any().then(|| Arc::clone(held)),
             seq,
         }
     }
@@ -132,10 +132,19 @@ impl Durable {
     pub fn block(mut self) -> Result<()> {
         if let Some(log) = self.log.take() {
             log.block()?;
-            self.held.release_up_to(self.seq);
+            self.hardened();
         }
-        self.visible.block();
+        if let Some(visible) = &self.visible {
+            visible.block();
+        }
         Ok(())
+    }
+
+    fn hardened(&mut self) {
+        self.log = None;
+        if let Some(held) = &self.held {
+            held.release_up_to(self.seq);
+        }
     }
 }
 
@@ -147,10 +156,12 @@ impl Future for Durable {
             match Pin::new(log).poll(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(())) => self.log = None,
+                Poll::Ready(Ok(())) => self.hardened(),
             }
-            self.held.release_up_to(self.seq);
         }
-        Pin::new(&mut self.visible).poll(context).map(Ok)
+        match &mut self.visible {
+            Some(visible) => Pin::new(visible).poll(context).map(Ok),
+            None => Poll::Ready(Ok(())),
+        }
     }
 }

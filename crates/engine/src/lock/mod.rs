@@ -265,9 +265,11 @@ impl LockManager {
     /// As [`LockManager::release_all`], but the caller wakes those who were granted.
     pub(crate) fn give_back_all(&self, owner: &LockOwner) -> Wakes {
         let mut wakes = Wakes::new();
-        if !owner.active.swap(false, Ordering::Relaxed) {
+        // Nobody else uses an owner at the same time, so this need not be one operation.
+        if !owner.active.load(Ordering::Relaxed) {
             return wakes;
         }
+        owner.active.store(false, Ordering::Relaxed);
         self.cancel(owner, CancelReason::TransactionEnded);
         let mut held = std::mem::take(&mut *owner.held.lock());
         for lock in held.drain(..) {

@@ -18,8 +18,8 @@ mod visible;
 mod write_set;
 
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -98,8 +98,8 @@ pub struct Txn {
     pub(crate) writes: WriteSet,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
     pub(crate) owner: Arc<LockOwner>,
-    /// The same for those who cancel waits from outside.
-    shared_owner: Arc<Mutex<Arc<LockOwner>>>,
+    /// The same for those who cancel waits from outside, once there are any.
+    shared_owner: OnceLock<Arc<Mutex<Arc<LockOwner>>>>,
     dependency: Arc<AtomicU64>,
     /// The last commit of this session: its later snapshots must see it.
     pub(crate) last_commit: Seq,
@@ -110,7 +110,6 @@ pub struct Txn {
 
 impl Txn {
     pub(crate) fn new(engine: &Engine, isolation: Isolation) -> Self {
-        let owner = LockOwner::new();
         Txn {
             engine: engine.clone(),
             isolation,
@@ -118,8 +117,8 @@ impl Txn {
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
             counters: SmallVec::new(),
-            shared_owner: Arc::new(Mutex::new(Arc::clone(&owner))),
-            owner,
+            owner: LockOwner::new(),
+            shared_owner: OnceLock::new(),
             dependency: Arc::new(AtomicU64::new(0)),
             last_commit: 0,
             payload: Vec::new(),
@@ -305,8 +304,9 @@ impl Txn {
 
     /// A handle with which another thread ends the lock waits of this session.
     pub fn wait_canceller(&self) -> WaitCanceller {
+        let shared = || Arc::new(Mutex::new(Arc::clone(&self.owner)));
         WaitCanceller {
-            owner: Arc::clone(&self.shared_owner),
+            owner: Arc::clone(self.shared_owner.get_or_init(shared)),
             locks: Arc::clone(&self.inner().locks),
         }
     }
@@ -338,7 +338,9 @@ impl Txn {
 
     /// The locks went to somebody else, who gives them back.
     pub(crate) fn owner_changed(&self) {
-        *self.shared_owner.lock() = Arc::clone(&self.owner);
+        if let Some(shared) = self.shared_owner.get() {
+            *shared.lock() = Arc::clone(&self.owner);
+        }
     }
 
     /// Commits. On return the writes are visible to later snapshots and the locks are free (without early lock release:

@@ -75,7 +75,8 @@ impl SnapshotSlot {
     /// Takes a snapshot at the watermark.
     #[inline]
     pub(crate) fn take(&self, watermark: &Watermark) -> Seq {
-        self.slot.0.store(watermark.visible(), Ordering::SeqCst);
+        // The fences of both sides order this store before the second look; it needs no order of its own.
+        self.slot.0.store(watermark.visible(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         watermark.visible()
     }
