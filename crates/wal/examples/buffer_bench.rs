@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p esker-wal --example buffer_bench -- [MILLISECONDS [KINDS...]]` prints,
 //! for each number of threads and size of records, what each variant inserts, the processor time of
-//! an insert, and how many inserts were made in groups. Then the same for 64 threads that are put to
+//! an insert, how many processors the threads had, and how many inserts were made in groups. Then the same for 64 threads that are put to
 //! sleep in the midst of a reservation with some probability: what 64 processors would do to each
 //! other, few processors only show in this way.
 
@@ -28,7 +28,11 @@ const SIZES: [Size; 5] = [
     Size::Mixed,
 ];
 
-const TURNS: usize = 10;
+/// Many short turns find moments in which the machine does nothing else.
+const TURNS: usize = 60;
+
+/// Where threads sleep, a turn takes long by itself.
+const TURNS_WITH_PAUSES: usize = 4;
 
 /// Inserts between two looks at the clock.
 const BATCH: usize = 64;
@@ -89,6 +93,8 @@ struct Rate {
     payload_bytes: f64,
     /// Processor time of an insert.
     nanos: f64,
+    /// Processors that the threads had.
+    processors: f64,
     /// Part of the inserts that were made in groups.
     grouped: f64,
 }
@@ -129,19 +135,25 @@ fn measure(log: &MemoryLog, threads: usize, size: Size, time: Duration) -> Rate 
     });
     let seconds = begun.elapsed().as_secs_f64();
     let inserts = inserts.into_inner() as f64;
+    let nanos = nanos.into_inner() as f64;
     Rate {
         inserts: inserts / seconds,
-        nanos: nanos.into_inner() as f64 / inserts,
+        nanos: nanos / inserts,
+        processors: nanos / 1e9 / seconds,
         grouped: log.grouped() as f64 / inserts,
         payload_bytes: bytes.into_inner() as f64 / seconds,
     }
 }
 
-/// One line of the table: the kinds, measured in turns, and the best of each. Many short turns find
-/// moments in which the machine does nothing else.
-fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKind) -> Rate) {
+/// One line of the table: the kinds, measured in turns, and the best of each.
+fn line(
+    kinds: &[LogBufferKind],
+    what: &str,
+    turns: usize,
+    mut measure: impl FnMut(LogBufferKind) -> Rate,
+) {
     let mut best: Vec<Option<Rate>> = kinds.iter().map(|_| None).collect();
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         for (kind, best) in kinds.iter().zip(&mut best) {
             let rate = measure(*kind);
             if best.as_ref().is_none_or(|b| b.inserts < rate.inserts) {
@@ -152,10 +164,11 @@ fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKi
     print!("{what}");
     for rate in best.into_iter().flatten() {
         print!(
-            " | {:>6.3} M/s {:>6.3} GB/s {:>5.0} ns {:>3.0} %",
+            " | {:>6.3} M/s {:>6.3} GB/s {:>5.0} ns {:>3.1} p {:>2.0} %",
             rate.inserts / 1e6,
             rate.payload_bytes / 1e9,
             rate.nanos,
+            rate.processors,
             100.0 * rate.grouped
         );
     }
@@ -164,7 +177,7 @@ fn line(kinds: &[LogBufferKind], what: &str, mut measure: impl FnMut(LogBufferKi
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let millis = args.next().and_then(|s| s.parse().ok()).unwrap_or(50);
+    let millis = args.next().and_then(|s| s.parse().ok()).unwrap_or(5);
     let time = Duration::from_millis(millis);
     let mut kinds: Vec<LogBufferKind> = args.filter_map(|s| s.parse().ok()).collect();
     if kinds.is_empty() {
@@ -172,19 +185,19 @@ fn main() {
     }
     print!("threads  size");
     for kind in &kinds {
-        print!(" | {kind:<32}");
+        print!(" | {kind:<37}");
     }
     println!();
     for threads in THREADS {
         for size in SIZES {
-            line(&kinds, &format!("{threads:>7} {size:>5}"), |kind| {
+            line(&kinds, &format!("{threads:>7} {size:>5}"), TURNS, |kind| {
                 measure(&MemoryLog::new(kind, BUFFER_BYTES), threads, size, time)
             });
         }
     }
     for one_in in [1, 4, 16, 64, 256, 4096] {
         let what = format!("   1/{one_in:<4}");
-        line(&kinds, &what, |kind| {
+        line(&kinds, &what, TURNS_WITH_PAUSES, |kind| {
             let pause = move || {
                 if random().is_multiple_of(one_in) {
                     std::thread::sleep(PREEMPTED);

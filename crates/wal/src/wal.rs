@@ -14,14 +14,14 @@ use esker_vfs::Env;
 use parking_lot::Mutex;
 
 use crate::append::{Draft, append};
-use crate::buffer::{Beginning, LogBuffer};
+use crate::buffer::{Beginning, LogBuffer, MAX_LSN};
 use crate::config::{FlushMode, Sizes, WalConfig};
 use crate::daemon::Threads;
 use crate::error::WalError;
 use crate::files::{LogSpace, SegmentFiles};
 use crate::flights::Flights;
 use crate::flush::{Flushed, Flusher};
-use crate::format::RecordKind;
+use crate::format::{RECORD_ALIGN, RecordKind};
 use crate::future::DurableFuture;
 use crate::lsn::{Lsn, LsnRange};
 use crate::policy::{FlushPolicy, PolicyCell};
@@ -71,6 +71,10 @@ impl Wal {
         files: SegmentFiles,
         end: Lsn,
     ) -> Result<Arc<Shared>, WalError> {
+        if end >= MAX_LSN || !end.0.is_multiple_of(RECORD_ALIGN) {
+            let what = format!("the log ends at {end}, where no record can end");
+            return Err(WalError::corruption(files.dir(), 0, what));
+        }
         let header = crate::format::SegmentHeader {
             cluster: config.cluster,
             start: end,
@@ -86,16 +90,16 @@ impl Wal {
             }
         }
         let current = files.begin_segment(&header)?;
-        let segment_room = match takes_records {
+        let room = match takes_records {
             true => sizes.usable(current.file_bytes - current.offset),
             false => 0,
         };
+        let contention = Contention::new(env.clock.clone());
         let beginning = Beginning {
             start: end,
-            segment_room,
+            segment_room: room,
             spares: files.spare_count(),
         };
-        let contention = Contention::new(env.clock.clone());
         let buffer = LogBuffer::new(config.log_buffer, sizes, &beginning, contention, None);
         let policy = PolicyCell::new(&config.flush_policy, sizes.buffer);
         Ok(Arc::new(Shared {

@@ -53,7 +53,9 @@ pub(crate) enum Refused {
 /// any place being given in between.
 const VERSION_BITS: u32 = 7;
 const VERSIONS: u64 = 1 << VERSION_BITS;
-const MAX_LSN: u64 = 1 << 60;
+
+/// A log that is opened must end before: half of what the word has room for, so that it can grow.
+pub(crate) const MAX_LSN: Lsn = Lsn(1 << 59);
 
 /// A position and a version in one word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +63,7 @@ struct End(u64);
 
 impl End {
     fn new(lsn: Lsn) -> Self {
-        assert!(lsn.0 < MAX_LSN && lsn.0.is_multiple_of(RECORD_ALIGN));
+        assert!(lsn < MAX_LSN && lsn.0.is_multiple_of(RECORD_ALIGN));
         End(lsn.0 / RECORD_ALIGN * VERSIONS)
     }
 
@@ -133,6 +135,14 @@ impl Room {
             None => self.taken + sizes.most_for(self.on_disk(sizes)),
         }
     }
+
+    fn blocked(&self, why: Refused) -> Blocked {
+        Blocked {
+            changes: self.changes,
+            refusals: self.refusals,
+            why,
+        }
+    }
 }
 
 pub(crate) struct Admission {
@@ -141,7 +151,7 @@ pub(crate) struct Admission {
     sizes: Sizes,
     room: Mutex<Room>,
     changed: Condvar,
-    contention: Contention,
+    pub(super) contention: Contention,
     pause: Option<Pause>,
 }
 
@@ -179,20 +189,18 @@ impl Admission {
         admission
     }
 
+    /// Takes the gate, and counts the wait for it if it is held.
+    #[inline]
+    pub(super) fn lock(&self) -> Held<'_> {
+        match self.gate().try_lock() {
+            Some(held) => held,
+            None => self.contention.while_busy(|| self.gate().lock()),
+        }
+    }
+
     #[inline]
     pub(super) fn gate(&self) -> &Gate {
         &self.front.gate
-    }
-
-    /// Waits until the gate is free, and takes it; a wait is counted.
-    #[inline]
-    pub(super) fn enter(&self) -> Held<'_> {
-        let free = self.gate().try_lock();
-        free.unwrap_or_else(|| self.contention.while_busy(|| self.gate().lock()))
-    }
-
-    pub(super) fn contention(&self) -> &Contention {
-        &self.contention
     }
 
     /// The next place to be given.
@@ -403,9 +411,7 @@ impl Admission {
         room.changes += 1;
         self.changed.notify_all();
     }
-}
 
-impl Admission {
     /// Makes reservations in progress without the gate fail; they will see the new limits.
     fn change_version(&self) {
         let mut end = self.front.end.load(Relaxed);
@@ -419,12 +425,21 @@ impl Admission {
     }
 }
 
-impl Room {
-    fn blocked(&self, why: Refused) -> Blocked {
-        Blocked {
-            changes: self.changes,
-            refusals: self.refusals,
-            why,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_round_and_leave_the_position_alone() {
+        for lsn in [Lsn::FIRST, Lsn(MAX_LSN.0 - RECORD_ALIGN)] {
+            let first = End::new(lsn);
+            let mut end = first;
+            for _ in 1..VERSIONS {
+                end = end.next_version();
+                assert!(end != first && end.lsn() == lsn);
+                assert_eq!(end.plus(24).lsn(), lsn.plus(24));
+            }
+            assert!(end.next_version() == first);
         }
     }
 }

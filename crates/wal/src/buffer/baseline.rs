@@ -17,7 +17,7 @@ use super::admission::Admission;
 use crate::lsn::Lsn;
 
 pub(super) fn insert(admission: &Admission, bytes: u64, fill: &impl Fn(Lsn)) -> Option<Lsn> {
-    let held = admission.enter();
+    let held = admission.lock();
     let start = admission.reserve(&held, bytes)?;
     fill(start);
     drop(held);

@@ -31,8 +31,8 @@ pub(super) fn insert(
         drop(held);
         return Some(start);
     }
-    let group = || in_group(admission, slots, bytes, fill);
-    match admission.contention().while_busy(group) {
+    let contention = &admission.contention;
+    match contention.while_busy(|| in_group(admission, slots, bytes, fill)) {
         Some(start) => Some(start),
         None => baseline::insert(admission, bytes, fill),
     }

@@ -18,7 +18,7 @@ use crate::lsn::Lsn;
 
 #[inline]
 pub(super) fn insert(admission: &Admission, bytes: u64, fill: &impl Fn(Lsn)) -> Option<Lsn> {
-    let held = admission.enter();
+    let held = admission.lock();
     let start = admission.reserve(&held, bytes)?;
     drop(held);
     fill(start);

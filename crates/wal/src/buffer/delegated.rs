@@ -32,11 +32,11 @@ pub(super) fn insert(
     if let Some(held) = admission.gate().lock_soon() {
         return alone(admission, queue, held, bytes, fill);
     }
-    let group = || in_group(admission, slots, queue, bytes, fill);
-    match admission.contention().while_busy(group) {
+    let contention = &admission.contention;
+    match contention.while_busy(|| in_group(admission, slots, queue, bytes, fill)) {
         Some(start) => Some(start),
         None => {
-            let held = admission.enter();
+            let held = admission.lock();
             alone(admission, queue, held, bytes, fill)
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn begin_stream(
     queue: &ReleaseQueue,
     bytes: u64,
 ) -> Option<(Lsn, Ticket)> {
-    let held = admission.enter();
+    let held = admission.lock();
     let place = draw(queue, &held, bytes, || {
         admission.reserve_streamed(&held, bytes)
     });

@@ -45,8 +45,8 @@ pub(super) fn insert(
             Attempt::Contended => {}
         }
     }
-    let group = || place_in_group(admission, slots, bytes);
-    let start = match admission.contention().while_busy(group) {
+    let contention = &admission.contention;
+    let start = match contention.while_busy(|| place_in_group(admission, slots, bytes)) {
         Some(start) => start,
         None => admission.reserve_at_last(bytes)?,
     };

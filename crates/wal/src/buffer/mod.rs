@@ -26,7 +26,7 @@ mod ring;
 mod slots;
 pub(crate) mod sync;
 
-pub(crate) use admission::{Blocked, Pause, Refused};
+pub(crate) use admission::{Blocked, MAX_LSN, Pause, Refused};
 pub use kind::LogBufferKind;
 pub(crate) use ring::{Ring, RingWriter};
 
@@ -132,7 +132,7 @@ impl LogBuffer {
         let start = if let Variant::Hybrid(_) = &self.variant {
             admission.reserve_streamed_freely(bytes)?
         } else {
-            let held = admission.enter();
+            let held = admission.lock();
             admission.reserve_streamed(&held, bytes)?
         };
         let ticket = None;
@@ -172,11 +172,6 @@ impl LogBuffer {
         self.ring.published(at)
     }
 
-    /// The waits of appenders for each other.
-    pub(crate) fn contention(&self) -> &Contention {
-        self.admission.contention()
-    }
-
     /// How many insertions were made in groups of more than one.
     pub(crate) fn grouped(&self) -> u64 {
         match &self.variant {
@@ -185,6 +180,11 @@ impl LogBuffer {
             | Variant::Hybrid(slots)
             | Variant::Delegated(slots, _) => slots.grouped(),
         }
+    }
+
+    /// The waits of appends for each other.
+    pub(crate) fn contention(&self) -> &Contention {
+        &self.admission.contention
     }
 
     /// The next place to be given.

@@ -9,9 +9,8 @@ use std::sync::atomic::AtomicU64 as PlainAtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::sync::{Mutex, yield_now};
-use esker_vfs::Env;
-
 use super::*;
+use crate::stats::{Counters, WaitCause};
 use shuttle::thread;
 
 const THREADS: u8 = 3;
@@ -53,12 +52,13 @@ fn variant(kind: LogBufferKind, slots: usize) -> Variant {
 impl Tested {
     fn new(kind: LogBufferKind, slots: usize, disk_room: u64) -> Arc<Self> {
         let pause: Pause = Box::new(yield_now);
+        let start = Lsn::FIRST;
         let from = Beginning {
-            start: Lsn::FIRST,
+            start,
             segment_room: disk_room,
             spares: 0,
         };
-        let contention = Contention::new(Env::os().clock);
+        let contention = Contention::new(esker_vfs::Env::os().clock);
         Arc::new(Self {
             buffer: LogBuffer {
                 ring: Ring::new(SIZES.buffer),
@@ -66,7 +66,7 @@ impl Tested {
                 variant: variant(kind, slots),
             },
             taken: Mutex::new(Taken {
-                upto: from.start,
+                upto: start,
                 records: BTreeMap::new(),
             }),
         })
@@ -203,15 +203,23 @@ fn explore(test: impl Fn() + Send + Sync + 'static) {
 fn keeps_every_record(kind: LogBufferKind, slots: usize) {
     let grouped = Arc::new(PlainAtomicU64::new(0));
     let total = grouped.clone();
+    let busy = Arc::new(PlainAtomicU64::new(0));
+    let waits = busy.clone();
     explore(move || {
         let tested = Tested::new(kind, slots, 1 << 40);
         let answers = write_all(&tested, consume_when_blocked);
         let records = answers.into_iter().map(Result::unwrap).collect();
         tested.assert_taken(records);
         grouped.fetch_add(tested.buffer.grouped(), Relaxed);
+        let stats = Counters::default().get(tested.buffer.contention());
+        busy.fetch_add(stats.waits(WaitCause::BufferBusy).count, Relaxed);
     });
     let makes_groups = !matches!(kind, LogBufferKind::B | LogBufferKind::D);
     assert_eq!(total.load(Relaxed) > 0, makes_groups, "{kind}");
+    assert!(
+        waits.load(Relaxed) > 0,
+        "{kind}: waits for others are counted"
+    );
 }
 
 #[test]

@@ -254,6 +254,34 @@ fn a_damaged_segment_header_is_an_error() {
     ));
 }
 
+/// A header that is valid in itself, but no log gets there.
+#[test]
+fn a_segment_that_starts_where_no_record_can_is_an_error() {
+    let sim = SimEnv::new(8);
+    drop(open_manual(&sim));
+    let image = Image::of(&sim);
+    for (start, opens) in [
+        (1 << 58, true),
+        (1 << 59, false),
+        (u64::MAX, false),
+        (9, false),
+    ] {
+        let moved = image.disk(0, |bytes| {
+            bytes[32..40].copy_from_slice(&u64::to_le_bytes(start));
+            bytes[8..12].fill(0);
+            let crc = crc32c::crc32c(&bytes[..64]);
+            bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        });
+        let to = Path::new(DIR).join(format!("{start:016x}.wal"));
+        moved.env().fs.rename(&image.files[0].0, &to).unwrap();
+        match open_from(&moved, FlushMode::Manual, Lsn(start)) {
+            Ok(opened) => assert!(opens && opened.wal.end() == Lsn(start)),
+            Err(WalError::Corruption { .. }) => assert!(!opens, "{start}"),
+            Err(other) => panic!("{start}: {other}"),
+        }
+    }
+}
+
 #[test]
 fn a_log_shorter_than_the_starting_point_is_damage() {
     let sim = SimEnv::new(7);
