@@ -2,10 +2,10 @@
 //! idle.
 //!
 //! `cargo run --release -p esker-wal --example wal_bench -- DIR [SECONDS] [THREADS,...] [THINK_US]
-//! [IN_FLIGHT] [OVERLAP_FROM_US]`. On a file system in memory it shows the buffer and the flush without a device, on a disk group
-//! commit. With a list of thread counts only commits are measured. `THINK_US` is how long a thread
-//! sleeps between two commits (between half of it and one and a half), as a session does whose
-//! client thinks. The last two are fields of the flush policy.
+//! [IN_FLIGHT] [OVERLAP_FROM_US]`. On a file system in memory it shows the buffer and the flush
+//! without a device, on a disk group commit. With a list of thread counts only commits are measured.
+//! `THINK_US` is how long a thread sleeps between two commits (between half of it and one and a
+//! half), as a session does whose client thinks. The last two are fields of the flush policy.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
