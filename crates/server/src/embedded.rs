@@ -128,7 +128,7 @@ fn run(session: &mut Session) -> SqlResult<QueryResult> {
         OutcomeKind::Ok(ok) => Ok(QueryResult::Done(
             ok.affected_rows,
             warnings(session),
-            ok.info,
+            ok.info.to_string(),
         )),
         OutcomeKind::Rows(columns) => {
             let mut sink = TextRows::default();

@@ -252,7 +252,7 @@ fn text_statements() -> Vec<(&'static str, Statement)> {
         write!(
             s,
             "UPDATE sbtest1 SET c='{}' WHERE id={}",
-            c_of(n),
+            c_of(COUNT + n),
             id_of(n)
         )
     });

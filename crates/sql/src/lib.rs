@@ -32,6 +32,6 @@ pub mod variables;
 
 pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES};
 pub use result::{
-    ColumnMeta, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
+    ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
-pub use session::{Batch, ClientInfo, Counter, Prepared, Request, Session};
+pub use session::{Batch, ClientInfo, Counter, PlanStatistics, Prepared, Request, Session};

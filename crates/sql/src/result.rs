@@ -5,12 +5,14 @@
 //! client before the log is durable up to `depends_on` (the reader rule and commit durability).
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::Seq;
 use esker_types::{SqlError, SqlType, ValueRef};
+use smallvec::SmallVec;
 
 /// Flags of [`ColumnMeta::flags`]: the key and default bits of MySQL's column definition.
 pub mod meta_flag {
@@ -134,5 +136,54 @@ pub struct OkInfo {
     /// First generated AUTO_INCREMENT value of the statement, else 0.
     pub last_insert_id: u64,
     /// Text such as `Records: 2  Duplicates: 0  Warnings: 0`.
-    pub info: String,
+    pub info: InfoText,
+}
+
+/// Longest text of an OK packet that needs no memory of its own, bytes.
+const INLINE_INFO_BYTES: usize = 64;
+
+/// The text of an OK packet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InfoText(SmallVec<[u8; INLINE_INFO_BYTES]>);
+
+impl InfoText {
+    /// Texts, each with a number behind it. Every UPDATE makes one, so it takes no formatter.
+    pub fn counts(parts: &[(&str, u64)]) -> Self {
+        let mut out = SmallVec::new();
+        for (text, number) in parts {
+            out.extend_from_slice(text.as_bytes());
+            let digits = number.checked_ilog10().unwrap_or(0);
+            for place in (0..=digits).rev() {
+                out.push(b'0' + (number / 10u64.pow(place) % 10) as u8);
+            }
+        }
+        Self(out)
+    }
+}
+
+impl From<&str> for InfoText {
+    fn from(text: &str) -> Self {
+        Self(SmallVec::from_slice(text.as_bytes()))
+    }
+}
+
+impl Deref for InfoText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        // Only whole strings were put in.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InfoText;
+
+    #[test]
+    fn texts_of_counts() {
+        let parts = [("Rows: ", 0), ("  Changed: ", 10), (" ", u64::MAX)];
+        let expected = "Rows: 0  Changed: 10 18446744073709551615";
+        assert_eq!(&*InfoText::counts(&parts), expected);
+    }
 }

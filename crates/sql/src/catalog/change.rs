@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -167,9 +168,11 @@ impl<'a> Change<'a> {
         self.adopted.iter_mut().for_each(|trees| trees.made.clear());
         let Some(seq) = commit.seq else { return Ok(0) };
         self.fresh.drain(..).for_each(|mark| mark.set(seq));
+        let version = self.next.version;
         self.catalog
             .current
             .store(Arc::new(std::mem::take(&mut self.next)));
+        self.catalog.version.store(version, Ordering::Release);
         let abandoned = std::mem::take(&mut self.abandoned);
         let engine = self.catalog.engine.clone();
         drop(self);

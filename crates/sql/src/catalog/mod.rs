@@ -26,6 +26,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use esker_engine::{Direction, Engine, Isolation, Tree, TreeId, View};
@@ -101,6 +102,8 @@ struct Inner {
     tree: Tree,
     locks: MetadataLocks,
     current: ArcSwap<Snapshot>,
+    /// The version of `current`, written after it.
+    version: AtomicU64,
     /// One change at a time.
     changing: Mutex<()>,
 }
@@ -126,6 +129,7 @@ impl Catalog {
             engine: engine.clone(),
             tree,
             locks,
+            version: AtomicU64::new(snapshot.version),
             current: ArcSwap::from_pointee(snapshot),
             changing: Mutex::new(()),
         };
@@ -150,10 +154,11 @@ impl Catalog {
         self.inner.current.load()
     }
 
-    /// The version now.
+    /// The version now. Whoever holds a table's metadata lock sees the version of the last change of
+    /// that table, or a later one.
     #[inline]
     pub fn version(&self) -> u64 {
-        self.inner.current.load().version
+        self.inner.version.load(Ordering::Acquire)
     }
 
     /// A table, if it exists.

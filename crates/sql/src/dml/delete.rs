@@ -99,29 +99,28 @@ impl CompiledDelete {
         let ctx = env.ctx;
         let _strict = strict_writes(ctx, self.ignore);
         let states = SubqueryStates::default();
-        let mut rows = self.search.collect(env, &states)?;
         let mut seen = self.search.seen();
         let mut deleted = 0;
-        for row in &mut rows {
-            (env.check_killed)()?;
+        self.search.each(env, &states, |env, row, _| {
             for (nth, table) in self.tables.iter().enumerate() {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if !seen.is_new(nth, &key) {
-                    continue;
+                if seen.is_new(nth, &key) {
+                    let buffers = env.scratch.buffers();
+                    let mut entries = buffers.entries;
+                    let mut writer = Writer {
+                        txn: env.txn,
+                        mode: env.mode,
+                        limits: env.limits,
+                    };
+                    writer.delete(table, &key, buffers.old_row, &mut entries)?;
+                    deleted += 1;
                 }
-                let buffers = env.scratch.buffers();
-                let mut entries = buffers.entries;
-                let mut writer = Writer {
-                    txn: env.txn,
-                    mode: env.mode,
-                    limits: env.limits,
-                };
-                writer.delete(table, &key, buffers.old_row, &mut entries)?;
-                deleted += 1;
+                self.search.give_back(nth, row, key);
             }
-        }
+            Ok(())
+        })?;
         env.scratch.trim();
         Ok(DmlDone {
             affected_rows: deleted,

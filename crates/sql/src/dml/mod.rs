@@ -45,7 +45,7 @@ use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates, UserVars};
 use crate::parse::ast::Statement;
 use crate::plan::QueryPlan;
-use crate::result::Mode;
+use crate::result::{InfoText, Mode};
 
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::duplicate_entry;
@@ -106,7 +106,7 @@ pub struct DmlDone {
     /// First generated value: LAST_INSERT_ID() from now on.
     pub generated: Option<u64>,
     /// Text of the OK packet.
-    pub info: String,
+    pub info: InfoText,
     /// The reply waits for this besides the commit: a reservation of AUTO_INCREMENT values.
     pub depends_on: Seq,
 }
@@ -131,6 +131,15 @@ impl Compiled {
             Self::Insert(insert) => insert.run(env),
             Self::Update(update) => update.run(env),
             Self::Delete(delete) => delete.run(env),
+        }
+    }
+
+    /// The privilege it needs on the tables it changes.
+    pub fn privilege(&self) -> &'static str {
+        match self {
+            Self::Insert(_) => "INSERT",
+            Self::Update(_) => "UPDATE",
+            Self::Delete(_) => "DELETE",
         }
     }
 

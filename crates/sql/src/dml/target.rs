@@ -1,7 +1,7 @@
 //! Which tables a statement changes, and collecting the rows it is about.
 //!
 //! Neighbours: `insert`, `update`, `delete` compile with it; `exec::target` finds and locks the rows.
-//! **Invariants**: only stored tables are changed; [`Search::collect`] has read every row under its
+//! **Invariants**: only stored tables are changed; [`Search::each`] has read every row under its
 //! lock before the first is written.
 
 use std::collections::HashSet;
@@ -98,8 +98,30 @@ impl Search {
         Seen(self.joined.then(HashSet::new))
     }
 
-    /// All rows, found and locked.
-    pub(super) fn collect(
+    /// Calls `f` with every row, numbered from 0; all are found and locked before the first call.
+    pub(super) fn each<'e>(
+        &self,
+        env: &mut DmlEnv<'e>,
+        states: &SubqueryStates,
+        mut f: impl FnMut(&mut DmlEnv<'e>, &mut [Value], usize) -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        if self.plan.finds_one() {
+            let mut found = std::mem::take(&mut env.scratch.found);
+            let result = match env.evaluating(states, |env| self.plan.find_one(&mut found, env)) {
+                Ok(true) => f(env, &mut found.row, 0),
+                other => other.map(drop),
+            };
+            env.scratch.found = found;
+            return result;
+        }
+        for (at, row) in self.collect(env, states)?.iter_mut().enumerate() {
+            (env.check_killed)()?;
+            f(env, row, at)?;
+        }
+        Ok(())
+    }
+
+    fn collect(
         &self,
         env: &DmlEnv<'_>,
         states: &SubqueryStates,
@@ -132,8 +154,9 @@ impl Search {
         }
     }
 
-    /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row`, its clustered
-    /// key is returned. `None` where an outer join found no row.
+    /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row` (whose buffer
+    /// stays in the row for the next one), its clustered key is returned. `None` where an outer join
+    /// found no row.
     pub(super) fn take_stored(
         &self,
         nth: usize,
@@ -141,14 +164,19 @@ impl Search {
         scratch: &mut Scratch,
     ) -> Option<Vec<u8>> {
         let target = &self.plan.targets[nth];
-        let Value::Str(stored) = std::mem::take(&mut row[target.row_slot as usize]) else {
+        let Value::Str(stored) = &mut row[target.row_slot as usize] else {
             return None;
         };
+        std::mem::swap(stored, &mut scratch.old_row);
         let Value::Str(key) = std::mem::take(&mut row[target.key_slot as usize]) else {
             return None;
         };
-        scratch.old_row = stored;
         Some(key)
+    }
+
+    /// Puts the key of [`Self::take_stored`] back: its buffer is for the next row.
+    pub(super) fn give_back(&self, nth: usize, row: &mut [Value], key: Vec<u8>) {
+        row[self.plan.targets[nth].key_slot as usize] = Value::Str(key);
     }
 }
 

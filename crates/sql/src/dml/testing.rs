@@ -220,7 +220,7 @@ impl Bench {
         let done = crate::ddl::run(&mut ddl, stmt)?;
         Ok(Ran {
             affected: done.affected_rows,
-            info: done.info,
+            info: done.info.to_string(),
             ..Ran::default()
         })
     }
@@ -274,7 +274,7 @@ impl Bench {
                     affected: affected_rows,
                     insert_id,
                     generated,
-                    info,
+                    info: info.to_string(),
                     ..Ran::default()
                 })
             }

@@ -22,6 +22,7 @@ use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 use crate::parse::ast::Update;
 use crate::plan::QueryPlan;
+use crate::result::InfoText;
 
 /// A compiled UPDATE.
 pub struct CompiledUpdate {
@@ -120,31 +121,31 @@ impl CompiledUpdate {
         let _strict = strict_writes(ctx, self.ignore);
         let last_insert_id = ctx.session.last_insert_id();
         let states = SubqueryStates::default();
-        let mut rows = self.search.collect(env, &states)?;
         let (mut matched, mut changed) = (0, 0);
         let mut seen = self.search.seen();
-        for (at, row) in rows.iter_mut().enumerate() {
-            (env.check_killed)()?;
+        self.search.each(env, &states, |env, row, at| {
             for (nth, changer) in self.changers.iter().enumerate() {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if !seen.is_new(nth, &key) {
-                    continue;
+                if seen.is_new(nth, &key) {
+                    matched += 1;
+                    changed += u64::from(self.change(env, &states, changer, row, &key, at)?);
                 }
-                matched += 1;
-                changed += u64::from(self.change(env, &states, changer, row, &key, at)?);
+                self.search.give_back(nth, row, key);
             }
-        }
+            Ok(())
+        })?;
         env.scratch.trim();
         let id = ctx.session.last_insert_id();
         Ok(DmlDone {
             affected_rows: if env.found_rows { matched } else { changed },
             insert_id: if id == last_insert_id { 0 } else { id },
-            info: format!(
-                "Rows matched: {matched}  Changed: {changed}  Warnings: {}",
-                ctx.warning_count.get()
-            ),
+            info: InfoText::counts(&[
+                ("Rows matched: ", matched),
+                ("  Changed: ", changed),
+                ("  Warnings: ", ctx.warning_count.get()),
+            ]),
             ..DmlDone::default()
         })
     }

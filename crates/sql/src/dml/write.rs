@@ -15,7 +15,7 @@ use esker_types::{SqlResult, Value};
 
 use crate::catalog::TableDef;
 use crate::codec::{RowReader, UTC};
-use crate::exec::Limits;
+use crate::exec::{Limits, OneRow};
 use crate::exec_error::ExecError;
 use crate::result::Mode;
 
@@ -33,7 +33,7 @@ struct Entry {
 }
 
 /// Buffers kept between rows and statements.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Scratch {
     /// The encoded row being written.
     pub(crate) row: Vec<u8>,
@@ -43,6 +43,8 @@ pub struct Scratch {
     pub(crate) key: Vec<u8>,
     /// Values of the row being made.
     pub(crate) values: Vec<Value>,
+    /// The row that a look-up by key found.
+    pub(crate) found: OneRow,
     new_entries: Vec<Entry>,
     old_entries: Vec<Entry>,
 }
@@ -55,6 +57,7 @@ impl Scratch {
                 *buffer = Vec::new();
             }
         }
+        self.found.trim(KEPT_BYTES);
     }
 }
 

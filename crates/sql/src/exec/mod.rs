@@ -33,4 +33,4 @@ pub mod virt;
 pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
 pub(crate) use memory::{Purpose, charge, row_bytes};
 pub use stream::{RowStream, StatementEnv};
-pub use target::{TargetClauses, TargetPlan, TargetScope, TargetStream, TargetTable};
+pub use target::{OneRow, TargetClauses, TargetPlan, TargetScope, TargetStream, TargetTable};

@@ -22,6 +22,7 @@ use crate::expr::{EvalEnv, OuterRow};
 use crate::plan::{Access, AccessKind, ScanPlan, Source, ranges};
 
 /// State of a scan.
+#[derive(Default)]
 pub(crate) struct ScanState {
     input: Input,
     /// Clustered key of the current row, of a base table.
@@ -31,7 +32,9 @@ pub(crate) struct ScanState {
     cover: Cover,
 }
 
+#[derive(Default)]
 enum Input {
+    #[default]
     Done,
     /// One clustered key to get.
     Point,
@@ -73,16 +76,30 @@ pub(crate) fn assign(slot: &mut Value, value: ValueRef<'_>) {
 
 impl ScanState {
     pub fn new(plan: &ScanPlan) -> Self {
-        let cover = match &plan.source {
+        let mut state = Self::default();
+        state.adopt(plan);
+        state
+    }
+
+    /// Makes this the state of another plan, keeping its buffers.
+    pub fn adopt(&mut self, plan: &ScanPlan) {
+        self.close();
+        self.cover = match &plan.source {
             Source::Base { def, access, .. } if access.covering => Cover::new(def, access, plan),
             _ => Cover::default(),
         };
-        Self {
-            input: Input::Done,
-            key: Vec::new(),
-            stored: Vec::new(),
-            cover,
+    }
+
+    /// Gives back buffers of more than `kept` bytes.
+    pub fn trim(&mut self, kept: usize) {
+        if self.stored.capacity() > kept {
+            self.stored = Vec::new();
         }
+    }
+
+    /// Ends the scan: nothing of the tree is held any more.
+    pub fn close(&mut self) {
+        self.input = Input::Done;
     }
 
     pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {

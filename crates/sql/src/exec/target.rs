@@ -1,7 +1,8 @@
 //! The rows an UPDATE or DELETE is about: found, locked, read again under the lock, checked again.
 //!
-//! Neighbours: `dml` binds its clauses through [`TargetScope`], pulls rows from [`TargetStream`] and
-//! writes; planning and scanning are those of SELECT.
+//! Neighbours: `dml` binds its clauses through [`TargetScope`], pulls rows from [`TargetStream`], or
+//! the only row there can be from [`TargetPlan::find_one`], and writes; planning and scanning are those
+//! of SELECT.
 //! **Invariants**: every row given was read while its exclusive lock was held; it is a whole row of
 //! the join, in slots: `key_slot` has the clustered key and `row_slot` the stored bytes of each target
 //! table (NULL where an outer join found none); a row of one table may come several times in a join.
@@ -12,15 +13,16 @@ use std::sync::Arc;
 use esker_engine::{LockMode, WaitPolicy};
 use esker_types::{SqlResult, Value};
 
+use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, bind_condition,
     bind_ctes, bind_from, bind_limit, bind_row_order,
 };
 use crate::catalog::TableDef;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{EvalEnv, Expr, ExprKind};
 use crate::parse::ast;
-use crate::plan::{QueryPlan, plan_bound};
+use crate::plan::{AccessKind, Node, QueryPlan, Root, ScanPlan, Source, plan_bound};
 use crate::result::ColumnMeta;
 
 /// Names of an UPDATE or DELETE while it is being bound.
@@ -205,6 +207,64 @@ impl TargetPlan {
     /// The plan, for EXPLAIN.
     pub fn query(&self) -> &QueryPlan {
         &self.plan
+    }
+
+    /// The look-up that is the whole search, if a unique key decides about the one row.
+    fn look_up(&self) -> Option<(&ScanPlan, u32)> {
+        let Root::Block(block) = &self.plan.root else {
+            return None;
+        };
+        let (Node::Scan(scan), [_], None) = (&block.source, &*self.targets, &block.limit) else {
+            return None;
+        };
+        match &scan.source {
+            Source::Base { access, .. }
+                if matches!(access.kind, AccessKind::Point(_)) && block.order.is_empty() =>
+            {
+                Some((scan, block.width))
+            }
+            _ => None,
+        }
+    }
+
+    /// Is the search the look-up of one row? Then [`Self::find_one`] does it.
+    pub fn finds_one(&self) -> bool {
+        self.look_up().is_some()
+    }
+
+    /// Finds and locks the one row there may be, into `found.row`; false if there is none.
+    pub fn find_one(&self, found: &mut OneRow, env: &EvalEnv<'_>) -> SqlResult<bool> {
+        let Some((scan, width)) = self.look_up() else {
+            unreachable!("the caller asked finds_one");
+        };
+        let OneRow { state, row } = found;
+        row.resize(width as usize, Value::Null);
+        state.adopt(scan);
+        let one = state
+            .open(scan, row, env)
+            .and_then(|()| state.next(scan, row, env));
+        state.close();
+        one
+    }
+}
+
+/// A row found by [`TargetPlan::find_one`], in buffers that are kept between statements.
+#[derive(Default)]
+pub struct OneRow {
+    state: ScanState,
+    /// The row's slots; what the search did not fill is left over from another row.
+    pub row: Vec<Value>,
+}
+
+impl OneRow {
+    /// Gives back texts with room for more than `kept` bytes.
+    pub fn trim(&mut self, kept: usize) {
+        for value in &mut self.row {
+            if matches!(value, Value::Str(s) if s.capacity() > kept) {
+                *value = Value::Null;
+            }
+        }
+        self.state.trim(kept);
     }
 }
 

@@ -75,14 +75,12 @@ impl LockSet {
             self.settle();
         }
         let own = |h: &&Held| Arc::ptr_eq(&h.object, object);
-        let mut holds_it = false;
-        for h in self.held.iter().filter(own) {
-            if h.mode.covers(mode) && h.duration >= duration {
-                return Ok(());
-            }
-            holds_it = true;
+        let covers = |h: &Held| h.mode.covers(mode) && h.duration >= duration;
+        if self.held.iter().filter(own).any(covers) {
+            return Ok(());
         }
-        if !holds_it && object.acquire_fast(mode) {
+        // The fast modes do not conflict, so it does not matter which of them the session holds.
+        if object.acquire_fast(mode) {
             self.held.push(Held {
                 object: object.clone(),
                 mode,

@@ -16,7 +16,7 @@ use esker_types::SqlMode;
 
 use super::ast::Literal;
 use super::keyword::Kw;
-use super::lexer::{Lexer, Tok};
+use super::lexer::{Lexer, Tok, find_either};
 use super::{literal, trim};
 
 /// Most literals lifted out of one statement; a bulk INSERT beyond is not worth a cached plan.
@@ -77,7 +77,7 @@ impl DigestParam {
             return Cow::Borrowed(raw);
         }
         let inner = &raw[1..raw.len() - 1];
-        if inner.iter().any(|&b| b == b'\\' || b == raw[0]) {
+        if find_either(inner, b'\\', raw[0]).is_some() {
             return Cow::Owned(literal::unescape(
                 raw,
                 mode.has(SqlMode::NO_BACKSLASH_ESCAPES),

@@ -110,8 +110,49 @@ pub struct Lexer<'a> {
     hint: Option<(usize, usize)>,
 }
 
+/// Bit of [`CLASSES`]: part of a name.
+const NAME: u8 = 1;
+/// Bit of [`CLASSES`]: white space, or may begin or end a comment.
+const BLANK: u8 = 2;
+
+/// What each byte may be, so that most tokens take one look-up per byte.
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut b = 0;
+    while b < 256 {
+        let byte = b as u8;
+        if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80 {
+            classes[b] = NAME;
+        } else if matches!(byte, b' ' | 0x09..=0x0d | b'#' | b'-' | b'*' | b'/') {
+            classes[b] = BLANK;
+        }
+        b += 1;
+    }
+    classes
+};
+
+#[inline]
 fn is_name_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
+    CLASSES[usize::from(b)] & NAME != 0
+}
+
+/// Position of the first `a` or `b` in `text`; eight bytes at a time, for long strings.
+pub(super) fn find_either(text: &[u8], a: u8, b: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // A zero byte makes its high bit borrow; bits above the first one may be wrong.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let (words, rest) = text.as_chunks::<8>();
+    for (nth, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let (not_a, not_b) = (word ^ (ONES * u64::from(a)), word ^ (ONES * u64::from(b)));
+        let hit = zero(not_a) | zero(not_b);
+        if hit != 0 {
+            return Some(nth * 8 + hit.trailing_zeros() as usize / 8);
+        }
+    }
+    let in_rest = rest.iter().position(|&c| c == a || c == b)?;
+    Some(words.len() * 8 + in_rest)
 }
 
 /// MySQL's white space.
@@ -185,7 +226,11 @@ impl<'a> Lexer<'a> {
     fn skip_blank(&mut self, hint_ok: bool) -> Result<(), Token> {
         loop {
             let p = self.pos;
-            match self.at(p) {
+            let b = self.at(p);
+            if CLASSES[usize::from(b)] & BLANK == 0 {
+                return Ok(());
+            }
+            match b {
                 b if is_space(b) => self.pos += 1,
                 b'#' => self.skip_line(),
                 b'-' if self.at(p + 1) == b'-' => {
@@ -322,10 +367,9 @@ impl<'a> Lexer<'a> {
     }
 
     /// A word whose bytes up to `p` are known to be name bytes.
-    fn word(&mut self, start: usize, mut p: usize, force: bool) -> Token {
-        while is_name_byte(self.at(p)) {
-            p += 1;
-        }
+    fn word(&mut self, start: usize, p: usize, force: bool) -> Token {
+        let rest = self.src[p..].iter();
+        let p = p + rest.take_while(|&&b| is_name_byte(b)).count();
         self.pos = p;
         let kw = if self.at(p) == b'.' && is_name_byte(self.at(p + 1)) {
             self.word_dot = true;
@@ -387,19 +431,19 @@ impl<'a> Lexer<'a> {
     /// A string whose opening quote is at `open`.
     fn quoted(&mut self, start: usize, open: usize, tok: Tok) -> Token {
         let quote = self.src[open];
+        let escape = if self.no_backslash { quote } else { b'\\' };
         let mut p = open + 1;
         loop {
-            match self.src.get(p) {
-                None => return self.bad_rest(start),
-                Some(&b) if b == quote => {
-                    if self.at(p + 1) != quote {
-                        return self.token(tok, start, p + 1);
-                    }
-                    p += 2;
-                }
-                Some(b'\\') if !self.no_backslash => p += 2,
-                Some(_) => p += 1,
+            let rest = self.src.get(p..).unwrap_or_default();
+            let Some(found) = find_either(rest, quote, escape) else {
+                return self.bad_rest(start);
+            };
+            p += found;
+            if self.src[p] == quote && self.at(p + 1) != quote {
+                return self.token(tok, start, p + 1);
             }
+            // An escaped byte, or the quote twice.
+            p += 2;
         }
     }
 

@@ -1,51 +1,85 @@
 //! Statements that change rows, and short reads: compiled, kept, run.
 //!
-//! Neighbours: `dml` and `short` compile and run; `plans` keeps what they made.
+//! Neighbours: `dml` and `short` compile and run; `plans` keeps what they made; `text` comes here with
+//! statements that are known by their text.
 //! **Invariants**
 //! - A change runs between a savepoint and its release: an error or a wait leaves none of its writes.
 //! - Parameters of a kept plan are read at run time; the plan is for their kinds, not their values.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
+use super::counts::command_of;
 use super::names::{SessionNames, count_diagnostics};
-use super::plans::{Plan, PlanKey, Validity, kinds};
-use super::run::{Done, RowSource, check_killed, eval_ctx};
+use super::plans::{Plan, PlanKey};
+use super::run::{Done, check_killed, eval_ctx};
 use crate::bind::{BindEnv, Params};
-use crate::catalog::AutoStep;
+use crate::catalog::{AutoStep, TableDef};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
 use crate::exec_error::ExecError;
+use crate::expr::UserVars;
 use crate::mdl::{MdlDuration, MdlMode};
-use crate::parse::ast::{Query, Statement};
+use crate::parse::ast::{NamedTable, Query, Statement};
 use crate::plan::QueryPlan;
 use crate::result::{Mode, OkInfo};
-use crate::short;
+use crate::short::{self, ShortSelect};
 
 /// Rows that a change may look at on a shared worker.
 const INLINE_ROWS: f64 = 1000.0;
 
-impl Session {
-    fn validity(&self, params: &[Value]) -> Validity {
-        Validity {
-            catalog: self.facts.instance.catalog.version(),
-            sql_mode: self.vars.sql_mode.0,
-            database: self.facts.database.clone(),
-            params: kinds(params),
+/// A plan that was kept may be void when its tables are locked; one that was just made, with the tables
+/// locked for reading, cannot be.
+const MAX_COMPILATIONS: u32 = 2;
+
+/// What may be done with the plan of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// It may be used again.
+    Lasting,
+    /// It is for one use: it has a variable's value in it, or reads tables that running it would not
+    /// lock.
+    Once,
+    /// It calls a function that waits, so it needs a thread and is not kept.
+    Blocks,
+}
+
+/// User variables that tell whether they were asked for: their types are bound into a plan.
+struct Watched<'a> {
+    vars: &'a dyn UserVars,
+    asked: Cell<bool>,
+}
+
+impl<'a> Watched<'a> {
+    fn new(vars: &'a dyn UserVars) -> Self {
+        Self {
+            vars,
+            asked: Cell::new(false),
         }
     }
+}
 
+impl UserVars for Watched<'_> {
+    fn get(&self, name: &str) -> Option<(Value, SqlType)> {
+        self.asked.set(true);
+        self.vars.get(name)
+    }
+    fn set(&self, name: &str, value: Value, ty: SqlType) {
+        self.vars.set(name, value, ty);
+    }
+}
+
+impl Session {
     fn names(&mut self) -> SessionNames<'_> {
-        SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        }
+        SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        )
     }
 
     /// Runs a query the short way if it is that kind.
@@ -55,71 +89,88 @@ impl Session {
         params: &[Value],
         prepared: Option<u32>,
     ) -> Result<Option<Done>, ExecError> {
-        if self.vars.serializable || self.vars.select_limit != u64::MAX {
-            return Ok(None);
-        }
-        // See the note on stale index entries in the scan operator.
-        let by_primary_only = self.txn.has_writes();
         let Some(named) = short::candidate(query) else {
             return Ok(None);
         };
-        let validity = self.validity(params);
-        let key = prepared.map(PlanKey::Prepared);
-        let kept = key.as_ref().and_then(|k| self.plans.get(k, &validity));
+        let binding = self.facts.binding;
+        let catalog = &self.facts.instance.catalog;
+        let version = catalog.version();
+        let kept = prepared.and_then(|id| self.plans.prepared(id, binding, catalog, params));
         let plan = match kept {
-            Some(Plan::Read(plan)) => plan,
-            Some(_) => return Ok(None),
+            Some(plan) => plan,
             None => {
-                let schema = match &named.name.schema {
-                    Some(s) => Some(&*s.text),
-                    None => self.facts.database.as_deref(),
-                };
-                // Names that do not resolve get their errors on the long way.
-                let Some(table) = schema.and_then(|s| {
-                    self.facts
-                        .instance
-                        .catalog
-                        .resolve(s, &named.name.name.text)
-                }) else {
-                    return Ok(None);
-                };
-                let compiled = short::compile(query, &table, params.len()).map(Arc::new);
-                if let Some(key) = key {
-                    let plan = compiled.clone().map_or(Plan::LongRead, Plan::Read);
-                    self.plans.put(key, validity, plan);
+                let plan = self
+                    .compile_short(query, named, params.len())
+                    .map_or(Plan::Long, Plan::Read);
+                if let Some(id) = prepared {
+                    self.plans
+                        .keep_prepared(id, plan.clone(), binding, version, params);
                 }
-                match compiled {
-                    Some(plan) => plan,
-                    None => return Ok(None),
-                }
+                plan
             }
         };
+        match plan {
+            Plan::Read(plan) => self.run_read(&plan, version, params),
+            _ => Ok(None),
+        }
+    }
+
+    /// None also for names that do not resolve: they get their errors on the long way.
+    pub(super) fn compile_short(
+        &self,
+        query: &Query,
+        named: &NamedTable,
+        params: usize,
+    ) -> Option<Arc<ShortSelect>> {
+        let schema = match &named.name.schema {
+            Some(s) => &*s.text,
+            None => self.facts.database.as_deref()?,
+        };
+        let catalog = &self.facts.instance.catalog;
+        let table = catalog.resolve(schema, &named.name.name.text)?;
+        short::compile(query, &table, params).map(Arc::new)
+    }
+
+    /// Starts a short read that was compiled for the catalog's `version`; None: this time it has to go
+    /// the long way.
+    pub(super) fn run_read(
+        &mut self,
+        plan: &Arc<ShortSelect>,
+        version: u64,
+        params: &[Value],
+    ) -> Result<Option<Done>, ExecError> {
+        // See the note on stale index entries in the scan operator.
+        let stale_entries = self.txn.has_writes() && !plan.is_by_primary();
+        let adapted = self.vars.serializable || self.vars.select_limit != u64::MAX;
+        if adapted || stale_entries {
+            return Ok(None);
+        }
+        let table = &plan.table;
         self.facts
-            .require_on("SELECT", &plan.table.schema, &plan.table.name)?;
+            .require_on("SELECT", &table.schema, &table.name)?;
         // LOCK TABLES and lock waits are for the long way.
         if self.locks.has_explicit()
-            || !self.locks.try_acquire(
-                &plan.table.mdl,
-                MdlMode::SharedRead,
-                MdlDuration::Transaction,
-            )
+            || !self
+                .locks
+                .try_acquire(&table.mdl, MdlMode::SharedRead, MdlDuration::Transaction)
+            || !self.is_current(table, version)
         {
             return Ok(None);
         }
-        let current = self
-            .facts
-            .instance
-            .catalog
-            .resolve(&plan.table.schema, &plan.table.name);
-        if !current.is_some_and(|t| Arc::ptr_eq(&t, &plan.table)) {
-            return Ok(None);
-        }
-        if by_primary_only && !plan.is_by_primary() {
-            return Ok(None);
-        }
         self.use_transaction();
-        let bound = plan.bind(params, &self.vars.time_zone)?;
-        Ok(bound.map(|b| Done::Rows(Box::new(RowSource::Short(plan, b)))))
+        let bound = plan.bind(params, &self.vars.time_zone, &mut self.plans.scratch)?;
+        Ok(bound.then(|| Done::ShortRows(plan.clone())))
+    }
+
+    /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the
+    /// table's lock held.
+    fn is_current(&self, table: &Arc<TableDef>, version: u64) -> bool {
+        let catalog = &self.facts.instance.catalog;
+        catalog.version() == version
+            || catalog
+                .snapshot()
+                .table(&table.schema, &table.name)
+                .is_some_and(|t| Arc::ptr_eq(t, table))
     }
 
     /// INSERT, REPLACE, UPDATE, DELETE.
@@ -132,17 +183,99 @@ impl Session {
     ) -> Result<Done, ExecError> {
         self.check_writable()?;
         self.use_transaction();
-        let (compiled, blocks) = self.compiled(statement, params, prepared)?;
-        if mode == Mode::Inline && (blocks || compiled.cost_rows() > INLINE_ROWS) {
-            return Ok(Done::NeedThread);
+        for _ in 0..MAX_COMPILATIONS {
+            let version = self.facts.instance.catalog.version();
+            let (compiled, blocks) = self.compiled(statement, params, prepared)?;
+            if mode == Mode::Inline && blocks {
+                return Ok(Done::NeedThread);
+            }
+            if self.vars.safe_updates {
+                check_safe(statement, &compiled)?;
+            }
+            if let Some(done) = self.run_compiled(&compiled, version, params, mode)? {
+                return Ok(done);
+            }
+            if let Some(id) = prepared {
+                self.plans.forget(PlanKey::Prepared(id));
+            }
         }
-        self.lock_targets(statement, &compiled)?;
-        if self.vars.safe_updates {
-            check_safe(statement, &compiled)?;
+        Err(changed_meanwhile().into())
+    }
+
+    /// Compiles, or finds what was compiled before. The second value: it calls a function that waits
+    /// (SLEEP, GET_LOCK).
+    fn compiled(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        prepared: Option<u32>,
+    ) -> Result<(Arc<Compiled>, bool), ExecError> {
+        let binding = self.facts.binding;
+        let catalog = &self.facts.instance.catalog;
+        let version = catalog.version();
+        if let Some(id) = prepared
+            && let Some(Plan::Change(plan, _)) = self.plans.prepared(id, binding, catalog, params)
+        {
+            return Ok((plan, false));
+        }
+        let (compiled, keep) = self.compile_change(statement, params)?;
+        if let Some(id) = prepared
+            && keep == Keep::Lasting
+        {
+            let plan = Plan::Change(compiled.clone(), command_of(statement));
+            self.plans.keep_prepared(id, plan, binding, version, params);
+        }
+        Ok((compiled, keep == Keep::Blocks))
+    }
+
+    /// Compiles a change for parameters of these kinds, and says what may be done with the plan.
+    pub(super) fn compile_change(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<(Arc<Compiled>, Keep), ExecError> {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
+        let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
+        let vars = Watched::new(&self.facts);
+        let env = BindEnv::new(&ctx, &vars, &names, Params::Types(&types));
+        let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
+        let lasting = !vars.asked.get()
+            && !names.variables.get()
+            && names.tables.get() == compiled.targets().len();
+        let keep = match (env.blocks.get(), lasting) {
+            (true, _) => Keep::Blocks,
+            (false, true) => Keep::Lasting,
+            (false, false) => Keep::Once,
+        };
+        Ok((Arc::new(compiled), keep))
+    }
+
+    /// Locks and runs a change that was compiled at the catalog's `version`; None if its tables have
+    /// changed since.
+    pub(super) fn run_compiled(
+        &mut self,
+        compiled: &Compiled,
+        version: u64,
+        params: &[Value],
+        mode: Mode,
+    ) -> Result<Option<Done>, ExecError> {
+        if mode == Mode::Inline && compiled.cost_rows() > INLINE_ROWS {
+            return Ok(Some(Done::NeedThread));
+        }
+        if !self.lock_targets(compiled, version)? {
+            return Ok(None);
         }
         let savepoint = self.txn.savepoint();
-        match self.run_compiled(&compiled, params, mode) {
-            Ok(done) => self.changed(done),
+        match self.execute_change(compiled, params, mode) {
+            Ok(done) => self.changed(done).map(Some),
             Err(e) => {
                 self.txn.rollback_to(savepoint);
                 Err(e)
@@ -150,81 +283,48 @@ impl Session {
         }
     }
 
-    /// Compiles, or finds what was compiled before. The second value: it calls a function that waits
-    /// (SLEEP, GET_LOCK); such a statement is not kept.
-    pub(super) fn compiled(
-        &mut self,
-        statement: &Statement,
-        params: &[Value],
-        prepared: Option<u32>,
-    ) -> Result<(Arc<Compiled>, bool), ExecError> {
-        let validity = self.validity(params);
-        let key = prepared.map(PlanKey::Prepared);
-        if let Some(Plan::Change(plan)) = key.as_ref().and_then(|k| self.plans.get(k, &validity)) {
-            return Ok((plan, false));
-        }
-        let clock = self.facts.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        };
-        let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Types(&types));
-        let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
-        let blocks = env.blocks.get();
-        let compiled = Arc::new(compiled);
-        if let (Some(key), false) = (key, blocks) {
-            self.plans
-                .put(key, validity, Plan::Change(compiled.clone()));
-        }
-        Ok((compiled, blocks))
-    }
-
-    /// Rights and metadata locks of the tables that are changed.
+    /// Rights and metadata locks of the tables that are changed; false if one is not what it was.
     pub(super) fn lock_targets(
         &mut self,
-        statement: &Statement,
         compiled: &Compiled,
-    ) -> Result<(), ExecError> {
-        let command = match statement {
-            Statement::Insert(_) => "INSERT",
-            Statement::Update(_) => "UPDATE",
-            _ => "DELETE",
-        };
-        let global = self.facts.instance.catalog.locks().global().clone();
+        version: u64,
+    ) -> Result<bool, ExecError> {
+        let command = compiled.privilege();
         if self.locks.has_global() {
-            let text = "Can't execute the query because you have a conflicting read lock";
-            return Err(esker_types::SqlError::new(1223, "HY000", text).into());
+            return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
         }
+        let catalog = &self.facts.instance.catalog;
+        let transaction = MdlDuration::Transaction;
         self.locks.acquire(
-            &global,
+            catalog.locks().global(),
             MdlMode::IntentionExclusive,
-            MdlDuration::Transaction,
+            transaction,
         )?;
         for table in compiled.targets() {
             self.facts.require_on(command, &table.schema, &table.name)?;
             if crate::catalog::is_system_schema(&table.schema) {
                 self.facts.require("SUPER")?;
             }
-            let names = self.names();
-            let now = names
-                .stored(&table.schema, &table.name, MdlMode::SharedWrite)
-                .map_err(|e| names.stop(e))?;
-            if !Arc::ptr_eq(&now, table) {
-                // The schema changed since the plan was made: the statement is planned again.
-                self.plans = Default::default();
-                return Err(changed_meanwhile().into());
+            if self.locks.has_explicit() {
+                let names = self.names();
+                let now = names
+                    .stored(&table.schema, &table.name, MdlMode::SharedWrite)
+                    .map_err(|e| names.stop(e))?;
+                if !Arc::ptr_eq(&now, table) {
+                    return Ok(false);
+                }
+                continue;
+            }
+            self.locks
+                .acquire(&table.mdl, MdlMode::SharedWrite, transaction)?;
+            if !self.is_current(table, version) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn run_compiled(
+    fn execute_change(
         &mut self,
         compiled: &Compiled,
         params: &[Value],
@@ -298,7 +398,7 @@ fn check_safe(statement: &Statement, compiled: &Compiled) -> esker_types::SqlRes
 }
 
 /// The error of a statement whose table changed between planning and locking (MySQL: 1412).
-fn changed_meanwhile() -> esker_types::SqlError {
+pub(super) fn changed_meanwhile() -> esker_types::SqlError {
     let text = "Table definition has changed, please retry transaction";
     esker_types::SqlError::new(1412, "HY000", text)
 }

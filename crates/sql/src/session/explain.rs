@@ -7,6 +7,7 @@
 use esker_types::{SqlError, Value};
 
 use super::Session;
+use super::change::changed_meanwhile;
 use super::run::{Done, RowSource};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
@@ -37,8 +38,11 @@ impl Session {
             Statement::Query(query) => explain(&*self.plan(query, params)?, format)?,
             change @ (Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) => {
                 self.use_transaction();
-                let (compiled, _) = self.compiled(change, params, None)?;
-                self.lock_targets(change, &compiled)?;
+                let version = self.facts.instance.catalog.version();
+                let (compiled, _) = self.compile_change(change, params)?;
+                if !self.lock_targets(&compiled, version)? {
+                    return Err(changed_meanwhile().into());
+                }
                 match (change, compiled.query()) {
                     (Statement::Insert(insert), query) => {
                         let verb = if insert.replace { "REPLACE" } else { "INSERT" };

@@ -29,6 +29,10 @@ pub struct Facts {
     pub(crate) host: String,
     pub(crate) account: Account,
     pub(crate) database: Option<Arc<str>>,
+    /// Changes whenever a statement may bind to something else than before: see [`Self::rebind`].
+    pub(crate) binding: u64,
+    /// When the statement began, microseconds since the epoch.
+    pub(crate) statement_micros: Cell<i64>,
     pub(crate) last_insert_id: Cell<u64>,
     pub(crate) row_count: Cell<i64>,
     pub(crate) found_rows: Cell<u64>,
@@ -51,6 +55,8 @@ impl Facts {
             host,
             account,
             database: None,
+            binding: 0,
+            statement_micros: Cell::new(0),
             last_insert_id: Cell::new(0),
             row_count: Cell::new(-1),
             found_rows: Cell::new(0),
@@ -58,8 +64,15 @@ impl Facts {
         }
     }
 
+    /// The current schema, the account, the SQL mode, a collation, the time zone or another variable
+    /// that binding asks for has changed: plans made before are void.
+    pub(crate) fn rebind(&mut self) {
+        self.binding += 1;
+    }
+
     /// As after COM_RESET_CONNECTION.
     pub(crate) fn reset(&mut self) {
+        self.rebind();
         self.last_insert_id.set(0);
         self.row_count.set(-1);
         self.found_rows.set(0);

@@ -130,6 +130,7 @@ impl Session {
         for changed in &changes {
             if changed.name() == self.facts.account.name() {
                 self.facts.account = changed.clone();
+                self.facts.rebind();
             }
         }
         self.facts.instance.change_accounts(|list| {

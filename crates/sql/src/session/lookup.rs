@@ -4,7 +4,6 @@
 //! Neighbours: SHOW, COM_FIELD_LIST and COM_STMT_PREPARE ask.
 //! **Invariant**: nothing here keeps a metadata lock beyond the call, except inside a transaction.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use esker_types::collation::Collation;
@@ -104,13 +103,12 @@ impl Session {
         let wall = move || clock.wall_micros();
         let in_transaction = self.in_transaction();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        };
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
         // Parameters have no type yet; text converts to everything.
         let unknown = SqlType {
             collation: self.vars.collation_connection,

@@ -3,9 +3,10 @@
 //! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
-//! Parts: this file holds the state and the step loop · `run` maps statements to work · `change`
-//! changes rows · `explain` · `maintain` (CHECKSUM TABLE and its kin) · `other` (the rest) · `transaction`
-//! begins and ends · `counts` (status counters) · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
+//! Parts: this file holds the state and the step loop · `run` maps statements to work · `plans`, `change`,
+//! `text` (what is compiled once and run often) · `explain` · `maintain` (CHECKSUM TABLE and its kin) ·
+//! `other` (the rest) · `transaction` begins and ends · `counts` (status counters) · `prepared` ·
+//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
 //! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
@@ -29,9 +30,11 @@ mod prepared;
 pub mod registry;
 mod run;
 mod set;
+mod shapes;
+mod text;
 mod transaction;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,12 +48,14 @@ use crate::instance::Instance;
 use crate::mdl::LockSet;
 use crate::parse::ParseOptions;
 use crate::parse::ast::Statement;
-use crate::result::{Mode, Outcome, OutcomeKind, Step, WaitFor};
+use crate::result::{ColumnMeta, Mode, Outcome, OutcomeKind, Step, WaitFor};
+use crate::short::ShortSelect;
 use crate::variables::{SessionValues, SessionVars};
 
 pub use counts::Counter;
 pub(crate) use facts::Facts;
-use plans::Plans;
+pub use plans::PlanStatistics;
+use plans::{Plan, PlanKey, Plans};
 pub use prepared::Prepared;
 use prepared::PreparedStatement;
 use run::{Done, RowSource};
@@ -116,10 +121,12 @@ pub struct Batch {
 
 /// The request being run.
 struct Running {
-    /// Text of the request, UTF-8.
-    text: Arc<[u8]>,
+    /// Text of the request, UTF-8; empty for the execution of a prepared statement.
+    text: Vec<u8>,
     /// Where the next statement of the text begins.
     next: usize,
+    /// Parameters of the statement.
+    params: Vec<Value>,
     work: Work,
     /// Waits of the statement began here.
     waiting_since: Option<Instant>,
@@ -133,13 +140,20 @@ struct Running {
 enum Work {
     /// Not parsed yet.
     Text,
-    /// Ready to run: tree, parameters, the prepared statement it came from.
-    Ready(Arc<Statement>, Vec<Value>, Option<u32>),
+    /// Ready to run: tree, the prepared statement it came from.
+    Ready(Arc<Statement>, Option<u32>),
+    /// Ready to run from the plan of its text.
+    Planned(PlanKey, Plan),
     /// Rows are being pulled.
     Rows(Box<RowSource>),
+    /// Rows of a short read are being pulled.
+    ShortRows(Arc<ShortSelect>),
     /// Nothing is left to do.
     Finished,
 }
+
+/// The buffers of a request are kept for the next one up to this size, bytes.
+const KEPT_TEXT_BYTES: usize = 16 * 1024;
 
 /// One client's state.
 pub struct Session {
@@ -158,11 +172,14 @@ pub struct Session {
     pub(crate) statement_lock_wait: Option<Duration>,
     /// max_execution_time of the current statement.
     statement_deadline: Option<Instant>,
-    prepared: HashMap<u32, PreparedStatement>,
+    prepared: BTreeMap<u32, PreparedStatement>,
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
     running: Option<Running>,
+    /// Buffers of the request before.
+    spare_text: Vec<u8>,
+    spare_params: Vec<Value>,
 }
 
 impl Session {
@@ -201,11 +218,13 @@ impl Session {
             pending_commit: 0,
             statement_lock_wait: None,
             statement_deadline: None,
-            prepared: HashMap::new(),
+            prepared: BTreeMap::new(),
             named: HashMap::new(),
             next_statement_id: 0,
             plans,
             running: None,
+            spare_text: Vec::new(),
+            spare_params: Vec::new(),
         };
         session.adopt_collation(client.collation);
         session
@@ -226,6 +245,7 @@ impl Session {
         self.locks.release_all();
         self.close_all_statements();
         self.facts.reset();
+        self.plans.forget_texts();
         self.state = TransactionState::default();
         self.values = SessionValues::new(&self.facts.instance.globals);
         self.vars = self.facts.instance.default_vars(&self.values);
@@ -239,6 +259,7 @@ impl Session {
         self.facts.user = user.to_owned();
         self.facts.account = account;
         self.facts.database = None;
+        self.facts.rebind();
         let now = self.facts.instance.now_micros();
         self.facts.process.update(now, |d| {
             d.user = user.to_owned();
@@ -365,6 +386,7 @@ impl Session {
         let collation = self.facts.instance.schema_collation(&schema);
         self.set_database_collation(collation)?;
         self.facts.database = Some(schema);
+        self.facts.rebind();
         Ok(())
     }
 
@@ -395,18 +417,21 @@ impl Session {
         let running = match request {
             Request::Query(text) => {
                 self.begin_command("Query", text);
-                Running::new(Arc::from(&*self.to_utf8(text)), Work::Text)
+                let mut buffer = std::mem::take(&mut self.spare_text);
+                buffer.clear();
+                buffer.extend_from_slice(&self.to_utf8(text));
+                let params = std::mem::take(&mut self.spare_params);
+                Running::new(buffer, params, Work::Text)
             }
             Request::Execute { statement, params } => {
                 match self.prepared_mut(statement, "mysqld_stmt_execute") {
                     Ok(prepared) => {
                         prepared.cursor = None;
-                        let text = prepared.sql.clone();
-                        let work = Work::Ready(prepared.statement.clone(), params, Some(statement));
-                        self.begin_command("Execute", &text);
-                        let mut running = Running::new(text, work);
-                        running.next = running.text.len();
-                        running
+                        let work = Work::Ready(prepared.statement.clone(), Some(statement));
+                        let prepared = &self.prepared[&statement];
+                        self.begin_command("Execute", &prepared.sql);
+                        Running::new(std::mem::take(&mut self.spare_text), params, work)
+                            .without_text()
                     }
                     Err(e) => Running::failed(e),
                 }
@@ -415,10 +440,18 @@ impl Session {
         self.running = Some(running);
     }
 
+    /// Keeps the buffers of a request that is over.
+    fn recycle(&mut self, running: Running) {
+        if running.text.capacity() <= KEPT_TEXT_BYTES {
+            self.spare_text = running.text;
+            self.spare_params = running.params;
+        }
+    }
+
     fn begin_command(&self, command: &'static str, text: &[u8]) {
-        self.facts
-            .process
-            .begin(self.facts.instance.now_micros(), command, text);
+        let now = self.facts.instance.now_micros();
+        self.facts.statement_micros.set(now);
+        self.facts.process.begin(now, command, text);
     }
 
     fn end_command(&self) {
@@ -463,10 +496,14 @@ impl Session {
                 running.work = Work::Text;
                 running.waiting_since = None;
                 running.counted = false;
+                let now = self.facts.instance.now_micros();
+                self.facts.statement_micros.set(now);
                 true
             }
             _ => {
-                self.running = None;
+                if let Some(running) = self.running.take() {
+                    self.recycle(running);
+                }
                 self.end_command();
                 false
             }
@@ -539,31 +576,16 @@ impl Session {
         if let Some(e) = running.wait_error.take() {
             return Step::Done(self.fail(e));
         }
-        if let Work::Text = running.work {
-            match self.parse_next(running) {
-                Ok(work) => running.work = work,
-                Err(e) => {
-                    self.clear_warnings();
-                    return Step::Done(self.fail(e));
-                }
-            }
-        }
-        let Work::Ready(statement, params, id) = &running.work else {
-            panic!("step of a finished statement");
-        };
-        if !std::mem::replace(&mut running.counted, true) {
-            self.count(Counter::Queries, 1);
-            self.count(counts::command_of(statement), 1);
-        }
-        match self.run_statement(statement, params, *id, mode) {
+        match self.run_work(running, mode) {
             Ok(Done::Rows(source)) => {
                 let columns = source.columns();
                 running.work = Work::Rows(source);
-                let depends_on = self.txn.dependency();
-                Step::Done(Outcome {
-                    result: OutcomeKind::Rows(columns),
-                    depends_on,
-                })
+                self.rows_follow(columns)
+            }
+            Ok(Done::ShortRows(plan)) => {
+                let columns = plan.columns.clone();
+                running.work = Work::ShortRows(plan);
+                self.rows_follow(columns)
             }
             Ok(Done::Ok(info, commit)) => {
                 running.work = Work::Finished;
@@ -577,6 +599,53 @@ impl Session {
             Err(ExecError::Sql(e)) => Step::Done(self.fail(e)),
             Err(ExecError::Wait(ticket)) => self.wait(running, ticket),
         }
+    }
+
+    fn rows_follow(&self, columns: Arc<[ColumnMeta]>) -> Step {
+        Step::Done(Outcome {
+            result: OutcomeKind::Rows(columns),
+            depends_on: self.txn.dependency(),
+        })
+    }
+
+    /// Runs the statement, from the plan of its text if there is one.
+    fn run_work(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
+        if let Work::Text = running.work
+            && let Some((key, plan)) = self.find_text_plan(running)
+        {
+            running.work = Work::Planned(key, plan);
+        }
+        if let Work::Planned(_, plan) = &running.work
+            && !std::mem::replace(&mut running.counted, true)
+        {
+            self.count(Counter::Queries, 1);
+            self.count(plan.command(), 1);
+        }
+        if let Work::Planned(key, plan) = &running.work {
+            if let Some(done) = self.run_text_plan(*key, plan, &running.params, mode)? {
+                return Ok(done);
+            }
+            running.work = Work::Text;
+            running.next = 0;
+        }
+        if let Work::Text = running.work {
+            running.params.clear();
+            match self.parse_next(running) {
+                Ok(work) => running.work = work,
+                Err(e) => {
+                    self.clear_warnings();
+                    return Err(e.into());
+                }
+            }
+        }
+        let Work::Ready(statement, id) = &running.work else {
+            panic!("step of a finished statement");
+        };
+        if !std::mem::replace(&mut running.counted, true) {
+            self.count(Counter::Queries, 1);
+            self.count(counts::command_of(statement), 1);
+        }
+        self.run_statement(statement, &running.params, *id, mode)
     }
 
     /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
@@ -620,10 +689,11 @@ impl Session {
 }
 
 impl Running {
-    fn new(text: Arc<[u8]>, work: Work) -> Self {
+    fn new(text: Vec<u8>, params: Vec<Value>, work: Work) -> Self {
         Self {
             text,
             next: 0,
+            params,
             work,
             waiting_since: None,
             wait_error: None,
@@ -631,9 +701,14 @@ impl Running {
         }
     }
 
+    fn without_text(mut self) -> Self {
+        self.text.clear();
+        self
+    }
+
     /// A request that failed before it could run.
     fn failed(e: SqlError) -> Self {
-        let mut running = Self::new(Arc::from(&b""[..]), Work::Text);
+        let mut running = Self::new(Vec::new(), Vec::new(), Work::Text);
         running.wait_error = Some(e);
         running
     }

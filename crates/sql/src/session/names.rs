@@ -5,7 +5,7 @@
 //! **Invariants**: a table is handed out only with its shared metadata lock held; a lock that must be
 //! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use esker_engine::Ticket;
@@ -30,6 +30,30 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) pending: RefCell<Option<Ticket>>,
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
+    /// How many tables were asked for.
+    pub(crate) tables: Cell<usize>,
+    /// A system variable was asked for.
+    pub(crate) variables: Cell<bool>,
+}
+
+impl<'a> SessionNames<'a> {
+    /// Names of a session; `diagnostics` as [`count_diagnostics`] tells them.
+    pub(crate) fn new(
+        facts: &'a Facts,
+        values: &'a SessionValues,
+        locks: &'a mut LockSet,
+        diagnostics: (u64, u64),
+    ) -> Self {
+        Self {
+            facts,
+            values,
+            locks: RefCell::new(locks),
+            pending: RefCell::default(),
+            diagnostics,
+            tables: Cell::new(0),
+            variables: Cell::new(false),
+        }
+    }
 }
 
 impl SessionNames<'_> {
@@ -101,6 +125,7 @@ fn variable_type(value: &VarValue) -> SqlType {
 
 impl Names for SessionNames<'_> {
     fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+        self.tables.set(self.tables.get() + 1);
         let schema = self.schema(schema)?;
         if schema.eq_ignore_ascii_case("information_schema") {
             let spec = infoschema::find(name).ok_or_else(|| {
@@ -119,6 +144,7 @@ impl Names for SessionNames<'_> {
     }
 
     fn system_variable(&self, var: &SysVar) -> SqlResult<(Value, SqlType)> {
+        self.variables.set(true);
         let value = self.variable(var)?;
         let ty = variable_type(&value);
         Ok((value.to_value(), ty))

@@ -180,10 +180,11 @@ impl Session {
             && self.facts.database.as_deref() == Some(&*name.text)
         {
             self.facts.database = None;
+            self.facts.rebind();
         }
         let info = OkInfo {
             affected_rows: done.affected_rows,
-            info: done.info,
+            info: done.info.as_str().into(),
             ..OkInfo::default()
         };
         Ok(Done::Ok(info, committed.max(done.seq)))
@@ -375,7 +376,7 @@ impl Session {
             .iter()
             .map(|v| crate::expr::UserVars::get(&self.facts, v).map_or(Value::Null, |(v, _)| v))
             .collect();
-        self.run_statement(&statement, &params, None, mode)
+        self.run_statement(&statement, &params, Some(id), mode)
     }
 }
 

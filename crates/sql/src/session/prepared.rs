@@ -11,6 +11,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use super::cursor::Cursor;
+use super::plans::PlanKey;
 use crate::parse::ast::{PrepareSource, Statement};
 use crate::parse::{self, ParseOptions};
 use crate::result::ColumnMeta;
@@ -136,7 +137,7 @@ impl Session {
     /// COM_STMT_CLOSE; unknown ids are ignored.
     pub fn close_statement(&mut self, id: u32) {
         if self.prepared.remove(&id).is_some() {
-            self.plans.forget_prepared(id);
+            self.plans.forget(PlanKey::Prepared(id));
             self.facts
                 .instance
                 .prepared_count

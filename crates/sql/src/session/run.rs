@@ -28,7 +28,7 @@ use crate::parse::ast::{
 use crate::parse::{self, ParseOptions};
 use crate::plan::{QueryPlan, plan_query};
 use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
-use crate::short::{Bound, ShortSelect};
+use crate::short::ShortSelect;
 use crate::show;
 use crate::variables::SessionVars;
 
@@ -41,6 +41,8 @@ pub(super) enum Done {
     Ok(OkInfo, Seq),
     /// With rows to be pulled.
     Rows(Box<RowSource>),
+    /// With rows of a short read, whose keys lie in the session's buffers.
+    ShortRows(Arc<ShortSelect>),
     /// It wants a thread of its own.
     NeedThread,
 }
@@ -49,8 +51,6 @@ pub(super) enum Done {
 pub(super) enum RowSource {
     /// A running query with its parameters.
     Stream(Box<RowStream>, Vec<Value>, Mode),
-    /// A short read whose keys are known.
-    Short(Arc<ShortSelect>, Bound),
     /// Rows made whole.
     Table(Arc<[ColumnMeta]>, std::vec::IntoIter<Vec<Value>>),
 }
@@ -59,7 +59,6 @@ impl RowSource {
     pub(super) fn columns(&self) -> Arc<[ColumnMeta]> {
         match self {
             Self::Stream(stream, ..) => stream.plan().columns.clone(),
-            Self::Short(plan, _) => plan.columns.clone(),
             Self::Table(columns, _) => columns.clone(),
         }
     }
@@ -76,7 +75,7 @@ pub(super) fn eval_ctx<'a>(
         time_zone: &vars.time_zone,
         now_micros: vars
             .fixed_now
-            .unwrap_or_else(|| facts.instance.now_micros()),
+            .unwrap_or_else(|| facts.statement_micros.get()),
         wall_micros: wall,
         div_precision_increment: vars.div_precision_increment,
         max_allowed_packet: vars.max_allowed_packet,
@@ -124,12 +123,12 @@ impl Session {
             multi: self.client.multi_statements,
             ..ParseOptions::default()
         };
-        let text = running.text.clone();
+        let text = &running.text;
         // A request that fails to parse has no next statement.
         let start = std::mem::replace(&mut running.next, text.len());
-        let parsed = parse::parse_at(&text, start, options)?;
+        let parsed = parse::parse_at(text, start, options)?;
         running.next = parsed.rest.unwrap_or(text.len());
-        Ok(Work::Ready(Arc::new(parsed.stmt), Vec::new(), None))
+        Ok(Work::Ready(Arc::new(parsed.stmt), None))
     }
 
     /// Runs a statement as far as `mode` allows.
@@ -140,14 +139,11 @@ impl Session {
         prepared: Option<u32>,
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        check_killed(&self.facts, None)?;
-        self.statement_lock_wait = None;
-        self.statement_deadline = match &**statement {
-            Statement::Query(query) => hinted_limit(query)
-                .or(self.vars.max_execution_time)
-                .map(|limit| Instant::now() + limit),
+        let limit = match &**statement {
+            Statement::Query(query) => hinted_limit(query).or(self.vars.max_execution_time),
             _ => None,
         };
+        self.begin_statement(limit)?;
         if !keeps_diagnostics(statement) {
             self.clear_warnings();
         }
@@ -163,6 +159,14 @@ impl Session {
             }
             other => self.run_other(other, params, mode),
         }
+    }
+
+    /// What comes before every statement; `limit` is its longest time.
+    pub(super) fn begin_statement(&mut self, limit: Option<Duration>) -> SqlResult<()> {
+        check_killed(&self.facts, None)?;
+        self.statement_lock_wait = None;
+        self.statement_deadline = limit.map(|d| Instant::now() + d);
+        Ok(())
     }
 
     /// SELECT and its kin.
@@ -246,13 +250,12 @@ impl Session {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        };
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
         plan_query(&env, query).map_err(|e| names.stop(e))
     }
@@ -292,12 +295,6 @@ impl Session {
                     sink.end_row();
                 }
                 Ok(true)
-            }
-            RowSource::Short(plan, bound) => {
-                let zone = &self.vars.time_zone;
-                let rows = plan.run(bound, &self.txn, zone, &mut self.plans.scratch, sink)?;
-                self.facts.found_rows.set(rows);
-                Ok(false)
             }
             RowSource::Stream(stream, params, mode) => {
                 let limits = self.limits();
@@ -352,6 +349,10 @@ impl Session {
                 work: Work::Rows(source),
                 ..
             }) => Ok(source.columns()),
+            Some(Running {
+                work: Work::ShortRows(plan),
+                ..
+            }) => Ok(plan.columns.clone()),
             _ => Err(SqlError::new(2014, "HY000", "Commands out of sync")),
         }
     }
@@ -364,11 +365,21 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
         };
-        let Work::Rows(source) = &mut running.work else {
-            self.running = Some(running);
-            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+        let pulled = match &mut running.work {
+            Work::ShortRows(plan) => {
+                let zone = &self.vars.time_zone;
+                let run = plan.run(&self.txn, zone, &mut self.plans.scratch, sink);
+                run.map_err(ExecError::Sql).map(|rows| {
+                    self.facts.found_rows.set(rows);
+                    false
+                })
+            }
+            Work::Rows(source) => self.pull(source, sink, limit),
+            _ => {
+                self.running = Some(running);
+                return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+            }
         };
-        let pulled = self.pull(source, sink, limit);
         let result = match pulled {
             Ok(true) => Ok(Batch {
                 more: true,
@@ -469,13 +480,12 @@ impl Session {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        };
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
         let bound = bind_expr(&env, &Scope::new(), expr)?;
         let states = SubqueryStates::default();
@@ -505,13 +515,12 @@ impl Session {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames {
-            facts: &self.facts,
-            values: &self.values,
-            locks: RefCell::new(&mut self.locks),
-            pending: RefCell::default(),
-            diagnostics: count_diagnostics(&self.warnings, self.warning_total),
-        };
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
         let columns: Vec<_> = table
             .columns

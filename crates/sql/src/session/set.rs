@@ -238,7 +238,11 @@ impl Session {
 
     /// Derives the hot copies again.
     pub(crate) fn refresh_vars(&mut self) -> SqlResult<()> {
-        self.vars = SessionVars::derive(&self.values)?;
+        let vars = SessionVars::derive(&self.values)?;
+        if !vars.binds_like(&self.vars) {
+            self.facts.rebind();
+        }
+        self.vars = vars;
         Ok(())
     }
 

@@ -110,15 +110,14 @@ impl Session {
             self.rollback_transaction();
             0
         };
-        let default = self.values.named("completion_type").as_text().to_owned();
-        if how.chain.unwrap_or(default == "CHAIN") {
+        if how.chain.unwrap_or(self.vars.chain) {
             self.state.next_isolation = Some(isolation);
             self.begin(&Begin {
                 snapshot: false,
                 read_only: Some(read_only),
             })?;
         }
-        if how.release.unwrap_or(default == "RELEASE") {
+        if how.release.unwrap_or(self.vars.release) {
             self.facts.process.kill(true);
         }
         Ok((OkInfo::default(), seq))
@@ -226,8 +225,8 @@ impl Session {
             ));
         }
         let globals = &self.facts.instance.globals;
-        let frozen = globals.named("super_read_only").is_on()
-            || (globals.named("read_only").is_on() && self.facts.require("SUPER").is_err());
+        let frozen = globals.is_super_read_only()
+            || (globals.is_read_only() && self.facts.require("SUPER").is_err());
         if frozen {
             let text = "The MySQL server is running with the --read-only option so it cannot \
                         execute this statement";

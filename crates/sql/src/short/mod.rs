@@ -21,7 +21,7 @@ use crate::catalog::TableDef;
 use crate::result::ColumnMeta;
 
 pub use compile::{candidate, compile};
-pub use select::{Bound, Scratch};
+pub use select::Scratch;
 
 /// Where a key part's value comes from.
 #[derive(Debug, Clone)]

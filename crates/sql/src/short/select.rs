@@ -10,6 +10,7 @@ use std::ops::Bound as RangeBound;
 use esker_engine::{Direction, Txn, View};
 use esker_types::{Decimal, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
+use smallvec::SmallVec;
 
 use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
 use crate::catalog::IndexDef;
@@ -17,9 +18,18 @@ use crate::codec::{KeyRange, RowReader};
 use crate::exec_error::engine_error;
 use crate::result::RowSink;
 
-/// Buffers that a session keeps between executions.
+/// Buffers that a session keeps between executions, and the keys of the execution that runs.
 #[derive(Default)]
 pub struct Scratch {
+    /// A full key of a unique index.
+    key: Vec<u8>,
+    /// Ranges in order, none overlapping.
+    ranges: Vec<KeyRange>,
+    sort: SortBuffers,
+}
+
+#[derive(Default)]
+struct SortBuffers {
     /// Copied values of rows to be sorted, end to end.
     bytes: Vec<u8>,
     /// Per row: start and length in `bytes`.
@@ -32,12 +42,13 @@ struct SortRow {
     len: u32,
 }
 
-/// One execution: its keys are known.
-pub enum Bound {
+/// The keys of an execution.
+#[derive(Clone, Copy)]
+enum Bound<'a> {
     /// A full key of a unique index.
-    Point(Vec<u8>),
+    Point(&'a [u8]),
     /// Ranges in order, none overlapping.
-    Ranges(Vec<KeyRange>),
+    Ranges(&'a [KeyRange]),
 }
 
 /// Capacity a session keeps for sorting.
@@ -82,79 +93,90 @@ fn fit<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<ValueRef<'a>> {
     }
 }
 
+/// The keys of one range; None when a value does not fit its column.
+fn range(
+    index: &IndexDef,
+    spec: &RangeSpec,
+    params: &[Value],
+    zone: &TimeZone,
+) -> SqlResult<Option<KeyRange>> {
+    let parts = index.codec.parts();
+    let mut equal: SmallVec<[ValueRef<'_>; 4]> = SmallVec::new();
+    for (nth, operand) in spec.equal.iter().enumerate() {
+        match value(operand, params).and_then(|v| fit(v, &parts[nth].ty)) {
+            Some(v) => equal.push(v),
+            None => return Ok(None),
+        }
+    }
+    let mut ends = [None, None];
+    for (end, slot) in [&spec.low, &spec.high].into_iter().zip(&mut ends) {
+        let Some((operand, inclusive)) = end else {
+            continue;
+        };
+        match value(operand, params).and_then(|v| fit(v, &parts[equal.len()].ty)) {
+            Some(v) => *slot = Some((v, *inclusive)),
+            None => return Ok(None),
+        }
+    }
+    let [low, high] = ends;
+    index.codec.range(&equal, low, high, zone).map(Some)
+}
+
 impl ShortSelect {
     /// The definition of the index that is read.
     fn index(&self) -> &IndexDef {
         &self.table.indexes[self.index]
     }
 
-    /// Turns parameters into keys; None when this execution is not short.
-    pub fn bind(&self, params: &[Value], zone: &TimeZone) -> SqlResult<Option<Bound>> {
+    /// Turns parameters into keys, which then lie in `scratch`; false when this execution is not short.
+    pub fn bind(
+        &self,
+        params: &[Value],
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+    ) -> SqlResult<bool> {
         let index = self.index();
         if self.unique {
-            let mut key = Vec::with_capacity(24);
+            scratch.key.clear();
             for (nth, operand) in self.ranges[0].equal.iter().enumerate() {
                 let ty = &index.codec.parts()[nth].ty;
                 let Some(v) = value(operand, params).and_then(|v| fit(v, ty)) else {
-                    return Ok(None);
+                    return Ok(false);
                 };
-                index.codec.encode_part(nth, v, zone, &mut key)?;
+                index.codec.encode_part(nth, v, zone, &mut scratch.key)?;
             }
-            return Ok(Some(Bound::Point(key)));
+            return Ok(true);
         }
-        let mut ranges = Vec::with_capacity(self.ranges.len());
+        scratch.ranges.clear();
         for spec in &self.ranges {
-            match self.range(index, spec, params, zone)? {
-                None => return Ok(None),
+            match range(index, spec, params, zone)? {
+                None => return Ok(false),
                 Some(range) if is_empty(&range) => (),
-                Some(range) => ranges.push(range),
+                Some(range) => scratch.ranges.push(range),
             }
         }
-        merge(&mut ranges);
-        Ok(Some(Bound::Ranges(ranges)))
+        merge(&mut scratch.ranges);
+        Ok(true)
     }
 
-    fn range(
-        &self,
-        index: &IndexDef,
-        spec: &RangeSpec,
-        params: &[Value],
-        zone: &TimeZone,
-    ) -> SqlResult<Option<KeyRange>> {
-        let parts = index.codec.parts();
-        let part = |operand: &'_ Operand, nth: usize| {
-            value(operand, params).and_then(|v| fit(v, &parts[nth].ty).map(|v| v.to_owned()))
-        };
-        let mut equal = Vec::with_capacity(spec.equal.len());
-        for (nth, operand) in spec.equal.iter().enumerate() {
-            match part(operand, nth) {
-                Some(v) => equal.push(v),
-                None => return Ok(None),
-            }
-        }
-        let next = spec.equal.len();
-        let end = |e: &Option<(Operand, bool)>| match e {
-            None => Some(None),
-            Some((operand, inclusive)) => part(operand, next).map(|v| Some((v, *inclusive))),
-        };
-        let (Some(low), Some(high)) = (end(&spec.low), end(&spec.high)) else {
-            return Ok(None);
-        };
-        let equal: Vec<ValueRef<'_>> = equal.iter().map(Value::as_ref).collect();
-        let low = low.as_ref().map(|(v, i)| (v.as_ref(), *i));
-        let high = high.as_ref().map(|(v, i)| (v.as_ref(), *i));
-        index.codec.range(&equal, low, high, zone).map(Some)
-    }
-
-    /// Sends the rows; returns how many.
+    /// Sends the rows of the keys that [`Self::bind`] left in `scratch`; returns how many.
     pub fn run(
         &self,
-        bound: &Bound,
         txn: &Txn,
         zone: &TimeZone,
         scratch: &mut Scratch,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
+        let Scratch {
+            key,
+            ranges,
+            sort: sort_buffers,
+        } = scratch;
+        let bound = if self.unique {
+            Bound::Point(key)
+        } else {
+            Bound::Ranges(ranges)
+        };
         match &self.output {
             Output::Columns(columns) => {
                 let mut rows = 0;
@@ -178,7 +200,7 @@ impl ShortSelect {
                     desc: *desc,
                     distinct: *distinct,
                 };
-                self.sorted(&sort, bound, txn, zone, scratch, sink)
+                self.sorted(&sort, bound, txn, zone, sort_buffers, sink)
             }
         }
     }
@@ -194,7 +216,7 @@ impl ShortSelect {
     /// Calls `f` for every row of the ranges.
     fn each(
         &self,
-        bound: &Bound,
+        bound: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
         mut f: impl FnMut(&Row<'_>) -> SqlResult<()>,
@@ -282,13 +304,13 @@ impl ShortSelect {
     fn aggregate(
         &self,
         list: &[(AggKind, usize)],
-        bound: &Bound,
+        bound: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
         sink: &mut dyn RowSink,
     ) -> SqlResult<()> {
         // Count of inputs and the running value; 128 bits hold any sum of 64 bit numbers.
-        let mut states: Vec<(u64, i128)> = vec![(0, 0); list.len()];
+        let mut states: SmallVec<[(u64, i128); 4]> = SmallVec::from_elem((0, 0), list.len());
         self.each(bound, txn, zone, |row| {
             for ((kind, col), state) in list.iter().zip(&mut states) {
                 step(*kind, row, *col, state);
@@ -306,18 +328,18 @@ impl ShortSelect {
     fn sorted(
         &self,
         sort: &Sort<'_>,
-        bound: &Bound,
+        bound: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
-        scratch: &mut Scratch,
+        buffers: &mut SortBuffers,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
-        scratch.bytes.clear();
-        scratch.rows.clear();
+        buffers.bytes.clear();
+        buffers.rows.clear();
         let key_type = &self.columns[sort.by].ty;
         let one_string = sort.columns.len() == 1 && key_type.is_string();
         if one_string {
-            return self.sorted_strings(sort, bound, txn, zone, scratch, sink);
+            return self.sorted_strings(sort, bound, txn, zone, buffers, sink);
         }
         // Several columns: keep the values and sort those.
         let mut rows: Vec<Vec<Value>> = Vec::new();
@@ -356,15 +378,15 @@ impl ShortSelect {
     fn sorted_strings(
         &self,
         sort: &Sort<'_>,
-        bound: &Bound,
+        bound: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
-        scratch: &mut Scratch,
+        buffers: &mut SortBuffers,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
         let ty = &self.columns[0].ty;
         let collation = ty.collation;
-        let Scratch { bytes, rows } = scratch;
+        let SortBuffers { bytes, rows } = buffers;
         self.each(bound, txn, zone, |row| {
             let start = bytes.len() as u32;
             let len = match row.field(sort.columns[0]) {
@@ -401,7 +423,7 @@ impl ShortSelect {
             sent += 1;
         }
         if bytes.capacity() > KEPT_BYTES {
-            *scratch = Scratch::default();
+            *buffers = SortBuffers::default();
         }
         Ok(sent)
     }

@@ -15,7 +15,7 @@ use super::SessionValues;
 use super::value::sql_mode_of;
 
 /// Typed copies of a session's variables.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SessionVars {
     /// sql_mode.
     pub sql_mode: SqlMode,
@@ -27,6 +27,10 @@ pub struct SessionVars {
     pub serializable: bool,
     /// transaction_read_only.
     pub read_only: bool,
+    /// completion_type is CHAIN.
+    pub chain: bool,
+    /// completion_type is RELEASE.
+    pub release: bool,
     /// time_zone.
     pub time_zone: TimeZone,
     /// character_set_client.
@@ -86,6 +90,26 @@ pub fn time_zone(text: &str) -> SqlResult<TimeZone> {
 }
 
 impl SessionVars {
+    /// Would every statement bind to the same under `other`? Only what is known to matter at run time
+    /// alone is left out of the comparison.
+    pub fn binds_like(&self, other: &Self) -> bool {
+        let same_run_time = Self {
+            autocommit: other.autocommit,
+            isolation: other.isolation,
+            serializable: other.serializable,
+            read_only: other.read_only,
+            chain: other.chain,
+            release: other.release,
+            row_lock_timeout: other.row_lock_timeout,
+            metadata_lock_timeout: other.metadata_lock_timeout,
+            max_execution_time: other.max_execution_time,
+            wait_timeout: other.wait_timeout,
+            max_error_count: other.max_error_count,
+            ..self.clone()
+        };
+        same_run_time == *other
+    }
+
     /// Derives everything from the stored values.
     ///
     /// # Errors
@@ -111,6 +135,8 @@ impl SessionVars {
             },
             serializable: isolation == "SERIALIZABLE",
             read_only: v.named("transaction_read_only").is_on(),
+            chain: v.named("completion_type").as_text() == "CHAIN",
+            release: v.named("completion_type").as_text() == "RELEASE",
             time_zone: time_zone(v.named("time_zone").as_text())?,
             charset_client: charset("character_set_client").unwrap_or(Charset::Utf8mb4),
             collation_connection: connection,

@@ -13,6 +13,7 @@ pub mod table;
 pub mod value;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use esker_types::{SqlError, SqlResult};
@@ -70,6 +71,9 @@ fn read_only(def: &VarDef) -> SqlError {
 pub struct Globals {
     values: ArcSwap<Vec<VarValue>>,
     writer: Mutex<()>,
+    /// Copies of the two that every write asks for.
+    read_only: AtomicBool,
+    super_read_only: AtomicBool,
 }
 
 impl Default for Globals {
@@ -78,6 +82,8 @@ impl Default for Globals {
         Self {
             values: ArcSwap::from_pointee(values),
             writer: Mutex::new(()),
+            read_only: AtomicBool::new(false),
+            super_read_only: AtomicBool::new(false),
         }
     }
 }
@@ -99,6 +105,16 @@ impl Globals {
         }
     }
 
+    /// read_only: only accounts with SUPER may write.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// super_read_only: nobody may write.
+    pub fn is_super_read_only(&self) -> bool {
+        self.super_read_only.load(Ordering::Acquire)
+    }
+
     /// All values at this moment.
     pub fn snapshot(&self) -> Arc<Vec<VarValue>> {
         self.values.load_full()
@@ -107,6 +123,11 @@ impl Globals {
     fn store(&self, id: VarId, value: VarValue) {
         let _one_writer = self.writer.lock();
         let mut values = Vec::clone(&self.values.load());
+        match id.def().name {
+            "read_only" => self.read_only.store(value.is_on(), Ordering::Release),
+            "super_read_only" => self.super_read_only.store(value.is_on(), Ordering::Release),
+            _ => {}
+        }
         values[id.index()] = value;
         self.values.store(Arc::new(values));
     }

@@ -19,7 +19,7 @@ use crate::dml::{DmlDone, DmlEnv, strict_writes};
 use crate::exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
-use crate::result::ColumnMeta;
+use crate::result::{ColumnMeta, InfoText};
 
 /// A statement under way.
 pub(super) struct Run<'r, 'e> {
@@ -511,12 +511,12 @@ impl Run<'_, '_> {
         let unchanged = if self.env.found_rows { c.unchanged } else { 0 };
         let several = !matches!(&self.insert.rows, Rows::Values(rows) if rows.len() == 1);
         let info = match several {
-            true => format!(
-                "Records: {}  Duplicates: {duplicates}  Warnings: {}",
-                c.records,
-                self.env.ctx.warning_count.get()
-            ),
-            false => String::new(),
+            true => InfoText::counts(&[
+                ("Records: ", c.records),
+                ("  Duplicates: ", duplicates),
+                ("  Warnings: ", self.env.ctx.warning_count.get()),
+            ]),
+            false => InfoText::default(),
         };
         Ok(DmlDone {
             affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,
