@@ -110,15 +110,12 @@ fn client() -> ClientInfo {
 
 fn run(session: &mut Session, request: Request<'_>) -> u64 {
     session.start(request);
-    let outcome = loop {
-        match session.step(Mode::Inline) {
-            Step::Done(outcome) => break outcome,
-            Step::NeedThread => match session.step(Mode::Thread) {
-                Step::Done(outcome) => break outcome,
-                Step::Wait(_) | Step::NeedThread => panic!("a lone session waits"),
-            },
-            Step::Wait(_) => panic!("a lone session waits"),
-        }
+    let mut step = session.step(Mode::Inline);
+    if let Step::NeedThread = step {
+        step = session.step(Mode::Thread);
+    }
+    let Step::Done(outcome) = step else {
+        panic!("a lone session waits");
     };
     let rows = match outcome.result {
         OutcomeKind::Ok(ok) => ok.affected_rows,
