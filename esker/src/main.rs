@@ -1,8 +1,9 @@
-//! The `esker` command: `serve` runs the server, `sql` is a shell.
+//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people.
 
+mod bench;
 mod serve;
 mod shell;
 
@@ -46,6 +47,8 @@ enum Command {
     },
     /// Run statements: on a server, or directly on a data directory that no server uses.
     Sql(shell::Options),
+    /// Measure the log and the commit pipeline of this build on this machine.
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
             settings,
         } => serve::run(defaults_file.as_deref(), &settings),
         Command::Sql(options) => shell::run(&options),
+        Command::Bench(options) => bench::run(&options),
     };
     match result {
         Ok(code) => code,

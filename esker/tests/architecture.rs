@@ -14,6 +14,7 @@ const LAW: &[(&str, &[&str])] = &[
     ("wire", &["types"]),
     ("server", &["sql", "wire", "engine", "types", "vfs"]),
     ("sim", &["engine", "wal", "vfs"]),
+    ("bench", &["engine", "wal", "vfs"]),
 ];
 
 fn root() -> PathBuf {

@@ -15,7 +15,9 @@ mod env;
 mod fs;
 mod os;
 pub mod sim;
+mod slow;
 
 pub use env::{Clock, Env, Random};
 pub use fs::{DirLock, File, Fs, OpenMode};
 pub use os::{OsClock, OsFs, OsRandom};
+pub use slow::SlowFs;

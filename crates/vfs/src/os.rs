@@ -31,6 +31,11 @@ impl OsFs {
     pub fn new() -> Self {
         Self
     }
+
+    /// Removes a directory with everything in it, for whoever made it as a scratch directory.
+    pub fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
 }
 
 impl Fs for OsFs {

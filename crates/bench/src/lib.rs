@@ -1,0 +1,58 @@
+//! Benchmarks of the log and of commit, run by `esker bench`.
+//!
+//! Neighbours: below are `esker-engine`, `esker-wal` and `esker-vfs`; above is the command, which prints what
+//! comes back.
+//!
+//! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
+//! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`report`] and [`plot`] (tables,
+//! JSON, SVG).
+//!
+//! **Invariants**
+//! - Two results that are compared differ in one setting; the code that runs is the same.
+//! - A setting that gives up durability is never the default and is named where its result is shown.
+
+pub mod commit;
+mod executor;
+pub mod latency;
+mod phase;
+pub mod plot;
+pub mod process;
+pub mod report;
+mod session;
+#[cfg(test)]
+mod testing;
+pub mod workload;
+pub mod zipf;
+
+use std::io;
+use std::path::PathBuf;
+
+use esker_engine::EngineError;
+
+/// What stops a benchmark.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
+    /// A file or directory could not be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The scratch directory is there already.
+    #[error("{} exists; remove it first", .0.display())]
+    Exists(PathBuf),
+}
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who is told, now and then, what is going on.
+pub type Progress<'a> = &'a dyn Fn(&str);

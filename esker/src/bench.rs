@@ -1,0 +1,66 @@
+//! `esker bench`: measures the log and the commit pipeline.
+//!
+//! Neighbours: `esker_bench` measures; here its arguments meet the terminal.
+//!
+//! **Invariants**
+//! - Standard output carries the result and nothing else; progress goes to standard error, and only where
+//!   somebody looks at it.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use esker_bench::commit::{self, CommitArgs};
+use esker_bench::report::{self, Table};
+
+/// Arguments of `esker bench`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+    /// Print JSON instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Transactions of many sessions on the engine, with the commit pipeline switched as asked.
+    ///
+    /// Reports transactions per second, deadlocks, commits per flush of the log, latencies, voluntary
+    /// context switches and CPU time per transaction. Example, early lock release on a slow disk:
+    ///
+    ///     esker bench commit tpcb --skew 1 --sync-latency 10ms --elr off
+    #[command(verbatim_doc_comment)]
+    Commit(CommitArgs),
+}
+
+/// Runs a benchmark and prints what it found.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
+    let progress = |line: &str| show_progress(line);
+    let result = match &options.what {
+        What::Commit(args) => commit::run(args, &progress).map(|table| vec![table]),
+    };
+    show_progress("");
+    let tables = result.map_err(|e| e.to_string())?;
+    let text = match options.json {
+        true => report::to_json(&tables),
+        false => tables
+            .iter()
+            .map(Table::to_text)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    // A reader that went away wants no more.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replaces the line of progress, on a terminal.
+fn show_progress(line: &str) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        let _ = write!(out, "\r\x1b[K{line}");
+        let _ = out.flush();
+    }
+}
