@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use esker_bench::commit::{self, CommitArgs};
+use esker_bench::logbuf::{self, LogArgs};
 use esker_bench::report::{self, Table};
 
 /// Arguments of `esker bench`.
@@ -33,6 +34,15 @@ enum What {
     ///     esker bench commit tpcb --skew 1 --sync-latency 10ms --elr off
     #[command(verbatim_doc_comment)]
     Commit(CommitArgs),
+    /// The variants of the log buffer against each other, into memory.
+    ///
+    /// Reports records and bytes inserted per second for each variant, number of threads and size of
+    /// records, with and without holders of the lock that are put to sleep as if they were preempted.
+    /// Example, many threads that disturb each other:
+    ///
+    ///     esker bench log --threads 64 --sizes 120 --preemption on
+    #[command(verbatim_doc_comment)]
+    Log(LogArgs),
 }
 
 /// Runs a benchmark and prints what it found.
@@ -40,6 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let progress = |line: &str| show_progress(line);
     let result = match &options.what {
         What::Commit(args) => commit::run(args, &progress).map(|table| vec![table]),
+        What::Log(args) => logbuf::run(args, &progress).map(|table| vec![table]),
     };
     show_progress("");
     let tables = result.map_err(|e| e.to_string())?;

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use esker_engine::{Engine, EngineConfig, EngineStats};
 use esker_vfs::sim::SimFs;
 use esker_vfs::{Env, Fs, OsFs, SlowFs};
+use esker_wal::LogBufferKind;
 
 use crate::executor::run_all;
 use crate::phase::Phase;
@@ -23,7 +25,7 @@ use crate::process::{Look, Usage};
 use crate::report::{Table, Value};
 use crate::session::{Counts, Session};
 use crate::workload::{HotRows, Mix, Tatp, TpcB, Workload};
-use crate::{Error, Progress, Result};
+use crate::{Error, Progress, Result, parse_seconds};
 
 /// Names of the threads that run sessions begin so.
 const WORKER: &str = "bench-";
@@ -36,21 +38,6 @@ const MEMORY_BYTES: usize = 1 << 30;
 
 /// How long a run goes before it is measured, as a part of the measured time.
 const WARM_UP_PART: u32 = 5;
-
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
-impl Switch {
-    fn is_on(self) -> bool {
-        self == Switch::On
-    }
-}
 
 /// Which workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,15 +66,21 @@ pub struct CommitArgs {
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Duration,
     /// Whether the row locks of a commit are free before it is durable (early lock release).
-    #[arg(long, value_enum, default_value = "on")]
-    elr: Switch,
+    #[arg(long, default_value = "on", value_name = "on|off", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    elr: bool,
     /// Flush pipelining: on, a few threads run all sessions and none waits for the disk; off, each session
     /// has a thread that blocks, as in a server with a thread per connection.
-    #[arg(long, value_enum, default_value = "on")]
-    pipelining: Switch,
+    #[arg(long, default_value = "on", value_name = "on|off", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pipelining: bool,
     /// Acknowledge commits before they are durable. UNSAFE: a crash loses them. For comparison only.
-    #[arg(long, value_enum, default_value = "off")]
-    async_commit: Switch,
+    #[arg(long, default_value = "off", value_name = "on|off", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    async_commit: bool,
+    /// How sessions share the log buffer: B, C, D, CD or CDME.
+    #[arg(long, default_value_t, value_name = "VARIANT")]
+    log_buffer: LogBufferKind,
     /// How much longer a sync of the log takes: 0, 100us, 1ms, 10ms, ...
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_latency)]
     sync_latency: Duration,
@@ -119,14 +112,6 @@ pub struct CommitArgs {
     /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    match seconds {
-        0.01..=86_400.0 => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("between 0.01 and 86400, please".to_owned()),
-    }
 }
 
 fn parse_skew(text: &str) -> Result<f64, String> {
@@ -241,6 +226,8 @@ pub struct Settings {
     pub elr: bool,
     /// Whether commits are acknowledged at once (unsafe).
     pub async_commit: bool,
+    /// How sessions share the log buffer.
+    pub log_buffer: LogBufferKind,
     /// How much longer a sync takes.
     pub sync_latency: Duration,
     /// Below which directory of the real disk; `None` for memory.
@@ -261,6 +248,7 @@ impl Settings {
             pipelining: true,
             elr: true,
             async_commit: false,
+            log_buffer: LogBufferKind::default(),
             sync_latency: Duration::ZERO,
             dir: None,
             measure: Duration::from_secs(5),
@@ -290,9 +278,10 @@ impl From<&CommitArgs> for Settings {
             load,
             threads: args.threads,
             sessions: args.sessions,
-            pipelining: args.pipelining.is_on(),
-            elr: args.elr.is_on(),
-            async_commit: args.async_commit.is_on(),
+            pipelining: args.pipelining,
+            elr: args.elr,
+            async_commit: args.async_commit,
+            log_buffer: args.log_buffer,
             sync_latency: args.sync_latency,
             dir: args.dir.clone(),
             measure: args.seconds,
@@ -381,6 +370,7 @@ pub(crate) fn table(title: &str) -> Table {
             "elr",
             "pipelining",
             "async commit",
+            "log buffer",
             "sync latency",
             "tps",
             "missed %",
@@ -419,6 +409,7 @@ pub(crate) fn row(settings: &Settings, measured: &Measured) -> Vec<Value> {
         } else {
             false.into()
         },
+        settings.log_buffer.to_string().into(),
         show_latency(settings.sync_latency).into(),
         Value::Number(measured.tps(), 0),
         Value::Number(100.0 * measured.per_transaction(counts.missed), 1),
@@ -525,6 +516,7 @@ fn open(settings: &Settings, scratch: &Scratch) -> Result<Engine> {
     env.fs = Arc::new(SlowFs::new(scratch.fs(), settings.sync_latency));
     let mut config = EngineConfig::new(scratch.path());
     config.memory_limit = MEMORY_BYTES;
+    config.log_buffer = settings.log_buffer;
     Ok(Engine::open(env, config)?)
 }
 

@@ -4,7 +4,8 @@
 //! comes back.
 //!
 //! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
-//! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`report`] and [`plot`] (tables,
+//! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
+//! buffer alone) · [`report`] and [`plot`] (tables,
 //! JSON, SVG).
 //!
 //! **Invariants**
@@ -14,6 +15,7 @@
 pub mod commit;
 mod executor;
 pub mod latency;
+pub mod logbuf;
 mod phase;
 pub mod plot;
 pub mod process;
@@ -26,6 +28,7 @@ pub mod zipf;
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use esker_engine::EngineError;
 
@@ -56,3 +59,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Who is told, now and then, what is going on.
 pub type Progress<'a> = &'a dyn Fn(&str);
+
+/// A number of seconds as an argument.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match seconds {
+        0.01..=86_400.0 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("between 0.01 and 86400, please".to_owned()),
+    }
+}

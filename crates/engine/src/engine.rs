@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
-use esker_wal::{FlushMode, FlushPolicy, LogSpace, Lsn, RecordKind, Wal, WalConfig, WalStats};
+use esker_wal::{
+    FlushMode, FlushPolicy, LogBufferKind, LogSpace, Lsn, RecordKind, Wal, WalConfig, WalStats,
+};
 
 use crate::cache::BlockCache;
 use crate::commit::COUNTERS_TREE;
@@ -53,6 +55,8 @@ pub struct EngineConfig {
     pub log_segment_bytes: u64,
     /// Size of the log buffer, a power of two.
     pub log_buffer_bytes: usize,
+    /// How committers share the log buffer.
+    pub log_buffer: LogBufferKind,
     /// Memtables are flushed so that a restart need not replay more log than this.
     pub log_limit_bytes: u64,
     /// Who drives background work.
@@ -72,6 +76,7 @@ impl EngineConfig {
             max_txn_bytes: 256 << 20,
             log_segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
+            log_buffer: LogBufferKind::default(),
             log_limit_bytes: 1 << 30,
             mode: Mode::Daemon,
             on_fatal: Arc::new(|message| {
@@ -330,6 +335,7 @@ fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig 
     let mut log = WalConfig::new(config.dir.join("wal"));
     log.segment_bytes = config.log_segment_bytes;
     log.buffer_bytes = config.log_buffer_bytes;
+    log.log_buffer = config.log_buffer;
     log.mode = match config.mode {
         Mode::Daemon => FlushMode::Daemon,
         Mode::Manual => FlushMode::Manual,
