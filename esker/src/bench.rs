@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use esker_bench::commit::{self, CommitArgs};
 use esker_bench::logbuf::{self, LogArgs};
+use esker_bench::paper::{self, PaperArgs};
 use esker_bench::report::{self, Table};
 
 /// Arguments of `esker bench`.
@@ -43,6 +44,12 @@ enum What {
     ///     esker bench log --threads 64 --sizes 120 --preemption on
     #[command(verbatim_doc_comment)]
     Log(LogArgs),
+    /// Every comparison of the Aether paper, as tables (Markdown) and curves (SVG).
+    ///
+    /// The log buffer's variants; early lock release over skew and sync latency; flush pipelining against
+    /// blocking and asynchronous commit; TPC-B and TATP with all of it on and all off. The full series takes
+    /// about fifteen minutes and wants a quiet machine.
+    Paper(PaperArgs),
 }
 
 /// Runs a benchmark and prints what it found.
@@ -51,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let result = match &options.what {
         What::Commit(args) => commit::run(args, &progress).map(|table| vec![table]),
         What::Log(args) => logbuf::run(args, &progress).map(|table| vec![table]),
+        What::Paper(args) => paper::run(args, &progress),
     };
     show_progress("");
     let tables = result.map_err(|e| e.to_string())?;

@@ -5,7 +5,7 @@
 //!
 //! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
 //! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
-//! buffer alone) · [`report`] and [`plot`] (tables,
+//! buffer alone) · [`paper`] (all series) · [`report`] and [`plot`] (tables,
 //! JSON, SVG).
 //!
 //! **Invariants**
@@ -16,6 +16,7 @@ pub mod commit;
 mod executor;
 pub mod latency;
 pub mod logbuf;
+pub mod paper;
 mod phase;
 pub mod plot;
 pub mod process;

@@ -287,7 +287,10 @@ fn memory_log(kind: LogBufferKind, preemption: Option<Preemption>) -> MemoryLog 
     // Only the holder of the lock counts, so this is not another point of contention.
     let sections = AtomicU64::new(0);
     let pause = move || {
-        if sections.fetch_add(1, Ordering::Relaxed).is_multiple_of(one_in) {
+        if sections
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(one_in)
+        {
             thread::sleep(time);
         }
     };

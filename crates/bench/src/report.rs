@@ -108,8 +108,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// An empty table. The names of its columns are all different.
     pub fn new(title: impl Into<String>, columns: &[&'static str]) -> Table {
+        for (place, name) in columns.iter().enumerate() {
+            assert!(!columns[..place].contains(name), "two columns {name}");
+        }
         Table {
             title: title.into(),
             columns: columns.to_vec(),

@@ -1,0 +1,63 @@
+//! Writes what a comparison has shown: a Markdown file and its pictures beside it.
+//!
+//! Neighbours: `paper` calls it for each chapter.
+//!
+//! **Invariants**
+//! - Files that were there are replaced as a whole.
+
+use std::io;
+use std::path::Path;
+use std::thread::available_parallelism;
+
+use esker_vfs::{Fs, OpenMode, OsFs};
+
+use super::Chapter;
+use crate::{Error, Result};
+
+/// Writes the files of a chapter into `dir`.
+pub(super) fn write(dir: &Path, chapter: &Chapter, quick: bool) -> Result<()> {
+    let in_dir = |source| Error::Io {
+        path: dir.to_owned(),
+        source,
+    };
+    OsFs.create_dir_all(dir).map_err(in_dir)?;
+    for (end, plot) in &chapter.plots {
+        let name = format!("{}-{end}.svg", chapter.name);
+        replace(&dir.join(name), &plot.to_svg())?;
+    }
+    let name = format!("{}.md", chapter.name);
+    replace(&dir.join(name), &markdown(chapter, quick))
+}
+
+fn markdown(chapter: &Chapter, quick: bool) -> String {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let command = match quick {
+        true => "esker bench paper --quick",
+        false => "esker bench paper",
+    };
+    let mut out = format!(
+        "# {}\n\nMade by `{command}` on a machine with {cores} cores.\n\n{}\n\n",
+        chapter.title, chapter.words
+    );
+    if quick {
+        out.push_str("**Quick run: too short for conclusions.**\n\n");
+    }
+    for (end, plot) in &chapter.plots {
+        let name = chapter.name;
+        out.push_str(&format!("![{}]({name}-{end}.svg)\n\n", plot.title));
+    }
+    let tables: Vec<String> = chapter.tables.iter().map(|t| t.to_markdown()).collect();
+    out + &tables.join("\n")
+}
+
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let file = OsFs.open(path, OpenMode::CreateOrOpen)?;
+        file.set_len(0)?;
+        file.write_all_at(text.as_bytes(), 0)
+    };
+    write().map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,99 @@
+//! How much of the series is run.
+//!
+//! Neighbours: `series` goes through these lists.
+//!
+//! **Invariants**
+//! - The quick form has the same comparisons with fewer points; its figures prove nothing.
+
+use std::time::Duration;
+
+use crate::logbuf::Sizes;
+
+/// The points of all series.
+pub(super) struct Scale {
+    /// How long each run of transactions is measured.
+    pub(super) commit_time: Duration,
+    /// How long each variant of the log buffer is measured.
+    pub(super) log_time: Duration,
+    pub(super) log_threads: Vec<u64>,
+    pub(super) log_sizes: Vec<Sizes>,
+    pub(super) skews: Vec<f64>,
+    pub(super) latencies: Vec<Duration>,
+    /// Sessions of the comparison of early lock release.
+    pub(super) elr_sessions: u64,
+    pub(super) sessions: Vec<u64>,
+    /// Extra latencies of the comparison of pipelining and of the ablation.
+    pub(super) devices: Vec<Duration>,
+    pub(super) branches: u64,
+    pub(super) accounts: u64,
+    pub(super) subscribers: u64,
+}
+
+const fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+impl Scale {
+    /// The paper's.
+    pub(super) fn full() -> Scale {
+        use Sizes::{Fixed, Mixed, Skewed};
+        Scale {
+            commit_time: Duration::from_secs(4),
+            log_time: Duration::from_millis(900),
+            log_threads: vec![1, 2, 4, 8, 16, 32, 64],
+            log_sizes: vec![
+                Fixed(48),
+                Fixed(120),
+                Fixed(480),
+                Fixed(1920),
+                Fixed(6144),
+                Fixed(12_288),
+                Mixed,
+                Skewed,
+            ],
+            skews: vec![0.0, 0.5, 0.85, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0],
+            latencies: vec![us(0), us(100), us(1000), us(10_000)],
+            elr_sessions: 128,
+            sessions: vec![16, 64, 256, 1024],
+            devices: vec![us(0), us(100), us(1000)],
+            branches: 100,
+            accounts: 1000,
+            subscribers: 100_000,
+        }
+    }
+
+    /// Some two minutes.
+    pub(super) fn quick() -> Scale {
+        Scale {
+            commit_time: Duration::from_millis(500),
+            log_time: Duration::from_millis(150),
+            log_threads: vec![1, 4, 64],
+            log_sizes: vec![Sizes::Fixed(48), Sizes::Fixed(12_288), Sizes::Mixed],
+            skews: vec![0.0, 1.0, 2.0, 5.0],
+            latencies: vec![us(0), us(1000), us(10_000)],
+            devices: vec![us(0), us(1000)],
+            sessions: vec![16, 256],
+            subscribers: 10_000,
+            ..Scale::full()
+        }
+    }
+
+    /// As little as shows that it works.
+    #[cfg(test)]
+    pub(super) fn tiny() -> Scale {
+        Scale {
+            commit_time: Duration::from_millis(30),
+            log_time: Duration::from_millis(9),
+            log_threads: vec![1, 2],
+            log_sizes: vec![Sizes::Fixed(48), Sizes::Mixed],
+            skews: vec![0.0, 2.0],
+            latencies: vec![us(0), us(1000)],
+            elr_sessions: 8,
+            sessions: vec![4, 8],
+            devices: vec![us(0), us(1000)],
+            branches: 4,
+            accounts: 20,
+            subscribers: 50,
+        }
+    }
+}

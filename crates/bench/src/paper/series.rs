@@ -1,0 +1,416 @@
+//! The four comparisons.
+//!
+//! Neighbours: `scale` has the points; `commit` and `logbuf` measure one.
+//!
+//! **Invariants**
+//! - Sides of a comparison differ in what is compared and in nothing else; the ablation, which differs in all
+//!   of it, says so.
+
+use std::path::Path;
+use std::time::Duration;
+
+use esker_wal::LogBufferKind;
+
+use super::Chapter;
+use super::scale::Scale;
+use crate::commit::{self, Load, Measured, Settings, show_latency};
+use crate::logbuf::{self, Case, Preemption, Rate, Sizes};
+use crate::plot::{Axis, Plot, Series};
+use crate::report::{Table, Value};
+use crate::workload::Mix;
+use crate::{Progress, Result};
+
+/// Threads of the sweep over sizes: as many as the smallest machine has cores.
+const SIZE_SWEEP_THREADS: u64 = 2;
+
+/// Record size of the sweep over threads: the paper's mean.
+const THREAD_SWEEP_SIZE: Sizes = Sizes::Fixed(120);
+
+/// Lines of one plot, in the order in which their names come up.
+#[derive(Default)]
+struct Lines(Vec<Series>);
+
+impl Lines {
+    fn add(&mut self, name: &str, x: f64, y: f64) {
+        match self.0.iter_mut().find(|s| s.name == name) {
+            Some(series) => series.points.push((x, y)),
+            None => self.0.push(Series {
+                name: name.to_owned(),
+                points: vec![(x, y)],
+            }),
+        }
+    }
+
+    fn plot(self, title: &str, x: Axis, y: Axis) -> Plot {
+        Plot {
+            title: title.to_owned(),
+            x,
+            y,
+            series: self.0,
+        }
+    }
+}
+
+fn add_rates(lines: &mut Lines, x: f64, rates: &[(LogBufferKind, Rate)]) {
+    for (kind, rate) in rates {
+        lines.add(&kind.to_string(), x, rate.payload_bytes / 1e6);
+    }
+}
+
+/// Variants of the log buffer over threads and sizes, without and with preempted holders.
+pub(super) fn log_buffer(scale: &Scale, progress: Progress<'_>) -> Result<Chapter> {
+    let mut tables = Vec::new();
+    let mut plots = Vec::new();
+    for preemption in [None, Some(Preemption::default())] {
+        let (state, end) = match preemption {
+            None => ("undisturbed", ""),
+            Some(_) => ("with preempted holders", "-preempted"),
+        };
+        let mut table = logbuf::table(&format!("Log buffer, {state}"));
+        let (by_threads, by_size) = sweep(scale, preemption, &mut table, &|case| {
+            progress(&format!("log buffer, {state}: {case}"));
+        })?;
+        tables.push(table);
+        let rate = || Axis::log("payload MB/s");
+        let title = format!("Records of {THREAD_SWEEP_SIZE} bytes, {state}");
+        let plot = by_threads.plot(&title, Axis::log("threads"), rate());
+        plots.push((format!("threads{end}"), plot));
+        let title = format!("{SIZE_SWEEP_THREADS} threads, {state}");
+        let plot = by_size.plot(&title, Axis::log("bytes of a record"), rate());
+        plots.push((format!("sizes{end}"), plot));
+    }
+    let Preemption { one_in, time } = Preemption::default();
+    Ok(Chapter {
+        name: "log-buffer",
+        title: "The log buffer",
+        words: format!(
+            "Records are inserted into a log without a disk by threads that do nothing else. A preempted holder \
+             sleeps {} in one of {one_in} critical sections, as if the scheduler had taken its core: what many \
+             cores do to each other at a lock, a few show only so. 'mixed' is 48 bytes to 12 KiB with a mean of \
+             about 120, 'skewed' is 48 bytes and 12 KiB in one of 60.",
+            show_latency(time)
+        ),
+        tables,
+        plots,
+    })
+}
+
+/// Over threads with one size, and over sizes with few and with many threads; the lines of the first and of
+/// the second with few.
+fn sweep(
+    scale: &Scale,
+    preemption: Option<Preemption>,
+    table: &mut Table,
+    progress: Progress<'_>,
+) -> Result<(Lines, Lines)> {
+    let mut one = |threads, sizes| -> Result<Vec<(LogBufferKind, Rate)>> {
+        progress(&format!("{threads} threads, {sizes} bytes"));
+        let case = Case {
+            threads,
+            sizes,
+            preemption,
+        };
+        let rates = logbuf::compare(&LogBufferKind::ALL, &case, scale.log_time)?;
+        logbuf::push_rows(table, &case, &rates);
+        Ok(rates)
+    };
+    let mut by_threads = Lines::default();
+    for &threads in &scale.log_threads {
+        let rates = one(threads, THREAD_SWEEP_SIZE)?;
+        add_rates(&mut by_threads, threads as f64, &rates);
+    }
+    let mut by_size = Lines::default();
+    let most = scale.log_threads.iter().max().copied().unwrap_or(1);
+    for &sizes in &scale.log_sizes {
+        let rates = one(SIZE_SWEEP_THREADS, sizes)?;
+        if let Sizes::Fixed(bytes) = sizes {
+            add_rates(&mut by_size, bytes as f64, &rates);
+        }
+        one(most, sizes)?;
+    }
+    Ok((by_threads, by_size))
+}
+
+fn tpcb(scale: &Scale, skew: f64) -> Load {
+    Load::TpcB {
+        branches: scale.branches,
+        accounts: scale.accounts,
+        skew,
+    }
+}
+
+fn run(settings: &Settings, what: &str, progress: Progress<'_>) -> Result<Measured> {
+    commit::measure(settings, &|line| progress(&format!("{what}: {line}")))
+}
+
+/// Early lock release on and off over skew and latency of the device.
+pub(super) fn early_lock_release(scale: &Scale, progress: Progress<'_>) -> Result<Chapter> {
+    let mut table = Table::new(
+        "Early lock release, TPC-B",
+        &[
+            "sync latency",
+            "skew",
+            "tps on",
+            "tps off",
+            "speedup",
+            "commits/flush on",
+            "commits/flush off",
+            "p95 ms on",
+            "p95 ms off",
+        ],
+    );
+    let (mut speedups, mut rates) = (Lines::default(), Lines::default());
+    for &latency in &scale.latencies {
+        for &skew in &scale.skews {
+            let name = show_latency(latency);
+            let what = format!("early lock release, {name}, skew {skew}");
+            let mut settings = Settings::new(tpcb(scale, skew));
+            settings.measure = scale.commit_time;
+            settings.sessions = scale.elr_sessions;
+            settings.sync_latency = latency;
+            let on = run(&settings, &what, progress)?;
+            settings.elr = false;
+            let off = run(&settings, &what, progress)?;
+            let speedup = on.tps() / off.tps().max(1.0);
+            speedups.add(&name, skew, speedup);
+            rates.add(&format!("{name}, on"), skew, on.tps());
+            rates.add(&format!("{name}, off"), skew, off.tps());
+            table.push(vec![
+                name.into(),
+                Value::Number(skew, 2),
+                Value::Number(on.tps(), 0),
+                Value::Number(off.tps(), 0),
+                Value::Number(speedup, 2),
+                Value::Number(on.commits_per_flush(), 1),
+                Value::Number(off.commits_per_flush(), 1),
+                Value::Number(on.latency_millis(95.0), 2),
+                Value::Number(off.latency_millis(95.0), 2),
+            ]);
+        }
+    }
+    let skew = || Axis::linear("exponent of Zipf's distribution");
+    let title = "What early lock release is worth, by sync latency";
+    let speedup = speedups.plot(title, skew(), Axis::log("speedup"));
+    let title = "TPC-B with early lock release on and off";
+    let rate = rates.plot(title, skew(), Axis::log("transactions per second"));
+    Ok(Chapter {
+        name: "early-lock-release",
+        title: "Early lock release",
+        words: format!(
+            "TPC-B with {} branches of {} accounts, {} sessions on two threads, data on a simulated disk in \
+             memory whose syncs take longer by the latency. Branches and accounts are drawn with Zipf's \
+             distribution. Only the switch differs between the two sides.",
+            scale.branches, scale.accounts, scale.elr_sessions
+        ),
+        tables: vec![table],
+        plots: vec![("speedup".to_owned(), speedup), ("tps".to_owned(), rate)],
+    })
+}
+
+/// How a session waits for its commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Pipelined,
+    Blocking,
+    Asynchronous,
+}
+
+impl Waiting {
+    const ALL: [Waiting; 3] = [Waiting::Asynchronous, Waiting::Pipelined, Waiting::Blocking];
+
+    fn name(self) -> &'static str {
+        match self {
+            Waiting::Pipelined => "pipelined",
+            Waiting::Blocking => "blocking",
+            Waiting::Asynchronous => "async (UNSAFE)",
+        }
+    }
+
+    fn set(self, settings: &mut Settings) {
+        settings.pipelining = self != Waiting::Blocking;
+        settings.async_commit = self == Waiting::Asynchronous;
+    }
+}
+
+/// The device of a run: the real disk where one is given and nothing is simulated.
+fn device(settings: &mut Settings, latency: Duration, dir: Option<&Path>) -> String {
+    settings.sync_latency = latency;
+    match (latency.is_zero(), dir) {
+        (true, Some(dir)) => {
+            settings.dir = Some(dir.to_owned());
+            "disk".to_owned()
+        }
+        (true, None) => "memory".to_owned(),
+        (false, _) => format!("memory + {}", show_latency(latency)),
+    }
+}
+
+/// Pipelined, blocking and asynchronous commit over the number of sessions.
+pub(super) fn pipelining(
+    scale: &Scale,
+    dir: Option<&Path>,
+    progress: Progress<'_>,
+) -> Result<Chapter> {
+    let mut table = Table::new(
+        "Flush pipelining, TPC-B",
+        &[
+            "device",
+            "sessions",
+            "commit",
+            "tps",
+            "of async",
+            "commits/flush",
+            "p95 ms",
+            "switches/txn",
+            "all switches/txn",
+            "CPU us/txn",
+        ],
+    );
+    let mut plots = Vec::new();
+    let mut switches = Lines::default();
+    for &latency in &scale.devices {
+        let mut rates = Lines::default();
+        let mut title = String::new();
+        for &sessions in &scale.sessions {
+            let mut best = 0.0;
+            for waiting in Waiting::ALL {
+                let mut settings = Settings::new(tpcb(scale, 0.0));
+                settings.measure = scale.commit_time;
+                settings.sessions = sessions;
+                waiting.set(&mut settings);
+                let device = device(&mut settings, latency, dir);
+                let what = format!("{}, {device}, {sessions} sessions", waiting.name());
+                let measured = run(&settings, &what, progress)?;
+                if waiting == Waiting::Asynchronous {
+                    best = measured.tps();
+                }
+                rates.add(waiting.name(), sessions as f64, measured.tps());
+                if latency.is_zero() {
+                    let per = measured.switches_per_transaction();
+                    switches.add(waiting.name(), sessions as f64, per);
+                }
+                title = format!("TPC-B, {device}");
+                table.push(vec![
+                    device.into(),
+                    sessions.into(),
+                    waiting.name().into(),
+                    Value::Number(measured.tps(), 0),
+                    Value::Number(measured.tps() / f64::max(best, 1.0), 2),
+                    Value::Number(measured.commits_per_flush(), 1),
+                    Value::Number(measured.latency_millis(95.0), 2),
+                    Value::Number(measured.switches_per_transaction(), 3),
+                    Value::Number(measured.all_switches_per_transaction(), 3),
+                    Value::Number(measured.cpu_micros_per_transaction(), 1),
+                ]);
+            }
+        }
+        let axis = Axis::log("transactions per second");
+        let end = format!("tps-{}", show_latency(latency));
+        plots.push((end, rates.plot(&title, Axis::log("sessions"), axis)));
+    }
+    let title = "Voluntary context switches of the sessions' threads";
+    let axis = Axis::log("per transaction");
+    plots.push((
+        "switches".to_owned(),
+        switches.plot(title, Axis::log("sessions"), axis),
+    ));
+    Ok(Chapter {
+        name: "flush-pipelining",
+        title: "Flush pipelining",
+        words: format!(
+            "TPC-B with {} branches of {} accounts, drawn uniformly. Pipelined and asynchronous: two threads run \
+             all sessions. Blocking: each session has a thread, which sleeps until its commit is durable. \
+             Asynchronous commit acknowledges before the flush; it is UNSAFE, a crash loses what was acknowledged, \
+             and stands here only as the bound. 'switches' are the voluntary ones of the threads that run \
+             sessions, 'all switches' also those of the log and the engine.",
+            scale.branches, scale.accounts
+        ),
+        tables: vec![table],
+        plots,
+    })
+}
+
+/// Everything of the paper on against everything off.
+pub(super) fn ablation(
+    scale: &Scale,
+    dir: Option<&Path>,
+    progress: Progress<'_>,
+) -> Result<Chapter> {
+    let mut table = Table::new(
+        "All on against all off",
+        &[
+            "workload",
+            "device",
+            "tps on",
+            "tps off",
+            "ratio",
+            "p95 ms on",
+            "p95 ms off",
+            "CPU us/txn on",
+            "CPU us/txn off",
+            "switches/txn on",
+            "switches/txn off",
+        ],
+    );
+    let subscribers = scale.subscribers;
+    let loads = [
+        ("TPC-B, uniform", tpcb(scale, 0.0)),
+        ("TPC-B, skew 0.85", tpcb(scale, 0.85)),
+        (
+            "TATP",
+            Load::Tatp {
+                subscribers,
+                mix: Mix::Standard,
+            },
+        ),
+        (
+            "TATP, updates",
+            Load::Tatp {
+                subscribers,
+                mix: Mix::Updates,
+            },
+        ),
+    ];
+    for (name, load) in loads {
+        for &latency in &scale.devices {
+            let mut settings = Settings::new(load.clone());
+            settings.measure = scale.commit_time;
+            let device = device(&mut settings, latency, dir);
+            let what = format!("{name}, {device}, all on");
+            let on = run(&settings, &what, progress)?;
+            settings.elr = false;
+            settings.pipelining = false;
+            settings.log_buffer = LogBufferKind::B;
+            let what = format!("{name}, {device}, all off");
+            let off = run(&settings, &what, progress)?;
+            table.push(vec![
+                name.into(),
+                device.into(),
+                Value::Number(on.tps(), 0),
+                Value::Number(off.tps(), 0),
+                Value::Number(on.tps() / off.tps().max(1.0), 2),
+                Value::Number(on.latency_millis(95.0), 2),
+                Value::Number(off.latency_millis(95.0), 2),
+                Value::Number(on.cpu_micros_per_transaction(), 1),
+                Value::Number(off.cpu_micros_per_transaction(), 1),
+                Value::Number(on.switches_per_transaction(), 3),
+                Value::Number(off.switches_per_transaction(), 3),
+            ]);
+        }
+    }
+    Ok(Chapter {
+        name: "all-on-all-off",
+        title: "All of Aether on against all off",
+        words: format!(
+            "64 sessions. On: early lock release, two threads that run all sessions, log buffer {}. Off: locks are \
+             held until the commit is durable, each session has a thread that blocks, log buffer B. TPC-B has {} \
+             branches of {} accounts, TATP {} subscribers.",
+            LogBufferKind::default(),
+            scale.branches,
+            scale.accounts,
+            subscribers
+        ),
+        tables: vec![table],
+        plots: Vec::new(),
+    })
+}
