@@ -17,6 +17,8 @@ const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
 /// About this many ticks stand on a linear axis.
 const TICKS: f64 = 6.0;
+/// Up to this ratio of its ends a logarithmic axis has ticks between the powers of ten.
+const MANY_DECADES: f64 = 300.0;
 
 /// Colours that can be told apart by most eyes (Okabe and Ito's palette), without its yellow.
 const COLOURS: [&str; 7] = [
@@ -119,11 +121,11 @@ impl Ruler {
                 self.high = ((self.high / step).ceil() * step).max(self.low + step);
             }
             Scale::Log => {
-                self.low = 10_f64.powf(self.low.log10().floor());
-                self.high = 10_f64.powf(self.high.log10().ceil());
-                if self.high <= self.low {
-                    self.high = self.low * 10.0;
-                }
+                let below = log_steps(self.low, self.high).rfind(|v| *v <= self.low);
+                self.low = below.unwrap_or(self.low);
+                let beyond = self.high.max(self.low * 1.1);
+                let above = log_steps(self.low, beyond).find(|v| *v >= beyond);
+                self.high = above.unwrap_or(beyond);
             }
         }
     }
@@ -145,9 +147,12 @@ impl Ruler {
                 (first..=last).map(|i| i as f64 * step).collect()
             }
             Scale::Log => {
-                let first = self.low.log10().round() as i32;
-                let last = self.high.log10().round() as i32;
-                (first..=last).map(|i| 10_f64.powi(i)).collect()
+                // Over many powers of ten only these have room.
+                let all = self.high / self.low <= MANY_DECADES;
+                log_steps(self.low, self.high)
+                    .filter(|v| (self.low..=self.high).contains(v))
+                    .filter(|v| all || v.log10().fract() == 0.0)
+                    .collect()
             }
         }
     }
@@ -155,6 +160,15 @@ impl Ruler {
 
 fn shows(scale: Scale, value: f64) -> bool {
     value.is_finite() && (scale == Scale::Linear || value > 0.0)
+}
+
+/// 1, 2 and 5 times the powers of ten around a range.
+fn log_steps(low: f64, high: f64) -> impl DoubleEndedIterator<Item = f64> {
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    // A division is exact where a product with a negative power is not.
+    let power = |i: i32| 10_f64.powi(i.abs());
+    powers
+        .flat_map(move |i| [1.0, 2.0, 5.0].map(|m| if i < 0 { m / power(i) } else { m * power(i) }))
 }
 
 /// 1, 2 or 5 times a power of ten.
@@ -358,6 +372,15 @@ mod tests {
         assert_eq!(ruler.ticks(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         let ruler = Ruler::new(Scale::Log, [0.2, 30.0].into_iter(), 0.0, 1.0);
         let labels: Vec<String> = ruler.ticks().into_iter().map(short).collect();
-        assert_eq!(labels, ["0.1", "1", "10", "100"]);
+        assert_eq!(labels, ["0.2", "0.5", "1", "2", "5", "10", "20", "50"]);
+        let ruler = Ruler::new(Scale::Log, [16.0, 1024.0].into_iter(), 0.0, 1.0);
+        let labels: Vec<String> = ruler.ticks().into_iter().map(short).collect();
+        let expected = ["10", "20", "50", "100", "200", "500", "1k", "2k"];
+        assert_eq!(labels, expected);
+        let ruler = Ruler::new(Scale::Log, [0.001, 900.0].into_iter(), 0.0, 1.0);
+        let labels: Vec<String> = ruler.ticks().into_iter().map(short).collect();
+        assert_eq!(labels, ["0.001", "0.01", "0.1", "1", "10", "100", "1k"]);
+        let ruler = Ruler::new(Scale::Log, [10.0].into_iter(), 0.0, 1.0);
+        assert_eq!(ruler.ticks(), [10.0, 20.0]);
     }
 }
