@@ -17,6 +17,8 @@ pub(super) struct Scale {
     pub(super) log_time: Duration,
     pub(super) log_threads: Vec<u64>,
     pub(super) log_sizes: Vec<Sizes>,
+    /// A holder of the lock is preempted in one of so many critical sections.
+    pub(super) preempted_one_in: Vec<u64>,
     pub(super) skews: Vec<f64>,
     pub(super) latencies: Vec<Duration>,
     /// Sessions of the comparison of early lock release.
@@ -51,6 +53,7 @@ impl Scale {
                 Mixed,
                 Skewed,
             ],
+            preempted_one_in: vec![1, 4, 16, 64, 256, 1024],
             skews: vec![0.0, 0.5, 0.85, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0],
             latencies: vec![us(0), us(100), us(1000), us(10_000)],
             elr_sessions: 128,
@@ -69,6 +72,7 @@ impl Scale {
             log_time: Duration::from_millis(150),
             log_threads: vec![1, 4, 64],
             log_sizes: vec![Sizes::Fixed(48), Sizes::Fixed(12_288), Sizes::Mixed],
+            preempted_one_in: vec![1, 16, 256],
             skews: vec![0.0, 1.0, 2.0, 5.0],
             latencies: vec![us(0), us(1000), us(10_000)],
             devices: vec![us(0), us(1000)],
@@ -86,6 +90,7 @@ impl Scale {
             log_time: Duration::from_millis(9),
             log_threads: vec![1, 2],
             log_sizes: vec![Sizes::Fixed(48), Sizes::Mixed],
+            preempted_one_in: vec![1, 16],
             skews: vec![0.0, 2.0],
             latencies: vec![us(1000)],
             elr_sessions: 8,

@@ -79,20 +79,52 @@ pub(super) fn log_buffer(scale: &Scale, progress: Progress<'_>) -> Result<Chapte
         let plot = by_size.plot(&title, Axis::log("bytes of a record"), rate());
         plots.push((format!("sizes{end}"), plot));
     }
+    let (table, plot) = by_preemption(scale, progress)?;
+    tables.push(table);
+    plots.push(("preemption".to_owned(), plot));
     let Preemption { one_in, time } = Preemption::default();
     Ok(Chapter {
         name: "log-buffer",
         title: "The log buffer",
         words: format!(
             "Records are inserted into a log without a disk by threads that do nothing else. A preempted holder \
-             sleeps {} in one of {one_in} critical sections, as if the scheduler had taken its core: what many \
-             cores do to each other at a lock, a few show only so. 'mixed' is 48 bytes to 12 KiB with a mean of \
+             sleeps {} in one of {one_in} critical sections (or as often as the table says), as if the scheduler \
+             had taken its core: what many cores do to each other at a lock, a few show only so. 'mixed' is 48 bytes to 12 KiB with a mean of \
              about 120, 'skewed' is 48 bytes and 12 KiB in one of 60.",
             show_latency(time)
         ),
         tables,
         plots,
     })
+}
+
+/// Many threads, by how often a holder of the lock is preempted.
+fn by_preemption(scale: &Scale, progress: Progress<'_>) -> Result<(Table, Plot)> {
+    let threads = most_threads(scale);
+    let title = format!("{threads} threads, records of {THREAD_SWEEP_SIZE} bytes, by preemption");
+    let mut table = logbuf::table(&title);
+    let mut lines = Lines::default();
+    for &one_in in &scale.preempted_one_in {
+        progress(&format!("log buffer: one of {one_in} holders preempted"));
+        let case = Case {
+            threads,
+            sizes: THREAD_SWEEP_SIZE,
+            preemption: Some(Preemption {
+                one_in,
+                ..Preemption::default()
+            }),
+        };
+        let rates = logbuf::compare(&LogBufferKind::ALL, &case, scale.log_time)?;
+        logbuf::push_rows(&mut table, &case, &rates);
+        add_rates(&mut lines, one_in as f64, &rates);
+    }
+    let x = Axis::log("critical sections per preemption");
+    let plot = lines.plot(&title, x, Axis::log("payload MB/s"));
+    Ok((table, plot))
+}
+
+fn most_threads(scale: &Scale) -> u64 {
+    scale.log_threads.iter().max().copied().unwrap_or(1)
 }
 
 /// Over threads with one size, and over sizes with few and with many threads; the lines of the first and of
@@ -120,7 +152,7 @@ fn sweep(
         add_rates(&mut by_threads, threads as f64, &rates);
     }
     let mut by_size = Lines::default();
-    let most = scale.log_threads.iter().max().copied().unwrap_or(1);
+    let most = most_threads(scale);
     for &sizes in &scale.log_sizes {
         let rates = one(SIZE_SWEEP_THREADS, sizes)?;
         if let Sizes::Fixed(bytes) = sizes {

@@ -29,7 +29,7 @@ fn every_comparison_leaves_a_page_and_its_pictures() {
     // Five variants: two numbers of threads, and two sizes with two numbers each; undisturbed and preempted.
     let log_rows = 5 * (2 + 2 * 2);
     // Latencies by skews; devices by sessions by three ways; workloads by devices.
-    assert_eq!(lengths, [log_rows, log_rows, 2, 2 * 3, 4]);
+    assert_eq!(lengths, [log_rows, log_rows, 5 * 2, 2, 2 * 3, 4]);
     let names = OsFs.list(&out).expect("lists");
     let pages: Vec<&String> = names.iter().filter(|n| n.ends_with(".md")).collect();
     assert_eq!(pages.len(), Comparison::ALL.len());
@@ -50,7 +50,7 @@ fn every_comparison_leaves_a_page_and_its_pictures() {
         }
     }
     let pictures = names.iter().filter(|n| n.ends_with(".svg")).count();
-    assert_eq!(pictures, 4 + 2 + 2);
+    assert_eq!(pictures, 5 + 2 + 2);
 }
 
 #[test]
