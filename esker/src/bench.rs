@@ -48,7 +48,7 @@ enum What {
     ///
     /// The log buffer's variants; early lock release over skew and sync latency; flush pipelining against
     /// blocking and asynchronous commit; TPC-B and TATP with all of it on and all off. The full series takes
-    /// about fifteen minutes and wants a quiet machine.
+    /// about half an hour and wants a quiet machine.
     Paper(PaperArgs),
 }
 

@@ -13,6 +13,8 @@ use crate::logbuf::Sizes;
 pub(super) struct Scale {
     /// How long each run of transactions is measured.
     pub(super) commit_time: Duration,
+    /// How often; the run in the middle counts. An odd number.
+    pub(super) repeats: usize,
     /// How long each variant of the log buffer is measured.
     pub(super) log_time: Duration,
     pub(super) log_threads: Vec<u64>,
@@ -40,7 +42,8 @@ impl Scale {
     pub(super) fn full() -> Scale {
         use Sizes::{Fixed, Mixed, Skewed};
         Scale {
-            commit_time: Duration::from_secs(4),
+            commit_time: Duration::from_secs(2),
+            repeats: 3,
             log_time: Duration::from_millis(900),
             log_threads: vec![1, 2, 4, 8, 16, 32, 64],
             log_sizes: vec![
@@ -69,6 +72,7 @@ impl Scale {
     pub(super) fn quick() -> Scale {
         Scale {
             commit_time: Duration::from_millis(500),
+            repeats: 1,
             log_time: Duration::from_millis(150),
             log_threads: vec![1, 4, 64],
             log_sizes: vec![Sizes::Fixed(48), Sizes::Fixed(12_288), Sizes::Mixed],
@@ -87,6 +91,7 @@ impl Scale {
     pub(super) fn tiny() -> Scale {
         Scale {
             commit_time: Duration::from_millis(30),
+            repeats: 1,
             log_time: Duration::from_millis(9),
             log_threads: vec![1, 2],
             log_sizes: vec![Sizes::Fixed(48), Sizes::Mixed],

@@ -3,6 +3,7 @@
 //! Neighbours: `scale` has the points; `commit` and `logbuf` measure one.
 //!
 //! **Invariants**
+//! - Sides are measured in turns, and the median counts: a machine whose speed drifts treats them alike.
 //! - Sides of a comparison differ in what is compared and in nothing else; the ablation, which differs in all
 //!   of it, says so.
 
@@ -171,8 +172,25 @@ fn tpcb(scale: &Scale, skew: f64) -> Load {
     }
 }
 
-fn run(settings: &Settings, what: &str, progress: Progress<'_>) -> Result<Measured> {
-    commit::measure(settings, &|line| progress(&format!("{what}: {line}")))
+/// Measures all sides of a comparison, one after the other, as often as the scale says; each side's run with
+/// the median throughput counts.
+fn compare<const N: usize>(
+    scale: &Scale,
+    sides: &[Settings; N],
+    what: &str,
+    progress: Progress<'_>,
+) -> Result<[Measured; N]> {
+    let mut runs: [Vec<Measured>; N] = std::array::from_fn(|_| Vec::new());
+    for _ in 0..scale.repeats {
+        for (settings, runs) in sides.iter().zip(&mut runs) {
+            let tell = |line: &str| progress(&format!("{what}: {line}"));
+            runs.push(commit::measure(settings, &tell)?);
+        }
+    }
+    Ok(runs.map(|mut runs| {
+        runs.sort_by(|a, b| a.tps().total_cmp(&b.tps()));
+        runs.swap_remove(runs.len() / 2)
+    }))
 }
 
 /// Early lock release on and off over skew and latency of the device.
@@ -200,9 +218,9 @@ pub(super) fn early_lock_release(scale: &Scale, progress: Progress<'_>) -> Resul
             settings.measure = scale.commit_time;
             settings.sessions = scale.elr_sessions;
             settings.sync_latency = latency;
-            let on = run(&settings, &what, progress)?;
-            settings.elr = false;
-            let off = run(&settings, &what, progress)?;
+            let mut without = settings.clone();
+            without.elr = false;
+            let [on, off] = compare(scale, &[settings, without], &what, progress)?;
             let speedup = on.tps() / off.tps().max(1.0);
             speedups.add(&name, skew, speedup);
             rates.add(&format!("{name}, on"), skew, on.tps());
@@ -258,9 +276,12 @@ impl Waiting {
         }
     }
 
-    fn set(self, settings: &mut Settings) {
-        settings.pipelining = self != Waiting::Blocking;
-        settings.async_commit = self == Waiting::Asynchronous;
+    fn set(self, settings: &Settings) -> Settings {
+        Settings {
+            pipelining: self != Waiting::Blocking,
+            async_commit: self == Waiting::Asynchronous,
+            ..settings.clone()
+        }
     }
 }
 
@@ -304,30 +325,28 @@ pub(super) fn pipelining(
         let mut rates = Lines::default();
         let mut title = String::new();
         for &sessions in &scale.sessions {
-            let mut best = 0.0;
-            for waiting in Waiting::ALL {
-                let mut settings = Settings::new(tpcb(scale, 0.0));
-                settings.measure = scale.commit_time;
-                settings.sessions = sessions;
-                waiting.set(&mut settings);
-                let device = device(&mut settings, latency, dir);
-                let what = format!("{}, {device}, {sessions} sessions", waiting.name());
-                let measured = run(&settings, &what, progress)?;
-                if waiting == Waiting::Asynchronous {
-                    best = measured.tps();
-                }
+            let mut settings = Settings::new(tpcb(scale, 0.0));
+            settings.measure = scale.commit_time;
+            settings.sessions = sessions;
+            let device = device(&mut settings, latency, dir);
+            title = format!("TPC-B, {device}");
+            let sides = Waiting::ALL.map(|waiting| waiting.set(&settings));
+            let what = format!("flush pipelining, {device}, {sessions} sessions");
+            let measured = compare(scale, &sides, &what, progress)?;
+            // The first side is the asynchronous one.
+            let bound = measured[0].tps().max(1.0);
+            for (waiting, measured) in Waiting::ALL.iter().zip(&measured) {
                 rates.add(waiting.name(), sessions as f64, measured.tps());
                 if latency.is_zero() {
                     let per = measured.switches_per_transaction();
                     switches.add(waiting.name(), sessions as f64, per);
                 }
-                title = format!("TPC-B, {device}");
                 table.push(vec![
-                    device.into(),
+                    device.clone().into(),
                     sessions.into(),
                     waiting.name().into(),
                     Value::Number(measured.tps(), 0),
-                    Value::Number(measured.tps() / f64::max(best, 1.0), 2),
+                    Value::Number(measured.tps() / bound, 2),
                     Value::Number(measured.commits_per_flush(), 1),
                     Value::Number(measured.latency_millis(95.0), 2),
                     Value::Number(measured.switches_per_transaction(), 3),
@@ -408,13 +427,14 @@ pub(super) fn ablation(
             let mut settings = Settings::new(load.clone());
             settings.measure = scale.commit_time;
             let device = device(&mut settings, latency, dir);
-            let what = format!("{name}, {device}, all on");
-            let on = run(&settings, &what, progress)?;
-            settings.elr = false;
-            settings.pipelining = false;
-            settings.log_buffer = LogBufferKind::B;
-            let what = format!("{name}, {device}, all off");
-            let off = run(&settings, &what, progress)?;
+            let what = format!("all on and all off, {name}, {device}");
+            let all_off = Settings {
+                elr: false,
+                pipelining: false,
+                log_buffer: LogBufferKind::B,
+                ..settings.clone()
+            };
+            let [on, off] = compare(scale, &[settings, all_off], &what, progress)?;
             table.push(vec![
                 name.into(),
                 device.into(),
