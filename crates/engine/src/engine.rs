@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
 use esker_wal::{
-    FlushMode, FlushPolicy, LogBufferKind, LogSpace, Lsn, RecordKind, Wal, WalConfig, WalStats,
+    FlushMode, FlushPolicy, LogBufferKind, LogSpace, Lsn, RecordKind, WaitCause, Wal, WalConfig,
+    WalStats,
 };
 
 use crate::cache::BlockCache;
@@ -147,7 +148,7 @@ impl Engine {
             trees,
             watermark: Watermark::new(found.end.0),
             snapshots: Arc::default(),
-            held: HeldLocks::new(&locks),
+            held: HeldLocks::new(&locks, env.clock.clone()),
             switches: Switches::default(),
             locks,
             counters,
@@ -302,12 +303,14 @@ impl Engine {
     /// Figures about the engine now.
     pub fn stats(&self) -> EngineStats {
         let (lock_waits, deadlocks) = self.inner.locks.counts();
+        let mut log = self.inner.log.stats();
+        log.set_waits(WaitCause::Lock, self.inner.held.waits());
         EngineStats {
             memtable_bytes: self.inner.maintenance.memory_bytes(),
             writer_stalls: self.inner.maintenance.stalls(),
             lock_waits,
             deadlocks,
-            log: self.inner.log.stats(),
+            log,
             log_space: self.inner.log.space(),
             log_end: self.inner.log.end(),
             log_needed_from: self.inner.maintenance.log_from(),

@@ -83,8 +83,8 @@ pub use txn::{Commit, Cursor, Direction, Isolation, SavepointId, Txn, View, Wait
 pub use wait::Ticket;
 
 pub use esker_wal::{
-    FlushPolicy, Histogram, LogSpace, MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT, WaitCause, Waits,
-    WalStats,
+    FlushPolicy, Histogram, LogBufferKind, LogSpace, MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT,
+    WaitCause, Waits, WalStats,
 };
 
 /// Identifies a tree. Never reused.

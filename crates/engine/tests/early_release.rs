@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use esker_engine::{
     CancelReason, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Seq, Ticket,
-    Tree, Txn, View, WaitPolicy,
+    Tree, Txn, View, WaitCause, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -198,6 +198,8 @@ fn without_early_release_the_second_writer_waits_for_the_sync() {
     assert!(engine.durable_seq() >= first);
     reply.block().unwrap();
     assert!(lock(&second, &tree, b"row"));
+    let waits = engine.stats().log.waits(WaitCause::Lock);
+    assert_eq!(waits.count, 1, "delay B of one transaction");
 }
 
 #[test]

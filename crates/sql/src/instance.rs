@@ -413,6 +413,11 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
         max_txn_bytes: size("esker_max_transaction_size"),
         log_segment_bytes: size("esker_log_segment_size"),
         log_limit_bytes: size("esker_log_live_size"),
+        log_buffer: globals
+            .named("esker_log_buffer")
+            .as_text()
+            .parse()
+            .expect("the variable takes these names only"),
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
         ..EngineConfig::new(&config.data_dir)
     }

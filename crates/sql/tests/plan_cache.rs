@@ -5,55 +5,15 @@
 //! a plan. Everything a client can see is compared, and in the end the tables.
 //! **Invariant**: the other session must really have used plans, or nothing was tested.
 
+mod common;
+
 use std::sync::Arc;
 
-use esker_sql::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
-use esker_sql::{
-    ClientInfo, ColumnMeta, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session,
-    Step,
-};
+use esker_sql::{ColumnMeta, Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
 use esker_types::cast::write_text;
 use esker_types::{SqlType, ValueRef};
-use esker_vfs::sim::SimEnv;
 
-fn open() -> Arc<Instance> {
-    Instance::open(InstanceConfig {
-        env: SimEnv::new(7).env(),
-        data_dir: "/data".into(),
-        settings: Vec::new(),
-        root_password: None,
-        hash_password: |_, password, _| password.to_vec(),
-    })
-    .unwrap()
-}
-
-fn client(id: u64) -> ClientInfo {
-    ClientInfo {
-        connection_id: id,
-        user: "root".into(),
-        host: "localhost".into(),
-        peer: "test".into(),
-        account: Account {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
-        },
-        collation: None,
-        found_rows: false,
-        multi_statements: false,
-        interactive: false,
-        attributes: Vec::new(),
-        tls: None,
-        on_kill: Box::new(|| ()),
-    }
-}
+use common::{client, open};
 
 /// Rows as text.
 #[derive(Default)]

@@ -21,8 +21,8 @@ pub enum WaitCause {
     /// A: a commit, or a reader of what is not durable yet, waits for the device. The time is from
     /// the first look that found it not durable.
     Durable,
-    /// B: a transaction waits for a row lock whose holder waits for the device. Counted by
-    /// [`crate::Wal::count_wait`].
+    /// B: a transaction waits for a row lock whose holder waits for the device. Counted by who has the
+    /// locks, see [`WalStats::set_waits`].
     Lock,
     /// C: a thread gives its processor away to wait for the device. The time is that of (A), so
     /// only the number is counted.
@@ -98,6 +98,11 @@ impl WalStats {
     /// The waits for this cause.
     pub fn waits(&self, cause: WaitCause) -> Waits {
         self.waits[cause as usize]
+    }
+
+    /// Puts in what was counted above the log: it has no locks ([`WaitCause::Lock`]).
+    pub fn set_waits(&mut self, cause: WaitCause, waits: Waits) {
+        self.waits[cause as usize] = waits;
     }
 }
 

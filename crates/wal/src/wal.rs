@@ -28,7 +28,7 @@ use crate::policy::{FlushPolicy, PolicyCell};
 use crate::recover::{self, Recovered, Replay};
 use crate::shared::Shared;
 use crate::signals::{DaemonSignals, PreparerSignals};
-use crate::stats::{Contention, Counters, WaitCause, WalStats};
+use crate::stats::{Contention, Counters, WalStats};
 use crate::waiters::Waiters;
 
 /// The log. Clones are handles of the same log; when the last one is dropped, its threads end
@@ -208,11 +208,6 @@ impl Wal {
     pub fn stats(&self) -> WalStats {
         let shared = self.shared();
         shared.counters.get(shared.buffer.contention())
-    }
-
-    /// Counts a wait that the log has caused somewhere above it.
-    pub fn count_wait(&self, cause: WaitCause, nanos: u64) {
-        self.shared().counters.waited(cause, nanos);
     }
 
     /// The segments that hold the log now, and those prepared for what is to come.

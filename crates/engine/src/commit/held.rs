@@ -10,9 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
+use esker_vfs::Clock;
+use esker_wal::Waits;
 use parking_lot::Mutex;
 
 use crate::Seq;
@@ -21,24 +23,41 @@ use crate::lock::{LockManager, LockOwner};
 /// The owners whose locks are held for the log.
 pub(crate) struct HeldLocks {
     locks: Arc<LockManager>,
-    by_commit: Mutex<BTreeMap<Seq, Arc<LockOwner>>>,
+    by_commit: Mutex<BTreeMap<Seq, Held>>,
     /// Size of `by_commit`, for a look without the mutex.
     count: AtomicUsize,
+    clock: Arc<dyn Clock>,
+    /// Those who waited for locks that were held for the log, and how long these were held, nanoseconds.
+    waiters: AtomicU64,
+    waited_nanos: AtomicU64,
+}
+
+/// The locks of one commit.
+struct Held {
+    owner: Arc<LockOwner>,
+    since_nanos: u64,
 }
 
 impl HeldLocks {
-    pub(crate) fn new(locks: &Arc<LockManager>) -> Arc<Self> {
+    pub(crate) fn new(locks: &Arc<LockManager>, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(HeldLocks {
             locks: Arc::clone(locks),
             by_commit: Mutex::default(),
             count: AtomicUsize::new(0),
+            clock,
+            waiters: AtomicU64::new(0),
+            waited_nanos: AtomicU64::new(0),
         })
     }
 
     /// Holds the locks of `owner` until the commit is durable. The returned waker gives them back; it is for the log.
     pub(crate) fn hold(self: &Arc<Self>, commit: Seq, owner: Arc<LockOwner>) -> Waker {
+        let held = Held {
+            owner,
+            since_nanos: self.clock.mono_nanos(),
+        };
         let mut by_commit = self.by_commit.lock();
-        let earlier = by_commit.insert(commit, owner);
+        let earlier = by_commit.insert(commit, held);
         assert!(earlier.is_none(), "a transaction commits once");
         self.count.store(by_commit.len(), Ordering::SeqCst);
         Waker::from(Arc::new(Hardened {
@@ -68,12 +87,35 @@ impl HeldLocks {
             // Held to the end, so that another one who learns of the same sequence waits until the locks are free.
             let mut by_commit = self.by_commit.lock();
             while let Some(first) = by_commit.first_entry().filter(|first| *first.key() <= seq) {
-                wakes.extend(self.locks.give_back_all(&first.remove()));
+                let held = first.remove();
+                let granted = self.locks.give_back_all(&held.owner);
+                self.count_waits(granted.len() as u64, held.since_nanos);
+                wakes.extend(granted);
             }
             self.count.store(by_commit.len(), Ordering::SeqCst);
         }
         for waiter in wakes {
             waiter.wake();
+        }
+    }
+}
+
+impl HeldLocks {
+    /// Counts delay B of Aether: who is granted a lock now has waited for the flush, since the commit or a little less.
+    fn count_waits(&self, waiters: u64, since_nanos: u64) {
+        if waiters > 0 {
+            let each = self.clock.mono_nanos().saturating_sub(since_nanos);
+            self.waiters.fetch_add(waiters, Ordering::Relaxed);
+            self.waited_nanos
+                .fetch_add(waiters * each, Ordering::Relaxed);
+        }
+    }
+
+    /// How many have waited for locks that were held for the log, and how long.
+    pub(crate) fn waits(&self) -> Waits {
+        Waits {
+            count: self.waiters.load(Ordering::Relaxed),
+            nanos: self.waited_nanos.load(Ordering::Relaxed),
         }
     }
 }

@@ -168,6 +168,8 @@ pub struct Session {
     pub(crate) warning_total: u64,
     /// A commit that a statement made on the side (SET autocommit = 1).
     pending_commit: Seq,
+    /// What replies without rows inside the open transaction did not wait for.
+    owed: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
     pub(crate) statement_lock_wait: Option<Duration>,
     /// max_execution_time of the current statement.
@@ -215,6 +217,7 @@ impl Session {
             locks,
             warnings: Vec::new(),
             warning_total: 0,
+            owed: 0,
             pending_commit: 0,
             statement_lock_wait: None,
             statement_deadline: None,
@@ -589,7 +592,7 @@ impl Session {
             }
             Ok(Done::Ok(info, commit)) => {
                 running.work = Work::Finished;
-                let depends_on = self.txn.dependency().max(commit);
+                let depends_on = self.dependency_of_ok(commit);
                 Step::Done(Outcome {
                     result: OutcomeKind::Ok(info),
                     depends_on,
@@ -601,11 +604,28 @@ impl Session {
         }
     }
 
-    fn rows_follow(&self, columns: Arc<[ColumnMeta]>) -> Step {
+    fn rows_follow(&mut self, columns: Arc<[ColumnMeta]>) -> Step {
         Step::Done(Outcome {
             result: OutcomeKind::Rows(columns),
-            depends_on: self.txn.dependency(),
+            depends_on: self.dependency(),
         })
+    }
+
+    /// What the session has seen of others and not waited for.
+    fn dependency(&mut self) -> Seq {
+        std::mem::take(&mut self.owed).max(self.txn.dependency())
+    }
+
+    /// What an OK has to wait for. Inside a transaction it shows no rows and promises nothing before
+    /// COMMIT does, so the wait is put off to the next reply that shows or promises something: row
+    /// locks must not be held for it (`docs/decisions/reader-rule.md`).
+    fn dependency_of_ok(&mut self, commit: Seq) -> Seq {
+        let seen = self.dependency();
+        if self.in_transaction() {
+            self.owed = seen;
+            return commit;
+        }
+        seen.max(commit)
     }
 
     /// Runs the statement, from the plan of its text if there is one.
@@ -659,7 +679,7 @@ impl Session {
         }
         Outcome {
             result: OutcomeKind::Err(e),
-            depends_on: self.txn.dependency(),
+            depends_on: self.dependency(),
         }
     }
 
