@@ -229,6 +229,16 @@ impl Engine {
         Durable::new(log, &inner.watermark, &inner.held, seq)
     }
 
+    /// Makes `seq` durable on this thread, if the device is idle and quick; false if it was not done. For a caller
+    /// that has nothing else to do: handing over to the log's thread and back would take longer. What
+    /// [`Engine::wait_durable`] returns is ready afterwards, or soon.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn harden_if_quick(&self, seq: Seq) -> Result<bool> {
+        Ok(!self.inner.switches.async_commit() && self.inner.log.harden_if_quick(seq)?)
+    }
+
     /// Second phase of a two-phase commit: commits what was prepared under `xid`.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<Commit> {
         prepared::commit_prepared(&self.inner, xid)

@@ -129,6 +129,11 @@ impl Connection {
         self.login_end += more;
     }
 
+    /// Is this the only connection with a command that runs?
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.activity.is_alone()
+    }
+
     fn begin_login(&mut self) {
         let limit = self.shared.instance.variable_u64("connect_timeout");
         self.login_end = Instant::now() + Duration::from_secs(limit);
@@ -538,6 +543,7 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
         conn.idle.store(true, Ordering::Relaxed);
         let next = conn.command(session, idle, &mut silence).await?;
         conn.idle.store(false, Ordering::Relaxed);
+        let _running = shared.activity.begin();
         conn.write_timeout = session.net_write_timeout();
         match next {
             Next::Quit => return Ok(()),

@@ -219,12 +219,12 @@ async fn statements(
         let (outcome, threaded) = run(conn, session, mode).await?;
         let failed = match outcome.result {
             OutcomeKind::Ok(ok) => {
-                reply::durable(session, outcome.depends_on).await?;
+                reply::durable(conn, session, outcome.depends_on).await?;
                 reply::ok(conn, session, &ok);
                 false
             }
             OutcomeKind::Err(e) => {
-                reply::durable(session, outcome.depends_on).await?;
+                reply::durable(conn, session, outcome.depends_on).await?;
                 conn.put_error(&e);
                 true
             }
@@ -245,7 +245,7 @@ async fn statements(
 
 async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> Result<(), Gone> {
     let (outcome, _) = run(conn, session, Mode::Inline).await?;
-    reply::durable(session, outcome.depends_on).await?;
+    reply::durable(conn, session, outcome.depends_on).await?;
     match outcome.result {
         OutcomeKind::Ok(ok) => reply::ok(conn, session, &ok),
         OutcomeKind::Err(e) => conn.put_error(&e),
@@ -256,7 +256,7 @@ async fn open_cursor(conn: &mut Connection, session: &mut Session, id: u32) -> R
             drop(watching);
             match kept {
                 Ok(depends_on) => {
-                    reply::durable(session, depends_on).await?;
+                    reply::durable(conn, session, depends_on).await?;
                     reply::cursor_opened(conn, session, &columns);
                 }
                 Err(e) => conn.put_error(&e),

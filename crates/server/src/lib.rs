@@ -10,6 +10,7 @@
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
 //! so on a thread of their own, commits are awaited as futures.
 
+mod activity;
 pub mod client;
 pub mod config;
 mod connection;

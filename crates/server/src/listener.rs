@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use crate::activity::Activity;
 use crate::config::Config;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
@@ -78,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) throttle: Throttle,
     pub(crate) watch: Arc<Watch>,
     pub(crate) connections: AtomicUsize,
+    pub(crate) activity: Activity,
     next_connection_id: AtomicU64,
     stopping: AtomicBool,
     pub(crate) shutdown: watch::Receiver<bool>,
@@ -192,6 +194,7 @@ async fn serve(
         throttle: Throttle::default(),
         watch: Arc::default(),
         connections: AtomicUsize::new(0),
+        activity: Activity::default(),
         next_connection_id: AtomicU64::new(1),
         stopping: AtomicBool::new(false),
         shutdown,

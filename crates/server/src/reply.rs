@@ -21,10 +21,11 @@ const BATCH: usize = 64 * 1024;
 /// Waits until the log is durable up to `seq`: as a future, or (`esker_flush_pipelining` off) with the
 /// thread. A log that failed ends the process elsewhere; the connection must not answer.
 pub(crate) fn durable(
+    conn: &Connection,
     session: &Session,
     seq: Seq,
 ) -> impl Future<Output = Result<(), Gone>> + use<> {
-    let wait = session.wait_durable(seq);
+    let wait = session.wait_durable(seq, conn.is_alone());
     let pipelines = session.pipelines_flush();
     async move {
         let waited = match wait {
@@ -150,13 +151,13 @@ pub(crate) async fn rows(
         match pulled {
             Err(e) => {
                 conn.frames.abandon();
-                durable(session, depends_on).await?;
+                durable(conn, session, depends_on).await?;
                 conn.put_error(&e);
                 return Ok(true);
             }
             Ok(batch) => {
                 depends_on = depends_on.max(batch.depends_on);
-                durable(session, depends_on).await?;
+                durable(conn, session, depends_on).await?;
                 if !batch.more {
                     end_of_rows(conn, session, 0);
                     return Ok(false);

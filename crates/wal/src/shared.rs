@@ -24,6 +24,9 @@ use crate::signals::{DaemonSignals, PreparerSignals};
 use crate::stats::{Counters, WaitCause};
 use crate::waiters::Waiters;
 
+/// A flush that takes no longer than this, on average, may be done by the thread that waits for it.
+pub(crate) const QUICK_FLUSH: Duration = Duration::from_micros(250);
+
 pub(crate) struct Shared {
     pub(crate) mode: FlushMode,
     pub(crate) sizes: Sizes,
@@ -118,6 +121,28 @@ impl Shared {
         self.files
             .prepare_reserve()
             .inspect_err(|error| self.fail(error))
+    }
+
+    /// As [`crate::Wal::harden_if_quick`].
+    pub(crate) fn harden_if_quick(&self, lsn: Lsn) -> Result<bool, WalError> {
+        let expected = self.flights.expected();
+        let is_quick = self.mode == FlushMode::Daemon
+            && self.daemon.policy.interval().is_zero()
+            && self.flights.airborne() == 0
+            && (Duration::from_nanos(1)..=QUICK_FLUSH).contains(&expected);
+        let Some(mut lane) = is_quick.then(|| self.own_lane.try_lock()).flatten() else {
+            return Ok(false);
+        };
+        let begun = self.clock.mono_nanos();
+        while self.waiters.durable() < lsn {
+            if self.flush(&mut lane, || {})? != Flushed::Something {
+                return Ok(false);
+            }
+        }
+        let nanos = self.clock.mono_nanos().saturating_sub(begun);
+        self.counters.waited(WaitCause::Durable, nanos);
+        self.counters.waited(WaitCause::Switch, 0);
+        Ok(true)
     }
 
     /// Hardens one group; a failure is the end of the log.

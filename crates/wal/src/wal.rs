@@ -178,6 +178,16 @@ impl Wal {
         self.shared().waiters.notify(lsn, waker);
     }
 
+    /// Makes everything up to `lsn` durable on this thread, if that is quicker than having it done: if
+    /// the device is idle and takes no longer than a quarter of a millisecond, and the policy does not let commits
+    /// wait for each other. False: it is not durable, and nothing was waited for.
+    ///
+    /// For who has nothing else to do meanwhile: two hand-overs between threads cost about half as
+    /// much as such a flush.
+    pub fn harden_if_quick(&self, lsn: Lsn) -> Result<bool, WalError> {
+        self.shared().harden_if_quick(lsn)
+    }
+
     /// Asks the daemon to make durable what has been appended so far.
     pub fn request_flush(&self) {
         self.shared().request_flush(self.end());

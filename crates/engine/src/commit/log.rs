@@ -64,6 +64,11 @@ impl Log {
         Ok(self.wal.wait_durable(Lsn(seq)).block()?)
     }
 
+    /// Makes `seq` durable on this thread if that is quicker than having it done; else false.
+    pub(crate) fn harden_if_quick(&self, seq: Seq) -> Result<bool> {
+        Ok(self.wal.harden_if_quick(Lsn(seq))?)
+    }
+
     pub(crate) fn wait_durable(&self, seq: Seq) -> DurableFuture {
         self.wal.wait_durable(Lsn(seq))
     }

@@ -6,7 +6,7 @@ use crate::common::{
     Owned, append_random, assert_contiguous, commit, open, open_manual, open_policy, overlapping,
 };
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
-use esker_wal::{FlushMode, FlushPolicy, Lsn};
+use esker_wal::{FlushMode, FlushPolicy, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
 
 const THREADS: u64 = 8;
 
@@ -152,4 +152,54 @@ fn a_record_that_nobody_waits_for_is_flushed_all_the_same() {
         std::thread::yield_now();
     }
     assert_eq!(log.wal.stats().flushes, 1);
+}
+
+/// Threads that flush by themselves, when they may, beside others that leave it to the daemon, on a
+/// real disk: what each is told is durable, and nothing is lost or out of order.
+#[test]
+fn who_may_flush_by_himself_does_not_disturb_the_daemon() {
+    const THREADS: u64 = 3;
+    const COMMITS: u64 = 200;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let env = esker_vfs::Env::os();
+    let config = || WalConfig::new(dir.path());
+    let mut none = |_: Record<'_>| Ok::<(), WalError>(());
+    let (wal, _) = Wal::create_or_open(&env, config(), Lsn(0), &mut none).expect("a new log");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let wal = &wal;
+            scope.spawn(move || {
+                for i in 0..COMMITS {
+                    let payload = (thread * COMMITS + i).to_le_bytes();
+                    let place = wal
+                        .append(RecordKind::Commit, &[1], &[&payload])
+                        .expect("room");
+                    // Two of three threads try, and all leave it to the daemon now and then.
+                    let may = thread > 0 && i % 8 > 0;
+                    if !may || !wal.harden_if_quick(place.end).expect("no failure") {
+                        wal.wait_durable(place.end).block().expect("no failure");
+                    }
+                    assert!(wal.durable() >= place.end);
+                }
+            });
+        }
+    });
+    wal.shutdown().expect("a clean end");
+    drop(wal);
+    let mut found = Vec::new();
+    let mut gather = |record: Record<'_>| {
+        let number: [u8; 8] = record.payload.try_into().expect("eight bytes");
+        found.push(u64::from_le_bytes(number));
+        Ok::<(), WalError>(())
+    };
+    Wal::create_or_open(&env, config(), Lsn(0), &mut gather).expect("opens again");
+    for thread in 0..THREADS {
+        let of_thread = thread * COMMITS..(thread + 1) * COMMITS;
+        let in_order: Vec<u64> = found
+            .iter()
+            .copied()
+            .filter(|n| of_thread.contains(n))
+            .collect();
+        assert_eq!(in_order, of_thread.collect::<Vec<_>>());
+    }
 }
