@@ -104,9 +104,11 @@ fn local_client() -> ClientInfo {
 }
 
 fn durable(session: &Session, seq: esker_engine::Seq) -> SqlResult<()> {
-    match session.wait_durable(seq, true) {
+    match session.wait_durable(seq, || true) {
         None => Ok(()),
-        Some(wait) => block_on(wait).map_err(|e| SqlError::new(1030, "HY000", e.to_string())),
+        Some(wait) => wait
+            .block()
+            .map_err(|e| SqlError::new(1030, "HY000", e.to_string())),
     }
 }
 

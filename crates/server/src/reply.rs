@@ -25,7 +25,7 @@ pub(crate) fn durable(
     session: &Session,
     seq: Seq,
 ) -> impl Future<Output = Result<(), Gone>> + use<> {
-    let wait = session.wait_durable(seq, conn.is_alone());
+    let wait = session.wait_durable(seq, || conn.is_alone());
     let pipelines = session.pipelines_flush();
     async move {
         let waited = match wait {

@@ -7,12 +7,8 @@
 //! filled for the change is marked with its sequence before anybody can see it.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use esker_engine::{Engine, Isolation, Seq, Tree, TreeId, Txn};
 use esker_types::SqlResult;
@@ -176,7 +172,10 @@ impl<'a> Change<'a> {
         let abandoned = std::mem::take(&mut self.abandoned);
         let engine = self.catalog.engine.clone();
         drop(self);
-        block_on(engine.wait_durable(seq)).map_err(|e| engine_error(&e))?;
+        engine
+            .wait_durable(seq)
+            .block()
+            .map_err(|e| engine_error(&e))?;
         for id in abandoned {
             engine.drop_tree(id).map_err(|e| engine_error(&e))?;
         }
@@ -217,27 +216,6 @@ impl Drop for NewTrees {
                     "a tree of a failed change stays until restart: {e}"
                 );
             }
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Runs a future to its end on this thread, which may block: DDL runs on threads of its own.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
         }
     }
 }

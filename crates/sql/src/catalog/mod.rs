@@ -33,7 +33,7 @@ use esker_engine::{Direction, Engine, Isolation, Tree, TreeId, View};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
-pub use change::{Change, NewTrees, block_on};
+pub use change::{Change, NewTrees};
 pub use def::{
     CheckDef, ColumnDef, DefaultDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart, MAX_COLUMNS,
     MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,

@@ -129,7 +129,7 @@ fn start(session: &mut Session, sql: &str) -> SqlResult<(Vec<Vec<String>>, Seq)>
 /// Runs a statement as a client does: its answer comes when it is durable.
 fn run(session: &mut Session, sql: &str) -> SqlResult<Vec<Vec<String>>> {
     let (rows, depends_on) = start(session, sql)?;
-    if let Some(wait) = session.wait_durable(depends_on, false) {
+    if let Some(wait) = session.wait_durable(depends_on, || false) {
         block_on(wait).map_err(|e| SqlError::new(1030, "HY000", e.to_string()))?;
     }
     Ok(rows)
@@ -210,7 +210,7 @@ fn waits_are_told_apart_by_cause() {
     machine.fs.hold_syncs_of(".wal");
     let (_, seq) = start(s, "INSERT INTO d.t VALUES (1, 'x')").unwrap();
     let mut wait = pin!(
-        s.wait_durable(seq, false)
+        s.wait_durable(seq, || false)
             .expect("the device does not answer")
     );
     let mut context = Context::from_waker(Waker::noop());
@@ -233,7 +233,7 @@ fn waits_are_told_apart_by_cause() {
         machine.fs.hold_syncs_of(".wal");
         let (_, seq) = start(s, &format!("INSERT INTO d.t VALUES ({id}, 'x')")).unwrap();
         let blocks = s
-            .wait_durable(seq, false)
+            .wait_durable(seq, || false)
             .expect("the device does not answer");
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| blocks.block());

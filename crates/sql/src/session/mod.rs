@@ -354,11 +354,14 @@ impl Session {
 
     /// A future that resolves when the log is durable up to `seq`; None when it is already.
     ///
-    /// `alone`: no other session has anything to do. Then the log may be flushed here and now, which is
-    /// quicker than to wait for another thread to do it.
-    pub fn wait_durable(&self, seq: Seq, alone: bool) -> Option<Durable> {
+    /// `is_alone`: has no other session anything to do? Then the log may be flushed here and now, which is
+    /// quicker than to wait for another thread to do it. Asked only if there is something to wait for.
+    pub fn wait_durable(&self, seq: Seq, is_alone: impl FnOnce() -> bool) -> Option<Durable> {
         let engine = &self.facts.instance.engine;
-        if alone && seq > engine.durable_seq() && self.pipelines_flush() {
+        if seq <= engine.durable_seq() {
+            return None;
+        }
+        if self.pipelines_flush() && is_alone() {
             // Whatever came of it, what is returned below tells.
             let _ = engine.harden_if_quick(seq);
         }
