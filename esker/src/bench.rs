@@ -1,4 +1,4 @@
-//! `esker bench`: measures the log and the commit pipeline.
+//! `esker bench`: measures the log, the commit pipeline and the trees.
 //!
 //! Neighbours: `esker_bench` measures; here its arguments meet the terminal.
 //!
@@ -11,8 +11,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use esker_bench::commit::{self, CommitArgs};
+use esker_bench::kv::{self, KvArgs};
 use esker_bench::logbuf::{self, LogArgs};
 use esker_bench::paper::{self, PaperArgs};
+use esker_bench::recovery::restart::{self, RestartArgs};
+use esker_bench::recovery::{self, RecoveryArgs};
 use esker_bench::report::{self, Table};
 
 /// Arguments of `esker bench`.
@@ -44,11 +47,32 @@ enum What {
     ///     esker bench log --threads 64 --sizes 120 --preemption on
     #[command(verbatim_doc_comment)]
     Log(LogArgs),
+    /// Restarts after a crash, with everything still in the log.
+    ///
+    /// Writes rows once, and restarts on copies of them: time until statements may run, until the first row
+    /// is read and until nothing is left to do, rows and bytes of log per second, memory. Every restart has
+    /// to bring back every row. Example, a log of which little is live, from the disk:
+    ///
+    ///     esker bench recovery --rows 5000000 --dead 95 --cache cold
+    #[command(verbatim_doc_comment)]
+    Recovery(RecoveryArgs),
+    /// One restart: what `recovery` starts for each.
+    #[command(hide = true)]
+    Restart(RestartArgs),
+    /// Keys and values through the engine, in the steps that RocksDB's db_bench has.
+    ///
+    /// Reports operations per second and latencies of each step, bytes written to extents per byte that was put
+    /// (the log not counted), extents that compaction linked, and the space in use. Commits are not waited for,
+    /// except in fillsync. Example, beside `db_bench --benchmarks=fillrandom,overwrite`:
+    ///
+    ///     esker bench kv fillrandom,overwrite --num 5000000 --threads 1 --dir /var/tmp
+    #[command(verbatim_doc_comment)]
+    Kv(KvArgs),
     /// Every comparison of the Aether paper, as tables (Markdown) and curves (SVG).
     ///
     /// The log buffer's variants; early lock release over skew and sync latency; flush pipelining against
-    /// blocking and asynchronous commit; TPC-B and TATP with all of it on and all off. The full series takes
-    /// about half an hour and wants a quiet machine.
+    /// blocking and asynchronous commit; TPC-B and TATP with all of it on and all off. The series takes some eight
+    /// minutes and wants a quiet machine; the pages say how quiet it was.
     Paper(PaperArgs),
 }
 
@@ -57,7 +81,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let progress = |line: &str| show_progress(line);
     let result = match &options.what {
         What::Commit(args) => commit::run(args, &progress).map(|table| vec![table]),
+        What::Kv(args) => kv::run(args, &progress).map(|table| vec![table]),
         What::Log(args) => logbuf::run(args, &progress).map(|table| vec![table]),
+        What::Recovery(args) => recovery::run(args, &progress).map(|table| vec![table]),
+        What::Restart(args) => {
+            print(&restart::run(args).map_err(|e| e.to_string())?);
+            return Ok(ExitCode::SUCCESS);
+        }
         What::Paper(args) => paper::run(args, &progress),
     };
     show_progress("");
@@ -70,9 +100,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
             .collect::<Vec<_>>()
             .join("\n"),
     };
+    print(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(text: &str) {
     // A reader that went away wants no more.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Replaces the line of progress, on a terminal.

@@ -1,9 +1,12 @@
-//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures.
+//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures, `check` and `inspect` look at files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people.
 
+mod bar;
 mod bench;
+mod check;
+mod inspect;
 mod serve;
 mod shell;
 
@@ -49,6 +52,14 @@ enum Command {
     Sql(shell::Options),
     /// Measure the log and the commit pipeline of this build on this machine.
     Bench(bench::Options),
+    /// Verify a data directory that no server uses: manifest, every extent, the log.
+    ///
+    /// Nothing is changed. The exit status is 0 if everything is whole, 2 if something is damaged, 1 if it
+    /// could not be checked.
+    Check(check::Options),
+    /// Show what is in the files of a data directory, also damaged ones. Nothing is changed.
+    #[command(subcommand)]
+    Inspect(inspect::What),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +71,8 @@ fn main() -> ExitCode {
         } => serve::run(defaults_file.as_deref(), &settings),
         Command::Sql(options) => shell::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Check(options) => check::run(&options),
+        Command::Inspect(what) => inspect::run(&what),
     };
     match result {
         Ok(code) => code,

@@ -2,13 +2,14 @@
 //!
 //! Neighbours: `esker_server::run` is the server; here its settings are gathered and its log is set
 //! up.
-//! **Invariant**: standard output carries exactly one line, when clients can connect.
+//! **Invariant**: standard output carries exactly one line, when statements can run.
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::bar::{AboveBar, Bar};
 use esker_server::Config;
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -17,7 +18,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, String> {
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::INFO)
-        .with_writer(std::io::stderr)
+        .with_writer(|| AboveBar)
         .with_target(false)
         .init();
     raise_file_limit();
@@ -25,7 +26,9 @@ pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, 
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let config = Config::gather(file, std::env::vars(), settings).map_err(|e| e.to_string())?;
     let data_dir = config.data_dir.clone();
-    esker_server::run(config, |address, instance| {
+    let mut bar = Bar::new();
+    let progress = Box::new(move |progress: &_| bar.show(progress));
+    esker_server::run(config, progress, |address, instance| {
         announce(address, instance, &data_dir)
     })
     .map_err(|e| e.to_string())?;

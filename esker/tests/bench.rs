@@ -64,6 +64,44 @@ fn log_measures_each_variant() {
 }
 
 #[test]
+fn recovery_measures_restarts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path().display();
+    let json = stdout(&format!(
+        "recovery --rows 3000 --indexes 1 --two-phase 20 --prepared 3 --dead 50 --cache warm,cold \
+         --mode serial-sync,serial-async,parallel --threads 1,2 --runs 1 --memory-mib 64 --dir {dir} --json"
+    ));
+    assert_eq!(json.matches("\"cache\"").count(), 8, "{json}");
+    assert_eq!(number(&json, "entries"), 6000.0);
+    assert_eq!(number(&json, "flushes"), 0.0);
+    assert!(
+        number(&json, "entries/s") > 0.0 && number(&json, "peak MB") > 0.0,
+        "{json}"
+    );
+    let json = stdout(&format!(
+        "recovery --rows 20000 --runs 1 --memory-mib 64 --restart-memory-mib 2 --dir {dir} --json"
+    ));
+    assert!(
+        number(&json, "flushes") > 0.0,
+        "a thirtieth of the memory: {json}"
+    );
+    let svg = tempfile::tempdir().expect("a directory");
+    let svg = svg.path().join("model.svg");
+    let text = stdout(&format!(
+        "recovery --rows 3000 --runs 1 --memory-mib 64 --dir {dir} --model {}",
+        svg.display()
+    ));
+    assert!(text.contains("64") && text.contains("limited by"), "{text}");
+    assert!(
+        std::fs::read_to_string(svg)
+            .expect("drawn")
+            .starts_with("<svg")
+    );
+    let left = std::fs::read_dir(dir.to_string()).expect("listed").count();
+    assert_eq!(left, 0, "nothing is left behind");
+}
+
+#[test]
 fn bad_arguments_are_named() {
     for (args, part) in [
         ("commit --sync-latency 5", "--sync-latency"),
@@ -71,6 +109,7 @@ fn bad_arguments_are_named() {
         ("commit --sessions 0", "--sessions"),
         ("commit --log-buffer X", "--log-buffer"),
         ("log --sizes 3", "--sizes"),
+        ("recovery --dead 100", "--dead"),
         ("paper --only everything", "--only"),
     ] {
         let output = esker(args);
@@ -85,6 +124,7 @@ fn help_tells_what_is_measured() {
     for (args, words) in [
         ("--help", ["commit", "log", "paper"]),
         ("commit --help", ["--elr", "--pipelining", "UNSAFE"]),
+        ("recovery --help", ["--dead", "--two-phase", "cold"]),
         ("log --help", ["--variants", "--preemption", "skewed"]),
         ("paper --help", ["--quick", "--out", "ablation"]),
     ] {

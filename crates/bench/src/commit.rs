@@ -7,22 +7,22 @@
 //! - Every run has an engine, a data directory and threads of its own.
 //! - What happens while it warms up is not counted.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use esker_engine::{Engine, EngineConfig, EngineStats};
-use esker_vfs::sim::SimFs;
-use esker_vfs::{Env, Fs, OsFs, SlowFs};
+use esker_engine::{Acks, Engine, EngineConfig, EngineStats};
+use esker_vfs::{Env, SlowFs};
 use esker_wal::LogBufferKind;
 
 use crate::executor::run_all;
 use crate::phase::Phase;
 use crate::process::{Look, Usage};
 use crate::report::{Table, Value};
+use crate::scratch::Scratch;
 use crate::session::{Counts, Session};
 use crate::workload::{HotRows, Mix, Tatp, TpcB, Workload};
 use crate::{Error, Progress, Result, parse_seconds};
@@ -85,7 +85,7 @@ pub struct CommitArgs {
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_latency)]
     sync_latency: Duration,
     /// Put the data below this directory, on the real disk (it is removed afterwards). Without it they are
-    /// on a simulated disk in memory.
+    /// in memory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// tpcb: the exponent of Zipf's distribution of branches and accounts, 0 (uniform) to 5.
@@ -451,10 +451,13 @@ pub fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Measured> 
             let handle = thread::Builder::new()
                 .name(format!("{WORKER}{worker}"))
                 .spawn_scoped(scope, move || {
+                    let acks = settings.pipelining.then(|| Acks::new(engine));
+                    let acks = acks.as_ref();
                     let mine = (worker..settings.sessions).step_by(workers as usize);
-                    let sessions =
-                        mine.map(|id| Session::new(engine, id, settings.seed).run(workload, phase));
-                    run_all(sessions.collect())
+                    let sessions = mine.map(|id| {
+                        Session::new(engine, acks, id, settings.seed).run(workload, phase)
+                    });
+                    run_all(sessions.collect(), acks)
                 });
             match handle {
                 Ok(handle) => handles.push(handle),
@@ -518,53 +521,6 @@ fn open(settings: &Settings, scratch: &Scratch) -> Result<Engine> {
     config.memory_limit = MEMORY_BYTES;
     config.log_buffer = settings.log_buffer;
     Ok(Engine::open(env, config)?)
-}
-
-/// Where a run keeps its data; gone afterwards.
-enum Scratch {
-    Memory(SimFs),
-    Disk(PathBuf),
-}
-
-impl Scratch {
-    fn new(below: Option<&Path>) -> Result<Scratch> {
-        let Some(below) = below else {
-            return Ok(Scratch::Memory(SimFs::new()));
-        };
-        let path = below.join(format!("esker-bench-{}", std::process::id()));
-        let io = |source| Error::Io {
-            path: path.clone(),
-            source,
-        };
-        if OsFs.exists(&path).map_err(io)? {
-            return Err(Error::Exists(path));
-        }
-        OsFs.create_dir_all(&path).map_err(io)?;
-        Ok(Scratch::Disk(path))
-    }
-
-    fn fs(&self) -> Arc<dyn Fs> {
-        match self {
-            Scratch::Memory(fs) => Arc::new(fs.clone()),
-            Scratch::Disk(_) => Arc::new(OsFs),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Scratch::Memory(_) => Path::new("/bench"),
-            Scratch::Disk(path) => path,
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Scratch::Disk(path) = self {
-            // What cannot be removed is left for the user; the figures are good.
-            let _ = OsFs.remove_dir_all(path);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Runs the sessions of one thread: many futures, woken one by one, and a nap when none is ready.
 //!
 //! Neighbours: the runner gives every thread its sessions. A single session makes a thread that blocks, as in
-//! a server with one thread per connection; many make one that works for whoever is ready (flush pipelining).
-//! The sessions are the same code in both.
+//! a server with one thread per connection; many make one that works for whoever is ready, and lets those that
+//! wait for the log wait together in the engine's `Acks` (flush pipelining). The sessions are the same code in both.
 //!
 //! **Invariants**
 //! - A future is polled only after a wake; it stands in the queue at most once.
 //! - Waking a thread that is awake costs no system call.
+//! - The thread naps only when the engine has said that it may.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use esker_engine::Acks;
 use parking_lot::Mutex;
 
 /// The sessions of a thread that can go on.
@@ -49,8 +51,16 @@ impl Wake for Entry {
     }
 }
 
-/// Runs all futures on this thread and returns their results in order.
-pub(crate) fn run_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+/// Wakes the thread, for nobody in particular.
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.thread.unpark();
+    }
+}
+
+/// Runs all futures on this thread and returns their results in order. `acks` is where they wait for the log, if
+/// they do it together.
+pub(crate) fn run_all<F: Future>(futures: Vec<F>, acks: Option<&Acks>) -> Vec<F::Output> {
     let ready = Arc::new(Ready {
         queue: Mutex::new((0..futures.len()).collect()),
         thread: thread::current(),
@@ -64,6 +74,7 @@ pub(crate) fn run_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
             })
         })
         .collect();
+    let thread_waker = Waker::from(Arc::clone(&ready));
     let wakers: Vec<Waker> = entries.iter().cloned().map(Waker::from).collect();
     let mut futures: Vec<Option<Pin<Box<F>>>> =
         futures.into_iter().map(|f| Some(Box::pin(f))).collect();
@@ -73,7 +84,13 @@ pub(crate) fn run_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     while left > 0 {
         std::mem::swap(&mut batch, &mut *ready.queue.lock());
         if batch.is_empty() {
-            thread::park();
+            if acks.is_none_or(|acks| acks.rest(&thread_waker)) {
+                thread::park();
+            }
+            continue;
+        }
+        if let Some(acks) = acks {
+            acks.begin_turn(batch.len());
         }
         for index in batch.drain(..) {
             // Before the poll, so that a wake during it is not lost.
@@ -126,6 +143,7 @@ mod tests {
                     }
                 })
                 .collect(),
+            None,
         );
         assert_eq!(results, [0, 10, 20]);
         let expected = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)];
@@ -169,6 +187,7 @@ mod tests {
                     })
                 })
                 .collect(),
+            None,
         );
         helper.join().expect("ends");
         assert_eq!(results, (0..SESSIONS).collect::<Vec<_>>());

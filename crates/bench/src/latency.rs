@@ -18,6 +18,7 @@ pub struct Latencies {
     buckets: Box<[u64]>,
     count: u64,
     sum: u64,
+    max: u64,
 }
 
 impl Default for Latencies {
@@ -26,6 +27,7 @@ impl Default for Latencies {
             buckets: vec![0; BUCKETS].into(),
             count: 0,
             sum: 0,
+            max: 0,
         }
     }
 }
@@ -55,6 +57,7 @@ impl Latencies {
         self.buckets[bucket_of(nanos)] += 1;
         self.count += 1;
         self.sum += nanos;
+        self.max = self.max.max(nanos);
     }
 
     /// Counts what `other` has counted.
@@ -64,6 +67,7 @@ impl Latencies {
         }
         self.count += other.count;
         self.sum += other.sum;
+        self.max = self.max.max(other.max);
     }
 
     /// Values counted.
@@ -74,6 +78,11 @@ impl Latencies {
     /// The mean in nanoseconds; 0 without values.
     pub fn mean_nanos(&self) -> u64 {
         self.sum / self.count.max(1)
+    }
+
+    /// The largest in nanoseconds; 0 without values.
+    pub fn max_nanos(&self) -> u64 {
+        self.max
     }
 
     /// An upper bound of the smallest value that `percent` of all values do not exceed, at most a sixteenth
@@ -123,6 +132,7 @@ mod tests {
             assert!(found >= exact - 2000 && found <= exact + exact / STEPS);
         }
         assert_eq!(all.mean_nanos(), 4_999_500);
+        assert_eq!(all.max_nanos(), 9_999_000);
         assert_eq!(Latencies::default().percentile_nanos(99.0), 0);
     }
 }

@@ -1,12 +1,12 @@
-//! Benchmarks of the log and of commit, run by `esker bench`.
+//! Benchmarks of the log, of commit and of the trees, run by `esker bench`.
 //!
 //! Neighbours: below are `esker-engine`, `esker-wal` and `esker-vfs`; above is the command, which prints what
 //! comes back.
 //!
 //! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
 //! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
-//! buffer alone) · [`paper`] (all series) · [`report`] and [`plot`] (tables,
-//! JSON, SVG).
+//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`paper`] (all
+//! series) · [`spread`] (of repeated ones) · [`report`] and [`plot`] (tables, JSON, SVG).
 //!
 //! **Invariants**
 //! - Two results that are compared differ in one setting; the code that runs is the same.
@@ -14,14 +14,19 @@
 
 pub mod commit;
 mod executor;
+pub mod kv;
 pub mod latency;
 pub mod logbuf;
+mod memory;
 pub mod paper;
 mod phase;
 pub mod plot;
 pub mod process;
+pub mod recovery;
 pub mod report;
+mod scratch;
 mod session;
+pub mod spread;
 #[cfg(test)]
 mod testing;
 pub mod workload;
@@ -50,6 +55,9 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// What a restart brought back is not what was written, or it could not be measured.
+    #[error("{0}")]
+    Restart(String),
     /// The scratch directory is there already.
     #[error("{} exists; remove it first", .0.display())]
     Exists(PathBuf),

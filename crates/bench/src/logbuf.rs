@@ -23,6 +23,7 @@ use esker_wal::{LogBufferKind, MemoryLog};
 use crate::commit::parse_latency;
 use crate::phase::Phase;
 use crate::report::{Table, Value};
+use crate::spread::Spread;
 use crate::{Error, Progress, Result, parse_seconds};
 
 /// Smallest and largest payload.
@@ -156,7 +157,7 @@ pub struct LogArgs {
     /// How long a preempted holder sleeps; the timers of the operating system add some 50us.
     #[arg(long, default_value = "100us", value_name = "TIME", value_parser = parse_latency)]
     preempt_time: Duration,
-    /// How long to measure each variant.
+    /// How long to measure each variant, in five turns.
     #[arg(long, default_value = "0.5", value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Duration,
 }
@@ -181,6 +182,15 @@ pub struct Rate {
     pub payload_bytes: f64,
     /// The same with heads and padding.
     pub log_bytes: f64,
+}
+
+/// What the turns of a variant have shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Turns {
+    /// The turn in the middle.
+    pub rate: Rate,
+    /// Inserts per second of all of them.
+    pub inserts: Spread,
 }
 
 /// Runs `esker bench log`.
@@ -224,6 +234,7 @@ pub(crate) fn table(title: &str) -> Table {
             "preempted",
             "variant",
             "inserts/s",
+            "+-%",
             "MB/s",
             "log MB/s",
             "of the best",
@@ -232,9 +243,13 @@ pub(crate) fn table(title: &str) -> Table {
 }
 
 /// A line for each variant of a case.
-pub(crate) fn push_rows(table: &mut Table, case: &Case, rates: &[(LogBufferKind, Rate)]) {
-    let best = rates.iter().map(|(_, r)| r.inserts).fold(0.0, f64::max);
-    for (kind, rate) in rates {
+pub(crate) fn push_rows(table: &mut Table, case: &Case, rates: &[(LogBufferKind, Turns)]) {
+    let best = rates
+        .iter()
+        .map(|(_, t)| t.rate.inserts)
+        .fold(0.0, f64::max);
+    for (kind, turns) in rates {
+        let rate = &turns.rate;
         table.push(vec![
             case.sizes.to_string().into(),
             case.threads.into(),
@@ -244,6 +259,7 @@ pub(crate) fn push_rows(table: &mut Table, case: &Case, rates: &[(LogBufferKind,
             },
             kind.to_string().into(),
             Value::Number(rate.inserts, 0),
+            Value::Number(turns.inserts.percent(), 1),
             Value::Number(rate.payload_bytes / 1e6, 1),
             Value::Number(rate.log_bytes / 1e6, 1),
             Value::Number(rate.inserts / best.max(1.0), 2),
@@ -251,33 +267,26 @@ pub(crate) fn push_rows(table: &mut Table, case: &Case, rates: &[(LogBufferKind,
     }
 }
 
-/// Measures the variants in turns, each for `time` in all.
+/// Measures the variants in turns, each for `time` in all; the turn in the middle counts.
 pub(crate) fn compare(
     kinds: &[LogBufferKind],
     case: &Case,
     time: Duration,
-) -> Result<Vec<(LogBufferKind, Rate)>> {
-    const TURNS: u32 = 3;
-    let mut sums = vec![[0.0; 3]; kinds.len()];
+) -> Result<Vec<(LogBufferKind, Turns)>> {
+    const TURNS: u32 = 5;
+    let mut turns: Vec<Vec<Rate>> = vec![Vec::new(); kinds.len()];
     for _ in 0..TURNS {
-        for (kind, sum) in kinds.iter().zip(&mut sums) {
-            let rate = measure(*kind, case, time / TURNS)?;
-            for (sum, part) in
-                sum.iter_mut()
-                    .zip([rate.inserts, rate.payload_bytes, rate.log_bytes])
-            {
-                *sum += part / f64::from(TURNS);
-            }
+        for (kind, turns) in kinds.iter().zip(&mut turns) {
+            turns.push(measure(*kind, case, time / TURNS)?);
         }
     }
-    let rates = sums
-        .iter()
-        .map(|&[inserts, payload_bytes, log_bytes]| Rate {
-            inserts,
-            payload_bytes,
-            log_bytes,
-        });
-    Ok(kinds.iter().copied().zip(rates).collect())
+    let shown = turns.into_iter().map(|mut turns| {
+        let inserts = Spread::of(turns.iter().map(|rate| rate.inserts));
+        turns.sort_by(|a, b| a.inserts.total_cmp(&b.inserts));
+        let rate = turns[turns.len() / 2];
+        Turns { rate, inserts }
+    });
+    Ok(kinds.iter().copied().zip(shown).collect())
 }
 
 fn memory_log(kind: LogBufferKind, preemption: Option<Preemption>) -> MemoryLog {
@@ -398,8 +407,10 @@ mod tests {
                 rates.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
                 kinds
             );
-            for (kind, rate) in &rates {
+            for (kind, turns) in &rates {
+                let rate = turns.rate;
                 assert!(rate.inserts > 0.0, "{kind}");
+                assert_eq!(turns.inserts.median, rate.inserts);
                 assert!(rate.payload_bytes >= rate.inserts * MIN_BYTES as f64);
             }
             let mut table = table("t");

@@ -6,10 +6,13 @@
 //! - A transaction is counted when its outcome may be told: it is durable, and so is all it has read.
 //! - The victim of a deadlock is rolled back and counted; nothing else may fail.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use esker_engine::{
-    Engine, EngineError, Isolation, LockMode, LockOutcome, Result, Tree, Txn, View, WaitPolicy,
+    Acks, Engine, EngineError, Isolation, LockMode, LockOutcome, Result, Tree, Txn, View,
+    WaitPolicy,
 };
 use esker_vfs::sim::SimRng;
 
@@ -60,18 +63,22 @@ impl Counts {
 }
 
 /// A session.
-pub(crate) struct Session {
+pub(crate) struct Session<'a> {
     pub(crate) id: u64,
     pub(crate) rng: SimRng,
     /// Transactions begun.
     pub(crate) begun: u64,
     pub(crate) txn: Txn,
     engine: Engine,
+    /// Where the sessions of its thread wait for the log together; without it, it waits by itself.
+    acks: Option<&'a Acks>,
+    /// The last commit was not told at once.
+    has_waited: bool,
     row: Vec<u8>,
 }
 
-impl Session {
-    pub(crate) fn new(engine: &Engine, id: u64, seed: u64) -> Self {
+impl<'a> Session<'a> {
+    pub(crate) fn new(engine: &Engine, acks: Option<&'a Acks>, id: u64, seed: u64) -> Self {
         // Sessions must not draw the same numbers one after the other.
         let seed = SimRng::new(seed ^ id.rotate_left(32)).next_u64();
         Session {
@@ -80,6 +87,8 @@ impl Session {
             begun: 0,
             txn: engine.begin(Isolation::ReadCommitted),
             engine: engine.clone(),
+            acks,
+            has_waited: false,
             row: Vec::new(),
         }
     }
@@ -93,7 +102,10 @@ impl Session {
             if phase.is_measuring() {
                 counts.add(outcome, nanos(start.elapsed()));
             }
-            yield_now().await;
+            // Who has waited for the log has let the others have their turn.
+            if !std::mem::take(&mut self.has_waited) {
+                yield_now().await;
+            }
         }
         Ok(counts)
     }
@@ -150,11 +162,25 @@ impl Session {
     pub(crate) async fn commit(&mut self) -> Result<()> {
         let commit = self.txn.commit()?;
         let seq = commit.seq.unwrap_or(0).max(self.txn.dependency());
-        if seq > self.engine.durable_seq() {
-            self.engine.wait_durable(seq).await?;
+        let has_waited = &mut self.has_waited;
+        match self.acks {
+            Some(acks) => noting(acks.wait(seq), has_waited).await,
+            None if seq > self.engine.durable_seq() => {
+                noting(self.engine.wait_durable(seq), has_waited).await
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Notes whether the thread did something else meanwhile.
+async fn noting<F: Future + Unpin>(mut future: F, has_waited: &mut bool) -> F::Output {
+    std::future::poll_fn(|context| {
+        let polled = Pin::new(&mut future).poll(context);
+        *has_waited |= polled.is_pending();
+        polled
+    })
+    .await
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -5,7 +5,7 @@
 //! **Invariants**
 //! - Every session runs the number of transactions it is told, whatever deadlocks there are.
 
-use esker_engine::{Engine, EngineConfig};
+use esker_engine::{Acks, Engine, EngineConfig};
 use esker_vfs::Env;
 use esker_vfs::sim::SimFs;
 
@@ -25,9 +25,10 @@ pub(crate) fn engine() -> Engine {
 
 /// Runs `sessions` sessions of `each` transactions on this thread.
 pub(crate) fn run_some(engine: &Engine, workload: &Workload, sessions: u64, each: u64) -> Counts {
+    let acks = &Acks::new(engine);
     let futures = (0..sessions)
         .map(|id| async move {
-            let mut session = Session::new(engine, id, 42);
+            let mut session = Session::new(engine, Some(acks), id, 42);
             let mut counts = Counts::default();
             while counts.transactions < each {
                 let outcome = session.attempt(workload).await.expect("runs");
@@ -38,7 +39,7 @@ pub(crate) fn run_some(engine: &Engine, workload: &Workload, sessions: u64, each
         })
         .collect();
     let mut total = Counts::default();
-    run_all(futures)
+    run_all(futures, Some(acks))
         .iter()
         .for_each(|counts| total.merge(counts));
     total

@@ -75,6 +75,18 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
+    /// Bytes read so far.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// What was read since that position.
+    #[inline]
+    pub(crate) fn since(&self, position: usize) -> &'a [u8] {
+        &self.bytes[position..self.at]
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }

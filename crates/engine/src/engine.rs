@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
 use esker_wal::{
-    FlushMode, FlushPolicy, LogBufferKind, LogSpace, Lsn, RecordKind, WaitCause, Wal, WalConfig,
-    WalStats,
+    Driven, FlushMode, FlushPolicy, LogBufferKind, LogReader, LogSpace, Lsn, RecordKind, Turn,
+    WaitCause, Wal, WalConfig, WalStats,
 };
 
 use crate::cache::BlockCache;
@@ -24,10 +24,14 @@ use crate::commit::log::{Durable, Log};
 use crate::commit::record::{self, CounterChange};
 use crate::commit::switches::Switches;
 use crate::commit::watermark::Watermark;
+use crate::extent::ExtentOptions;
 use crate::lock::LockManager;
-use crate::maintain::{self, Maintenance, Workers};
-use crate::recovery::{Replay, ReplayLimits, ReplayStats};
-use crate::tree::{OnFatal, StorageStats, Tree, Trees, TreesConfig};
+use crate::maintain::{self, Maintenance, StallCause, Stalls, Workers};
+use crate::recovery::{
+    self, ForceRecovery, Recovery, RecoveryMode, ReplayLimits, ReplayPhase, ReplayProgress,
+    ReplayStats, Replayed, Target,
+};
+use crate::tree::{OnFatal, Recovered, StorageStats, Tree, Trees, TreesConfig};
 use crate::txn::prepared::{self, PreparedTable};
 use crate::txn::{Commit, Isolation, Snapshots, Txn};
 use crate::{EngineError, Result, Seq, TreeId};
@@ -60,8 +64,16 @@ pub struct EngineConfig {
     pub log_buffer: LogBufferKind,
     /// Memtables are flushed so that a restart need not replay more log than this.
     pub log_limit_bytes: u64,
+    /// How extents are written.
+    pub extents: ExtentOptions,
+    /// How the log is replayed.
+    pub recovery: RecoveryMode,
+    /// Threads of a parallel replay; 0 for as many as there are processors. In manual mode there is one.
+    pub recovery_threads: usize,
     /// Who drives background work.
     pub mode: Mode,
+    /// Whether a damaged log is opened.
+    pub force_recovery: ForceRecovery,
     /// Called when the log or the manifest could not be written. The default aborts the process: restart and recovery
     /// are the only way back.
     pub on_fatal: OnFatal,
@@ -79,7 +91,11 @@ impl EngineConfig {
             log_buffer_bytes: 16 << 20,
             log_buffer: LogBufferKind::default(),
             log_limit_bytes: 1 << 30,
+            extents: ExtentOptions::default(),
+            recovery: RecoveryMode::default(),
+            recovery_threads: 0,
             mode: Mode::Daemon,
+            force_recovery: ForceRecovery::Off,
             on_fatal: Arc::new(|message| {
                 tracing::error!("fatal: {message}");
                 std::process::abort();
@@ -101,9 +117,18 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) prepared: PreparedTable,
     pub(crate) maintenance: Maintenance,
-    replayed: ReplayStats,
+    pub(crate) recovery: Arc<Recovery>,
+    /// What the replay begins with.
+    recovered: Recovered,
     /// Nobody else has the data directory. Dropped last.
     _lock: Box<dyn DirLock>,
+}
+
+impl Inner {
+    /// Everything up to here is applied and durable. Never falls.
+    pub(crate) fn stable(&self) -> Seq {
+        self.watermark.visible().min(self.log.durable())
+    }
 }
 
 /// An open engine. Cheap to clone.
@@ -114,59 +139,77 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the data directory, or makes it: reads the manifest, replays the log.
+    /// Opens the data directory, or makes it: reads the manifest, finds the end of the log, and begins to replay it.
+    ///
+    /// In daemon mode the replay goes on in the background. Whatever needs its result, above all [`Engine::begin`], blocks
+    /// until the log is read; who must not block awaits [`Engine::wait_replayed`] first. In manual mode the log is read on
+    /// return.
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let cache_bytes = config.memory_limit - maintain::hard_limit(&config);
         let cache = BlockCache::new(cache_bytes as u64);
         let on_fatal = Arc::clone(&config.on_fatal);
-        let trees = Trees::open(&env, TreesConfig::new(&config.dir, cache, on_fatal))?;
+        let mut trees_config = TreesConfig::new(&config.dir, cache, on_fatal);
+        trees_config.extents = config.extents.clone();
+        let trees = Trees::open(&env, trees_config)?;
         let recovered = trees.recovered();
         let counters = Counters::default();
         for (tree, value) in &recovered.counters {
             counters.apply(CounterChange::Set, *tree, *value, recovered.counters_as_of);
         }
-        let limits = ReplayLimits {
-            memtable_bytes: config.memtable_bytes,
-            memory_bytes: maintain::hard_limit(&config),
-        };
-        let mut replay = Replay::new(&trees, &counters, &recovered, limits);
         let from = Lsn(recovered.log_from);
-        let (wal, found) = Wal::create_or_open(
-            &env,
-            log_config(&config, trees.uuid(), from),
-            from,
-            &mut replay,
-        )?;
+        let mut log_config = log_config(&config, trees.uuid(), from);
+        if config.force_recovery == ForceRecovery::PointInTime {
+            log_config.point_in_time = Some(recovery::point_in_time(&trees, &recovered));
+        }
+        let (wal, log) = Wal::create_or_open(&env, log_config, from)?;
+        if let Some(lost) = log.lost() {
+            recovery::warn_of_newer_trees(&trees, lost);
+        }
+        tracing::info!(bytes = log.bytes(), torn = log.torn(), "the log is open");
         let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
-        let prepared = PreparedTable::default();
-        let replayed = replay.finish(&locks, &prepared)?;
-        tracing::info!(?replayed, ?found, "the log is replayed");
         let inner = Inner {
             log: Log::new(wal),
             config,
             trees,
-            watermark: Watermark::new(found.end.0),
+            watermark: Watermark::new(log.end().0),
             snapshots: Arc::default(),
             held: HeldLocks::new(&locks, env.clock.clone()),
             switches: Switches::default(),
             locks,
             counters,
-            prepared,
-            maintenance: Maintenance::new(from.0),
-            replayed,
+            prepared: PreparedTable::default(),
+            maintenance: Maintenance::new(from.0, env.clock.clone()),
+            recovery: Recovery::new(env.clock.clone(), log.bytes()),
+            recovered,
             _lock: lock,
         };
         if from == Lsn(0) {
             // From now on a missing log is an error.
-            inner.checkpoint(found.end.0, found.end.0)?;
+            inner.checkpoint(Lsn::FIRST.0, Lsn::FIRST.0)?;
         }
         let inner = Arc::new(inner);
-        let workers = Arc::new(Workers::start(&inner)?);
+        let workers = Arc::new(Workers::start(&inner, log)?);
         Ok(Engine {
             inner,
             _workers: workers,
         })
+    }
+
+    /// How far the replay of the log is.
+    pub fn replay(&self) -> ReplayProgress {
+        self.inner.recovery.progress()
+    }
+
+    /// Resolves when the log is read and statements may run; with an error if it cannot be replayed (damage), or the engine
+    /// is shut down meanwhile.
+    pub fn wait_replayed(&self) -> Replayed {
+        Replayed::new(&self.inner.recovery, ReplayPhase::Sorting)
+    }
+
+    /// Resolves when nothing of the replay is left to do in the background.
+    pub fn wait_built(&self) -> Replayed {
+        Replayed::new(&self.inner.recovery, ReplayPhase::Done)
     }
 
     #[inline]
@@ -176,12 +219,14 @@ impl Engine {
 
     /// Makes a tree. On return it survives a crash.
     pub fn create_tree(&self) -> Result<Tree> {
+        self.inner.recovery.ready()?;
         self.inner.trees.create(self.inner.watermark.visible())
     }
 
     /// Removes a tree. The caller guarantees that nobody begins to use it; readers that are in it go on. Everything
     /// committed before is durable on return, so no crash takes back what made the tree superfluous.
     pub fn drop_tree(&self, id: TreeId) -> Result<()> {
+        self.inner.recovery.ready()?;
         self.inner.log.harden(self.inner.log.end())?;
         self.inner.trees.drop_tree(id)?;
         self.inner.counters.remove(id);
@@ -199,6 +244,9 @@ impl Engine {
     }
 
     /// Begins a transaction. It can be used for one transaction after the other.
+    ///
+    /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed, everything
+    /// the transaction does is refused with the reason.
     pub fn begin(&self, isolation: Isolation) -> Txn {
         Txn::new(self, isolation)
     }
@@ -239,23 +287,65 @@ impl Engine {
         Ok(!self.inner.switches.async_commit() && self.inner.log.harden_if_quick(seq)?)
     }
 
+    /// See `esker_wal::Wal::drive`.
+    pub(crate) fn drive(&self, seq: Seq, turn: Turn) -> Result<Driven> {
+        self.inner.log.drive(seq, turn)
+    }
+
+    /// Whether a reply that depends on `seq` may be given: what [`Engine::wait_durable`] waits for.
+    #[inline]
+    pub(crate) fn may_be_told(&self, seq: Seq) -> bool {
+        seq <= self.tellable()
+    }
+
+    /// The newest sequence of which [`Engine::may_be_told`].
+    #[inline]
+    pub(crate) fn tellable(&self) -> Seq {
+        let visible = self.inner.watermark.visible();
+        match self.inner.switches.async_commit() {
+            true => visible,
+            false => visible.min(self.durable_seq()),
+        }
+    }
+
     /// Second phase of a two-phase commit: commits what was prepared under `xid`.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<Commit> {
+        self.inner.recovery.ready()?;
         prepared::commit_prepared(&self.inner, xid)
     }
 
     /// Second phase of a two-phase commit: forgets what was prepared under `xid`.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<Commit> {
+        self.inner.recovery.ready()?;
         prepared::rollback_prepared(&self.inner, xid)
     }
 
-    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records.
+    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks until
+    /// the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(Vec<u8>, Seq)> {
+        if self.inner.recovery.ready().is_err() {
+            return Vec::new();
+        }
         self.inner.prepared.list()
     }
 
-    /// The value of the counter of a tree; 0 if it never had one.
+    /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is read.
+    pub fn prepared_count(&self) -> usize {
+        let _ = self.inner.recovery.ready();
+        self.inner.prepared.count()
+    }
+
+    /// Trees that the transaction prepared under `xid` has written to or holds row locks in, ascending; none if it does
+    /// not wait for a decision.
+    pub fn trees_of_prepared(&self, xid: &[u8]) -> Vec<TreeId> {
+        let _ = self.inner.recovery.ready();
+        self.inner.prepared.trees(xid, &self.inner.locks)
+    }
+
+    /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the value
+    /// is that of the last checkpoint, and no number beyond it can be reserved.
     pub fn counter(&self, tree: TreeId) -> u64 {
+        let _ = self.inner.recovery.ready();
         self.inner.counters.get(tree)
     }
 
@@ -280,8 +370,9 @@ impl Engine {
         Ok(self.inner.flush_step()? || self.inner.compact_step()?)
     }
 
-    /// Writes all memtables to extents and lets go of the log.
+    /// Writes everything in memory to extents and lets go of the log.
     pub fn flush_all(&self) -> Result<()> {
+        self.inner.recovery.ready()?;
         self.inner.flush_all()
     }
 
@@ -296,7 +387,7 @@ impl Engine {
     /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`] of it.
     /// Who would rather wait now than then calls [`Engine::flush_all`] first.
     pub fn shutdown(&self) -> Result<()> {
-        self.inner.maintenance.stop();
+        self.inner.stop();
         self.inner.log.shutdown()
     }
 
@@ -317,7 +408,8 @@ impl Engine {
         log.set_waits(WaitCause::Lock, self.inner.held.waits());
         EngineStats {
             memtable_bytes: self.inner.maintenance.memory_bytes(),
-            writer_stalls: self.inner.maintenance.stalls(),
+            memory: self.inner.memory(),
+            stalls: self.inner.maintenance.stalls.look(),
             lock_waits,
             deadlocks,
             log,
@@ -325,7 +417,7 @@ impl Engine {
             log_end: self.inner.log.end(),
             log_needed_from: self.inner.maintenance.log_from(),
             storage: self.inner.trees.stats(),
-            replayed: self.inner.replayed,
+            replayed: self.inner.recovery.stats(),
         }
     }
 }
@@ -342,6 +434,9 @@ fn lock_dir(env: &Env, config: &EngineConfig) -> Result<Box<dyn DirLock>> {
         })
 }
 
+/// The log is read in pieces of at most this share of the memory.
+const TASKS_PER_MEMORY: u64 = 64;
+
 /// The settings of the log. Where nothing was ever stored the log may be new.
 fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig {
     let on_fatal = Arc::clone(&config.on_fatal);
@@ -354,6 +449,13 @@ fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig 
         Mode::Manual => FlushMode::Manual,
     };
     log.cluster = cluster;
+    log.reading.task_bytes = log
+        .reading
+        .task_bytes
+        .min(config.memory_limit as u64 / TASKS_PER_MEMORY);
+    if config.recovery == RecoveryMode::SerialSync {
+        log.reading.read_ahead_bytes = 0;
+    }
     log.create = from == Lsn(0);
     log.on_fatal = Box::new(move |message| on_fatal(message));
     log
@@ -363,10 +465,12 @@ fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig 
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineStats {
-    /// Memory of all memtables.
+    /// Memory of all memtables, and of what was replayed and is not flushed.
     pub memtable_bytes: usize,
-    /// Commits that had to wait because memtables needed too much memory.
-    pub writer_stalls: u64,
+    /// What memory is used for.
+    pub memory: MemoryStats,
+    /// Commits that were held back because background work was behind.
+    pub stalls: [(StallCause, Stalls); StallCause::ALL.len()],
     /// Waits for row locks.
     pub lock_waits: u64,
     /// Deadlocks broken.
@@ -385,8 +489,84 @@ pub struct EngineStats {
     pub storage: StorageStats,
 }
 
+impl EngineStats {
+    /// Commits that were held back, for whatever cause.
+    pub fn writer_stalls(&self) -> u64 {
+        self.stalls.iter().map(|(_, stalls)| stalls.count).sum()
+    }
+}
+
+/// What the memory of an engine is used for, in bytes. Limits are 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// All memtables; writers wait at the limit.
+    pub memtables: usize,
+    /// See `memtables`.
+    pub memtables_limit: usize,
+    /// Blocks, filters and indexes in the cache.
+    pub cache: u64,
+    /// See `cache`.
+    pub cache_limit: u64,
+    /// The log buffer; all of it from the start.
+    pub log_buffer: usize,
+    /// What is known of every extent without reading it.
+    pub extent_metadata: u64,
+}
+
 impl Inner {
+    /// Replays the log, as far as the mode says.
+    pub(crate) fn replay(&self, log: LogReader) -> Result<()> {
+        let target = Target {
+            trees: &self.trees,
+            counters: &self.counters,
+            locks: &self.locks,
+            prepared: &self.prepared,
+            recovered: &self.recovered,
+            limits: ReplayLimits {
+                memtable_bytes: self.config.memtable_bytes,
+                memory_bytes: maintain::hard_limit(&self.config),
+            },
+            recovery: &self.recovery,
+        };
+        let is_daemon = self.config.mode == Mode::Daemon;
+        let threads = if is_daemon {
+            self.config.recovery_threads
+        } else {
+            1
+        };
+        let weigh = || self.weigh_memory();
+        recovery::replay(
+            log,
+            &target,
+            self.config.recovery,
+            threads,
+            weigh,
+            is_daemon,
+        )?;
+        tracing::info!(progress = ?self.recovery.progress(), "the log is replayed");
+        Ok(())
+    }
+
+    /// Ends background work.
+    pub(crate) fn stop(&self) {
+        self.recovery.stop();
+        self.maintenance.stop();
+    }
+
+    fn memory(&self) -> MemoryStats {
+        let memtables_limit = maintain::hard_limit(&self.config);
+        MemoryStats {
+            memtables: self.maintenance.memory_bytes(),
+            memtables_limit,
+            cache: self.trees.store().cache.used_bytes(),
+            cache_limit: (self.config.memory_limit - memtables_limit) as u64,
+            log_buffer: self.config.log_buffer_bytes,
+            extent_metadata: self.trees.metadata_bytes(),
+        }
+    }
+
     fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
+        self.recovery.ready()?;
         let mut payload = Vec::new();
         record::counter_record(&mut payload, how, tree, value);
         let trees = [COUNTERS_TREE.0, tree.0];

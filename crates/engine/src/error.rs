@@ -163,11 +163,33 @@ impl From<WalError> for EngineError {
                 context: format!("cannot {action} {}", file.display()).into(),
                 source: error,
             },
-            WalError::Corruption { file, offset, what } => {
-                EngineError::corruption(file.display().to_string(), offset, what)
-            }
+            WalError::Corruption {
+                file,
+                offset,
+                what,
+                loss,
+                ..
+            } => EngineError::corruption(
+                file.display().to_string(),
+                offset,
+                what + &loss.map_or_else(String::new, how_to_go_on),
+            ),
+            missing @ WalError::Missing { .. } => EngineError::Log(
+                format!(
+                    "{missing}; `esker serve --force-recovery=point-in-time` goes on without them"
+                )
+                .into(),
+            ),
             WalError::Closed => EngineError::Stopped("the log is closed".into()),
             other => EngineError::Log(other.to_string().into()),
         }
     }
+}
+
+/// What can be done about a damaged log.
+fn how_to_go_on(loss: esker_wal::Loss) -> String {
+    format!(
+        "; {loss} would be lost by going on without what is damaged and all behind it, which \
+         `esker serve --force-recovery=point-in-time` does (nothing is deleted: it puts those files aside)"
+    )
 }

@@ -1,44 +1,50 @@
-//! Flush: the oldest immutable memtable of a tree becomes a layer of level 0.
+//! Flush: the oldest tier of a tree in memory, an immutable memtable or a replayed run, becomes a layer of level 0.
 //!
 //! Neighbours: `maintain` calls it after the log is durable up to the table's largest sequence; `compact::retain` drops what
 //! nobody can see; `tree` installs the result.
 //!
 //! **Invariants**
-//! - Tables of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to them.
-//! - The manifest edit that adds the layer also moves the recovery point of the tree; the memtable leaves the superversion in
+//! - Tiers of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to them.
+//! - The manifest edit that adds the layer also moves the recovery point of the tree; the tier leaves the superversion in
 //!   the step that brings the layer.
 
 use std::sync::Arc;
 
 use crate::compact::retain;
 use crate::extent::RunWriter;
-use crate::tree::{Installation, Place, ShapeEdit, Tree, Trees};
-use crate::{Memtable, Result, Seq};
+use crate::iter::InternalIter;
+use crate::tree::{Installation, Oldest, Place, ShapeEdit, Tree, Trees};
+use crate::{Result, Seq};
 
 impl Trees {
-    /// Writes the oldest immutable memtable of `tree` to extents. The log must be durable up to its largest sequence. False if
+    /// Writes the oldest replayed run or immutable memtable of `tree` to extents. The log must be durable up to its largest sequence. False if
     /// there is none, or a committer still writes to it. After an error everything is as it was.
     pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
         let _guard = tree.flushing();
-        let Some((table, recovery_point)) = tree.oldest_quiet() else {
+        let Some((oldest, recovery_point)) = tree.oldest_quiet() else {
             return Ok(false);
         };
-        self.write_persistently("the flush", tree.id(), || {
-            self.flush_table(tree, &table, recovery_point, oldest_snapshot)
+        self.write_persistently("the flush", tree.id(), || match &oldest {
+            Oldest::Replayed(run) => {
+                self.flush_tier(tree, &mut run.iter(), recovery_point, oldest_snapshot)
+            }
+            Oldest::Memtable(table) => {
+                self.flush_tier(tree, &mut table.iter(), recovery_point, oldest_snapshot)
+            }
         })
     }
 
-    fn flush_table(
+    fn flush_tier(
         &self,
         tree: &Tree,
-        table: &Arc<Memtable>,
+        versions: &mut impl InternalIter,
         recovery_point: Seq,
         oldest_snapshot: Seq,
     ) -> Result<bool> {
         self.check_health()?;
         let version = Arc::clone(&tree.superversion().version);
         let mut writer = RunWriter::new(self.store(), tree.id(), 0);
-        // There is no older memtable, so the extents are all that lies below.
+        // There is no older tier in memory, so the extents are all that lies below.
         let is_bottom = |key: &[u8]| {
             version
                 .levels()
@@ -46,7 +52,7 @@ impl Trees {
                 .all(|run| run.overlapping(key, key).is_empty())
         };
         let counts = retain(
-            &mut table.iter(),
+            versions,
             oldest_snapshot,
             is_bottom,
             |key, seq, op, value| writer.add(key, seq, op, value),
@@ -74,7 +80,7 @@ impl Trees {
             tree,
             Installation {
                 edit,
-                flushed: 1,
+                flushed: true,
                 recovery_point,
             },
         )?;

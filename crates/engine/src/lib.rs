@@ -54,6 +54,7 @@
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
 pub mod cache;
+mod check;
 mod codec;
 mod commit;
 pub mod compact;
@@ -71,15 +72,22 @@ pub mod tree;
 mod txn;
 pub mod wait;
 
+pub use check::{Checked, DamagedPart, Finding, check};
+pub use commit::acks::{Acknowledged, Acks};
 pub use commit::log::Durable;
 pub use commit::switches::Switches;
-pub use engine::{Engine, EngineConfig, EngineStats, Mode};
+pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};
 pub use error::{CancelReason, EngineError, Result};
 pub use lock::{LockMode, LockOutcome, WaitPolicy};
+pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;
-pub use recovery::ReplayStats;
+pub use recovery::{
+    ForceRecovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed, ReplayedRun,
+};
 pub use tree::{OnFatal, Tree};
-pub use txn::{Commit, Cursor, Direction, Isolation, SavepointId, Txn, View, WaitCanceller};
+pub use txn::{
+    Commit, Cursor, Direction, Isolation, SavepointId, SnapshotAt, Txn, View, WaitCanceller,
+};
 pub use wait::Ticket;
 
 pub use esker_wal::{

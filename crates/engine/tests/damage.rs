@@ -330,3 +330,116 @@ fn a_device_that_takes_nothing_ends_the_engine() {
         assert_eq!(world.check(), 0);
     }
 }
+
+/// A machine whose log is damaged in the middle, in the thirtieth of sixty commits to two trees.
+fn with_damaged_log() -> (SimEnv, EngineConfig, [esker_engine::TreeId; 2], Vec<u64>) {
+    let machine = SimEnv::new(21);
+    let fatal = Arc::new(AtomicUsize::new(0));
+    let config = config(Mode::Manual, &fatal);
+    let engine = Engine::open(machine.env(), config.clone()).expect("opens");
+    let trees = [(); 2].map(|()| engine.create_tree().expect("a tree"));
+    let mut ends = Vec::new();
+    for i in 0..60_u64 {
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        for tree in &trees {
+            txn.put(tree, &i.to_be_bytes(), &[7; 900]).expect("puts");
+        }
+        ends.push(txn.commit().expect("commits").seq.expect("it wrote"));
+        engine.flush_log().expect("the disk works");
+    }
+    let ids = [trees[0].id(), trees[1].id()];
+    drop((trees, engine));
+    // Each commit is a page: segment header, then one block each behind what creating the trees wrote.
+    let wal = Path::new("/db/wal");
+    let fs = machine.env().fs;
+    let names = fs.list(wal).expect("a log");
+    let segment = names
+        .iter()
+        .find(|n| n.ends_with(".wal"))
+        .expect("a segment");
+    let path = wal.join(segment);
+    let bytes = machine.fs.contents(&path).expect("it is there");
+    let damaged = ends[29];
+    let is_block = |at: &usize| {
+        bytes[*at..*at + 4] == *b"EWLB" && bytes[*at + 56..*at + 64] == damaged.to_le_bytes()
+    };
+    let at = (4096..bytes.len())
+        .step_by(4096)
+        .find(is_block)
+        .expect("the block");
+    let file = fs
+        .open(&path, esker_vfs::OpenMode::ReadWrite)
+        .expect("opens");
+    file.write_all_at(&[0x55; 8], at as u64 + 600)
+        .expect("writes");
+    file.sync_all().expect("syncs");
+    (machine, config, ids, ends)
+}
+
+fn rows(engine: &Engine, id: esker_engine::TreeId) -> usize {
+    let tree = engine.tree(id).expect("it is there");
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let has = |i: &u64| {
+        let found = txn.get(&tree, &i.to_be_bytes(), View::Snapshot);
+        found.expect("reads").is_some()
+    };
+    (0..60).filter(has).count()
+}
+
+#[test]
+fn a_damaged_log_says_what_would_be_lost_and_is_opened_without_it_only_when_told() {
+    let (machine, mut config, ids, ends) = with_damaged_log();
+    for _ in 0..2 {
+        let error = Engine::open(machine.env(), config.clone()).err();
+        let Some(EngineError::Corruption { what, .. }) = error else {
+            panic!("{error:?}");
+        };
+        for part in ["about 31 records", "--force-recovery=point-in-time"] {
+            assert!(what.contains(part), "{what}");
+        }
+    }
+    config.force_recovery = esker_engine::ForceRecovery::PointInTime;
+    let engine = Engine::open(machine.env(), config.clone()).expect("forced");
+    assert_eq!(ids.map(|id| rows(&engine, id)), [29, 29]);
+    assert!(
+        engine.visible_seq() >= ends[59],
+        "no sequence is given twice"
+    );
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let tree = engine.tree(ids[0]).expect("it is there");
+    txn.put(&tree, &59_u64.to_be_bytes(), b"again")
+        .expect("puts");
+    let seq = txn.commit().expect("commits").seq.expect("it wrote");
+    assert!(seq > ends[59]);
+    engine.flush_log().expect("the disk works");
+    drop((txn, tree, engine));
+    config.force_recovery = esker_engine::ForceRecovery::Off;
+    let engine = Engine::open(machine.env(), config).expect("it is whole again");
+    assert_eq!(ids.map(|id| rows(&engine, id)), [30, 29]);
+}
+
+#[test]
+fn a_check_names_what_is_damaged_and_changes_nothing() {
+    let (machine, config, ids, ends) = with_damaged_log();
+    let check = |machine: &SimEnv| {
+        let mut found = Vec::new();
+        let checked = esker_engine::check(&machine.env(), &config.dir, &mut |finding| {
+            found.push(finding.part.clone());
+        });
+        (checked.expect("it can be checked"), found)
+    };
+    let (checked, found) = check(&machine);
+    assert_eq!((checked.trees, checked.findings), (2, 1));
+    let esker_engine::DamagedPart::Log {
+        first,
+        resumes,
+        trees,
+        flushed,
+    } = &found[0]
+    else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*first, *resumes), (ends[28], Some(ends[29])));
+    assert_eq!((trees.as_deref(), *flushed), (Some(&ids[..]), false));
+    assert_eq!(check(&machine).1, found, "it changes nothing");
+}

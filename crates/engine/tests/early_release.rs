@@ -137,7 +137,8 @@ fn failed_sync_ends_the_engine_and_is_not_tried_again() {
     });
     let engine = Engine::open(machine.env(), config).unwrap();
     let tree = engine.create_tree().unwrap();
-    machine.fs.inject(Fault::on(Op::Sync).path("wal"));
+    // Of a segment in use: the next ones are being prepared meanwhile.
+    machine.fs.inject(Fault::on(Op::Sync).path(".wal"));
     let mut txn = engine.begin(Isolation::ReadCommitted);
     txn.put(&tree, b"k", b"v").unwrap();
     let seq = txn.commit().unwrap().seq.unwrap();

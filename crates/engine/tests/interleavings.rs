@@ -22,6 +22,8 @@ mod pins;
     reason = "of the whole file, what is concurrent is tried here"
 )]
 mod skiplist;
+#[path = "../src/memtable/versions.rs"]
+mod versions;
 #[path = "../src/commit/watermark.rs"]
 #[expect(
     dead_code,
@@ -205,7 +207,7 @@ fn a_skiplist_loses_nothing_and_shows_only_complete_nodes() {
         // Every node is found from above, too.
         for (key, seq, _) in &found {
             // SAFETY: the list lives until the end of the closure.
-            let at = |node: skiplist::NodeRef| (unsafe { node.key() }.to_vec(), node.seq());
+            let at = |node: skiplist::Entry| (unsafe { node.key() }.to_vec(), node.seq());
             assert_eq!(list.seek(key, *seq).map(at), Some((key.clone(), *seq)));
         }
         let last = list.last().expect("there are some");
@@ -395,5 +397,37 @@ fn the_watermark_covers_what_is_applied_and_wakes_everybody() {
         }));
         in_parallel(threads);
         assert_eq!(watermark.visible(), 40);
+    });
+}
+
+#[path = "../src/recovery/once.rs"]
+mod once;
+
+/// A shard is sorted once, from all that was collected for it, whoever needs it first; nobody sees it half done, and whoever
+/// comes meanwhile gets the same.
+#[test]
+fn a_shard_is_made_once_whoever_needs_it_first() {
+    explore(|| {
+        let made = Arc::new(AtomicU64::new(0));
+        let shard = Arc::new(once::MadeOnce::new(vec![3u32, 1, 2]));
+        let need = {
+            let (made, shard) = (Arc::clone(&made), Arc::clone(&shard));
+            move || {
+                let sorted = shard.get(|mut raw| {
+                    made.fetch_add(1, Ordering::SeqCst);
+                    thread::yield_now();
+                    raw.sort_unstable();
+                    raw
+                });
+                assert_eq!(*sorted, [1, 2, 3]);
+                std::ptr::from_ref(sorted).addr()
+            }
+        };
+        let others: Vec<_> = (0..2).map(|_| thread::spawn(need.clone())).collect();
+        let mine = need();
+        for other in others {
+            assert_eq!(other.join().unwrap(), mine);
+        }
+        assert_eq!(made.load(Ordering::SeqCst), 1);
     });
 }

@@ -242,6 +242,8 @@ fn prepared_transaction_waits_for_its_decision_with_its_locks() {
     let machine = crash(&machine);
     let engine = open(&machine);
     assert_eq!(engine.prepared(), vec![(b"xid-1".to_vec(), prepared)]);
+    assert_eq!(engine.trees_of_prepared(b"xid-1"), [id]);
+    assert!(engine.trees_of_prepared(b"another").is_empty());
     let other = engine.begin(Isolation::ReadCommitted);
     let conflict = other.lock(id, b"row", LockMode::Shared, WaitPolicy::NoWait);
     assert!(matches!(conflict, Err(EngineError::LockNotAvailable)));

@@ -165,6 +165,10 @@ impl Config {
                         .filter(|n| *n <= 1024)
                         .ok_or_else(|| bad("a number from 0 to 1024"))?;
                 }
+                "force_recovery" => self.settings.push(Setting {
+                    name: "esker_force_recovery".into(),
+                    ..s
+                }),
                 _ => self.settings.push(s),
             }
         }

@@ -33,6 +33,7 @@ use crate::dispatch::{self, Next};
 use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate};
 use crate::parameters::Parameters;
+use crate::reply;
 use crate::silence::{Silence, TooLong};
 use crate::stream::Stream;
 use crate::watch::Watching;
@@ -110,7 +111,10 @@ impl Connection {
         let mut rest = self.frames.bytes();
         self.sent += rest.len() as u64;
         while !rest.is_empty() {
-            let taken = timeout(limit, self.stream.write(rest)).await??;
+            let taken = match self.stream.write_now(rest) {
+                Some(taken) => taken,
+                None => timeout(limit, self.stream.write(rest)).await??,
+            };
             if taken == 0 {
                 return Err(Gone);
             }
@@ -332,6 +336,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     let ended = {
         let mut work = std::pin::pin!(serve_commands(&mut conn, &mut session));
         tokio::select! {
+            biased;
             ended = &mut work => ended,
             () = kill.notified() => Err(Gone),
             () = stopped(&mut stop) => {
@@ -517,6 +522,9 @@ async fn open_session(
             on_kill,
         },
     );
+    if conn.capabilities & cap::SESSION_TRACK != 0 {
+        session.report_changes();
+    }
     let opened = check_numbers(shared, &session, &response.user).and_then(|()| {
         let database = response.database.as_deref();
         database.map_or(Ok(()), |db| session.use_database(db))
@@ -527,10 +535,7 @@ async fn open_session(
         let _ = conn.flush().await;
         return None;
     }
-    conn.put_ok(&OkPacket {
-        status: session.status(),
-        ..OkPacket::default()
-    });
+    reply::done(conn, &mut session);
     conn.flush().await.ok()?;
     Some(session)
 }
@@ -590,10 +595,7 @@ async fn change_user(
                 .map_or(Ok(()), |db| session.use_database(db));
             match result {
                 Ok(()) => {
-                    conn.put_ok(&OkPacket {
-                        status: session.status(),
-                        ..OkPacket::default()
-                    });
+                    reply::done(conn, session);
                     Ok(())
                 }
                 Err(e) => {

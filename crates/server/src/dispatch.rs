@@ -8,7 +8,6 @@
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step};
 use esker_types::SqlError;
 use esker_wire::command::{CURSOR_READ_ONLY, Command};
-use esker_wire::response::OkPacket;
 use esker_wire::row::Format;
 
 use crate::connection::{Connection, Gone};
@@ -168,10 +167,7 @@ pub(crate) async fn finish(
             conn.frames.begin().extend_from_slice(text.as_bytes());
             conn.frames.end();
         }
-        Next::Ok => conn.put_ok(&OkPacket {
-            status: session.status(),
-            ..OkPacket::default()
-        }),
+        Next::Ok => reply::done(conn, session),
         Next::Eof => reply::eof(conn, session, 0),
         Next::Error(e) => conn.put_error(&e),
         Next::Silence | Next::Quit | Next::ChangeUser(_) => (),

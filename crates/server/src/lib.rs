@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts
 //! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
-//! limits, signals), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
+//! limits, signals), `startup` (while the log is read), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
 //! [`throttle`] (guests who do not behave),
 //! [`dispatch`] (one command), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
 //!
@@ -22,6 +22,7 @@ mod parameters;
 mod reply;
 mod rsa;
 mod silence;
+mod startup;
 mod stream;
 mod throttle;
 pub mod tls;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `connection` serves one client; the `sql` crate's `Instance` is everything behind.
 //! **Invariants**: the data directory is locked before the port is bound; the ready line is printed
-//! when connections are accepted; on SIGTERM or SIGINT no new connection is taken, statements are
+//! when statements may run (before that connections wait, see `startup`); on SIGTERM or SIGINT no new connection is taken, statements are
 //! interrupted, every session is told and ends (open transactions are rolled back), then the engine
 //! shuts down cleanly.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use esker_sql::{Instance, InstanceConfig};
+use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
 use esker_vfs::Env;
 use thiserror::Error;
@@ -24,6 +24,7 @@ use crate::activity::Activity;
 use crate::config::Config;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
+use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
 use crate::watch::Watch;
 use crate::{connection, tls};
@@ -38,7 +39,7 @@ const SPARE_BLOCKING_THREADS: usize = 64;
 /// needs to be bound, planned, run and dropped, several times over.
 const WORKER_STACK_BYTES: usize = 16 << 20;
 /// Pause after a failed accept (out of file descriptors, say).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the server did not start.
 #[derive(Debug, Error)]
@@ -96,14 +97,19 @@ impl Shared {
     }
 }
 
-/// Runs the server until a signal stops it. `ready` gets the address once clients can connect.
+/// Runs the server until a signal stops it. `progress` is called now and then while the log is replayed, `ready`
+/// with the address once statements may run.
 ///
 /// # Errors
 /// See [`StartError`]; after the start, errors concern single clients and are logged.
-pub fn run(config: Config, ready: impl FnOnce(SocketAddr, &Instance)) -> Result<(), StartError> {
+pub fn run(
+    config: Config,
+    progress: OnProgress,
+    ready: impl FnOnce(SocketAddr, &Instance),
+) -> Result<(), StartError> {
     let env = Env::os();
-    let instance = open_instance(&config, &env)?;
-    let tls = if instance.variable_is_on("ssl") {
+    let starting = begin(&config, &env)?;
+    let tls = if starting.variable_is_on("ssl") {
         let own = config
             .tls_files
             .as_ref()
@@ -116,20 +122,22 @@ pub fn run(config: Config, ready: impl FnOnce(SocketAddr, &Instance)) -> Result<
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads);
     }
-    let max_connections = instance.variable_u64("max_connections") as usize;
+    let max_connections = starting.variable_u64("max_connections") as usize;
     let runtime = builder
         .enable_all()
         .thread_name("esker-session")
         .thread_stack_size(WORKER_STACK_BYTES)
         .max_blocking_threads(max_connections + SPARE_BLOCKING_THREADS)
         .build()?;
-    let result = runtime.block_on(serve(&config, instance.clone(), tls, ready));
+    let result = runtime.block_on(serve(&config, starting, tls, progress, ready));
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    instance.shutdown()?;
-    result
+    if let Some(instance) = result? {
+        instance.shutdown()?;
+    }
+    Ok(())
 }
 
-fn open_instance(config: &Config, env: &Env) -> Result<Arc<Instance>, StartError> {
+fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
     let mut settings: Vec<(String, String, String)> = config
         .settings
         .iter()
@@ -139,7 +147,7 @@ fn open_instance(config: &Config, env: &Env) -> Result<Arc<Instance>, StartError
     settings.push(own("port", config.port.to_string()));
     settings.push(own("bind_address", config.bind_address.clone()));
     settings.push(own("datadir", format!("{}/", config.data_dir.display())));
-    Ok(Instance::open(InstanceConfig {
+    Ok(Starting::begin(InstanceConfig {
         env: env.clone(),
         data_dir: config.data_dir.clone(),
         settings,
@@ -177,17 +185,27 @@ async fn bind(config: &Config) -> Result<TcpListener, StartError> {
     socket.listen(BACKLOG).map_err(fail)
 }
 
+/// Serves until a signal comes; gives the instance, if it got that far, to be shut down.
 async fn serve(
     config: &Config,
-    instance: Arc<Instance>,
+    starting: Starting,
     tls: Option<TlsAcceptor>,
+    progress: OnProgress,
     ready: impl FnOnce(SocketAddr, &Instance),
-) -> Result<(), StartError> {
+) -> Result<Option<Arc<Instance>>, StartError> {
     let listener = bind(config).await?;
+    let address = listener.local_addr()?;
+    tracing::info!("listening on {address}");
     let mut stop = StopSignal::new()?;
+    let mut report = Report::new(progress);
+    let started = startup::wait(starting, &listener, stop.wait(), &mut report).await?;
+    let Some(Started { instance, guests }) = started else {
+        return Ok(None);
+    };
+    tokio::spawn(report.keep_looking(instance.engine().clone()));
     let (stop_sessions, shutdown) = watch::channel(false);
     let shared = Arc::new(Shared {
-        instance,
+        instance: instance.clone(),
         tls,
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
@@ -200,7 +218,10 @@ async fn serve(
         shutdown,
     });
     tokio::spawn(shared.watch.clone().keep_looking());
-    ready(listener.local_addr()?, &shared.instance);
+    ready(address, &instance);
+    for (stream, peer) in guests {
+        spawn(&shared, stream, peer);
+    }
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -231,7 +252,7 @@ async fn serve(
     {
         tracing::warn!("sessions still busy after {SHUTDOWN_GRACE:?}; going down without them");
     }
-    Ok(())
+    Ok(Some(instance))
 }
 
 fn spawn(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {

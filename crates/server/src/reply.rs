@@ -5,12 +5,14 @@
 //! takes bounded memory; each batch leaves only when what it depends on is durable.
 
 use esker_engine::Seq;
-use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session};
+use esker_sql::{ColumnMeta, OkInfo, Prepared, RowSink, Session, StateChange};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, ValueRef};
 use esker_wire::codec::put_lenenc;
 use esker_wire::constants::{cap, status};
-use esker_wire::response::{Column, OkPacket, write_eof, write_prepare_ok};
+use esker_wire::response::{
+    Column, OkPacket, put_schema, put_state_changed, put_variable, write_eof, write_prepare_ok,
+};
 use esker_wire::row::{Format, RowEncoder};
 
 use crate::connection::{Connection, Gone};
@@ -54,14 +56,38 @@ fn status_now(session: &Session) -> u16 {
         }
 }
 
+/// What the session's client hears of changes of its state with the next OK.
+fn state(session: &mut Session) -> Vec<u8> {
+    let mut out = Vec::new();
+    for change in session.take_changes() {
+        match change {
+            StateChange::Variable(name, value) => put_variable(name, &value, &mut out),
+            StateChange::Schema(name) => put_schema(&name, &mut out),
+            StateChange::Any => put_state_changed(&mut out),
+        }
+    }
+    out
+}
+
+/// An OK for a command that is no statement.
+pub(crate) fn done(conn: &mut Connection, session: &mut Session) {
+    conn.put_ok(&OkPacket {
+        status: session.status(),
+        state: &state(session),
+        ..OkPacket::default()
+    });
+}
+
 /// An OK for a statement without rows.
-pub(crate) fn ok(conn: &mut Connection, session: &Session, info: &OkInfo) {
+pub(crate) fn ok(conn: &mut Connection, session: &mut Session, info: &OkInfo) {
+    let state = state(session);
     conn.put_ok(&OkPacket {
         affected_rows: info.affected_rows,
         last_insert_id: info.last_insert_id,
         status: status_now(session),
         warnings: warnings(session),
         info: &info.info,
+        state: &state,
     });
 }
 

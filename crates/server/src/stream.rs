@@ -52,6 +52,14 @@ impl Stream {
         }
     }
 
+    /// Writes what the socket takes at once, without a timer; `None` if that cannot be done or said here.
+    pub(crate) fn write_now(&self, data: &[u8]) -> Option<usize> {
+        match self {
+            Self::Plain(tcp) => tcp.try_write(data).ok(),
+            Self::Tls(_) | Self::Closed => None,
+        }
+    }
+
     /// Another descriptor of the socket.
     pub(crate) fn duplicate(&self) -> io::Result<std::net::TcpStream> {
         let tcp = self.tcp().ok_or_else(closed)?;

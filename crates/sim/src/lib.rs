@@ -5,3 +5,4 @@
 //! **Invariant**: one thread, one seed: a run repeats exactly.
 
 pub mod bank;
+pub mod nested;

@@ -2,15 +2,15 @@
 //!
 //! Neighbours: the server opens one [`Instance`] and a `Session` per connection; the embedded shell
 //! does the same without sockets.
-//! **Invariants**: nothing is served before recovery is done and orphan trees are dropped; at
-//! shutdown no session is left that could write.
+//! **Invariants**: there is no [`Instance`], and so no session, before the log is read and orphan trees are
+//! dropped; at shutdown no session is left that could write.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use esker_engine::{Engine, EngineConfig, FlushPolicy};
+use esker_engine::{Engine, EngineConfig, FlushPolicy, ForceRecovery, RecoveryMode};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
@@ -22,6 +22,7 @@ use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
 use crate::session::registry::Registry;
 use crate::variables::{Globals, SessionValues, SessionVars};
+use crate::xids::XidTable;
 
 /// Length of the salt handed to [`InstanceConfig::hash_password`].
 pub const SALT_BYTES: usize = 20;
@@ -84,14 +85,23 @@ pub struct Instance {
     version: String,
     started_micros: i64,
     first_start: bool,
+    xids: OnceLock<XidTable>,
 }
 
-impl Instance {
-    /// Opens the data directory: recovery, catalog, accounts.
+/// A database whose log is being replayed: the manifest is loaded, the directory is ours, and the log takes new
+/// records, but nobody knows yet what was committed last.
+pub struct Starting {
+    config: InstanceConfig,
+    globals: Globals,
+    engine: Engine,
+}
+
+impl Starting {
+    /// Checks the settings and opens the data directory; the replay goes on in the background.
     ///
     /// # Errors
     /// A directory in use or damaged, unknown or bad settings.
-    pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
+    pub fn begin(config: InstanceConfig) -> SqlResult<Self> {
         let globals = Globals::default();
         for (name, value, source) in &config.settings {
             globals
@@ -100,12 +110,48 @@ impl Instance {
         }
         let engine = Engine::open(config.env.clone(), engine_config(&config, &globals))
             .map_err(|e| engine_error(&e))?;
+        Ok(Self {
+            config,
+            globals,
+            engine,
+        })
+    }
+
+    /// The engine: how far the replay is, and a way to end it early.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// A numeric global variable.
+    pub fn variable_u64(&self, name: &str) -> u64 {
+        self.globals.named(name).as_u64()
+    }
+
+    /// Is a global variable ON?
+    pub fn variable_is_on(&self, name: &str) -> bool {
+        self.globals.named(name).is_on()
+    }
+
+    /// Waits until the log is read, and loads catalog and accounts. For a thread that may block.
+    ///
+    /// # Errors
+    /// A damaged log or directory; the engine was shut down meanwhile.
+    pub fn finish(self) -> SqlResult<Arc<Instance>> {
+        let Self {
+            config,
+            globals,
+            engine,
+        } = self;
+        engine
+            .wait_replayed()
+            .block()
+            .map_err(|e| engine_error(&e))?;
         let catalog = Catalog::open(&engine)?;
         let accounts = Accounts::default();
         let loaded = accounts::store::load(&config.env, &config.data_dir)?;
         let first_start = loaded.is_none();
         let version = globals.named("version").as_text().to_owned();
-        let instance = Self {
+        let instance = Instance {
             started_micros: config.env.clock.wall_micros(),
             env: config.env,
             data_dir: config.data_dir,
@@ -122,6 +168,7 @@ impl Instance {
             accounts,
             version,
             first_start,
+            xids: OnceLock::new(),
         };
         instance.apply_commit_switches();
         instance.apply_flush_policy();
@@ -131,6 +178,16 @@ impl Instance {
             None => instance.create_root(config.root_password.as_deref().unwrap_or(""))?,
         }
         Ok(Arc::new(instance))
+    }
+}
+
+impl Instance {
+    /// Opens the data directory: recovery, catalog, accounts.
+    ///
+    /// # Errors
+    /// A directory in use or damaged, unknown or bad settings.
+    pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
+        Starting::begin(config)?.finish()
     }
 
     fn create_root(&self, password: &str) -> SqlResult<()> {
@@ -264,10 +321,11 @@ impl Instance {
             ),
             ("Esker_row_lock_deadlocks", stats.deadlocks.to_string()),
             ("Esker_row_lock_waits", stats.lock_waits.to_string()),
-            ("Esker_writer_stalls", stats.writer_stalls.to_string()),
+            ("Esker_writer_stalls", stats.writer_stalls().to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
         ];
         status.extend(crate::infoschema::log_status(&stats));
+        status.extend(crate::infoschema::recovery_status(self));
         status
     }
 
@@ -290,7 +348,18 @@ impl Instance {
         let _one_at_a_time = self.switching.lock();
         let switches = self.engine.switches();
         switches.set_early_lock_release(self.variable_is_on("esker_early_lock_release"));
-        switches.set_async_commit(self.variable_is_on("esker_async_commit"));
+        let async_commit = self.variable_is_on("esker_async_commit");
+        let durable_snapshots = !async_commit && self.variable_is_on("esker_durable_snapshots");
+        if !durable_snapshots {
+            switches.set_durable_snapshots(false);
+        }
+        switches.set_async_commit(async_commit);
+        if durable_snapshots && !switches.durable_snapshots() {
+            // What was acknowledged before must be seen. A log that has failed ends the process elsewhere.
+            let acknowledged = self.engine.visible_seq();
+            let _ = self.engine.wait_durable(acknowledged).block();
+            switches.set_durable_snapshots(true);
+        }
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
     }
@@ -298,6 +367,18 @@ impl Instance {
     /// Does a worker go on with other sessions while a commit is flushed?
     pub(crate) fn pipelines_flush(&self) -> bool {
         self.flush_pipelining.load(Ordering::Relaxed)
+    }
+
+    /// Every XA identifier in use. The first call after a start waits until the prepared transactions are known and
+    /// locks their tables: whoever takes metadata locks that exclude writers calls this before.
+    pub(crate) fn xids(&self) -> &XidTable {
+        let recover = || XidTable::recover(&self.engine, &self.catalog, self.started_micros);
+        self.xids.get_or_init(recover)
+    }
+
+    /// Does [`Instance::xids`] answer at once?
+    pub(crate) fn knows_xids(&self) -> bool {
+        self.xids.get().is_some()
     }
 
     /// Metadata locks for a new session.
@@ -418,7 +499,22 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
             .as_text()
             .parse()
             .expect("the variable takes these names only"),
+        force_recovery: match globals.named("esker_force_recovery").as_text() {
+            "POINT-IN-TIME" => ForceRecovery::PointInTime,
+            _ => ForceRecovery::Off,
+        },
+        recovery: recovery_mode(globals),
+        recovery_threads: size("esker_recovery_threads") as usize,
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
         ..EngineConfig::new(&config.data_dir)
+    }
+}
+
+/// `esker_recovery_mode`.
+fn recovery_mode(globals: &Globals) -> RecoveryMode {
+    match globals.named("esker_recovery_mode").as_text() {
+        "SERIAL-SYNC" => RecoveryMode::SerialSync,
+        "SERIAL-ASYNC" => RecoveryMode::SerialAsync,
+        _ => RecoveryMode::Parallel,
     }
 }

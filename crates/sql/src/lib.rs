@@ -6,7 +6,7 @@
 //! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is
 //! stored, who may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) ·
 //! [`dml`], [`ddl`] (changes) · [`short`] (reads by key, without planning) · [`session`] (one client) ·
-//! [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) ·
+//! [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) · `xids` (XA transactions) ·
 //! [`Instance`] (everything behind the sockets).
 
 pub mod accounts;
@@ -29,9 +29,12 @@ pub mod session;
 pub mod short;
 mod show;
 pub mod variables;
+mod xids;
 
-pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES};
+pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES, Starting};
 pub use result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
-pub use session::{Batch, ClientInfo, Counter, PlanStatistics, Prepared, Request, Session};
+pub use session::{
+    Batch, ClientInfo, Counter, PlanStatistics, Prepared, Request, Session, StateChange,
+};

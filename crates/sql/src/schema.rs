@@ -91,18 +91,15 @@ impl Instance {
     }
 }
 
-/// Entries and bytes of a tree, memtables included; versions that nobody sees any more are counted
+/// Entries and bytes of a tree, what is in memory included; versions that nobody sees any more are counted
 /// until a compaction drops them.
 fn tree_size(tree: &Tree) -> (u64, u64) {
     let now = tree.superversion();
     let totals = now.version.totals();
-    let tables = std::iter::once(&now.active).chain(&now.immutables);
-    let (mut live, mut dead, mut bytes) = (totals.entries, totals.deletes, now.version.bytes());
-    for table in tables {
-        live += table.entries();
-        dead += table.deletes();
-        bytes += table.bytes() as u64;
-    }
+    let memory = now.in_memory();
+    let live = totals.entries + memory.entries;
+    let dead = totals.deletes + memory.deletes;
+    let bytes = now.version.bytes() + memory.bytes as u64;
     // A tombstone counts as an entry and hides another.
     (live.saturating_sub(dead.saturating_mul(2)), bytes)
 }

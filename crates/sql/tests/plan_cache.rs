@@ -12,8 +12,9 @@ use std::sync::Arc;
 use esker_sql::{ColumnMeta, Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
 use esker_types::cast::write_text;
 use esker_types::{SqlType, ValueRef};
+use esker_vfs::sim::SimEnv;
 
-use common::{client, open};
+use common::{await_durable, client, open};
 
 /// Rows as text.
 #[derive(Default)]
@@ -105,6 +106,7 @@ impl Side {
             Step::Done(outcome) => outcome,
             Step::Wait(_) | Step::NeedThread => panic!("a lone session waits: {sql}"),
         };
+        await_durable(&self.session, outcome.depends_on);
         match outcome.result {
             OutcomeKind::Ok(ok) => {
                 answer.affected = ok.affected_rows;
@@ -140,7 +142,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let instance = open();
+        let instance = open(&SimEnv::new(7));
         let mut pair = Self {
             plans: Side::new(&instance, "with_plans", true),
             plain: Side::new(&instance, "without", false),
@@ -459,7 +461,10 @@ fn finish_waiting(side: &mut Side, wait: esker_sql::WaitFor) -> u64 {
     side.session.waited(Some(wait_for(wait)));
     let affected = match side.session.step(Mode::Inline) {
         Step::Done(outcome) => match outcome.result {
-            OutcomeKind::Ok(ok) => ok.affected_rows,
+            OutcomeKind::Ok(ok) => {
+                await_durable(&side.session, outcome.depends_on);
+                ok.affected_rows
+            }
             _ => panic!("no success"),
         },
         _ => panic!("it waits again"),
@@ -471,7 +476,7 @@ fn finish_waiting(side: &mut Side, wait: esker_sql::WaitFor) -> u64 {
 /// A change by key that runs from a plan waits for the row and then works on its newest version.
 #[test]
 fn a_planned_change_waits_for_its_row() {
-    let instance = open();
+    let instance = open(&SimEnv::new(7));
     let mut one = Side::new(&instance, "one", true);
     let mut two = Side {
         session: Session::new(instance.clone(), client(3)),

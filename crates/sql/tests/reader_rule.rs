@@ -4,9 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{client, open};
+use common::{await_durable, client, open};
 use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
 use esker_types::{SqlType, ValueRef};
+use esker_vfs::sim::SimEnv;
 
 /// A sink that is never full.
 struct Nowhere;
@@ -45,16 +46,70 @@ fn ok(session: &mut Session, sql: &str) -> u64 {
     depends_on
 }
 
-/// Two sessions and a table; the second number is what the first session's last commit is.
+/// Two sessions and a table; the number is the last commit of the first one. Durable snapshots are off, so that it is seen
+/// whether or not it is durable yet.
 fn begin() -> (Arc<Instance>, Session, u64) {
-    let instance = open();
+    let (instance, mut writer, commit) = begin_on(&SimEnv::new(7));
+    ok(&mut writer, "SET GLOBAL esker_durable_snapshots = OFF");
+    let reader = Session::new(instance.clone(), client(2));
+    (instance, reader, commit)
+}
+
+/// A table, its writer and his commit.
+fn begin_on(machine: &SimEnv) -> (Arc<Instance>, Session, u64) {
+    let instance = open(machine);
     let mut writer = Session::new(instance.clone(), client(1));
     ok(&mut writer, "CREATE DATABASE d");
     ok(&mut writer, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)");
     let commit = ok(&mut writer, "INSERT INTO d.t VALUES (1, 1), (2, 1)");
     assert!(commit > 0);
-    let reader = Session::new(instance.clone(), client(2));
-    (instance, reader, commit)
+    (instance, writer, commit)
+}
+
+/// On a device that does not answer: a plain read shows what is durable and waits for nothing, a locking read shows what
+/// is committed and waits, and who has locked the table sees everything.
+#[test]
+fn plain_reads_leave_out_what_is_not_durable() {
+    let machine = SimEnv::new(7);
+    let (instance, mut writer, commit) = begin_on(&machine);
+    await_durable(&writer, commit);
+    machine.fs.hold_syncs();
+    let update = ok(&mut writer, "UPDATE d.t SET v = 2 WHERE id = 1");
+    let session = |id| Session::new(instance.clone(), client(id));
+    const READ: &str = "SELECT v FROM d.t WHERE id = 1";
+
+    let mut reader = session(2);
+    assert_eq!(ok(&mut reader, READ), commit);
+    assert!(reader.wait_durable(commit, || false).is_none());
+    assert_eq!(ok(&mut reader, "SELECT SUM(v) FROM d.t"), commit);
+    assert_eq!(ok(&mut writer, READ), update, "own commits are seen");
+    assert_eq!(
+        ok(&mut reader, "SELECT v FROM d.t WHERE id = 1 FOR UPDATE"),
+        update
+    );
+    assert!(reader.wait_durable(update, || false).is_some());
+    assert_eq!(ok(&mut reader, READ), update, "what was seen stays seen");
+
+    let mut keeper = session(3);
+    assert_eq!(ok(&mut keeper, READ), commit);
+    ok(&mut keeper, "LOCK TABLES d.t READ");
+    assert_eq!(ok(&mut keeper, READ), update);
+    machine.fs.release_syncs();
+    await_durable(&writer, update);
+    assert_eq!(ok(&mut session(4), READ), update);
+}
+
+/// Everything acknowledged without being durable is seen when durable snapshots begin.
+#[test]
+fn asynchronous_commits_are_seen_after_it_ends() {
+    let (instance, mut writer, _) = begin_on(&SimEnv::new(7));
+    ok(&mut writer, "SET GLOBAL esker_async_commit = ON");
+    let update = ok(&mut writer, "UPDATE d.t SET v = 2 WHERE id = 1");
+    let mut reader = Session::new(instance.clone(), client(2));
+    assert_eq!(ok(&mut reader, "SELECT v FROM d.t WHERE id = 1"), update);
+    ok(&mut writer, "SET GLOBAL esker_async_commit = OFF");
+    assert_eq!(ok(&mut reader, "SELECT v FROM d.t WHERE id = 1"), update);
+    assert!(reader.wait_durable(update, || false).is_none());
 }
 
 #[test]
@@ -101,4 +156,38 @@ fn what_was_put_off_is_waited_for_before_anything_is_shown() {
     // An implicit commit ends the transaction, too.
     assert_eq!(ok(&mut s, "UPDATE d.t SET v = v + 1 WHERE id = 1"), 0);
     assert!(ok(&mut s, "CREATE TABLE d.u (id INT PRIMARY KEY)") > commit);
+}
+
+#[test]
+fn xa_decisions_and_what_tells_of_them() {
+    let (instance, mut writer, _) = begin();
+    let mut other = Session::new(instance.clone(), client(3));
+    let branch = |s: &mut Session, id: u32| {
+        ok(s, "XA START 'x'");
+        ok(s, &format!("UPDATE d.t SET v = v + 1 WHERE id = {id}"));
+        ok(s, "XA END 'x'");
+    };
+    let mut last = 0;
+    for decision in ["XA COMMIT 'x'", "XA ROLLBACK 'x'"] {
+        branch(&mut writer, 1);
+        let prepared = ok(&mut writer, "XA PREPARE 'x'");
+        assert!(prepared > last);
+        // The list, and that the identifier is in use, tell of the preparation.
+        assert_eq!(ok(&mut other, "XA RECOVER"), prepared);
+        assert_eq!(run(&mut other, "XA START 'x'"), (prepared, true));
+        let decided = ok(&mut other, decision);
+        assert!(decided > prepared);
+        // That there is nothing more to decide tells of the decision.
+        assert_eq!(run(&mut writer, "XA COMMIT 'x'"), (decided, true));
+        assert_eq!(ok(&mut writer, "XA RECOVER"), decided);
+        last = decided;
+    }
+    branch(&mut writer, 2);
+    assert!(ok(&mut writer, "XA COMMIT 'x' ONE PHASE") > last);
+    // The OK of a statement in a branch puts its wait off, as in any transaction.
+    let commit = ok(&mut other, "UPDATE d.t SET v = 0 WHERE id = 2");
+    ok(&mut writer, "XA START 'x'");
+    assert_eq!(ok(&mut writer, "UPDATE d.t SET v = 0 WHERE id = 2"), 0);
+    assert_eq!(ok(&mut writer, "XA END 'x'"), 0);
+    assert_eq!(ok(&mut writer, "XA ROLLBACK 'x'"), commit);
 }

@@ -72,6 +72,10 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
+    /// Tells the system that these bytes will be read soon, so that it can begin to fetch them. A hint: nothing may depend
+    /// on it, and an error of the device comes when they are read.
+    fn will_read(&self, _offset: u64, _len: u64) {}
+
     /// Writes all bytes at `offset`, growing the file if needed.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
 
@@ -81,6 +85,12 @@ pub trait File: Send + Sync {
     /// Reserves space for `[offset, offset + len)` and grows the file to cover it, so that later
     /// writes there can neither run out of space nor change the length. Unwritten bytes are zero.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Writes zeros over `[offset, offset + len)`, with as little processor time and memory as the file system allows.
+    /// Nobody else may use the file meanwhile.
+    fn fill_with_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        write_zeros(self, offset, len)
+    }
 
     /// Makes the bytes (and the length needed to read them back) durable.
     fn sync_data(&self) -> io::Result<()>;
@@ -95,6 +105,25 @@ pub trait File: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// Piece written at a time when a range is filled with zeros.
+const ZERO_CHUNK: usize = 1 << 20;
+/// What direct I/O may ask of the addresses of buffers, of offsets and lengths.
+pub(crate) const DIRECT_ALIGN: usize = 4096;
+
+/// Writes zeros by [`File::write_all_at`], from memory that direct I/O takes.
+pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, offset: u64, len: u64) -> io::Result<()> {
+    let chunk = usize::try_from(len).map_or(ZERO_CHUNK, |len| len.min(ZERO_CHUNK));
+    let memory = vec![0; chunk + DIRECT_ALIGN];
+    let zeros = &memory[memory.as_ptr().align_offset(DIRECT_ALIGN)..][..chunk];
+    let mut at = 0;
+    while at < len {
+        let n = (len - at).min(chunk as u64);
+        file.write_all_at(&zeros[..n as usize], offset + at)?;
+        at += n;
+    }
+    Ok(())
 }
 
 /// A held directory lock; dropping it releases the lock.

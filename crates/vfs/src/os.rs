@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::env::{Clock, Random};
-use crate::fs::{DirLock, File, Fs, OpenMode};
+use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, write_zeros};
 
 /// Name of the lock file that [`Fs::lock_dir`] creates in the directory.
 const LOCK_FILE: &str = "LOCK";
@@ -35,6 +35,14 @@ impl OsFs {
     /// Removes a directory with everything in it, for whoever made it as a scratch directory.
     pub fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)
+    }
+
+    /// Writes a file out and asks the system to drop its pages, so that the next read comes from the device.
+    pub fn drop_cached(&self, path: &Path) -> io::Result<()> {
+        let file = fs::File::open(path)?;
+        file.sync_all()?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        Ok(())
     }
 }
 
@@ -145,6 +153,15 @@ impl OsFile {
     }
 }
 
+impl OsFile {
+    /// Past the page cache (O_DIRECT) or through it, from now on.
+    fn set_direct(&self, direct: bool) -> io::Result<()> {
+        let mut flags = rustix::fs::fcntl_getfl(&self.0)?;
+        flags.set(rustix::fs::OFlags::DIRECT, direct);
+        Ok(rustix::fs::fcntl_setfl(&self.0, flags)?)
+    }
+}
+
 impl File for OsFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
@@ -157,6 +174,14 @@ impl File for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn will_read(&self, offset: u64, len: u64) {
+        let Some(len) = std::num::NonZeroU64::new(len) else {
+            return;
+        };
+        // Only a hint: what is not fetched ahead is fetched later.
+        let _ = rustix::fs::fadvise(&self.0, offset, Some(len), rustix::fs::Advice::WillNeed);
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
@@ -176,6 +201,22 @@ impl File for OsFile {
             Err(rustix::io::Errno::OPNOTSUPP) => self.allocate_by_writing(offset, len),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Past the page cache where that is possible: 64 MiB cost 6 to 10 ms of processor time so, 160 ms through it.
+    fn fill_with_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        let is_aligned = [offset, len]
+            .iter()
+            .all(|n| n.is_multiple_of(DIRECT_ALIGN as u64));
+        if is_aligned && self.set_direct(true).is_ok() {
+            let filled = write_zeros(self, offset, len);
+            self.set_direct(false)?;
+            // That is how a file system says that it wants other alignments.
+            if !matches!(&filled, Err(e) if e.kind() == io::ErrorKind::InvalidInput) {
+                return filled;
+            }
+        }
+        write_zeros(self, offset, len)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -90,6 +90,10 @@ impl File for SlowFile {
         self.below.read_at(buf, offset)
     }
 
+    fn will_read(&self, offset: u64, len: u64) {
+        self.below.will_read(offset, len);
+    }
+
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.below.write_all_at(buf, offset)
     }
@@ -100,6 +104,10 @@ impl File for SlowFile {
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         self.below.allocate(offset, len)
+    }
+
+    fn fill_with_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.below.fill_with_zeros(offset, len)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -62,6 +62,38 @@ fn allocation_grows_the_file_and_keeps_the_data() {
     assert!(buf[4..].iter().all(|b| *b == 0));
 }
 
+/// Ranges that direct I/O takes and ranges that it does not; what lies outside stays, and ordinary writes work afterwards.
+#[test]
+fn zeros_fill_exactly_their_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Env::os().fs;
+    let size: u64 = 3 << 20;
+    for (nth, (from, to)) in [
+        (4096, 4096 * 400),
+        (0, size),
+        (100, 70_001),
+        (8192, size - 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = fs
+            .open(&dir.path().join(nth.to_string()), OpenMode::CreateNew)
+            .unwrap();
+        file.write_all_at(&vec![7; size as usize], 0).unwrap();
+        file.fill_with_zeros(from, to - from).unwrap();
+        file.write_all_at(b"odd", 50_001).unwrap();
+        file.sync_all().unwrap();
+        let mut expected = vec![7; size as usize];
+        expected[from as usize..to as usize].fill(0);
+        expected[50_001..50_004].copy_from_slice(b"odd");
+        let mut found = vec![1; size as usize];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert!(found == expected, "{from}..{to}");
+        assert_eq!(file.len().unwrap(), size);
+    }
+}
+
 #[test]
 fn a_directory_is_locked_by_one_owner() {
     let dir = tempfile::tempdir().unwrap();

@@ -28,7 +28,8 @@ const APPENDS_AT_ONCE: u32 = 16;
 
 fn open(dir: &Path, from: Lsn) -> Result<Wal, WalError> {
     let mut ignore = |_: Record<'_>| Ok::<(), WalError>(());
-    let (wal, _) = Wal::create_or_open(&Env::os(), WalConfig::new(dir), from, &mut ignore)?;
+    let (wal, log) = Wal::create_or_open(&Env::os(), WalConfig::new(dir), from)?;
+    log.replay(&mut ignore)?;
     Ok(wal)
 }
 

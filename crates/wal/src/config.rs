@@ -9,6 +9,7 @@ use crate::buffer::LogBufferKind;
 use crate::error::WalError;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_PAYLOAD_BYTES, PAGE_BYTES};
 use crate::policy::FlushPolicy;
+use crate::recover::PointInTime;
 
 /// Smallest segment that is accepted; tests use it to see many segments.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
@@ -41,6 +42,28 @@ pub enum FlushMode {
 /// the log.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
+/// How the log is read when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Payload bytes from which on a task is large enough. Smaller tasks spread better over threads, larger ones cost less.
+    pub task_bytes: u64,
+    /// Most that is read at a time, in bytes; a block is always read whole.
+    pub read_bytes: u64,
+    /// How far ahead the system is asked to read, in bytes of the files; 0: not at all, so that readers wait for the
+    /// device each time.
+    pub read_ahead_bytes: u64,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self {
+            task_bytes: 4 << 20,
+            read_bytes: 1 << 20,
+            read_ahead_bytes: 32 << 20,
+        }
+    }
+}
+
 /// Settings of the log.
 pub struct WalConfig {
     /// Directory of the segments; created if missing.
@@ -59,6 +82,10 @@ pub struct WalConfig {
     pub cluster: [u8; 16],
     /// Whether an empty directory becomes a new log; otherwise it is an error.
     pub create: bool,
+    /// How what is there is read.
+    pub reading: Reading,
+    /// If set, the log ends before damage instead of being refused.
+    pub point_in_time: Option<PointInTime>,
     /// Called once after a failed write or sync. The default aborts the process: restart and
     /// recovery are the only way back.
     pub on_fatal: OnFatal,
@@ -76,6 +103,8 @@ impl WalConfig {
             flush_policy: FlushPolicy::default(),
             cluster: [0; 16],
             create: true,
+            reading: Reading::default(),
+            point_in_time: None,
             on_fatal: Box::new(|message| {
                 tracing::error!("fatal: {message}");
                 std::process::abort();

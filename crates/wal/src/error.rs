@@ -1,10 +1,42 @@
 //! What can go wrong with the log.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::lsn::Lsn;
+
+/// What a damaged log has behind the damage, as far as it can still be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// The log is whole up to here.
+    pub from: Lsn,
+    /// The last LSN that any header speaks of, or that may have been in a segment whose header is damaged.
+    pub to: Lsn,
+    /// Records (and parts of large ones) in blocks whose headers can be read.
+    pub records: u64,
+    /// Bytes of those records.
+    pub bytes: u64,
+    /// Segments that are lost whole or in part.
+    pub segments: u64,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "about {} records ({} bytes, LSN {} to {}) in {} segments",
+            self.records, self.bytes, self.from, self.to, self.segments
+        )
+    }
+}
+
+fn would_be_lost(loss: &Option<Loss>) -> String {
+    loss.map_or(String::new(), |loss| {
+        format!("; without what is damaged and all behind it, {loss} would be lost")
+    })
+}
 
 /// An error of the log. Cheap to clone, because one failure is told to every waiter.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,14 +60,18 @@ pub enum WalError {
         dir: PathBuf,
     },
     /// Bytes that were durable are not what was written.
-    #[error("the log is damaged: {} at offset {offset}: {what}", file.display())]
+    #[error("the log is damaged: {} at offset {offset}: {what}{}", file.display(), would_be_lost(loss))]
     Corruption {
         /// The damaged file.
         file: PathBuf,
         /// Where in it.
         offset: u64,
-        /// What is wrong and what would be lost.
+        /// What is wrong.
         what: String,
+        /// The log is whole up to here.
+        whole: Lsn,
+        /// What would be lost by going on without what is behind; `None` if that is not known.
+        loss: Option<Loss>,
     },
     /// Log files that are needed do not exist.
     #[error("the log in {} begins at {begins:?}, but records from {needed} on are needed", dir.display())]
@@ -81,11 +117,19 @@ impl WalError {
         }
     }
 
-    pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Self {
+    /// Damage; the log is whole up to this LSN.
+    pub(crate) fn corruption(
+        file: &Path,
+        offset: u64,
+        whole: Lsn,
+        what: impl Into<String>,
+    ) -> Self {
         WalError::Corruption {
             file: file.to_path_buf(),
             offset,
             what: what.into(),
+            whole,
+            loss: None,
         }
     }
 

@@ -7,12 +7,14 @@
 //! - A file gets a segment's name only when its header is durable, and everything in earlier
 //!   segments is.
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
+//! - A segment that is being read is neither recycled nor removed.
 //! - A spare has all its space reserved.
 //! - One more, the reserve, is kept for the next opening, and a log that was opened with it takes no
 //!   records before there is another: however full the disk is, the log can be opened.
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,8 +26,11 @@ use crate::error::WalError;
 use crate::format::{PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
 use crate::lsn::Lsn;
 
-/// Written at a time when a new file is filled with zeros.
-const ZERO_CHUNK_BYTES: usize = 1 << 20;
+/// Copied at a time when a segment is put aside.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Below it is what was given up because the log was damaged.
+const LOST_DIR: &str = "lost";
 
 const SPARE_SUFFIX: &str = ".tmp";
 const SPARE_PREFIX: &str = "spare-";
@@ -36,9 +41,34 @@ struct Spare {
     file: Arc<dyn File>,
 }
 
+/// A segment that holds a part of the log.
+#[derive(Clone)]
+pub(crate) struct LiveSegment {
+    pub(crate) start: Lsn,
+    pub(crate) path: PathBuf,
+    /// Whoever has a clone is reading the file: it stays as it is.
+    readers: Arc<()>,
+}
+
+impl LiveSegment {
+    pub(crate) fn new(start: Lsn, path: PathBuf) -> Self {
+        let readers = Arc::default();
+        Self {
+            start,
+            path,
+            readers,
+        }
+    }
+
+    /// Only the list of segments makes clones, so this does not become true again by itself.
+    fn is_being_read(&self) -> bool {
+        Arc::strong_count(&self.readers) > 1
+    }
+}
+
 struct State {
     /// Segments by start, the current one last.
-    live: VecDeque<(Lsn, PathBuf)>,
+    live: VecDeque<LiveSegment>,
     spares: Vec<Spare>,
     /// Kept for the next opening, which needs a fresh segment even if the disk is full.
     reserve: Option<Spare>,
@@ -140,11 +170,12 @@ impl SegmentFiles {
         fs.sync_dir(&dir)
             .map_err(|e| WalError::io("sync", &dir, e))?;
         let names = fs.list(&dir).map_err(|e| WalError::io("list", &dir, e))?;
-        let mut live: Vec<_> = names
-            .iter()
-            .filter_map(|name| Some((parse_segment_name(name)?, dir.join(name))))
-            .collect();
-        live.sort_unstable();
+        let segment = |name: &String| {
+            let start = parse_segment_name(name)?;
+            Some(LiveSegment::new(start, dir.join(name)))
+        };
+        let mut live: Vec<_> = names.iter().filter_map(segment).collect();
+        live.sort_unstable_by_key(|segment| segment.start);
         let state = State {
             live: live.into(),
             spares: Vec::new(),
@@ -202,16 +233,16 @@ impl SegmentFiles {
         }
     }
 
-    pub(crate) fn fs(&self) -> &dyn Fs {
-        &*self.fs
+    pub(crate) fn fs(&self) -> &Arc<dyn Fs> {
+        &self.fs
     }
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The segments, oldest first.
-    pub(crate) fn live(&self) -> Vec<(Lsn, PathBuf)> {
+    /// The segments, oldest first. None of them goes away while it is kept.
+    pub(crate) fn live(&self) -> Vec<LiveSegment> {
         self.state.lock().live.iter().cloned().collect()
     }
 
@@ -222,7 +253,10 @@ impl SegmentFiles {
     pub(crate) fn space(&self) -> LogSpace {
         let state = self.state.lock();
         LogSpace {
-            first: state.live.front().map_or(Lsn::FIRST, |(start, _)| *start),
+            first: state
+                .live
+                .front()
+                .map_or(Lsn::FIRST, |segment| segment.start),
             segments: state.live.len() as u64,
             spares: state.spares.len() as u64,
             segment_bytes: self.segment_bytes,
@@ -256,15 +290,15 @@ impl SegmentFiles {
             let mut state = self.state.lock();
             // Never the only one: a log without segments would be a lost one.
             let is_empty =
-                state.live.len() > 1 && state.live.back().is_some_and(|(start, _)| *start == end);
+                state.live.len() > 1 && state.live.back().is_some_and(|last| last.start == end);
             if is_empty {
                 state.live.pop_back()
             } else {
                 None
             }
         };
-        if let Some((_, path)) = empty {
-            self.retire(&path)?;
+        if let Some(segment) = empty {
+            self.retire(&segment.path)?;
         }
         let mut state = self.state.lock();
         if state.spares.is_empty() {
@@ -291,13 +325,7 @@ impl SegmentFiles {
             let file = self.fs.open(&path, OpenMode::CreateNew)?;
             // First of all, so that a full disk is noticed before it is made fuller.
             file.allocate(0, self.segment_bytes)?;
-            let zeros = vec![0; ZERO_CHUNK_BYTES.min(self.segment_bytes as usize)];
-            let mut at = 0;
-            while at < self.segment_bytes {
-                let n = (self.segment_bytes - at).min(zeros.len() as u64);
-                file.write_all_at(&zeros[..n as usize], at)?;
-                at += n;
-            }
+            file.fill_with_zeros(0, self.segment_bytes)?;
             file.sync_all()?;
             Ok(file)
         };
@@ -340,11 +368,13 @@ impl SegmentFiles {
         if state
             .live
             .back()
-            .is_some_and(|(start, _)| *start == header.start)
+            .is_some_and(|last| last.start == header.start)
         {
             state.live.pop_back();
         }
-        state.live.push_back((header.start, path.clone()));
+        state
+            .live
+            .push_back(LiveSegment::new(header.start, path.clone()));
         let (id, file_bytes) = (header.id, header.file_bytes);
         let free = Mutex::new(vec![file]);
         Ok(CurrentSegment {
@@ -355,7 +385,8 @@ impl SegmentFiles {
         })
     }
 
-    /// Recycles or removes the segments that end at or below `lsn`. Returns how many became spares.
+    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns how many
+    /// became spares.
     pub(crate) fn release_below(&self, lsn: Lsn) -> Result<u64, WalError> {
         let mut recycled = 0;
         while let Some(path) = self.pop_below(lsn) {
@@ -366,11 +397,10 @@ impl SegmentFiles {
 
     fn pop_below(&self, lsn: Lsn) -> Option<PathBuf> {
         let mut state = self.state.lock();
-        let (next_start, _) = state.live.get(1)?;
-        if *next_start > lsn {
+        if state.live.get(1)?.start > lsn || state.live.front()?.is_being_read() {
             return None;
         }
-        state.live.pop_front().map(|(_, path)| path)
+        state.live.pop_front().map(|segment| segment.path)
     }
 
     /// Makes a spare of a segment, or removes it if there are enough. True for a spare.
@@ -403,9 +433,74 @@ impl SegmentFiles {
         Ok(self.state.lock().keep(Spare { path: spare, file }))
     }
 
+    /// Where files are put whose log was given up from `whole` on.
+    pub(crate) fn lost_dir(&self, whole: Lsn) -> PathBuf {
+        self.dir.join(LOST_DIR).join(format!("{:016x}", whole.0))
+    }
+
+    /// Copies a segment of which a part is given up, durably.
+    pub(crate) fn copy_aside(&self, path: &Path, whole: Lsn) -> Result<(), WalError> {
+        let to = self.make_lost_dir(whole)?.join(file_name(path));
+        let copy = || -> io::Result<()> {
+            let from = self.fs.open(path, OpenMode::Read)?;
+            let copy = self.fs.open(&to, OpenMode::CreateOrOpen)?;
+            copy.set_len(0)?;
+            let mut bytes = vec![0; COPY_BYTES];
+            let mut at = 0;
+            loop {
+                let n = from.read_at(&mut bytes, at)?;
+                if n == 0 {
+                    return copy.sync_all();
+                }
+                copy.write_all_at(&bytes[..n], at)?;
+                at += n as u64;
+            }
+        };
+        copy().map_err(|e| WalError::io("copy to", &to, e))?;
+        let dir = self.lost_dir(whole);
+        self.fs
+            .sync_dir(&dir)
+            .map_err(|e| WalError::io("sync", &dir, e))
+    }
+
+    /// Puts the segments aside that start in this range, at whose begin the log was given up.
+    pub(crate) fn put_aside(&self, dead: &Range<Lsn>) -> Result<(), WalError> {
+        loop {
+            let segment = {
+                let mut state = self.state.lock();
+                let at = state.live.iter().position(|s| dead.contains(&s.start));
+                at.and_then(|at| state.live.remove(at))
+            };
+            let Some(LiveSegment { path, .. }) = segment else {
+                return Ok(());
+            };
+            let dir = self.make_lost_dir(dead.start)?;
+            self.fs
+                .rename(&path, &dir.join(file_name(&path)))
+                .map_err(|e| WalError::io("rename", &path, e))?;
+            self.fs
+                .sync_dir(&dir)
+                .map_err(|e| WalError::io("sync", &dir, e))?;
+            self.sync_dir()?;
+        }
+    }
+
+    fn make_lost_dir(&self, whole: Lsn) -> Result<PathBuf, WalError> {
+        let dir = self.lost_dir(whole);
+        self.fs
+            .create_dir_all(&dir)
+            .map_err(|e| WalError::io("create", &dir, e))?;
+        Ok(dir)
+    }
+
     fn sync_dir(&self) -> Result<(), WalError> {
         self.fs
             .sync_dir(&self.dir)
             .map_err(|e| WalError::io("sync", &self.dir, e))
     }
+}
+
+/// The name of a file of ours.
+fn file_name(path: &Path) -> &std::ffi::OsStr {
+    path.file_name().expect("segments have names")
 }

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::lsn::Lsn;
 
-/// Weight of the past in the expected time of a group: 1 part in this many is the newest one.
+/// The expected time of a group goes this part of the way to the newest one.
 const EXPECTED_OVER: u64 = 8;
 
 /// A group on its way.
@@ -64,7 +64,7 @@ impl Flights {
         self.last_departed.load(Ordering::Relaxed)
     }
 
-    /// How long a group takes, on average, the newest ones counting most.
+    /// How long a group takes as a rule, the newest ones counting most.
     pub(crate) fn expected(&self) -> Duration {
         Duration::from_nanos(self.expected_nanos.load(Ordering::Relaxed))
     }
@@ -103,11 +103,13 @@ impl Flights {
         (durable, nanos)
     }
 
+    /// Upwards only by steps: a flush during which the scheduler took the processor away says nothing of the device.
     fn learn(&self, nanos: u64) {
         let old = self.expected_nanos.load(Ordering::Relaxed);
         let new = match old {
             0 => nanos,
-            _ => old - old / EXPECTED_OVER + nanos / EXPECTED_OVER,
+            _ if nanos > old => old + (nanos - old).min(old).div_ceil(EXPECTED_OVER),
+            _ => old - (old - nanos) / EXPECTED_OVER,
         };
         // Two that land at once may overwrite each other: an average gets over that.
         self.expected_nanos.store(new, Ordering::Relaxed);
@@ -172,6 +174,10 @@ mod tests {
         assert_eq!(flights.expected().as_nanos(), 1000);
         (0..100).for_each(|_| fly(100_000));
         assert!((90_000..=100_000).contains(&flights.expected().as_nanos()));
+        fly(50_000_000);
+        assert!(flights.expected().as_nanos() <= 113_000, "one is no rule");
+        (0..100).for_each(|_| fly(1000));
+        assert!((1000..=1100).contains(&flights.expected().as_nanos()));
     }
 
     #[test]

@@ -43,6 +43,10 @@ const FILL_YIELDS: u32 = 100;
 /// How long it sleeps then.
 const FILL_SLEEP: Duration = Duration::from_micros(20);
 
+/// Looks at a place that is not filled before a thread that would rather flush by itself leaves it to the daemon: a
+/// microsecond or two.
+const FILL_SPINS: u32 = 50;
+
 /// What a call of [`flush_group`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
@@ -154,10 +158,18 @@ impl Flusher {
         }
     }
 
+    /// Whether there is something to take, or will be as soon as a running appender has filled its place.
+    pub(crate) fn is_filled_soon(&self, shared: &Shared) -> bool {
+        (0..FILL_SPINS).any(|_| {
+            std::hint::spin_loop();
+            shared.buffer.filled(self.taken).is_some()
+        })
+    }
+
     /// Takes a group out of the buffer and gives it its place, or begins a new segment.
     fn take_group(&mut self, shared: &Shared, lane: &mut Lane) -> Result<Taken, WalError> {
         let handles = self.current.handles.clone();
-        let file = match handles.take(shared.files.fs()) {
+        let file = match handles.take(&**shared.files.fs()) {
             Ok(file) => file,
             // Too many open files, perhaps: those on their way will bring theirs back.
             Err(_) if shared.flights.airborne() > 0 => return Ok(Taken::NoHandle),
@@ -311,7 +323,7 @@ impl Flusher {
         let mut page = vec![0; PAGE_BYTES as usize];
         header.encode_into(&mut page);
         let handles = &self.current.handles;
-        let file = handles.take(shared.files.fs())?;
+        let file = handles.take(&**shared.files.fs())?;
         handles.write_and_sync(file, &page, self.current.offset)?;
         self.current.offset += PAGE_BYTES;
         Ok(())

@@ -40,9 +40,9 @@ mod wal;
 pub use append::MAX_RECORD_BYTES;
 pub use buffer::LogBufferKind;
 pub use config::{
-    FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, WalConfig,
+    FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, Reading, WalConfig,
 };
-pub use error::WalError;
+pub use error::{Loss, WalError};
 pub use files::LogSpace;
 pub use format::RecordKind;
 pub use future::DurableFuture;
@@ -50,6 +50,10 @@ pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use lsn::{Lsn, LsnRange};
 pub use memory::MemoryLog;
 pub use policy::{FlushPolicy, MAX_FLUSH_INTERVAL, MAX_IN_FLIGHT};
-pub use recover::{BlockSummary, Record, Recovered, Replay};
+pub use recover::{
+    BlockSummary, BlockView, DamageView, LogBytes, LogReader, LogView, Lost, PartView, PointInTime,
+    Record, Recovered, Replay, SegmentView, Task, TaskCounts, Visitor,
+};
+pub use shared::{Driven, Turn};
 pub use stats::{WaitCause, Waits, WalStats};
 pub use wal::Wal;

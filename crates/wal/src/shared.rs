@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_vfs::{Clock, Random};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::append::Host;
 use crate::buffer::{Blocked, LogBuffer, Refused};
@@ -24,8 +24,43 @@ use crate::signals::{DaemonSignals, PreparerSignals};
 use crate::stats::{Counters, WaitCause};
 use crate::waiters::Waiters;
 
-/// A flush that takes no longer than this, on average, may be done by the thread that waits for it.
+/// A flush that takes no longer than this, mostly, may be done by the thread that waits for it.
 pub(crate) const QUICK_FLUSH: Duration = Duration::from_micros(250);
+
+/// A flush that takes no longer than this, mostly, costs less than waking another thread for it.
+pub(crate) const CHEAP_FLUSH: Duration = Duration::from_micros(25);
+
+/// So many transactions of a thread are worth a cheap flush while it has others to run.
+const WORTH_FLUSHING: usize = 64;
+
+/// So many are worth waking the daemon, where the device works while the thread runs others; or half of those that the
+/// thread runs in a turn, if that is more: the other half is time enough, and groups are larger.
+const WORTH_WAKING: usize = 8;
+
+/// What the thread that drives the log would do otherwise, see [`crate::Wal::drive`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It has other transactions to run.
+    Busy {
+        /// Those it has run that wait for the log and have not been asked for.
+        waiting: usize,
+        /// Those it runs, these among them, before it looks who may go on.
+        in_turn: usize,
+    },
+    /// It would sleep.
+    Idle,
+}
+
+/// What [`crate::Wal::drive`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driven {
+    /// It is durable.
+    Durable,
+    /// The daemon was asked for it.
+    Asked,
+    /// Nothing yet: more should wait first.
+    NotYet,
+}
 
 pub(crate) struct Shared {
     pub(crate) mode: FlushMode,
@@ -125,24 +160,76 @@ impl Shared {
 
     /// As [`crate::Wal::harden_if_quick`].
     pub(crate) fn harden_if_quick(&self, lsn: Lsn) -> Result<bool, WalError> {
-        let expected = self.flights.expected();
-        let is_quick = self.mode == FlushMode::Daemon
-            && self.daemon.policy.interval().is_zero()
-            && self.flights.airborne() == 0
-            && (Duration::from_nanos(1)..=QUICK_FLUSH).contains(&expected);
-        let Some(mut lane) = is_quick.then(|| self.own_lane.try_lock()).flatten() else {
+        if self.flights.airborne() > 0 || !self.flushes_within(QUICK_FLUSH) {
             return Ok(false);
-        };
+        }
+        match self.own_lane.try_lock() {
+            Some(lane) => self.harden_here(lane, lsn),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a thread that waits may flush by itself, because it mostly takes no longer than this.
+    fn flushes_within(&self, limit: Duration) -> bool {
+        self.mode == FlushMode::Daemon
+            && self.daemon.policy.interval().is_zero()
+            && (Duration::from_nanos(1)..=limit).contains(&self.flights.expected())
+    }
+
+    /// Flushes on this thread until `lsn` is durable; false if that depends on another thread.
+    fn harden_here(&self, mut lane: MutexGuard<'_, Lane>, lsn: Lsn) -> Result<bool, WalError> {
+        if self.waiters.durable() >= lsn {
+            return Ok(true);
+        }
         let begun = self.clock.mono_nanos();
         while self.waiters.durable() < lsn {
-            if self.flush(&mut lane, || {})? != Flushed::Something {
+            if self.daemon.taken() >= lsn {
+                // On its way, or behind a group that is: landing is left to others.
                 return Ok(false);
+            }
+            match self.flush(&mut lane, || {})? {
+                Flushed::Something => {}
+                // Another thread is filling its place, mostly for less time than it takes to wake the daemon.
+                Flushed::Nothing if self.flusher.lock().is_filled_soon(self) => {}
+                Flushed::Nothing | Flushed::Later => return Ok(false),
             }
         }
         let nanos = self.clock.mono_nanos().saturating_sub(begun);
         self.counters.waited(WaitCause::Durable, nanos);
         self.counters.waited(WaitCause::Switch, 0);
         Ok(true)
+    }
+
+    /// As [`crate::Wal::drive`].
+    pub(crate) fn drive(&self, lsn: Lsn, turn: Turn) -> Result<Driven, WalError> {
+        if self.waiters.durable() >= lsn {
+            return Ok(Driven::Durable);
+        }
+        let flushed = if self.flushes_within(CHEAP_FLUSH) {
+            let lane = match turn {
+                // Who is flushing now is done sooner than the daemon would be awake.
+                Turn::Idle => Some(self.own_lane.lock()),
+                Turn::Busy { waiting, .. } if waiting >= WORTH_FLUSHING => self.own_lane.try_lock(),
+                Turn::Busy { .. } => None,
+            };
+            let Some(lane) = lane else {
+                return Ok(Driven::NotYet);
+            };
+            self.harden_here(lane, lsn)?
+        } else {
+            match turn {
+                Turn::Busy { waiting, in_turn } if waiting < (in_turn / 2).max(WORTH_WAKING) => {
+                    return Ok(Driven::NotYet);
+                }
+                Turn::Busy { .. } => false,
+                Turn::Idle => self.harden_if_quick(lsn)?,
+            }
+        };
+        if flushed {
+            return Ok(Driven::Durable);
+        }
+        self.request_flush(lsn);
+        Ok(Driven::Asked)
     }
 
     /// Hardens one group; a failure is the end of the log.
@@ -212,6 +299,7 @@ impl Shared {
             id: self.random.next_u64(),
             file_bytes: self.sizes.segment,
             after_open,
+            gap: None,
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::format::{RECORD_ALIGN, RecordKind};
 use crate::future::DurableFuture;
 use crate::lsn::{Lsn, LsnRange};
 use crate::policy::{FlushPolicy, PolicyCell};
-use crate::recover::{self, Recovered, Replay};
-use crate::shared::Shared;
+use crate::recover::{self, Found, LogReader};
+use crate::shared::{Driven, Shared, Turn};
 use crate::signals::{DaemonSignals, PreparerSignals};
 use crate::stats::{Contention, Counters, WalStats};
 use crate::waiters::Waiters;
@@ -44,23 +44,31 @@ struct Handle {
 }
 
 impl Wal {
-    /// Opens the log and replays it: every record that ends above `from` goes to `replay`, in
-    /// order. Then the log continues behind the last one.
+    /// Opens the log, which continues behind the last record that is found: it takes records at once. What it has
+    /// above `from` is still to be read, with the reader. Segments wholly below are recycled or removed.
     ///
-    /// The tail that a crash may have left unsynced is made durable before it is replayed. An error
-    /// of `replay` ends the opening; nothing is lost by it.
-    pub fn create_or_open<R: Replay>(
+    /// The tail that a crash may have left unsynced is durable on return, so nothing can be read that is not.
+    ///
+    /// # Errors
+    /// Records above `from` are missing at the end of the log, or a segment header is damaged. Damage elsewhere is found by
+    /// reading, unless [`WalConfig::point_in_time`] is set: then all of it is found now, and the log ends before it.
+    pub fn create_or_open(
         env: &Env,
-        config: WalConfig,
+        mut config: WalConfig,
         from: Lsn,
-        replay: &mut R,
-    ) -> Result<(Wal, Recovered), R::Error> {
+    ) -> Result<(Wal, LogReader), WalError> {
         let sizes = Sizes::new(&config)?;
         let files = SegmentFiles::open(env, &config, &sizes)?;
-        let recovered = recover::run(&files, &config, from, replay)?;
-        let shared = Self::begin(env, config, sizes, files, recovered.end)?;
+        let Found { reader, gap, dead } = recover::open(&files, &mut config, from)?;
+        let shared = Self::begin(env, config, sizes, files, reader.end(), gap)?;
+        for dead in &dead {
+            shared.files.put_aside(dead)?;
+        }
+        if let Some(lost) = reader.lost() {
+            tracing::warn!("{lost}");
+        }
         shared.release_below(from)?;
-        Ok((Self::start(shared)?, recovered))
+        Ok((Self::start(shared)?, reader))
     }
 
     /// A fresh segment at the end that was found, and everything around it.
@@ -70,10 +78,11 @@ impl Wal {
         sizes: Sizes,
         files: SegmentFiles,
         end: Lsn,
+        gap: Option<Lsn>,
     ) -> Result<Arc<Shared>, WalError> {
         if end >= MAX_LSN || !end.0.is_multiple_of(RECORD_ALIGN) {
             let what = format!("the log ends at {end}, where no record can end");
-            return Err(WalError::corruption(files.dir(), 0, what));
+            return Err(WalError::corruption(files.dir(), 0, end, what));
         }
         let header = crate::format::SegmentHeader {
             cluster: config.cluster,
@@ -81,6 +90,7 @@ impl Wal {
             id: env.random.next_u64(),
             file_bytes: sizes.segment,
             after_open: true,
+            gap,
         };
         let mut takes_records = true;
         if files.spare_count() == 0 {
@@ -186,6 +196,20 @@ impl Wal {
     /// much as such a flush.
     pub fn harden_if_quick(&self, lsn: Lsn) -> Result<bool, WalError> {
         self.shared().harden_if_quick(lsn)
+    }
+
+    /// Sees to it that `lsn` becomes durable, for a thread that runs many transactions and lets them wait
+    /// together: called after each of them, and before the thread sleeps.
+    ///
+    /// Where a flush is cheaper than waking the daemon, this thread does it, when it is idle or enough
+    /// transactions wait. Elsewhere the daemon is asked as soon as a few wait, so that the device works while the
+    /// thread runs others. A thread that has called this with [`Turn::Idle`] can sleep on
+    /// [`Wal::wait_durable`].
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn drive(&self, lsn: Lsn, turn: Turn) -> Result<Driven, WalError> {
+        self.shared().drive(lsn, turn)
     }
 
     /// Asks the daemon to make durable what has been appended so far.

@@ -8,7 +8,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlType, TypeKind};
 
 use crate::codec::{put_lenenc, put_lenenc_bytes};
-use crate::constants::{colflag, coltype};
+use crate::constants::{colflag, coltype, status};
 
 /// Longest error text sent (MySQL: MYSQL_ERRMSG_SIZE).
 pub const MAX_MESSAGE: usize = 512;
@@ -29,6 +29,41 @@ pub struct OkPacket<'a> {
     pub warnings: u16,
     /// Human readable text.
     pub info: &'a str,
+    /// Changes of the session's state, as [`put_variable`] and its like append them; only for clients with
+    /// SESSION_TRACK.
+    pub state: &'a [u8],
+}
+
+/// Types of entries about the session's state (`SESSION_TRACK_*`).
+mod track {
+    pub(super) const SYSTEM_VARIABLES: u8 = 0;
+    pub(super) const SCHEMA: u8 = 1;
+    pub(super) const STATE_CHANGE: u8 = 2;
+}
+
+fn put_state(kind: u8, texts: &[&str], out: &mut Vec<u8>) {
+    let mut data = Vec::new();
+    for text in texts {
+        put_lenenc_bytes(&mut data, text.as_bytes());
+    }
+    out.push(kind);
+    put_lenenc_bytes(out, &data);
+}
+
+/// Appends that a system variable was set.
+pub fn put_variable(name: &str, value: &str, out: &mut Vec<u8>) {
+    put_state(track::SYSTEM_VARIABLES, &[name, value], out);
+}
+
+/// Appends which schema is the current one now; empty if none is.
+pub fn put_schema(name: &str, out: &mut Vec<u8>) {
+    put_state(track::SCHEMA, &[name], out);
+}
+
+/// Appends that something has changed.
+pub fn put_state_changed(out: &mut Vec<u8>) {
+    out.push(track::STATE_CHANGE);
+    put_lenenc_bytes(out, b"1");
 }
 
 impl OkPacket<'_> {
@@ -37,12 +72,19 @@ impl OkPacket<'_> {
         out.push(if eof { 0xfe } else { 0 });
         put_lenenc(out, self.affected_rows);
         put_lenenc(out, self.last_insert_id);
-        out.extend_from_slice(&self.status.to_le_bytes());
+        let state_changed = match self.state {
+            [] => 0,
+            _ => status::SESSION_STATE_CHANGED,
+        };
+        out.extend_from_slice(&(self.status | state_changed).to_le_bytes());
         out.extend_from_slice(&self.warnings.to_le_bytes());
-        if !self.info.is_empty() {
+        if !self.info.is_empty() || state_changed != 0 {
             // Documented as plain text for clients without SESSION_TRACK; MySQL sends a length to all,
             // and drivers read it.
             put_lenenc_bytes(out, self.info.as_bytes());
+        }
+        if state_changed != 0 {
+            put_lenenc_bytes(out, self.state);
         }
     }
 }
@@ -259,6 +301,29 @@ mod tests {
         let mut out = Vec::new();
         ok.write(false, &mut out);
         assert_eq!(out, b"\x00\x02\x00\x00\x00\x00\x00\x03two");
+    }
+
+    /// As MySQL 9.7 sends it.
+    #[test]
+    fn changes_of_the_session_s_state_follow_the_text() {
+        let mut state = Vec::new();
+        put_variable("autocommit", "OFF", &mut state);
+        put_schema("xat", &mut state);
+        put_state_changed(&mut state);
+        let mut ok = OkPacket {
+            state: &state,
+            ..OkPacket::default()
+        };
+        let told = b"\x00\x0f\x0aautocommit\x03OFF\x01\x04\x03xat\x02\x011";
+        let mut out = Vec::new();
+        ok.write(false, &mut out);
+        let begin = [0, 0, 0, 0, 0x40, 0, 0, 0, told.len() as u8];
+        assert_eq!(out, [&begin[..], told].concat());
+        ok.info = "text";
+        out.clear();
+        ok.write(true, &mut out);
+        let begin = b"\xfe\x00\x00\x00\x40\x00\x00\x04text";
+        assert_eq!(out, [&begin[..], &[told.len() as u8], told].concat());
     }
 
     fn flags(table: &str, ty: &SqlType) -> u16 {

@@ -58,8 +58,10 @@ fn connector_j() {
     if has_client("Connector/J", Command::new("test").args(["-f", &jar]))
         && has_client("Java", &mut probe)
     {
-        let mut java = Command::new("java");
-        java.args(["-cp", &jar]);
-        check(java, "connector-j/Check.java");
+        for name in ["connector-j/Check.java", "connector-j/Xa.java"] {
+            let mut java = Command::new("java");
+            java.args(["-cp", &jar]);
+            check(java, name);
+        }
     }
 }

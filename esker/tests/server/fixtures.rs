@@ -607,12 +607,12 @@ const XA: &[Answer] = &[
     Fine(CONNECTOR_J_CONNECTS),
     Fine("SET character_set_results = NULL"),
     Fine("SET autocommit=1"),
-    Fails(1235, "XA START 0x6731,0x6231,0x1"),
+    Fine("XA START 0x6731,0x6231,0x1"),
     Fine("insert ignore into sa values(300,'x',1)"),
-    Fails(1235, "XA END 0x6731,0x6231,0x1"),
-    Fails(1235, "XA PREPARE 0x6731,0x6231,0x1"),
-    Fails(1235, "XA RECOVER"),
-    Fails(1235, "XA COMMIT 0x6731,0x6231,0x1"),
+    Fine("XA END 0x6731,0x6231,0x1"),
+    Fine("XA PREPARE 0x6731,0x6231,0x1"),
+    Gives(&["1|2|2|g1b1"], "XA RECOVER"),
+    Fine("XA COMMIT 0x6731,0x6231,0x1"),
 ];
 
 /// sysbench, prepare.

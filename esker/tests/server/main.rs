@@ -3,11 +3,15 @@
 mod clients;
 mod common;
 mod crash;
+mod damaged;
 mod drivers;
 mod fixtures;
 mod hostile;
 mod isolation;
+mod recovery;
 mod rust_driver;
 mod settings;
 mod statements;
 mod sysbench;
+mod xa;
+mod xa_crash;

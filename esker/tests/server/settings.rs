@@ -312,3 +312,82 @@ fn a_dump_loads() {
         assert!(code.is_none() || code == Some(1231), "{sql}: {code:?}");
     }
 }
+
+/// What CLIENT_SESSION_TRACK adds to OK packets, byte by byte as MySQL 9.7 sends it.
+const TRACKED: &str = r#"
+import sys, pymysql
+from pymysql import connections
+seen = []
+read = connections.Connection._read_packet
+def spy(self, packet_type=connections.MysqlPacket):
+    packet = read(self, packet_type)
+    seen.append(packet._data)
+    return packet
+connections.Connection._read_packet = spy
+def connect(flag, **more):
+    return pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", ssl_disabled=True,
+                           client_flag=flag, autocommit=None, **more)
+TRACK = 1 << 23
+c = connect(TRACK, database="d")
+names = (b"\0\0\0\2@\0\0\0b\0\x1d\x14character_set_client\x07utf8mb4\0!\x18character_set_connection\x07utf8mb4"
+         b"\0\x1e\x15character_set_results\x07utf8mb4")
+assert seen[-2:] == [b"\0\0\0\2@\0\0\0\4\1\2\1d", names], seen[-2:]
+quiet = b"\0\0\0\2\0\0\0"
+for sql, wanted in [
+    ("USE d", b"\0\0\0\2@\0\0\0\4\1\2\1d"),
+    ("SET time_zone = '+01:00'", b"\0\0\0\2@\0\0\0\x13\0\x11\ttime_zone\6+01:00"),
+    ("SET time_zone = '+01:00'", b"\0\0\0\2@\0\0\0\x13\0\x11\ttime_zone\6+01:00"),
+    ("SET autocommit = 0", b"\0\0\0\0@\0\0\0\x11\0\x0f\nautocommit\3OFF"),
+    ("SET autocommit = 1", b"\0\0\0\2@\0\0\0\x10\0\x0e\nautocommit\2ON"),
+    ("SET NAMES utf8mb4", names),
+    ("SET character_set_results = NULL", b"\0\0\0\2@\0\0\0\x19\0\x17\x15character_set_results\0"),
+    ("SET CHARACTER SET utf8mb4", names),
+    ("SET @a = 1", quiet),
+    ("SET sql_mode = ''", quiet),
+    ("SET GLOBAL time_zone = 'SYSTEM'", quiet),
+    ("SET session_track_system_variables = '*'",
+     b"\0\0\0\2@\0\0\0#\0!\x1esession_track_system_variables\1*"),
+    # MySQL sends an empty list here.
+    ("SET session_track_system_variables = 'sql_mode, time_zone'", None),
+    ("SET time_zone = '+02:00', autocommit = 0",
+     b"\0\0\0\0@\0\0\0\x13\0\x11\ttime_zone\6+02:00"),
+    ("SET autocommit = 1", quiet),
+    ("SET sql_mode = ''", b"\0\0\0\2@\0\0\0\x0c\0\n\x08sql_mode\0"),
+    ("SET session_track_state_change = ON", quiet),
+    ("SET @b = 1", b"\0\0\0\2@\0\0\0\3\2\x011"),
+    ("USE d", b"\0\0\0\2@\0\0\0\7\1\2\1d\2\x011"),
+    ("PREPARE p FROM 'DO 1'", None),
+    ("DEALLOCATE PREPARE p", b"\0\0\0\2@\0\0\0\3\2\x011"),
+    ("SET session_track_schema = OFF", b"\0\0\0\2@\0\0\0\3\2\x011"),
+    ("USE d", b"\0\0\0\2@\0\0\0\3\2\x011"),
+    ("SET session_track_state_change = OFF, session_track_schema = ON", quiet),
+    ("CREATE DATABASE e", b"\0\1\0\2\0\0\0"),
+    ("USE e", b"\0\0\0\2@\0\0\0\4\1\2\1e"),
+    ("DROP DATABASE e", b"\0\0\0\2@\0\0\0\3\1\1\0"),
+    ("DO 1", quiet),
+]:
+    c.cursor().execute(sql)
+    if wanted is None:
+        continue
+    got = seen[-1]
+    if sql.startswith("DROP"):
+        # MySQL sets another status bit here: a database was dropped.
+        got = got.replace(b"A", b"@")
+    assert got == wanted, (sql, got)
+c.select_db("d")
+assert seen[-1] == b"\0\0\0\2@\0\0\0\4\1\2\1d", seen[-1]
+c = connect(0, database="d")
+c.cursor().execute("SET time_zone = '+01:00'")
+assert seen[-1] == quiet, "this client did not ask"
+print("fine")
+"#;
+
+#[test]
+fn clients_that_ask_hear_of_their_session() {
+    let Some(mut python) = crate::common::python() else {
+        return;
+    };
+    let (server, _dir) = server();
+    let out = crate::common::output(python.args(["-c", TRACKED]).arg(server.port.to_string()));
+    assert_eq!(out, "fine\n");
+}

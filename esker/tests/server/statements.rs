@@ -110,6 +110,62 @@ fn queries() {
 }
 
 #[test]
+fn windows_and_recursion() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run(
+        "USE d;
+         CREATE TABLE s (id INT PRIMARY KEY, who VARCHAR(10), amount DECIMAL(6,2), up INT);
+         INSERT INTO s VALUES (1,'ann',5,NULL),(2,'bob',3,1),(3,'ann',2,1),(4,'bob',7,2)",
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT id, SUM(amount) OVER w, ROW_NUMBER() OVER w, LAG(id) OVER w FROM s \
+             WINDOW w AS (PARTITION BY who ORDER BY id) ORDER BY id"
+        ),
+        [
+            "1|5.00|1|NULL",
+            "2|3.00|1|NULL",
+            "3|7.00|2|1",
+            "4|10.00|2|2"
+        ]
+    );
+    // Parameters of frames and offsets.
+    c.run("PREPARE p FROM 'SELECT SUM(id) OVER (ORDER BY id ROWS ? PRECEDING), LEAD(id, ?) OVER (ORDER BY id) FROM s'");
+    c.run("SET @a = 1, @b = 2");
+    assert_eq!(
+        c.lines("EXECUTE p USING @a, @b"),
+        ["1|3", "3|4", "5|NULL", "7|NULL"]
+    );
+    assert_eq!(
+        c.code("SELECT id FROM s WHERE RANK() OVER () = 1"),
+        Some(3593)
+    );
+    c.run(
+        "CREATE TABLE n (n INT PRIMARY KEY);
+         INSERT INTO n WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 10) SELECT n FROM r",
+    );
+    assert_eq!(c.value("SELECT COUNT(*), SUM(n) FROM n"), "10|55");
+    c.run(
+        "WITH RECURSIVE below AS (SELECT id FROM s WHERE id = 2 UNION ALL \
+         SELECT s.id FROM below JOIN s ON s.up = below.id) \
+         DELETE FROM n WHERE n IN (SELECT id FROM below)",
+    );
+    assert_eq!(
+        c.value("SELECT GROUP_CONCAT(n ORDER BY n) FROM n WHERE n < 6"),
+        "1,3,5"
+    );
+    let endless =
+        "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r";
+    assert_eq!(c.code(endless), Some(3636));
+    c.run("SET cte_max_recursion_depth = 3");
+    let four = "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT COUNT(*) FROM r";
+    assert_eq!(c.code(four), Some(3636));
+    c.run("SET cte_max_recursion_depth = 4");
+    assert_eq!(c.value(four), "4");
+}
+
+#[test]
 fn schema_changes() {
     let (server, _dir) = server();
     let mut c = server.connect();

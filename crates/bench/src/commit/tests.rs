@@ -1,5 +1,7 @@
 //! Short runs of every workload and switch.
 
+use esker_vfs::{Fs, OsFs};
+
 use super::*;
 
 fn short(load: Load) -> Settings {

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::plot::Plot;
+use crate::process::Machine;
 use crate::report::Table;
 use crate::{Progress, Result};
 use scale::Scale;
@@ -30,7 +31,7 @@ use scale::Scale;
 /// Arguments of `esker bench paper`.
 #[derive(Debug, Clone, Args)]
 pub struct PaperArgs {
-    /// Fewer cases and shorter runs: some two minutes, to see that everything works.
+    /// Fewer cases, and short runs that are not repeated: some two minutes, to see that everything works.
     #[arg(long)]
     quick: bool,
     /// Only these comparisons.
@@ -66,6 +67,17 @@ impl Comparison {
     ];
 }
 
+/// How far the figures of a chapter can be trusted.
+#[derive(Default)]
+struct Trust {
+    /// How the figures were made of single runs.
+    method: String,
+    /// Of each figure that was measured more than once, half of the distance between its extremes, in percent.
+    percents: Vec<f64>,
+    /// How much of the machine other processes used, from 0 to 1.
+    others: f64,
+}
+
 /// What a comparison has shown.
 pub(crate) struct Chapter {
     /// Name of its files.
@@ -73,6 +85,7 @@ pub(crate) struct Chapter {
     title: &'static str,
     /// How it was made and what to look for.
     words: String,
+    trust: Trust,
     tables: Vec<Table>,
     /// Each with the end of its file's name.
     plots: Vec<(String, Plot)>,
@@ -92,11 +105,16 @@ fn run_at(args: &PaperArgs, scale: &Scale, progress: Progress<'_>) -> Result<Vec
         .into_iter()
         .filter(|c| args.only.is_empty() || args.only.contains(c));
     let chapters = wanted
-        .map(|comparison| match comparison {
-            Comparison::LogBuffer => series::log_buffer(scale, progress),
-            Comparison::Elr => series::early_lock_release(scale, progress),
-            Comparison::Pipelining => series::pipelining(scale, args.dir.as_deref(), progress),
-            Comparison::Ablation => series::ablation(scale, args.dir.as_deref(), progress),
+        .map(|comparison| {
+            let before = Machine::now();
+            let mut chapter = match comparison {
+                Comparison::LogBuffer => series::log_buffer(scale, progress),
+                Comparison::Elr => series::early_lock_release(scale, progress),
+                Comparison::Pipelining => series::pipelining(scale, args.dir.as_deref(), progress),
+                Comparison::Ablation => series::ablation(scale, args.dir.as_deref(), progress),
+            }?;
+            chapter.trust.others = Machine::now().used_by_others_since(&before);
+            Ok(chapter)
         })
         .collect::<Result<Vec<Chapter>>>()?;
     for chapter in &chapters {

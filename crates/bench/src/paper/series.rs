@@ -3,7 +3,8 @@
 //! Neighbours: `scale` has the points; `commit` and `logbuf` measure one.
 //!
 //! **Invariants**
-//! - Sides are measured in turns, and the median counts: a machine whose speed drifts treats them alike.
+//! - Sides are measured in turns, and the median counts: a machine whose speed drifts treats them alike. How far the
+//!   turns lie apart is shown.
 //! - Sides of a comparison differ in what is compared and in nothing else; the ablation, which differs in all
 //!   of it, says so.
 
@@ -12,12 +13,13 @@ use std::time::Duration;
 
 use esker_wal::LogBufferKind;
 
-use super::Chapter;
 use super::scale::Scale;
+use super::{Chapter, Trust};
 use crate::commit::{self, Load, Measured, Settings, show_latency};
-use crate::logbuf::{self, Case, Preemption, Rate, Sizes};
+use crate::logbuf::{self, Case, Preemption, Sizes, Turns};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Table, Value};
+use crate::spread::Spread;
 use crate::workload::Mix;
 use crate::{Progress, Result};
 
@@ -52,23 +54,34 @@ impl Lines {
     }
 }
 
-fn add_rates(lines: &mut Lines, x: f64, rates: &[(LogBufferKind, Rate)]) {
-    for (kind, rate) in rates {
-        lines.add(&kind.to_string(), x, rate.payload_bytes / 1e6);
+fn add_rates(lines: &mut Lines, x: f64, rates: &[(LogBufferKind, Turns)]) {
+    for (kind, turns) in rates {
+        lines.add(&kind.to_string(), x, turns.rate.payload_bytes / 1e6);
     }
+}
+
+fn percents(rates: &[(LogBufferKind, Turns)]) -> impl Iterator<Item = f64> {
+    rates.iter().map(|(_, turns)| turns.inserts.percent())
 }
 
 /// Variants of the log buffer over threads and sizes, without and with preempted holders.
 pub(super) fn log_buffer(scale: &Scale, progress: Progress<'_>) -> Result<Chapter> {
     let mut tables = Vec::new();
     let mut plots = Vec::new();
+    let mut trust = Trust {
+        method: format!(
+            "Variants take turns; each figure is the median of five turns of {:.0} ms.",
+            scale.log_time.as_secs_f64() * 200.0
+        ),
+        ..Trust::default()
+    };
     for preemption in [None, Some(Preemption::default())] {
         let (state, end) = match preemption {
             None => ("undisturbed", ""),
             Some(_) => ("with preempted holders", "-preempted"),
         };
         let mut table = logbuf::table(&format!("Log buffer, {state}"));
-        let (by_threads, by_size) = sweep(scale, preemption, &mut table, &|case| {
+        let (by_threads, by_size) = sweep(scale, preemption, &mut table, &mut trust, &|case| {
             progress(&format!("log buffer, {state}: {case}"));
         })?;
         tables.push(table);
@@ -80,7 +93,7 @@ pub(super) fn log_buffer(scale: &Scale, progress: Progress<'_>) -> Result<Chapte
         let plot = by_size.plot(&title, Axis::log("bytes of a record"), rate());
         plots.push((format!("sizes{end}"), plot));
     }
-    let (table, plot) = by_preemption(scale, progress)?;
+    let (table, plot) = by_preemption(scale, &mut trust, progress)?;
     tables.push(table);
     plots.push(("preemption".to_owned(), plot));
     let Preemption { one_in, time } = Preemption::default();
@@ -94,13 +107,18 @@ pub(super) fn log_buffer(scale: &Scale, progress: Progress<'_>) -> Result<Chapte
              about 120, 'skewed' is 48 bytes and 12 KiB in one of 60.",
             show_latency(time)
         ),
+        trust,
         tables,
         plots,
     })
 }
 
 /// Many threads, by how often a holder of the lock is preempted.
-fn by_preemption(scale: &Scale, progress: Progress<'_>) -> Result<(Table, Plot)> {
+fn by_preemption(
+    scale: &Scale,
+    trust: &mut Trust,
+    progress: Progress<'_>,
+) -> Result<(Table, Plot)> {
     let threads = most_threads(scale);
     let title = format!("{threads} threads, records of {THREAD_SWEEP_SIZE} bytes, by preemption");
     let mut table = logbuf::table(&title);
@@ -117,6 +135,7 @@ fn by_preemption(scale: &Scale, progress: Progress<'_>) -> Result<(Table, Plot)>
         };
         let rates = logbuf::compare(&LogBufferKind::ALL, &case, scale.log_time)?;
         logbuf::push_rows(&mut table, &case, &rates);
+        trust.percents.extend(percents(&rates));
         add_rates(&mut lines, one_in as f64, &rates);
     }
     let x = Axis::log("critical sections per preemption");
@@ -134,9 +153,10 @@ fn sweep(
     scale: &Scale,
     preemption: Option<Preemption>,
     table: &mut Table,
+    trust: &mut Trust,
     progress: Progress<'_>,
 ) -> Result<(Lines, Lines)> {
-    let mut one = |threads, sizes| -> Result<Vec<(LogBufferKind, Rate)>> {
+    let mut one = |threads, sizes| -> Result<Vec<(LogBufferKind, Turns)>> {
         progress(&format!("{threads} threads, {sizes} bytes"));
         let case = Case {
             threads,
@@ -145,6 +165,7 @@ fn sweep(
         };
         let rates = logbuf::compare(&LogBufferKind::ALL, &case, scale.log_time)?;
         logbuf::push_rows(table, &case, &rates);
+        trust.percents.extend(percents(&rates));
         Ok(rates)
     };
     let mut by_threads = Lines::default();
@@ -172,25 +193,64 @@ fn tpcb(scale: &Scale, skew: f64) -> Load {
     }
 }
 
-/// Measures all sides of a comparison, one after the other, as often as the scale says; each side's run with
-/// the median throughput counts.
+/// The runs of one side of a comparison, in the order of the turns.
+struct Side(Vec<Measured>);
+
+impl Side {
+    /// The run with the median throughput.
+    fn median(&self) -> &Measured {
+        let mut runs: Vec<&Measured> = self.0.iter().collect();
+        runs.sort_by(|a, b| a.tps().total_cmp(&b.tps()));
+        runs[runs.len() / 2]
+    }
+
+    fn tps(&self) -> Spread {
+        Spread::of(self.0.iter().map(Measured::tps))
+    }
+
+    /// How many times the throughput of `other`, turn by turn.
+    fn over(&self, other: &Side) -> Spread {
+        let pairs = self.0.iter().zip(&other.0);
+        Spread::of(pairs.map(|(mine, other)| mine.tps() / other.tps().max(1.0)))
+    }
+}
+
+/// Measures all sides of a comparison, one after the other, as often as the scale says.
 fn compare<const N: usize>(
     scale: &Scale,
     sides: &[Settings; N],
     what: &str,
+    trust: &mut Trust,
     progress: Progress<'_>,
-) -> Result<[Measured; N]> {
-    let mut runs: [Vec<Measured>; N] = std::array::from_fn(|_| Vec::new());
+) -> Result<[Side; N]> {
+    let mut measured: [Side; N] = std::array::from_fn(|_| Side(Vec::new()));
     for _ in 0..scale.repeats {
-        for (settings, runs) in sides.iter().zip(&mut runs) {
+        for (settings, side) in sides.iter().zip(&mut measured) {
             let tell = |line: &str| progress(&format!("{what}: {line}"));
-            runs.push(commit::measure(settings, &tell)?);
+            side.0.push(commit::measure(settings, &tell)?);
         }
     }
-    Ok(runs.map(|mut runs| {
-        runs.sort_by(|a, b| a.tps().total_cmp(&b.tps()));
-        runs.swap_remove(runs.len() / 2)
-    }))
+    if scale.repeats > 1 {
+        let percents = measured.iter().map(|side| side.tps().percent());
+        trust.percents.extend(percents);
+    }
+    Ok(measured)
+}
+
+/// How [`compare`] comes to its figures.
+fn trust_of_runs(scale: &Scale) -> Trust {
+    let seconds = scale.commit_time.as_secs_f64();
+    let method = match scale.repeats {
+        1 => format!("Each figure is one run of {seconds} s or more."),
+        n => format!(
+            "Sides take turns; each figure is that of the run with the median throughput of {n}, of {seconds} s or \
+             more each. A ratio is the median of the ratios turn by turn, with the lowest and the highest beside it."
+        ),
+    };
+    Trust {
+        method,
+        ..Trust::default()
+    }
 }
 
 /// Early lock release on and off over skew and latency of the device.
@@ -201,36 +261,46 @@ pub(super) fn early_lock_release(scale: &Scale, progress: Progress<'_>) -> Resul
             "sync latency",
             "skew",
             "tps on",
+            "+-% on",
             "tps off",
+            "+-% off",
             "speedup",
+            "lowest",
+            "highest",
             "commits/flush on",
             "commits/flush off",
             "p95 ms on",
             "p95 ms off",
         ],
     );
+    let mut trust = trust_of_runs(scale);
     let (mut speedups, mut rates) = (Lines::default(), Lines::default());
     for &latency in &scale.latencies {
         for &skew in &scale.skews {
             let name = show_latency(latency);
             let what = format!("early lock release, {name}, skew {skew}");
             let mut settings = Settings::new(tpcb(scale, skew));
-            settings.measure = scale.commit_time;
+            settings.measure = scale.time_for(latency);
             settings.sessions = scale.elr_sessions;
             settings.sync_latency = latency;
             let mut without = settings.clone();
             without.elr = false;
-            let [on, off] = compare(scale, &[settings, without], &what, progress)?;
-            let speedup = on.tps() / off.tps().max(1.0);
-            speedups.add(&name, skew, speedup);
+            let [on, off] = compare(scale, &[settings, without], &what, &mut trust, progress)?;
+            let (speedup, on_tps, off_tps) = (on.over(&off), on.tps(), off.tps());
+            let (on, off) = (on.median(), off.median());
+            speedups.add(&name, skew, speedup.median);
             rates.add(&format!("{name}, on"), skew, on.tps());
             rates.add(&format!("{name}, off"), skew, off.tps());
             table.push(vec![
                 name.into(),
                 Value::Number(skew, 2),
                 Value::Number(on.tps(), 0),
+                Value::Number(on_tps.percent(), 1),
                 Value::Number(off.tps(), 0),
-                Value::Number(speedup, 2),
+                Value::Number(off_tps.percent(), 1),
+                Value::Number(speedup.median, 2),
+                Value::Number(speedup.low, 2),
+                Value::Number(speedup.high, 2),
                 Value::Number(on.commits_per_flush(), 1),
                 Value::Number(off.commits_per_flush(), 1),
                 Value::Number(on.latency_millis(95.0), 2),
@@ -247,11 +317,12 @@ pub(super) fn early_lock_release(scale: &Scale, progress: Progress<'_>) -> Resul
         name: "early-lock-release",
         title: "Early lock release",
         words: format!(
-            "TPC-B with {} branches of {} accounts, {} sessions on two threads, data on a simulated disk in \
-             memory whose syncs take longer by the latency. Branches and accounts are drawn with Zipf's \
+            "TPC-B with {} branches of {} accounts, {} sessions on two threads, data in memory, with syncs \
+             that take longer by the latency (and the some 50us that timers take). Branches and accounts are drawn with Zipf's \
              distribution. Only the switch differs between the two sides.",
             scale.branches, scale.accounts, scale.elr_sessions
         ),
+        trust,
         tables: vec![table],
         plots: vec![("speedup".to_owned(), speedup), ("tps".to_owned(), rate)],
     })
@@ -311,7 +382,10 @@ pub(super) fn pipelining(
             "sessions",
             "commit",
             "tps",
+            "+-%",
             "of async",
+            "lowest",
+            "highest",
             "commits/flush",
             "p95 ms",
             "switches/txn",
@@ -319,6 +393,7 @@ pub(super) fn pipelining(
             "CPU us/txn",
         ],
     );
+    let mut trust = trust_of_runs(scale);
     let mut plots = Vec::new();
     let mut switches = Lines::default();
     for &latency in &scale.devices {
@@ -326,16 +401,16 @@ pub(super) fn pipelining(
         let mut title = String::new();
         for &sessions in &scale.sessions {
             let mut settings = Settings::new(tpcb(scale, 0.0));
-            settings.measure = scale.commit_time;
+            settings.measure = scale.time_for(latency);
             settings.sessions = sessions;
             let device = device(&mut settings, latency, dir);
             title = format!("TPC-B, {device}");
             let sides = Waiting::ALL.map(|waiting| waiting.set(&settings));
             let what = format!("flush pipelining, {device}, {sessions} sessions");
-            let measured = compare(scale, &sides, &what, progress)?;
-            // The first side is the asynchronous one.
-            let bound = measured[0].tps().max(1.0);
-            for (waiting, measured) in Waiting::ALL.iter().zip(&measured) {
+            let sides = compare(scale, &sides, &what, &mut trust, progress)?;
+            for (waiting, side) in Waiting::ALL.iter().zip(&sides) {
+                // The first side is the asynchronous one.
+                let (share, measured) = (side.over(&sides[0]), side.median());
                 rates.add(waiting.name(), sessions as f64, measured.tps());
                 if latency.is_zero() {
                     let per = measured.switches_per_transaction();
@@ -346,7 +421,10 @@ pub(super) fn pipelining(
                     sessions.into(),
                     waiting.name().into(),
                     Value::Number(measured.tps(), 0),
-                    Value::Number(measured.tps() / bound, 2),
+                    Value::Number(side.tps().percent(), 1),
+                    Value::Number(share.median, 2),
+                    Value::Number(share.low, 2),
+                    Value::Number(share.high, 2),
                     Value::Number(measured.commits_per_flush(), 1),
                     Value::Number(measured.latency_millis(95.0), 2),
                     Value::Number(measured.switches_per_transaction(), 3),
@@ -376,6 +454,7 @@ pub(super) fn pipelining(
              sessions, 'all switches' also those of the log and the engine.",
             scale.branches, scale.accounts
         ),
+        trust,
         tables: vec![table],
         plots,
     })
@@ -392,9 +471,14 @@ pub(super) fn ablation(
         &[
             "workload",
             "device",
+            "sessions",
             "tps on",
+            "+-% on",
             "tps off",
+            "+-% off",
             "ratio",
+            "lowest",
+            "highest",
             "p95 ms on",
             "p95 ms off",
             "CPU us/txn on",
@@ -403,6 +487,7 @@ pub(super) fn ablation(
             "switches/txn off",
         ],
     );
+    let mut trust = trust_of_runs(scale);
     let subscribers = scale.subscribers;
     let loads = [
         ("TPC-B, uniform", tpcb(scale, 0.0)),
@@ -423,24 +508,37 @@ pub(super) fn ablation(
         ),
     ];
     for (name, load) in loads {
-        for &latency in &scale.devices {
+        let points = scale
+            .devices
+            .iter()
+            .flat_map(|&latency| scale.ablation_sessions.iter().map(move |&n| (latency, n)));
+        for (latency, sessions) in points {
             let mut settings = Settings::new(load.clone());
-            settings.measure = scale.commit_time;
+            settings.measure = scale.time_for(latency);
+            settings.sessions = sessions;
             let device = device(&mut settings, latency, dir);
-            let what = format!("all on and all off, {name}, {device}");
+            let what = format!("all on and all off, {name}, {device}, {sessions} sessions");
             let all_off = Settings {
                 elr: false,
                 pipelining: false,
                 log_buffer: LogBufferKind::B,
                 ..settings.clone()
             };
-            let [on, off] = compare(scale, &[settings, all_off], &what, progress)?;
+            let sides = [settings, all_off];
+            let [on, off] = compare(scale, &sides, &what, &mut trust, progress)?;
+            let (ratio, on_tps, off_tps) = (on.over(&off), on.tps(), off.tps());
+            let (on, off) = (on.median(), off.median());
             table.push(vec![
                 name.into(),
                 device.into(),
+                sessions.into(),
                 Value::Number(on.tps(), 0),
+                Value::Number(on_tps.percent(), 1),
                 Value::Number(off.tps(), 0),
-                Value::Number(on.tps() / off.tps().max(1.0), 2),
+                Value::Number(off_tps.percent(), 1),
+                Value::Number(ratio.median, 2),
+                Value::Number(ratio.low, 2),
+                Value::Number(ratio.high, 2),
                 Value::Number(on.latency_millis(95.0), 2),
                 Value::Number(off.latency_millis(95.0), 2),
                 Value::Number(on.cpu_micros_per_transaction(), 1),
@@ -454,14 +552,16 @@ pub(super) fn ablation(
         name: "all-on-all-off",
         title: "All of Aether on against all off",
         words: format!(
-            "64 sessions. On: early lock release, two threads that run all sessions, log buffer {}. Off: locks are \
+            "On: early lock release, two threads that run all sessions, log buffer {}. Off: locks are \
              held until the commit is durable, each session has a thread that blocks, log buffer B. TPC-B has {} \
-             branches of {} accounts, TATP {} subscribers.",
+             branches of {} accounts, TATP {} subscribers. Where the device is slow and sessions are few, both sides \
+             wait for it: sessions / latency bounds them.",
             LogBufferKind::default(),
             scale.branches,
             scale.accounts,
             subscribers
         ),
+        trust,
         tables: vec![table],
         plots: Vec::new(),
     })

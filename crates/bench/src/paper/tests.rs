@@ -39,6 +39,8 @@ fn every_comparison_leaves_a_page_and_its_pictures() {
             text.contains("| --- |") || text.contains("| --: |"),
             "{page}"
         );
+        assert!(text.contains("Other processes used "), "{page}");
+        assert!(text.contains("too short for conclusions"), "{page}");
         for link in text.split("](").skip(1) {
             let picture = link.split(')').next().expect("a link");
             assert!(names.iter().any(|n| n == picture), "{page}: {picture}");
@@ -64,4 +66,30 @@ fn one_comparison_can_be_chosen_and_replaces_its_page() {
         assert_eq!(read(&page).matches("# All of Aether").count(), 1);
     }
     assert_eq!(OsFs.list(dir.path()).expect("lists").len(), 1);
+}
+
+#[test]
+fn a_repeated_series_tells_its_spread_and_a_loud_machine_is_named() {
+    let page = |percents: &[f64], others, quick| {
+        let chapter = Chapter {
+            name: "x",
+            title: "X",
+            words: String::new(),
+            trust: Trust {
+                method: "Three turns.".to_owned(),
+                percents: percents.to_vec(),
+                others,
+            },
+            tables: Vec::new(),
+            plots: Vec::new(),
+        };
+        output::markdown(&chapter, quick)
+    };
+    let quiet = page(&[1.0, 2.0, 30.0], 0.01, false);
+    assert!(quiet.contains("Three turns.") && quiet.contains("2.0 for the figure in the middle"));
+    assert!(quiet.contains("30.0 for the worst") && quiet.contains("used 1.0 %"));
+    assert!(!quiet.contains("not quiet") && !quiet.contains("too short"));
+    assert!(page(&[12.0], 0.0, false).contains("not quiet"));
+    assert!(page(&[1.0], 0.5, false).contains("not quiet"));
+    assert!(page(&[], 0.0, true).contains("too short"));
 }

@@ -36,7 +36,7 @@ impl HotRows {
         })
     }
 
-    pub(super) async fn transaction(&self, session: &mut Session) -> Result<Outcome> {
+    pub(super) async fn transaction(&self, session: &mut Session<'_>) -> Result<Outcome> {
         for _ in 0..self.updates {
             let id = session.rng.below(self.rows);
             let found = session

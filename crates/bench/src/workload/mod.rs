@@ -30,7 +30,7 @@ pub enum Workload {
 
 impl Workload {
     /// Runs one transaction to its answer.
-    pub(crate) async fn transaction(&self, session: &mut Session) -> Result<Outcome> {
+    pub(crate) async fn transaction(&self, session: &mut Session<'_>) -> Result<Outcome> {
         match self {
             Workload::TpcB(workload) => workload.transaction(session).await,
             Workload::Tatp(workload) => workload.transaction(session).await,

@@ -191,7 +191,7 @@ impl Tatp {
         Ok(())
     }
 
-    pub(super) async fn transaction(&self, session: &mut Session) -> Result<Outcome> {
+    pub(super) async fn transaction(&self, session: &mut Session<'_>) -> Result<Outcome> {
         let kind = self.mix.draw(&mut session.rng);
         let found = self.body(kind, session).await?;
         if found {
@@ -204,7 +204,7 @@ impl Tatp {
         Ok(Outcome::Missed)
     }
 
-    async fn body(&self, kind: Kind, session: &mut Session) -> Result<bool> {
+    async fn body(&self, kind: Kind, session: &mut Session<'_>) -> Result<bool> {
         let id = self.draw_subscriber(&mut session.rng);
         match kind {
             Kind::GetSubscriberData => has(session, &self.subscribers, &subscriber_key(id)),
@@ -236,7 +236,7 @@ impl Tatp {
     }
 
     /// Where a call goes now: an active facility with a forwarding that covers the time.
-    fn get_new_destination(&self, session: &mut Session, id: u64) -> Result<bool> {
+    fn get_new_destination(&self, session: &mut Session<'_>, id: u64) -> Result<bool> {
         let kind = 1 + session.rng.below(TYPES);
         let start = START_HOURS[session.rng.below(START_HOURS.len() as u64) as usize];
         let end = 1 + session.rng.below(24) as u8;
@@ -264,7 +264,7 @@ impl Tatp {
         Ok(found)
     }
 
-    async fn update_subscriber_data(&self, session: &mut Session, id: u64) -> Result<bool> {
+    async fn update_subscriber_data(&self, session: &mut Session<'_>, id: u64) -> Result<bool> {
         let kind = 1 + session.rng.below(TYPES);
         let bit = session.rng.below(2) as u8;
         let data = session.rng.below(256) as u8;
@@ -278,7 +278,7 @@ impl Tatp {
             .await
     }
 
-    async fn update_location(&self, session: &mut Session, id: u64) -> Result<bool> {
+    async fn update_location(&self, session: &mut Session<'_>, id: u64) -> Result<bool> {
         let id = self.find(session, id)?;
         let location = session.rng.next_u64() as u32;
         let change = |row: &mut [u8]| {
@@ -289,7 +289,7 @@ impl Tatp {
             .await
     }
 
-    async fn insert_call_forwarding(&self, session: &mut Session, id: u64) -> Result<bool> {
+    async fn insert_call_forwarding(&self, session: &mut Session<'_>, id: u64) -> Result<bool> {
         let id = self.find(session, id)?;
         let (kind, hour) = draw_forwarding(session);
         let key = forwarding_key(id, kind, hour);
@@ -307,7 +307,7 @@ impl Tatp {
         Ok(true)
     }
 
-    async fn delete_call_forwarding(&self, session: &mut Session, id: u64) -> Result<bool> {
+    async fn delete_call_forwarding(&self, session: &mut Session<'_>, id: u64) -> Result<bool> {
         let id = self.find(session, id)?;
         let (kind, hour) = draw_forwarding(session);
         let key = forwarding_key(id, kind, hour);
@@ -322,7 +322,7 @@ impl Tatp {
     }
 }
 
-fn draw_forwarding(session: &mut Session) -> (u64, u8) {
+fn draw_forwarding(session: &mut Session<'_>) -> (u64, u8) {
     let kind = 1 + session.rng.below(TYPES);
     let hour = START_HOURS[session.rng.below(START_HOURS.len() as u64) as usize];
     (kind, hour)
@@ -393,9 +393,9 @@ mod tests {
             (Kind::InsertCallForwarding, 31.25),
             (Kind::DeleteCallForwarding, 31.25),
         ] {
-            let mut session = Session::new(&engine, 1, kind as u64);
+            let mut session = Session::new(&engine, None, 1, kind as u64);
             let tatp = &tatp;
-            let found = run_all(vec![async move {
+            let body = async move {
                 let mut found = 0_u64;
                 for _ in 0..DRAWS {
                     session.txn.new_statement();
@@ -403,7 +403,8 @@ mod tests {
                     session.txn.rollback();
                 }
                 found
-            }]);
+            };
+            let found = run_all(vec![body], None);
             let share = found[0] as f64 * 100.0 / DRAWS as f64;
             // The rows were drawn as well: 2,000 subscribers, some of them drawn often.
             assert!((share - percent).abs() < 5.0, "{kind:?}: {share} %");

@@ -70,7 +70,7 @@ impl TpcB {
         Ok(tpcb)
     }
 
-    pub(super) async fn transaction(&self, session: &mut Session) -> Result<Outcome> {
+    pub(super) async fn transaction(&self, session: &mut Session<'_>) -> Result<Outcome> {
         let branch = self.branch.sample(&mut session.rng);
         let teller = branch * TELLERS_PER_BRANCH + session.rng.below(TELLERS_PER_BRANCH);
         let account = self.account(session, branch);
@@ -90,7 +90,7 @@ impl TpcB {
         Ok(Outcome::Done)
     }
 
-    fn account(&self, session: &mut Session, branch: u64) -> u64 {
+    fn account(&self, session: &mut Session<'_>, branch: u64) -> u64 {
         let others = self.branch_count - 1;
         let of = if others == 0 || session.rng.chance(LOCAL_PERCENT) {
             branch
@@ -104,7 +104,7 @@ impl TpcB {
     /// A line of history. Its key is the session's own, so it needs no lock.
     fn note(
         &self,
-        session: &mut Session,
+        session: &mut Session<'_>,
         account: u64,
         teller: u64,
         branch: u64,
@@ -170,7 +170,7 @@ mod tests {
     fn accounts_are_of_other_branches_sometimes() {
         let engine = engine();
         let tpcb = TpcB::load(&engine, 10, 7, 0.0).expect("loads");
-        let mut session = Session::new(&engine, 1, 1);
+        let mut session = Session::new(&engine, None, 1, 1);
         const DRAWS: usize = 10_000;
         let local = (0..DRAWS)
             .filter(|_| {

@@ -7,10 +7,11 @@
 //!   what belongs to extents that are gone is simply not asked for again.
 //! - Two readers that miss the same block read it once.
 
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use crate::Result;
 use crate::extent::{Block, Tail};
@@ -24,6 +25,30 @@ pub(crate) const MAX_CACHED_FRAME_BYTES: u32 = 1 << 20;
 struct Key {
     stamp: u64,
     offset: u32,
+}
+
+/// Hashes a [`Key`]: stamps are random already, so little is left to do.
+#[derive(Clone, Copy, Default)]
+struct StampHasher(u64);
+
+impl Hasher for StampHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a key consists of two numbers");
+    }
+
+    fn write_u64(&mut self, stamp: u64) {
+        self.0 ^= stamp;
+    }
+
+    fn write_u32(&mut self, offset: u32) {
+        // The high half of the product depends on all bits of both.
+        let product = u128::from(self.0 ^ u64::from(offset)) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
 }
 
 #[derive(Clone)]
@@ -50,7 +75,7 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 
 /// Memory shared by the blocks of all trees.
 pub struct BlockCache {
-    cache: Cache<Key, Cached, ByBytes>,
+    cache: Cache<Key, Cached, ByBytes, BuildHasherDefault<StampHasher>>,
 }
 
 impl BlockCache {
@@ -58,7 +83,13 @@ impl BlockCache {
     pub fn new(capacity_bytes: u64) -> Arc<BlockCache> {
         let entries = (capacity_bytes / TYPICAL_ENTRY_BYTES).max(1) as usize;
         Arc::new(BlockCache {
-            cache: Cache::with_weighter(entries, capacity_bytes, ByBytes),
+            cache: Cache::with(
+                entries,
+                capacity_bytes,
+                ByBytes,
+                BuildHasherDefault::default(),
+                DefaultLifecycle::default(),
+            ),
         })
     }
 

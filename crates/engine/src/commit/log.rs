@@ -10,7 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use esker_wal::{DurableFuture, FlushPolicy, LogSpace, Lsn, RecordKind, Wal, WalStats};
+use esker_wal::{
+    Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, RecordKind, Turn, Wal, WalStats,
+};
 
 use super::held::HeldLocks;
 use super::watermark::{Visible, Watermark};
@@ -67,6 +69,11 @@ impl Log {
     /// Makes `seq` durable on this thread if that is quicker than having it done; else false.
     pub(crate) fn harden_if_quick(&self, seq: Seq) -> Result<bool> {
         Ok(self.wal.harden_if_quick(Lsn(seq))?)
+    }
+
+    /// Sees to it that `seq` becomes durable, see [`Wal::drive`].
+    pub(crate) fn drive(&self, seq: Seq, turn: Turn) -> Result<Driven> {
+        Ok(self.wal.drive(Lsn(seq), turn)?)
     }
 
     pub(crate) fn wait_durable(&self, seq: Seq) -> DurableFuture {

@@ -14,6 +14,7 @@
 //! - Row locks are released after the insert, so the versions of a key enter the tiers in the order of their sequences.
 //! - A dependent transaction appends after the one it depends on: a prefix of the log is always consistent.
 
+pub(crate) mod acks;
 pub(crate) mod counters;
 pub(crate) mod held;
 pub(crate) mod log;
@@ -44,6 +45,7 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
         return Ok(Commit { seq: None });
     }
     let inner = txn.engine.inner();
+    inner.recovery.ready()?;
     inner.admit_writer(&txn.writes)?;
     record::begin(&mut txn.payload);
     record::put_counters(&mut txn.payload, &txn.counters);

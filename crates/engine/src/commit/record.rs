@@ -92,6 +92,18 @@ pub(crate) fn counter_record(out: &mut Vec<u8>, how: CounterChange, tree: TreeId
     put_varint(out, value);
 }
 
+/// A write of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) op: Op,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// The whole write as it stands in the payload.
+    pub(crate) encoded: &'a [u8],
+    /// Where it stands in the payload.
+    pub(crate) offset: usize,
+}
+
 /// Reads a payload from the front.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
@@ -162,37 +174,38 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(Op, &'a [u8], &'a [u8]), Malformed> {
+    /// Number of trees that the body has writes for; for each follow [`Reader::tree_writes`] and that many times
+    /// [`Reader::write`], and then [`Reader::finish`].
+    pub(crate) fn trees(&mut self) -> Result<u64, Malformed> {
+        self.rest.varint()
+    }
+
+    /// The next tree and the number of its writes.
+    pub(crate) fn tree_writes(&mut self) -> Result<(TreeId, u64), Malformed> {
+        Ok((self.tree()?, self.rest.varint()?))
+    }
+
+    /// The next write.
+    #[inline]
+    pub(crate) fn write(&mut self) -> Result<Write<'a>, Malformed> {
+        let begin = self.rest.position();
         let op = Op::from_code(self.rest.u8()?).ok_or("unknown operation")?;
         let key = self.bytes(MAX_KEY_BYTES)?;
         let value = match op {
             Op::Put => self.bytes(MAX_VALUE_BYTES)?,
             Op::Delete => &[],
         };
-        Ok((op, key, value))
-    }
-
-    /// The trees and writes that end a body: `tree` says whether the writes of a tree are wanted, `write` gets them.
-    pub(crate) fn writes(
-        mut self,
-        mut tree: impl FnMut(TreeId) -> bool,
-        mut write: impl FnMut(TreeId, Op, &'a [u8], &'a [u8]),
-    ) -> Result<(), Malformed> {
-        for _ in 0..self.rest.varint()? {
-            let id = self.tree()?;
-            let wanted = tree(id);
-            for _ in 0..self.rest.varint()? {
-                let (op, key, value) = self.write()?;
-                if wanted {
-                    write(id, op, key, value);
-                }
-            }
-        }
-        self.finish()
+        Ok(Write {
+            op,
+            key,
+            value,
+            encoded: self.rest.since(begin),
+            offset: begin,
+        })
     }
 
     /// Nothing may follow the last part of a payload.
-    pub(crate) fn finish(self) -> Result<(), Malformed> {
+    pub(crate) fn finish(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -212,17 +225,24 @@ mod tests {
     fn decode(payload: &[u8]) -> Result<Vec<(u32, Vec<Write>)>, Malformed> {
         let mut reader = Reader::new(payload)?;
         reader.counters(|_, _| {})?;
-        let trees = std::cell::RefCell::new(Vec::new());
-        let begin = |tree: TreeId| {
-            trees.borrow_mut().push((tree.0, Vec::new()));
-            true
-        };
-        reader.writes(begin, |_, op, key, value| {
-            let mut trees = trees.borrow_mut();
-            let (_, writes) = trees.last_mut().expect("begun");
-            writes.push((op == Op::Put, key.to_vec(), value.to_vec()));
-        })?;
-        Ok(trees.into_inner())
+        let mut trees = Vec::new();
+        for _ in 0..reader.trees()? {
+            let (tree, count) = reader.tree_writes()?;
+            let mut writes = Vec::new();
+            for _ in 0..count {
+                let write = reader.write()?;
+                let begin = write.offset;
+                assert_eq!(&payload[begin..begin + write.encoded.len()], write.encoded);
+                writes.push((
+                    write.op == Op::Put,
+                    write.key.to_vec(),
+                    write.value.to_vec(),
+                ));
+            }
+            trees.push((tree.0, writes));
+        }
+        reader.finish()?;
+        Ok(trees)
     }
 
     proptest! {

@@ -8,6 +8,8 @@
 //! | off | off | when it is durable | when it is durable |
 //! | any | on | when the record has its place in the log | at once |
 //!
+//! Durable snapshots (on) let the plain reads of clients leave out what is not durable yet; see `txn::SnapshotAt`.
+//!
 //! **Invariants**
 //! - Unless commit is asynchronous, nobody is told what a crash could take back, whatever the other switch says.
 //! - A switch concerns commits and waits that begin after it was set.
@@ -19,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Switches {
     early_lock_release: AtomicBool,
     async_commit: AtomicBool,
+    durable_snapshots: AtomicBool,
 }
 
 impl Default for Switches {
@@ -26,6 +29,7 @@ impl Default for Switches {
         Switches {
             early_lock_release: AtomicBool::new(true),
             async_commit: AtomicBool::new(false),
+            durable_snapshots: AtomicBool::new(true),
         }
     }
 }
@@ -53,6 +57,18 @@ impl Switches {
         if on && !was_on {
             tracing::warn!("asynchronous commit is on: a crash can take back acknowledged commits");
         }
+    }
+
+    /// Whether [`crate::SnapshotAt::Durable`] means what it says. On by default.
+    pub fn durable_snapshots(&self) -> bool {
+        self.durable_snapshots.load(Ordering::Relaxed)
+    }
+
+    /// Sets durable snapshots: when off, all transactions take the newest snapshots. On is right only while everything
+    /// that was acknowledged is durable, so it goes off before asynchronous commit goes on, and back on when what that
+    /// has acknowledged is durable.
+    pub fn set_durable_snapshots(&self, on: bool) {
+        self.durable_snapshots.store(on, Ordering::Relaxed);
     }
 
     /// Whether the row locks of a commit that has its place in the log go at once.

@@ -19,7 +19,7 @@ mod run;
 pub use limits::{Limits, Pressure};
 pub use pick::{Input, Reason, Task, pick};
 pub(crate) use retain::retain;
-pub use run::CompactionStats;
+pub use run::{CompactionKind, CompactionStats};
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::limits::Limits;
+use crate::Seq;
 use crate::extent::{ExtentMeta, HasMeta, Position};
 use crate::tree::{Levels, Place, Run, RunId};
 
@@ -361,6 +362,38 @@ fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option
     due.into_iter()
         .map(|(place, extent)| removal_of(levels, place, extent.meta()))
         .find(|task| !task.touches_quarantined(levels))
+}
+
+/// A rewrite of an extent of the lowest level with many deletes. They came there when a snapshot still needed what they
+/// delete; `oldest_snapshot` needs none of it any more, so all of them go.
+pub(super) fn deletes_at_the_bottom<E: HasMeta>(
+    levels: &Levels<E>,
+    limits: &Limits,
+    oldest_snapshot: Seq,
+) -> Option<Task> {
+    let bottom = levels.level(2);
+    let is_due = |meta: &ExtentMeta| {
+        meta.deletes * 100 / meta.entries > limits.delete_percent
+            && meta.largest_seq <= oldest_snapshot
+    };
+    let quarantined = Quarantined::of(bottom);
+    let extents = bottom.extents().iter().enumerate();
+    let mut due = extents.filter(|(_, extent)| is_due(extent.meta()));
+    due.find_map(|(at, _)| {
+        let range = clean_start(bottom, at)..clean_end(bottom, at + 1);
+        let is_clean = bottom.extents()[range.clone()]
+            .iter()
+            .all(|extent| extent.meta().largest_seq <= oldest_snapshot);
+        (is_clean && !quarantined.meets(&range)).then(|| Task {
+            reason: Reason::Deletes,
+            inputs: vec![Input {
+                place: Place::level(2),
+                range,
+            }],
+            output: Place::level(2),
+            urgency: 1,
+        })
+    })
 }
 
 fn removal_of<E: HasMeta>(levels: &Levels<E>, place: Place, extent: &ExtentMeta) -> Task {

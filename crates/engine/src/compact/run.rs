@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::limits::Pressure;
-use super::pick::{Task, pick};
+use super::pick::{Reason, Task, deletes_at_the_bottom, pick};
 use super::plan::{Piece, Rules, plan};
 use super::retain::retain;
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
@@ -43,6 +43,38 @@ impl std::ops::AddAssign for CompactionStats {
     }
 }
 
+/// Compactions by what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionKind {
+    /// Layers of level 0 became one.
+    Layers,
+    /// A part of level 0 moved to level 1.
+    ToLevel1,
+    /// A part of level 1 moved to level 2.
+    ToLevel2,
+    /// Extents with many deletes were merged with what lies below.
+    Deletes,
+}
+
+impl CompactionKind {
+    /// All of them.
+    pub const ALL: [CompactionKind; 4] = [
+        CompactionKind::Layers,
+        CompactionKind::ToLevel1,
+        CompactionKind::ToLevel2,
+        CompactionKind::Deletes,
+    ];
+
+    fn of(task: &Task) -> Self {
+        match (task.reason, task.output.level) {
+            (Reason::Deletes, _) => CompactionKind::Deletes,
+            (_, 0) => CompactionKind::Layers,
+            (_, 1) => CompactionKind::ToLevel1,
+            _ => CompactionKind::ToLevel2,
+        }
+    }
+}
+
 type Extents = Vec<Arc<Extent>>;
 
 impl Trees {
@@ -52,7 +84,8 @@ impl Trees {
             .all()
             .into_iter()
             .filter_map(|tree| {
-                let task = pick(tree.superversion().version.levels(), self.limits())?;
+                let version = Arc::clone(&tree.superversion().version);
+                let task = self.due(version.levels(), oldest_snapshot)?;
                 Some((task.urgency, tree))
             })
             .collect();
@@ -75,7 +108,7 @@ impl Trees {
             return Ok(None);
         };
         let version = Arc::clone(&tree.superversion().version);
-        let Some(task) = pick(version.levels(), self.limits()) else {
+        let Some(task) = self.due(version.levels(), oldest_snapshot) else {
             return Ok(None);
         };
         let levels = version.levels();
@@ -91,6 +124,12 @@ impl Trees {
             }
         })?;
         Ok(Some(stats))
+    }
+
+    /// What is to be done with a tree.
+    fn due(&self, levels: &Levels<Arc<Extent>>, oldest_snapshot: Seq) -> Option<Task> {
+        pick(levels, self.limits())
+            .or_else(|| deletes_at_the_bottom(levels, self.limits(), oldest_snapshot))
     }
 
     /// Why writers to this tree wait for a compaction that will not come; `None` if it will, or they do not wait.
@@ -133,10 +172,11 @@ impl Trees {
         let rules = Rules {
             small_bytes: self.store().options.extent_bytes as u32 / 2,
             drops_deletes: task.output.level == 2,
-            resident: task
-                .inputs
-                .iter()
-                .position(|input| input.place == task.output),
+            resident: match &task.inputs[..] {
+                // The only input is there to be rewritten.
+                [_] => None,
+                inputs => inputs.iter().position(|input| input.place == task.output),
+            },
         };
         let mut stats = CompactionStats::default();
         let mut edit = ShapeEdit::default();
@@ -176,13 +216,16 @@ impl Trees {
             .extend(written.into_iter().map(|extent| (task.output, extent)));
         let installation = Installation {
             edit,
-            flushed: 0,
+            flushed: false,
             recovery_point: None,
         };
         self.install(tree, installation)?;
         self.note(|work| {
             work.compactions += 1;
             work.compaction += stats;
+            let (count, done) = &mut work.kinds[CompactionKind::of(task) as usize];
+            *count += 1;
+            *done += stats;
         });
         tracing::debug!(tree = tree.id().0, reason = ?task.reason, ?stats, "compacted");
         Ok(stats)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv, SimRng};
 
-use super::pick::{Input, Reason};
+use super::pick::{Input, Reason, deletes_at_the_bottom};
 use super::plan::{Piece, Rules, plan};
 use super::*;
 use crate::cache::BlockCache;
@@ -173,6 +173,28 @@ fn extents_full_of_deletes_go_down() {
             range: 1..2
         }
     );
+}
+
+#[test]
+fn deletes_at_the_bottom_go_when_no_snapshot_needs_what_they_delete() {
+    let extent = |id, first, last, deletes, largest_seq| {
+        let mut meta = paper(id, first, last, 5 * KB);
+        (meta.deletes, meta.largest_seq) = (deletes, largest_seq);
+        (Place::level(2), meta)
+    };
+    let levels = shape(&[
+        extent(1, "a", "b", 10, 40),
+        extent(2, "k", "m", 60, 70),
+        extent(3, "n", "z", 60, 80),
+    ]);
+    assert_eq!(pick(&levels, &limits()), None);
+    let range_at = |oldest| {
+        let task = deletes_at_the_bottom(&levels, &limits(), oldest)?;
+        assert_eq!((task.output, task.inputs.len()), (Place::level(2), 1));
+        Some(task.inputs[0].range.clone())
+    };
+    assert_eq!(range_at(69), None);
+    assert_eq!(range_at(70), Some(1..2));
 }
 
 #[test]

@@ -39,6 +39,12 @@ impl KeyHash {
         KeyHash(fold(hash, 0xE703_7ED1_A0B4_28DB))
     }
 
+    /// True for one key in 32.
+    #[inline]
+    pub(crate) fn is_sample(self) -> bool {
+        self.0 & 31 == 0
+    }
+
     #[inline]
     fn line(self, lines: usize) -> usize {
         (((self.0 >> 32) * lines as u64) >> 32) as usize

@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 
 use super::HEADER_BYTES;
 use super::filter::Filter;
+use super::hints::Hints;
 use crate::Seq;
 use crate::codec::{Malformed, Reader, put_bytes, put_varint};
 use crate::iter::compare_versions;
@@ -77,6 +78,7 @@ struct IndexEntry {
 /// Filter and index of an extent.
 pub(crate) struct Tail {
     pub(super) filter: Filter,
+    hints: Hints,
     separators: Box<[u8]>,
     entries: Box<[IndexEntry]>,
 }
@@ -107,16 +109,20 @@ impl Tail {
         if block_end != filter_offset || !reader.is_empty() {
             return Err("the index does not fit its blocks");
         }
-        Ok(Tail {
+        let mut tail = Tail {
             filter,
+            hints: Hints::default(),
             separators: separators.into(),
             entries: entries.into(),
-        })
+        };
+        tail.hints = Hints::new((0..count).map(|block| tail.separator(block)));
+        Ok(tail)
     }
 
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.filter.bytes()
+            + self.hints.bytes()
             + self.separators.len()
             + self.entries.len() * size_of::<IndexEntry>()
             + size_of::<Tail>()
@@ -149,18 +155,10 @@ impl Tail {
     /// after it, unless that is the first entry of the next block. `blocks()` if all end before.
     #[inline]
     pub(super) fn find(&self, key: &[u8], seq: Seq) -> usize {
-        let (mut low, mut high) = (0, self.entries.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let order =
-                compare_versions(self.separator(middle), self.entries[middle].seq, key, seq);
-            if order == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.hints.partition_point(key, |block| {
+            compare_versions(self.separator(block), self.entries[block].seq, key, seq)
+                == Ordering::Less
+        })
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use super::block::{Block, BlockCursor};
+use super::block::{Block, BlockCursor, Buffers};
+use super::filter::KeyHash;
 use super::index::Tail;
 use super::reader::Extent;
 use crate::codec::Malformed;
@@ -48,8 +49,8 @@ pub(crate) struct ExtentIter {
     number: usize,
     cursor: Option<BlockCursor>,
     ahead: Option<Ahead>,
-    /// Key buffer of a cursor that is gone.
-    spare: Vec<u8>,
+    /// Buffers of a cursor that is gone.
+    spare: Buffers,
 }
 
 impl ExtentIter {
@@ -61,7 +62,7 @@ impl ExtentIter {
             number: 0,
             cursor: None,
             ahead: None,
-            spare: Vec::new(),
+            spare: Buffers::default(),
         }
     }
 
@@ -118,11 +119,11 @@ impl ExtentIter {
         let is_here = self.number == number && self.cursor.is_some();
         if !is_here {
             let block = self.read_block(tail, number)?;
-            let buffer = match self.cursor.take() {
-                Some(cursor) => cursor.into_buffer(),
+            let buffers = match self.cursor.take() {
+                Some(cursor) => cursor.into_buffers(),
                 None => std::mem::take(&mut self.spare),
             };
-            self.cursor = Some(BlockCursor::new(block, buffer));
+            self.cursor = Some(BlockCursor::new(block, buffers));
             self.number = number;
         }
         self.with_cursor(place)
@@ -139,7 +140,7 @@ impl ExtentIter {
 
     fn leave(&mut self) {
         if let Some(cursor) = self.cursor.take() {
-            self.spare = cursor.into_buffer();
+            self.spare = cursor.into_buffers();
         }
     }
 
@@ -184,6 +185,9 @@ impl InternalIter for ExtentIter {
     }
 
     fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
+        if self.tail.is_none() && self.mode == ReadMode::Cached {
+            self.tail = Some(self.extent.tail_for(KeyHash::of(key))?);
+        }
         let tail = self.tail()?;
         let number = tail.find(key, seq);
         if number == tail.blocks() {

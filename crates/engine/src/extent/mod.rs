@@ -15,6 +15,7 @@
 mod block;
 mod filter;
 mod frame;
+mod hints;
 mod index;
 mod iter;
 mod meta;
@@ -25,6 +26,7 @@ mod writer;
 pub(crate) use block::Block;
 pub(crate) use filter::KeyHash;
 pub use frame::Compression;
+pub(crate) use hints::Hints;
 pub(crate) use index::Tail;
 pub(crate) use iter::{ExtentIter, ReadMode};
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};

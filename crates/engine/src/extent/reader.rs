@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arc_swap::ArcSwapWeak;
 use esker_vfs::Random;
 
 use super::block::{Block, Found};
@@ -61,6 +62,8 @@ pub struct Extent {
     slots: Slots,
     store: Arc<Store>,
     quarantined: AtomicBool,
+    /// The tail as long as the cache or a reader has it: a way around the cache.
+    tail: ArcSwapWeak<Tail>,
 }
 
 impl HasMeta for Arc<Extent> {
@@ -114,6 +117,7 @@ impl Extent {
             slots,
             store: Arc::clone(store),
             quarantined: AtomicBool::new(false),
+            tail: ArcSwapWeak::default(),
         })
     }
 
@@ -185,11 +189,29 @@ impl Extent {
         .map_err(|what| self.corruption(offset, what))
     }
 
+    /// Filter and index for a search with this hash. Most searches find them at hand; the cache is asked often enough
+    /// to know that they are in use.
+    #[inline]
+    pub(super) fn tail_for(&self, hash: KeyHash) -> Result<Arc<Tail>> {
+        if !hash.is_sample()
+            && let Some(tail) = self.tail.load().upgrade()
+        {
+            return Ok(tail);
+        }
+        self.tail(ReadMode::Cached)
+    }
+
     /// Filter and index, from the cache or from disk.
     pub(super) fn tail(&self, mode: ReadMode) -> Result<Arc<Tail>> {
         let (stamp, offset) = (self.meta.stamp, self.meta.filter_offset);
         match mode {
-            ReadMode::Cached => self.store.cache.tail(stamp, offset, || self.load_tail()),
+            ReadMode::Cached => {
+                let tail = self.store.cache.tail(stamp, offset, || self.load_tail())?;
+                if self.tail.load().as_ptr() != Arc::as_ptr(&tail) {
+                    self.tail.store(Arc::downgrade(&tail));
+                }
+                Ok(tail)
+            }
             ReadMode::Once => match self.store.cache.peek_tail(stamp, offset) {
                 Some(tail) => Ok(tail),
                 None => self.load_tail().map(Arc::new),
@@ -231,7 +253,7 @@ impl Extent {
 
     /// The newest version of `key` that is not newer than `snapshot`, if it is in this extent.
     pub(crate) fn get(&self, key: &[u8], hash: KeyHash, snapshot: Seq) -> Result<Option<FoundIn>> {
-        let tail = self.tail(ReadMode::Cached)?;
+        let tail = self.tail_for(hash)?;
         if !tail.filter.may_contain(hash) {
             return Ok(None);
         }

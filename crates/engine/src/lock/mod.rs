@@ -1,4 +1,4 @@
-//! Row locks: shared and exclusive, first come first served, with upgrade, deadlock detection, and waits that can be
+//! Row locks: shared and exclusive, with fair queues, upgrade, deadlock detection, and waits that can be
 //! given up at any time.
 //!
 //! Neighbours: `txn` locks rows and releases them at its end; `wait` is the form of a wait. A "row" is any (tree, key);
@@ -192,7 +192,8 @@ impl LockManager {
                 resolver: resolver.clone(),
             })
         });
-        let work = writes + owner.held_count() as u64;
+        let held = owner.held_count();
+        let work = writes + held as u64;
         let earlier = owner.wait.lock().replace(Waiting {
             lock,
             resolver: resolver.clone(),
@@ -208,6 +209,8 @@ impl LockManager {
                 owner: Arc::clone(owner),
                 mode,
                 upgrade,
+                held,
+                overtaken: 0,
                 resolver,
             },
         );

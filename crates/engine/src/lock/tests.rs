@@ -115,6 +115,60 @@ fn queue_is_first_come_first_served() {
     assert_empty(&locks);
 }
 
+/// Who holds what others will ask for goes first: here the first waiter, granted first, would ask for the row that the
+/// second one holds, and that would be a deadlock.
+#[test]
+fn who_holds_more_locks_goes_first() {
+    let locks = table();
+    let [holder, empty_handed, laden, reader] = owners();
+    get(&locks, &holder, b"k", LockMode::Exclusive);
+    get(&locks, &laden, b"wanted next", LockMode::Exclusive);
+    get(&locks, &reader, b"another", LockMode::Exclusive);
+    let mut first = queue(&locks, &empty_handed, b"k", LockMode::Exclusive);
+    let mut second = queue(&locks, &laden, b"k", LockMode::Exclusive);
+    // A shared request does not pass an exclusive one.
+    let mut third = queue(&locks, &reader, b"k", LockMode::Shared);
+    locks.release_all(&holder);
+    assert!(poll(&mut first).is_none() && poll(&mut third).is_none());
+    assert!(matches!(poll(&mut second), Some(Ok(()))));
+    locks.release_all(&laden);
+    assert!(matches!(poll(&mut first), Some(Ok(()))));
+    assert!(poll(&mut third).is_none());
+    get(&locks, &empty_handed, b"wanted next", LockMode::Exclusive);
+    locks.release_all(&empty_handed);
+    assert!(matches!(poll(&mut third), Some(Ok(()))));
+    locks.release_all(&reader);
+    assert_empty(&locks);
+}
+
+#[test]
+fn nobody_is_overtaken_for_ever() {
+    let locks = table();
+    let [holder, patient] = owners();
+    get(&locks, &holder, b"k", LockMode::Exclusive);
+    let mut patient_ticket = queue(&locks, &patient, b"k", LockMode::Exclusive);
+    let mut before = 0;
+    let others: Vec<_> = (0..2 * shard::MAX_OVERTAKEN)
+        .map(|i| {
+            let owner = LockOwner::new();
+            get(&locks, &owner, &i.to_be_bytes(), LockMode::Exclusive);
+            let ticket = queue(&locks, &owner, b"k", LockMode::Exclusive);
+            (owner, ticket)
+        })
+        .collect();
+    locks.release_all(&holder);
+    for (owner, mut ticket) in others {
+        if poll(&mut patient_ticket).is_some() {
+            locks.release_all(&patient);
+        }
+        assert!(poll(&mut ticket).is_some());
+        before += u32::from(patient.held_count() == 0 && patient.waiting().is_some());
+        locks.release_all(&owner);
+    }
+    assert_eq!(before, shard::MAX_OVERTAKEN);
+    assert_empty(&locks);
+}
+
 #[test]
 fn upgrade_alone_is_immediate_and_waits_for_other_readers() {
     let locks = table();

@@ -15,15 +15,61 @@ pub(super) struct TreeLoad {
     /// Bytes and start of the log of the active memtable; `u64::MAX` if it is empty.
     pub(super) active_bytes: usize,
     pub(super) active_first_lsn: u64,
+    /// Versions in the active memtable, and deletes among them.
+    pub(super) active_entries: u64,
+    pub(super) active_deletes: u64,
+    /// Versions on disk; may be 0 while there are few deletes.
+    pub(super) stored_entries: u64,
     /// The same of the immutable ones together.
     pub(super) immutable_bytes: usize,
     pub(super) immutable_first_lsn: u64,
+    /// The same of what was replayed from the log. It may stay in memory, like an active memtable.
+    pub(super) replayed_bytes: usize,
+    pub(super) replayed_first_lsn: u64,
+}
+
+impl TreeLoad {
+    /// Bytes that need not be flushed at once.
+    fn resting_bytes(&self) -> usize {
+        self.active_bytes + self.replayed_bytes
+    }
+
+    /// Where the log is needed from for them.
+    fn resting_first_lsn(&self) -> u64 {
+        self.active_first_lsn.min(self.replayed_first_lsn)
+    }
+
+    /// What brings them to disk: what is older goes first.
+    fn flush_resting(&self) -> Job {
+        match self.replayed_first_lsn {
+            u64::MAX => Job::Switch(self.id),
+            _ => Job::Flush(self.id),
+        }
+    }
+}
+
+/// A memtable with fewer deletes is not switched because of them.
+pub(super) const MIN_DELETES: u64 = 32 << 10;
+/// The memtable consists of deletes if they are one in so many versions, and ...
+const DELETE_SHARE: u64 = 3;
+/// ... one for so many versions on disk: else compaction would rewrite much for few.
+const STORED_PER_DELETE: u64 = 16;
+
+impl TreeLoad {
+    /// Whether scans are better off when the deletes go where they can be dropped with what they delete.
+    fn consists_of_deletes(&self) -> bool {
+        self.active_deletes >= MIN_DELETES
+            && self.active_deletes >= self.active_entries / DELETE_SHARE
+            && self.active_deletes >= self.stored_entries / STORED_PER_DELETE
+    }
 }
 
 /// The picture.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) trees: Vec<TreeLoad>,
+    /// Memory of all that was replayed. Trees share some of it: it is not the sum.
+    pub(super) replayed_bytes: usize,
     /// Where the log is needed from for prepared transactions.
     pub(super) prepared_first_lsn: u64,
     /// The watermark, looked at before everything else here.
@@ -47,7 +93,7 @@ pub(super) struct Limits {
 /// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// Write the oldest immutable memtable of the tree to extents.
+    /// Write the oldest replayed run or immutable memtable of the tree to extents.
     Flush(TreeId),
     /// Switch the memtable of the tree.
     Switch(TreeId),
@@ -60,32 +106,35 @@ impl Load {
     pub(super) fn needed_from(&self) -> u64 {
         let trees = self.trees.iter();
         trees
-            .map(|tree| tree.active_first_lsn.min(tree.immutable_first_lsn))
+            .map(|tree| tree.resting_first_lsn().min(tree.immutable_first_lsn))
             .fold(self.visible.min(self.prepared_first_lsn), u64::min)
     }
 
-    /// Bytes in memtables.
+    /// Bytes in memtables and replayed runs.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.trees
-            .iter()
-            .map(|tree| tree.active_bytes + tree.immutable_bytes)
-            .sum()
+        let tables = self.trees.iter();
+        let tables = tables.map(|tree| tree.active_bytes + tree.immutable_bytes);
+        self.replayed_bytes + tables.sum::<usize>()
     }
 
-    /// The most urgent job: first what frees memory, then what keeps the log short.
+    /// The most urgent job: first what frees memory, then what keeps scans and the log short.
     pub(super) fn decide(&self) -> Option<Job> {
         let immutable = self.trees.iter().filter(|tree| tree.immutable_bytes > 0);
         if let Some(tree) = immutable.max_by_key(|tree| tree.immutable_bytes) {
             return Some(Job::Flush(tree.id));
         }
-        let active = || {
+        let resting = || {
             self.trees
                 .iter()
-                .filter(|tree| tree.active_first_lsn != u64::MAX)
+                .filter(|tree| tree.resting_first_lsn() != u64::MAX)
         };
         if self.memory_bytes() > self.limits.memory_bytes
-            && let Some(tree) = active().max_by_key(|tree| tree.active_bytes)
+            && let Some(tree) = resting().max_by_key(|tree| tree.resting_bytes())
         {
+            return Some(tree.flush_resting());
+        }
+        let mut trees = self.trees.iter();
+        if let Some(tree) = trees.find(|tree| tree.consists_of_deletes()) {
             return Some(Job::Switch(tree.id));
         }
         let needed_from = self.needed_from();
@@ -95,11 +144,11 @@ impl Load {
             });
         }
         if self.visible.saturating_sub(needed_from) > self.limits.log_bytes {
-            let oldest = active().min_by_key(|tree| tree.active_first_lsn);
+            let oldest = resting().min_by_key(|tree| tree.resting_first_lsn());
             // Only a tree that holds the log back: a prepared transaction may do so, too, and flushing does not help.
             return oldest
-                .filter(|tree| tree.active_first_lsn == needed_from)
-                .map(|tree| Job::Switch(tree.id));
+                .filter(|tree| tree.resting_first_lsn() == needed_from)
+                .map(TreeLoad::flush_resting);
         }
         None
     }
@@ -118,6 +167,7 @@ mod tests {
     fn idle() -> Load {
         Load {
             trees: Vec::new(),
+            replayed_bytes: 0,
             prepared_first_lsn: u64::MAX,
             visible: 10_000,
             log_from: 9_990,
@@ -130,12 +180,26 @@ mod tests {
             id: TreeId(id),
             active_bytes: active,
             active_first_lsn: active_lsn,
+            active_entries: 0,
+            active_deletes: 0,
+            stored_entries: 0,
             immutable_bytes: immutable,
             immutable_first_lsn: if immutable > 0 {
                 active_lsn - 1
             } else {
                 u64::MAX
             },
+            replayed_bytes: 0,
+            replayed_first_lsn: u64::MAX,
+        }
+    }
+
+    /// A tree that was replayed from this place of the log.
+    fn replayed(id: u32, bytes: usize, lsn: u64) -> TreeLoad {
+        TreeLoad {
+            replayed_bytes: bytes,
+            replayed_first_lsn: lsn,
+            ..tree(id, 0, u64::MAX, 0)
         }
     }
 
@@ -165,6 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn many_deletes_switch_a_memtable_unless_there_is_much_more_on_disk() {
+        let switched = |entries, deletes, stored| {
+            let mut load = idle();
+            load.trees = vec![tree(1, 400, 9_995, 0)];
+            load.trees[0].active_entries = entries;
+            load.trees[0].active_deletes = deletes;
+            load.trees[0].stored_entries = stored;
+            load.decide() == Some(Job::Switch(TreeId(1)))
+        };
+        assert!(switched(2 * MIN_DELETES, MIN_DELETES, 0));
+        assert!(switched(MIN_DELETES, MIN_DELETES, 16 * MIN_DELETES));
+        assert!(!switched(MIN_DELETES, MIN_DELETES - 1, 0));
+        assert!(!switched(4 * MIN_DELETES, MIN_DELETES, 0));
+        assert!(!switched(MIN_DELETES, MIN_DELETES, 17 * MIN_DELETES));
+    }
+
+    #[test]
     fn long_log_switches_the_tree_that_holds_it() {
         let mut load = idle();
         load.log_from = 4_000;
@@ -175,6 +256,27 @@ mod tests {
         assert_eq!(load.decide(), Some(Job::Checkpoint { log_from: 9_000 }));
         load.log_from = 9_000;
         assert_eq!(load.decide(), None);
+    }
+
+    #[test]
+    fn what_was_replayed_stays_until_memory_or_log_need_it_to_go() {
+        let mut load = idle();
+        load.trees = vec![replayed(1, 400, 9_995), replayed(2, 300, 9_996)];
+        load.replayed_bytes = 900;
+        assert_eq!(load.decide(), None);
+        load.trees.push(tree(3, 200, 9_999, 0));
+        assert_eq!(load.decide(), Some(Job::Flush(TreeId(1))));
+        // The buffers that the trees share are still there.
+        load.trees.remove(0);
+        assert_eq!(load.decide(), Some(Job::Flush(TreeId(2))));
+        load.replayed_bytes = 0;
+        assert_eq!(load.decide(), None);
+
+        let mut load = idle();
+        load.log_from = 4_000;
+        load.trees = vec![tree(1, 10, 9_000, 0), replayed(2, 10, 4_050)];
+        assert_eq!(load.needed_from(), 4_050);
+        assert_eq!(load.decide(), Some(Job::Flush(TreeId(2))));
     }
 
     #[test]

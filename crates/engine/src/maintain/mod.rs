@@ -5,6 +5,8 @@
 //! when a memtable is full.
 //!
 //! **Invariants**
+//! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the limit
+//!   itself, and what it has not read must stay.
 //! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log.
 //! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
@@ -13,12 +15,16 @@
 //!   not possible. Any other failure of background work ends the engine's life through `on_fatal`.
 
 mod decide;
+mod stalls;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use esker_vfs::Clock;
+use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex};
 
 use crate::compact::Pressure;
@@ -26,7 +32,9 @@ use crate::engine::{EngineConfig, Inner, Mode};
 use crate::tree::Tree;
 use crate::txn::WriteSet;
 use crate::{EngineError, Result};
-use decide::{Job, Limits, Load, TreeLoad};
+use decide::{Job, Limits, Load, MIN_DELETES, TreeLoad};
+use stalls::StallCounters;
+pub use stalls::{StallCause, Stalls};
 
 /// A look at the picture without being asked.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -49,7 +57,8 @@ pub(crate) struct Maintenance {
     flush_finds_no_space: AtomicBool,
     /// The last compaction did.
     compaction_finds_no_space: AtomicBool,
-    stalls: AtomicU64,
+    pub(crate) stalls: StallCounters,
+    clock: Arc<dyn Clock>,
     /// Held by the committer who switches a full memtable.
     switching: Mutex<()>,
     /// Held while a memtable is hardened and flushed.
@@ -68,13 +77,14 @@ struct Signal {
 }
 
 impl Maintenance {
-    pub(crate) fn new(log_from: u64) -> Self {
+    pub(crate) fn new(log_from: u64, clock: Arc<dyn Clock>) -> Self {
         Maintenance {
             memory_bytes: AtomicUsize::new(0),
             log_from: AtomicU64::new(log_from),
             flush_finds_no_space: AtomicBool::new(false),
             compaction_finds_no_space: AtomicBool::new(false),
-            stalls: AtomicU64::new(0),
+            stalls: StallCounters::default(),
+            clock,
             switching: Mutex::new(()),
             flushing: Mutex::new(()),
             signal: Mutex::new(Signal::default()),
@@ -99,10 +109,6 @@ impl Maintenance {
 
     pub(crate) fn log_from(&self) -> u64 {
         self.log_from.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn stalls(&self) -> u64 {
-        self.stalls.load(Ordering::Relaxed)
     }
 
     pub(crate) fn stop(&self) {
@@ -155,9 +161,32 @@ impl Inner {
             .unwrap_or(Pressure::None)
     }
 
+    /// What makes this pressure. Background work may have brought relief meanwhile: then the mildest cause is named.
+    fn cause_of(&self, writes: &WriteSet, pressure: Pressure) -> StallCause {
+        let mut trees = writes.trees().iter().map(|writes| &writes.tree);
+        if self.maintenance.memory_bytes() > hard_limit(&self.config) {
+            StallCause::Memory
+        } else if pressure != Pressure::Stop {
+            StallCause::ManyLayers
+        } else if trees.any(|tree| self.trees.waits_for_compaction(tree)) {
+            StallCause::TooManyLayers
+        } else {
+            StallCause::Memtables
+        }
+    }
+
     #[cold]
     fn hold_writer(&self, writes: &WriteSet, pressure: Pressure) -> Result<()> {
-        self.maintenance.stalls.fetch_add(1, Ordering::Relaxed);
+        let cause = self.cause_of(writes, pressure);
+        let clock = &self.maintenance.clock;
+        let since = clock.mono_nanos();
+        let result = self.hold_until_relieved(writes, pressure);
+        let nanos = clock.mono_nanos().saturating_sub(since);
+        self.maintenance.stalls.note(cause, nanos);
+        result
+    }
+
+    fn hold_until_relieved(&self, writes: &WriteSet, pressure: Pressure) -> Result<()> {
         self.maintenance.ask_for_flush();
         self.maintenance.ask_for_compaction();
         if self.config.mode == Mode::Manual {
@@ -249,6 +278,7 @@ impl Inner {
         let trees = self.trees.all();
         let load = Load {
             trees: trees.iter().map(tree_load).collect(),
+            replayed_bytes: replayed_bytes(&trees),
             prepared_first_lsn,
             visible,
             log_from: self.maintenance.log_from.load(Ordering::Relaxed),
@@ -264,8 +294,16 @@ impl Inner {
         load
     }
 
+    /// Adds up the memory that is in use.
+    pub(crate) fn weigh_memory(&self) {
+        self.load();
+    }
+
     /// Does the most urgent job for memory and log; false if none is due.
     pub(crate) fn flush_step(&self) -> Result<bool> {
+        if !self.recovery.is_ready() {
+            return Ok(false);
+        }
         let load = self.load();
         let Some(job) = load.decide() else {
             return Ok(false);
@@ -291,7 +329,11 @@ impl Inner {
 
     /// Does one compaction; false if none is due.
     pub(crate) fn compact_step(&self) -> Result<bool> {
-        let oldest = self.snapshots.oldest(&self.watermark);
+        if !self.recovery.is_ready() && self.recovery.stats().flushes == 0 {
+            // The replay has better use for the processors.
+            return Ok(false);
+        }
+        let oldest = self.snapshots.oldest(|| self.stable());
         let done = self.trees.compact_one(oldest)?;
         self.maintenance.freed.notify_all();
         Ok(done)
@@ -309,20 +351,24 @@ impl Inner {
         self.checkpoint(load.visible, load.needed_from())
     }
 
-    /// Writes the oldest immutable memtable of a tree to extents; false if there is none.
+    /// Writes the oldest replayed run or immutable memtable of a tree to extents; false if there is none.
     fn flush_oldest(&self, tree: &Tree) -> Result<bool> {
         // Of two that flush the same tree one would write what the other has hardened.
         let _flushing = self.maintenance.flushing.lock();
-        let oldest = tree.superversion().immutables.last().cloned();
-        let Some(table) = oldest else {
-            return Ok(false);
-        };
-        while !table.is_quiet() {
-            thread::sleep(QUIET_PAUSE);
+        let now = Arc::clone(&tree.superversion());
+        // What was replayed is durable.
+        if now.replayed.is_empty() {
+            let Some(table) = now.immutables.last() else {
+                return Ok(false);
+            };
+            while !table.is_quiet() {
+                thread::sleep(QUIET_PAUSE);
+            }
+            self.log.harden(table.max_seq())?;
         }
-        self.log.harden(table.max_seq())?;
+        drop(now);
         self.trees
-            .flush(tree, self.snapshots.oldest(&self.watermark))
+            .flush(tree, self.snapshots.oldest(|| self.stable()))
     }
 
     pub(crate) fn checkpoint(&self, as_of: u64, log_from: u64) -> Result<()> {
@@ -338,8 +384,16 @@ impl Inner {
 fn tree_load(tree: &Tree) -> TreeLoad {
     let superversion = tree.superversion();
     let immutables = superversion.immutables.iter();
+    let active_deletes = superversion.active.deletes();
     TreeLoad {
         id: tree.id(),
+        active_entries: superversion.active.entries(),
+        active_deletes,
+        // Nobody asks, and all extents would have to be looked at.
+        stored_entries: match active_deletes < MIN_DELETES {
+            true => 0,
+            false => superversion.version.totals().entries,
+        },
         active_bytes: superversion.active.bytes(),
         // A committer may have announced itself and inserted nothing yet: then the watermark is still before its record,
         // and there is nothing to switch.
@@ -352,7 +406,27 @@ fn tree_load(tree: &Tree) -> TreeLoad {
         immutable_first_lsn: immutables
             .map(|table| table.first_lsn())
             .fold(u64::MAX, u64::min),
+        replayed_bytes: superversion.replayed.iter().map(|run| run.bytes()).sum(),
+        replayed_first_lsn: superversion
+            .replayed
+            .iter()
+            .map(|run| run.first_lsn())
+            .fold(u64::MAX, u64::min),
     }
+}
+
+/// Memory of all replayed runs. Runs of different trees share buffers, which are there until the last of them is flushed.
+fn replayed_bytes(trees: &[Tree]) -> usize {
+    let mut buffers = BTreeMap::new();
+    let mut entries = 0;
+    for tree in trees {
+        for run in &tree.superversion().replayed {
+            entries += run.entry_bytes();
+            let (identity, bytes) = run.shared_bytes();
+            buffers.insert(identity, bytes);
+        }
+    }
+    entries + buffers.values().sum::<usize>()
 }
 
 /// The background threads; they end when this is dropped.
@@ -362,13 +436,16 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads, or none in manual mode.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
+    /// Replays the log and starts the threads: in manual mode the replay is over on return, and there are no threads.
+    pub(crate) fn start(inner: &Arc<Inner>, log: LogReader) -> Result<Self> {
         let mut workers = Workers {
             inner: Arc::clone(inner),
             threads: Vec::new(),
         };
-        if inner.config.mode == Mode::Daemon {
+        if inner.config.mode == Mode::Manual {
+            inner.replay(log)?;
+        } else {
+            workers.spawn_replay(log)?;
             workers.spawn(Duty {
                 name: "esker-flush",
                 flag: |signal| &mut signal.flush,
@@ -385,6 +462,24 @@ impl Workers {
         Ok(workers)
     }
 
+    fn spawn_replay(&mut self, log: LogReader) -> Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let builder = thread::Builder::new().name("esker-replay".into());
+        let thread = builder.spawn(move || {
+            let abandoned = Abandoned(&inner);
+            // Whoever waits is told of the error.
+            if let Err(error) = inner.replay(log) {
+                tracing::error!(%error, "the log could not be replayed");
+            }
+            drop(abandoned);
+            inner.maintenance.ask_for_flush();
+            inner.maintenance.ask_for_compaction();
+        });
+        self.threads
+            .push(thread.map_err(|e| EngineError::io("starting a thread", e))?);
+        Ok(())
+    }
+
     fn spawn(&mut self, duty: Duty) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let builder = thread::Builder::new().name(duty.name.into());
@@ -397,13 +492,23 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.inner.maintenance.stop();
+        self.inner.stop();
         for thread in self.threads.drain(..) {
             // The last handle may be dropped by a worker's own callback; nobody joins itself.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {
                 tracing::error!("a background thread of the engine panicked");
             }
         }
+    }
+}
+
+/// Lets nobody wait for a replay that has panicked.
+struct Abandoned<'a>(&'a Inner);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        let error = EngineError::Stopped("the replay ended early".into());
+        self.0.recovery.fail(error);
     }
 }
 

@@ -3,34 +3,34 @@
 //! Neighbours: `iter::InternalIter` is the interface; `skiplist` has the links.
 //!
 //! **Invariants**
-//! - The iterator owns a reference to its table, so its node never dangles.
+//! - The iterator owns a reference to its table, so its entry never dangles.
 //! - The list has no backward links: `prev` searches again, which costs a logarithm and keeps inserts cheap.
 
 use std::sync::Arc;
 
 use super::Memtable;
-use super::skiplist::NodeRef;
+use super::skiplist::Entry;
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};
 
 /// An iterator over a memtable that keeps it alive.
 pub struct MemIter {
-    node: Option<NodeRef>,
+    entry: Option<Entry>,
     table: Arc<Memtable>,
 }
 
-// SAFETY: `node` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes are immutable
+// SAFETY: `entry` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes and versions are immutable
 // but for their atomic links, and `Memtable` itself is `Send + Sync`.
 unsafe impl Send for MemIter {}
 
 impl MemIter {
     pub(super) fn new(table: Arc<Memtable>) -> Self {
-        MemIter { node: None, table }
+        MemIter { entry: None, table }
     }
 
     #[inline]
-    fn at(&self) -> NodeRef {
-        self.node.expect("the iterator stands on an entry")
+    fn at(&self) -> Entry {
+        self.entry.expect("the iterator stands on an entry")
     }
 }
 
@@ -40,41 +40,41 @@ impl InternalIter for MemIter {
     }
 
     fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
-        self.node = self.table.list.seek(key, seq);
+        self.entry = self.table.list.seek(key, seq);
         Ok(())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.node = self.table.list.first();
+        self.entry = self.table.list.first();
         Ok(())
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         // Sequence 0 is never committed, so everything of `key` lies before (`key`, 0).
-        self.node = self.table.list.seek_before(key, 0);
+        self.entry = self.table.list.seek_before(key, 0);
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.node = self.table.list.last();
+        self.entry = self.table.list.last();
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
-        self.node = self.table.list.after(self.at());
+        self.entry = self.table.list.after(self.at());
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        let node = self.at();
+        let at = self.at();
         // SAFETY: the key is used within this call, while `table` is alive.
-        let key = unsafe { node.key() };
-        self.node = self.table.list.seek_before(key, node.seq());
+        let key = unsafe { at.key() };
+        self.entry = self.table.list.seek_before(key, at.seq());
         Ok(())
     }
 
     fn valid(&self) -> bool {
-        self.node.is_some()
+        self.entry.is_some()
     }
 
     fn key(&self) -> &[u8] {

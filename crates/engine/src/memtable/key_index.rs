@@ -1,16 +1,16 @@
-//! A hash index over the keys of one skiplist: point reads find the newest version of a key in two or three cache
-//! misses, where a descent through a list of 100,000 rows takes twenty.
+//! A hash index over the keys of one skiplist: point reads and changes of a key that is there find its node in two or
+//! three cache misses, where a descent through a list of 100,000 rows takes twenty.
 //!
-//! Neighbours: `skiplist` owns the nodes, adds each to the index after it is linked, and asks before it descends.
+//! Neighbours: `skiplist` owns the nodes, adds the newest of each key after it is linked, and asks before it descends.
 //!
 //! Slots hold chains of nodes, the youngest first. The table never moves: when a generation has as many nodes as slots,
 //! a larger generation takes the later nodes, and a search goes from the youngest generation to the oldest.
 //!
 //! **Invariants**
-//! - Versions of one key are added one after the other, each newer than those before (row locks in the commit
-//!   pipeline, key shards in recovery, one thread in a write set). So the first match of a search is the newest.
-//! - A node is added before its version becomes visible to any snapshot, so a search that ends without a match has
-//!   proven that the key is not there.
+//! - A key has one node here, the first that was linked for it.
+//! - Versions of one key come one after the other (row locks in the commit pipeline, key shards in recovery, one thread in
+//!   a write set). So a node is added before any version of its key becomes visible to a snapshot, and a search that ends
+//!   without a match has proven that the key is not there.
 //! - Nodes and generations are published with release and read with acquire, and stay until the list is cleared or
 //!   dropped, which needs exclusive access.
 
@@ -26,15 +26,14 @@ const FIRST_SLOTS: usize = if cfg!(test) { 2 } else { 128 };
 const GROWTH: usize = 8;
 /// Generations: 128 * 8^6 = 33 million slots in the last one, more than a memtable has entries.
 const GENERATIONS: usize = 7;
-/// Nodes of a chain that are looked at before the list is asked instead: a key with many versions makes the chain of
-/// its neighbours in the slot long.
+/// Nodes of a chain that are looked at before the list is asked instead: keys that were chosen to collide.
 const MAX_CHAIN: usize = 8;
 
 type Slots = Box<[AtomicPtr<Node>]>;
 
 /// The answer of the index.
 pub(super) enum Lookup {
-    /// The newest version of the key.
+    /// The node with the newest version of the key.
     Newest(NodeRef),
     /// The key has no version.
     Absent,
@@ -59,7 +58,7 @@ impl KeyIndex {
         }
     }
 
-    /// Adds a complete node of the list.
+    /// Adds the node of a key, complete and in the list.
     pub(super) fn add(&self, node: NodeRef, key: &[u8]) {
         let added = self.added.fetch_add(1, Ordering::Relaxed);
         let mut generation = self.current.load(Ordering::Acquire);
@@ -90,7 +89,7 @@ impl KeyIndex {
         }
     }
 
-    /// Finds the newest version of a key.
+    /// Finds the node of a key.
     pub(super) fn find(&self, key: &[u8], prefix: u64) -> Lookup {
         let hash = hash(key);
         for generation in (0..=self.current.load(Ordering::Acquire)).rev() {

@@ -3,7 +3,7 @@
 //! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
-//! Parts: `arena` (memory) → `skiplist` (order) with `key_index` (point reads) → `pins` (who inserts) → [`Memtable`]
+//! Parts: `arena` (memory) → `skiplist` (order) with `versions` (of one key) and `key_index` (single keys) → `pins` (who inserts) → [`Memtable`]
 //! (life cycle) → [`MemIter`].
 //!
 //! **Invariants**
@@ -18,6 +18,7 @@ mod iter;
 mod key_index;
 mod pins;
 mod skiplist;
+mod versions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,8 +66,7 @@ impl Memtable {
 
     /// Inserts a version; many threads may do so at once. A version that is there already stays as it is (false).
     ///
-    /// Committers insert under a [`WriterPin`]. Versions of one key come one after the other, from the oldest to the
-    /// newest.
+    /// Committers insert under a [`WriterPin`]. Versions of one key come one after the other.
     pub fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
         debug_assert!(op == Op::Put || value.is_empty());
@@ -80,21 +80,21 @@ impl Memtable {
     /// The newest version of `key` that is not newer than `snapshot`.
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<MemEntry<'_>> {
-        let node = self.list.get(key, snapshot)?;
+        let found = self.list.get(key, snapshot)?;
         Some(MemEntry {
-            seq: node.seq(),
-            op: node.op(),
+            seq: found.seq(),
+            op: found.op(),
             // SAFETY: the slice borrows from `&self`, which keeps the list alive.
-            value: unsafe { node.value() },
+            value: unsafe { found.value() },
         })
     }
 
     /// All versions in internal order, borrowed.
     pub(crate) fn entries_in_order(&self) -> impl Iterator<Item = (&[u8], MemEntry<'_>)> {
-        let mut node = self.list.first();
+        let mut entry = self.list.first();
         std::iter::from_fn(move || {
-            let at = node?;
-            node = self.list.after(at);
+            let at = entry?;
+            entry = self.list.after(at);
             // SAFETY: the slices borrow from `&self`, which keeps the list alive.
             unsafe {
                 Some((

@@ -1,17 +1,21 @@
-//! A skiplist of versions in an arena: concurrent insert without locks, reads without locks, nothing is ever removed.
+//! A skiplist of keys in an arena, each with its versions: concurrent insert without locks, reads without locks, nothing
+//! is ever removed.
 //!
-//! Neighbours: memory comes from `arena`; `key_index` finds single keys; `memtable::Memtable` adds what the commit
-//! pipeline and flush need.
+//! Neighbours: memory comes from `arena`; `versions` has what came to a key after its first version; `key_index` finds
+//! single keys; `memtable::Memtable` adds what the commit pipeline and flush need.
 //!
 //! Node (in the arena, 8-byte aligned):
 //! ```text
-//! prefix u64 | seq u64 | chain ptr | value_len u32 | key_len u16 | op u8 | height u8 | tower [ptr; height] | key | value
+//! prefix u64 | versions ptr | chain ptr | seq u64 | value_len u32 | key_len u16 | op u8 | height u8 | tower [ptr; height] | key | value
 //! ```
 //! `prefix` is the first eight key bytes, big endian, zero padded: most comparisons end there, in the cache line that
-//! the link led to. `chain` belongs to `key_index`.
+//! the link led to. `chain` belongs to `key_index`. `seq`, `op` and the value are the first version of the key; newer ones
+//! are `versions`, so that a change of a row that is here already needs no descent.
 //!
 //! **Invariants**
-//! - Order: key ascending, sequence descending. No two nodes have the same (key, sequence).
+//! - Order: key ascending, sequence descending. No two versions have the same (key, sequence).
+//! - The first node that is linked for a key stays the newest of the key: newer versions go to its `versions`, and an older
+//!   one (which no committer brings) gets a node of its own behind it. Only the newest node is in the key index.
 //! - A node is complete before its address is published: it is written with plain stores, then linked at level 0 by a
 //!   compare-exchange with release; every link is read with acquire.
 //! - A node reachable at level n is reachable at every level below, and links only ever change from one successor to a
@@ -24,20 +28,19 @@ use std::sync::atomic::Ordering;
 
 use super::arena::{ALIGN, Arena};
 use super::key_index::{KeyIndex, Lookup};
+use super::versions::{VersionRef, Versions};
 use crate::sync::{AtomicPtr, AtomicU64};
 use crate::{Op, Seq};
 
 /// Levels: with one node in four rising, 12 levels serve 4^12 = 16 million entries.
 const MAX_HEIGHT: usize = 12;
 
-/// Versions of a key that are too new for a read, before the read descends through the list instead.
-const MAX_NEWER: usize = 8;
-
 #[repr(C)]
 pub(super) struct Node {
     prefix: u64,
-    seq: Seq,
+    versions: Versions,
     chain: AtomicPtr<Node>,
+    seq: Seq,
     value_len: u32,
     key_len: u16,
     op: Op,
@@ -50,7 +53,7 @@ const _: () = assert!(size_of::<Node>().is_multiple_of(align_of::<AtomicPtr<Node
 const _: () = assert!(crate::MAX_KEY_BYTES <= u16::MAX as usize);
 const _: () = assert!(crate::MAX_VALUE_BYTES <= u32::MAX as usize);
 
-/// A node of a live list. Valid as long as the list; copies freely.
+/// The node of a key in a live list. Valid as long as the list; copies freely.
 #[derive(Clone, Copy)]
 pub(super) struct NodeRef(*const Node);
 
@@ -83,14 +86,6 @@ impl NodeRef {
         unsafe { &*self.0 }
     }
 
-    pub(super) fn seq(&self) -> Seq {
-        self.header().seq
-    }
-
-    pub(super) fn op(&self) -> Op {
-        self.header().op
-    }
-
     /// The key, for as long as the caller keeps the list alive.
     ///
     /// # Safety
@@ -106,11 +101,11 @@ impl NodeRef {
         }
     }
 
-    /// The value, for as long as the caller keeps the list alive.
+    /// The value of the first version, for as long as the caller keeps the list alive.
     ///
     /// # Safety
     /// The list must outlive `'a`.
-    pub(super) unsafe fn value<'a>(self) -> &'a [u8] {
+    unsafe fn first_value<'a>(self) -> &'a [u8] {
         let node = self.header();
         let offset = size_of::<Node>()
             + usize::from(node.height) * size_of::<AtomicPtr<Node>>()
@@ -146,6 +141,74 @@ impl NodeRef {
         // SAFETY: the slice does not leave this function, and the caller of a list method keeps the list alive.
         let key = unsafe { self.key() };
         key.cmp(at.key).then_with(|| at.seq.cmp(&node.seq))
+    }
+}
+
+/// A version in a live list. Valid as long as the list; copies freely.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    node: NodeRef,
+    /// `None`: the first version of the key.
+    version: Option<VersionRef>,
+}
+
+impl Entry {
+    /// The newest version in a node.
+    fn newest(node: NodeRef) -> Self {
+        let version = node.header().versions.newest();
+        Entry { node, version }
+    }
+
+    /// The first version in a node, which is its oldest.
+    fn oldest(node: NodeRef) -> Self {
+        let version = None;
+        Entry { node, version }
+    }
+
+    /// The newest version in a node that is not newer than `seq`.
+    #[inline]
+    fn up_to(node: NodeRef, seq: Seq) -> Option<Self> {
+        let version = node.header().versions.up_to(seq);
+        (version.is_some() || node.header().seq <= seq).then_some(Entry { node, version })
+    }
+
+    #[inline]
+    pub(super) fn seq(&self) -> Seq {
+        match &self.version {
+            Some(version) => version.seq(),
+            None => self.node.header().seq,
+        }
+    }
+
+    pub(super) fn op(&self) -> Op {
+        match &self.version {
+            Some(version) => version.op(),
+            None => self.node.header().op,
+        }
+    }
+
+    /// The key, for as long as the caller keeps the list alive.
+    ///
+    /// # Safety
+    /// The list must outlive `'a`.
+    #[inline]
+    pub(super) unsafe fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.node.key() }
+    }
+
+    /// The value, for as long as the caller keeps the list alive.
+    ///
+    /// # Safety
+    /// The list must outlive `'a`.
+    #[inline]
+    pub(super) unsafe fn value<'a>(self) -> &'a [u8] {
+        match self.version {
+            // SAFETY: the caller's promise is the same.
+            Some(version) => unsafe { version.value() },
+            // SAFETY: as above.
+            None => unsafe { self.node.first_value() },
+        }
     }
 }
 
@@ -189,6 +252,8 @@ struct Splice {
 pub(super) struct SkipList {
     head: [AtomicPtr<Node>; MAX_HEIGHT],
     entries: AtomicU64,
+    /// Nodes ever built.
+    nodes: AtomicU64,
     index: KeyIndex,
     arena: Arena,
 }
@@ -198,50 +263,73 @@ impl SkipList {
         SkipList {
             head: [const { AtomicPtr::new(ptr::null_mut()) }; MAX_HEIGHT],
             entries: AtomicU64::new(0),
+            nodes: AtomicU64::new(0),
             index: KeyIndex::new(),
             arena: Arena::new(),
         }
     }
 
     /// Inserts a version. False if (key, seq) is there already; the list is then unchanged.
-    ///
-    /// Versions of one key come one after the other, from the oldest to the newest (see `key_index`); one that is older
-    /// than what is there is found only by a descent.
     pub(super) fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         let place = Place::new(key, seq);
+        let inserted = match self.index.find(key, place.prefix) {
+            Lookup::Newest(node) if node.header().seq < seq => {
+                let versions = &node.header().versions;
+                versions.insert(&self.arena, seq, op, value)
+            }
+            Lookup::Newest(_) | Lookup::Absent | Lookup::Unknown => {
+                self.insert_by_descent(&place, op, value)
+            }
+        };
+        if inserted {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+        inserted
+    }
+
+    /// As [`SkipList::insert`], for a key that is not known to be there.
+    fn insert_by_descent(&self, place: &Place<'_>, op: Op, value: &[u8]) -> bool {
         let mut splice = Splice {
             before: [None; MAX_HEIGHT],
             after: [ptr::null_mut(); MAX_HEIGHT],
         };
-        self.find_splice(&place, &mut splice);
-        if self.is_at(splice.after[0], &place) {
-            return false;
-        }
-        let number = self.entries.fetch_add(1, Ordering::Relaxed);
-        let height = height_of(number);
-        let node = self.build(&place, op, value, height);
-        for level in 0..height {
-            while !self.try_link(node, level, &splice) {
-                self.find_at_level(&place, level, &mut splice);
-                if level == 0 && self.is_at(splice.after[0], &place) {
-                    // Another thread inserted the same version meanwhile; ours was never published.
-                    self.entries.fetch_sub(1, Ordering::Relaxed);
-                    return false;
+        self.find_splice(place, &mut splice);
+        let mut built = None;
+        loop {
+            let has_key = |node: NodeRef| node.has_key(place.key, place.prefix);
+            let is_newest = !splice.before[0].is_some_and(has_key);
+            let after = NodeRef::from_link(splice.after[0]).filter(|node| has_key(*node));
+            match after {
+                Some(node) if node.header().seq == place.seq => return false,
+                Some(node) if is_newest => {
+                    let versions = &node.header().versions;
+                    return versions.insert(&self.arena, place.seq, op, value);
                 }
+                Some(_) | None => (),
+            }
+            let node = *built.get_or_insert_with(|| self.build(place, op, value));
+            if self.try_link(node, 0, &splice) {
+                self.raise(node, place, &mut splice);
+                if is_newest {
+                    self.index.add(node, place.key);
+                }
+                return true;
+            }
+            self.find_at_level(place, 0, &mut splice);
+        }
+    }
+
+    /// Links a node that is in the list at the levels above the lowest.
+    fn raise(&self, node: NodeRef, place: &Place<'_>, splice: &mut Splice) {
+        for level in 1..usize::from(node.header().height) {
+            while !self.try_link(node, level, splice) {
+                self.find_at_level(place, level, splice);
             }
         }
-        let newest = splice.before[0].is_none_or(|before| !before.has_key(key, place.prefix));
-        if newest {
-            self.index.add(node, key);
-        }
-        true
     }
 
-    fn is_at(&self, node: *mut Node, place: &Place<'_>) -> bool {
-        !node.is_null() && NodeRef(node).compare(place) == Cmp::Equal
-    }
-
-    fn build(&self, place: &Place<'_>, op: Op, value: &[u8], height: usize) -> NodeRef {
+    fn build(&self, place: &Place<'_>, op: Op, value: &[u8]) -> NodeRef {
+        let height = height_of(self.nodes.fetch_add(1, Ordering::Relaxed));
         let key_len = u16::try_from(place.key.len()).expect("callers check the length of keys");
         let value_len = u32::try_from(value.len()).expect("callers check the length of values");
         let tower_bytes = height * size_of::<AtomicPtr<Node>>();
@@ -249,8 +337,9 @@ impl SkipList {
         let memory = self.arena.allocate(size).as_ptr();
         let header = Node {
             prefix: place.prefix,
-            seq: place.seq,
+            versions: Versions::new(),
             chain: AtomicPtr::new(ptr::null_mut()),
+            seq: place.seq,
             value_len,
             key_len,
             op,
@@ -330,29 +419,34 @@ impl SkipList {
 
     /// The newest version of `key` that is not newer than `seq`.
     #[inline]
-    pub(super) fn get(&self, key: &[u8], seq: Seq) -> Option<NodeRef> {
+    pub(super) fn get(&self, key: &[u8], seq: Seq) -> Option<Entry> {
         let prefix = prefix_of(key);
-        let mut node = match self.index.find(key, prefix) {
-            Lookup::Newest(node) => node,
-            Lookup::Absent => return None,
-            Lookup::Unknown => return self.get_by_descent(key, prefix, seq),
-        };
-        for _ in 0..MAX_NEWER {
-            if node.seq() <= seq {
-                return Some(node);
+        match self.index.find(key, prefix) {
+            Lookup::Newest(node) => {
+                Entry::up_to(node, seq).or_else(|| self.get_by_descent(key, prefix, seq))
             }
-            node = self.after(node).filter(|node| node.has_key(key, prefix))?;
+            Lookup::Absent => None,
+            Lookup::Unknown => self.get_by_descent(key, prefix, seq),
         }
-        self.get_by_descent(key, prefix, seq)
     }
 
-    fn get_by_descent(&self, key: &[u8], prefix: u64, seq: Seq) -> Option<NodeRef> {
-        self.seek(key, seq).filter(|node| node.has_key(key, prefix))
+    fn get_by_descent(&self, key: &[u8], prefix: u64, seq: Seq) -> Option<Entry> {
+        self.seek(key, seq)
+            .filter(|entry| entry.node.has_key(key, prefix))
     }
 
-    /// The first node at or after (`key`, `seq`).
-    pub(super) fn seek(&self, key: &[u8], seq: Seq) -> Option<NodeRef> {
+    /// The first version at or after (`key`, `seq`).
+    pub(super) fn seek(&self, key: &[u8], seq: Seq) -> Option<Entry> {
         let place = Place::new(key, seq);
+        let node = self.seek_node(&place)?;
+        match node.has_key(key, place.prefix) {
+            true => Entry::up_to(node, seq),
+            false => Some(Entry::newest(node)),
+        }
+    }
+
+    /// The first node at or after the place.
+    fn seek_node(&self, place: &Place<'_>) -> Option<NodeRef> {
         let mut before: Option<NodeRef> = None;
         let mut bound: *mut Node = ptr::null_mut();
         let mut after = ptr::null_mut();
@@ -363,7 +457,7 @@ impl SkipList {
                 if after.is_null() || after == bound {
                     break;
                 }
-                if NodeRef(after).compare(&place) != Cmp::Less {
+                if NodeRef(after).compare(place) != Cmp::Less {
                     bound = after;
                     break;
                 }
@@ -373,22 +467,29 @@ impl SkipList {
         (!after.is_null()).then_some(NodeRef(after))
     }
 
-    /// The last node strictly before (`key`, `seq`).
-    pub(super) fn seek_before(&self, key: &[u8], seq: Seq) -> Option<NodeRef> {
+    /// The last version strictly before (`key`, `seq`).
+    pub(super) fn seek_before(&self, key: &[u8], seq: Seq) -> Option<Entry> {
         let place = Place::new(key, seq);
         let mut before = None;
+        let mut after = ptr::null_mut();
         for level in (0..MAX_HEIGHT).rev() {
-            self.walk(&mut before, level, &place);
+            after = self.walk(&mut before, level, &place);
         }
-        before
+        // A node that begins at or behind the place may have versions before it.
+        let newer = NodeRef::from_link(after)
+            .filter(|node| node.has_key(key, place.prefix))
+            .and_then(|node| {
+                let version = Some(node.header().versions.after(seq)?);
+                Some(Entry { node, version })
+            });
+        newer.or_else(|| before.map(Entry::oldest))
     }
 
-    pub(super) fn first(&self) -> Option<NodeRef> {
-        let first = self.following(None, 0);
-        (!first.is_null()).then_some(NodeRef(first))
+    pub(super) fn first(&self) -> Option<Entry> {
+        NodeRef::from_link(self.following(None, 0)).map(Entry::newest)
     }
 
-    pub(super) fn last(&self) -> Option<NodeRef> {
+    pub(super) fn last(&self) -> Option<Entry> {
         let mut before = None;
         for level in (0..MAX_HEIGHT).rev() {
             loop {
@@ -399,12 +500,18 @@ impl SkipList {
                 before = Some(NodeRef(after));
             }
         }
-        before
+        before.map(Entry::oldest)
     }
 
-    pub(super) fn after(&self, node: NodeRef) -> Option<NodeRef> {
-        let after = self.following(Some(node), 0);
-        (!after.is_null()).then_some(NodeRef(after))
+    pub(super) fn after(&self, entry: Entry) -> Option<Entry> {
+        let node = entry.node;
+        match entry.version {
+            Some(version) => Some(Entry {
+                node,
+                version: version.older(),
+            }),
+            None => NodeRef::from_link(self.following(Some(node), 0)).map(Entry::newest),
+        }
     }
 
     pub(super) fn entries(&self) -> u64 {
@@ -425,6 +532,7 @@ impl SkipList {
             *link = AtomicPtr::new(ptr::null_mut());
         }
         self.entries = AtomicU64::new(0);
+        self.nodes = AtomicU64::new(0);
         self.index.clear();
         self.arena.clear();
     }

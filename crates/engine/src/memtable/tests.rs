@@ -9,6 +9,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::arena::{ALIGN, Arena, KEPT_CHUNK_BYTES};
+use super::versions::Versions;
 use super::*;
 use crate::LATEST;
 use crate::iter::InternalIter;
@@ -337,4 +338,25 @@ fn clear_keeps_little() {
     assert_eq!(arena.used_bytes(), 0);
     arena.allocate(64);
     assert_eq!(arena.used_bytes(), 64);
+}
+
+/// A read with an old snapshot passes few of the versions of a hot row, whatever their number.
+#[test]
+fn old_versions_of_a_hot_key_are_near() {
+    const VERSIONS: u64 = 10_000;
+    let arena = Arena::new();
+    let versions = Versions::new();
+    for seq in 1..=VERSIONS {
+        assert!(versions.insert(&arena, seq, Op::Put, b""));
+        assert!(!versions.insert(&arena, seq, Op::Put, b""));
+    }
+    for snapshot in 1..=VERSIONS {
+        let found = versions.up_to(snapshot);
+        assert_eq!(found.map(|version| version.seq()), Some(snapshot));
+        let newer = std::iter::successors(versions.newest(), |at| at.towards(snapshot));
+        let passed = newer.count();
+        assert!(passed <= 40, "{passed} versions passed for {snapshot}");
+    }
+    assert!(versions.up_to(0).is_none());
+    assert_eq!(versions.after(0).map(|version| version.seq()), Some(1));
 }

@@ -5,8 +5,9 @@
 //!
 //! **Invariants**
 //! - A superversion is replaced under the tree's `change` lock and read without any.
-//! - Immutable memtables leave the superversion in the step that brings the version with their content: a reader finds
-//!   every version in one of them, never in none.
+//! - Immutable memtables and replayed runs leave the superversion in the step that brings the version with their content: a
+//!   reader finds every version in one of them, never in none.
+//! - Replayed runs are older than every memtable: they come while nothing is inserted yet.
 //! - `recovery_points` runs parallel to the immutable memtables, oldest first.
 
 use std::collections::VecDeque;
@@ -17,28 +18,66 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::version::Version;
-use crate::{Memtable, Seq, TreeId};
+use crate::{Memtable, ReplayedRun, Seq, TreeId};
 
-/// Memtables and extents of a tree at one moment.
+/// Memtables, replayed runs and extents of a tree at one moment.
 pub struct SuperVersion {
     /// Takes new versions.
     pub active: Arc<Memtable>,
     /// Waiting to be flushed, newest first.
     pub immutables: Vec<Arc<Memtable>>,
+    /// What the log had when the engine was opened, newest first. Flushed when memory or log need it.
+    pub replayed: Vec<Arc<ReplayedRun>>,
     /// What is on disk.
     pub version: Arc<Version>,
 }
 
+/// Numbers about what a tree has in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InMemory {
+    /// Versions, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub deletes: u64,
+    /// Bytes.
+    pub bytes: usize,
+}
+
 impl SuperVersion {
-    /// Bytes of all memtables.
-    pub fn memtable_bytes(&self) -> usize {
-        self.active.bytes()
-            + self
-                .immutables
-                .iter()
-                .map(|table| table.bytes())
-                .sum::<usize>()
+    /// What is in memory: memtables and replayed runs.
+    pub fn in_memory(&self) -> InMemory {
+        let tables = std::iter::once(&self.active).chain(&self.immutables);
+        let tables = tables.map(|table| (table.entries(), table.deletes(), table.bytes()));
+        let runs = self.replayed.iter();
+        let runs = runs.map(|run| (run.entries(), run.deletes(), run.bytes()));
+        let mut sum = InMemory::default();
+        for (entries, deletes, bytes) in tables.chain(runs) {
+            sum.entries += entries;
+            sum.deletes += deletes;
+            sum.bytes += bytes;
+        }
+        sum
     }
+
+    /// The same with another version; the oldest tier in memory leaves if it became part of that.
+    fn with_version(&self, version: Arc<Version>, flushed: bool) -> SuperVersion {
+        let (mut immutables, mut replayed) = (self.immutables.clone(), self.replayed.clone());
+        if flushed && replayed.pop().is_none() {
+            immutables.pop();
+        }
+        SuperVersion {
+            active: Arc::clone(&self.active),
+            immutables,
+            replayed,
+            version,
+        }
+    }
+}
+
+/// What is flushed next: the oldest tier in memory.
+pub(crate) enum Oldest {
+    Replayed(Arc<ReplayedRun>),
+    Memtable(Arc<Memtable>),
 }
 
 /// What goes with the superversion under the lock.
@@ -73,6 +112,7 @@ impl Tree {
         let superversion = SuperVersion {
             active,
             immutables: Vec::new(),
+            replayed: Vec::new(),
             version,
         };
         Tree {
@@ -126,39 +166,57 @@ impl Tree {
         self.inner.superversion.store(Arc::new(SuperVersion {
             active: Arc::new(Memtable::new()),
             immutables,
+            replayed: old.replayed.clone(),
             version: Arc::clone(&old.version),
         }));
         sealed.seal();
         true
     }
 
-    /// The oldest immutable memtable, unless a committer still writes to it, and the recovery point of the tree once it is
-    /// flushed.
-    pub(crate) fn oldest_quiet(&self) -> Option<(Arc<Memtable>, Seq)> {
+    /// Adds what a later part of the log had for this tree. Nothing is in its memtables yet.
+    pub(crate) fn add_replayed(&self, run: Arc<ReplayedRun>) {
+        let _changing = self.inner.change.lock();
+        let old = self.inner.superversion.load_full();
+        assert!(old.active.is_empty() && old.immutables.is_empty());
+        let mut replayed = Vec::with_capacity(old.replayed.len() + 1);
+        replayed.push(run);
+        replayed.extend(old.replayed.iter().cloned());
+        self.inner.superversion.store(Arc::new(SuperVersion {
+            active: Arc::clone(&old.active),
+            immutables: Vec::new(),
+            replayed,
+            version: Arc::clone(&old.version),
+        }));
+    }
+
+    /// The oldest tier in memory that is not active, unless a committer still writes to it, and the recovery point of the
+    /// tree once it is flushed.
+    pub(crate) fn oldest_quiet(&self) -> Option<(Oldest, Seq)> {
         let changing = self.inner.change.lock();
         let superversion = self.inner.superversion.load();
         assert_eq!(
             changing.recovery_points.len(),
             superversion.immutables.len()
         );
+        if let Some(run) = superversion.replayed.last() {
+            return Some((Oldest::Replayed(Arc::clone(run)), run.recovery_point()));
+        }
         let oldest = superversion
             .immutables
             .last()
             .filter(|table| table.is_quiet())?;
-        Some((Arc::clone(oldest), *changing.recovery_points.front()?))
+        let oldest = Oldest::Memtable(Arc::clone(oldest));
+        Some((oldest, *changing.recovery_points.front()?))
     }
 
-    /// Publishes a version; the oldest `flushed` immutable memtables leave with the same step.
-    pub(super) fn publish(&self, version: Arc<Version>, flushed: usize) {
+    /// Publishes a version; `flushed`: the oldest tier in memory that is not active leaves with the same step.
+    pub(super) fn publish(&self, version: Arc<Version>, flushed: bool) {
         let mut changing = self.inner.change.lock();
         let old = self.inner.superversion.load_full();
-        let left = old.immutables.len() - flushed;
-        changing.recovery_points.drain(..flushed);
-        self.inner.superversion.store(Arc::new(SuperVersion {
-            active: Arc::clone(&old.active),
-            immutables: old.immutables[..left].to_vec(),
-            version,
-        }));
+        let new = old.with_version(version, flushed);
+        let tables_left = old.immutables.len() - new.immutables.len();
+        changing.recovery_points.drain(..tables_left);
+        self.inner.superversion.store(Arc::new(new));
     }
 
     pub(super) fn set_recovery_point(&self, seq: Seq) {
@@ -173,6 +231,7 @@ impl Tree {
         self.inner.superversion.store(Arc::new(SuperVersion {
             active: Arc::new(Memtable::new()),
             immutables: Vec::new(),
+            replayed: Vec::new(),
             version: Arc::default(),
         }));
     }

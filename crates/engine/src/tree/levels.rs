@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Seq;
-use crate::extent::{ExtentId, ExtentMeta, HasMeta};
+use crate::extent::{ExtentId, ExtentMeta, HasMeta, Hints};
 
 /// Number of levels on disk.
 pub const LEVELS: usize = 3;
@@ -54,6 +54,8 @@ impl Place {
 pub struct Run<E> {
     id: RunId,
     extents: Arc<[E]>,
+    /// Of the last keys of the extents.
+    hints: Arc<Hints>,
     /// Bytes stored, summed once.
     bytes: u64,
 }
@@ -64,9 +66,11 @@ impl<E: HasMeta> Run<E> {
             .iter()
             .map(|extent| u64::from(extent.meta().stored_bytes))
             .sum();
+        let hints = Hints::new(extents.iter().map(|extent| &*extent.meta().last.key));
         Run {
             id,
             extents: extents.into(),
+            hints: Arc::new(hints),
             bytes,
         }
     }
@@ -94,8 +98,9 @@ impl<E: HasMeta> Run<E> {
     /// Index of the first extent with an entry at or after (`key`, `seq`); its length if there is none.
     #[inline]
     pub fn find(&self, key: &[u8], seq: Seq) -> usize {
-        self.extents
-            .partition_point(|extent| extent.meta().last.compare(key, seq) == Ordering::Less)
+        self.hints.partition_point(key, |extent| {
+            self.extents[extent].meta().last.compare(key, seq) == Ordering::Less
+        })
     }
 
     /// The extents that can hold a user key in `[low, high]`.

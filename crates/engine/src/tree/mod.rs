@@ -4,7 +4,7 @@
 //! go through `Trees::install`; below are `extent` (data files) and the manifest.
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with its
-//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`].
+//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`]; `check` verifies it all without opening it.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made durable,
@@ -13,6 +13,7 @@
 //! - Ids of trees ascend from 1 and are never given twice.
 
 mod change;
+pub(crate) mod check;
 mod handle;
 mod health;
 pub(crate) mod levels;
@@ -30,11 +31,12 @@ use esker_vfs::Env;
 use parking_lot::{Mutex, RwLock};
 
 use crate::cache::BlockCache;
-use crate::compact::{CompactionStats, Limits};
+use crate::compact::{CompactionKind, CompactionStats, Limits};
 use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Space, SpaceStats, Store};
 use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
-pub use handle::{SuperVersion, Tree};
+pub(crate) use handle::Oldest;
+pub use handle::{InMemory, SuperVersion, Tree};
 pub(crate) use health::Health;
 pub use health::OnFatal;
 pub use levels::{LEVELS, Levels, Place, Run, RunId, ShapeEdit, Totals};
@@ -103,8 +105,8 @@ pub struct Trees {
 /// What a flush or a compaction wants to install.
 pub(crate) struct Installation {
     pub(crate) edit: ShapeEdit<Arc<Extent>>,
-    /// Immutable memtables that the edit makes superfluous.
-    pub(crate) flushed: usize,
+    /// Whether the edit makes the oldest tier in memory that is not active superfluous.
+    pub(crate) flushed: bool,
     pub(crate) recovery_point: Option<Seq>,
 }
 
@@ -133,6 +135,8 @@ pub struct Work {
     pub compactions: u64,
     /// What they did together.
     pub compaction: CompactionStats,
+    /// How many there were of each kind, and what they did; in the order of [`CompactionKind::ALL`].
+    pub kinds: [(u64, CompactionStats); CompactionKind::ALL.len()],
     /// Compactions that were given up because an extent could not be read.
     pub given_up_compactions: u64,
     /// Times a flush or compaction was begun again because an extent could not be written.
@@ -394,6 +398,20 @@ impl Trees {
             }
         }
         checked
+    }
+
+    /// Memory for what is known of every extent without reading it.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        let of_extent = |extent: &Arc<Extent>| {
+            let meta = extent.meta();
+            size_of::<Extent>() + meta.first.key.len() + meta.last.key.len()
+        };
+        let of_tree = |tree: &Tree| {
+            let version = Arc::clone(&tree.superversion().version);
+            let extents = version.levels().extents();
+            extents.map(|(_, extent)| of_extent(extent)).sum::<usize>()
+        };
+        self.all().iter().map(of_tree).sum::<usize>() as u64
     }
 
     /// Numbers about the storage.

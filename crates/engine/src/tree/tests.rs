@@ -315,7 +315,7 @@ fn a_flush_that_finishes_after_the_drop_leaves_nothing() {
     };
     let installation = Installation {
         edit,
-        flushed: 1,
+        flushed: true,
         recovery_point: Some(5),
     };
     assert!(!trees.install(&tree, installation).unwrap());

@@ -13,7 +13,7 @@ use super::levels::{Levels, Totals};
 use super::run::RunIter;
 use crate::extent::{Extent, FoundIn, HasMeta, KeyHash, ReadMode};
 use crate::iter::InternalIter;
-use crate::{Op, Result, Seq};
+use crate::{LATEST, Op, Result, Seq};
 
 /// The extents of a tree at one moment.
 #[derive(Clone, Default)]
@@ -87,9 +87,7 @@ impl Version {
         let mut iters: Vec<Box<dyn InternalIter>> = Vec::new();
         for run in self.levels.runs() {
             let start = match lower {
-                Bound::Included(key) | Bound::Excluded(key) => run
-                    .extents()
-                    .partition_point(|extent| &*extent.meta().last.key < key),
+                Bound::Included(key) | Bound::Excluded(key) => run.find(key, LATEST),
                 Bound::Unbounded => 0,
             };
             let has_some = run.extents().get(start).is_some_and(|extent| match upper {

@@ -50,6 +50,18 @@ pub enum Isolation {
     RepeatableRead,
 }
 
+/// Where the snapshots of a transaction are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAt {
+    /// At everything that is committed.
+    Visible,
+    /// At what is durable, and at least at what the session may know of: its own commits, what it has read, and what was
+    /// committed when it got its last row lock. What is left out was not acknowledged to anybody, so for its clients it
+    /// has not happened yet, and what is read need not be waited for. It is for sessions whose acknowledgements wait for
+    /// durability; `Switches::durable_snapshots` off turns it into `Visible`.
+    Durable,
+}
+
 /// Which committed versions a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
@@ -101,8 +113,13 @@ pub struct Txn {
     /// The same for those who cancel waits from outside, once there are any.
     shared_owner: OnceLock<Arc<Mutex<Arc<LockOwner>>>>,
     dependency: Arc<AtomicU64>,
+    snapshot_at: SnapshotAt,
+    /// What later snapshots must see of others, beside `dependency`.
+    known: AtomicU64,
     /// The last commit of this session: its later snapshots must see it.
     pub(crate) last_commit: Seq,
+    /// Why nothing can be done: the log could not be replayed.
+    refused: Option<Box<EngineError>>,
     /// Buffers of the commit record, kept.
     pub(crate) payload: Vec<u8>,
     pub(crate) tree_ids: Vec<u32>,
@@ -120,7 +137,10 @@ impl Txn {
             owner: LockOwner::new(),
             shared_owner: OnceLock::new(),
             dependency: Arc::new(AtomicU64::new(0)),
+            snapshot_at: SnapshotAt::Visible,
+            known: AtomicU64::new(0),
             last_commit: 0,
+            refused: engine.inner().recovery.ready().err().map(Box::new),
             payload: Vec::new(),
             tree_ids: Vec::new(),
         }
@@ -128,6 +148,14 @@ impl Txn {
 
     fn inner(&self) -> &Inner {
         self.engine.inner()
+    }
+
+    #[inline]
+    fn check(&self) -> Result<()> {
+        match &self.refused {
+            None => Ok(()),
+            Some(reason) => Err((**reason).clone()),
+        }
     }
 
     /// The isolation level.
@@ -138,6 +166,21 @@ impl Txn {
     /// Changes the isolation level from the next snapshot on.
     pub fn set_isolation(&mut self, isolation: Isolation) {
         self.isolation = isolation;
+    }
+
+    /// Changes where snapshots are taken, from the next one on; at first it is [`SnapshotAt::Visible`].
+    pub fn set_snapshot_at(&mut self, at: SnapshotAt) {
+        self.snapshot_at = at;
+    }
+
+    /// Later snapshots see everything that is committed now, durable or not. For who has got a right (a lock of another
+    /// kind than a row's) that others gave up when they committed.
+    pub fn learn_of_commits(&self) {
+        self.note_known(self.inner().watermark.visible());
+    }
+
+    fn note_known(&self, seq: Seq) {
+        note_dependency(&self.known, seq);
     }
 
     /// The snapshot; taken now if there is none yet.
@@ -151,11 +194,22 @@ impl Txn {
     }
 
     fn take_snapshot(&self) -> Seq {
-        let watermark = &self.inner().watermark;
-        if watermark.visible() < self.last_commit {
-            watermark.block_until(self.last_commit);
+        let inner = self.inner();
+        if inner.watermark.visible() < self.last_commit {
+            inner.watermark.block_until(self.last_commit);
         }
-        let snapshot = self.slot.take(watermark);
+        let at_durable =
+            self.snapshot_at == SnapshotAt::Durable && inner.switches.durable_snapshots();
+        let choose = || match at_durable {
+            false => inner.watermark.visible(),
+            true => {
+                let known = self.known.load(Ordering::Relaxed).max(self.last_commit);
+                let read = self.dependency.load(Ordering::Relaxed);
+                let wanted = inner.log.durable().max(known).max(read);
+                wanted.min(inner.watermark.visible())
+            }
+        };
+        let snapshot = self.slot.take(|| inner.stable(), choose);
         self.snapshot.store(snapshot, Ordering::Relaxed);
         snapshot
     }
@@ -195,6 +249,7 @@ impl Txn {
         view: View,
         f: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
+        self.check()?;
         if !self.writes.is_untouched()
             && let Some(entry) = self.writes.get(tree.id(), key)
         {
@@ -205,6 +260,12 @@ impl Txn {
         let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
         for table in tables {
             if let Some(entry) = table.get(key, upto) {
+                note_dependency(&self.dependency, entry.seq);
+                return Ok((entry.op == Op::Put).then(|| f(entry.value)));
+            }
+        }
+        for run in &superversion.replayed {
+            if let Some(entry) = run.get(key, upto) {
                 note_dependency(&self.dependency, entry.seq);
                 return Ok((entry.op == Op::Put).then(|| f(entry.value)));
             }
@@ -230,6 +291,7 @@ impl Txn {
         direction: Direction,
         view: View,
     ) -> Result<Cursor> {
+        self.check()?;
         let range = Range {
             lower: lower.map(<[u8]>::to_vec),
             upper: upper.map(<[u8]>::to_vec),
@@ -260,12 +322,14 @@ impl Txn {
 
     /// Sets the value of a key. The caller holds the row lock that covers the key.
     pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check()?;
         let limit = self.inner().config.max_txn_bytes;
         self.writes.write(tree, key, Op::Put, value, limit)
     }
 
     /// Deletes a key. The caller holds the row lock that covers the key.
     pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
+        self.check()?;
         let limit = self.inner().config.max_txn_bytes;
         self.writes.write(tree, key, Op::Delete, &[], limit)
     }
@@ -287,13 +351,19 @@ impl Txn {
         mode: LockMode,
         wait: WaitPolicy,
     ) -> Result<LockOutcome> {
+        self.check()?;
         let limit_bytes = self.inner().config.max_txn_bytes;
         if self.writes.bytes() + self.owner.held_count() as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
-        self.inner()
-            .locks
-            .lock(&self.owner, tree, key, mode, wait, self.writes.count())
+        let writes = self.writes.count();
+        let locks = &self.inner().locks;
+        let outcome = locks.lock(&self.owner, tree, key, mode, wait, writes)?;
+        if let LockOutcome::Granted { .. } = outcome {
+            // Who had the lock before has committed, and need not have changed this row.
+            self.learn_of_commits();
+        }
+        Ok(outcome)
     }
 
     /// Gives back a lock that the last request brought (`new`), for a row that turned out not to be wanted. False if
@@ -388,7 +458,9 @@ impl Txn {
         if self.dependency.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.dependency.swap(0, Ordering::Relaxed)
+        let read = self.dependency.swap(0, Ordering::Relaxed);
+        self.note_known(read);
+        read
     }
 }
 
@@ -418,10 +490,12 @@ fn committed_iter(tree: &Tree, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Box<
     let superversion = tree.superversion();
     let mut sources = superversion.version.iters_in(lower, upper);
     let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
-    let in_memory = tables
+    let tables = tables
         .filter(|table| !table.is_empty())
         .map(|table| Box::new(table.iter()) as Box<dyn InternalIter>);
-    sources.splice(0..0, in_memory);
+    let runs = superversion.replayed.iter();
+    let runs = runs.map(|run| Box::new(run.iter()) as Box<dyn InternalIter>);
+    sources.splice(0..0, tables.chain(runs));
     match sources.len() {
         1 => sources.pop().expect("there is one"),
         _ => Box::new(MergingIter::new(sources)),

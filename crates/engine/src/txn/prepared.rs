@@ -10,7 +10,7 @@
 //! - At most one prepared transaction has an XID at a time; over time an XID may be used again, so the log names it by
 //!   XID and prepare sequence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -22,8 +22,8 @@ use crate::commit::COUNTERS_TREE;
 use crate::commit::log::Place;
 use crate::commit::record::{self, CounterChange, MAX_XID_BYTES};
 use crate::engine::Inner;
-use crate::lock::LockOwner;
-use crate::{EngineError, Result, Seq};
+use crate::lock::{LockManager, LockOwner};
+use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
 
 /// A transaction that waits for its decision.
@@ -96,6 +96,24 @@ impl PreparedTable {
         starts.fold(u64::MAX, u64::min)
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.slots.lock().len()
+    }
+
+    /// Trees that a transaction that waits has written to, or in which it holds row locks; ascending.
+    pub(crate) fn trees(&self, xid: &[u8], locks: &LockManager) -> Vec<TreeId> {
+        let slots = self.slots.lock();
+        let Some(Slot::Waiting(txn)) = slots.get(xid) else {
+            return Vec::new();
+        };
+        let written = txn.writes.trees().iter().map(|writes| writes.tree.id());
+        let mut trees: BTreeSet<TreeId> = written.collect();
+        locks.for_each_held(&txn.owner, |_, tree, _| {
+            trees.insert(tree);
+        });
+        trees.into_iter().collect()
+    }
+
     /// XIDs and prepare sequences of the transactions that wait.
     pub(crate) fn list(&self) -> Vec<(Vec<u8>, Seq)> {
         let slots = self.slots.lock();
@@ -115,6 +133,7 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
     );
     let engine = txn.engine.clone();
     let inner = engine.inner();
+    inner.recovery.ready()?;
     inner.admit_writer(&txn.writes)?;
     inner.prepared.reserve(xid)?;
     match log_prepare(inner, txn, xid) {
@@ -175,6 +194,7 @@ pub(crate) fn commit_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
     let (mut txn, place) = log_decision(inner, xid, RecordKind::CommitPrepared)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(inner, &txn.writes, txn.start, place.seq);
+    inner.note_inserted(txn.writes.bytes() as usize);
     inner.prepared.remove(xid);
     inner.watermark.complete(place.start, place.seq);
     commit::let_go_of_locks(inner, &mut txn.owner, place.seq);

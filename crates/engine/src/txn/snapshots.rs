@@ -7,9 +7,10 @@
 //!
 //! **Invariants**
 //! - A slot holds a sequence at or below its transaction's snapshot, or [`IDLE`].
-//! - No snapshot is older than what [`Snapshots::oldest`] returned before it was taken. A transaction announces a first
-//!   look at the watermark, then looks again and uses the second; the reader of the slots looks at the watermark first.
-//!   If it misses the announcement, its look at the watermark came before the transaction's second look.
+//! - No snapshot is older than what [`Snapshots::oldest`] returned before it was taken. New snapshots are at or above the
+//!   *stable* sequence, up to which the log is applied and durable; it never falls. A transaction announces a first look
+//!   at it, then looks again and goes by the second; the reader of the slots looks at it first. If it misses the
+//!   announcement, its look came before the transaction's second look.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 
 use crate::Seq;
-use crate::commit::watermark::Watermark;
 
 /// No snapshot is taken.
 const IDLE: u64 = u64::MAX;
@@ -59,26 +59,26 @@ impl Snapshots {
     }
 
     /// A sequence at or below every live snapshot and every one still to be taken.
-    pub(crate) fn oldest(&self, watermark: &Watermark) -> Seq {
-        let visible = watermark.visible();
+    pub(crate) fn oldest(&self, stable: impl Fn() -> Seq) -> Seq {
+        let stable = stable();
         fence(Ordering::SeqCst);
         let slots = self.slots.lock();
         slots
             .all
             .iter()
             .map(|slot| slot.0.load(Ordering::SeqCst))
-            .fold(visible, Seq::min)
+            .fold(stable, Seq::min)
     }
 }
 
 impl SnapshotSlot {
-    /// Takes a snapshot at the watermark.
+    /// Takes the snapshot that `choose` gives, which must not be below what `stable` gives when it is called.
     #[inline]
-    pub(crate) fn take(&self, watermark: &Watermark) -> Seq {
+    pub(crate) fn take(&self, stable: impl Fn() -> Seq, choose: impl FnOnce() -> Seq) -> Seq {
         // The fences of both sides order this store before the second look; it needs no order of its own.
-        self.slot.0.store(watermark.visible(), Ordering::Relaxed);
+        self.slot.0.store(stable(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        watermark.visible()
+        choose()
     }
 
     /// Drops the snapshot.
@@ -98,27 +98,43 @@ impl Drop for SnapshotSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::watermark::Watermark;
 
     #[test]
     fn oldest_live_snapshot_counts() {
         let watermark = Watermark::new(10);
         let snapshots = Arc::new(Snapshots::default());
-        assert_eq!(snapshots.oldest(&watermark), 10);
+        let stable = || watermark.visible();
+        let take = |slot: &SnapshotSlot| slot.take(stable, stable);
+        assert_eq!(snapshots.oldest(stable), 10);
         let first = snapshots.slot();
-        assert_eq!(first.take(&watermark), 10);
+        assert_eq!(take(&first), 10);
         watermark.complete(10, 20);
         let second = snapshots.slot();
-        assert_eq!(second.take(&watermark), 20);
+        assert_eq!(take(&second), 20);
         watermark.complete(20, 30);
-        assert_eq!(snapshots.oldest(&watermark), 10);
+        assert_eq!(snapshots.oldest(stable), 10);
         first.clear();
-        assert_eq!(snapshots.oldest(&watermark), 20);
+        assert_eq!(snapshots.oldest(stable), 20);
         drop(second);
-        assert_eq!(snapshots.oldest(&watermark), 30);
+        assert_eq!(snapshots.oldest(stable), 30);
         // The slot of the second is used again.
         let third = snapshots.slot();
-        third.take(&watermark);
+        take(&third);
         assert_eq!(snapshots.slots.lock().all.len(), 2);
+    }
+
+    /// Snapshots may lag behind the watermark, down to what is stable.
+    #[test]
+    fn versions_are_kept_for_snapshots_that_lag() {
+        let snapshots = Arc::new(Snapshots::default());
+        let stable = || 10;
+        let lagging = snapshots.slot();
+        assert_eq!(lagging.take(stable, || 15), 15);
+        assert_eq!(snapshots.oldest(stable), 10);
+        assert_eq!(snapshots.oldest(|| 40), 10, "what it announced");
+        lagging.clear();
+        assert_eq!(snapshots.oldest(|| 40), 40);
     }
 
     #[test]
@@ -134,10 +150,11 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let slot = snapshots.slot();
+                    let stable = || watermark.visible();
                     while watermark.visible() < 20_000 {
-                        let snapshot = slot.take(&watermark);
+                        let snapshot = slot.take(stable, stable);
                         // While the snapshot lives, nobody may be told of an older limit that is newer than it.
-                        assert!(snapshots.oldest(&watermark) <= snapshot);
+                        assert!(snapshots.oldest(stable) <= snapshot);
                         slot.clear();
                     }
                 });

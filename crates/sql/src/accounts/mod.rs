@@ -42,7 +42,7 @@ impl Plugin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Privileges(pub u64);
 
-/// Static privileges in MySQL's order of SHOW GRANTS.
+/// Privileges: the static ones in MySQL's order of SHOW GRANTS, then dynamic ones.
 pub const PRIVILEGES: &[&str] = &[
     "SELECT",
     "INSERT",
@@ -74,11 +74,28 @@ pub const PRIVILEGES: &[&str] = &[
     "CREATE TABLESPACE",
     "CREATE ROLE",
     "DROP ROLE",
+    "XA_RECOVER_ADMIN",
 ];
+
+/// Number of static privileges; those behind them in [`PRIVILEGES`] are dynamic in MySQL: for the whole server only.
+const STATIC_PRIVILEGES: u32 = 30;
 
 impl Privileges {
     /// Everything.
     pub const ALL: Self = Self((1 << PRIVILEGES.len()) - 1);
+
+    /// Everything that can be granted on a database or a table.
+    pub const STATIC: Self = Self((1 << STATIC_PRIVILEGES) - 1);
+
+    /// The members that are in `other`, too.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The members that are not in `other`.
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 
     /// The set with one privilege; None for unknown names.
     pub fn named(name: &str) -> Option<Self> {

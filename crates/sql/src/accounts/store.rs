@@ -4,9 +4,10 @@
 //! **Invariants**: a change is durable before it takes effect, and atomic: a new file is written,
 //! synced and renamed over the old one. The file ends with a CRC-32C of everything before it.
 //!
-//! Layout (little-endian): `"ESKACCT1"`, account count u32, then per account: user, host, plugin name,
+//! Layout (little-endian): `"ESKACCT2"`, account count u32, then per account: user, host, plugin name,
 //! secret (each u32 length and bytes), locked u8, grant count u32, per grant: scope u8 (0 global,
 //! 1 schema, 2 table), schema, table, privileges u64, grant option u8. Last: CRC-32C u32.
+//! `"ESKACCT1"` is the same from before XA_RECOVER_ADMIN; who has SUPER gets it, as by MySQL's upgrade.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ use esker_vfs::{Env, OpenMode};
 
 use super::{Account, GrantEntry, GrantScope, Plugin, Privileges};
 
-const MAGIC: &[u8; 8] = b"ESKACCT1";
+const MAGIC: &[u8; 8] = b"ESKACCT2";
+const MAGIC_1: &[u8; 8] = b"ESKACCT1";
 const FILE: &str = "accounts";
 const NEW_FILE: &str = "accounts.new";
 /// Largest file read, bytes.
@@ -139,7 +141,8 @@ impl Reader<'_> {
 }
 
 fn decode(r: &mut Reader<'_>) -> Option<Vec<Account>> {
-    if r.array::<8>()? != *MAGIC {
+    let magic = r.array::<8>()?;
+    if magic != *MAGIC && magic != *MAGIC_1 {
         return None;
     }
     let count = u32::from_le_bytes(r.array()?);
@@ -176,7 +179,22 @@ fn decode(r: &mut Reader<'_>) -> Option<Vec<Account>> {
             grants,
         });
     }
+    if magic == *MAGIC_1 {
+        upgrade(&mut accounts);
+    }
     r.0.is_empty().then_some(accounts)
+}
+
+/// Brings accounts of the first format up to date.
+fn upgrade(accounts: &mut [Account]) {
+    let super_bit = Privileges::named("SUPER").unwrap_or_default();
+    let gained = Privileges::named("XA_RECOVER_ADMIN").unwrap_or_default();
+    let grants = accounts.iter_mut().flat_map(|a| &mut a.grants);
+    for grant in grants.filter(|g| g.scope == GrantScope::Global) {
+        if grant.privileges.contains(super_bit) {
+            grant.privileges.0 |= gained.0;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +214,30 @@ mod tests {
                 grant_option: true,
             }],
         }]
+    }
+
+    #[test]
+    fn who_had_super_before_there_was_xa_recover_admin_gets_it() {
+        let mut accounts = sample();
+        let named = |name| Privileges::named(name).unwrap().0;
+        accounts[0].grants = vec![
+            GrantEntry {
+                scope: GrantScope::Global,
+                privileges: Privileges(named("SUPER") | named("SELECT")),
+                grant_option: false,
+            },
+            GrantEntry {
+                scope: GrantScope::Schema("s".into()),
+                privileges: Privileges(named("SUPER")),
+                grant_option: false,
+            },
+        ];
+        let mut bytes = encode(&accounts);
+        assert_eq!(decode(&mut Reader(&bytes)).unwrap(), accounts);
+        bytes[..8].copy_from_slice(MAGIC_1);
+        let loaded = decode(&mut Reader(&bytes)).unwrap();
+        accounts[0].grants[0].privileges.0 |= named("XA_RECOVER_ADMIN");
+        assert_eq!(loaded, accounts);
     }
 
     #[test]

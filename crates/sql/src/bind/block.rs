@@ -4,12 +4,16 @@
 //! **Invariants**: expressions of a block are over its row: slots `0..width` of table columns, then
 //! group keys and aggregates; `order` keys of a set operation are over the result columns.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
+use esker_types::SqlType;
+use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate::{AggDef, AggTypes};
 
+use super::recursive::RecursiveBody;
 use super::scope::ScopeTable;
 use crate::expr::Expr;
 use crate::parse::ast;
@@ -25,6 +29,16 @@ pub struct BoundQuery {
     pub reach: u16,
     /// How long a result holds.
     pub volatility: Volatility,
+    /// A common table expression: who names it.
+    pub shared: Option<Shared>,
+}
+
+/// A common table expression that several places may name: then it is computed once.
+pub struct Shared {
+    /// Number of its rows in the statement.
+    pub id: u32,
+    /// Places that name it.
+    pub uses: Cell<u32>,
 }
 
 /// How long the result of a query without outer references holds.
@@ -55,6 +69,8 @@ pub enum Body {
         /// SQL_CALC_FOUND_ROWS in the first operand.
         calc_found_rows: bool,
     },
+    /// A recursive common table expression.
+    Recursive(Box<RecursiveBody>),
     /// VALUES ROW(…): rows of constants, with ORDER BY and LIMIT.
     Values {
         /// Rows.
@@ -90,6 +106,8 @@ pub struct Block {
     pub group: Option<GroupBy>,
     /// HAVING.
     pub having: Option<Expr>,
+    /// Window functions, computed behind grouping and HAVING.
+    pub windows: Windows,
     /// Select list.
     pub output: Vec<Expr>,
     /// DISTINCT.
@@ -166,6 +184,113 @@ pub struct AggCall {
     pub distinct: bool,
     /// GROUP_CONCAT's ORDER BY.
     pub order: Vec<OrderKey>,
+}
+
+/// The window functions of a block.
+#[derive(Default)]
+pub struct Windows {
+    /// Windows, each once.
+    pub specs: Vec<Window>,
+    /// Calls over them.
+    pub calls: Vec<WindowCall>,
+    /// Slot of the first call's result.
+    pub base: u32,
+}
+
+/// A window.
+#[derive(Debug, Clone)]
+pub struct Window {
+    /// Name, as errors say it.
+    pub name: Box<str>,
+    /// PARTITION BY.
+    pub partition: Vec<Expr>,
+    /// ORDER BY.
+    pub order: Vec<OrderKey>,
+    /// Rows that a function of a frame sees.
+    pub frame: Frame,
+}
+
+/// A frame.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// RANGE: rows of equal order keys belong together.
+    pub range: bool,
+    /// First row.
+    pub start: Bound,
+    /// Last row.
+    pub end: Bound,
+}
+
+/// One end of a frame.
+#[derive(Debug, Clone)]
+pub enum Bound {
+    /// UNBOUNDED PRECEDING as a start, UNBOUNDED FOLLOWING as an end.
+    Unbounded,
+    /// CURRENT ROW.
+    Current,
+    /// PRECEDING.
+    Preceding(Box<Offset>),
+    /// FOLLOWING.
+    Following(Box<Offset>),
+}
+
+/// How far a bound is away.
+#[derive(Debug, Clone)]
+pub struct Offset {
+    /// Rows, or a distance in order keys; the same for all rows.
+    pub amount: Expr,
+    /// RANGE: the order key at that distance, over a row of the current row's key and the amount, and
+    /// how it compares with a key.
+    pub shifted: Option<(Expr, CmpKind)>,
+}
+
+/// Window functions.
+#[derive(Debug, Clone)]
+pub enum WindowFunc {
+    /// ROW_NUMBER.
+    RowNumber,
+    /// RANK.
+    Rank,
+    /// DENSE_RANK.
+    DenseRank,
+    /// PERCENT_RANK.
+    PercentRank,
+    /// CUME_DIST.
+    CumeDist,
+    /// NTILE(n).
+    Ntile,
+    /// LAG(value[, n[, default]]).
+    Lag,
+    /// LEAD(value[, n[, default]]).
+    Lead,
+    /// FIRST_VALUE(value).
+    FirstValue,
+    /// LAST_VALUE(value).
+    LastValue,
+    /// NTH_VALUE(value, n).
+    NthValue,
+    /// An aggregate.
+    Aggregate {
+        /// Function.
+        def: &'static AggDef,
+        /// Static types and parameters.
+        types: AggTypes,
+    },
+}
+
+/// A call of a window function.
+#[derive(Debug, Clone)]
+pub struct WindowCall {
+    /// Function.
+    pub func: WindowFunc,
+    /// Values per row.
+    pub args: Vec<Expr>,
+    /// NTILE, NTH_VALUE, LAG, LEAD: the number, the same for all rows.
+    pub number: Option<Expr>,
+    /// Position in [`Windows::specs`].
+    pub window: usize,
+    /// Type of the result.
+    pub ty: SqlType,
 }
 
 /// A sort key.

@@ -14,7 +14,7 @@ use super::block::{AggCall, OrderKey, Volatility};
 use super::expr::{bind_all, bind_expr, number_literal};
 use super::literal::literal_number;
 use super::scope::{AggRule, Scope};
-use super::{BindEnv, compare, errors};
+use super::{BindEnv, compare, errors, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
 use crate::parse::ast;
 
@@ -48,8 +48,8 @@ pub(super) fn merged(
 
 /// Binds a call.
 pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) -> SqlResult<Expr> {
-    if call.over.is_some() {
-        return Err(SqlError::not_supported("window functions"));
+    if let Some(over) = &call.over {
+        return window::bind_window_call(env, scope, call, over);
     }
     if let Some(schema) = &call.schema {
         return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
@@ -189,22 +189,6 @@ fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     ];
     if families.iter().any(|f| lower.starts_with(f)) || single.contains(&lower.as_str()) {
         return SqlError::not_supported(name);
-    }
-    let windows = [
-        "row_number",
-        "rank",
-        "dense_rank",
-        "percent_rank",
-        "cume_dist",
-        "ntile",
-        "lag",
-        "lead",
-        "first_value",
-        "last_value",
-        "nth_value",
-    ];
-    if windows.contains(&lower.as_str()) {
-        return SqlError::not_supported("window functions");
     }
     match env.ctx.session.database() {
         Some(db) => errors::unknown_function(&format!("{db}.{name}")),

@@ -180,3 +180,134 @@ pub(super) fn name_too_long(name: &str) -> SqlError {
     let text = format!("Identifier name '{name}' is too long");
     SqlError::new(1059, "42000", text)
 }
+
+/// 3578 to 3597: what is wrong with the windows of a query.
+pub mod window {
+    use esker_types::SqlError;
+
+    fn error(code: u16, text: String) -> SqlError {
+        SqlError::new(code, "HY000", text)
+    }
+
+    /// 3579
+    pub fn no_such_window(name: &str) -> SqlError {
+        error(3579, format!("Window name '{name}' is not defined."))
+    }
+
+    /// 3580
+    pub fn circularity() -> SqlError {
+        let text = "There is a circularity in the window dependency graph.";
+        error(3580, text.to_owned())
+    }
+
+    /// 3581
+    pub fn child_partitions() -> SqlError {
+        let text = "A window which depends on another cannot define partitioning.";
+        error(3581, text.to_owned())
+    }
+
+    /// 3582
+    pub fn inherits_frame(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}' has a frame definition, so cannot be referenced by another window."
+        );
+        error(3582, text)
+    }
+
+    /// 3583
+    pub fn redefines_order(name: &str, base: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}' cannot inherit '{base}' since both contain an ORDER BY clause."
+        );
+        error(3583, text)
+    }
+
+    /// 3584
+    pub fn start_illegal(name: &str) -> SqlError {
+        let text = format!("Window '{name}': frame start cannot be UNBOUNDED FOLLOWING.");
+        error(3584, text)
+    }
+
+    /// 3585
+    pub fn end_illegal(name: &str) -> SqlError {
+        let text = format!("Window '{name}': frame end cannot be UNBOUNDED PRECEDING.");
+        error(3585, text)
+    }
+
+    /// 3586
+    pub fn frame_illegal(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}': frame start or end is negative, NULL or of non-integral type"
+        );
+        error(3586, text)
+    }
+
+    /// 3587
+    pub fn range_order_type(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}' with RANGE N PRECEDING/FOLLOWING frame requires exactly one ORDER BY \
+             expression, of numeric or temporal type"
+        );
+        error(3587, text)
+    }
+
+    /// 3588
+    pub fn range_temporal(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}' with RANGE frame has ORDER BY expression of datetime type. Only \
+             INTERVAL bound value allowed."
+        );
+        error(3588, text)
+    }
+
+    /// 3589
+    pub fn range_numeric(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}' with RANGE frame has ORDER BY expression of numeric type, INTERVAL \
+             bound value not allowed."
+        );
+        error(3589, text)
+    }
+
+    /// 3591
+    pub fn defined_twice(name: &str) -> SqlError {
+        error(3591, format!("Window '{name}' is defined twice."))
+    }
+
+    /// 3592
+    pub fn by_position(name: &str) -> SqlError {
+        let text = format!(
+            "Window '{name}': ORDER BY or PARTITION BY uses legacy position indication which is \
+             not supported, use expression."
+        );
+        error(3592, text)
+    }
+
+    /// 3593
+    pub fn misplaced(function: &str) -> SqlError {
+        let text = format!("You cannot use the window function '{function}' in this context.'");
+        error(3593, text)
+    }
+
+    /// 3594
+    pub fn misplaced_alias(alias: &str) -> SqlError {
+        let text = format!(
+            "You cannot use the alias '{alias}' of an expression containing a window function in \
+             this context.'"
+        );
+        error(3594, text)
+    }
+
+    /// 3595
+    pub fn nested(name: &str) -> SqlError {
+        let text =
+            format!("You cannot nest a window function in the specification of window '{name}'.");
+        error(3595, text)
+    }
+
+    /// 3596
+    pub fn rows_interval(name: &str) -> SqlError {
+        let text = format!("Window '{name}': INTERVAL can only be used with RANGE frames.");
+        error(3596, text)
+    }
+}

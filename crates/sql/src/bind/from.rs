@@ -13,8 +13,8 @@ use esker_types::{SqlError, SqlResult};
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::expr::bind_expr;
 use super::query::bind_query;
-use super::scope::{ColumnAt, CteEntry, Scope, ScopeColumn, ScopeTable, TableKind};
-use super::{BindEnv, TableSource, compare, errors};
+use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
+use super::{BindEnv, TableSource, compare, errors, recursive};
 use crate::catalog::same_name;
 use crate::expr::{CmpOp, Expr, ExprKind};
 use crate::parse::ast;
@@ -142,7 +142,23 @@ fn named_table(
     {
         let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
         env.place(cte.measured)?;
-        return Ok(from_query(alias, &cte.query, None));
+        return match &cte.table {
+            CteTable::Query(query) => {
+                if let Some(shared) = &query.shared {
+                    shared.uses.set(shared.uses.get() + 1);
+                }
+                Ok(from_query(alias, query, None))
+            }
+            CteTable::Recursive(table) => {
+                table.used.set(table.used.get() + 1);
+                if !scope.member || table.columns.is_empty() || table.used.get() > 1 {
+                    return Err(recursive::read_elsewhere(&table.name));
+                }
+                let columns = columns_named(&alias, &table.columns, None);
+                let kind = TableKind::Recursive(table.clone());
+                Ok(ScopeTable::with_columns("".into(), alias, kind, columns))
+            }
+        };
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(schema, &table.name.name.text)? {
@@ -221,8 +237,17 @@ pub(super) fn from_query(
     query: &Rc<BoundQuery>,
     names: Option<&[ast::Ident]>,
 ) -> ScopeTable {
-    let columns = query
-        .columns
+    let columns = columns_named(&alias, &query.columns, names);
+    ScopeTable::with_columns("".into(), alias, TableKind::Derived(query.clone()), columns)
+}
+
+/// A query's columns as those of a table.
+fn columns_named(
+    alias: &Arc<str>,
+    columns: &[ColumnMeta],
+    names: Option<&[ast::Ident]>,
+) -> Vec<ScopeColumn> {
+    columns
         .iter()
         .enumerate()
         .map(|(nth, c)| {
@@ -245,8 +270,7 @@ pub(super) fn from_query(
                 invisible: false,
             }
         })
-        .collect();
-    ScopeTable::with_columns("".into(), alias, TableKind::Derived(query.clone()), columns)
+        .collect()
 }
 
 fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlResult<Bound> {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
-use super::block::{GroupBy, JoinNode, JoinType, OrderKey};
+use super::block::{GroupBy, JoinNode, JoinType, OrderKey, Windows};
 use super::from::equated_slots;
 use super::scope::Scope;
 use super::select::Output;
@@ -22,6 +22,7 @@ pub(super) struct Clauses<'c, 'p> {
     pub outputs: &'c mut Vec<Output>,
     pub having: &'c mut Option<Expr>,
     pub order: &'c mut Vec<OrderKey>,
+    pub windows: &'c mut Windows,
     pub filter: Option<&'c Expr>,
     pub join: Option<&'c JoinNode>,
     pub distinct: bool,
@@ -34,6 +35,7 @@ impl Clauses<'_, '_> {
             .map(|o| &mut o.expr)
             .chain(self.having.iter_mut())
             .chain(self.order.iter_mut().map(|k| &mut k.expr))
+            .chain(self.windows.exprs_mut())
     }
 }
 
@@ -204,7 +206,14 @@ fn check_grouping(clauses: &mut Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()>
 fn check_full(clauses: &Clauses<'_, '_>, keys: &[Expr], explicit: bool) -> SqlResult<()> {
     let determined = determined_slots(clauses, keys);
     let check = |e: &Expr, nth: usize, clause: &str| -> SqlResult<()> {
-        let Some(slot) = first_free(e, keys, &determined) else {
+        let mut free = first_free(e, keys, &determined);
+        e.visit(&mut |e| {
+            if let ExprKind::Window(call) = e.kind {
+                let mut inside = clauses.windows.exprs_of(call);
+                free = free.or_else(|| inside.find_map(|e| first_free(e, keys, &determined)));
+            }
+        });
+        let Some(slot) = free else {
             return Ok(());
         };
         let column = qualified(clauses.scope, slot);

@@ -1,7 +1,7 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean), `literal`, `expr`, `compare`, `call`, `subquery`
-//! (expressions) · `from` (tables and joins), `select`, `group`, `order`, `query` (query blocks and
+//! (expressions) · `from` (tables and joins), `select`, `group`, `window`, `frame`, `order`, `query` (query blocks and
 //! set operations) · `errors` (MySQL's texts).
 //! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
 //! implements [`Names`].
@@ -15,24 +15,27 @@ mod call;
 mod compare;
 pub mod errors;
 mod expr;
+mod frame;
 mod from;
 mod group;
 mod literal;
 mod order;
 mod print;
 mod query;
+mod recursive;
 mod scope;
 mod select;
 mod subquery;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
-use crate::catalog::TableDef;
+use crate::catalog::{IndexSample, TableDef};
 use crate::exec::virt::VirtualTable;
 use crate::expr::{EvalEnv, Expr, ExprKind, SubqueryStates, UserVars};
 use crate::parse::ast;
@@ -43,15 +46,18 @@ pub(crate) use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
 pub use block::{
-    AggCall, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, LimitSpec, LockSpec, OrderKey,
-    SetStep, Volatility,
+    AggCall, Block, Body, Bound, BoundQuery, Frame, GroupBy, JoinNode, JoinType, LimitSpec,
+    LockSpec, Offset, OrderKey, SetStep, Volatility, Window, WindowCall, WindowFunc, Windows,
 };
 pub(crate) use expr::number_literal;
-pub(crate) use from::bind_from;
+pub(crate) use frame::is_below_zero;
+pub(crate) use from::{bind_from, equated_slots};
 pub(crate) use literal::literal_number;
 pub(crate) use order::bind_row_order;
 pub(crate) use query::{bind_ctes, bind_query};
+pub use recursive::{RecursiveBody, RecursiveTable};
 pub(crate) use select::bind_limit;
+pub(crate) use window::{whole_number, wrong_arguments};
 
 /// What a table name stands for.
 #[derive(Clone)]
@@ -72,6 +78,10 @@ pub trait Names {
     /// May the account read this column? (1143 when not.)
     fn check_column(&self, _table: &TableDef, _column: &str) -> SqlResult<()> {
         Ok(())
+    }
+    /// A sample of one of a table's indexes, for estimates; `entries` is about what it has.
+    fn sample(&self, _table: &TableDef, _index: usize, _entries: f64) -> Option<Arc<IndexSample>> {
+        None
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn bind_group_by(
             Some(at) => outputs[at].expr.clone(),
             None => with_aliases(scope, AliasUse::Last, || bind_expr(env, scope, item))?,
         };
-        if key.has_aggregate() {
+        if key.has_aggregate() || key.has_window() {
             let same = |o: &&Output| crate::expr::walk::same(&o.expr, &key);
             let name = outputs.iter().find(same).map_or("", |o| &o.meta.name);
             return Err(errors::wrong_group_field(name));

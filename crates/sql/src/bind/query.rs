@@ -4,6 +4,7 @@
 //! **Invariants**: the result's column names are the first operand's; its types hold the values of
 //! every operand; ORDER BY and LIMIT of a parenthesised operand stay with it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use esker_types::func::merge::merge_types;
 use esker_types::func::{ArgType, RetCtx};
 use esker_types::{SqlError, SqlResult};
 
-use super::block::{Body, BoundQuery, SetStep, Volatility};
+use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
 use super::expr::bind_expr;
 use super::order::bind_result_order;
-use super::scope::{CteEntry, Scope};
+use super::recursive::{bind_recursive, is_recursive, unreadable};
+use super::scope::{CteEntry, CteTable, Scope};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, call, errors};
 use crate::catalog::same_name;
@@ -63,14 +65,15 @@ pub(crate) fn bind_ctes(
         {
             return Err(errors::not_unique_table(&cte.name.text));
         }
-        if with.recursive && refers_to(&cte.query, &cte.name.text) {
-            return Err(SqlError::not_supported(
-                "recursive common table expressions",
-            ));
-        }
+        let recursive = with.recursive && is_recursive(&cte.query, &cte.name.text);
         let (mut bound, measured) = env.measure(|| {
-            env.within_subquery(false, || {
-                bind_query(env, &cte.query, parent, reachable.as_ref())
+            env.within_subquery(false, || match recursive {
+                true => bind_recursive(env, cte, parent, reachable.as_ref()),
+                false if with.recursive => {
+                    let itself = unreadable(env, &cte.name.text, reachable.as_ref());
+                    bind_query(env, &cte.query, parent, Some(&itself))
+                }
+                false => bind_query(env, &cte.query, parent, reachable.as_ref()),
             })
         })?;
         if bound.reach > 0 {
@@ -78,7 +81,7 @@ pub(crate) fn bind_ctes(
                 "correlated common table expressions",
             ));
         }
-        if !cte.columns.is_empty() {
+        if !cte.columns.is_empty() && !recursive {
             if cte.columns.len() != bound.columns.len() {
                 return Err(errors::derived_columns());
             }
@@ -90,41 +93,19 @@ pub(crate) fn bind_ctes(
                 })
                 .collect();
         }
-        let (name, query) = (cte.name.text.clone(), Rc::new(bound));
+        bound.shared = Some(Shared {
+            id: env.subquery_id(),
+            uses: Cell::new(0),
+        });
+        let (name, table) = (cte.name.text.clone(), CteTable::Query(Rc::new(bound)));
         reachable = Some(Rc::new(CteEntry {
             name,
-            query,
+            table,
             measured,
             up: reachable,
         }));
     }
     Ok(reachable)
-}
-
-/// Does a query's FROM mention the name (as a recursive member must)?
-fn refers_to(query: &ast::Query, name: &str) -> bool {
-    fn in_body(body: &ast::QueryBody, name: &str) -> bool {
-        match body {
-            ast::QueryBody::Select(s) => s.from.iter().any(|t| in_ref(t, name)),
-            ast::QueryBody::SetOps { first, rest } => {
-                in_body(first, name) || rest.iter().any(|s| in_body(&s.right, name))
-            }
-            ast::QueryBody::Values(_) => false,
-            ast::QueryBody::Table(t) => t.schema.is_none() && same_name(&t.name.text, name),
-            ast::QueryBody::Nested(q) => in_body(&q.body, name),
-        }
-    }
-    fn in_ref(t: &ast::TableRef, name: &str) -> bool {
-        match t {
-            ast::TableRef::Table(t) => {
-                t.name.schema.is_none() && same_name(&t.name.name.text, name)
-            }
-            ast::TableRef::Derived { query, .. } => in_body(&query.body, name),
-            ast::TableRef::Join(j) => in_ref(&j.left, name) || in_ref(&j.right, name),
-            ast::TableRef::List(l) => l.iter().any(|t| in_ref(t, name)),
-        }
-    }
-    in_body(&query.body, name)
 }
 
 fn bind_body(
@@ -137,26 +118,32 @@ fn bind_body(
         order_by: &query.order_by,
         limit: query.limit.as_ref(),
         locking: &query.locking,
+        member: false,
     };
     match &query.body {
         ast::QueryBody::Select(select) => bind_select(env, select, &around, parent, ctes),
         ast::QueryBody::Table(name) => {
-            let table = ast::NamedTable {
-                name: name.clone(),
-                partitions: Vec::new(),
-                alias: None,
-                hints: Vec::new(),
-            };
-            let select = ast::Select {
-                items: vec![ast::SelectItem::Wildcard],
-                from: vec![ast::TableRef::Table(Box::new(table))],
-                ..ast::Select::default()
-            };
+            let select = table_as_select(name);
             bind_select(env, &select, &around, parent, ctes)
         }
         ast::QueryBody::Values(rows) => bind_values(env, rows, &around, parent, ctes),
         ast::QueryBody::Nested(inner) if is_plain(&around) => bind_query(env, inner, parent, ctes),
         body => bind_set_ops(env, body, &around, parent, ctes),
+    }
+}
+
+/// `TABLE t` as the SELECT it stands for.
+pub(super) fn table_as_select(name: &ast::ObjectName) -> ast::Select {
+    let table = ast::NamedTable {
+        name: name.clone(),
+        partitions: Vec::new(),
+        alias: None,
+        hints: Vec::new(),
+    };
+    ast::Select {
+        items: vec![ast::SelectItem::Wildcard],
+        from: vec![ast::TableRef::Table(Box::new(table))],
+        ..ast::Select::default()
     }
 }
 
@@ -240,6 +227,7 @@ fn bind_set_ops(
         body,
         reach,
         volatility,
+        shared: None,
     })
 }
 
@@ -317,5 +305,6 @@ fn bind_values(
         body,
         reach,
         volatility,
+        shared: None,
     })
 }

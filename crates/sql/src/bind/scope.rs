@@ -14,6 +14,8 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
+use super::recursive::RecursiveTable;
+use super::window::WindowScope;
 use crate::catalog::{DefaultDef, TableDef, same_name};
 use crate::exec::virt::VirtualTable;
 use crate::expr::{Expr, ExprKind, column_coercibility};
@@ -29,6 +31,8 @@ pub enum TableKind {
     Virtual(Arc<dyn VirtualTable>),
     /// A subquery of FROM, or a common table expression.
     Derived(Rc<BoundQuery>),
+    /// A recursive common table expression inside its own definition.
+    Recursive(Rc<RecursiveTable>),
     /// A row that is simply there (INSERT's values, a trigger's row).
     Row,
 }
@@ -80,10 +84,17 @@ pub struct ColumnAt {
 /// A common table expression that names may refer to.
 pub(crate) struct CteEntry {
     pub name: Box<str>,
-    pub query: Rc<BoundQuery>,
+    pub table: CteTable,
     /// Height and query blocks, see [`BindEnv::measure`](super::BindEnv::measure).
     pub measured: [u32; 2],
     pub up: Option<Rc<CteEntry>>,
+}
+
+/// What a common table expression's name stands for.
+pub(crate) enum CteTable {
+    Query(Rc<BoundQuery>),
+    /// Inside its own definition.
+    Recursive(Rc<RecursiveTable>),
 }
 
 /// What aggregates do where an expression stands.
@@ -109,12 +120,16 @@ pub struct Scope<'p> {
     pub(crate) parent: Option<&'p Scope<'p>>,
     /// Common table expressions in reach.
     pub(crate) ctes: Option<Rc<CteEntry>>,
+    /// The block is a member of the recursive common table expression that `ctes` begins with.
+    pub(crate) member: bool,
     /// Where the expression being bound stands, for messages.
     pub(crate) clause: Cell<&'static str>,
     /// What an aggregate means now.
     pub(crate) agg_rule: Cell<AggRule>,
     /// Aggregates found.
     pub(crate) aggs: RefCell<Vec<AggCall>>,
+    /// Window functions found, and the windows they may name.
+    pub(crate) windows: WindowScope,
     /// Select-list aliases usable now (HAVING, ORDER BY, GROUP BY): name and expression.
     pub(crate) aliases: RefCell<Vec<(Arc<str>, Expr)>>,
     /// For HAVING: aliases before columns.
@@ -159,9 +174,11 @@ impl<'p> Scope<'p> {
             hidden: Cell::new(None),
             parent,
             ctes: ctes.cloned(),
+            member: false,
             clause: Cell::new("field list"),
             agg_rule: Cell::new(AggRule::Forbidden),
             aggs: RefCell::new(Vec::new()),
+            windows: WindowScope::default(),
             aliases: RefCell::new(Vec::new()),
             alias_use: Cell::new(AliasUse::No),
             values_base: None,
@@ -331,6 +348,9 @@ impl<'p> Scope<'p> {
                 return Err(errors::ambiguous_column(alias, self.clause.get()));
             }
             found = Some(expr);
+        }
+        if found.is_some_and(Expr::has_window) && self.clause.get() == "having clause" {
+            return Err(errors::window::misplaced_alias(&name.name.text));
         }
         Ok(found.cloned())
     }

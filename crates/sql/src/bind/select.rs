@@ -15,6 +15,7 @@ use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
 use super::expr::{bind_expr, with_aliases};
 use super::from::bind_from;
 use super::scope::{AggRule, AliasUse, ColumnAt, CteEntry, Scope, TableKind};
+use super::window::{self, WindowRule};
 use super::{BindEnv, errors, group, literal, order};
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast;
@@ -31,6 +32,20 @@ pub(super) struct Around<'q> {
     pub order_by: &'q [ast::OrderItem],
     pub limit: Option<&'q ast::Limit>,
     pub locking: &'q [ast::Locking],
+    /// The block is a member of a recursive common table expression.
+    pub member: bool,
+}
+
+impl Around<'_> {
+    /// What surrounds a recursive member: nothing.
+    pub fn member() -> Self {
+        Self {
+            order_by: &[],
+            limit: None,
+            locking: &[],
+            member: true,
+        }
+    }
 }
 
 /// Binds a SELECT.
@@ -42,10 +57,8 @@ pub(super) fn bind_select(
     ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     let id = env.select_id();
-    if !select.windows.is_empty() {
-        return Err(SqlError::not_supported("window functions"));
-    }
     let mut scope = Scope::inside(parent, ctes);
+    scope.member = around.member;
     let join = bind_from(env, &mut scope, &select.from)?;
     let filter = match &select.filter {
         Some(filter) => {
@@ -56,7 +69,10 @@ pub(super) fn bind_select(
     };
     scope.clause.set("field list");
     scope.agg_rule.set(AggRule::Allowed);
+    window::declare(&scope, &select.windows)?;
+    scope.windows.rule.set(WindowRule::Allowed);
     let mut outputs = bind_items(env, &scope, &select.items)?;
+    scope.windows.rule.set(WindowRule::Forbidden);
     *scope.aliases.borrow_mut() = outputs
         .iter()
         .map(|o| (o.meta.name.clone(), o.expr.clone()))
@@ -73,7 +89,10 @@ pub(super) fn bind_select(
         }
         None => None,
     };
+    scope.windows.rule.set(WindowRule::Allowed);
     let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs)?;
+    window::check_declared(env, &scope)?;
+    let mut windows = scope.windows.found.take();
     let limit = bind_limit(env, around.limit)?;
 
     let mut clauses = group::Clauses {
@@ -81,6 +100,7 @@ pub(super) fn bind_select(
         outputs: &mut outputs,
         having: &mut having,
         order: &mut order,
+        windows: &mut windows,
         filter: filter.as_ref(),
         join: join.as_ref(),
         distinct: select.distinct,
@@ -92,6 +112,8 @@ pub(super) fn bind_select(
         select.rollup,
         !select.group_by.is_empty(),
     )?;
+    let selected = outputs.iter_mut().map(|o| &mut o.expr);
+    let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));
 
     let locks = bind_locks(&scope, around.locking)?;
     if locks.iter().any(Option::is_some) {
@@ -114,6 +136,7 @@ pub(super) fn bind_select(
         filter,
         group,
         having,
+        windows,
         output: outputs.into_iter().map(|o| o.expr).collect(),
         distinct: select.distinct,
         order,
@@ -129,6 +152,7 @@ pub(super) fn bind_select(
         body: Body::Block(Box::new(block)),
         reach,
         volatility,
+        shared: None,
     })
 }
 

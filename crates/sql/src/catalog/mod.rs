@@ -19,6 +19,7 @@ mod bytes;
 mod change;
 mod def;
 mod runtime;
+mod sample;
 mod show;
 mod store;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use def::{
     TableId, VisibleFrom, same_name,
 };
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
+pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, type_text};
 
 use crate::codec::damaged;

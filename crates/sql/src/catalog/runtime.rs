@@ -1,4 +1,5 @@
-//! What of a table lives in memory and outlives its definitions: AUTO_INCREMENT, hidden row ids.
+//! What of a table lives in memory and outlives its definitions: AUTO_INCREMENT, hidden row ids, samples of
+//! its indexes.
 //!
 //! Neighbours: `dml` draws numbers, `ddl` sets the counter, the engine persists it.
 //!
@@ -16,6 +17,7 @@ use esker_engine::{Direction, Engine, Isolation, Seq, Tree, TreeId, View};
 use esker_types::SqlResult;
 use parking_lot::Mutex;
 
+use super::sample::Samples;
 use crate::codec::damaged;
 use crate::exec_error::engine_error;
 
@@ -79,6 +81,7 @@ pub struct TableRuntime {
     auto: Mutex<AutoState>,
     /// Next hidden row id; `None` until first needed.
     next_row_id: Mutex<Option<u64>>,
+    pub(super) samples: Samples,
 }
 
 impl TableRuntime {
@@ -92,6 +95,7 @@ impl TableRuntime {
         Self {
             auto: Mutex::new(auto),
             next_row_id: Mutex::new(None),
+            samples: Samples::default(),
         }
     }
 

@@ -241,6 +241,7 @@ impl Bench {
             limits: Limits {
                 memory_bytes: 64 << 20,
                 lock_wait: Duration::from_millis(50),
+                recursion_depth: 1000,
             },
             check_killed: &|| Ok(()),
             autocommit: self.autocommit,

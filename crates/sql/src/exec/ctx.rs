@@ -26,6 +26,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// How long to wait for a row lock.
     pub lock_wait: Duration,
+    /// Rounds of a recursive common table expression.
+    pub recursion_depth: u64,
 }
 
 /// Execution context of one statement step.

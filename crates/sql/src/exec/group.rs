@@ -9,14 +9,18 @@ use std::collections::{HashMap, HashSet};
 
 use esker_types::func::aggregate::AggState;
 use esker_types::{SqlResult, Value};
+use smallvec::SmallVec;
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::rowkey;
 use super::sort::{Sorter, order_key};
 use crate::bind::AggCall;
 use crate::expr::EvalEnv;
+use crate::expr::eval::Val;
 use crate::plan::GroupPlan;
 
+/// Keys of a row that need no memory of their own.
+const INLINE_KEYS: usize = 4;
 /// Rough bytes of an aggregate's state.
 const STATE_BYTES: u64 = 64;
 /// Stands for a rolled-up key when groups are ordered: after every value.
@@ -141,9 +145,9 @@ fn first_time(seen: &mut HashSet<Box<[u8]>>, call: &AggCall, args: &[Value]) -> 
 impl Groups {
     /// Takes one input row.
     pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
-        let mut keys = Vec::with_capacity(plan.keys.len());
+        let mut keys: SmallVec<[Val<'_>; INLINE_KEYS]> = SmallVec::new();
         for key in &plan.keys {
-            keys.push(key.eval(row, env)?);
+            keys.push(key.eval_ref(row, env)?);
         }
         let lowest = if plan.rollup.is_some() { 0 } else { keys.len() };
         for level in (lowest..=keys.len()).rev() {
@@ -155,7 +159,7 @@ impl Groups {
     fn add_at(
         &mut self,
         plan: &GroupPlan,
-        keys: &[Value],
+        keys: &[Val<'_>],
         level: usize,
         row: &[Value],
         env: &EvalEnv<'_>,
@@ -185,13 +189,13 @@ impl Groups {
     fn start(
         &mut self,
         plan: &GroupPlan,
-        keys: &[Value],
+        keys: &[Val<'_>],
         level: usize,
         row: &[Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<usize> {
         let kept: Box<[Value]> = plan.kept.iter().map(|s| row[*s as usize].clone()).collect();
-        let keys: Box<[Value]> = keys.into();
+        let keys: Box<[Value]> = keys.iter().map(|k| (**k).clone()).collect();
         let bytes = row_bytes(&kept)
             + row_bytes(&keys)
             + self.key.len() as u64

@@ -17,6 +17,9 @@ mod memory;
 mod node;
 #[cfg(test)]
 mod oracle_tests;
+mod recursive;
+#[cfg(test)]
+mod recursive_tests;
 mod root;
 pub mod rowkey;
 mod scan;
@@ -29,8 +32,10 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub mod virt;
+mod window;
 
 pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
 pub(crate) use memory::{Purpose, charge, row_bytes};
+pub use recursive::SharedRows;
 pub use stream::{RowStream, StatementEnv};
 pub use target::{OneRow, TargetClauses, TargetPlan, TargetScope, TargetStream, TargetTable};

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `node` gives joined rows, `group`, `sort` and the distinct set work on them; streams,
 //! subqueries and derived tables pull from here.
-//! **Invariants**: the order of work is grouping, HAVING, select list, DISTINCT, ORDER BY, LIMIT;
+//! **Invariants**: the order of work is grouping, HAVING, windows, select list, DISTINCT, ORDER BY, LIMIT;
 //! `reset` starts over and gives memory back.
 
 use std::collections::{HashMap, HashSet};
@@ -12,8 +12,10 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::group::Groups;
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::node::NodeState;
+use super::recursive::RecursiveState;
 use super::rowkey;
 use super::sort::{Sorter, order_key};
+use super::window::WindowRows;
 use crate::bind::{LimitSpec, OrderKey};
 use crate::expr::EvalEnv;
 use crate::expr::eval::convert;
@@ -31,6 +33,7 @@ pub(crate) struct RootExec {
 enum State {
     Block(Box<BlockState>),
     SetOps(Box<SetOpsState>),
+    Recursive(Box<RecursiveState>),
     /// Next row of VALUES.
     Values(usize),
 }
@@ -53,6 +56,7 @@ struct BlockState {
     row: Vec<Value>,
     groups: Option<Groups>,
     grouped: bool,
+    windows: Option<WindowRows>,
     seen: HashSet<Box<[u8]>>,
     key: Vec<u8>,
     bytes: u64,
@@ -63,6 +67,7 @@ impl RootExec {
         let state = match &plan.root {
             Root::Block(block) => State::Block(Box::new(BlockState::new(block))),
             Root::SetOps(ops) => State::SetOps(Box::new(SetOpsState::new(ops))),
+            Root::Recursive(plan) => State::Recursive(Box::new(RecursiveState::new(plan))),
             Root::Values(_) => State::Values(0),
         };
         Self {
@@ -77,6 +82,7 @@ impl RootExec {
         match &mut self.state {
             State::Block(block) => block.reset(env),
             State::SetOps(ops) => ops.reset(env),
+            State::Recursive(state) => state.reset(env),
             State::Values(at) => *at = 0,
         }
         refund(env, self.tail.bytes);
@@ -94,6 +100,7 @@ impl RootExec {
             Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
             Root::SetOps(s) => (&s.order, &s.limit, s.calc_found_rows),
             Root::Values(v) => (&v.order, &v.limit, false),
+            Root::Recursive(r) => (&Vec::new(), &r.limit, false),
         };
         if !self.tail.opened {
             self.tail.open(limit.as_ref(), env)?;
@@ -202,6 +209,9 @@ impl RootExec {
             (State::SetOps(state), Root::SetOps(ops)) => {
                 state.next(ops, &plan.columns, &mut self.out, env)
             }
+            (State::Recursive(state), Root::Recursive(recursive)) => {
+                state.next(recursive, &plan.columns, &mut self.out, env)
+            }
             (State::Values(at), Root::Values(values)) => {
                 values_row(values, at, &plan.columns, &mut self.out, env)
             }
@@ -266,6 +276,7 @@ impl BlockState {
             row: vec![Value::Null; plan.width as usize],
             groups: plan.group.as_ref().map(|_| Groups::default()),
             grouped: false,
+            windows: plan.windows.as_ref().map(|_| WindowRows::default()),
             seen: HashSet::new(),
             key: Vec::new(),
             bytes: 0,
@@ -277,12 +288,34 @@ impl BlockState {
             groups.reset(env);
         }
         self.grouped = false;
+        if let Some(windows) = &mut self.windows {
+            windows.reset(env);
+        }
         self.seen.clear();
         refund(env, std::mem::take(&mut self.bytes));
     }
 
-    /// Fills the row that the select list reads: joined and grouped, HAVING met.
+    /// Fills the row that the select list reads.
     fn next_row(&mut self, plan: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
+        let Some(windows) = &plan.windows else {
+            return self.next_grouped(plan, env);
+        };
+        let Some(mut rows) = self.windows.take() else {
+            return Ok(false);
+        };
+        if !rows.is_complete() {
+            while self.next_grouped(plan, env)? {
+                rows.add(windows, &mut self.row, env)?;
+            }
+            rows.compute(windows, env)?;
+        }
+        let found = rows.next(windows, &mut self.row);
+        self.windows = Some(rows);
+        Ok(found)
+    }
+
+    /// Fills the row that windows and the select list read: joined and grouped, HAVING met.
+    fn next_grouped(&mut self, plan: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
         loop {
             let found = match (&mut self.groups, &plan.group) {
                 (Some(groups), Some(group)) => {

@@ -12,14 +12,16 @@ use esker_engine::{Cursor, Direction, View};
 use esker_types::{SqlResult, Value, ValueRef};
 
 use super::ctx::{ExecCtx, RowLock};
+use super::memory::{Purpose, charge, row_bytes};
 use super::node::all_true;
+use super::recursive::SharedRows;
 use super::root::RootExec;
 use crate::bind::LockSpec;
 use crate::catalog::TableDef;
 use crate::codec::{KeyRange, RowReader};
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, OuterRow};
-use crate::plan::{Access, AccessKind, ScanPlan, Source, ranges};
+use crate::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
 
 /// State of a scan.
 #[derive(Default)]
@@ -45,6 +47,8 @@ enum Input {
     },
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
+    /// Rows that others read too, and the next of them.
+    Shared(SharedRows, usize),
 }
 
 /// Where a covering index entry has the needed columns.
@@ -117,6 +121,15 @@ impl ScanState {
                 self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
                 Ok(())
             }
+            Source::Shared(id, query) => {
+                self.input = Input::Shared(shared_rows(*id, query, env)?, 0);
+                Ok(())
+            }
+            Source::Work(id) => {
+                let rows = env.states.table(*id).unwrap_or_default();
+                self.input = Input::Shared(rows, 0);
+                Ok(())
+            }
             Source::Derived(query) => {
                 if let Input::Derived(root) = &mut self.input {
                     root.reset(env);
@@ -181,6 +194,7 @@ impl ScanState {
                 Ok(found)
             }
             Source::Virtual { .. } => self.next_virtual(plan, row, env),
+            Source::Shared(..) | Source::Work(_) => self.next_shared(plan, row, env),
             Source::Derived(query) => {
                 let Input::Derived(root) = &mut self.input else {
                     return Ok(false);
@@ -223,6 +237,30 @@ impl ScanState {
         for mut values in rows {
             for &(column, slot) in &plan.columns {
                 row[slot as usize] = std::mem::take(&mut values[column]);
+            }
+            if all_true(&plan.conds, row, env)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_shared(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let Input::Shared(rows, at) = &mut self.input else {
+            return Ok(false);
+        };
+        while let Some(values) = rows.get(*at) {
+            *at += 1;
+            if let Some(exec) = env.exec {
+                exec.tick()?;
+            }
+            for &(column, slot) in &plan.columns {
+                row[slot as usize].clone_from(&values[column]);
             }
             if all_true(&plan.conds, row, env)? {
                 return Ok(true);
@@ -409,6 +447,23 @@ impl ScanState {
             Verdict::Drop
         })
     }
+}
+
+/// The rows of a common table expression, computed at its first use in the statement.
+fn shared_rows(id: u32, query: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<SharedRows> {
+    if let Some(rows) = env.states.table(id) {
+        return Ok(rows);
+    }
+    let mut exec = RootExec::new(query);
+    let mut rows: Vec<Box<[Value]>> = Vec::new();
+    while let Some(row) = exec.next_of(query, env)? {
+        charge(env, row_bytes(row), Purpose::Hash)?;
+        rows.push(row.into());
+    }
+    exec.reset(env);
+    let rows = SharedRows::new(rows);
+    env.states.put_table(id, rows.clone());
+    Ok(rows)
 }
 
 fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> SqlResult<RowLock> {

@@ -16,8 +16,8 @@ use esker_types::{SqlResult, Value};
 use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, bind_condition,
-    bind_ctes, bind_from, bind_limit, bind_row_order,
+    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, Windows,
+    bind_condition, bind_ctes, bind_from, bind_limit, bind_row_order,
 };
 use crate::catalog::TableDef;
 use crate::expr::{EvalEnv, Expr, ExprKind};
@@ -149,6 +149,7 @@ impl<'e> TargetScope<'e> {
             filter,
             group: None,
             having: None,
+            windows: Windows::default(),
             output,
             distinct: false,
             order,
@@ -164,6 +165,7 @@ impl<'e> TargetScope<'e> {
             body,
             reach: 0,
             volatility: Volatility::Volatile,
+            shared: None,
         };
         Ok(TargetPlan {
             targets,

@@ -18,6 +18,7 @@ use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Valu
 use super::virt::{Pushed, VirtualColumn, VirtualTable};
 use super::{ExecCtx, Limits, RowStream, StatementEnv};
 use crate::bind::{BindEnv, Names, Params, TableSource};
+use crate::catalog::{IndexSample, TableDef};
 use crate::dml::testing::{Bench, Facts, NOW_MICROS};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, UserVars};
@@ -89,6 +90,10 @@ impl Names for RigNames<'_> {
             .catalog
             .table_or_error(schema.unwrap_or("d"), name)
             .map(TableSource::Base)
+    }
+
+    fn sample(&self, table: &TableDef, index: usize, entries: f64) -> Option<Arc<IndexSample>> {
+        table.runtime.sample(&self.0.engine, table, index, entries)
     }
 
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
@@ -211,6 +216,7 @@ impl Rig {
             let limits = Limits {
                 memory_bytes: self.memory_bytes,
                 lock_wait: Duration::from_millis(20),
+                recursion_depth: 1000,
             };
             let check = || Ok(());
             let txn = &self.bench.txn;

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlType, Value};
 
-use crate::exec::ExecCtx;
 use crate::exec::subquery::SubqueryState;
+use crate::exec::{ExecCtx, SharedRows};
 
 /// User variables (`@name`), implemented by the session.
 pub trait UserVars {
@@ -101,6 +101,8 @@ impl<'a> EvalEnv<'a> {
 #[derive(Default)]
 pub struct SubqueryStates {
     states: RefCell<Vec<Option<Box<SubqueryState>>>>,
+    /// Rows of common table expressions: computed once, or a recursive one's last round.
+    tables: RefCell<HashMap<u32, SharedRows>>,
     /// Bytes held by sorts, hash tables and materialised rows.
     pub memory: Cell<u64>,
     /// Assignments of user variables so far.
@@ -127,10 +129,21 @@ impl SubqueryStates {
         all[id as usize] = Some(state);
     }
 
+    /// Rows of a common table expression, when they are there.
+    pub fn table(&self, id: u32) -> Option<SharedRows> {
+        self.tables.borrow().get(&id).cloned()
+    }
+
+    /// Sets the rows of a common table expression.
+    pub fn put_table(&self, id: u32, rows: SharedRows) {
+        self.tables.borrow_mut().insert(id, rows);
+    }
+
     /// Forgets everything, for another execution of the same plan.
     pub fn clear(&self) {
         self.states.borrow_mut().clear();
         self.generators.borrow_mut().clear();
+        self.tables.borrow_mut().clear();
         self.memory.set(0);
     }
 }

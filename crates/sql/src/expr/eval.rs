@@ -176,8 +176,8 @@ impl Expr {
                 }
                 Ok(Value::Int(bits))
             }
-            ExprKind::Aggregate(_) | ExprKind::Row(_) => {
-                unreachable!("the binder leaves no aggregate and no row in a finished expression")
+            ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Row(_) => {
+                unreachable!("the binder leaves none of these in a finished expression")
             }
             _ => Ok(truth::value(self.truth(row, env)?)),
         }

@@ -52,6 +52,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Assign(..)
         | ExprKind::SeededRand(..)
         | ExprKind::Aggregate(_)
+        | ExprKind::Window(_)
         | ExprKind::Grouping(_)
         | ExprKind::Subquery(_) => false,
         _ => true,

@@ -187,6 +187,8 @@ pub enum ExprKind {
     Recollate(Box<Expr>),
     /// An aggregate, by its number in the query block; replaced by a column before execution.
     Aggregate(u32),
+    /// A window function, by its number in the query block; replaced by a column before execution.
+    Window(u32),
     /// `GROUPING(a, …)`: bits for rolled-up keys; the slots hold 0 or 1.
     Grouping(Vec<Expr>),
     /// A subquery.

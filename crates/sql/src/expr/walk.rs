@@ -18,7 +18,8 @@ impl Expr {
             | ExprKind::Outer { .. }
             | ExprKind::Param(_)
             | ExprKind::UserVar(_)
-            | ExprKind::Aggregate(_) => Vec::new(),
+            | ExprKind::Aggregate(_)
+            | ExprKind::Window(_) => Vec::new(),
             ExprKind::Assign(_, e)
             | ExprKind::Not(e)
             | ExprKind::Cast(e)
@@ -60,7 +61,8 @@ impl Expr {
             | ExprKind::Outer { .. }
             | ExprKind::Param(_)
             | ExprKind::UserVar(_)
-            | ExprKind::Aggregate(_) => Vec::new(),
+            | ExprKind::Aggregate(_)
+            | ExprKind::Window(_) => Vec::new(),
             ExprKind::Assign(_, e)
             | ExprKind::Not(e)
             | ExprKind::Cast(e)
@@ -146,6 +148,7 @@ impl Expr {
             | ExprKind::UserVar(_)
             | ExprKind::Assign(..)
             | ExprKind::Aggregate(_)
+            | ExprKind::Window(_)
             | ExprKind::Grouping(_)
             | ExprKind::Subquery(_) => true,
             ExprKind::Func(call) => !super::fold::is_pure(call.def),
@@ -159,6 +162,7 @@ impl Expr {
         !self.any(&mut |e| match &e.kind {
             ExprKind::Column(_)
             | ExprKind::Aggregate(_)
+            | ExprKind::Window(_)
             | ExprKind::Assign(..)
             | ExprKind::SeededRand(..) => true,
             ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
@@ -166,6 +170,11 @@ impl Expr {
             ExprKind::Func(call) => super::fold::is_volatile(call.def),
             _ => false,
         })
+    }
+
+    /// Contains a window function that is not yet computed.
+    pub fn has_window(&self) -> bool {
+        self.any(&mut |e| matches!(e.kind, ExprKind::Window(_)))
     }
 
     /// Contains an aggregate that is not yet computed.
@@ -237,7 +246,8 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Cast(_), ExprKind::Cast(_)) | (ExprKind::Convert(_), ExprKind::Convert(_)) => {
             a.ty == b.ty
         }
-        (ExprKind::Aggregate(a), ExprKind::Aggregate(b)) => a == b,
+        (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
+        | (ExprKind::Window(a), ExprKind::Window(b)) => a == b,
         (ExprKind::Subquery(a), ExprKind::Subquery(b)) => a.id == b.id,
         (ExprKind::And(_), ExprKind::And(_))
         | (ExprKind::Or(_), ExprKind::Or(_))

@@ -3,13 +3,16 @@
 //! Neighbours: `bind` resolves its tables, `exec` scans them, `session` answers most SHOW statements
 //! from the same row sources.
 //! Parts: `tables` (columns of every table) · `objects` (rows about schemas, tables, columns, keys) ·
-//! `server` (rows about the server: variables, sessions, character sets) · `log` (rows about the log).
+//! `server` (rows about the server: variables, sessions, character sets) · `log` (rows about the log) ·
+//! `recovery` (how far the replay of the log is).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the
 //! catalog snapshot of that moment, and only about what the account may see.
 
 mod log;
 mod objects;
+pub mod recovery;
 mod server;
+mod storage;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -20,6 +23,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key};
+pub(crate) use recovery::status as recovery_status;
 pub use tables::{TABLES, TableSpec, find};
 
 use crate::accounts::{Account, Privileges};
@@ -163,6 +167,8 @@ pub fn rows(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value
     let rows = objects::rows(spec.name, viewer, wanted)
         .or_else(|| server::rows(spec.name, viewer))
         .or_else(|| log::rows(spec.name, viewer))
+        .or_else(|| recovery::rows(spec.name, viewer))
+        .or_else(|| storage::rows(spec.name, viewer))
         .unwrap_or_default();
     debug_assert!(
         rows.iter().all(|r| r.len() == spec.columns.len()),

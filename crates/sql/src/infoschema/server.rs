@@ -9,6 +9,7 @@ use esker_types::collation::{Charset, Collation};
 
 use super::{Viewer, text, yes_no};
 use crate::accounts::{Account, GrantScope, Privileges};
+use crate::xids::literal;
 
 /// The rows of a table about the server; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
@@ -34,7 +35,7 @@ fn engines() -> Vec<Vec<Value>> {
             text(support),
             text(comment),
             yes_no(features),
-            yes_no(false),
+            yes_no(features),
             yes_no(features),
         ]
     };
@@ -42,7 +43,7 @@ fn engines() -> Vec<Vec<Value>> {
     vec![row(
         "InnoDB",
         "DEFAULT",
-        "Esker's log-structured tree: transactions, row locks",
+        "Esker's log-structured tree: transactions, row locks, XA",
         true,
     )]
 }
@@ -162,11 +163,13 @@ fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
         .collect()
 }
 
-/// Transactions that are open between statements.
+/// Transactions that are open between statements, and prepared XA transactions, which have no session.
 fn transactions(viewer: &Viewer) -> Vec<Vec<Value>> {
     let now = viewer.instance.now_micros();
     let all = viewer.may("PROCESS");
     let sessions = viewer.instance.registry.list();
+    let xids = viewer.instance.xids();
+    let branches = xids.open_by_session();
     let rows = sessions.iter().filter_map(|p| {
         let d = p.detail();
         let started = d.transaction?;
@@ -185,9 +188,24 @@ fn transactions(viewer: &Viewer) -> Vec<Vec<Value>> {
             Value::Int((now - started).max(0) / 1_000_000),
             text(state),
             super::optional(d.info.as_ref().filter(|i| !i.is_empty())),
+            super::optional(branches.get(&p.id).map(literal)),
         ])
     });
-    rows.collect()
+    let prepared = xids.list().into_iter().filter_map(|p| {
+        if !all && p.user.as_deref() != Some(&viewer.user) {
+            return None;
+        }
+        Some(vec![
+            Value::Null,
+            super::optional(p.user.as_ref()),
+            super::objects::created(viewer, p.since_micros),
+            Value::Int((now - p.since_micros).max(0) / 1_000_000),
+            text("PREPARED"),
+            Value::Null,
+            text(literal(&p.xid)),
+        ])
+    });
+    rows.chain(prepared).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]

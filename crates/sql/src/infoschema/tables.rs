@@ -67,6 +67,10 @@ pub static TABLES: &[TableSpec] = &[
         c("ENGINE", Text(64)), c("SUPPORT", Text(8)), c("COMMENT", Text(80)),
         c("TRANSACTIONS", Text(3)), c("XA", Text(3)), c("SAVEPOINTS", Text(3)),
     ] },
+    TableSpec { name: "ESKER_COMPACTIONS", columns: &[
+        c("KIND", Text(64)), c("COUNT", UInt), c("EXTENTS_MERGED", UInt), c("EXTENTS_LINKED", UInt),
+        c("EXTENTS_WRITTEN", UInt), c("BYTES_WRITTEN", UInt), c("VERSIONS_DROPPED", UInt),
+    ] },
     TableSpec { name: "ESKER_LOG", columns: &[
         c("DURABLE_LSN", UInt), c("END_LSN", UInt), c("NEEDED_FROM_LSN", UInt), c("FIRST_LSN", UInt),
         c("SEGMENTS", UInt), c("SPARE_SEGMENTS", UInt), c("SEGMENT_BYTES", UInt),
@@ -79,9 +83,29 @@ pub static TABLES: &[TableSpec] = &[
     TableSpec { name: "ESKER_LOG_WAITS", columns: &[
         c("DELAY", Text(1)), c("CAUSE", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
     ] },
+    TableSpec { name: "ESKER_MEMORY", columns: &[
+        c("AREA", Text(64)), c("BYTES", UInt), c("LIMIT_BYTES", UInt),
+    ] },
+    TableSpec { name: "ESKER_RECOVERY", columns: &[
+        c("PHASE", Text(16)), c("MODE", Text(16)), c("THREADS", UInt), c("BYTES_DONE", UInt),
+        c("BYTES_TOTAL", UInt), c("BYTES_PER_SECOND", UInt), c("RECORDS", UInt), c("ROWS_REPLAYED", UInt),
+        c("SHARDS_BUILT", UInt), c("SHARDS_TOTAL", UInt), c("ELAPSED", UInt), c("UNTIL_READY", UInt),
+        c("TIME_LEFT", UInt), c("FLUSHES", UInt), c("PEAK_BYTES", UInt),
+    ] },
+    TableSpec { name: "ESKER_STALLS", columns: &[
+        c("CAUSE", Text(64)), c("WAITS_FOR", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
+        c("LONGEST_NANOSECONDS", UInt),
+    ] },
     TableSpec { name: "ESKER_TRANSACTIONS", columns: &[
         c("ID", UInt), c("USER", Text(32)), c("STARTED", DateTime), c("SECONDS", Int),
-        c("STATE", Text(16)), c("QUERY", LongText),
+        c("STATE", Text(16)), c("QUERY", LongText), c("XID", Text(300)),
+    ] },
+    TableSpec { name: "ESKER_TREES", columns: &[
+        c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
+        c("INDEX_NAME", Text(64)), c("MEMTABLES", UInt), c("MEMTABLE_BYTES", UInt),
+        c("LAYERS", UInt), c("LEVEL0_EXTENTS", UInt), c("LEVEL0_BYTES", UInt),
+        c("LEVEL1_EXTENTS", UInt), c("LEVEL1_BYTES", UInt), c("LEVEL2_EXTENTS", UInt),
+        c("LEVEL2_BYTES", UInt), c("VERSIONS", UInt), c("DELETES", UInt), c("DATA_BYTES", UInt),
     ] },
     TableSpec { name: "EVENTS", columns: &[
         c("EVENT_CATALOG", Text(64)), c("EVENT_SCHEMA", Text(64)), c("EVENT_NAME", Text(64)),

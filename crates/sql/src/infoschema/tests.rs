@@ -258,11 +258,92 @@ fn the_log_is_shown_to_who_may_see_processes() {
     let instance = open(&machine);
     let all = &mut session(&instance, Privileges::ALL);
     let few = &mut session(&instance, Privileges::named("SELECT").unwrap());
-    for table in ["ESKER_LOG", "ESKER_LOG_WAITS"] {
+    for table in [
+        "ESKER_COMPACTIONS",
+        "ESKER_LOG",
+        "ESKER_LOG_WAITS",
+        "ESKER_MEMORY",
+        "ESKER_STALLS",
+        "ESKER_TREES",
+    ] {
         let sql = format!("SELECT * FROM information_schema.{table}");
         assert!(!run(all, &sql).unwrap().is_empty(), "{table}");
         assert!(run(few, &sql).unwrap().is_empty(), "{table}");
     }
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn the_recovery_is_shown_to_who_may_see_processes() {
+    let machine = SimEnv::new(8);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    run(s, "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'), (3, 'c')").unwrap();
+    instance.engine().flush_log().unwrap();
+    let after = SimEnv::with_fs(machine.fs.crash_with(CrashImage::DropUnsynced), 9);
+    let restarted = open(&after);
+    restarted.engine().wait_built().block().unwrap();
+    let s = &mut session(&restarted, Privileges::ALL);
+    let row = &run(s, "SELECT * FROM information_schema.ESKER_RECOVERY").unwrap()[0];
+    let shown = run(s, "SHOW STATUS LIKE 'Esker\\_recovery\\_%'").unwrap();
+    assert_eq!(row.len(), shown.len());
+    let status = |name: &str| {
+        let name = format!("Esker_recovery_{name}");
+        let line = shown.iter().find(|line| line[0] == name);
+        line.unwrap_or_else(|| panic!("no {name}"))[1].clone()
+    };
+    assert_eq!(&row[..3], ["DONE", "PARALLEL", "0"].map(str::to_owned));
+    assert_eq!(status("phase"), "DONE");
+    assert_eq!(status("time_left"), "0");
+    assert_eq!(status("flushes"), "0");
+    let number = |name| status(name).parse::<u64>().expect("a number");
+    assert!(number("rows") >= 3 && number("records") >= 1);
+    assert!(number("bytes_total") > 0);
+    assert_eq!(number("bytes_done"), number("bytes_total"));
+    let few = &mut session(&restarted, Privileges::named("SELECT").unwrap());
+    let seen = run(few, "SELECT * FROM information_schema.ESKER_RECOVERY").unwrap();
+    assert!(seen.is_empty());
+    restarted.shutdown().unwrap();
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn trees_memory_and_flushes_are_shown() {
+    let machine = SimEnv::new(5);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    with_table(s);
+    let of_table = |what: &str| {
+        format!(
+            "SELECT {what} FROM information_schema.ESKER_TREES \
+             WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 't' AND INDEX_NAME = 'PRIMARY'"
+        )
+    };
+    let flushes = "SELECT COUNT FROM information_schema.ESKER_COMPACTIONS WHERE KIND = 'flush'";
+    let used = |area: &str| {
+        format!("SELECT BYTES FROM information_schema.ESKER_MEMORY WHERE AREA = '{area}'")
+    };
+    assert_eq!(number(s, &of_table("VERSIONS")), 0);
+    for i in 0..20 {
+        run(s, &format!("INSERT INTO d.t VALUES ({i}, 'x')")).unwrap();
+    }
+    run(s, "DELETE FROM d.t WHERE id = 3").unwrap();
+    assert!(number(s, &of_table("MEMTABLE_BYTES")) > 0);
+    let before = number(s, flushes);
+    // The deleted row goes with the flush, for nothing lies below.
+    instance.engine().flush_all().unwrap();
+    assert!(number(s, flushes) > before);
+    assert_eq!(number(s, &of_table("VERSIONS")), 19);
+    assert_eq!(number(s, &of_table("LEVEL0_EXTENTS")), 1);
+    assert!(number(s, &used("extent metadata")) > 0);
+    let cached = number(s, &used("block cache"));
+    run(s, "SELECT COUNT(v) FROM d.t").unwrap();
+    assert!(number(s, &used("block cache")) > cached);
+    assert_eq!(
+        number(s, "SELECT SUM(COUNT) FROM information_schema.ESKER_STALLS"),
+        status(s, "Esker_writer_stalls")
+    );
     instance.shutdown().unwrap();
 }
 

@@ -166,6 +166,18 @@ impl LockSet {
         }
     }
 
+    /// Moves the locks on tables that were taken for the transaction to a set of their own, for a transaction that
+    /// outlives its session.
+    pub fn detach_tables(&mut self) -> LockSet {
+        let mut detached = LockSet::new(&self.manager);
+        let goes = |h: &mut Held| {
+            let table = matches!(h.object.key(), MdlKey::Table(..));
+            table && h.duration == MdlDuration::Transaction
+        };
+        detached.held = self.held.extract_if(.., goes).collect();
+        detached
+    }
+
     fn release_where(&mut self, mut which: impl FnMut(&Held) -> bool) {
         self.held.retain(|h| {
             let goes = which(h);

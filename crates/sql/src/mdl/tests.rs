@@ -207,6 +207,29 @@ fn the_global_read_lock_stops_changes_but_not_definitions_in_use() {
 }
 
 #[test]
+fn locks_on_tables_outlive_the_session_in_a_set_of_their_own() {
+    let manager = MetadataLocks::new();
+    let (table, other) = (manager.table("s", "t"), manager.table("s", "u"));
+    let mut session = LockSet::new(&manager);
+    granted(session.acquire(&table, MdlMode::SharedWrite, MdlDuration::Transaction));
+    granted(session.acquire(&other, MdlMode::SharedRead, MdlDuration::Statement));
+    let global = manager.global();
+    granted(session.acquire(
+        global,
+        MdlMode::IntentionExclusive,
+        MdlDuration::Transaction,
+    ));
+    let detached = session.detach_tables();
+    session.release_all();
+    let mut ddl = LockSet::new(&manager);
+    assert!(ddl.try_acquire(&other, MdlMode::Exclusive, MdlDuration::Statement));
+    assert!(ddl.try_acquire(global, MdlMode::ScopeShared, MdlDuration::Global));
+    assert!(!ddl.try_acquire(&table, MdlMode::Exclusive, MdlDuration::Statement));
+    drop(detached);
+    assert!(ddl.try_acquire(&table, MdlMode::Exclusive, MdlDuration::Statement));
+}
+
+#[test]
 fn a_name_has_one_object_and_dead_names_are_forgotten() {
     let manager = MetadataLocks::new();
     let table = manager.table("d", "t");

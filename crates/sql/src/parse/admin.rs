@@ -10,7 +10,7 @@ use super::ast::{
     Account, Begin, Completion, Explain, ExplainFormat, ExplainWhat, Expr, FlushWhat, Histogram,
     Isolation, Kill, Literal, LockTable, LockWait, Maintain, MaintainKind, ObjectName,
     PrepareSource, RoleList, SetItem, SetPassword, SetRole, SetTransaction, Show, ShowFilter,
-    ShowWhat, Statement, SysVar, VarScope, Xa, Xid,
+    ShowWhat, Statement, SysVar, VarScope,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -341,74 +341,6 @@ impl Parser<'_> {
             completion.release = Some(true);
         }
         Ok(completion)
-    }
-
-    fn xa(&mut self) -> SqlResult<Xa> {
-        let kw = self.expect_any(&[
-            Kw::START,
-            Kw::BEGIN,
-            Kw::END,
-            Kw::PREPARE,
-            Kw::COMMIT,
-            Kw::ROLLBACK,
-            Kw::RECOVER,
-        ])?;
-        if kw == Kw::RECOVER {
-            let convert = self.eat_kw(Kw::CONVERT);
-            if convert {
-                self.expect_kw(Kw::XID)?;
-            }
-            return Ok(Xa::Recover { convert });
-        }
-        let xid = self.xid()?;
-        Ok(match kw {
-            Kw::START | Kw::BEGIN => {
-                let join_or_resume = self.eat_any(&[Kw::JOIN, Kw::RESUME]).is_some();
-                Xa::Start {
-                    xid,
-                    join_or_resume,
-                }
-            }
-            Kw::END => {
-                let suspend = self.eat_kw(Kw::SUSPEND);
-                if suspend && self.eat_kw(Kw::FOR) {
-                    self.expect_kw(Kw::MIGRATE)?;
-                }
-                Xa::End { xid, suspend }
-            }
-            Kw::PREPARE => Xa::Prepare(xid),
-            Kw::COMMIT => {
-                let one_phase = self.eat_kw(Kw::ONE);
-                if one_phase {
-                    self.expect_kw(Kw::PHASE)?;
-                }
-                Xa::Commit { xid, one_phase }
-            }
-            _ => Xa::Rollback(xid),
-        })
-    }
-
-    fn xid(&mut self) -> SqlResult<Xid> {
-        const MAX_PART: usize = 64;
-        let gtrid = self.string_or_hex()?;
-        let mut xid = Xid {
-            gtrid,
-            bqual: Vec::new(),
-            format: 1,
-        };
-        if xid.gtrid.len() > MAX_PART {
-            return Err(self.error_at(self.prev_end));
-        }
-        if self.eat(Tok::Comma) {
-            xid.bqual = self.string_or_hex()?;
-            if xid.bqual.len() > MAX_PART {
-                return Err(self.error_at(self.prev_end));
-            }
-            if self.eat(Tok::Comma) {
-                xid.format = self.number()?;
-            }
-        }
-        Ok(xid)
     }
 
     fn lock_statement(&mut self) -> SqlResult<Statement> {

@@ -597,13 +597,31 @@ impl Parser<'_> {
     }
 
     fn window_function(&mut self, kw: Kw) -> SqlResult<Expr> {
-        let (min, max) = match kw {
-            Kw::NTILE | Kw::FIRST_VALUE | Kw::LAST_VALUE => (1, 1),
-            Kw::LEAD | Kw::LAG => (1, 3),
-            Kw::NTH_VALUE => (2, 2),
-            _ => (0, 0),
-        };
-        let mut call = self.counted_call(min, max)?;
+        let mut call = Call::plain(self.word_as_name(), Vec::new());
+        self.expect(Tok::LParen)?;
+        match kw {
+            Kw::NTILE => call.args.push(self.stable_integer()?),
+            Kw::FIRST_VALUE | Kw::LAST_VALUE => call.args.push(self.expr()?),
+            Kw::NTH_VALUE => {
+                call.args.push(self.expr()?);
+                self.expect(Tok::Comma)?;
+                call.args.push(match self.at(Kw::NULL) {
+                    true => self.expr_at(Level::Primary)?,
+                    false => self.stable_integer()?,
+                });
+            }
+            Kw::LEAD | Kw::LAG => {
+                call.args.push(self.expr()?);
+                if self.eat(Tok::Comma) {
+                    call.args.push(self.stable_integer()?);
+                    if self.eat(Tok::Comma) {
+                        call.args.push(self.expr()?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.expect(Tok::RParen)?;
         if self.eat_kw(Kw::FROM) {
             if self.eat_kw(Kw::LAST) {
                 return Err(SqlError::not_supported("FROM LAST"));
@@ -622,6 +640,19 @@ impl Parser<'_> {
             return self.fail();
         }
         Ok(Expr::Call(Box::new(call)))
+    }
+
+    /// A number that is the same for all rows: an integer literal, a parameter or a user variable.
+    fn stable_integer(&mut self) -> SqlResult<Expr> {
+        match self.cur.tok {
+            Tok::Int | Tok::Param | Tok::At | Tok::AtName => self.expr_at(Level::Primary),
+            Tok::Quoted | Tok::Word(_) => {
+                let name = self.ident()?;
+                let text = format!("Undeclared variable: {}", name.text);
+                Err(SqlError::new(1327, "42000", text))
+            }
+            _ => self.fail(),
+        }
     }
 
     fn opt_over(&mut self) -> SqlResult<Option<Over>> {

@@ -33,6 +33,7 @@ mod statement;
 mod table_ref;
 #[cfg(test)]
 mod tests;
+mod xa;
 
 use esker_types::{SqlError, SqlMode, SqlResult};
 

@@ -13,7 +13,7 @@ use super::edge::{always_located, usable};
 use super::ranges::RangeSpec;
 use super::{Access, AccessKind, KeyOperand, stats};
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
-use crate::catalog::{IndexDef, TableDef};
+use crate::catalog::{IndexDef, IndexSample, TableDef};
 use crate::codec::KeyRange;
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 use crate::parse::ast::{IndexHintKind, IndexHintScope};
@@ -229,11 +229,11 @@ impl<'a> Target<'a> {
         let spec = RangeSpec::new(index, &self.types, &self.slots, conds, known);
         let further = spec.as_ref().is_some_and(|s| s.leading_parts() > matched);
         if matched > 0 && !further {
-            let rows = stats::rows_per_key(self.rows, matched, index.parts.len());
+            let rows = self.rows_per_key(env, nth, matched);
             return Some(path(AccessKind::Ref(operands), rows));
         }
         let spec = spec?;
-        let rows = self.range_rows(env, index, &spec, conds);
+        let rows = self.range_rows(env, nth, &spec, conds);
         Some(path(AccessKind::Ranges(Arc::new(spec)), rows))
     }
 
@@ -300,13 +300,8 @@ impl<'a> Target<'a> {
     }
 
     /// Rows in the ranges, from their bounds where those are numbers, else by the conditions' form.
-    fn range_rows(
-        &self,
-        env: &BindEnv<'_>,
-        index: &IndexDef,
-        spec: &RangeSpec,
-        conds: &[Expr],
-    ) -> f64 {
+    fn range_rows(&self, env: &BindEnv<'_>, nth: usize, spec: &RangeSpec, conds: &[Expr]) -> f64 {
+        let index = &self.def.indexes[nth];
         let fold_env = env.fold_env();
         let independent = conds.iter().all(|c| {
             !c.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)))
@@ -330,12 +325,13 @@ impl<'a> Target<'a> {
         }
         let mut rows = 0.0;
         for range in &ranges {
-            rows += self.one_range_rows(index, range);
+            rows += self.one_range_rows(env, nth, range);
         }
         rows.min(self.rows)
     }
 
-    fn one_range_rows(&self, index: &IndexDef, range: &KeyRange) -> f64 {
+    fn one_range_rows(&self, env: &BindEnv<'_>, nth: usize, range: &KeyRange) -> f64 {
+        let index = &self.def.indexes[nth];
         let bound = |b: &std::ops::Bound<Vec<u8>>| match b {
             std::ops::Bound::Included(k) | std::ops::Bound::Excluded(k) => Some(k.clone()),
             std::ops::Bound::Unbounded => None,
@@ -343,22 +339,102 @@ impl<'a> Target<'a> {
         let (lower, upper) = (bound(&range.lower), bound(&range.upper));
         let per_value = match index.unique && index.parts.len() == 1 {
             true => 1.0,
-            false => stats::rows_per_key(self.rows, 1, index.parts.len()),
+            false => self.rows_per_key(env, nth, 1),
         };
         if let (Some(lower), Some(upper)) = (&lower, &upper) {
-            if let Some(span) = self.integer_span(index, lower, upper) {
-                return (span * per_value).min(self.rows);
-            }
             let mut next = lower.clone();
             if crate::codec::prefix_successor(&mut next) && next == *upper {
                 return per_value;
             }
+        }
+        if let Some(sample) = self.sample(env, nth) {
+            let from = lower.as_ref().map_or(0.0, |k| sample.place(k));
+            let to = upper.as_ref().map_or(1.0, |k| sample.place(k));
+            return (self.rows * (to - from)).max(per_value.min(self.rows));
+        }
+        if let (Some(lower), Some(upper)) = (&lower, &upper)
+            && let Some(span) = self.integer_span(index, lower, upper)
+        {
+            return (span * per_value).min(self.rows);
         }
         match (lower, upper) {
             (None, None) => self.rows,
             (Some(_), Some(_)) => (self.rows / 9.0).max(1.0),
             _ => (self.rows / 3.0).max(1.0),
         }
+    }
+
+    /// A sample of an index, where what it says is worth its price: in joins.
+    fn sample(&self, env: &BindEnv<'_>, nth: usize) -> Option<Arc<IndexSample>> {
+        match self.alone {
+            true => None,
+            false => env.names.sample(self.def, nth, self.rows),
+        }
+    }
+
+    /// Rows with one value of an index's first `parts` parts.
+    fn rows_per_key(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
+        let sampled = self.sample(env, nth).and_then(|s| s.per_prefix(parts));
+        let of = self.def.indexes[nth].parts.len();
+        sampled.unwrap_or_else(|| stats::rows_per_key(self.rows, parts, of))
+    }
+
+    /// Distinct values of a column, where an index begins with it.
+    pub fn distinct(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
+        let col = self.slots.iter().position(|s| *s == Some(slot))?;
+        let first = |i: &IndexDef| !i.hidden && i.parts.first().is_some_and(|p| p.col == col);
+        let nth = self.def.indexes.iter().position(first)?;
+        let index = &self.def.indexes[nth];
+        match index.unique && index.parts.len() == 1 {
+            true => Some(self.rows),
+            false => Some((self.rows / self.rows_per_key(env, nth, 1)).max(1.0)),
+        }
+    }
+
+    /// Fraction of the rows that conditions keep: what indexes say of some, `other` of the rest.
+    pub fn kept(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+        other: &dyn Fn(&Expr) -> f64,
+    ) -> f64 {
+        let mut paths = self.paths(env, conds, known);
+        paths.retain(|p| !matches!(p.access.kind, AccessKind::Full));
+        paths.sort_by(|a, b| a.rows.total_cmp(&b.rows));
+        let mut rest: Vec<&Expr> = conds.iter().collect();
+        let mut kept = 1.0;
+        for path in paths {
+            let own = |c: &&Expr| self.decides(&path, c);
+            let all = conds.iter().filter(|c| own(c)).count();
+            if all > 0 && rest.iter().filter(|c| own(c)).count() == all {
+                rest.retain(|c| !own(c));
+                kept *= path.rows / self.rows;
+            }
+        }
+        rest.into_iter().map(other).product::<f64>() * kept
+    }
+
+    /// Does the path's estimate already count the condition?
+    fn decides(&self, path: &Path, cond: &Expr) -> bool {
+        let parts = match &path.access.kind {
+            AccessKind::Full => 0,
+            AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
+            AccessKind::Ranges(spec) => spec.leading_parts(),
+        };
+        let leading = &self.def.indexes[path.access.index].parts[..parts];
+        let (mut any, mut all) = (false, true);
+        cond.slots(&mut |slot| {
+            if let Some(col) = self.slots.iter().position(|s| *s == Some(slot)) {
+                any = true;
+                all &= leading.iter().any(|p| p.col == col);
+            }
+        });
+        let plain = matches!(
+            cond.kind,
+            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
+        );
+        any && all && plain
     }
 
     /// Number of integers between two keys of an integer part.

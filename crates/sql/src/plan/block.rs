@@ -15,14 +15,27 @@ use super::access::{Path, Target};
 use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
-    AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
-    ValuesPlan, pushdown,
+    AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
+    Source, ValuesPlan, pushdown, window,
 };
-use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, TableKind};
+use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, TableKind};
 use crate::expr::{Expr, ExprKind};
 
 /// Rows assumed wanted when LIMIT is not known yet.
 const UNKNOWN_LIMIT: f64 = 100.0;
+
+/// Groups assumed of a row.
+const GROUPED: f64 = 0.3;
+/// Rounds assumed of a recursive query.
+const ASSUMED_ROUNDS: f64 = 10.0;
+
+/// What a query costs and gives.
+struct Estimate {
+    /// Rows looked at.
+    looked_at: f64,
+    /// Rows of the result.
+    rows: f64,
+}
 
 /// Plans a bound query.
 ///
@@ -38,7 +51,7 @@ fn plan_filtered(
     query: &Rc<BoundQuery>,
     further: Vec<Expr>,
 ) -> SqlResult<Arc<QueryPlan>> {
-    let (root, locking, cost_rows) = match &query.body {
+    let (root, locking, cost) = match &query.body {
         Body::Block(block) => plan_block(env, block, further)?,
         Body::SetOps {
             first,
@@ -53,10 +66,11 @@ fn plan_filtered(
                 steps.push((step.op, step.all, plan_bound(env, &step.right)?));
             }
             let all = || std::iter::once(&first).chain(steps.iter().map(|(_, _, q)| q));
-            let (locking, rows) = (
-                all().any(|q| q.locking),
-                all().map(|q| q.cost_rows).sum::<f64>(),
-            );
+            let locking = all().any(|q| q.locking);
+            let cost = Estimate {
+                looked_at: all().map(|q| q.cost_rows).sum(),
+                rows: all().map(|q| q.rows).sum(),
+            };
             let (order, limit) = (order.clone(), limit.clone());
             let calc_found_rows = *calc_found_rows;
             let plan = SetOpsPlan {
@@ -66,22 +80,27 @@ fn plan_filtered(
                 limit,
                 calc_found_rows,
             };
-            (Root::SetOps(Box::new(plan)), locking, rows)
+            (Root::SetOps(Box::new(plan)), locking, cost)
         }
+        Body::Recursive(body) => plan_recursive(env, body)?,
         Body::Values { rows, order, limit } => {
             let n = rows.len() as f64;
             let (rows, order, limit) = (rows.clone(), order.clone(), limit.clone());
             (
                 Root::Values(Box::new(ValuesPlan { rows, order, limit })),
                 false,
-                n,
+                Estimate {
+                    looked_at: n,
+                    rows: n,
+                },
             )
         }
     };
     Ok(Arc::new(QueryPlan {
         columns: query.columns.clone(),
         locking,
-        cost_rows,
+        cost_rows: cost.looked_at,
+        rows: cost.rows,
         blocks: env.blocks.get(),
         root,
         reach: query.reach,
@@ -89,11 +108,33 @@ fn plan_filtered(
     }))
 }
 
+fn plan_recursive(env: &BindEnv<'_>, body: &RecursiveBody) -> SqlResult<(Root, bool, Estimate)> {
+    let seed = plan_bound(env, &body.seed)?;
+    let members = body.members.iter().map(|m| plan_bound(env, m));
+    let members = members.collect::<SqlResult<Vec<_>>>()?;
+    let locking = seed.locking || members.iter().any(|m| m.locking);
+    let rounds = |first: f64, each: fn(&QueryPlan) -> f64| {
+        first + ASSUMED_ROUNDS * members.iter().map(|m| each(m)).sum::<f64>()
+    };
+    let cost = Estimate {
+        looked_at: rounds(seed.cost_rows, |m| m.cost_rows),
+        rows: rounds(seed.rows, |m| m.rows),
+    };
+    let plan = RecursivePlan {
+        id: body.id,
+        seed,
+        members,
+        distinct: body.distinct,
+        limit: body.limit.clone(),
+    };
+    Ok((Root::Recursive(Box::new(plan)), locking, cost))
+}
+
 fn plan_block(
     env: &BindEnv<'_>,
     block: &Block,
     further: Vec<Expr>,
-) -> SqlResult<(Root, bool, f64)> {
+) -> SqlResult<(Root, bool, Estimate)> {
     let mut locking = block.locks.iter().any(Option::is_some);
     let map = SlotMap::new(&block.tables, block.width);
     let mut filter = Vec::new();
@@ -104,7 +145,10 @@ fn plan_block(
     let mut derived = vec![None; block.tables.len()];
     for (nth, table) in block.tables.iter().enumerate() {
         if let TableKind::Derived(query) = &table.kind {
-            let pushed = pushdown::for_derived(block, &map, &filter, nth, query);
+            let pushed = match is_shared(query) {
+                Some(_) => Vec::new(),
+                None => pushdown::for_derived(block, &map, &filter, nth, query),
+            };
             let plan = plan_filtered(env, query, pushed)?;
             locking |= plan.locking;
             derived[nth] = Some(plan);
@@ -120,8 +164,11 @@ fn plan_block(
         derived,
         pinned: HashMap::new(),
     };
-    let source = plan_source(joiner, &mut order)?;
-    let cost_rows = rows_looked_at(&source);
+    let (source, joined) = plan_source(joiner, &mut order)?;
+    let cost = Estimate {
+        looked_at: rows_looked_at(&source),
+        rows: rows_given(block, joined),
+    };
     let group = block.group.as_ref().map(|g| GroupPlan {
         keys: g.keys.clone(),
         key_base: g.key_base,
@@ -131,19 +178,27 @@ fn plan_block(
         implicit: g.implicit,
         kept: kept_slots(block),
     });
+    let windows = window::plan(block);
     let plan = BlockPlan {
         id: block.id,
         source,
-        width: block.width,
+        width: windows.as_ref().map_or(block.width, |w| w.width),
         group,
         having: block.having.clone(),
+        windows,
         output: block.output.clone(),
         distinct: block.distinct,
         order,
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,
     };
-    Ok((Root::Block(Box::new(plan)), locking, cost_rows))
+    Ok((Root::Block(Box::new(plan)), locking, cost))
+}
+
+/// The number under which a query's rows are kept because several places read them.
+pub(super) fn is_shared(query: &BoundQuery) -> Option<u32> {
+    let shared = query.shared.as_ref()?;
+    (shared.uses.get() > 1 && query.reach == 0).then_some(shared.id)
 }
 
 /// Slots of a group's first row that are read after grouping.
@@ -156,7 +211,8 @@ fn kept_slots(block: &Block) -> Vec<u32> {
         .output
         .iter()
         .chain(&block.having)
-        .chain(block.order.iter().map(|k| &k.expr));
+        .chain(block.order.iter().map(|k| &k.expr))
+        .chain(block.windows.exprs());
     for expr in after {
         expr.slots(&mut |slot| {
             if slot < group.key_base {
@@ -169,24 +225,25 @@ fn kept_slots(block: &Block) -> Vec<u32> {
     slots
 }
 
-fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<Node> {
+fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(Node, f64)> {
     let block = joiner.block;
     if block.join.is_none() {
-        return Ok(match &block.filter {
+        let node = match &block.filter {
             None => Node::Once,
             Some(filter) => match crate::expr::fold::constant_truth(filter) {
                 Some(true) => Node::Once,
                 Some(false) => Node::Nothing("Impossible WHERE"),
                 None => Node::Filter(Box::new(Node::Once), vec![filter.clone()]),
             },
-        });
+        };
+        return Ok((node, 1.0));
     }
     let zero_limit = block
         .limit
         .as_ref()
         .is_some_and(|l| limit_value(&l.count) == Some(0));
     if zero_limit && !block.calc_found_rows && block.group.is_none() {
-        return Ok(Node::Nothing("Zero limit"));
+        return Ok((Node::Nothing("Zero limit"), 0.0));
     }
     if let [table] = &block.tables[..]
         && let TableKind::Base(def) = &table.kind
@@ -196,11 +253,13 @@ fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<N
             return Ok(node);
         }
     }
-    let node = joiner.plan()?;
-    if block.group.is_none() && !order.is_empty() && comes_ordered(&joiner, &node, order) {
+    let planned = joiner.plan()?;
+    let (node, rows) = (planned.node, planned.rows);
+    let one_pass = block.group.is_none() && block.windows.calls.is_empty();
+    if one_pass && !order.is_empty() && comes_ordered(&joiner, &node, order) {
         order.clear();
     }
-    Ok(node)
+    Ok((node, rows))
 }
 
 /// One stored table: an order may come from an index, MIN and MAX from its end.
@@ -209,17 +268,17 @@ fn plan_single(
     joiner: &mut Joiner<'_>,
     target: &Target<'_>,
     order: &mut Vec<OrderKey>,
-) -> SqlResult<Option<Node>> {
+) -> SqlResult<Option<(Node, f64)>> {
     let conds = joiner.filter.clone();
     if let Some(path) = extreme_path(block, joiner, target, &conds) {
         joiner.pinned.insert(0, path);
-        let mut node = joiner.plan()?;
+        let mut node = joiner.plan()?.node;
         if let Node::Scan(scan) = &mut node {
             scan.first_only = true;
         }
-        return Ok(Some(node));
+        return Ok(Some((node, 1.0)));
     }
-    if block.group.is_some() || order.is_empty() {
+    if block.group.is_some() || !block.windows.calls.is_empty() || order.is_empty() {
         if conds.is_empty() {
             joiner.pinned.insert(0, target.smallest_covering());
         }
@@ -227,9 +286,9 @@ fn plan_single(
     }
     if let Some(path) = ordered_path(block, joiner, target, order, &conds) {
         joiner.pinned.insert(0, path);
-        let node = joiner.plan()?;
+        let planned = joiner.plan()?;
         order.clear();
-        return Ok(Some(node));
+        return Ok(Some((planned.node, planned.rows)));
     }
     Ok(None)
 }
@@ -284,6 +343,9 @@ fn extreme_path(
     conds: &[Expr],
 ) -> Option<Path> {
     let group = block.group.as_ref().filter(|g| g.implicit)?;
+    if !block.windows.calls.is_empty() {
+        return None;
+    }
     let [agg] = &group.aggs[..] else { return None };
     let desc = match agg.def.name {
         "min" => false,
@@ -358,7 +420,7 @@ fn rows_looked_at(node: &Node) -> f64 {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(child, _) => rows_looked_at(child),
         Node::Scan(scan) => match &scan.source {
-            Source::Derived(plan) => plan.cost_rows,
+            Source::Derived(plan) | Source::Shared(_, plan) => plan.cost_rows,
             _ => scan.rows_in,
         },
         Node::Join(join) => {
@@ -369,6 +431,23 @@ fn rows_looked_at(node: &Node) -> f64 {
                 _ => left + right,
             }
         }
+    }
+}
+
+/// Estimated rows of a block whose joins give `joined`.
+fn rows_given(block: &Block, joined: f64) -> f64 {
+    let mut rows = match &block.group {
+        Some(group) if group.implicit => 1.0,
+        Some(_) => (joined * GROUPED).max(1.0),
+        None if block.distinct => (joined * GROUPED).max(1.0),
+        None => joined,
+    };
+    if block.having.is_some() {
+        rows *= 0.5;
+    }
+    match block.limit.as_ref().and_then(|l| limit_value(&l.count)) {
+        Some(most) => rows.min(most as f64),
+        None => rows,
     }
 }
 

@@ -7,7 +7,7 @@
 use esker_types::func::FuncFlags;
 
 use crate::bind::ScopeTable;
-use crate::expr::{CmpOp, Expr, ExprKind, Test};
+use crate::expr::{CmpOp, Expr, ExprKind, Test, walk};
 
 /// A set of a block's tables, as bits.
 pub(crate) type TableSet = u64;
@@ -20,8 +20,76 @@ pub(super) fn split(cond: &Expr, out: &mut Vec<Expr>) {
                 split(cond, out);
             }
         }
+        ExprKind::Or(branches) => split_or(cond, branches, out),
         _ => out.push(cond.clone()),
     }
+}
+
+/// Takes what all branches of a disjunction have in common out of it, so that
+/// `(a = b AND x) OR (a = b AND y)` joins by `a = b`.
+fn split_or(cond: &Expr, branches: &[Expr], out: &mut Vec<Expr>) {
+    let mut parts: Vec<Vec<Expr>> = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let mut conjuncts = Vec::new();
+        split(branch, &mut conjuncts);
+        parts.push(conjuncts);
+    }
+    let (first, others) = parts.split_first().expect("a disjunction has branches");
+    let everywhere =
+        |c: &&Expr| !changes(c) && others.iter().all(|o| o.iter().any(|d| walk::same(c, d)));
+    let common: Vec<Expr> = first.iter().filter(everywhere).cloned().collect();
+    if common.is_empty() {
+        out.push(cond.clone());
+        return;
+    }
+    for conjuncts in &mut parts {
+        conjuncts.retain(|c| !common.iter().any(|d| walk::same(c, d)));
+    }
+    out.extend(common);
+    // A branch that had nothing else is true now, and with it the disjunction.
+    if parts.iter().all(|p| !p.is_empty()) {
+        let branches = parts.into_iter().map(Expr::all_of).collect();
+        out.push(Expr::condition(ExprKind::Or(branches), cond.ty.nullable));
+    }
+}
+
+/// May evaluating it once more or less be noticed?
+fn changes(e: &Expr) -> bool {
+    e.any(&mut |e| match &e.kind {
+        ExprKind::Assign(..) | ExprKind::SeededRand(..) | ExprKind::Subquery(_) => true,
+        ExprKind::Func(call) => crate::expr::fold::is_volatile(call.def),
+        _ => false,
+    })
+}
+
+/// What a disjunction over several tables says of each alone: of
+/// `(x.a = 1 AND y.b = 2) OR (x.a = 3 AND y.b = 4)` the conditions `x.a = 1 OR x.a = 3` and
+/// `y.b = 2 OR y.b = 4`. They follow from it and only save rows early.
+pub(super) fn implied(cond: &Expr, map: &SlotMap) -> Vec<Expr> {
+    let ExprKind::Or(branches) = &cond.kind else {
+        return Vec::new();
+    };
+    let tables = map.tables_of(cond);
+    if tables.count_ones() < 2 || changes(cond) {
+        return Vec::new();
+    }
+    let of_table = |t: u32| -> Option<Expr> {
+        let mut alone = Vec::with_capacity(branches.len());
+        for branch in branches {
+            let mut conjuncts = Vec::new();
+            split(branch, &mut conjuncts);
+            conjuncts.retain(|c| map.tables_of(c) == 1 << t);
+            if conjuncts.is_empty() {
+                return None;
+            }
+            alone.push(Expr::all_of(conjuncts));
+        }
+        Some(Expr::condition(ExprKind::Or(alone), cond.ty.nullable))
+    };
+    (0..64)
+        .filter(|t| tables >> t & 1 == 1)
+        .filter_map(of_table)
+        .collect()
 }
 
 /// Which table a slot belongs to, by slot.

@@ -171,6 +171,17 @@ impl Rows {
         match &plan.root {
             Root::Block(block) => self.block(block, kind),
             Root::SetOps(ops) => self.set_ops(ops, kind),
+            Root::Recursive(recursive) => {
+                let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
+                self.query(&recursive.seed, first);
+                let from = self.rows.len();
+                for member in &recursive.members {
+                    self.query(member, "UNION");
+                }
+                if let Some(cells) = self.rows.get_mut(from) {
+                    prepend_extra(cells, "Recursive");
+                }
+            }
             Root::Values(_) => {
                 let line = Line {
                     extra: vec!["No tables used".into()],
@@ -228,10 +239,16 @@ impl Rows {
         let mut lines = Vec::new();
         node_lines(&block.source, &mut lines);
         if let Some(first) = lines.first_mut() {
-            if block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
+            let windows = block.windows.is_some();
+            if windows || block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
                 first.extra.push("Using temporary".into());
             }
-            if !block.order.is_empty() {
+            let sorted = block
+                .windows
+                .iter()
+                .flat_map(|w| &w.sorts)
+                .any(|s| !s.keys.is_empty());
+            if sorted || !block.order.is_empty() {
                 first.extra.push("Using filesort".into());
             }
         }
@@ -271,8 +288,20 @@ fn first_id(plan: &QueryPlan) -> u32 {
     match &plan.root {
         Root::Block(block) => block.id,
         Root::SetOps(ops) => first_id(&ops.first),
+        Root::Recursive(recursive) => first_id(&recursive.seed),
         Root::Values(_) => 0,
     }
+}
+
+/// Puts a word before what the last column says.
+fn prepend_extra(cells: &mut [Value], word: &str) {
+    let Some(extra) = cells.last_mut() else {
+        return;
+    };
+    *extra = match extra {
+        Value::Str(text) => Value::str(format!("{word}; {}", String::from_utf8_lossy(text))),
+        _ => Value::str(word),
+    };
 }
 
 /// Queries inside a block: derived tables, then subqueries of its expressions.
@@ -283,6 +312,7 @@ fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p Quer
         exprs.extend(&group.keys);
         exprs.extend(group.aggs.iter().flat_map(|a| &a.args));
     }
+    exprs.extend(block.windows.iter().flat_map(|w| w.exprs()));
     node_queries(&block.source, &mut exprs, out);
     for expr in exprs {
         expr.visit(&mut |e| {
@@ -316,7 +346,7 @@ fn node_queries<'p>(
         }
         Node::Scan(scan) => {
             exprs.extend(&scan.conds);
-            if let Source::Derived(plan) = &scan.source {
+            if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
                 out.push((
                     if scan.lateral {
                         "DEPENDENT DERIVED"
@@ -440,7 +470,12 @@ fn scan_line(scan: &ScanPlan) -> Line {
                 add_extra(&mut line, "Using where");
             }
         }
-        Source::Derived(plan) => {
+        Source::Work(_) => {
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+        Source::Derived(plan) | Source::Shared(_, plan) => {
             line.table = Some(format!("<derived{}>", first_id(plan)));
             if !scan.conds.is_empty() {
                 add_extra(&mut line, "Using where");
@@ -489,6 +524,13 @@ fn query_tree(plan: &QueryPlan, depth: usize, out: &mut String) {
                 query_tree(query, depth + 1, out);
             }
         }
+        Root::Recursive(recursive) => {
+            line(depth, "Repeat until no row is new", out);
+            query_tree(&recursive.seed, depth + 1, out);
+            for member in &recursive.members {
+                query_tree(member, depth + 1, out);
+            }
+        }
         Root::Values(values) => {
             line(
                 depth,
@@ -512,6 +554,13 @@ fn block_tree(block: &BlockPlan, mut depth: usize, out: &mut String) {
     }
     if block.distinct {
         level("Remove duplicates", out);
+    }
+    for sort in block.windows.iter().flat_map(|w| w.sorts.iter().rev()) {
+        let calls: usize = sort.windows.iter().map(|w| w.calls.len()).sum();
+        level(&format!("Window: {calls} function(s)"), out);
+        if !sort.keys.is_empty() {
+            level(&format!("Sort by {} key(s)", sort.keys.len()), out);
+        }
     }
     if block.having.is_some() {
         level("Filter: having", out);
@@ -568,7 +617,7 @@ fn node_tree(node: &Node, depth: usize, out: &mut String) {
                 depth += 1;
             }
             line(depth, &text, out);
-            if let Source::Derived(plan) = &scan.source {
+            if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
                 query_tree(plan, depth + 1, out);
             }
         }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use esker_types::SqlResult;
 
 use super::access::{Path, Target};
-use super::conds::{SlotMap, TableSet, rejects_null, split};
-use super::join_search::before_facts;
+use super::block::is_shared;
+use super::conds::{SlotMap, TableSet, implied, rejects_null, split};
+use super::join_search::{Facts, before_facts};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
 use crate::exec::rowkey;
@@ -84,21 +85,32 @@ pub(super) enum Method {
 
 impl Joiner<'_> {
     /// Plans everything; conditions that read no table stay at the top.
-    pub fn plan(&self) -> SqlResult<Node> {
+    pub fn plan(&self) -> SqlResult<Planned> {
         let mut group = Group::default();
         let join = self.block.join.as_ref().expect("a block with tables");
         self.flatten(join, &mut group);
         group.conds.extend(self.filter.iter().cloned());
         for cond in &group.conds {
             if fold::constant_truth(cond) == Some(false) {
-                return Ok(Node::Nothing("Impossible WHERE"));
+                return Ok(Planned {
+                    node: Node::Nothing("Impossible WHERE"),
+                    tables: 0,
+                    rows: 0.0,
+                    cost: 0.0,
+                });
             }
         }
         group
             .conds
             .retain(|c| fold::constant_truth(c) != Some(true));
         self.simplify(&mut group);
-        Ok(self.order(group, 0)?.node)
+        let further: Vec<Expr> = group
+            .conds
+            .iter()
+            .flat_map(|c| implied(c, &self.map))
+            .collect();
+        group.conds.extend(further);
+        self.order(group, 0)
     }
 
     fn all_tables(&self, node: &JoinNode) -> TableSet {
@@ -226,27 +238,96 @@ impl Joiner<'_> {
             n if n <= MAX_EXHAUSTIVE => self.exhaustive(&group, &conds, outer)?,
             _ => self.greedy(&group, &conds, outer)?,
         };
+        let late = self.late_conds(&group, &conds, &order, outer)?;
         let mut units: Vec<Option<Unit>> = group.units.into_iter().map(Some).collect();
-        let mut left = conds;
+        let mut left: Vec<(Expr, usize)> = conds.into_iter().zip(late).collect();
         let mut planned: Option<Planned> = None;
-        for at in order {
+        for (nth, at) in order.into_iter().enumerate() {
             let unit = units[at].take().expect("every unit comes once");
             let have = outer | planned.as_ref().map_or(0, |p| p.tables);
             let now = have | unit.tables;
-            let (ready, rest): (Vec<Expr>, Vec<Expr>) = left
+            let (ready, rest): (Vec<_>, Vec<_>) = left
                 .into_iter()
-                .partition(|c| self.map.tables_of(c) & !now == 0);
+                .partition(|(c, from)| nth >= *from && self.map.tables_of(c) & !now == 0);
             left = rest;
-            planned = Some(match planned {
-                None => self.first(unit, ready, outer)?,
-                Some(before) => self.join(before, unit, ready, outer)?,
-            });
+            // What waited for this unit without reading it is decided when its row is there.
+            let (own, waited): (Vec<_>, Vec<_>) = ready
+                .into_iter()
+                .partition(|(_, from)| *from == 0 || nth == 0);
+            let own = own.into_iter().map(|(c, _)| c).collect();
+            let mut joined = match planned {
+                None => self.first(unit, own, outer)?,
+                Some(before) => self.join(before, unit, own, outer)?,
+            };
+            if !waited.is_empty() {
+                let waited = waited.into_iter().map(|(c, _)| c).collect();
+                joined.node = Node::Filter(Box::new(joined.node), waited);
+            }
+            planned = Some(joined);
         }
+        let left: Vec<Expr> = left.into_iter().map(|(c, _)| c).collect();
         let mut planned = planned.expect("a group has units");
         if !left.is_empty() {
             planned.node = Node::Filter(Box::new(planned.node), left);
         }
         Ok(planned)
+    }
+
+    /// For each condition the first place in the order where it is worth evaluating: a correlated
+    /// subquery costs more than a row, so it waits for the place with the fewest rows.
+    fn late_conds(
+        &self,
+        group: &Group,
+        conds: &[Expr],
+        order: &[usize],
+        outer: TableSet,
+    ) -> SqlResult<Vec<usize>> {
+        let costly: Vec<bool> = conds
+            .iter()
+            .map(|c| is_costly(c) && !self.is_key(c))
+            .collect();
+        if order.len() < 2 || !costly.contains(&true) {
+            return Ok(vec![0; conds.len()]);
+        }
+        let cheap: Vec<Expr> = conds
+            .iter()
+            .zip(&costly)
+            .filter(|(_, c)| !**c)
+            .map(|(c, _)| c.clone())
+            .collect();
+        let mut facts = Facts {
+            rows: 1.0,
+            cost: 0.0,
+        };
+        let (mut rows, mut tables) = (Vec::with_capacity(order.len()), Vec::new());
+        let mut have = outer;
+        for (nth, unit) in order.iter().enumerate() {
+            if let Some(next) = self.try_next(group, &cheap, &order[..nth], &facts, *unit, outer)? {
+                facts = next;
+            }
+            have |= group.units[*unit].tables;
+            rows.push(facts.rows);
+            tables.push(have);
+        }
+        let place = |(cond, costly): (&Expr, &bool)| {
+            if !costly {
+                return 0;
+            }
+            let read = self.map.tables_of(cond);
+            let possible = (0..order.len()).filter(|n| read & !tables[*n] == 0);
+            let fewest = possible.min_by(|a, b| rows[*a].total_cmp(&rows[*b]).then(a.cmp(b)));
+            fewest.unwrap_or(0)
+        };
+        Ok(conds.iter().zip(&costly).map(place).collect())
+    }
+
+    /// Is it an equality that an index may find rows by?
+    fn is_key(&self, cond: &Expr) -> bool {
+        let ExprKind::Cmp(cmp) = &cond.kind else {
+            return false;
+        };
+        let indexed = |e: &Expr| e.as_column().is_some_and(|s| self.distinct(s).is_some());
+        cmp.op == CmpOp::Eq && (indexed(&cmp.left) || indexed(&cmp.right))
     }
 
     /// The first unit of a group.
@@ -459,10 +540,14 @@ impl Joiner<'_> {
                 table: table.clone(),
                 pushed: self.pushed(t, &conds),
             },
-            TableKind::Derived(_) => {
+            TableKind::Derived(query) => {
                 let plan = self.derived[t].clone().expect("planned before the joins");
-                Source::Derived(plan)
+                match is_shared(query) {
+                    Some(id) => Source::Shared(id, plan),
+                    None => Source::Derived(plan),
+                }
             }
+            TableKind::Recursive(table) => Source::Work(table.id),
             TableKind::Row => {
                 return Ok(Planned {
                     node: Node::Once,
@@ -552,6 +637,11 @@ impl Joiner<'_> {
         }
         pushed
     }
+}
+
+/// Does evaluating it run a query?
+fn is_costly(e: &Expr) -> bool {
+    e.any(&mut |e| matches!(&e.kind, ExprKind::Subquery(q) if q.correlated))
 }
 
 fn has_subquery(e: &Expr) -> bool {

@@ -4,19 +4,22 @@
 //! **Invariants**: an order found respects every unit's dependencies; prices are finite except for what
 //! must not be done.
 
-use esker_types::SqlResult;
+use esker_types::{SqlResult, SqlType};
 
 use super::access::{Path, Target};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::stats;
-use crate::bind::TableKind;
+use crate::bind::{TableKind, equated_slots};
 use crate::expr::Expr;
 
 /// Cost of putting a row into a hash table, of probing it, of looking at a buffered row.
 const BUILD: f64 = 1.5;
 const PROBE: f64 = 0.6;
 const LOOK: f64 = 0.2;
+
+/// Fewest rows that an estimate says.
+const LEAST_ROWS: f64 = 0.01;
 
 /// Rows and cost of a part.
 #[derive(Debug, Clone, Copy)]
@@ -152,14 +155,10 @@ impl Joiner<'_> {
             TableKind::Base(def) => {
                 let target = Target::new(self.block, t, def);
                 let path = self.best_path(t, &target, conds, seen);
-                let keyed = path.rows < target.rows;
-                let rows = match keyed {
-                    // The path's rows already count its own conditions.
-                    true => path.rows * chosen.max(0.1).sqrt(),
-                    false => path.rows * chosen,
-                };
+                let known = |e: &Expr| self.is_known(e, seen);
+                let kept = target.kept(self.env, conds, &known, &|c| self.selectivity(c));
                 Facts {
-                    rows: rows.max(0.1),
+                    rows: (target.rows * kept).max(LEAST_ROWS),
                     cost: path.cost,
                 }
             }
@@ -168,20 +167,44 @@ impl Joiner<'_> {
                 cost: stats::VIRTUAL_ROWS,
             },
             TableKind::Derived(_) => {
-                let rows = self.derived[t]
-                    .as_ref()
-                    .map_or(1.0, |p| p.cost_rows)
-                    .max(1.0);
+                let plan = self.derived[t].as_ref();
+                let (rows, cost) = plan.map_or((1.0, 1.0), |p| (p.rows, p.cost_rows));
+                let rows = rows.max(1.0);
                 Facts {
                     rows: rows * chosen,
-                    cost: rows * 2.0,
+                    cost: cost.max(rows) * 2.0,
                 }
             }
+            TableKind::Recursive(_) => Facts {
+                rows: stats::WORK_ROWS * chosen,
+                cost: stats::WORK_ROWS,
+            },
             TableKind::Row => Facts {
                 rows: 1.0,
                 cost: 0.0,
             },
         }
+    }
+
+    /// Fraction of the rows (of a join's pairs) for which a condition is true.
+    fn selectivity(&self, cond: &Expr) -> f64 {
+        if let Some((a, b)) = equated_slots(cond) {
+            let values = self.distinct(a).into_iter().chain(self.distinct(b));
+            if let Some(most) = values.max_by(f64::total_cmp) {
+                return 1.0 / most.max(1.0);
+            }
+        }
+        stats::selectivity(cond)
+    }
+
+    /// Distinct values of a column, where an index tells.
+    pub(super) fn distinct(&self, slot: u32) -> Option<f64> {
+        let set = self
+            .map
+            .tables_of(&Expr::column(slot, SqlType::bigint(false)));
+        let t = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        let def = self.block.tables[t].base_def()?;
+        Target::new(self.block, t, def).distinct(self.env, slot)
     }
 
     pub(super) fn best_path(
@@ -272,7 +295,7 @@ impl Joiner<'_> {
     }
 
     /// Facts after joining `next` to `order`; `None` when something must come before it.
-    fn try_next(
+    pub(super) fn try_next(
         &self,
         group: &Group,
         conds: &[Expr],

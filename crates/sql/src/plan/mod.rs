@@ -12,6 +12,8 @@
 mod access;
 mod block;
 mod conds;
+#[cfg(test)]
+mod cost_tests;
 pub(crate) mod edge;
 pub mod explain;
 mod join_order;
@@ -23,6 +25,7 @@ mod runs;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +43,7 @@ use crate::parse::ast;
 use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
+pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct QueryPlan {
     pub locking: bool,
     /// Estimated rows that have to be looked at: whether a shared worker may run it inline.
     pub cost_rows: f64,
+    /// Estimated rows of the result.
+    pub rows: f64,
     /// Calls functions that wait (SLEEP, GET_LOCK).
     pub blocks: bool,
     pub(crate) root: Root,
@@ -95,6 +101,7 @@ impl QueryPlan {
             Root::SetOps(s) => {
                 s.first.is_tableless() && s.steps.iter().all(|(_, _, q)| q.is_tableless())
             }
+            Root::Recursive(_) => false,
             Root::Values(_) => true,
         }
     }
@@ -108,6 +115,11 @@ impl QueryPlan {
             Root::SetOps(ops) => {
                 ops.first.outer_slots(depth, f);
                 for (_, _, query) in &ops.steps {
+                    query.outer_slots(depth, f);
+                }
+            }
+            Root::Recursive(recursive) => {
+                for query in std::iter::once(&recursive.seed).chain(&recursive.members) {
                     query.outer_slots(depth, f);
                 }
             }
@@ -140,6 +152,9 @@ impl BlockPlan {
                 key.expr.outer_slots(depth, f);
             }
         }
+        if let Some(windows) = &self.windows {
+            windows.exprs().for_each(|expr| expr.outer_slots(depth, f));
+        }
         self.source.outer_slots(depth, f);
     }
 }
@@ -164,7 +179,7 @@ impl Node {
             }
             Node::Scan(scan) => {
                 scan.conds.iter().for_each(|c| c.outer_slots(depth, f));
-                if let Source::Derived(plan) = &scan.source {
+                if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
                     // A lateral table is one level further in.
                     plan.outer_slots(depth + u16::from(scan.lateral), f);
                 }
@@ -178,6 +193,7 @@ impl Node {
 pub(crate) enum Root {
     Block(Box<BlockPlan>),
     SetOps(Box<SetOpsPlan>),
+    Recursive(Box<RecursivePlan>),
     Values(Box<ValuesPlan>),
 }
 
@@ -194,6 +210,8 @@ pub(crate) struct BlockPlan {
     pub group: Option<GroupPlan>,
     /// HAVING.
     pub having: Option<Expr>,
+    /// Window functions.
+    pub windows: Option<Box<WindowPlan>>,
     /// Select list.
     pub output: Vec<Expr>,
     /// DISTINCT.
@@ -227,6 +245,17 @@ pub(crate) struct SetOpsPlan {
     pub order: Vec<OrderKey>,
     pub limit: Option<LimitSpec>,
     pub calc_found_rows: bool,
+}
+
+/// A recursive common table expression.
+#[derive(Debug)]
+pub(crate) struct RecursivePlan {
+    /// Number of its working table.
+    pub id: u32,
+    pub seed: Arc<QueryPlan>,
+    pub members: Vec<Arc<QueryPlan>>,
+    pub distinct: bool,
+    pub limit: Option<LimitSpec>,
 }
 
 /// VALUES ROW(…).
@@ -290,6 +319,10 @@ pub(crate) enum Source {
         pushed: Vec<Pushed>,
     },
     Derived(Arc<QueryPlan>),
+    /// A common table expression that several places read: computed once, kept under this number.
+    Shared(u32, Arc<QueryPlan>),
+    /// The last round of a recursive common table expression, by its number.
+    Work(u32),
 }
 
 impl std::fmt::Debug for Source {
@@ -302,6 +335,8 @@ impl std::fmt::Debug for Source {
                 .finish(),
             Self::Virtual { table, .. } => f.debug_tuple("Virtual").field(&table.name()).finish(),
             Self::Derived(plan) => f.debug_tuple("Derived").field(plan).finish(),
+            Self::Shared(id, plan) => f.debug_tuple("Shared").field(id).field(plan).finish(),
+            Self::Work(id) => f.debug_tuple("Work").field(id).finish(),
         }
     }
 }

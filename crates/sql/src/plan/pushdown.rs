@@ -4,11 +4,12 @@
 //! they are too, so pushing one is never wrong, only faster.
 //! **Invariants**: a condition is pushed only when it reads nothing but outputs of the derived query
 //! (and enclosing rows and constants), and only into a query whose rows it cannot change otherwise: no
-//! LIMIT, no row locks, nothing volatile; below a grouping only conditions on keys go.
+//! LIMIT, no row locks, nothing volatile; below a grouping only conditions on keys go, below windows only
+//! conditions on what every window partitions by.
 
 use super::conds::{SlotMap, rejects_null};
-use crate::bind::{Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, Volatility};
-use crate::expr::{Expr, ExprKind, fold};
+use crate::bind::{Block, Body, BoundQuery, JoinNode, JoinType, Volatility, Window};
+use crate::expr::{Expr, ExprKind, fold, walk};
 
 /// Conditions of `block` (conjuncts `conds`) for its derived table `table`, over that query's rows.
 pub(super) fn for_derived(
@@ -73,7 +74,7 @@ fn substitute(e: &mut Expr, block: &Block, table: usize, inner: &Block) -> bool 
         ExprKind::Column(slot) => {
             let slots = block.tables[table].slots.borrow();
             let column = slots.iter().position(|s| *s == Some(*slot));
-            match column.and_then(|c| origin(&inner.output[c], inner.group.as_ref())) {
+            match column.and_then(|c| origin(&inner.output[c], inner)) {
                 Some(source) => {
                     *e = source;
                     true
@@ -93,7 +94,18 @@ fn substitute(e: &mut Expr, block: &Block, table: usize, inner: &Block) -> bool 
 }
 
 /// An output over the rows that WHERE sees.
-fn origin(output: &Expr, group: Option<&GroupBy>) -> Option<Expr> {
+fn origin(output: &Expr, inner: &Block) -> Option<Expr> {
+    // A condition that keeps or drops whole partitions does not change what windows see.
+    let windows = &inner.windows;
+    let whole = |w: &Window| w.partition.iter().any(|p| walk::same(p, output));
+    if !windows
+        .calls
+        .iter()
+        .all(|c| whole(&windows.specs[c.window]))
+    {
+        return None;
+    }
+    let group = inner.group.as_ref();
     let costly = output.any(&mut |e| match &e.kind {
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
         ExprKind::SeededRand(..) | ExprKind::Grouping(_) => true,

@@ -12,18 +12,16 @@ use crate::expr::{CmpOp, Expr, ExprKind, Test};
 /// Rows assumed for a computed table.
 pub(super) const VIRTUAL_ROWS: f64 = 1000.0;
 
+/// Rows assumed of one round of a recursive query.
+pub(super) const WORK_ROWS: f64 = 10.0;
+
 /// Entries of a tree, roughly: versions that are no tombstones.
 pub(crate) fn tree_entries(tree: &Tree) -> f64 {
     let state = tree.superversion();
-    let tables = std::iter::once(&state.active).chain(&state.immutables);
-    let (mut entries, mut deletes) = (0u64, 0u64);
-    for table in tables {
-        entries += table.entries();
-        deletes += table.deletes();
-    }
+    let memory = state.in_memory();
     let totals = state.version.totals();
-    entries += totals.entries;
-    deletes += totals.deletes;
+    let entries = memory.entries + totals.entries;
+    let deletes = memory.deletes + totals.deletes;
     entries.saturating_sub(deletes.saturating_mul(2)) as f64
 }
 

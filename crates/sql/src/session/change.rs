@@ -145,6 +145,9 @@ impl Session {
         if adapted || stale_entries {
             return Ok(None);
         }
+        if let Some(branch) = &self.facts.xa {
+            branch.admit_tables()?;
+        }
         let table = &plan.table;
         self.facts
             .require_on("SELECT", &table.schema, &table.name)?;
@@ -290,6 +293,9 @@ impl Session {
         version: u64,
     ) -> Result<bool, ExecError> {
         let command = compiled.privilege();
+        if let Some(branch) = &self.facts.xa {
+            branch.admit_tables()?;
+        }
         if self.locks.has_global() {
             return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
         }

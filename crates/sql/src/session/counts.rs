@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::parse::ast::{
-    InsertSource, MaintainKind, ShowWhat, Statement, Statement as S, TableRef,
+    InsertSource, MaintainKind, ShowWhat, Statement, Statement as S, TableRef, Xa,
 };
 
 macro_rules! counters {
@@ -95,6 +95,12 @@ counters! {
     ComUnlockTables = "Com_unlock_tables",
     ComUpdate = "Com_update",
     ComUpdateMulti = "Com_update_multi",
+    ComXaCommit = "Com_xa_commit",
+    ComXaEnd = "Com_xa_end",
+    ComXaPrepare = "Com_xa_prepare",
+    ComXaRecover = "Com_xa_recover",
+    ComXaRollback = "Com_xa_rollback",
+    ComXaStart = "Com_xa_start",
     EskerComOther = "Esker_com_other",
     Queries = "Queries",
     Questions = "Questions",
@@ -199,6 +205,14 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
         S::RenameUser(_) => C::ComRenameUser,
         S::Grant(_) => C::ComGrant,
         S::Revoke(_) => C::ComRevoke,
+        S::Xa(xa) => match xa {
+            Xa::Start { .. } => C::ComXaStart,
+            Xa::End { .. } => C::ComXaEnd,
+            Xa::Prepare(_) => C::ComXaPrepare,
+            Xa::Commit { .. } => C::ComXaCommit,
+            Xa::Rollback(_) => C::ComXaRollback,
+            Xa::Recover { .. } => C::ComXaRecover,
+        },
         _ => C::EskerComOther,
     }
 }
@@ -252,6 +266,8 @@ mod tests {
             ("SET @a = 1", "Com_set_option"),
             ("SHOW TABLES", "Com_show_tables"),
             ("CHECKSUM TABLE t", "Com_checksum"),
+            ("XA BEGIN 'x'", "Com_xa_start"),
+            ("XA RECOVER CONVERT XID", "Com_xa_recover"),
         ] {
             let statement = parse::parse(sql.as_bytes(), ParseOptions::default());
             let counted = command_of(&statement.unwrap().stmt);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
 use super::registry::Process;
+use super::xa::Branch;
 use crate::accounts::{Account, Privileges};
 use crate::expr::UserVars;
 use crate::infoschema::Viewer;
@@ -36,6 +37,8 @@ pub struct Facts {
     pub(crate) last_insert_id: Cell<u64>,
     pub(crate) row_count: Cell<i64>,
     pub(crate) found_rows: Cell<u64>,
+    /// The XA transaction the session works in.
+    pub(crate) xa: Option<Box<Branch>>,
     user_vars: RefCell<HashMap<Box<str>, (Value, SqlType)>>,
 }
 
@@ -60,6 +63,7 @@ impl Facts {
             last_insert_id: Cell::new(0),
             row_count: Cell::new(-1),
             found_rows: Cell::new(0),
+            xa: None,
             user_vars: RefCell::default(),
         }
     }

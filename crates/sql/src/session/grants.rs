@@ -232,7 +232,7 @@ impl Session {
                 grant_option,
             } => {
                 let scope = self.grant_scope(target)?;
-                let (set, with_option) = privilege_set(privileges)?;
+                let (set, with_option) = privilege_set(privileges, &scope)?;
                 self.check_may_grant(&scope, set)?;
                 let names: Vec<_> = users.iter().map(|u| self.named(&u.account)).collect();
                 let entry = GrantEntry {
@@ -335,18 +335,26 @@ fn change_entry(account: &mut Account, entry: &GrantEntry, add: bool) {
 }
 
 /// The set of the named privileges; the flag: GRANT OPTION is among them.
-fn privilege_set(list: &[Privilege]) -> SqlResult<(Privileges, bool)> {
+fn privilege_set(list: &[Privilege], scope: &GrantScope) -> SqlResult<(Privileges, bool)> {
     let (mut set, mut option) = (0, false);
+    let all = match scope {
+        GrantScope::Global => Privileges::ALL,
+        GrantScope::Schema(_) | GrantScope::Table(..) => Privileges::STATIC,
+    };
     for p in list {
         if !p.columns.is_empty() {
             return Err(SqlError::not_supported("column privileges"));
         }
         match &*p.name {
-            "ALL" | "ALL PRIVILEGES" => set |= Privileges::ALL.0,
+            "ALL" | "ALL PRIVILEGES" => set |= all.0,
             "USAGE" => (),
             "GRANT OPTION" => option = true,
-            // Dynamic privileges of MySQL 8 are parts of SUPER here.
+            // Other dynamic privileges of MySQL are parts of SUPER here.
             name => match Privileges::named(name) {
+                Some(one) if !all.contains(one) => {
+                    let text = format!("Illegal privilege level specified for {name}");
+                    return Err(SqlError::new(3619, "HY000", text));
+                }
                 Some(one) => set |= one.0,
                 None if name.contains('_') => set |= Privileges::named("SUPER").map_or(0, |p| p.0),
                 None => {

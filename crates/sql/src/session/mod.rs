@@ -5,9 +5,9 @@
 //!
 //! Parts: this file holds the state and the step loop · `run` maps statements to work · `plans`, `change`,
 //! `text` (what is compiled once and run often) · `explain` · `maintain` (CHECKSUM TABLE and its kin) ·
-//! `other` (the rest) · `transaction` begins and ends · `counts` (status counters) · `prepared` ·
-//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `facts`
-//! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
+//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
+//! the client hears of its session) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - A step never blocks in [`Mode::Inline`]. A statement that has to wait there has undone its writes
@@ -32,13 +32,15 @@ mod run;
 mod set;
 mod shapes;
 mod text;
+mod track;
 mod transaction;
+mod xa;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker_engine::{Durable, EngineError, Seq, Ticket, Txn};
+use esker_engine::{Durable, EngineError, Seq, SnapshotAt, Ticket, Txn};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
@@ -59,6 +61,7 @@ use plans::{Plan, PlanKey, Plans};
 pub use prepared::Prepared;
 use prepared::PreparedStatement;
 use run::{Done, RowSource};
+pub use track::StateChange;
 use transaction::TransactionState;
 
 /// Who connected, and how.
@@ -179,6 +182,8 @@ pub struct Session {
     next_statement_id: u32,
     plans: Plans,
     running: Option<Running>,
+    /// What the client hears with the next OK; None: it did not ask.
+    marks: Option<Box<track::Marks>>,
     /// Buffers of the request before.
     spare_text: Vec<u8>,
     spare_params: Vec<Value>,
@@ -196,7 +201,9 @@ impl Session {
             instance.now_micros(),
             client.on_kill,
         );
-        let txn = instance.engine.begin(vars.isolation);
+        let mut txn = instance.engine.begin(vars.isolation);
+        // The server acknowledges what is durable, or switches this off.
+        txn.set_snapshot_at(SnapshotAt::Durable);
         process.set_canceller(Some(txn.wait_canceller()));
         let locks = instance.new_lock_set();
         let plans = Plans::default();
@@ -226,6 +233,7 @@ impl Session {
             next_statement_id: 0,
             plans,
             running: None,
+            marks: None,
             spare_text: Vec::new(),
             spare_params: Vec::new(),
         };
@@ -253,6 +261,7 @@ impl Session {
         self.values = SessionValues::new(&self.facts.instance.globals);
         self.vars = self.facts.instance.default_vars(&self.values);
         self.clear_warnings();
+        self.forget_marks();
         self.running = None;
     }
 
@@ -269,6 +278,7 @@ impl Session {
             d.database = None;
         });
         self.adopt_collation(collation);
+        self.forget_marks();
     }
 
     /// Connection id.
@@ -398,6 +408,8 @@ impl Session {
             .update(now, |d| d.database = Some(schema.to_string()));
         let collation = self.facts.instance.schema_collation(&schema);
         self.set_database_collation(collation)?;
+        self.mark_schema();
+        self.mark_any();
         self.facts.database = Some(schema);
         self.facts.rebind();
         Ok(())
@@ -684,7 +696,9 @@ impl Session {
         self.record_error(&e);
         self.facts.row_count.set(-1);
         self.locks.release_statement();
-        if e.code == DEADLOCK || self.commits_at_end() {
+        if e.code == DEADLOCK && self.facts.xa.is_some() {
+            self.doom_branch();
+        } else if e.code == DEADLOCK || self.commits_at_end() {
             self.rollback_transaction();
         }
         Outcome {

@@ -14,7 +14,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::Facts;
 use crate::bind::{Names, TableSource};
-use crate::catalog::TableDef;
+use crate::catalog::{IndexSample, TableDef};
 use crate::exec_error::ExecError;
 use crate::infoschema::{self, SystemTable};
 use crate::mdl::{LockSet, MdlDuration, MdlMode};
@@ -126,6 +126,9 @@ fn variable_type(value: &VarValue) -> SqlType {
 impl Names for SessionNames<'_> {
     fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
         self.tables.set(self.tables.get() + 1);
+        if let Some(branch) = &self.facts.xa {
+            branch.admit_tables()?;
+        }
         let schema = self.schema(schema)?;
         if schema.eq_ignore_ascii_case("information_schema") {
             let spec = infoschema::find(name).ok_or_else(|| {
@@ -141,6 +144,12 @@ impl Names for SessionNames<'_> {
         self.facts.require_on("SELECT", schema, name)?;
         self.stored(schema, name, MdlMode::SharedRead)
             .map(TableSource::Base)
+    }
+
+    fn sample(&self, table: &TableDef, index: usize, entries: f64) -> Option<Arc<IndexSample>> {
+        table
+            .runtime
+            .sample(self.facts.instance.engine(), table, index, entries)
     }
 
     fn system_variable(&self, var: &SysVar) -> SqlResult<(Value, SqlType)> {

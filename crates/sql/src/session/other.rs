@@ -15,7 +15,7 @@ use super::run::{Done, RowSource, eval_ctx};
 use super::{Session, run};
 use crate::ddl::{self, DdlCtx};
 use crate::exec_error::ExecError;
-use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement, Xa};
+use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement};
 use crate::result::{Mode, OkInfo};
 use crate::show;
 
@@ -32,6 +32,7 @@ impl Session {
     ) -> Result<Done, ExecError> {
         match statement {
             Statement::Empty => Ok(ok(0)),
+            Statement::Xa(xa) => self.run_xa(xa, mode),
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(how) => {
                 let (info, seq) = self.complete(true, *how)?;
@@ -110,10 +111,14 @@ impl Session {
             return Ok(Done::NeedThread);
         }
         if ddl::is_ddl(statement) {
+            self.know_prepared_tables();
             return self.run_ddl(statement);
         }
         match statement {
-            Statement::LockTables { tables, wait } => self.lock_tables(tables, *wait),
+            Statement::LockTables { tables, wait } => {
+                self.know_prepared_tables();
+                self.lock_tables(tables, *wait)
+            }
             Statement::UnlockTables => Ok(ok(self.unlock_tables()?)),
             Statement::LockInstance | Statement::UnlockInstance => {
                 Err(SqlError::not_supported("LOCK INSTANCE").into())
@@ -136,6 +141,11 @@ impl Session {
             }
             other => Err(unsupported(other).into()),
         }
+    }
+
+    /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
+    fn know_prepared_tables(&self) {
+        self.facts.instance.xids();
     }
 
     fn account_change(
@@ -181,6 +191,7 @@ impl Session {
         {
             self.facts.database = None;
             self.facts.rebind();
+            self.mark_schema();
         }
         let info = OkInfo {
             affected_rows: done.affected_rows,
@@ -279,6 +290,7 @@ impl Session {
             tables,
             self.facts.database.as_deref(),
         )?;
+        self.txn.learn_of_commits();
         Ok(ok(seq))
     }
 
@@ -308,6 +320,7 @@ impl Session {
                     seq = self.commit_transaction()?;
                     let instance = self.facts.instance.clone();
                     ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
+                    self.txn.learn_of_commits();
                 }
                 FlushWhat::Tables {
                     read_lock: true, ..
@@ -434,8 +447,6 @@ fn unsupported(statement: &Statement) -> SqlError {
         Statement::Unsupported(name) => name,
         Statement::LoadData(_) => "LOAD DATA",
         Statement::Call { .. } => "CALL",
-        Statement::Xa(Xa::Recover { .. }) => "XA RECOVER",
-        Statement::Xa(_) => "XA transactions",
         Statement::SetRole(_) => "SET ROLE",
         Statement::CreateRole { .. } | Statement::DropRole { .. } => "roles",
         Statement::Help(_) => "HELP",

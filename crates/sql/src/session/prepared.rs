@@ -72,7 +72,10 @@ impl Session {
         let parsed = parse::parse(&text, options)?;
         if matches!(
             parsed.stmt,
-            Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)
+            Statement::Prepare { .. }
+                | Statement::Execute { .. }
+                | Statement::Deallocate(_)
+                | Statement::Xa(_)
         ) {
             return Err(SqlError::new(
                 1295,
@@ -182,6 +185,7 @@ impl Session {
                 }
             }
         };
+        self.mark_any();
         let prepared = self.prepare_text(&text)?;
         self.named.insert(name, prepared.id);
         Ok(())
@@ -198,6 +202,7 @@ impl Session {
     /// DEALLOCATE PREPARE.
     pub(crate) fn deallocate(&mut self, name: &str) -> SqlResult<()> {
         let id = self.named_statement(name, "DEALLOCATE PREPARE")?;
+        self.mark_any();
         self.named.remove(name.to_lowercase().as_str());
         self.close_statement(id);
         Ok(())

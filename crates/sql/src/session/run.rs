@@ -147,6 +147,7 @@ impl Session {
         if !keeps_diagnostics(statement) {
             self.clear_warnings();
         }
+        self.admit_in_branch(statement)?;
         match &**statement {
             Statement::Query(query) => {
                 if let Some(done) = self.run_short(query, params, prepared)? {
@@ -264,6 +265,7 @@ impl Session {
         Limits {
             memory_bytes: self.vars.query_memory_limit,
             lock_wait: self.vars.row_lock_timeout,
+            recursion_depth: self.vars.recursion_depth,
         }
     }
 

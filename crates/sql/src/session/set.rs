@@ -21,9 +21,17 @@ const CHARSET_PAIRS: [(&str, &str); 3] = [
     ("character_set_database", "collation_database"),
 ];
 
+/// What SET NAMES and SET CHARACTER SET set.
+const CLIENT_CHARSETS: [&str; 3] = [
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+];
+
 /// Global variables that switch parts of the commit on and off.
-const COMMIT_SWITCHES: [&str; 3] = [
+const COMMIT_SWITCHES: [&str; 4] = [
     "esker_async_commit",
+    "esker_durable_snapshots",
     "esker_early_lock_release",
     "esker_flush_pipelining",
 ];
@@ -33,6 +41,7 @@ const FLUSH_POLICY: &str = "esker_log_flush_";
 impl Session {
     /// Runs all items of one SET.
     pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
+        self.mark_any();
         for item in items {
             match item {
                 SetItem::UserVar { name, value } => {
@@ -106,9 +115,14 @@ impl Session {
             match name {
                 "last_insert_id" | "identity" => {
                     self.facts.last_insert_id.set(given.map_or(0, as_u64));
+                    self.mark_variable(name);
                     return Ok(false);
                 }
-                "autocommit" => return self.set_autocommit(id, given),
+                "autocommit" => {
+                    let clamped = self.set_autocommit(id, given)?;
+                    self.mark_variable(name);
+                    return Ok(clamped);
+                }
                 _ => self.check_special(id, given)?,
             }
         }
@@ -121,6 +135,7 @@ impl Session {
             self.values.put(big_selects, VarValue::Bool(unlimited));
         }
         self.refresh_vars()?;
+        self.mark_variable(name);
         Ok(clamped)
     }
 
@@ -138,6 +153,14 @@ impl Session {
     fn set_autocommit(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
         let was_on = self.vars.autocommit;
         self.values.set(&self.facts.instance.globals, id, given)?;
+        if !was_on
+            && self.values.get(id).is_on()
+            && let Some(branch) = &self.facts.xa
+        {
+            let refused = branch.refusal();
+            self.values.put(id, VarValue::Bool(false));
+            return Err(refused);
+        }
         self.refresh_vars()?;
         if !was_on && self.vars.autocommit {
             let seq = self.commit_transaction()?;
@@ -196,13 +219,10 @@ impl Session {
     /// Client, connection and results in this collation's character set.
     pub(crate) fn use_collation(&mut self, collation: Collation) -> SqlResult<()> {
         let charset: Arc<str> = Arc::from(collation.charset().name());
-        for name in [
-            "character_set_client",
-            "character_set_connection",
-            "character_set_results",
-        ] {
+        for name in CLIENT_CHARSETS {
             self.values
                 .put(VarId::find(name)?, VarValue::Text(charset.clone()));
+            self.mark_variable(name);
         }
         let id = VarId::find("collation_connection")?;
         self.values
@@ -219,6 +239,9 @@ impl Session {
         let text = VarValue::Text(Arc::from(charset.name()));
         for name in ["character_set_client", "character_set_results"] {
             self.values.put(VarId::find(name)?, text.clone());
+        }
+        for name in CLIENT_CHARSETS {
+            self.mark_variable(name);
         }
         for (from, to) in [
             ("character_set_database", "character_set_connection"),

@@ -79,7 +79,13 @@ impl Session {
     }
 
     /// Commits whatever is open; 0 when nothing was written.
+    ///
+    /// # Errors
+    /// 1399 in an XA transaction, which only XA statements end; those of the engine.
     pub(crate) fn commit_transaction(&mut self) -> SqlResult<Seq> {
+        if let Some(branch) = &self.facts.xa {
+            return Err(branch.refusal());
+        }
         let result = self.txn.commit();
         self.end_transaction();
         match result {
@@ -88,15 +94,24 @@ impl Session {
         }
     }
 
-    /// Rolls back whatever is open.
+    /// Rolls back whatever is open, an XA transaction that is not prepared included.
     pub(crate) fn rollback_transaction(&mut self) {
         self.txn.rollback();
         self.end_transaction();
     }
 
-    fn end_transaction(&mut self) {
+    /// What is left to do when the engine's transaction has ended.
+    pub(super) fn end_transaction(&mut self) {
+        self.end_branch();
         self.state.explicit = false;
         self.state.active = false;
+        self.state.savepoints.clear();
+        self.locks.release_transaction();
+    }
+
+    /// Rolls back what was done; the transaction stays open.
+    pub(super) fn undo_work(&mut self) {
+        self.txn.rollback();
         self.state.savepoints.clear();
         self.locks.release_transaction();
     }

@@ -229,16 +229,23 @@ fn grants(session: &Session, account: Option<&Account>) -> SqlResult<Table> {
     if a.grants.iter().all(|g| g.scope != GrantScope::Global) {
         rows.push(vec![t(format!("GRANT USAGE ON *.* TO {whom}"))]);
     }
-    for g in &a.grants {
+    // The server's first, as in MySQL.
+    let (global, others): (Vec<_>, Vec<_>) =
+        a.grants.iter().partition(|g| g.scope == GrantScope::Global);
+    for g in global.into_iter().chain(others) {
         let place = match &g.scope {
             GrantScope::Global => "*.*".to_owned(),
             GrantScope::Schema(s) => format!("`{s}`.*"),
             GrantScope::Table(s, table) => format!("`{s}`.`{table}`"),
         };
-        let what = if g.privileges.contains(Privileges::ALL) && g.scope != GrantScope::Global {
+        let fixed = g.privileges.and(Privileges::STATIC);
+        let dynamic = g.privileges.without(Privileges::STATIC);
+        let what = if fixed == Privileges::STATIC && g.scope != GrantScope::Global {
             "ALL PRIVILEGES".to_owned()
+        } else if fixed == Privileges::default() {
+            "USAGE".to_owned()
         } else {
-            g.privileges.names().collect::<Vec<_>>().join(", ")
+            fixed.names().collect::<Vec<_>>().join(", ")
         };
         let option = if g.grant_option {
             " WITH GRANT OPTION"
@@ -248,6 +255,12 @@ fn grants(session: &Session, account: Option<&Account>) -> SqlResult<Table> {
         rows.push(vec![t(format!(
             "GRANT {what} ON {place} TO {whom}{option}"
         ))]);
+        if dynamic != Privileges::default() {
+            let what = dynamic.names().collect::<Vec<_>>().join(",");
+            rows.push(vec![t(format!(
+                "GRANT {what} ON {place} TO {whom}{option}"
+            ))]);
+        }
     }
     Ok(Table::texts(&[&format!("Grants for {}", a.name())], rows))
 }

@@ -36,6 +36,10 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
         ("Flush_commands", read(&counters.flushes)),
         ("Max_used_connections", read(&counters.max_used_connections)),
         ("Open_tables", tables),
+        (
+            "Esker_prepared_xa_transactions",
+            instance.engine.prepared_count().to_string(),
+        ),
         ("Prepared_stmt_count", read(&instance.prepared_count)),
         ("Threads_cached", "0".into()),
         ("Threads_connected", connected.to_string()),

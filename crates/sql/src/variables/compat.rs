@@ -73,7 +73,6 @@ pub static FIXED: &[&str] = &[
     "sql_warnings",
     "sync_binlog",
     "windowing_use_high_precision",
-    "xa_detach_on_prepare",
 ];
 
 /// Any value is kept and changes no answer. Sorted.
@@ -82,7 +81,6 @@ pub static ACCEPTED: &[&str] = &[
     "bulk_insert_buffer_size",
     "character_set_filesystem",
     "concurrent_insert",
-    "cte_max_recursion_depth",
     "delay_key_write",
     "eq_range_index_dive_limit",
     "foreign_key_checks",
@@ -133,9 +131,6 @@ pub static ACCEPTED: &[&str] = &[
     "select_into_buffer_size",
     "server_id",
     "session_track_gtids",
-    "session_track_schema",
-    "session_track_state_change",
-    "session_track_system_variables",
     "session_track_transaction_info",
     "slow_launch_time",
     "slow_query_log_file",

@@ -73,6 +73,8 @@ pub struct SessionVars {
     pub notes: bool,
     /// esker_query_memory_limit, bytes.
     pub query_memory_limit: u64,
+    /// cte_max_recursion_depth.
+    pub recursion_depth: u64,
     /// sql_safe_updates.
     pub safe_updates: bool,
     /// long_query_time, microseconds.
@@ -105,6 +107,7 @@ impl SessionVars {
             max_execution_time: other.max_execution_time,
             wait_timeout: other.wait_timeout,
             max_error_count: other.max_error_count,
+            recursion_depth: other.recursion_depth,
             ..self.clone()
         };
         same_run_time == *other
@@ -164,6 +167,7 @@ impl SessionVars {
             max_error_count: number("max_error_count") as usize,
             notes: v.named("sql_notes").is_on(),
             query_memory_limit: number("esker_query_memory_limit"),
+            recursion_depth: number("cte_max_recursion_depth"),
             safe_updates: v.named("sql_safe_updates").is_on(),
             slow_after_micros: match v.named("long_query_time") {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,

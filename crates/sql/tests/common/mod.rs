@@ -3,19 +3,27 @@
 use std::sync::Arc;
 
 use esker_sql::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
-use esker_sql::{ClientInfo, Instance, InstanceConfig};
+use esker_sql::{ClientInfo, Instance, InstanceConfig, Session};
 use esker_vfs::sim::SimEnv;
 
-/// A fresh instance.
-pub fn open() -> Arc<Instance> {
+/// A fresh instance on this machine.
+pub fn open(machine: &SimEnv) -> Arc<Instance> {
     Instance::open(InstanceConfig {
-        env: SimEnv::new(7).env(),
+        env: machine.env(),
         data_dir: "/data".into(),
         settings: Vec::new(),
         root_password: None,
         hash_password: |_, password, _| password.to_vec(),
     })
     .unwrap()
+}
+
+/// Waits as the server does before it answers: nobody may be told of a commit that is not durable, and plain reads of
+/// others need not see it.
+pub fn await_durable(session: &Session, seq: u64) {
+    if let Some(durable) = session.wait_durable(seq, || false) {
+        durable.block().unwrap();
+    }
 }
 
 /// root, with the right to everything.

@@ -6,6 +6,7 @@ use crate::lsn::Lsn;
 const MAGIC: u32 = u32::from_le_bytes(*b"EWLS");
 const VERSION: u16 = 1;
 const FLAG_AFTER_OPEN: u16 = 1;
+const FLAG_GAP: u16 = 1 << 1;
 
 const AT_MAGIC: usize = 0;
 const AT_VERSION: usize = AT_MAGIC + 4;
@@ -15,8 +16,9 @@ const AT_CLUSTER: usize = AT_CRC + 8;
 const AT_START: usize = AT_CLUSTER + 16;
 const AT_ID: usize = AT_START + 8;
 const AT_LENGTH: usize = AT_ID + 8;
+const AT_GAP: usize = AT_LENGTH + 8;
 /// Bytes that the checksum covers.
-const HEADER_BYTES: usize = AT_LENGTH + 16;
+const HEADER_BYTES: usize = AT_GAP + 8;
 const _: () = assert!(HEADER_BYTES == 64 && AT_CLUSTER == 16);
 
 /// The facts about a segment.
@@ -29,6 +31,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) file_bytes: u64,
     /// Begun by opening the log, not by running out of room.
     pub(crate) after_open: bool,
+    /// The log before the segment ends here already, at or below its start: what was between was given up.
+    pub(crate) gap: Option<Lsn>,
 }
 
 impl SegmentHeader {
@@ -39,12 +43,15 @@ impl SegmentHeader {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, AT_MAGIC, &MAGIC.to_le_bytes());
         put(&mut bytes, AT_VERSION, &VERSION.to_le_bytes());
-        let flags = if self.after_open { FLAG_AFTER_OPEN } else { 0 };
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(self.after_open, FLAG_AFTER_OPEN) | flag(self.gap.is_some(), FLAG_GAP);
         put(&mut bytes, AT_FLAGS, &flags.to_le_bytes());
         put(&mut bytes, AT_CLUSTER, &self.cluster);
         put(&mut bytes, AT_START, &self.start.0.to_le_bytes());
         put(&mut bytes, AT_ID, &self.id.to_le_bytes());
         put(&mut bytes, AT_LENGTH, &self.file_bytes.to_le_bytes());
+        let gap = self.gap.map_or(0, |lsn| lsn.0);
+        put(&mut bytes, AT_GAP, &gap.to_le_bytes());
         let crc = crc_with_hole(&bytes, AT_CRC);
         put(&mut bytes, AT_CRC, &crc.to_le_bytes());
         bytes
@@ -61,12 +68,19 @@ impl SegmentHeader {
         if u16_at(bytes, AT_VERSION) != VERSION {
             return Err("the segment has a version that this program does not know");
         }
+        let flags = u16_at(bytes, AT_FLAGS);
+        let start = Lsn(u64_at(bytes, AT_START));
+        let gap = (flags & FLAG_GAP != 0).then(|| Lsn(u64_at(bytes, AT_GAP)));
+        if gap.is_some_and(|gap| gap > start) {
+            return Err("the segment says that the log before it ends behind its start");
+        }
         Ok(Self {
             cluster: array_at(bytes, AT_CLUSTER),
-            start: Lsn(u64_at(bytes, AT_START)),
+            start,
             id: u64_at(bytes, AT_ID),
             file_bytes: u64_at(bytes, AT_LENGTH),
-            after_open: u16_at(bytes, AT_FLAGS) & FLAG_AFTER_OPEN != 0,
+            after_open: flags & FLAG_AFTER_OPEN != 0,
+            gap,
         })
     }
 }
@@ -95,6 +109,7 @@ mod tests {
             id: u64::MAX - 3,
             file_bytes: 65536,
             after_open: true,
+            gap: Some(Lsn(0x1234_0000)),
         };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes).unwrap(), header);

@@ -1,72 +1,134 @@
 //! Reading the log back.
 //!
-//! Flow: `segment` opens a file and follows its block headers, `tail` settles where the log ends
-//! and makes that end durable, `replay` hands the records over.
+//! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes that end
+//! durable; then the log can go on, and nothing else has been read. `reader` follows the block
+//! headers and hands out tasks, `task` reads and parses one into a `buffer`, `record` is what comes out; `sample` looks
+//! into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` gives up
+//! what is behind the damage. `inspect` shows a log to people.
 //!
 //! **Invariants**
 //! - Everything read from disk is checked; what is wrong is an error that names file and offset, or
 //!   the torn end of the log, and `tail` alone decides which.
 //! - Nothing is replayed before it is durable.
+//! - Only `force` ends a log before damage, and it deletes nothing.
 
-mod replay;
+mod ahead;
+mod buffer;
+mod chain;
+mod force;
+mod inspect;
+mod reader;
+mod record;
+mod sample;
 mod segment;
+mod survey;
 mod tail;
+mod task;
+mod window;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::config::WalConfig;
-use crate::error::WalError;
+use crate::error::{Loss, WalError};
 use crate::files::SegmentFiles;
 use crate::lsn::Lsn;
-use replay::Replayer;
-pub use replay::{BlockSummary, Record, Replay};
-use segment::Segment;
+pub use buffer::LogBytes;
+use chain::Chain;
+pub use force::PointInTime;
+pub use inspect::{BlockView, DamageView, LogView, PartView, SegmentView, Visitor};
+pub use reader::LogReader;
+pub use record::{BlockSummary, Record, Recovered, Replay};
+use survey::Survey;
+pub use task::{Task, TaskCounts};
 
-/// What opening the log found.
+/// What was given up because the log was damaged and the opening was told to go on without.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    /// End of the log: the next record starts here.
-    pub end: Lsn,
-    /// Records handed over.
-    pub records: u64,
-    /// Blocks read.
-    pub blocks: u64,
-    /// Blocks skipped undecoded.
-    pub skipped_blocks: u64,
-    /// Whether the remains of unfinished writes were dropped behind the end.
-    pub torn: bool,
+pub struct Lost {
+    /// The damage, for people.
+    pub damage: String,
+    /// What is not replayed. The log ends at `loss.from`.
+    pub loss: Loss,
+    /// Where the files that have it were put.
+    pub kept_in: PathBuf,
 }
 
-/// Replays the log from `from` on and finds its end. Older segments are not looked at.
-pub(crate) fn run<R: Replay>(
-    files: &SegmentFiles,
-    config: &WalConfig,
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the log was ended at LSN {} as told: {} are given up; the files that have them are in {}. The reason: {}",
+            self.loss.from,
+            self.loss,
+            self.kept_in.display(),
+            self.damage
+        )
+    }
+}
+
+/// How the log goes on.
+pub(crate) struct Found {
+    /// Reads what is there.
+    pub(crate) reader: LogReader,
+    /// Where the log before the new segment ends, if not where that one starts.
+    pub(crate) gap: Option<Lsn>,
+    /// Segments that start in these ranges are dead, and to be put aside once the new one is there. A range begins where
+    /// the log before it ends.
+    pub(crate) dead: Vec<Range<Lsn>>,
+}
+
+/// What is there of a log.
+struct There {
     from: Lsn,
-    replay: &mut R,
-) -> Result<Recovered, R::Error> {
-    let all = files.live();
-    let needed = from.max(Lsn::FIRST);
-    let missing = || WalError::Missing {
-        dir: config.dir.clone(),
-        begins: all.first().map(|(start, _)| *start),
-        needed,
+    segments: Vec<segment::Segment>,
+    end: Lsn,
+    torn: bool,
+}
+
+/// Finds the segments that have records above `from` and settles the end of the last one. Older
+/// segments are not looked at.
+pub(crate) fn open(
+    files: &SegmentFiles,
+    config: &mut WalConfig,
+    from: Lsn,
+) -> Result<Found, WalError> {
+    if files.live().is_empty() && config.create && from <= Lsn::FIRST {
+        let reader = LogReader::empty(files.fs(), from);
+        return Ok(Found {
+            reader,
+            gap: None,
+            dead: Vec::new(),
+        });
+    }
+    let survey = Survey::new(files);
+    if let Some(force) = config.point_in_time.take() {
+        return force::open(files, config, &survey, force, from);
+    }
+    let settled = || {
+        let Chain {
+            whole: mut segments,
+            damage,
+            dead,
+        } = chain::find(files, config, from)?;
+        let torn = match (damage, segments.last_mut()) {
+            (Some(damage), _) => return Err(damage),
+            (None, Some(last)) => tail::settle(last, &**files.fs(), from)?,
+            (None, None) => false,
+        };
+        Ok((segments, torn, dead))
     };
-    if all.is_empty() && config.create && from <= Lsn::FIRST {
-        return Ok(Replayer::new(from, replay).finish(Lsn::FIRST, false));
-    }
-    let first = all
-        .iter()
-        .rposition(|(start, _)| *start <= needed)
-        .ok_or_else(missing)?;
-    let mut replayer = Replayer::new(from, replay);
-    let mut end = Lsn::FIRST;
-    let mut torn = false;
-    for (i, (start, path)) in all.iter().enumerate().skip(first) {
-        let mut segment = Segment::open(files.fs(), path, *start, &config.cluster)?;
-        match all.get(i + 1) {
-            Some((next, _)) => segment.must_reach(*next)?,
-            None => torn = tail::settle(&mut segment, files.fs(), from)?,
-        }
-        replayer.segment(&mut segment)?;
-        end = segment.end();
-    }
-    Ok(replayer.finish(end, torn))
+    let (segments, torn, dead) = settled().map_err(|error| survey.with_loss(error))?;
+    let end = segments.last().map_or(Lsn::FIRST, |last| last.end);
+    // An empty segment is replaced by the new one, which then has to tell of the gap.
+    let empty = segments.last().filter(|last| last.start() == last.end);
+    let gap = empty.and_then(|last| last.header.gap);
+    let there = There {
+        from,
+        segments,
+        end,
+        torn,
+    };
+    let reader = LogReader::new(files.fs(), config.reading, there, survey);
+    Ok(Found { reader, gap, dead })
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use esker_vfs::Env;
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
     FlushMode, FlushPolicy, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record,
-    RecordKind, Recovered, Wal, WalConfig, WalError,
+    RecordKind, Recovered, Replay, Wal, WalConfig, WalError,
 };
 
 pub const DIR: &str = "/wal";
@@ -108,6 +109,17 @@ pub fn overlapping() -> FlushPolicy {
     }
 }
 
+/// Opens a log and reads it, one record after the other.
+pub fn open_and_replay<R: Replay>(
+    env: &Env,
+    config: WalConfig,
+    from: Lsn,
+    replay: &mut R,
+) -> Result<(Wal, Recovered), R::Error> {
+    let (wal, log) = Wal::create_or_open(env, config, from)?;
+    Ok((wal, log.replay(replay)?))
+}
+
 fn open_config(
     sim: &SimEnv,
     config: WalConfig,
@@ -119,7 +131,7 @@ fn open_config(
         records.push(Owned::from(record));
         Ok::<(), WalError>(())
     };
-    let (wal, recovered) = Wal::create_or_open(&sim.env(), config, from, &mut replay)?;
+    let (wal, recovered) = open_and_replay(&sim.env(), config, from, &mut replay)?;
     Ok(Opened {
         wal,
         records,

@@ -148,7 +148,20 @@ fn damage_before_the_tail_is_an_error_that_names_the_place() {
         for byte in 0..content {
             let bad = image.disk(0, |bytes| bytes[start + byte] ^= 1 << (byte % 8));
             match try_open(&bad).err() {
-                Some(WalError::Corruption { file, offset, what }) => {
+                Some(WalError::Corruption {
+                    file,
+                    offset,
+                    what,
+                    whole,
+                    loss,
+                }) => {
+                    let loss = loss.expect("it is told");
+                    assert_eq!((whole, loss.from), (records[0].start, whole), "byte {byte}");
+                    assert_eq!(
+                        (loss.to, loss.segments),
+                        (groups[2][0].end, 1),
+                        "byte {byte}"
+                    );
                     assert_eq!(file, image.files[0].0);
                     assert_eq!(offset, start as u64, "byte {byte}: {what}");
                     assert!(

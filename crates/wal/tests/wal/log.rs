@@ -1,12 +1,12 @@
 //! What is written is read back: kinds, sizes, segments, starting points, recycling, skipping.
 
 use crate::common::{
-    DIR, Owned, append, append_random, assert_contiguous, commit, config, open, open_from,
-    open_manual, segments,
+    DIR, Owned, append, append_random, assert_contiguous, commit, config, open, open_and_replay,
+    open_from, open_manual, segments,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    BlockSummary, FlushMode, Lsn, MIN_SEGMENT_BYTES, Record, RecordKind, Replay, Wal, WalConfig,
+    BlockSummary, FlushMode, Lsn, MIN_SEGMENT_BYTES, Record, RecordKind, Replay, WalConfig,
     WalError,
 };
 
@@ -189,7 +189,7 @@ fn a_log_whose_beginning_is_missing_is_refused() {
         ..config(FlushMode::Manual, &Default::default())
     };
     let mut nothing = |_: Record<'_>| Ok::<(), WalError>(());
-    let error = Wal::create_or_open(&sim.env(), config, Lsn(0), &mut nothing)
+    let error = open_and_replay(&sim.env(), config, Lsn(0), &mut nothing)
         .err()
         .unwrap();
     assert!(
@@ -206,7 +206,7 @@ fn a_log_of_another_cluster_and_bad_settings_are_refused() {
     let mut refused = |change: fn(&mut WalConfig)| {
         let mut config = config(FlushMode::Manual, &Default::default());
         change(&mut config);
-        Wal::create_or_open(&sim.env(), config, Lsn(0), &mut nothing)
+        open_and_replay(&sim.env(), config, Lsn(0), &mut nothing)
             .err()
             .unwrap()
     };
@@ -235,7 +235,7 @@ fn the_segment_size_may_change_between_lives() {
             records.push(record.into());
             Ok::<(), WalError>(())
         };
-        let (wal, _) = Wal::create_or_open(&sim.env(), config, Lsn(0), &mut replay).unwrap();
+        let (wal, _) = open_and_replay(&sim.env(), config, Lsn(0), &mut replay).unwrap();
         assert_eq!(records, expected);
         for _ in 0..30 {
             expected.push(commit(&wal, &[factor as u8; 5000]));
@@ -295,7 +295,7 @@ fn blocks_that_nobody_wants_are_skipped_and_no_other() {
         blocks_asked: 0,
     };
     let config = config(FlushMode::Manual, &Default::default());
-    let (_wal, recovered) = Wal::create_or_open(&sim.env(), config, Lsn(0), &mut replay).unwrap();
+    let (_wal, recovered) = open_and_replay(&sim.env(), config, Lsn(0), &mut replay).unwrap();
     assert_eq!(replay.seen, wanted);
     assert_eq!(replay.blocks_asked, 102, "all but the blocks with chunks");
     assert_eq!(recovered.skipped_blocks, 90);
@@ -316,7 +316,7 @@ fn an_error_of_the_reader_ends_the_opening_and_harms_nothing() {
         }
     };
     let config = config(FlushMode::Manual, &Default::default());
-    let opened = Wal::create_or_open(&sim.env(), config, Lsn(0), &mut fails);
+    let opened = open_and_replay(&sim.env(), config, Lsn(0), &mut fails);
     assert!(matches!(opened.err(), Some(WalError::Closed)));
     assert_eq!(open_manual(&sim).records, expected);
 }
@@ -360,7 +360,7 @@ fn the_log_works_on_real_files() {
             Ok::<(), WalError>(())
         };
         let from = expected.first().map_or(Lsn(0), |r| r.start);
-        let (wal, _) = Wal::create_or_open(&env, config, from, &mut replay).unwrap();
+        let (wal, _) = open_and_replay(&env, config, from, &mut replay).unwrap();
         assert_eq!(records, expected);
         for _ in 0..100 {
             expected.push(append_random(&wal, &mut rng).unwrap());

@@ -6,5 +6,7 @@ mod damage;
 mod failure;
 mod log;
 mod log_buffers;
+mod point_in_time;
 mod policy;
+mod reading;
 mod threads;

@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{
-    Owned, append_random, assert_contiguous, commit, open, open_manual, open_policy, overlapping,
+    Owned, append_random, assert_contiguous, commit, open, open_and_replay, open_manual,
+    open_policy, overlapping,
 };
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
-use esker_wal::{FlushMode, FlushPolicy, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
+use esker_wal::{
+    Driven, FlushMode, FlushPolicy, Lsn, Record, RecordKind, Turn, WalConfig, WalError,
+};
 
 const THREADS: u64 = 8;
 
@@ -158,13 +161,13 @@ fn a_record_that_nobody_waits_for_is_flushed_all_the_same() {
 /// real disk: what each is told is durable, and nothing is lost or out of order.
 #[test]
 fn who_may_flush_by_himself_does_not_disturb_the_daemon() {
-    const THREADS: u64 = 3;
+    const THREADS: u64 = 5;
     const COMMITS: u64 = 200;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let env = esker_vfs::Env::os();
     let config = || WalConfig::new(dir.path());
     let mut none = |_: Record<'_>| Ok::<(), WalError>(());
-    let (wal, _) = Wal::create_or_open(&env, config(), Lsn(0), &mut none).expect("a new log");
+    let (wal, _) = open_and_replay(&env, config(), Lsn(0), &mut none).expect("a new log");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let wal = &wal;
@@ -174,9 +177,24 @@ fn who_may_flush_by_himself_does_not_disturb_the_daemon() {
                     let place = wal
                         .append(RecordKind::Commit, &[1], &[&payload])
                         .expect("room");
-                    // Two of three threads try, and all leave it to the daemon now and then.
-                    let may = thread > 0 && i % 8 > 0;
-                    if !may || !wal.harden_if_quick(place.end).expect("no failure") {
+                    // Some threads try, some drive, and all leave it to the daemon now and then.
+                    let waiting = (i % 100) as usize;
+                    let done = match thread {
+                        _ if i % 8 == 0 => false,
+                        0 => false,
+                        1 | 2 => wal.harden_if_quick(place.end).expect("no failure"),
+                        _ => {
+                            let turn = match thread {
+                                3 => Turn::Idle,
+                                _ => Turn::Busy {
+                                    waiting,
+                                    in_turn: 30,
+                                },
+                            };
+                            wal.drive(place.end, turn).expect("no failure") == Driven::Durable
+                        }
+                    };
+                    if !done {
                         wal.wait_durable(place.end).block().expect("no failure");
                     }
                     assert!(wal.durable() >= place.end);
@@ -192,7 +210,7 @@ fn who_may_flush_by_himself_does_not_disturb_the_daemon() {
         found.push(u64::from_le_bytes(number));
         Ok::<(), WalError>(())
     };
-    Wal::create_or_open(&env, config(), Lsn(0), &mut gather).expect("opens again");
+    open_and_replay(&env, config(), Lsn(0), &mut gather).expect("opens again");
     for thread in 0..THREADS {
         let of_thread = thread * COMMITS..(thread + 1) * COMMITS;
         let in_order: Vec<u64> = found

@@ -87,14 +87,30 @@ pub struct Completion {
 }
 
 /// An XA transaction identifier.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Xid {
-    /// Global part.
+    /// Global part, at most [`Xid::MAX_PART`] bytes.
     pub gtrid: Vec<u8>,
-    /// Branch part.
+    /// Branch part, likewise.
     pub bqual: Vec<u8>,
-    /// Format.
+    /// Format, below 2^63.
     pub format: u64,
+}
+
+impl Xid {
+    /// Longest part, bytes (X/Open CAE XA, MAXGTRIDSIZE and MAXBQUALSIZE).
+    pub const MAX_PART: usize = 64;
+}
+
+/// What XA START begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XaStart {
+    /// A new branch.
+    New,
+    /// JOIN.
+    Join,
+    /// RESUME.
+    Resume,
 }
 
 /// XA.
@@ -104,8 +120,8 @@ pub enum Xa {
     Start {
         /// Identifier.
         xid: Xid,
-        /// JOIN or RESUME.
-        join_or_resume: bool,
+        /// New, JOIN or RESUME.
+        how: XaStart,
     },
     /// END.
     End {

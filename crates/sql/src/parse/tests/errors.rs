@@ -7,7 +7,7 @@ use crate::parse::ast::{Expr, Statement};
 use crate::parse::{MAX_EXPR_HEIGHT, MAX_NESTING, ParseOptions, parse, parse_at};
 
 #[track_caller]
-fn near(sql: &str, near: &str, line: u32) {
+pub(super) fn near(sql: &str, near: &str, line: u32) {
     let wanted = format!(
         "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
          server version for the right syntax to use near '{near}' at line {line}"

@@ -9,6 +9,7 @@ mod fuzz;
 mod show_tree;
 mod statements;
 mod trees;
+mod xa;
 
 use esker_types::{SqlError, SqlMode};
 

@@ -41,6 +41,11 @@ pub trait AggState: Send {
         debug_assert!(rows == 0, "only COUNT takes rows unseen");
     }
 
+    /// Takes a row back that was taken before; false when this state cannot, or not exactly.
+    fn remove(&mut self, _ctx: &EvalCtx, _args: &[Value]) -> SqlResult<bool> {
+        Ok(false)
+    }
+
     /// Takes over another state of the same call.
     fn merge(&mut self, ctx: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()>;
 

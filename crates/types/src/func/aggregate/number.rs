@@ -82,6 +82,11 @@ impl AggState for Count {
         self.0 += rows;
     }
 
+    fn remove(&mut self, _: &EvalCtx, args: &[Value]) -> SqlResult<bool> {
+        self.0 -= u64::from(!args.iter().any(Value::is_null));
+        Ok(true)
+    }
+
     fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {
         self.0 += same::<Self>(other).0;
         Ok(())
@@ -174,6 +179,18 @@ impl Total {
         Ok(())
     }
 
+    /// Takes a term back; false where that is not exact.
+    fn sub(&mut self, ctx: &EvalCtx, v: &Value) -> SqlResult<bool> {
+        if matches!(self, Self::Double(_)) {
+            return Ok(false);
+        }
+        match v {
+            Value::Int(v) if let Some(negative) = v.checked_neg() => self.add_int(negative)?,
+            v => self.add_decimal(&cast::to_decimal(ctx, v)?.negate())?,
+        }
+        Ok(true)
+    }
+
     fn decimal(&self) -> Decimal {
         match self {
             Self::Small { sum, scale } => Decimal::from_i128(*sum, *scale),
@@ -253,6 +270,15 @@ impl AggState for Sum {
     fn update_int(&mut self, _: &EvalCtx, v: i64) -> SqlResult<()> {
         self.rows += 1;
         self.total.add_int(v)
+    }
+
+    fn remove(&mut self, ctx: &EvalCtx, args: &[Value]) -> SqlResult<bool> {
+        if args[0].is_null() {
+            return Ok(true);
+        }
+        let exact = self.total.sub(ctx, &args[0])?;
+        self.rows -= u64::from(exact);
+        Ok(exact)
     }
 
     fn merge(&mut self, _: &EvalCtx, other: Box<dyn AggState>) -> SqlResult<()> {

@@ -1,0 +1,222 @@
+//! `esker bench kv`: keys and values through the engine's API, in the steps that RocksDB's `db_bench` has.
+//!
+//! Neighbours: `run` does a step, `data` makes keys and values; `bench/compare kv` runs the same beside `db_bench`.
+//!
+//! **Invariants**
+//! - Commits are not waited for (as with RocksDB's `sync=false`), except in `fillsync`.
+//! - A step that fills begins with an engine and a directory of its own; the others go on with what is there.
+
+mod data;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use esker_engine::extent::{Compression, SLOT_BYTES};
+use esker_engine::{Engine, EngineConfig, EngineStats, Tree};
+use esker_vfs::Env;
+
+use crate::report::{Table, Value};
+use crate::scratch::Scratch;
+use crate::{Progress, Result, parse_seconds};
+use run::{Outcome, Step};
+
+/// How extents are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Packing {
+    /// As the engine does by itself: more the deeper the level.
+    Levels,
+    /// Not at all.
+    None,
+    /// LZ4 at every level.
+    Lz4,
+    /// zstd at every level.
+    Zstd,
+}
+
+/// Arguments of `esker bench kv`.
+#[derive(Debug, Clone, Args)]
+pub struct KvArgs {
+    /// What to do, one after the other, separated by commas.
+    #[arg(
+        value_enum,
+        value_delimiter = ',',
+        default_value = "fillseq,settle,readrandom,readmissing,\
+        readseq,readreverse,seekrandom,readwhilewriting,fillrandom,overwrite,settle,deleterandom,readseq,fillsync"
+    )]
+    steps: Vec<Step>,
+    /// Keys: 0 to this, without it.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    num: u64,
+    /// Operations of a step that is not a fill, all threads together; as many as keys if not given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+    /// Bytes of a key.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(data::MIN_KEY_BYTES..=1024))]
+    key_bytes: u64,
+    /// Bytes of a value.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=data::MAX_VALUE_BYTES))]
+    value_bytes: u64,
+    /// Threads; filling in order takes one.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: u64,
+    /// Memory for blocks, and as much again for memtables, in MiB.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    cache_mib: u64,
+    /// Size of a memtable in MiB.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    memtable_mib: u64,
+    /// How data are compressed.
+    #[arg(long, value_enum, default_value = "levels")]
+    compression: Packing,
+    /// seekrandom: rows that are read behind the first.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    seek_nexts: u64,
+    /// A step ends after this time even if operations are left.
+    #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Put the data below this directory, on the real disk (it is removed afterwards). Without it they are
+    /// on a simulated disk in memory.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Seed of the random numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl KvArgs {
+    /// Operations of a step that is not a fill.
+    fn ops(&self) -> u64 {
+        self.ops.unwrap_or(self.num)
+    }
+}
+
+/// An open engine with its data.
+struct Database {
+    engine: Engine,
+    tree: Tree,
+    /// Keys and values that were put or deleted since it is there.
+    written_bytes: u64,
+    _scratch: Scratch,
+}
+
+impl Database {
+    fn create(args: &KvArgs) -> Result<Database> {
+        let scratch = Scratch::new(args.dir.as_deref())?;
+        let mut env = Env::os();
+        env.fs = scratch.fs();
+        let mut config = EngineConfig::new(scratch.path());
+        config.memory_limit = (args.cache_mib as usize) << 21;
+        config.memtable_bytes = (args.memtable_mib as usize) << 20;
+        config.extents.compression = match args.compression {
+            Packing::Levels => config.extents.compression,
+            Packing::None => [Compression::None; 3],
+            Packing::Lz4 => [Compression::Lz4; 3],
+            Packing::Zstd => [Compression::Zstd(1); 3],
+        };
+        let engine = Engine::open(env, config)?;
+        engine.switches().set_async_commit(true);
+        let tree = engine.create_tree()?;
+        Ok(Database {
+            engine,
+            tree,
+            written_bytes: 0,
+            _scratch: scratch,
+        })
+    }
+}
+
+/// Does what `args` say.
+pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
+    let mut table = Table::new(
+        format!(
+            "{} keys of {} bytes, values of {} bytes",
+            args.num, args.key_bytes, args.value_bytes
+        ),
+        &[
+            "step",
+            "threads",
+            "ops",
+            "found",
+            "seconds",
+            "ops/s",
+            "mean us",
+            "p50 us",
+            "p99 us",
+            "max us",
+            "beside/s",
+            "stalls",
+            "write amp",
+            "linked",
+            "stored MiB",
+            "disk MiB",
+        ],
+    );
+    let mut database: Option<Database> = None;
+    for &step in &args.steps {
+        progress(&step.name());
+        if step.is_fresh() {
+            // First the old one goes, for both would be in the same place.
+            drop(database.take());
+        }
+        let database = match &mut database {
+            Some(database) => database,
+            none => none.insert(Database::create(args)?),
+        };
+        let before = database.engine.stats();
+        if step == Step::Fillsync {
+            database.engine.switches().set_async_commit(false);
+        }
+        let outcome = run::run(step, &database.engine, &database.tree, args)?;
+        database.engine.switches().set_async_commit(true);
+        database.written_bytes += outcome.done.written_bytes + outcome.beside.written_bytes;
+        table.push(row(step, &outcome, &before, database));
+    }
+    Ok(table)
+}
+
+fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database) -> Vec<Value> {
+    let stats = database.engine.stats();
+    let seconds = outcome.elapsed.as_secs_f64();
+    let latencies = &outcome.done.latencies;
+    let ops = latencies.count();
+    let micros = |nanos: u64, decimals| match ops {
+        0 => Value::Nothing,
+        _ => Value::Number(nanos as f64 / 1000.0, decimals),
+    };
+    let per_second = |count: u64| match count {
+        0 => Value::Nothing,
+        _ => Value::Number(count as f64 / seconds, 0),
+    };
+    let work = stats.storage.work;
+    let rewritten = work.flushed_bytes + work.compaction.written_bytes;
+    let stored: u64 = database.tree.superversion().version.bytes();
+    let mib = |bytes: u64| Value::Number(bytes as f64 / f64::from(1 << 20), 1);
+    vec![
+        step.name().into(),
+        outcome.threads.into(),
+        ops.into(),
+        match step.is_write() || step == Step::Settle {
+            true => Value::Nothing,
+            false => outcome.done.found.into(),
+        },
+        Value::Number(seconds, 2),
+        per_second(ops),
+        micros(latencies.mean_nanos(), 3),
+        micros(latencies.percentile_nanos(50.0), 2),
+        micros(latencies.percentile_nanos(99.0), 2),
+        micros(latencies.max_nanos(), 0),
+        per_second(outcome.beside.latencies.count()),
+        (stats.writer_stalls() - before.writer_stalls()).into(),
+        match database.written_bytes {
+            0 => Value::Nothing,
+            bytes => Value::Number(rewritten as f64 / bytes as f64, 2),
+        },
+        work.compaction.linked.into(),
+        mib(stored),
+        mib(stats.storage.space.used_slots * SLOT_BYTES),
+    ]
+}

@@ -1,0 +1,332 @@
+//! The steps of `esker bench kv`: what each does, and the threads that do it.
+//!
+//! Neighbours: `data` makes keys and values; `mod` opens engines, leads from step to step and shows the result.
+//!
+//! **Invariants**
+//! - Every operation is a call or two of the engine's API and is timed on its own.
+//! - A step ends when its operations are done or its time is up, whatever comes first.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use esker_engine::{Direction, Engine, Isolation, Tree, Txn, View};
+use esker_vfs::sim::SimRng;
+
+use super::KvArgs;
+use super::data::{Key, Values};
+use crate::latency::Latencies;
+use crate::{Error, Result};
+
+/// Names of the threads that work.
+const WORKER: &str = "bench-kv";
+
+/// Operations between two looks at the clock for the end of a step.
+const OPS_PER_LOOK: u64 = 256;
+
+/// One thing to do with all the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Put every key once, ascending, in one thread, into a new database.
+    Fillseq,
+    /// Put random keys into a new database.
+    Fillrandom,
+    /// Put random keys into a new database; each is durable before the next.
+    Fillsync,
+    /// Put random keys.
+    Overwrite,
+    /// Delete random keys.
+    Deleterandom,
+    /// Flush all memtables and compact until nothing is due.
+    Settle,
+    /// Get random keys.
+    Readrandom,
+    /// Get keys that do not exist, between those that do.
+    Readmissing,
+    /// Scan forward from the first key, once per thread.
+    Readseq,
+    /// Scan backward from the last key, once per thread.
+    Readreverse,
+    /// Begin a scan at a random key and read on for `--seek-nexts` more rows.
+    Seekrandom,
+    /// Get random keys while one thread more puts random keys.
+    Readwhilewriting,
+}
+
+impl Step {
+    /// Whether it begins with a new database.
+    pub(super) fn is_fresh(self) -> bool {
+        matches!(self, Step::Fillseq | Step::Fillrandom | Step::Fillsync)
+    }
+
+    pub(super) fn is_write(self) -> bool {
+        self.is_fresh() || matches!(self, Step::Overwrite | Step::Deleterandom)
+    }
+
+    pub(super) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Threads and operations of each; whoever fills in order is alone.
+    fn share(self, args: &KvArgs) -> (u64, u64) {
+        match self {
+            Step::Settle => (1, 0),
+            Step::Fillseq => (1, args.num),
+            Step::Fillrandom => (args.threads, args.num.div_ceil(args.threads)),
+            _ => (args.threads, args.ops().div_ceil(args.threads)),
+        }
+    }
+}
+
+/// What a thread, or all of a step together, has done.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Done {
+    pub(super) latencies: Latencies,
+    /// Reads that found something.
+    pub(super) found: u64,
+    /// Keys and values that were put or deleted.
+    pub(super) written_bytes: u64,
+}
+
+impl Done {
+    fn merge(&mut self, other: &Done) {
+        self.latencies.merge(&other.latencies);
+        self.found += other.found;
+        self.written_bytes += other.written_bytes;
+    }
+}
+
+/// What a step has shown.
+pub(super) struct Outcome {
+    pub(super) elapsed: Duration,
+    pub(super) threads: u64,
+    pub(super) done: Done,
+    /// What a writer beside the readers has put, by operations and bytes.
+    pub(super) beside: Done,
+}
+
+/// Does a step.
+pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Result<Outcome> {
+    let (threads, ops) = step.share(args);
+    let start = Instant::now();
+    if step == Step::Settle {
+        engine.flush_all()?;
+        engine.compact()?;
+        return Ok(Outcome {
+            elapsed: start.elapsed(),
+            threads,
+            done: Done::default(),
+            beside: Done::default(),
+        });
+    }
+    let over = AtomicBool::new(false);
+    let worker = |number: u64| Worker {
+        engine,
+        tree,
+        args,
+        txn: engine.begin(Isolation::ReadCommitted),
+        key: Key::new(args.key_bytes as usize),
+        // Every step and thread draws keys of its own.
+        rng: SimRng::new(args.seed << 32 ^ (step as u64) << 16 ^ number),
+        deadline: start + args.seconds,
+        ops,
+        done: Done::default(),
+    };
+    thread::scope(|scope| {
+        let spawn = |number: u64, step: Step, until: Option<&'_ AtomicBool>| {
+            let worker = worker(number);
+            let until = until.map(|_| &over);
+            thread::Builder::new()
+                .name(format!("{WORKER}{number}"))
+                .spawn_scoped(scope, move || worker.run(step, until))
+                .map_err(Error::Threads)
+        };
+        let writer = match step {
+            Step::Readwhilewriting => Some(spawn(threads, Step::Overwrite, Some(&over))?),
+            _ => None,
+        };
+        let workers: Vec<_> = (0..threads)
+            .map(|number| spawn(number, step, None))
+            .collect();
+        let mut done = Done::default();
+        let mut failed = None;
+        for worker in workers {
+            // A panic of a worker is a bug and goes on here.
+            match worker.map(|handle| handle.join().expect("workers do not panic")) {
+                Ok(Ok(part)) => done.merge(&part),
+                Ok(Err(error)) | Err(error) => failed = Some(error),
+            }
+        }
+        let elapsed = start.elapsed();
+        over.store(true, Ordering::Release);
+        let beside = match writer {
+            Some(handle) => handle.join().expect("workers do not panic")?,
+            None => Done::default(),
+        };
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Outcome {
+                elapsed,
+                threads,
+                done,
+                beside,
+            }),
+        }
+    })
+}
+
+/// A thread of a step.
+struct Worker<'a> {
+    engine: &'a Engine,
+    tree: &'a Tree,
+    args: &'a KvArgs,
+    txn: Txn,
+    key: Key,
+    rng: SimRng,
+    deadline: Instant,
+    ops: u64,
+    done: Done,
+}
+
+impl Worker<'_> {
+    /// Works; with `until`, as long as that is false.
+    fn run(mut self, step: Step, until: Option<&AtomicBool>) -> Result<Done> {
+        match step {
+            Step::Readseq => self.scan_all(Direction::Forward)?,
+            Step::Readreverse => self.scan_all(Direction::Backward)?,
+            Step::Fillseq | Step::Fillrandom | Step::Fillsync | Step::Overwrite => {
+                self.put_all(step, until)?;
+            }
+            Step::Deleterandom => self.delete_all()?,
+            Step::Readrandom | Step::Readmissing | Step::Readwhilewriting => self.get_all(step)?,
+            Step::Seekrandom => self.seek_all()?,
+            Step::Settle => unreachable!("settling needs no workers"),
+        }
+        Ok(self.done)
+    }
+
+    /// Calls `op` with the numbers of the operations and times each.
+    fn repeat(
+        &mut self,
+        until: Option<&AtomicBool>,
+        mut op: impl FnMut(&mut Self, u64) -> Result<bool>,
+    ) -> Result<()> {
+        let mut last = Instant::now();
+        let mut number = 0;
+        loop {
+            let is_over = match until {
+                Some(over) => over.load(Ordering::Acquire),
+                None => number >= self.ops,
+            };
+            if is_over || (number.is_multiple_of(OPS_PER_LOOK) && last >= self.deadline) {
+                return Ok(());
+            }
+            if !op(self, number)? {
+                return Ok(());
+            }
+            let now = Instant::now();
+            self.done
+                .latencies
+                .add(now.duration_since(last).as_nanos() as u64);
+            last = now;
+            number += 1;
+        }
+    }
+
+    fn put_all(&mut self, step: Step, until: Option<&AtomicBool>) -> Result<()> {
+        let args = self.args;
+        let mut values = Values::new(args.value_bytes as usize, args.seed);
+        let row_bytes = args.key_bytes + args.value_bytes;
+        self.repeat(until, |worker, number| {
+            let number = match step {
+                Step::Fillseq => number,
+                _ => worker.rng.below(args.num),
+            };
+            let key = worker.key.of(number);
+            worker.txn.put(worker.tree, key, values.next())?;
+            worker.commit(step == Step::Fillsync)?;
+            worker.done.written_bytes += row_bytes;
+            Ok(true)
+        })
+    }
+
+    fn delete_all(&mut self) -> Result<()> {
+        let args = self.args;
+        self.repeat(None, |worker, _| {
+            let key = worker.key.of(worker.rng.below(args.num));
+            worker.txn.delete(worker.tree, key)?;
+            worker.commit(false)?;
+            worker.done.written_bytes += args.key_bytes;
+            Ok(true)
+        })
+    }
+
+    #[inline]
+    fn commit(&mut self, durable: bool) -> Result<()> {
+        let commit = self.txn.commit()?;
+        if let Some(seq) = commit.seq.filter(|_| durable)
+            && !self.engine.harden_if_quick(seq)?
+        {
+            self.engine.wait_durable(seq).block()?;
+        }
+        Ok(())
+    }
+
+    fn get_all(&mut self, step: Step) -> Result<()> {
+        let num = self.args.num;
+        self.repeat(None, |worker, _| {
+            let number = worker.rng.below(num);
+            let key = match step {
+                Step::Readmissing => worker.key.missing(number),
+                _ => worker.key.of(number),
+            };
+            worker.txn.new_statement();
+            let found = worker
+                .txn
+                .get_with(worker.tree, key, View::Snapshot, <[u8]>::len)?;
+            worker.done.found += u64::from(found.is_some());
+            Ok(true)
+        })
+    }
+
+    fn seek_all(&mut self) -> Result<()> {
+        let args = self.args;
+        self.repeat(None, |worker, _| {
+            let key = worker.key.of(worker.rng.below(args.num));
+            worker.txn.new_statement();
+            let (lower, upper) = (Bound::Included(key), Bound::Unbounded);
+            let mut rows = worker.txn.scan(
+                worker.tree,
+                lower,
+                upper,
+                Direction::Forward,
+                View::Snapshot,
+            )?;
+            let mut found = false;
+            for _ in 0..=args.seek_nexts {
+                found = rows.next()?.is_some();
+                if !found {
+                    break;
+                }
+            }
+            worker.done.found += u64::from(found);
+            Ok(true)
+        })
+    }
+
+    fn scan_all(&mut self, direction: Direction) -> Result<()> {
+        self.txn.new_statement();
+        let (lower, upper) = (Bound::Unbounded, Bound::Unbounded);
+        let mut rows = self
+            .txn
+            .scan(self.tree, lower, upper, direction, View::Snapshot)?;
+        self.repeat(None, |worker, _| {
+            let is_there = rows.next()?.is_some();
+            worker.done.found += u64::from(is_there);
+            Ok(is_there)
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! A position in a block that moves in both directions.
+//!
+//! Neighbours: `extent::iter` leads cursors from block to block.
+//!
+//! **Invariants**
+//! - `key` is the whole key of the current entry, put together from those before it.
+//! - Going back, the entries from a restart up to the current one are decoded once and kept in `behind`, so a step
+//!   back costs what a step forward does.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Block, DAMAGED, Entry};
+use crate::codec::Malformed;
+use crate::iter::compare_versions;
+use crate::{Op, Seq};
+
+/// An entry before the current one.
+struct Behind {
+    at: usize,
+    next: usize,
+    /// Its key in `behind_keys`.
+    key: Range<usize>,
+    seq: Seq,
+    op: Op,
+    value: Range<usize>,
+}
+
+/// A position in a block.
+pub(in crate::extent) struct BlockCursor {
+    block: Arc<Block>,
+    /// Offset of the current entry; `entries_end` behind the last.
+    at: usize,
+    /// Offset of the entry behind it.
+    next: usize,
+    seq: Seq,
+    op: Op,
+    value: Range<usize>,
+    buffers: Buffers,
+}
+
+/// Memory that cursors pass on to each other.
+#[derive(Default)]
+pub(in crate::extent) struct Buffers {
+    key: Vec<u8>,
+    /// Entries right before the current one, the last one nearest; empty unless the cursor goes back.
+    behind: Vec<Behind>,
+    behind_keys: Vec<u8>,
+}
+
+impl BlockCursor {
+    /// A cursor without a position, which keeps the memory of an older one.
+    pub(in crate::extent) fn new(block: Arc<Block>, mut buffers: Buffers) -> Self {
+        buffers.key.clear();
+        buffers.behind.clear();
+        let end = block.entries_end;
+        BlockCursor {
+            block,
+            at: end,
+            next: end,
+            seq: 0,
+            op: Op::Put,
+            value: 0..0,
+            buffers,
+        }
+    }
+
+    /// Gives back the buffers.
+    pub(in crate::extent) fn into_buffers(self) -> Buffers {
+        self.buffers
+    }
+
+    #[inline]
+    pub(in crate::extent) fn valid(&self) -> bool {
+        self.at < self.block.entries_end
+    }
+
+    #[inline]
+    pub(in crate::extent) fn key(&self) -> &[u8] {
+        &self.buffers.key
+    }
+
+    #[inline]
+    pub(in crate::extent) fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    #[inline]
+    pub(in crate::extent) fn op(&self) -> Op {
+        self.op
+    }
+
+    #[inline]
+    pub(in crate::extent) fn value(&self) -> &[u8] {
+        &self.block.bytes[self.value.clone()]
+    }
+
+    /// Decodes the entry at `at`, which follows the one that `key` belongs to, or is a restart.
+    #[inline]
+    fn load(&mut self, at: usize) -> Result<(), Malformed> {
+        self.at = at;
+        if at >= self.block.entries_end {
+            self.at = self.block.entries_end;
+            return Ok(());
+        }
+        let Entry {
+            shared,
+            rest,
+            value,
+            seq,
+            op,
+        } = self.block.entry(at).ok_or(DAMAGED)?;
+        let key = &mut self.buffers.key;
+        if shared > key.len() {
+            return Err("a block entry shares more than there is");
+        }
+        key.truncate(shared);
+        key.extend_from_slice(&self.block.bytes[rest]);
+        self.next = value.end;
+        (self.seq, self.op, self.value) = (seq, op, value);
+        Ok(())
+    }
+
+    fn load_restart(&mut self, index: usize) -> Result<(), Malformed> {
+        self.buffers.key.clear();
+        self.buffers.behind.clear();
+        let at = self.block.restart(index)?;
+        self.load(at)
+    }
+
+    #[inline]
+    pub(in crate::extent) fn next(&mut self) -> Result<(), Malformed> {
+        debug_assert!(self.valid());
+        self.buffers.behind.clear();
+        self.load(self.next)
+    }
+
+    pub(in crate::extent) fn seek_to_first(&mut self) -> Result<(), Malformed> {
+        self.load_restart(0)
+    }
+
+    pub(in crate::extent) fn seek_to_last(&mut self) -> Result<(), Malformed> {
+        self.walk_up_to(self.block.restarts().len() - 1, self.block.entries_end)
+    }
+
+    /// Moves to the first entry at or after (`key`, `seq`).
+    pub(in crate::extent) fn seek(&mut self, key: &[u8], seq: Seq) -> Result<(), Malformed> {
+        let restart = self.block.restart_before(key, seq)?;
+        self.load_restart(restart)?;
+        while self.valid() && compare_versions(self.key(), self.seq, key, seq) == Ordering::Less {
+            self.load(self.next)?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the entry before; off the block if there is none.
+    pub(in crate::extent) fn prev(&mut self) -> Result<(), Malformed> {
+        if let Some(entry) = self.buffers.behind.pop() {
+            let Buffers {
+                key, behind_keys, ..
+            } = &mut self.buffers;
+            key.clear();
+            key.extend_from_slice(&behind_keys[entry.key.clone()]);
+            (self.at, self.next) = (entry.at, entry.next);
+            (self.seq, self.op, self.value) = (entry.seq, entry.op, entry.value);
+            return Ok(());
+        }
+        let target = self.at;
+        if target == 0 {
+            self.at = self.block.entries_end;
+            return Ok(());
+        }
+        // The last restart before the current entry.
+        let restarts = self.block.restarts().len();
+        let (mut low, mut high) = (0, restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.block.restart(middle)? < target {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.walk_up_to(low, target)
+    }
+
+    /// Moves to the entry before `target`, from a restart on, and keeps what lies between.
+    fn walk_up_to(&mut self, restart: usize, target: usize) -> Result<(), Malformed> {
+        self.load_restart(restart)?;
+        self.buffers.behind_keys.clear();
+        while self.next < target {
+            let Buffers {
+                key,
+                behind,
+                behind_keys,
+            } = &mut self.buffers;
+            let start = behind_keys.len();
+            behind_keys.extend_from_slice(key);
+            behind.push(Behind {
+                at: self.at,
+                next: self.next,
+                key: start..behind_keys.len(),
+                seq: self.seq,
+                op: self.op,
+                value: self.value.clone(),
+            });
+            self.load(self.next)?;
+        }
+        Ok(())
+    }
+}

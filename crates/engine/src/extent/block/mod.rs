@@ -1,0 +1,252 @@
+//! Blocks: entries in internal order with shared prefixes, and restarts for binary search.
+//!
+//! Neighbours: `writer` builds blocks, `frame` wraps them, `cache` keeps them decoded, `iter` and `reader` search them.
+//! The bytes are described in `docs/formats/extent.md`.
+//!
+//! Parts: `builder` → [`Block`] → `cursor`.
+//!
+//! **Invariants**
+//! - A [`Block`]'s restart array lies inside its bytes; everything else is checked while decoding, so damaged bytes become
+//!   [`Malformed`], never a panic.
+//! - [`Block::get`] compares without putting keys together: it allocates nothing.
+
+mod builder;
+mod cursor;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::codec::{Malformed, u32_at, u64_at, varint_at};
+use crate::iter::compare_versions;
+use crate::{Op, Seq};
+
+pub(super) use builder::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
+pub(super) use cursor::{BlockCursor, Buffers};
+
+/// Offset and hint.
+const RESTART_BYTES: usize = 8;
+/// Length of the prefix, base sequence and number of restarts.
+const TRAILER_BYTES: usize = 16;
+
+const DAMAGED: Malformed = "a block entry is malformed";
+
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    for (number, (x, y)) in a_words.iter().zip(b_words).enumerate() {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return number * 8 + differ.trailing_zeros() as usize / 8;
+        }
+    }
+    let same = a_words.len().min(b_words.len()) * 8;
+    let rest = a[same..].iter().zip(&b[same..]);
+    same + rest.take_while(|(x, y)| x == y).count()
+}
+
+/// The first bytes of a key behind the prefix of its block, filled up with zeros, as a number: numbers compare as keys
+/// do, but different keys may have the same.
+#[inline]
+fn hint_of(rest: &[u8]) -> u32 {
+    if let Some(bytes) = rest.first_chunk::<4>() {
+        return u32::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 4];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u32::from_be_bytes(bytes)
+}
+
+/// A decoded block.
+pub(crate) struct Block {
+    bytes: Box<[u8]>,
+    /// End of the entries, start of the restart array.
+    entries_end: usize,
+    /// End of the restart array.
+    restarts_end: usize,
+    /// Bytes that all keys begin with.
+    prefix: Range<usize>,
+    base: Seq,
+}
+
+/// An entry as it is encoded.
+struct Entry {
+    shared: usize,
+    /// Where the rest of the key and the value are.
+    rest: Range<usize>,
+    value: Range<usize>,
+    seq: Seq,
+    op: Op,
+}
+
+/// A version found in a block.
+pub(crate) struct Found {
+    pub(crate) seq: Seq,
+    pub(crate) op: Op,
+    pub(crate) value: Range<usize>,
+}
+
+impl Block {
+    /// Takes the raw bytes of a block.
+    pub(crate) fn new(bytes: Box<[u8]>) -> Result<Block, Malformed> {
+        let trailer = bytes
+            .len()
+            .checked_sub(TRAILER_BYTES)
+            .ok_or("a block is too short")?;
+        let prefix = u32_at(&bytes, trailer).ok_or(DAMAGED)? as usize;
+        let base = u64_at(&bytes, trailer + 4).ok_or(DAMAGED)?;
+        let restarts = u32_at(&bytes, trailer + 12).ok_or(DAMAGED)? as usize;
+        let entries_end = restarts
+            .checked_mul(RESTART_BYTES)
+            .and_then(|array| trailer.checked_sub(array))
+            .ok_or("a block has more restarts than bytes")?;
+        if restarts == 0 || entries_end == 0 || u32_at(&bytes, entries_end) != Some(0) {
+            return Err("the restarts of a block are malformed");
+        }
+        let mut block = Block {
+            bytes,
+            entries_end,
+            restarts_end: trailer,
+            prefix: 0..0,
+            base,
+        };
+        let first = block.entry(0).ok_or(DAMAGED)?;
+        if first.shared != 0 || prefix > first.rest.len() {
+            return Err("the first entry of a block is malformed");
+        }
+        block.prefix = first.rest.start..first.rest.start + prefix;
+        Ok(block)
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of::<Block>()
+    }
+
+    pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    #[inline]
+    fn entry(&self, at: usize) -> Option<Entry> {
+        let bytes = &self.bytes[..self.entries_end];
+        let mut at = at;
+        let shared = usize::try_from(varint_at(bytes, &mut at)?).ok()?;
+        let rest = usize::try_from(varint_at(bytes, &mut at)?).ok()?;
+        let length_and_op = varint_at(bytes, &mut at)?;
+        let seq = self.base.checked_add(varint_at(bytes, &mut at)?)?;
+        let value_at = at.checked_add(rest)?;
+        let end = value_at.checked_add(usize::try_from(length_and_op >> 1).ok()?)?;
+        if end > self.entries_end {
+            return None;
+        }
+        let op = if length_and_op & 1 == 0 {
+            Op::Put
+        } else {
+            Op::Delete
+        };
+        Some(Entry {
+            shared,
+            rest: at..value_at,
+            value: value_at..end,
+            seq,
+            op,
+        })
+    }
+
+    /// The restarts: offset, hint.
+    #[inline]
+    fn restarts(&self) -> &[[u8; RESTART_BYTES]] {
+        self.bytes[self.entries_end..self.restarts_end]
+            .as_chunks()
+            .0
+    }
+
+    fn restart(&self, index: usize) -> Result<usize, Malformed> {
+        let offset = u32_at(&self.restarts()[index], 0).ok_or(DAMAGED)? as usize;
+        if offset >= self.entries_end {
+            return Err("a restart lies outside its block");
+        }
+        Ok(offset)
+    }
+
+    /// The last restart whose entry is at or before (`key`, `seq`); the first if there is none. Only where hints are
+    /// equal a key is looked at.
+    #[inline]
+    fn restart_before(&self, key: &[u8], seq: Seq) -> Result<usize, Malformed> {
+        let prefix = &self.bytes[self.prefix.clone()];
+        let restarts = self.restarts();
+        let Some((start, rest)) = key.split_at_checked(prefix.len()) else {
+            return Ok(if key < prefix { 0 } else { restarts.len() - 1 });
+        };
+        match start.cmp(prefix) {
+            Ordering::Less => return Ok(0),
+            Ordering::Greater => return Ok(restarts.len() - 1),
+            Ordering::Equal => {}
+        }
+        let wanted = hint_of(rest);
+        let hint = |restart: &[u8; RESTART_BYTES]| {
+            let [_, _, _, _, hint @ ..] = *restart;
+            u32::from_le_bytes(hint)
+        };
+        let equal_from = restarts.partition_point(|restart| hint(restart) < wanted);
+        let (mut low, mut high) = (equal_from, equal_from);
+        while restarts
+            .get(high)
+            .is_some_and(|restart| hint(restart) == wanted)
+        {
+            high += 1;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = self.entry(self.restart(middle)?).ok_or(DAMAGED)?;
+            let middle_key = &self.bytes[entry.rest];
+            if compare_versions(middle_key, entry.seq, key, seq) == Ordering::Greater {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low.saturating_sub(1))
+    }
+
+    /// The newest version of `key` that is not newer than `snapshot`, if it is in this block.
+    ///
+    /// Walks from a restart and remembers how many bytes the entry's key has in common with `key`: an entry that shares
+    /// more with its predecessor than that differs from `key` at the same place and is skipped unseen, one that shares
+    /// less is behind `key`.
+    pub(crate) fn get(&self, key: &[u8], snapshot: Seq) -> Result<Option<Found>, Malformed> {
+        let mut at = self.restart(self.restart_before(key, snapshot)?)?;
+        let mut common = 0;
+        while at < self.entries_end {
+            let entry = self.entry(at).ok_or(DAMAGED)?;
+            at = entry.value.end;
+            if entry.shared == 0 {
+                common = 0;
+            }
+            match entry.shared.cmp(&common) {
+                Ordering::Greater => continue,
+                Ordering::Less => return Ok(None),
+                Ordering::Equal => {}
+            }
+            let rest = &self.bytes[entry.rest];
+            let same = common_prefix(rest, &key[common..]);
+            match (rest.get(same), key.get(common + same)) {
+                (None, None) if entry.seq <= snapshot => {
+                    return Ok(Some(Found {
+                        seq: entry.seq,
+                        op: entry.op,
+                        value: entry.value,
+                    }));
+                }
+                // A version that is too new, or a key that is a prefix of the wanted one.
+                (None, _) => common += same,
+                (Some(_), None) => return Ok(None),
+                (Some(here), Some(wanted)) if here > wanted => return Ok(None),
+                _ => common += same,
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,63 @@
+//! Opening a database whose log is damaged.
+//!
+//! Neighbours: `esker-wal` ends the log before the damage and puts aside what is behind; here it is told what of the log is
+//! needed, and people are told what that means for the trees.
+//!
+//! **Invariants**
+//! - Without [`ForceRecovery::PointInTime`] a damaged log is never opened.
+//! - No sequence is given twice: new ones begin behind every sequence that the log or an extent has.
+
+use esker_wal::{Lost, PointInTime};
+
+use super::collect::Plan;
+use crate::tree::{Recovered, Tree, Trees};
+use crate::{Seq, TreeId};
+
+/// Whether a database is opened whose log is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForceRecovery {
+    /// Damage is an error that says what would be lost.
+    #[default]
+    Off,
+    /// The log ends before the damage.
+    PointInTime,
+}
+
+/// What a damaged log is told.
+pub(crate) fn point_in_time(trees: &Trees, recovered: &Recovered) -> PointInTime {
+    let plan = Plan::whole(trees, recovered);
+    let newest = trees.all().iter().map(newest_seq).max();
+    let newest = newest
+        .unwrap_or(0)
+        .max(recovered.counters_as_of)
+        .max(recovered.log_from);
+    PointInTime {
+        at_least: esker_wal::Lsn(newest),
+        wants_block: Box::new(move |block| plan.wants_block(block)),
+    }
+}
+
+/// The newest sequence that a tree has on disk.
+fn newest_seq(tree: &Tree) -> Seq {
+    let version = std::sync::Arc::clone(&tree.superversion().version);
+    let extents = version.levels().extents();
+    let largest = extents.map(|(_, extent)| extent.meta().largest_seq).max();
+    largest.unwrap_or(0).max(tree.recovery_point())
+}
+
+/// Warns of trees that are newer than the point in time: they have commits that others have lost.
+pub(crate) fn warn_of_newer_trees(trees: &Trees, lost: &Lost) {
+    let newer = trees.all();
+    let newer = newer
+        .iter()
+        .filter(|tree| newest_seq(tree) > lost.loss.from.0);
+    let ids: Vec<TreeId> = newer.map(Tree::id).collect();
+    if !ids.is_empty() {
+        tracing::warn!(
+            trees = ?ids,
+            "these trees were flushed after LSN {} and keep what they have from later transactions, of which other trees \
+             may have lost a part",
+            lost.loss.from
+        );
+    }
+}

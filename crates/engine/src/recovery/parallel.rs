@@ -1,0 +1,353 @@
+//! The parallel replay: several threads collect, then several threads sort.
+//!
+//! Neighbours: `dispatch` hands the log out, `collect` takes it in, `harvest` makes runs of it; `mod` starts all this.
+//!
+//! Steps: a sample of the log gives the borders of the shards → every thread takes tasks and collects → what is complete is
+//! settled and becomes runs, which trees take into their superversions → statements may run → shards that nobody has
+//! needed yet are sorted.
+//!
+//! **Invariants**
+//! - With one thread, everything runs on the caller's, in an order that only the log decides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use esker_wal::{BlockSummary, LogReader, Record, RecordKind, Replay, Task};
+use parking_lot::Mutex;
+
+use super::Target;
+use super::collect::{Collector, Plan};
+use super::dispatch::{Dispatch, MemoryLimits, Step};
+use super::harvest::Harvest;
+use super::progress::Recovery;
+use super::route::Router;
+use super::run::ReplayedRun;
+use super::two_phase::{Prepare, TwoPhase};
+use crate::codec::Malformed;
+use crate::commit::record::Reader;
+use crate::{EngineError, Result};
+
+/// Bytes of the log that one shard is worth.
+const SHARD_LOG_BYTES: u64 = 2 << 20;
+/// Shards of all trees together are about at most this many.
+const MAX_SHARDS: u64 = 1024;
+/// For the borders of shards one block per so many bytes of the log is looked at, within limits: a block has at most 1 MiB.
+const SAMPLE_LOG_BYTES: u64 = 16 << 20;
+const MIN_SAMPLED_BLOCKS: u64 = 8;
+const MAX_SAMPLED_BLOCKS: u64 = 64;
+/// Keys of a tree in the sample.
+const MAX_SAMPLED_KEYS: usize = 16 << 10;
+
+impl Replay for Collector<'_> {
+    type Error = EngineError;
+
+    fn record(&mut self, record: Record<'_>) -> Result<()> {
+        Collector::record(self, &record)
+    }
+}
+
+/// Which blocks are wanted.
+pub(super) struct Blocks<'a>(pub(super) &'a Plan);
+
+impl Replay for Blocks<'_> {
+    type Error = EngineError;
+
+    fn wants_block(&mut self, block: &BlockSummary<'_>) -> bool {
+        self.0.wants_block(block)
+    }
+
+    fn record(&mut self, _: Record<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the log. On return the trees have everything, and statements may run; the runs are to be sorted.
+pub(super) fn read(
+    log: &LogReader,
+    target: &Target<'_>,
+    threads: usize,
+) -> Result<Vec<Arc<ReplayedRun>>> {
+    let plan = plan(log, target)?;
+    let limits = MemoryLimits::new(target.limits.memory_bytes, log.bytes());
+    let dispatch = Dispatch::new(log, limits);
+    let job = Job {
+        log,
+        target,
+        plan: &plan,
+        two_phase: Mutex::new(TwoPhase::new(target.recovered.log_from)),
+        threads,
+    };
+    on_threads(threads, || {
+        let mut ending = Ending {
+            dispatch: &dispatch,
+            is_well: false,
+        };
+        job.collect(&dispatch)?;
+        ending.is_well = true;
+        Ok(())
+    })?;
+    let (mut harvest, peak_bytes) = dispatch.finish();
+    let recovery = target.recovery;
+    recovery
+        .peak_bytes
+        .store(peak_bytes as u64, Ordering::Relaxed);
+    recovery.check_stop()?;
+    let runs = job.settle(&mut harvest).map(|()| job.install(harvest))?;
+    let two_phase = job.two_phase.into_inner();
+    two_phase.finish(target.trees, target.locks, target.prepared)?;
+    Ok(runs)
+}
+
+/// Sorts what nobody has needed yet.
+pub(super) fn sort(runs: &[Arc<ReplayedRun>], recovery: &Recovery, threads: usize) -> Result<()> {
+    let shards: Vec<(&ReplayedRun, usize)> = runs
+        .iter()
+        .flat_map(|run| (0..run.shard_count()).map(|shard| (&**run, shard)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    on_threads(threads, || {
+        while let Some((run, shard)) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
+            recovery.check_stop()?;
+            run.shard(*shard);
+        }
+        Ok(())
+    })
+}
+
+/// Does the same on several threads, one of them the caller's. The first error counts.
+fn on_threads(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
+    thread::scope(|scope| {
+        let spawn = |_| {
+            let builder = thread::Builder::new().name("esker-replay".into());
+            builder.spawn_scoped(scope, &work)
+        };
+        // A thread that cannot be had is not missed: the others do its work.
+        let others: Vec<_> = (1..threads).flat_map(spawn).collect();
+        let outcome = work();
+        others.into_iter().fold(outcome, |outcome, other| {
+            outcome.and(other.join().expect("the replay does not panic"))
+        })
+    })
+}
+
+/// The end of a thread: if it is not well, also a panic, the others end, too.
+struct Ending<'a, 'd> {
+    dispatch: &'a Dispatch<'d>,
+    is_well: bool,
+}
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        if !self.is_well {
+            self.dispatch.fail();
+        }
+    }
+}
+
+struct Job<'a> {
+    log: &'a LogReader,
+    target: &'a Target<'a>,
+    plan: &'a Plan,
+    two_phase: Mutex<TwoPhase>,
+    threads: usize,
+}
+
+impl Job<'_> {
+    /// What every thread does while there is log left.
+    fn collect(&self, dispatch: &Dispatch<'_>) -> Result<()> {
+        let mut collector = Collector::new(self.plan);
+        let mut blocks = Blocks(self.plan);
+        let mut seat = dispatch.seat();
+        loop {
+            self.target.recovery.check_stop()?;
+            match dispatch.next(&mut seat, &mut blocks, || collector.take())? {
+                Step::Read(task) => {
+                    let before = collector.bytes();
+                    self.read_task(&task, &mut collector)?;
+                    dispatch.collected(&seat, collector.bytes() - before);
+                }
+                Step::Flush(harvest, bytes) => {
+                    self.flush(harvest)?;
+                    dispatch.flushed(bytes);
+                }
+                Step::End => {
+                    dispatch.leave(seat, collector.take());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn read_task(&self, task: &Task, collector: &mut Collector<'_>) -> Result<()> {
+        let recovery = self.target.recovery;
+        let before = (collector.records(), collector.rows());
+        self.log.read(task, collector)?;
+        collector.end_task();
+        let add = |to: &AtomicU64, more| to.fetch_add(more, Ordering::Relaxed);
+        add(&recovery.records, collector.records() - before.0);
+        add(&recovery.rows, collector.rows() - before.1);
+        add(&recovery.bytes_done, task.end().0 - task.first().0);
+        Ok(())
+    }
+
+    /// Brings prepares and decisions of a harvest together.
+    fn settle(&self, harvest: &mut Harvest) -> Result<()> {
+        let mut two_phase = self.two_phase.lock();
+        let counters = self.target.counters;
+        let committed = harvest.settle(self.plan, &mut two_phase, counters, self.threads)?;
+        let recovery = self.target.recovery;
+        recovery.rows.fetch_add(committed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives every tree its run.
+    fn install(&self, harvest: Harvest) -> Vec<Arc<ReplayedRun>> {
+        let recovery = self.target.recovery;
+        let runs = harvest.into_runs(self.plan, &recovery.shards_sorted);
+        for (tree, run) in &runs {
+            tree.add_replayed(Arc::clone(run));
+            let shards = run.shard_count() as u64;
+            recovery.shards_total.fetch_add(shards, Ordering::Relaxed);
+        }
+        runs.into_iter().map(|(_, run)| run).collect()
+    }
+
+    /// Turns a harvest into extents. It is complete, so its end is the recovery point; and it is durable, because nothing
+    /// else is replayed.
+    fn flush(&self, mut harvest: Harvest) -> Result<()> {
+        let recovery = self.target.recovery;
+        recovery.flushes.fetch_add(1, Ordering::Relaxed);
+        self.settle(&mut harvest)?;
+        let end = harvest.end();
+        for (tree, run) in harvest.into_runs(self.plan, &recovery.shards_sorted) {
+            tree.add_replayed(run);
+            // Nobody has a snapshot yet: of every key the newest version is enough.
+            while self.target.trees.flush(&tree, end)? {}
+        }
+        Ok(())
+    }
+}
+
+/// What is wanted of the log, and where shards begin.
+fn plan(log: &LogReader, target: &Target<'_>) -> Result<Plan> {
+    let mut plan = Plan::whole(target.trees, target.recovered);
+    let shards = (log.bytes() / SHARD_LOG_BYTES).min(MAX_SHARDS);
+    if shards > 1 {
+        let mut sample = Sample::new(&plan, shards);
+        let blocks = log.bytes() / SAMPLE_LOG_BYTES;
+        let blocks = blocks.clamp(MIN_SAMPLED_BLOCKS, MAX_SAMPLED_BLOCKS);
+        log.sample(blocks as usize, &mut sample)?;
+        let routers = sample.into_routers();
+        for (tree, router) in plan.trees.iter_mut().zip(routers) {
+            tree.router = Arc::new(router);
+        }
+    }
+    Ok(plan)
+}
+
+/// Keys of some blocks.
+struct Sample<'a> {
+    plan: &'a Plan,
+    shards: u64,
+    /// By index in the plan.
+    trees: Vec<TreeSample>,
+}
+
+/// Keys of a tree: one of every `step` that were met.
+struct TreeSample {
+    keys: Vec<Box<[u8]>>,
+    step: u64,
+    met: u64,
+    /// Bytes of all rows that were met.
+    bytes: u64,
+}
+
+impl TreeSample {
+    fn new() -> Self {
+        TreeSample {
+            keys: Vec::new(),
+            step: 1,
+            met: 0,
+            bytes: 0,
+        }
+    }
+
+    fn add(&mut self, key: &[u8], bytes: usize) {
+        self.bytes += bytes as u64;
+        self.met += 1;
+        if !self.met.is_multiple_of(self.step) {
+            return;
+        }
+        if self.keys.len() == MAX_SAMPLED_KEYS {
+            let mut is_kept = false;
+            self.keys.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+            self.step *= 2;
+        }
+        self.keys.push(key.into());
+    }
+
+    /// Borders for the share of `shards` shards that the tree has of `total` bytes.
+    fn router(&self, shards: u64, total: u64) -> Router {
+        let shards = shards * self.bytes / total.max(1) + 1;
+        let keys = self.keys.iter().map(|key| &**key).collect();
+        Router::from_sample(keys, shards as usize)
+    }
+}
+
+impl<'a> Sample<'a> {
+    fn new(plan: &'a Plan, shards: u64) -> Self {
+        Sample {
+            plan,
+            shards,
+            trees: plan.trees.iter().map(|_| TreeSample::new()).collect(),
+        }
+    }
+
+    fn add(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+        let mut reader = match record.kind {
+            RecordKind::Commit => {
+                let mut reader = Reader::new(record.payload)?;
+                reader.counters(|_, _| ())?;
+                reader
+            }
+            RecordKind::Prepare => Prepare::body(record.payload)?,
+            _ => return Ok(()),
+        };
+        for _ in 0..reader.trees()? {
+            let (tree, writes) = reader.tree_writes()?;
+            let wanted = self.plan.wanted(tree, record.end.0);
+            for _ in 0..writes {
+                let write = reader.write()?;
+                if let Some(index) = wanted {
+                    self.trees[index].add(write.key, write.encoded.len());
+                }
+            }
+        }
+        reader.finish()
+    }
+
+    /// Every tree gets its share of the shards.
+    fn into_routers(self) -> Vec<Router> {
+        let total = self.trees.iter().map(|tree| tree.bytes).sum();
+        let trees = self.trees.iter();
+        trees.map(|tree| tree.router(self.shards, total)).collect()
+    }
+}
+
+impl Replay for Sample<'_> {
+    type Error = EngineError;
+
+    fn wants_block(&mut self, block: &BlockSummary<'_>) -> bool {
+        self.plan.wants_block(block)
+    }
+
+    fn record(&mut self, record: Record<'_>) -> Result<()> {
+        // A sample may show what is not in the log at all. What is damaged is reported when it is read.
+        let _ = self.add(&record);
+        Ok(())
+    }
+}

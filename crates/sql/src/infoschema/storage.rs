@@ -1,0 +1,136 @@
+//! Rows about the storage: trees, compactions, memory, and who was held back by background work.
+//!
+//! Neighbours: `infoschema` asks by table name; the engine has the figures.
+//! **Invariants**: a table known here has the columns of `tables`; like InnoDB's tables, they show
+//! rows only to who has the PROCESS privilege.
+
+use std::collections::HashMap;
+
+use esker_engine::compact::{CompactionKind, CompactionStats};
+use esker_engine::{StallCause, TreeId};
+use esker_types::Value;
+
+use super::{Viewer, optional, text};
+
+/// The rows of a table about the storage; None when it is not one.
+pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
+    let make = match table {
+        "ESKER_COMPACTIONS" => compactions,
+        "ESKER_MEMORY" => memory,
+        "ESKER_STALLS" => stalls,
+        "ESKER_TREES" => trees,
+        _ => return None,
+    };
+    Some(match viewer.may("PROCESS") {
+        true => make(viewer),
+        false => Vec::new(),
+    })
+}
+
+fn numbers(values: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Value> {
+    values.into_iter().map(Value::UInt)
+}
+
+fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let work = viewer.instance.engine().stats().storage.work;
+    let row = |kind: &str, count: u64, done: CompactionStats| {
+        let figures = [
+            count,
+            done.merged,
+            done.linked,
+            done.written,
+            done.written_bytes,
+            done.dropped_entries,
+        ];
+        std::iter::once(text(kind))
+            .chain(numbers(figures))
+            .collect()
+    };
+    let flushed = CompactionStats {
+        written_bytes: work.flushed_bytes,
+        ..CompactionStats::default()
+    };
+    let mut rows = vec![row("flush", work.flushes, flushed)];
+    for (kind, (count, done)) in CompactionKind::ALL.into_iter().zip(work.kinds) {
+        let name = match kind {
+            CompactionKind::Layers => "level 0, layers merged",
+            CompactionKind::ToLevel1 => "level 0 to level 1",
+            CompactionKind::ToLevel2 => "level 1 to level 2",
+            CompactionKind::Deletes => "extents full of deletes",
+        };
+        rows.push(row(name, count, done));
+    }
+    rows
+}
+
+fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let memory = viewer.instance.engine().stats().memory;
+    let row = |area: &str, bytes: u64, limit: Option<u64>| {
+        vec![
+            text(area),
+            Value::UInt(bytes),
+            limit.map_or(Value::Null, Value::UInt),
+        ]
+    };
+    vec![
+        row(
+            "memtables",
+            memory.memtables as u64,
+            Some(memory.memtables_limit as u64),
+        ),
+        row("block cache", memory.cache, Some(memory.cache_limit)),
+        row("log buffer", memory.log_buffer as u64, None),
+        row("extent metadata", memory.extent_metadata, None),
+    ]
+}
+
+fn stalls(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let stalls = viewer.instance.engine().stats().stalls;
+    let row = |(cause, stalls): (StallCause, esker_engine::Stalls)| {
+        let (name, waits_for) = match cause {
+            StallCause::Memory => ("memtables use all their memory", "flush"),
+            StallCause::Memtables => ("a tree has many full memtables", "flush"),
+            StallCause::ManyLayers => ("many layers in level 0, slowed down", "compaction"),
+            StallCause::TooManyLayers => ("too many layers in level 0", "compaction"),
+        };
+        let figures = [stalls.count, stalls.nanos, stalls.longest_nanos];
+        [text(name), text(waits_for)]
+            .into_iter()
+            .chain(numbers(figures))
+            .collect()
+    };
+    stalls.map(row).to_vec()
+}
+
+/// Every tree with the index it is, if it is one.
+fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut names: HashMap<TreeId, [Box<str>; 3]> = HashMap::new();
+    for schema in viewer.instance.schemas() {
+        for table in viewer.instance.tables_of(&schema.name) {
+            for index in &table.indexes {
+                let name = [&*schema.name, &*table.name, &*index.name];
+                names.insert(index.id, name.map(Box::from));
+            }
+        }
+    }
+    let engine = viewer.instance.engine();
+    let row = |id: TreeId| {
+        let tree = engine.tree(id)?;
+        let now = tree.superversion();
+        let totals = now.version.totals();
+        let name = names.get(&id);
+        let mut row = vec![Value::UInt(u64::from(id.0))];
+        row.extend((0..3).map(|part| optional(name.map(|name| &name[part]))));
+        row.extend(numbers([
+            (1 + now.immutables.len() + now.replayed.len()) as u64,
+            now.in_memory().bytes as u64,
+            totals.layers as u64,
+        ]));
+        for level in 0..totals.extents.len() {
+            row.extend(numbers([totals.extents[level], totals.bytes[level]]));
+        }
+        row.extend(numbers([totals.entries, totals.deletes, totals.data_bytes]));
+        Some(row)
+    };
+    engine.tree_ids().into_iter().filter_map(row).collect()
+}

@@ -1,0 +1,120 @@
+//! Estimates from samples, and what they decide.
+//!
+//! Neighbours: `catalog::sample` takes the samples; `tests` has paths and orders without them.
+
+use crate::catalog::TableDef;
+use crate::exec::testing::Rig;
+
+/// `big`: 6,000 rows, 40 of every `g`, one `d` a day; `few`: 150 rows, 15 of every `kind`.
+fn tables() -> Rig {
+    let mut rig = Rig::new(&[
+        "CREATE TABLE big (id INT PRIMARY KEY, g INT NOT NULL, d DATE NOT NULL, v INT, KEY (g), KEY (d))",
+        "CREATE TABLE few (g INT PRIMARY KEY, kind INT NOT NULL, KEY (kind))",
+    ]);
+    for part in 0..6 {
+        let row = |i: i32| {
+            let (g, v) = (i % 150, i / 150 % 10);
+            format!("({i}, {g}, DATE '2000-01-01' + INTERVAL {i} DAY, {v})")
+        };
+        let rows: Vec<String> = (part * 1000..part * 1000 + 1000).map(row).collect();
+        rig.bench
+            .ok(&format!("INSERT INTO big VALUES {}", rows.join(",")));
+    }
+    let rows: Vec<String> = (0..150).map(|g| format!("({g}, {})", g % 10)).collect();
+    rig.bench
+        .ok(&format!("INSERT INTO few VALUES {}", rows.join(",")));
+    rig
+}
+
+fn sample(
+    rig: &Rig,
+    table: &TableDef,
+    index: usize,
+) -> std::sync::Arc<crate::catalog::IndexSample> {
+    let engine = &rig.bench.engine;
+    let found = table.runtime.sample(engine, table, index, 6000.0);
+    found.expect("the index has rows")
+}
+
+#[test]
+fn samples_tell_duplicates_and_places() {
+    let rig = tables();
+    let table = rig.bench.catalog.resolve("d", "big").expect("big");
+    let by_g = sample(&rig, &table, 1);
+    let per_g = by_g.per_prefix(1).expect("one part");
+    assert!((30.0..55.0).contains(&per_g), "{per_g}");
+    assert!(by_g.per_prefix(2).is_none());
+    let by_id = sample(&rig, &table, 0);
+    assert_eq!(by_id.per_prefix(1), Some(1.0));
+    let key = |id: i32| (id as u32 ^ 0x8000_0000).to_be_bytes();
+    assert!((by_id.place(&key(1500)) - 0.25).abs() < 0.02);
+    assert_eq!(by_id.place(&key(-5)), 0.0);
+    assert_eq!(by_id.place(&key(9000)), 1.0);
+}
+
+#[test]
+fn a_selective_table_drives_an_index_join() {
+    let rig = tables();
+    let lines = rig.explain("SELECT SUM(v) FROM big, few WHERE big.g = few.g AND few.kind = 3");
+    assert!(lines[0].starts_with("few ref"), "{lines:?}");
+    assert!(lines[1].starts_with("big ref g"), "{lines:?}");
+    // Nearly everything: read once.
+    let lines = rig.explain("SELECT SUM(v) FROM big, few WHERE big.g = few.g");
+    assert!(lines.iter().any(|l| l.contains("hash join")), "{lines:?}");
+}
+
+#[test]
+fn a_narrow_range_is_known_to_be_narrow() {
+    let rig = tables();
+    let sql = |to: &str| {
+        format!(
+            "SELECT SUM(v) FROM big, few WHERE big.g = few.g AND d >= '2001-01-01' AND d < '{to}'"
+        )
+    };
+    let narrow = rig.explain(&sql("2001-01-20"));
+    assert!(
+        narrow.iter().any(|l| l.starts_with("big range d")),
+        "{narrow:?}"
+    );
+    let wide = rig.explain(&sql("2015-01-01"));
+    assert!(wide.iter().any(|l| l.starts_with("big ALL")), "{wide:?}");
+}
+
+#[test]
+fn what_all_branches_share_joins() {
+    let rig = tables();
+    let sql = "SELECT COUNT(*) FROM big, few WHERE (big.g = few.g AND v = 1 AND kind = 1) OR \
+               (big.g = few.g AND v = 2 AND kind = 2)";
+    let lines = rig.explain(sql);
+    assert!(
+        lines[1].contains("ref") || lines[1].contains("hash join"),
+        "{lines:?}"
+    );
+    let each =
+        |n: i32| format!("SELECT id FROM big, few WHERE big.g = few.g AND v = {n} AND kind = {n}");
+    let rows = rig.rows(&each(1)).len() + rig.rows(&each(2)).len();
+    assert!(rows > 0);
+    assert_eq!(rig.value(sql), rows.to_string());
+    // A branch with nothing else makes the others superfluous.
+    assert_eq!(
+        rig.value(
+            "SELECT COUNT(*) FROM big, few WHERE (big.g = few.g) OR (big.g = few.g AND v = 1)"
+        ),
+        "6000"
+    );
+}
+
+#[test]
+fn subqueries_wait_for_the_fewest_rows() {
+    let rig = tables();
+    let sql = |hint: &str| {
+        format!(
+            "SELECT {hint} COUNT(*) FROM big JOIN few ON big.g = few.g WHERE few.kind = 3 AND \
+             EXISTS (SELECT 1 FROM big b WHERE b.g = big.g AND b.id > big.id AND b.v = big.v) AND \
+             v < (SELECT AVG(v) FROM big b WHERE b.g = big.g)"
+        )
+    };
+    let free = rig.value(&sql(""));
+    assert_ne!(free, "0");
+    assert_eq!(free, rig.value(&sql("STRAIGHT_JOIN")));
+}

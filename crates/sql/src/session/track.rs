@@ -1,0 +1,106 @@
+//! What a client hears of its session's state besides answers (CLIENT_SESSION_TRACK): variables, the schema, that
+//! something changed.
+//!
+//! Neighbours: SET, USE and PREPARE mark what they change; the server takes the marks for its next OK.
+//! **Invariants**
+//! - Nothing is marked for clients that did not ask.
+//! - A mark stays until an OK takes it, also over a statement that failed, as in MySQL.
+//! - Which marks are told is decided when they are taken, by the `session_track_...` variables.
+
+use super::Session;
+use crate::variables::VarId;
+
+/// Something that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateChange {
+    /// A system variable and its value now.
+    Variable(&'static str, String),
+    /// The current schema; empty if there is none.
+    Schema(String),
+    /// Something, be it named by another entry or not.
+    Any,
+}
+
+/// What changed since the last OK.
+#[derive(Default)]
+pub(crate) struct Marks {
+    variables: Vec<&'static str>,
+    schema: bool,
+    any: bool,
+}
+
+impl Session {
+    /// From now on, changes are kept for [`Session::take_changes`].
+    pub fn report_changes(&mut self) {
+        self.marks = Some(Box::default());
+    }
+
+    /// What the next OK tells, in MySQL's order.
+    pub fn take_changes(&mut self) -> Vec<StateChange> {
+        let Some(marks) = &mut self.marks else {
+            return Vec::new();
+        };
+        if marks.variables.is_empty() && !marks.schema && !marks.any {
+            return Vec::new();
+        }
+        let mut marks = std::mem::take(&mut **marks);
+        let mut changes = Vec::new();
+        marks.variables.sort_unstable();
+        marks.variables.dedup();
+        let tracked = self.values.named("session_track_system_variables");
+        let tracked = tracked.as_text().to_owned();
+        let wanted = |name: &str| {
+            let named = |entry: &str| entry.trim().eq_ignore_ascii_case(name);
+            tracked.trim() == "*" || tracked.split(',').any(named)
+        };
+        for name in marks.variables.into_iter().filter(|name| wanted(name)) {
+            if let Ok(id) = VarId::find(name) {
+                changes.push(StateChange::Variable(
+                    name,
+                    self.session_variable(id).print(),
+                ));
+            }
+        }
+        if marks.schema && self.values.named("session_track_schema").is_on() {
+            let schema = self.facts.database.as_deref().unwrap_or_default();
+            changes.push(StateChange::Schema(schema.to_owned()));
+        }
+        if marks.any && self.tracks_any_change() {
+            changes.push(StateChange::Any);
+        }
+        changes
+    }
+
+    fn tracks_any_change(&self) -> bool {
+        self.values.named("session_track_state_change").is_on()
+    }
+
+    /// A system variable was set.
+    pub(super) fn mark_variable(&mut self, name: &'static str) {
+        if let Some(marks) = &mut self.marks {
+            marks.variables.push(name);
+        }
+    }
+
+    /// The current schema was chosen, or is gone.
+    pub(super) fn mark_schema(&mut self) {
+        if let Some(marks) = &mut self.marks {
+            marks.schema = true;
+        }
+    }
+
+    /// Some state is about to change.
+    pub(super) fn mark_any(&mut self) {
+        let tracked = self.marks.is_some() && self.tracks_any_change();
+        if let Some(marks) = self.marks.as_mut().filter(|_| tracked) {
+            marks.any = true;
+        }
+    }
+
+    /// The session begins anew: the client knows.
+    pub(super) fn forget_marks(&mut self) {
+        if let Some(marks) = &mut self.marks {
+            **marks = Marks::default();
+        }
+    }
+}

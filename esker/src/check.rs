@@ -1,0 +1,177 @@
+//! `esker check`: is a data directory whole?
+//!
+//! Neighbours: `esker_engine::check` does it; here findings become lines of text or JSON.
+//! **Invariant**: the exit status is 2 exactly if something is damaged.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use esker_engine::{DamagedPart, EngineError, Finding};
+use esker_vfs::Env;
+
+use crate::inspect::json_text;
+
+/// Exit status when something is damaged.
+const DAMAGED: u8 = 2;
+
+/// Bytes of a key that are shown.
+const SHOWN_KEY_BYTES: usize = 32;
+
+/// Options of `esker check`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks, and prints what is damaged.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
+    let mut out = io::stdout().lock();
+    let mut written = Ok(());
+    let checked = esker_engine::check(&Env::os(), &options.dir, &mut |finding| {
+        let line = match options.json {
+            true => json(finding),
+            false => text(finding),
+        };
+        if written.is_ok() {
+            written = writeln!(out, "{line}");
+        }
+    })
+    .map_err(|e| e.to_string())?;
+    let line = match options.json {
+        true => format!(
+            "{{\"type\":\"checked\",\"trees\":{},\"extents\":{},\"extent_bytes\":{},\"segments\":{},\"blocks\":{},\
+             \"records\":{},\"log_end\":{},\"torn\":{},\"findings\":{}}}",
+            checked.trees,
+            checked.extents,
+            checked.extent_bytes,
+            checked.segments,
+            checked.blocks,
+            checked.records,
+            checked.log_end,
+            checked.torn,
+            checked.findings,
+        ),
+        false => format!(
+            "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n{}",
+            checked.trees,
+            checked.extents,
+            checked.extent_bytes,
+            checked.segments,
+            checked.blocks,
+            checked.records,
+            checked.log_end,
+            match checked.torn {
+                true => ", behind it the rest of unfinished writes (the next start drops it)",
+                false => "",
+            },
+            match checked.findings {
+                0 => "everything is whole".to_owned(),
+                n => format!("{n} damaged places"),
+            }
+        ),
+    };
+    written
+        .and_then(|()| writeln!(out, "{line}"))
+        .map_err(|e| format!("cannot print: {e}"))?;
+    Ok(match checked.findings {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(DAMAGED),
+    })
+}
+
+fn text(finding: &Finding) -> String {
+    let part = match &finding.part {
+        DamagedPart::Manifest => "the list of trees and extents".to_owned(),
+        DamagedPart::Extent {
+            tree,
+            first,
+            last,
+            versions,
+        } => format!(
+            "tree {}, {versions} versions with keys {} to {}",
+            tree.0,
+            key(first),
+            key(last)
+        ),
+        DamagedPart::Log {
+            first,
+            resumes,
+            trees,
+            flushed,
+        } => {
+            let to = resumes.map_or("the end".to_owned(), |lsn| lsn.to_string());
+            let trees = match trees {
+                Some(ids) => {
+                    let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
+                    format!(", trees {}", ids.join(" "))
+                }
+                None => String::new(),
+            };
+            let needed = match flushed {
+                true => ", not needed any more",
+                false => "",
+            };
+            format!("the log, LSN {first} to {to}{trees}{needed}")
+        }
+    };
+    format!("damaged: {part}: {}", finding.error)
+}
+
+fn json(finding: &Finding) -> String {
+    let (file, offset, what) = match &finding.error {
+        EngineError::Corruption { file, offset, what } => (&**file, *offset, what.to_string()),
+        other => ("", 0, other.to_string()),
+    };
+    let part = match &finding.part {
+        DamagedPart::Manifest => "\"part\":\"manifest\"".to_owned(),
+        DamagedPart::Extent {
+            tree,
+            first,
+            last,
+            versions,
+        } => format!(
+            "\"part\":\"extent\",\"tree\":{},\"first_key\":\"{}\",\"last_key\":\"{}\",\"versions\":{versions}",
+            tree.0,
+            hex(first),
+            hex(last)
+        ),
+        DamagedPart::Log {
+            first,
+            resumes,
+            flushed,
+            ..
+        } => format!(
+            "\"part\":\"log\",\"first_lsn\":{first},\"resumes_lsn\":{},\"flushed\":{flushed}",
+            resumes.map_or("null".to_owned(), |lsn| lsn.to_string())
+        ),
+    };
+    format!(
+        "{{\"type\":\"damage\",{part},\"file\":{},\"offset\":{offset},\"what\":{}}}",
+        json_text(file),
+        json_text(&what)
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The beginning of a key.
+fn key(bytes: &[u8]) -> String {
+    let more = if bytes.len() > SHOWN_KEY_BYTES {
+        "..."
+    } else {
+        ""
+    };
+    format!(
+        "0x{}{more}",
+        hex(&bytes[..bytes.len().min(SHOWN_KEY_BYTES)])
+    )
+}
