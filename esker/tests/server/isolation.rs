@@ -318,6 +318,50 @@ fn locking_reads_do_not_lock_gaps() {
     }
 }
 
+/// A key that is not there, asked for by its whole value. MySQL: at REPEATABLE READ its gap is locked, so nobody
+/// else inserts it. Esker: the key is locked, and who asks for it next waits. At READ COMMITTED neither is.
+#[test]
+fn an_absent_key_is_locked_at_repeatable_read() {
+    let w = World::new();
+    w.begin(LEVELS[1])
+        .0
+        .run("CREATE TABLE absent (id INT PRIMARY KEY, u INT, v INT, UNIQUE (u))");
+    for statement in [
+        "DELETE FROM absent WHERE id = 5",
+        "UPDATE absent SET v = 1 WHERE id = 5",
+        "SELECT * FROM absent WHERE id = 5 FOR UPDATE",
+        "SELECT * FROM absent WHERE u = 50 FOR UPDATE",
+        "DELETE FROM absent WHERE u = 50",
+    ] {
+        for level in LEVELS {
+            let (mut a, mut b) = w.begin(level);
+            a.run(statement);
+            if level == LEVELS[0] {
+                assert_eq!(
+                    b.code("INSERT INTO absent VALUES (5, 50, 0)"),
+                    None,
+                    "{statement}"
+                );
+                b.run("ROLLBACK");
+                continue;
+            }
+            // Both take it away and put it there: the second sees what the first has left.
+            let (mut b, code) = waits(b, statement, || {
+                a.run("INSERT INTO absent VALUES (5, 50, 1); COMMIT");
+            });
+            assert_eq!(code, None, "{statement}");
+            b.run("DELETE FROM absent WHERE id = 5; INSERT INTO absent VALUES (5, 50, 2); COMMIT");
+            let (mut a, _b) = w.begin(level);
+            assert_eq!(
+                a.lines("SELECT id, u, v FROM absent"),
+                ["5|50|2"],
+                "{statement}"
+            );
+            a.run("DELETE FROM absent; COMMIT");
+        }
+    }
+}
+
 /// Deadlock. MySQL: one victim gets 1213 and is rolled back, the other goes on. Esker: same.
 #[test]
 fn a_deadlock_has_one_victim() {

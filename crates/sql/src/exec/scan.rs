@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use esker_engine::{Cursor, Direction, View};
+use esker_engine::{Cursor, Direction, Isolation, TreeId, View};
 use esker_types::{SqlResult, Value, ValueRef};
 
 use super::ctx::{ExecCtx, RowLock};
@@ -44,6 +44,8 @@ enum Input {
         ranges: Vec<KeyRange>,
         at: usize,
         cursor: Option<Box<Cursor>>,
+        /// One whole key of a unique index, of which no entry was seen so far.
+        is_unseen_key: bool,
     },
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
@@ -175,6 +177,7 @@ impl ScanState {
             ranges,
             at: 0,
             cursor: None,
+            is_unseen_key: matches!(access.kind, AccessKind::Point(_)),
         };
         Ok(())
     }
@@ -295,7 +298,12 @@ impl ScanState {
                     self.input = Input::Done;
                     self.take_stored(plan, def, view, None, row, env)?
                 }
-                Input::Ranges { ranges, at, cursor } => {
+                Input::Ranges {
+                    ranges,
+                    at,
+                    cursor,
+                    is_unseen_key,
+                } => {
                     if cursor.is_none() {
                         let Some(range) = ranges.get(*at) else {
                             return Ok(false);
@@ -317,8 +325,16 @@ impl ScanState {
                     let entry = cursor.as_mut().expect("just opened").next();
                     let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
                         *cursor = None;
+                        let id = def.indexes[access.index].id;
+                        if std::mem::take(is_unseen_key)
+                            && let Bound::Included(key) = ranges[0].lower()
+                            && lock_absent(plan, id, key, exec)?
+                        {
+                            *at = 0;
+                        }
                         continue;
                     };
+                    *is_unseen_key = false;
                     if access.index == 0 {
                         set(&mut self.key, key);
                         if plan.lock.is_none() && plan.row_slot.is_none() {
@@ -370,7 +386,11 @@ impl ScanState {
                 .map_err(|e| engine_error(&e))?;
             return found.unwrap_or(Ok(Verdict::Drop));
         }
-        match self.read(def, view, exec)? {
+        let mut found = self.read(def, view, exec)?;
+        if !found && entry.is_none() && lock_absent(plan, def.primary().id, &self.key, exec)? {
+            found = self.read(def, view, exec)?;
+        }
+        match found {
             true => self.take_copied(plan, def, entry, row, env),
             false => Ok(Verdict::Drop),
         }
@@ -464,6 +484,19 @@ fn shared_rows(id: u32, query: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Share
     let rows = SharedRows::new(rows);
     env.states.put_table(id, rows.clone());
     Ok(rows)
+}
+
+/// Locks a key that a locking read asked for by its whole value and did not find: at REPEATABLE READ nobody else
+/// may insert it before this transaction ends. True if the lock is new, so that the key may have come meanwhile.
+fn lock_absent(plan: &ScanPlan, tree: TreeId, key: &[u8], exec: &ExecCtx<'_>) -> SqlResult<bool> {
+    let Some(lock) = plan.lock else {
+        return Ok(false);
+    };
+    if exec.txn.isolation() == Isolation::ReadCommitted {
+        return Ok(false);
+    }
+    let answer = exec.lock_row(tree, key, lock.mode, lock.policy)?;
+    Ok(matches!(answer, RowLock::Granted { new: true }))
 }
 
 fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> SqlResult<RowLock> {

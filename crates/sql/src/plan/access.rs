@@ -133,7 +133,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// All paths; the first is the whole table.
+    /// All paths that may be taken.
     pub fn paths(
         &self,
         env: &BindEnv<'_>,
@@ -152,6 +152,12 @@ impl<'a> Target<'a> {
         }
         if paths.iter().any(|p| p.forced) {
             paths.retain(|p| p.forced);
+        }
+        // Of a single table, a whole unique key decides, however small the table is: a locking read then locks
+        // that key only, also where it is absent.
+        let is_point = |p: &Path| matches!(p.access.kind, AccessKind::Point(_));
+        if self.alone && paths.iter().any(is_point) {
+            paths.retain(is_point);
         }
         paths
     }
