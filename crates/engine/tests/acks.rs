@@ -129,6 +129,8 @@ fn a_thread_is_woken_for_the_first_of_its_sessions() {
 fn a_failed_log_reaches_everybody_who_waits() {
     let (machine, engine, tree) = open();
     machine.fs.hold_syncs();
+    // Before the group can begin, and of a segment in use: the log prepares the next ones meanwhile.
+    machine.fs.inject(Fault::on(Op::Sync).path(".wal"));
     let acks = Acks::new(&engine);
     let seq = commit(&engine, &tree, b"lost");
     let (count, waker) = Count::new();
@@ -136,7 +138,6 @@ fn a_failed_log_reaches_everybody_who_waits() {
     assert!(poll(&mut wait, &waker).is_pending());
     let (thread, thread_waker) = Count::new();
     assert!(acks.rest(&thread_waker));
-    machine.fs.inject(Fault::on(Op::Sync));
     machine.fs.release_syncs();
     thread.wait_for_more_than(0);
     assert!(!acks.rest(&thread_waker), "the sessions have to hear of it");

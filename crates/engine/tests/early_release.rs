@@ -22,6 +22,10 @@ fn config() -> EngineConfig {
     config
 }
 
+/// The segments of the log in use. Not the spares, which the log prepares and syncs when it likes: one of them is neither
+/// the group that a test waits for nor the one whose sync is to fail.
+const SEGMENTS: &str = ".wal";
+
 fn lock(txn: &Txn, tree: &Tree, key: &[u8]) -> bool {
     let outcome = txn.lock(tree.id(), key, LockMode::Exclusive, WaitPolicy::NoWait);
     matches!(outcome, Ok(LockOutcome::Granted { .. }))
@@ -48,7 +52,7 @@ fn with_row(machine: &SimEnv) -> (Engine, Tree) {
 fn locks_are_free_and_the_reader_depends_before_the_sync() {
     let machine = SimEnv::new(1);
     let (engine, tree) = with_row(&machine);
-    machine.fs.hold_syncs();
+    machine.fs.hold_syncs_of(SEGMENTS);
 
     let mut writer = engine.begin(Isolation::ReadCommitted);
     assert!(lock(&writer, &tree, b"row"));
@@ -97,7 +101,7 @@ fn locks_are_free_and_the_reader_depends_before_the_sync() {
 fn a_crash_takes_back_only_what_nobody_was_told() {
     let machine = SimEnv::new(2);
     let (engine, tree) = with_row(&machine);
-    machine.fs.hold_syncs();
+    machine.fs.hold_syncs_of(SEGMENTS);
     let mut writer = engine.begin(Isolation::ReadCommitted);
     writer.put(&tree, b"row", b"new").unwrap();
     let seq = writer.commit().unwrap().seq.unwrap();
@@ -137,8 +141,7 @@ fn failed_sync_ends_the_engine_and_is_not_tried_again() {
     });
     let engine = Engine::open(machine.env(), config).unwrap();
     let tree = engine.create_tree().unwrap();
-    // Of a segment in use: the next ones are being prepared meanwhile.
-    machine.fs.inject(Fault::on(Op::Sync).path(".wal"));
+    machine.fs.inject(Fault::on(Op::Sync).path(SEGMENTS));
     let mut txn = engine.begin(Isolation::ReadCommitted);
     txn.put(&tree, b"k", b"v").unwrap();
     let seq = txn.commit().unwrap().seq.unwrap();
@@ -174,7 +177,7 @@ fn without_early_release_the_second_writer_waits_for_the_sync() {
     let machine = SimEnv::new(5);
     let (engine, tree) = with_row(&machine);
     engine.switches().set_early_lock_release(false);
-    machine.fs.hold_syncs();
+    machine.fs.hold_syncs_of(SEGMENTS);
     let mut writer = engine.begin(Isolation::ReadCommitted);
     let first = write_row(&mut writer, &tree, b"new");
     // Nobody awaits the commit: the client has gone away.
@@ -219,7 +222,7 @@ fn who_is_told_of_durability_finds_the_locks_free() {
     }
     // Switched on again, the next lock goes at once.
     engine.switches().set_early_lock_release(true);
-    machine.fs.hold_syncs();
+    machine.fs.hold_syncs_of(SEGMENTS);
     write_row(&mut sessions[0], &tree, b"new");
     assert!(lock(&sessions[1], &tree, b"row"));
     machine.fs.release_syncs();
@@ -238,7 +241,7 @@ fn prepared_transactions_keep_their_locks_until_the_decision_is_durable() {
         let prepared = txn.prepare(b"xid").unwrap();
         engine.wait_durable(prepared).block().unwrap();
         assert!(!lock(&other, &tree, b"row"));
-        machine.fs.hold_syncs();
+        machine.fs.hold_syncs_of(SEGMENTS);
         let decision = match commits {
             true => engine.commit_prepared(b"xid").unwrap(),
             false => engine.rollback_prepared(b"xid").unwrap(),
@@ -259,20 +262,21 @@ fn locks_are_not_lost_when_the_log_fails_or_ends() {
         let machine = SimEnv::new(8);
         let (engine, tree) = with_row(&machine);
         engine.switches().set_early_lock_release(false);
-        machine.fs.hold_syncs();
+        machine.fs.hold_syncs_of(SEGMENTS);
         let mut writer = engine.begin(Isolation::ReadCommitted);
         // The device is busy with an earlier group; the one of the row comes after it.
         writer.put(&tree, b"other", b"new").unwrap();
         let earlier = writer.commit().unwrap().seq.unwrap();
         let _asked = engine.wait_durable(earlier);
         machine.fs.await_held_sync();
+        if fails {
+            // Before the row's group can begin: another thread may send it after the first one at once.
+            machine.fs.inject(Fault::on(Op::Sync).path(SEGMENTS));
+        }
         let seq = write_row(&mut writer, &tree, b"new");
         let other = engine.begin(Isolation::ReadCommitted);
         let mut ticket = wait_for_row(&other, &tree);
         assert!(is_pending(&mut ticket));
-        if fails {
-            machine.fs.inject(Fault::on(Op::Sync).path("wal"));
-        }
         machine.fs.release_syncs();
         assert_eq!(engine.shutdown().is_err(), fails);
         ticket.block(LONG).unwrap();
@@ -305,7 +309,7 @@ fn asynchronous_commit_waits_for_nothing() {
     let (engine, tree) = with_row(&machine);
     engine.switches().set_early_lock_release(false);
     engine.switches().set_async_commit(true);
-    machine.fs.hold_syncs();
+    machine.fs.hold_syncs_of(SEGMENTS);
     let mut writer = engine.begin(Isolation::ReadCommitted);
     let seq = write_row(&mut writer, &tree, b"new");
     assert!(!is_pending(&mut engine.wait_durable(seq)));
