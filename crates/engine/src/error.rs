@@ -63,6 +63,21 @@ pub enum EngineError {
         /// What is wrong, and what is lost by it.
         what: Arc<str>,
     },
+    /// The files are whole but of another version of Esker.
+    #[error(
+        "{file}: {part} format {found}, and this version of Esker reads {known}; {}",
+        how_to_convert(*found, *known)
+    )]
+    OtherFormat {
+        /// The file that says so.
+        file: Arc<str>,
+        /// What has the format.
+        part: &'static str,
+        /// The format that was found.
+        found: u16,
+        /// The one that can be read.
+        known: u16,
+    },
     /// The log refused a record or a wait; nothing of the record is in the log.
     #[error("log: {0}")]
     Log(Arc<str>),
@@ -183,6 +198,17 @@ impl From<WalError> for EngineError {
             WalError::Closed => EngineError::Stopped("the log is closed".into()),
             other => EngineError::Log(other.to_string().into()),
         }
+    }
+}
+
+/// What can be done with files of another version.
+fn how_to_convert(found: u16, known: u16) -> &'static str {
+    match found < known {
+        true => {
+            "start the version that wrote it, dump the data (with mariadb-dump, for example), and load them into a new \
+             data directory"
+        }
+        false => "it was written by a newer version",
     }
 }
 

@@ -186,7 +186,9 @@ impl HasMeta for ExtentMeta {
 }
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKEREXT";
-const HEADER_VERSION: u16 = 1;
+/// Format of extents, header to index. It is raised whenever a byte of it changes its meaning; the manifest repeats it, so
+/// that a database in another one is refused when it is opened.
+pub(crate) const FORMAT_VERSION: u16 = 2;
 
 /// The first bytes of an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,7 +228,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Vec::with_capacity(HEADER_BYTES);
         out.extend_from_slice(HEADER_MAGIC);
-        out.extend_from_slice(&HEADER_VERSION.to_le_bytes());
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         for field in [self.slots, self.id.0, self.tree.0] {
             out.extend_from_slice(&field.to_le_bytes());
@@ -261,8 +263,8 @@ impl Header {
         if reader.array::<8>()? != *HEADER_MAGIC {
             return Err("no extent begins here");
         }
-        if reader.u16()? != HEADER_VERSION {
-            return Err("unknown version of the extent format");
+        if reader.u16()? != FORMAT_VERSION {
+            return Err("the extent is in a format that this version of Esker does not read");
         }
         reader.u16()?;
         let header = Header {
@@ -343,6 +345,19 @@ mod tests {
                 ExtentMeta::decode(&mut Reader::new(&bytes)).is_err(),
                 "{meta:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_header_of_another_format_is_refused_for_that() {
+        let header = Header::of(&meta(), TreeId(4), 10);
+        for version in [1, FORMAT_VERSION + 1] {
+            let mut bytes = header.encode();
+            bytes[8..10].copy_from_slice(&version.to_le_bytes());
+            let checksum = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);
+            bytes[HEADER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+            let refused = Header::decode(&bytes).unwrap_err();
+            assert!(refused.contains("a format that"), "{refused}");
         }
     }
 

@@ -31,6 +31,7 @@ pub(crate) use index::Tail;
 pub(crate) use iter::{ExtentIter, ReadMode};
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
 pub use reader::Extent;
+pub(crate) use meta::FORMAT_VERSION;
 pub(crate) use reader::{FoundIn, Store};
 pub(crate) use space::Space;
 pub use space::SpaceStats;

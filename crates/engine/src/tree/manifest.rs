@@ -18,14 +18,14 @@ use esker_vfs::{File, Fs, OpenMode};
 use super::change::Change;
 use super::health::Health;
 use super::state::State;
-use crate::codec::{Reader, u32_at, u64_at};
-use crate::{EngineError, Result};
+use crate::codec::{Malformed, Reader, u32_at, u64_at};
+use crate::{EngineError, Result, extent};
 
 /// Records begin at multiples of this.
 const PAGE_BYTES: usize = 4096;
 const RECORD_HEADER_BYTES: usize = 24;
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EMAN");
-const FORMAT_VERSION: u16 = 1;
+pub(crate) const FORMAT_VERSION: u16 = 2;
 /// Checkpoint records are closed when they are larger than this.
 const CHECKPOINT_RECORD_BYTES: usize = 1 << 20;
 /// Space is reserved in steps of this size.
@@ -133,12 +133,33 @@ pub(crate) fn replay(fs: &dyn Fs, dir: &Path) -> Result<Option<Replayed>> {
         .map_err(|e| EngineError::io(context(), e))?;
     replay_bytes(&bytes, file_number)
         .map(Some)
-        .map_err(|(offset, what)| EngineError::corruption(name, offset as u64, what))
+        .map_err(|error| match error {
+            Unreadable::Damage(offset, what) => EngineError::corruption(name, offset as u64, what),
+            Unreadable::Format(part, found, known) => EngineError::OtherFormat {
+                file: name.into(),
+                part,
+                found,
+                known,
+            },
+        })
 }
 
 type Damage = (usize, String);
 
-fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Damage> {
+/// Why the bytes of a file are no manifest.
+enum Unreadable {
+    Damage(usize, String),
+    /// What has another format, which it has, and which could be read.
+    Format(&'static str, u16, u16),
+}
+
+impl From<Damage> for Unreadable {
+    fn from((offset, what): Damage) -> Self {
+        Unreadable::Damage(offset, what)
+    }
+}
+
+fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Unreadable> {
     let header = record_at(bytes, 0)
         .filter(|record| record.kind == Kind::Header)
         .ok_or_else(|| {
@@ -147,7 +168,8 @@ fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Damage> {
                 "the manifest does not begin with a valid header".to_owned(),
             )
         })?;
-    let uuid = read_header(header.payload).map_err(|what| (0, what.to_owned()))?;
+    let uuid = read_header(header.payload)?;
+/// Where the damage is and what, in a file that says so.
     let mut state = State::default();
     let (mut at, mut next_record) = (header.end, header.number + 1);
     let mut checkpoint_is_whole = false;
@@ -160,12 +182,12 @@ fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Damage> {
                     .map_err(|what| (at, format!("record {next_record}: {what}")))?;
             }
             (Kind::CheckpointEnd, false) => checkpoint_is_whole = true,
-            _ => return Err((at, format!("record {next_record} is of the wrong kind"))),
+            _ => return Err((at, format!("record {next_record} is of the wrong kind")).into()),
         }
         (at, next_record) = (record.end, next_record + 1);
     }
     if !checkpoint_is_whole {
-        return Err((at, "the checkpoint is damaged".to_owned()));
+        return Err((at, "the checkpoint is damaged".to_owned()).into());
     }
     check_end(bytes, at)?;
     Ok(Replayed {
@@ -190,12 +212,19 @@ fn check_end(bytes: &[u8], end: usize) -> Result<(), Damage> {
     }
 }
 
-fn read_header(payload: &[u8]) -> Result<Uuid, &'static str> {
+fn read_header(payload: &[u8]) -> Result<Uuid, Unreadable> {
+    let damage = |what: Malformed| Unreadable::Damage(0, what.to_owned());
     let mut reader = Reader::new(payload);
-    if reader.u16()? != FORMAT_VERSION {
-        return Err("unknown version of the manifest format");
+    for (part, known) in [
+        ("manifest", FORMAT_VERSION),
+        ("extent", extent::FORMAT_VERSION),
+    ] {
+        let found = reader.u16().map_err(damage)?;
+        if found != known {
+            return Err(Unreadable::Format(part, found, known));
+        }
     }
-    reader.array()
+    reader.array().map_err(damage)
 }
 
 /// The manifest in force, open for edits.
@@ -408,6 +437,7 @@ fn write_file(
     };
     let mut payload = Vec::new();
     for change in content {
+    header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
         change.encode(&mut payload);
         if payload.len() > CHECKPOINT_RECORD_BYTES {
             put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);

@@ -96,6 +96,52 @@ fn damage_before_the_tail_is_an_error_that_says_what_is_lost() {
 }
 
 #[test]
+fn another_format_of_manifest_or_extents_is_refused_with_what_to_do() {
+    let sim = SimEnv::new(1);
+    create(&sim, 1 << 20);
+    let path = path_in_force(&sim);
+    let file = sim.env().fs.open(&path, OpenMode::ReadWrite).unwrap();
+    let whole = sim.fs.contents(&path).unwrap();
+    let uuid = [7; 16];
+    let old = |version: u16| [&version.to_le_bytes()[..], &uuid].concat();
+    let new = |version: u16, extents: u16| {
+        [
+            &version.to_le_bytes()[..],
+            &extents.to_le_bytes(),
+            &uuid[..],
+        ]
+        .concat()
+    };
+    let (manifest, extents) = (FORMAT_VERSION, extent::FORMAT_VERSION);
+    for (header, expected) in [
+        (old(1), "manifest format 1, and"),
+        (new(manifest, extents - 1), "extent format 1, and"),
+    ] {
+        let mut page = Vec::new();
+        put_record(&mut page, Kind::Header, 1, &header);
+        file.write_all_at(&page, 0).unwrap();
+        let refused = read(&sim).unwrap_err();
+        assert!(matches!(refused, EngineError::OtherFormat { .. }));
+        let text = refused.to_string();
+        assert!(
+            text.starts_with(path.to_str().unwrap())
+                && text.contains(expected)
+                && text.contains("dump the data"),
+            "{text}"
+        );
+    }
+    for header in [new(manifest + 1, extents), new(manifest, extents + 1)] {
+        let mut page = Vec::new();
+        put_record(&mut page, Kind::Header, 1, &header);
+        file.write_all_at(&page, 0).unwrap();
+        let text = read(&sim).unwrap_err().to_string();
+        assert!(text.contains("written by a newer version"), "{text}");
+    }
+    file.write_all_at(&whole, 0).unwrap();
+    assert_eq!(read(&sim).unwrap(), [0; 0]);
+}
+
+#[test]
 fn impossible_edits_are_damage() {
     let sim = SimEnv::new(1);
     let mut manifest = create(&sim, 1 << 20);
