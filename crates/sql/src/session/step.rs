@@ -1,0 +1,354 @@
+//! Running a request: step by step, statement after statement.
+//!
+//! Neighbours: the server starts a request, steps, waits where a step says so, and starts the next statement; `run` and
+//! `text` do the work of a step; `mod` holds the session's state.
+//!
+//! **Invariants**
+//! - A step never blocks in [`Mode::Inline`]. A statement that has to wait there has undone its writes
+//!   before it answers [`Step::Wait`], keeps its locks, and runs again from its beginning.
+//! - Between two steps the request is in `Session::running`; during one it is not, so that its parts can be borrowed.
+//! - A statement that is run again after a wait is counted once.
+//! - An error ends the request: what follows it in the text is not run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use esker_engine::{EngineError, Seq, Ticket};
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::plans::{Plan, PlanKey};
+use super::run::{Done, RowSource, check_killed};
+use super::{Counter, Session, counts, registry};
+use crate::exec_error::{ExecError, engine_error};
+use crate::parse::ast::Statement;
+use crate::result::{ColumnMeta, Mode, Outcome, OutcomeKind, Step, WaitFor};
+use crate::short::ShortSelect;
+
+/// What to run.
+pub enum Request<'a> {
+    /// COM_QUERY.
+    Query(&'a [u8]),
+    /// COM_STMT_EXECUTE.
+    Execute {
+        /// Statement id.
+        statement: u32,
+        /// Parameters.
+        params: Vec<Value>,
+    },
+}
+
+/// The request being run.
+pub(super) struct Running {
+    /// Text of the request, UTF-8; empty for the execution of a prepared statement.
+    pub(super) text: Vec<u8>,
+    /// Where the next statement of the text begins.
+    pub(super) next: usize,
+    /// Parameters of the statement.
+    pub(super) params: Vec<Value>,
+    pub(super) work: Work,
+    /// Waits of the statement began here.
+    pub(super) waiting_since: Option<Instant>,
+    /// What a lock wait that ended badly left for the statement's next step.
+    pub(super) wait_error: Option<SqlError>,
+    /// The statement is in the counters; it may be run again after a wait.
+    pub(super) counted: bool,
+}
+
+/// How far the current statement has come.
+pub(super) enum Work {
+    /// Not parsed yet.
+    Text,
+    /// Ready to run: tree, the prepared statement it came from.
+    Ready(Arc<Statement>, Option<u32>),
+    /// Ready to run from the plan of its text.
+    Planned(PlanKey, Plan),
+    /// Rows are being pulled.
+    Rows(Box<RowSource>),
+    /// Rows of a short read are being pulled.
+    ShortRows(Arc<ShortSelect>),
+    /// Nothing is left to do.
+    Finished,
+}
+
+/// The buffers of a request are kept for the next one up to this size, bytes.
+const KEPT_TEXT_BYTES: usize = 16 * 1024;
+
+impl Running {
+    fn new(text: Vec<u8>, params: Vec<Value>, work: Work) -> Self {
+        Self {
+            text,
+            next: 0,
+            params,
+            work,
+            waiting_since: None,
+            wait_error: None,
+            counted: false,
+        }
+    }
+
+    fn without_text(mut self) -> Self {
+        self.text.clear();
+        self
+    }
+
+    /// A request that failed before it could run.
+    fn failed(e: SqlError) -> Self {
+        let mut running = Self::new(Vec::new(), Vec::new(), Work::Text);
+        running.wait_error = Some(e);
+        running
+    }
+}
+
+impl Session {
+    /// Starts a request; [`Self::step`] runs it.
+    pub fn start(&mut self, request: Request<'_>) {
+        self.facts.process.clear_query_kill();
+        self.count(Counter::Questions, 1);
+        let running = match request {
+            Request::Query(text) => {
+                self.begin_command("Query", text);
+                let mut buffer = std::mem::take(&mut self.spare_text);
+                buffer.clear();
+                buffer.extend_from_slice(&self.to_utf8(text));
+                let params = std::mem::take(&mut self.spare_params);
+                Running::new(buffer, params, Work::Text)
+            }
+            Request::Execute { statement, params } => {
+                match self.prepared_mut(statement, "mysqld_stmt_execute") {
+                    Ok(prepared) => {
+                        prepared.cursor = None;
+                        let work = Work::Ready(prepared.statement.clone(), Some(statement));
+                        let prepared = &self.prepared[&statement];
+                        self.begin_command("Execute", &prepared.sql);
+                        Running::new(std::mem::take(&mut self.spare_text), params, work)
+                            .without_text()
+                    }
+                    Err(e) => Running::failed(e),
+                }
+            }
+        };
+        self.running = Some(running);
+    }
+
+    /// Keeps the buffers of a request that is over.
+    fn recycle(&mut self, running: Running) {
+        if running.text.capacity() <= KEPT_TEXT_BYTES {
+            self.spare_text = running.text;
+            self.spare_params = running.params;
+        }
+    }
+
+    pub(super) fn begin_command(&self, command: &'static str, text: &[u8]) {
+        let now = self.facts.instance.now_micros();
+        self.facts.statement_micros.set(now);
+        self.facts.process.begin(now, command, text);
+    }
+
+    pub(super) fn end_command(&self) {
+        let taken = self
+            .facts
+            .process
+            .idle(self.facts.instance.now_micros(), self.in_transaction());
+        if taken > self.vars.slow_after_micros {
+            self.count(Counter::SlowQueries, 1);
+        }
+    }
+
+    /// Does another statement of the request follow the one that has just ended?
+    pub fn has_more(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| r.next < r.text.len())
+    }
+
+    /// Starts the request's next statement. False when there is none; the request is over then.
+    pub fn start_next(&mut self) -> bool {
+        match &mut self.running {
+            Some(running) if running.next < running.text.len() => {
+                running.work = Work::Text;
+                running.waiting_since = None;
+                running.counted = false;
+                let now = self.facts.instance.now_micros();
+                self.facts.statement_micros.set(now);
+                true
+            }
+            _ => {
+                if let Some(running) = self.running.take() {
+                    self.recycle(running);
+                }
+                self.end_command();
+                false
+            }
+        }
+    }
+
+    /// Runs the started statement as far as `mode` allows.
+    ///
+    /// # Panics
+    /// When nothing was started: a mistake of the caller.
+    pub fn step(&mut self, mode: Mode) -> Step {
+        let Some(mut running) = self.running.take() else {
+            panic!("step without a started statement");
+        };
+        let step = self.step_running(&mut running, mode);
+        if matches!(&step, Step::Done(o) if matches!(o.result, OutcomeKind::Err(_))) {
+            running.next = running.text.len();
+            self.end_command();
+        }
+        self.running = Some(running);
+        step
+    }
+
+    /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
+    pub fn waited(&mut self, result: Option<SqlResult<()>>) {
+        self.facts.process.show_state("");
+        let error = match result {
+            Some(Ok(())) => None,
+            Some(Err(e)) => Some(e),
+            None => check_killed(&self.facts, self.statement_deadline)
+                .err()
+                .or_else(|| Some(engine_error(&EngineError::LockWaitTimeout))),
+        };
+        if let Some(running) = &mut self.running {
+            running.wait_error = error;
+        }
+    }
+
+    /// Turns a lock to be waited for into a step.
+    fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
+        let since = *running.waiting_since.get_or_insert_with(Instant::now);
+        let left = self.lock_timeout().saturating_sub(since.elapsed());
+        let timeout = match self.statement_deadline {
+            Some(deadline) => left.min(deadline.saturating_duration_since(Instant::now())),
+            None => left,
+        };
+        let process = self.facts.process.clone();
+        process.show_state(if self.locks.is_waiting() {
+            "Waiting for table metadata lock"
+        } else {
+            "Waiting for row lock"
+        });
+        Step::Wait(WaitFor {
+            ready: Box::pin(registry::KillableWait::new(process, ticket)),
+            timeout,
+        })
+    }
+
+    /// How long the lock may take that the current statement waits for.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        if self.locks.is_waiting() {
+            self.statement_lock_wait
+                .unwrap_or(self.vars.metadata_lock_timeout)
+        } else {
+            self.vars.row_lock_timeout
+        }
+    }
+
+    fn step_running(&mut self, running: &mut Running, mode: Mode) -> Step {
+        if let Some(e) = running.wait_error.take() {
+            return Step::Done(self.fail(e));
+        }
+        match self.run_work(running, mode) {
+            Ok(Done::Rows(source)) => {
+                let columns = source.columns();
+                running.work = Work::Rows(source);
+                self.rows_follow(columns)
+            }
+            Ok(Done::ShortRows(plan)) => {
+                let columns = plan.columns.clone();
+                running.work = Work::ShortRows(plan);
+                self.rows_follow(columns)
+            }
+            Ok(Done::Ok(info, commit)) => {
+                running.work = Work::Finished;
+                let depends_on = self.dependency_of_ok(commit);
+                Step::Done(Outcome {
+                    result: OutcomeKind::Ok(info),
+                    depends_on,
+                })
+            }
+            Ok(Done::NeedThread) => Step::NeedThread,
+            Err(ExecError::Sql(e)) => Step::Done(self.fail(e)),
+            Err(ExecError::Wait(ticket)) => self.wait(running, ticket),
+        }
+    }
+
+    fn rows_follow(&mut self, columns: Arc<[ColumnMeta]>) -> Step {
+        Step::Done(Outcome {
+            result: OutcomeKind::Rows(columns),
+            depends_on: self.dependency(),
+        })
+    }
+
+    /// What the session has seen of others and not waited for.
+    fn dependency(&mut self) -> Seq {
+        std::mem::take(&mut self.owed).max(self.txn.dependency())
+    }
+
+    /// What an OK has to wait for. Inside a transaction it shows no rows and promises nothing before
+    /// COMMIT does, so the wait is put off to the next reply that shows or promises something: row
+    /// locks must not be held for it (`docs/decisions/reader-rule.md`).
+    fn dependency_of_ok(&mut self, commit: Seq) -> Seq {
+        let seen = self.dependency();
+        if self.in_transaction() {
+            self.owed = seen;
+            return commit;
+        }
+        seen.max(commit)
+    }
+
+    /// Runs the statement, from the plan of its text if there is one.
+    fn run_work(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
+        if let Work::Text = running.work
+            && let Some((key, plan)) = self.find_text_plan(running)
+        {
+            running.work = Work::Planned(key, plan);
+        }
+        if let Work::Planned(_, plan) = &running.work
+            && !std::mem::replace(&mut running.counted, true)
+        {
+            self.count(Counter::Queries, 1);
+            self.count(plan.command(), 1);
+        }
+        if let Work::Planned(key, plan) = &running.work {
+            if let Some(done) = self.run_text_plan(*key, plan, &running.params, mode)? {
+                return Ok(done);
+            }
+            running.work = Work::Text;
+            running.next = 0;
+        }
+        if let Work::Text = running.work {
+            running.params.clear();
+            match self.parse_next(running) {
+                Ok(work) => running.work = work,
+                Err(e) => {
+                    self.clear_warnings();
+                    return Err(e.into());
+                }
+            }
+        }
+        let Work::Ready(statement, id) = &running.work else {
+            panic!("step of a finished statement");
+        };
+        if !std::mem::replace(&mut running.counted, true) {
+            self.count(Counter::Queries, 1);
+            self.count(counts::command_of(statement), 1);
+        }
+        self.run_statement(statement, &running.params, *id, mode)
+    }
+
+    /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
+    pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
+        const DEADLOCK: u16 = 1213;
+        self.record_error(&e);
+        self.facts.row_count.set(-1);
+        self.locks.release_statement();
+        if e.code == DEADLOCK && self.facts.xa.is_some() {
+            self.doom_branch();
+        } else if e.code == DEADLOCK || self.commits_at_end() {
+            self.rollback_transaction();
+        }
+        Outcome {
+            result: OutcomeKind::Err(e),
+            depends_on: self.dependency(),
+        }
+    }
+}
