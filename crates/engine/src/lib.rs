@@ -62,6 +62,7 @@ mod engine;
 pub mod error;
 pub mod extent;
 mod flush;
+mod hash;
 pub mod iter;
 mod lock;
 mod maintain;

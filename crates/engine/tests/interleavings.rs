@@ -12,6 +12,8 @@ use shuttle::thread;
 
 #[path = "../src/memtable/arena.rs"]
 mod arena;
+#[path = "../src/hash.rs"]
+mod hash;
 #[path = "../src/memtable/key_index.rs"]
 mod key_index;
 #[path = "../src/memtable/pins.rs"]

@@ -7,6 +7,7 @@
 //! - Never says no for a key that was added. The hash is part of the disk format and never changes.
 
 use crate::codec::Malformed;
+use crate::hash::{fold, fold_bytes};
 
 const LINE_BYTES: usize = 64;
 /// More probes would not fit the distribution of the multiplier.
@@ -16,26 +17,11 @@ const MAX_PROBES: u8 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product >> 64) as u64 ^ product as u64
-}
-
 impl KeyHash {
     #[inline]
     pub(crate) fn of(key: &[u8]) -> Self {
-        let mut hash =
-            0x517C_C1B7_2722_0A95 ^ (key.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let (words, rest) = key.as_chunks::<8>();
-        for word in words {
-            hash = fold(hash ^ u64::from_le_bytes(*word), 0xA076_1D64_78BD_642F);
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            hash = fold(hash ^ u64::from_le_bytes(word), 0xA076_1D64_78BD_642F);
-        }
+        let begin = 0x517C_C1B7_2722_0A95 ^ (key.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = fold_bytes(begin, key, 0xA076_1D64_78BD_642F);
         KeyHash(fold(hash, 0xE703_7ED1_A0B4_28DB))
     }
 

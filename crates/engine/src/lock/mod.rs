@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::hash::{fold, fold_bytes};
 use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
 pub(crate) use shard::Wakes;
@@ -339,28 +340,15 @@ impl LockManager {
         (hash >> 58) as u32 & (SHARDS as u32 - 1)
     }
 
-    /// A keyed hash: multiply, fold the halves together.
+    /// A hash that nobody outside can foresee.
     fn hash(&self, tree: TreeId, key: &[u8]) -> u64 {
-        let mut state = self.seeds[0] ^ u64::from(tree.0);
-        let mut chunks = key.chunks_exact(8);
-        for chunk in &mut chunks {
-            let word = u64::from_le_bytes(chunk.try_into().expect("chunks of eight"));
-            state = fold(state ^ word, self.seeds[1]);
-        }
-        let mut rest = [0u8; 8];
-        rest[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
-        state = fold(state ^ u64::from_le_bytes(rest), self.seeds[1]);
+        let state = fold_bytes(self.seeds[0] ^ u64::from(tree.0), key, self.seeds[1]);
         fold(state ^ key.len() as u64, self.seeds[0] | 1)
     }
 }
 
 /// An owner keeps the memory of its list for up to this many locks.
 const KEPT_HELD: usize = 1024;
-
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a).wrapping_mul(u128::from(b));
-    (product as u64) ^ ((product >> 64) as u64)
-}
 
 fn wake_all(wakes: Wakes) {
     for wakeup in wakes {

@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use super::skiplist::{Node, NodeRef};
+use crate::hash::fold_bytes;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize};
 
 /// Slots of the first generation; each further one has [`GROWTH`] times as many. Tests are to see many generations.
@@ -163,20 +164,5 @@ fn slot_of(hash: u64, slots: usize) -> usize {
 #[inline]
 fn hash(key: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mix = |state: u64, word: u64| {
-        let product = u128::from(state ^ word) * u128::from(FACTOR);
-        product as u64 ^ (product >> 64) as u64
-    };
-    let mut state = key.len() as u64;
-    let mut words = key.chunks_exact(8);
-    for word in &mut words {
-        state = mix(
-            state,
-            u64::from_le_bytes(word.try_into().expect("eight bytes")),
-        );
-    }
-    let rest = words.remainder();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(state, u64::from_le_bytes(last)).wrapping_mul(FACTOR)
+    fold_bytes(key.len() as u64, key, FACTOR).wrapping_mul(FACTOR)
 }
