@@ -1,6 +1,7 @@
 //! Varints and checked reading of bytes that came from disk.
 //!
-//! Neighbours: whatever has a format encodes and decodes with it: log records (`commit::record`), extents, the manifest.
+//! Neighbours: whatever has a format encodes and decodes with it: log records (`commit::record`), extents, the manifest; and,
+//! above the engine, the rows of the catalog.
 //!
 //! **Invariants**
 //! - Reading never panics and never looks outside its slice, whatever the bytes.
@@ -8,9 +9,9 @@
 /// Why bytes cannot be decoded.
 pub(crate) type Malformed = &'static str;
 
-/// Appends a varint.
+/// Appends a varint: LEB128, seven bits per byte, least significant first; one to ten bytes.
 #[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -25,9 +26,9 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Decodes the varint at `*at` and moves behind it.
+/// Decodes the varint at `*at` and moves behind it; `None` if it is cut off or does not fit into 64 bits.
 #[inline]
-pub(crate) fn varint_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
+pub fn varint_at(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
     *at += 1;
     if first < 0x80 {

@@ -74,6 +74,7 @@ mod txn;
 pub mod wait;
 
 pub use check::{Checked, DamagedPart, Finding, check};
+pub use codec::{put_varint, varint_at};
 pub use commit::acks::{Acknowledged, Acks};
 pub use commit::log::Durable;
 pub use commit::switches::Switches;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use esker_engine::{put_varint, varint_at};
 use esker_types::collation::Collation;
 use esker_types::{Decimal, SqlResult, SqlType, TypeKind, Value};
 
@@ -29,12 +30,8 @@ impl Writer {
         self.out.push(u8::from(v));
     }
 
-    pub(super) fn int(&mut self, mut v: u64) {
-        while v >= 0x80 {
-            self.out.push(v as u8 | 0x80);
-            v >>= 7;
-        }
-        self.out.push(v as u8);
+    pub(super) fn int(&mut self, v: u64) {
+        put_varint(&mut self.out, v);
     }
 
     pub(super) fn bytes(&mut self, v: &[u8]) {
@@ -130,15 +127,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn int(&mut self) -> SqlResult<u64> {
-        let mut v = 0;
-        for shift in (0..64).step_by(7) {
-            let b = self.byte()?;
-            v |= u64::from(b & 0x7F) << shift;
-            if b < 0x80 {
-                return Ok(v);
-            }
-        }
-        Err(damaged("catalog row: integer"))
+        let mut length = 0;
+        let v = varint_at(self.rest, &mut length).ok_or_else(|| damaged("catalog row: integer"))?;
+        self.take(length)?;
+        Ok(v)
     }
 
     pub(super) fn int32(&mut self) -> SqlResult<u32> {
