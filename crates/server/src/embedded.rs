@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use esker_sql::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use esker_sql::accounts::Account;
 use esker_sql::{ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, Session, Step};
 use esker_sql::{RowSink, WaitFor};
 use esker_types::cast::write_text;
@@ -77,29 +77,10 @@ impl Drop for Embedded {
 
 fn local_client() -> ClientInfo {
     ClientInfo {
-        connection_id: 1,
-        user: "root".into(),
-        host: "localhost".into(),
         peer: "embedded".into(),
-        account: Account {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
-        },
-        collation: None,
-        found_rows: false,
         multi_statements: true,
         interactive: true,
-        attributes: Vec::new(),
-        tls: None,
-        on_kill: Box::new(|| ()),
+        ..ClientInfo::inside(1, Account::root(Vec::new()))
     }
 }
 

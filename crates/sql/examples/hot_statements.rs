@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use esker_sql::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use esker_sql::accounts::Account;
 use esker_sql::{
     ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
 };
@@ -77,34 +77,6 @@ impl RowSink for Discard {
     }
     fn bytes(&self) -> usize {
         0
-    }
-}
-
-fn client() -> ClientInfo {
-    ClientInfo {
-        connection_id: 1,
-        user: "root".into(),
-        host: "localhost".into(),
-        peer: "example".into(),
-        account: Account {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
-        },
-        collation: None,
-        found_rows: false,
-        multi_statements: false,
-        interactive: false,
-        attributes: Vec::new(),
-        tls: None,
-        on_kill: Box::new(|| ()),
     }
 }
 
@@ -288,7 +260,8 @@ fn set_up(dir: &std::path::Path) -> (Arc<Instance>, Session) {
         hash_password: |_, password, _| password.to_vec(),
     })
     .expect("opens");
-    let mut session = Session::new(instance.clone(), client());
+    let root = ClientInfo::inside(1, Account::root(Vec::new()));
+    let mut session = Session::new(instance.clone(), root);
     text(&mut session, "CREATE DATABASE sbtest");
     session.use_database("sbtest").expect("exists");
     text(

@@ -16,7 +16,7 @@ use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::accounts::{self, Account, Accounts, GrantEntry, GrantScope, Plugin, Privileges};
+use crate::accounts::{self, Account, Accounts, Plugin};
 use crate::catalog::Catalog;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
@@ -191,18 +191,7 @@ impl Instance {
     }
 
     fn create_root(&self, password: &str) -> SqlResult<()> {
-        let root = Account {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: self.hash(Plugin::CachingSha2, password.as_bytes()),
-            locked: false,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
-        };
+        let root = Account::root(self.hash(Plugin::CachingSha2, password.as_bytes()));
         self.change_accounts(|list| {
             list.push(root);
             Ok(())

@@ -160,6 +160,22 @@ pub struct Account {
 }
 
 impl Account {
+    /// `root@localhost` with every right, proving itself with this secret.
+    pub fn root(auth: Vec<u8>) -> Self {
+        Self {
+            user: "root".into(),
+            host: "localhost".into(),
+            plugin: Plugin::CachingSha2,
+            auth,
+            locked: false,
+            grants: vec![GrantEntry {
+                scope: GrantScope::Global,
+                privileges: Privileges::ALL,
+                grant_option: true,
+            }],
+        }
+    }
+
     /// `user@host` as CURRENT_USER() shows it.
     pub fn name(&self) -> String {
         format!("{}@{}", self.user, self.host)

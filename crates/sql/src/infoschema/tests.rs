@@ -13,7 +13,7 @@ use esker_types::cast::write_text;
 use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
-use crate::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use crate::accounts::{Account, GrantEntry, GrantScope, Privileges};
 use crate::{
     ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
 };
@@ -42,27 +42,12 @@ fn session(instance: &Arc<Instance>, privileges: Privileges) -> Session {
         privileges,
         grant_option: false,
     };
-    let client = ClientInfo {
-        connection_id: 1,
+    let account = Account {
         user: "u".into(),
-        host: "localhost".into(),
-        peer: "test".into(),
-        account: Account {
-            user: "u".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: vec![grant],
-        },
-        collation: None,
-        found_rows: false,
-        multi_statements: false,
-        interactive: false,
-        attributes: Vec::new(),
-        tls: None,
-        on_kill: Box::new(|| ()),
+        grants: vec![grant],
+        ..Account::root(Vec::new())
     };
+    let client = ClientInfo::inside(1, account);
     Session::new(instance.clone(), client)
 }
 

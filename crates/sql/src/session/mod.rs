@@ -88,6 +88,26 @@ pub struct ClientInfo {
     pub on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
+impl ClientInfo {
+    /// A client inside this process, logged in to `account` without a socket; every choice is off.
+    pub fn inside(connection_id: u64, account: Account) -> Self {
+        Self {
+            connection_id,
+            user: account.user.clone(),
+            host: account.host.clone(),
+            peer: "inside".to_owned(),
+            account,
+            collation: None,
+            found_rows: false,
+            multi_statements: false,
+            interactive: false,
+            attributes: Vec::new(),
+            tls: None,
+            on_kill: Box::new(|| ()),
+        }
+    }
+}
+
 /// What of [`ClientInfo`] matters after the login.
 pub(crate) struct ClientFlags {
     pub(crate) found_rows: bool,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use esker_sql::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use esker_sql::accounts::Account;
 use esker_sql::{ClientInfo, Instance, InstanceConfig, Session};
 use esker_vfs::sim::SimEnv;
 
@@ -28,29 +28,5 @@ pub fn await_durable(session: &Session, seq: u64) {
 
 /// root, with the right to everything.
 pub fn client(id: u64) -> ClientInfo {
-    ClientInfo {
-        connection_id: id,
-        user: "root".into(),
-        host: "localhost".into(),
-        peer: "test".into(),
-        account: Account {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
-        },
-        collation: None,
-        found_rows: false,
-        multi_statements: false,
-        interactive: false,
-        attributes: Vec::new(),
-        tls: None,
-        on_kill: Box::new(|| ()),
-    }
+    ClientInfo::inside(id, Account::root(Vec::new()))
 }
