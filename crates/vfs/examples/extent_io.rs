@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
+mod common;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -15,26 +17,17 @@ use std::time::{Duration, Instant};
 use esker_vfs::sim::SimRng;
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::param::page_size;
-use rustix::time::{ClockId, clock_gettime};
+
+use common::{aligned, cpu_time};
 
 const EXTENT: usize = 2 << 20;
 const BLOCK: usize = 16 << 10;
 const READS: u64 = 20_000;
 
-fn aligned(buf: &mut [u8], len: usize) -> &mut [u8] {
-    let skip = buf.as_ptr().align_offset(page_size());
-    &mut buf[skip..skip + len]
-}
-
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.custom_flags(flags.bits() as i32).open(path)
-}
-
-fn cpu_time() -> Duration {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 fn write_extents(path: &Path, flags: OFlags, extents: u64, batch: u64) -> io::Result<()> {

@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 
+mod common;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::param::page_size;
-use rustix::time::{ClockId, clock_gettime};
+
+use common::{aligned, cpu_time};
 
 /// Long enough that no run reaches the end of the prepared file.
 const FILE_BYTES: u64 = 64 << 20;
@@ -84,17 +87,6 @@ fn prepare(path: &Path, prepared: Prepared) -> io::Result<()> {
         }
     }
     file.sync_all()
-}
-
-/// A page-aligned part of a buffer, as direct I/O wants it.
-fn aligned(buf: &mut [u8], len: usize) -> &mut [u8] {
-    let skip = buf.as_ptr().align_offset(page_size());
-    &mut buf[skip..skip + len]
-}
-
-fn cpu_time() -> Duration {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 /// Sorted times of the writes, and the processor time of all of them.
