@@ -220,7 +220,8 @@ impl Engine {
     /// Makes a tree. On return it survives a crash.
     pub fn create_tree(&self) -> Result<Tree> {
         self.inner.recovery.ready()?;
-        self.inner.trees.create(self.inner.watermark.visible())
+        // What is not durable yet a crash may take back, and give its sequences to others.
+        self.inner.trees.create(self.inner.stable())
     }
 
     /// Removes a tree. The caller guarantees that nobody begins to use it; readers that are in it go on. Everything

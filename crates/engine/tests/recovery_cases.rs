@@ -2,6 +2,7 @@
 //! mode of recovery.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use esker_engine::{
     Direction, Engine, EngineConfig, Isolation, LockMode, Mode, RecoveryMode, Tree, TreeId, View,
@@ -24,6 +25,7 @@ fn open(machine: &SimEnv, recovery: RecoveryMode) -> Engine {
     config.memtable_bytes = MEMTABLE;
     config.log_segment_bytes = 1 << 20;
     config.log_buffer_bytes = 1 << 20;
+    config.on_fatal = Arc::new(|_| ());
     Engine::open(machine.env(), config).expect("opens")
 }
 
@@ -293,4 +295,51 @@ fn nothing_in_the_log_is_nothing_to_do() {
         assert_eq!(keys(engine, a.id()), ["one"]);
         assert_eq!(engine.stats().replayed.writes, 0);
     });
+}
+
+/// Others may have committed behind the last version of a memtable that is flushed. What a crash takes of that part of the
+/// log is written anew in the next life, with the same sequences.
+#[test]
+fn what_is_committed_where_a_crash_took_the_log_is_replayed() {
+    let mut flushed = 0;
+    for cut in 0..40 {
+        let (machine, engine) = begin();
+        let (a, b) = (
+            engine.create_tree().expect("a"),
+            engine.create_tree().expect("b"),
+        );
+        put(&engine, &[(&a, "one")]);
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        txn.put(&b, b"not durable", &[7; 5000]).expect("put");
+        let _ = txn.commit().expect("commits");
+        machine.fs.halt_at(machine.fs.ops() + cut);
+        let _ = engine.flush_all();
+        let disk = machine.fs.crash_with(CrashImage::DropUnsynced);
+        let machine = SimEnv::with_fs(disk, cut + 100);
+        let engine = open(&machine, RecoveryMode::Parallel);
+        let a = engine.tree(a.id()).expect("a");
+        flushed += u64::from(engine.stats().storage.space.used_slots > 0);
+        put(&engine, &[(&a, "two")]);
+        after_crash(&machine, |engine| {
+            assert_eq!(keys(engine, a.id()), ["one", "two"], "cut {cut}");
+        });
+    }
+    assert!((1..40).contains(&flushed), "{flushed}");
+}
+
+/// The same for a tree that was made there.
+#[test]
+fn what_is_committed_to_a_tree_made_where_a_crash_took_the_log_is_replayed() {
+    let (machine, engine) = begin();
+    let a = engine.create_tree().expect("a");
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.put(&a, b"not durable", &[7; 5000]).expect("put");
+    let _ = txn.commit().expect("commits");
+    let b = engine.create_tree().expect("b").id();
+    let disk = machine.fs.crash_with(CrashImage::DropUnsynced);
+    let machine = SimEnv::with_fs(disk, 2);
+    let engine = open(&machine, RecoveryMode::Parallel);
+    let tree = engine.tree(b).expect("it was durable");
+    put(&engine, &[(&tree, "one")]);
+    after_crash(&machine, |engine| assert_eq!(keys(engine, b), ["one"]));
 }

@@ -4,8 +4,10 @@
 //! engine has, which must give the same database.
 //!
 //! A life of transfers between accounts, in one phase and in two, with notes in trees of their own, flushes, checkpoints
-//! and a dropped tree ends in a power loss. Recoveries follow, each with less and less luck: the power goes while they
-//! cut the tail, begin a segment, flush what does not fit into memory, or write the manifest. The last one is left alone.
+//! and a dropped tree ends in a power loss. Recoveries follow: the power goes while they cut the tail, begin a segment, flush
+//! what does not fit into memory, or write the manifest; with some seeds in nearly all of them, so that nothing but
+//! interrupted recoveries follow each other. Where one ends in time, work goes on now and then until the power goes, so what
+//! later recoveries find was written behind what earlier ones have left. The last one is left alone.
 //!
 //! **Invariants checked** after every recovery that ends
 //! - The database is what a prefix of the history makes, with everything in it that was durable.
@@ -29,8 +31,11 @@ const OPENING: i64 = 100;
 const NOTE_TREES: usize = 3;
 /// Steps of the life before the first crash.
 const STEPS: u64 = 140;
-/// The power goes within this many disk operations of a recovery; one without flushes makes about ten.
-const RECOVERY_OPS: u64 = 40;
+/// The power goes within this many disk operations of a recovery; one without flushes makes about ten. A seed has one of
+/// these, and with the last most recoveries end.
+const RECOVERY_OPS: [u64; 3] = [9, 40, 200];
+/// Steps of the life after a recovery, if there is one.
+const LATER_STEPS: u64 = 20;
 /// Longest note, bytes: makes memtables fill and records go over several blocks.
 const MAX_NOTE: u64 = 900;
 /// XIDs are used again and again.
@@ -43,8 +48,12 @@ pub struct Report {
     pub events: u64,
     /// Recoveries that the power loss ended.
     pub interrupted: u64,
+    /// The most of them in a row: each began with what the one before had left.
+    pub nested: u64,
     /// Recoveries that ended.
     pub completed: u64,
+    /// Lives after a recovery.
+    pub lives: u64,
     /// Transactions that were prepared and not decided after the last recovery.
     pub in_doubt: u64,
     /// Times a replay had to flush.
@@ -74,6 +83,8 @@ enum Event {
 struct Model {
     dice: SimRng,
     report: Report,
+    /// Recoveries that were interrupted since the last that ended.
+    nested: u64,
     trees: Vec<TreeId>,
     /// In the order of the log, with their sequences.
     history: Vec<(Seq, Event)>,
@@ -116,16 +127,24 @@ pub fn run(seed: u64, crashes: u32) -> Report {
     let mut sim = SimEnv::new(seed);
     let mut model = Model::new(seed);
     model.live(&sim, seed);
+    let most_ops = RECOVERY_OPS[model.dice.below(3) as usize];
     for crash in 0..crashes {
         sim = sim.crash(seed.wrapping_mul(37) + u64::from(crash));
-        let limit = sim.fs.ops() + 1 + model.dice.below(RECOVERY_OPS);
+        let limit = sim.fs.ops() + 1 + model.dice.below(most_ops);
         sim.fs.halt_at(limit);
-        model.recover(&sim, seed);
+        if let Some(engine) = model.recover(&sim, seed)
+            && model.dice.chance(50)
+        {
+            model.report.lives += 1;
+            model.work(&engine, &sim, LATER_STEPS, seed);
+        }
     }
     sim = sim.crash(seed ^ 0xC4A5);
-    model.recover(&sim, seed);
+    drop(model.recover(&sim, seed));
     model.every_way_finds_the_same(&sim.fs, seed);
     model.decide_all(&sim, seed);
+    sim = sim.crash(seed ^ 0xD1E5);
+    drop(model.recover(&sim, seed).expect("power is on"));
     model.report
 }
 
@@ -134,6 +153,7 @@ impl Model {
         Model {
             dice: SimRng::new(seed ^ 0x4E57),
             report: Report::default(),
+            nested: 0,
             trees: Vec::new(),
             history: Vec::new(),
             durable: 0,
@@ -142,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Works until the power goes or the time is over.
+    /// The life before the first crash.
     fn live(&mut self, sim: &SimEnv, seed: u64) {
         let engine = Engine::open(sim.env(), config(LIFE_MEMORY, RecoveryMode::Parallel))
             .expect("power is on");
@@ -151,8 +171,13 @@ impl Model {
                 .push(engine.create_tree().expect("power is on").id());
         }
         sim.fs.halt_at(sim.fs.ops() + 40 + self.dice.below(800));
-        for _ in 0..STEPS {
-            let outcome = self.step(&engine);
+        self.work(&engine, sim, STEPS, seed);
+    }
+
+    /// Works until the power goes or these steps are done.
+    fn work(&mut self, engine: &Engine, sim: &SimEnv, steps: u64, seed: u64) {
+        for _ in 0..steps {
+            let outcome = self.step(engine);
             let durable = engine.durable_seq();
             let known = self.history.iter().take_while(|(seq, _)| *seq <= durable);
             self.durable = self.durable.max(known.count());
@@ -180,7 +205,9 @@ impl Model {
                 self.history.push((seq, Event::Counter(tree, value)));
                 Ok(())
             }
-            13..=16 => engine.flush_log(),
+            13..=15 => engine.flush_log(),
+            // Of every tree whatever it has, also where the log is not durable yet.
+            16 => engine.flush_all(),
             17 => engine.maintain().map(|_| ()),
             18 => {
                 engine.flush_log()?;
@@ -302,31 +329,30 @@ impl Model {
         state
     }
 
-    /// Opens, perhaps without getting to the end, and checks what is found.
-    fn recover(&mut self, sim: &SimEnv, seed: u64) {
+    /// Opens, and checks what is found; `None` if that does not come to its end.
+    fn recover(&mut self, sim: &SimEnv, seed: u64) -> Option<Engine> {
         let memory = RECOVERY_MEMORY[self.dice.below(3) as usize];
         let mode = MODES[self.dice.below(3) as usize];
-        let engine = match Engine::open(sim.env(), config(memory, mode)) {
-            Ok(engine) => engine,
+        self.nested += 1;
+        let found = Engine::open(sim.env(), config(memory, mode)).and_then(|engine| {
+            self.report.flushes += engine.stats().replayed.flushes;
+            Ok((State::of(&engine)?, engine))
+        });
+        let (found, engine) = match found {
+            Ok(found) => found,
             Err(e) => {
                 assert!(!sim.fs.has_power(), "seed {seed}: recovery failed: {e}");
                 self.report.interrupted += 1;
-                return;
+                self.report.nested = self.report.nested.max(self.nested);
+                return None;
             }
         };
-        self.report.flushes += engine.stats().replayed.flushes;
-        let Ok(found) = State::of(&engine) else {
-            assert!(
-                !sim.fs.has_power(),
-                "seed {seed}: unreadable with the power on"
-            );
-            self.report.interrupted += 1;
-            return;
-        };
+        self.nested = 0;
         self.report.completed += 1;
         self.accept(found, &engine, seed);
         // What the background does next may be interrupted, too.
         let _ = (0..self.dice.below(4)).try_for_each(|_| engine.maintain().map(|_| ()));
+        Some(engine)
     }
 
     /// Finds the prefix of the history that makes `found`. It is part of every later one.
@@ -430,6 +456,7 @@ impl Model {
         for xid in waiting {
             self.decide(&engine, xid).expect("it waits");
         }
+        engine.flush_log().expect("power is on");
         let found = State::of(&engine).expect("readable");
         self.durable = self.history.len();
         self.accept(found, &engine, seed);

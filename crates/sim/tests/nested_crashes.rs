@@ -13,6 +13,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures of a long run by hand")]
 fn nested_crashes_take_nothing_back() {
     let first = setting("ESKER_SIM_FIRST_SEED", 1);
     let seeds = setting("ESKER_SIM_SEEDS", 200);
@@ -21,13 +22,21 @@ fn nested_crashes_take_nothing_back() {
         let report = nested::run(seed, CRASHES);
         total.events += report.events;
         total.interrupted += report.interrupted;
+        total.nested = total.nested.max(report.nested);
         total.completed += report.completed;
+        total.lives += report.lives;
         total.in_doubt += report.in_doubt;
         total.flushes += report.flushes;
     }
+    println!("{seeds} seeds: {total:?}");
     // Each of these happened, and often.
     assert!(total.events > 10 * seeds, "{total:?}");
     assert!(total.interrupted > seeds, "{total:?}");
+    assert!(total.lives > seeds, "{total:?}");
+    assert!(
+        seeds < 16 || total.nested >= u64::from(CRASHES),
+        "{total:?}"
+    );
     assert!(total.completed > seeds, "{total:?}");
     assert!(seeds < 16 || total.in_doubt > seeds / 4, "{total:?}");
     assert!(seeds < 16 || total.flushes > seeds / 4, "{total:?}");

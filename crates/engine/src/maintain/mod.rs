@@ -7,7 +7,8 @@
 //! **Invariants**
 //! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the limit
 //!   itself, and what it has not read must stay.
-//! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log.
+//! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log, and
+//!   no recovery point lies behind what a crash could take.
 //! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
 //! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
@@ -364,7 +365,10 @@ impl Inner {
             while !table.is_quiet() {
                 thread::sleep(QUIET_PAUSE);
             }
-            self.log.harden(table.max_seq())?;
+            // The recovery point may lie behind the last version of the table, where others have committed meanwhile. If
+            // a crash took that part of the log, its sequences would be given again, and replay would skip them.
+            let recovery_point = tree.oldest_quiet().map_or(0, |(_, point)| point);
+            self.log.harden(table.max_seq().max(recovery_point))?;
         }
         drop(now);
         self.trees
