@@ -45,7 +45,7 @@
 //!
 //! # Modules, in the order of that life
 //!
-//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`tree`], `extent`, `compact`, `cache` · [`iter`] ·
+//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` ·
 //! `recovery` · [`error`]
 //!
 //! **Invariants**
@@ -53,6 +53,7 @@
 //! - A transaction is seen whole or not at all, also after a crash.
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
+mod bulk;
 pub mod cache;
 mod check;
 mod codec;
@@ -73,6 +74,7 @@ pub mod tree;
 mod txn;
 pub mod wait;
 
+pub use bulk::{BuildError, Built, TreeBuilder};
 pub use check::{Checked, DamagedPart, Finding, check};
 pub use codec::{put_varint, varint_at};
 pub use commit::acks::{Acknowledged, Acks};

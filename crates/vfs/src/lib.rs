@@ -14,10 +14,12 @@
 mod env;
 mod fs;
 mod os;
+mod outside;
 pub mod sim;
 mod slow;
 
 pub use env::{Clock, Env, Random};
 pub use fs::{DirLock, File, Fs, OpenMode};
 pub use os::{OsClock, OsFs, OsRandom};
+pub use outside::{OutsideFile, OutsideKind};
 pub use slow::SlowFs;

@@ -141,6 +141,14 @@ pub struct Work {
     pub given_up_compactions: u64,
     /// Times a flush or compaction was begun again because an extent could not be written.
     pub write_retries: u64,
+    /// Trees that were filled at once ([`crate::TreeBuilder`]).
+    pub built_trees: u64,
+    /// Extents they were filled with.
+    pub built_extents: u64,
+    /// Bytes of them.
+    pub built_bytes: u64,
+    /// Sorted runs that had to be merged for them.
+    pub build_spills: u64,
 }
 
 /// Numbers about the storage.
