@@ -31,6 +31,7 @@ use crate::recovery::{
     self, ForceRecovery, Recovery, RecoveryMode, ReplayLimits, ReplayPhase, ReplayProgress,
     ReplayStats, Replayed, Target,
 };
+use crate::scan::{ScanPool, ScanStats};
 use crate::tree::{OnFatal, Recovered, StorageStats, Tree, Trees, TreesConfig};
 use crate::txn::prepared::{self, PreparedTable};
 use crate::txn::{Commit, Isolation, Snapshots, Txn};
@@ -70,6 +71,9 @@ pub struct EngineConfig {
     pub recovery: RecoveryMode,
     /// Threads of a parallel replay; 0 for as many as there are processors. In manual mode there is one.
     pub recovery_threads: usize,
+    /// Threads that help with the scans of all transactions; 0 for as many as there are processors. In manual mode there are
+    /// none.
+    pub scan_threads: usize,
     /// Who drives background work.
     pub mode: Mode,
     /// Whether a damaged log is opened.
@@ -94,6 +98,7 @@ impl EngineConfig {
             extents: ExtentOptions::default(),
             recovery: RecoveryMode::default(),
             recovery_threads: 0,
+            scan_threads: 0,
             mode: Mode::Daemon,
             force_recovery: ForceRecovery::Off,
             on_fatal: Arc::new(|message| {
@@ -117,6 +122,7 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) prepared: PreparedTable,
     pub(crate) maintenance: Maintenance,
+    scans: ScanPool,
     pub(crate) recovery: Arc<Recovery>,
     /// What the replay begins with.
     recovered: Recovered,
@@ -168,6 +174,7 @@ impl Engine {
         }
         tracing::info!(bytes = log.bytes(), torn = log.torn(), "the log is open");
         let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
+        let scans = ScanPool::new(helpers(config.mode, config.scan_threads));
         let inner = Inner {
             log: Log::new(wal),
             config,
@@ -180,6 +187,7 @@ impl Engine {
             counters,
             prepared: PreparedTable::default(),
             maintenance: Maintenance::new(from.0, env.clock.clone()),
+            scans,
             recovery: Recovery::new(env.clock.clone(), log.bytes()),
             recovered,
             _lock: lock,
@@ -392,6 +400,17 @@ impl Engine {
         self.inner.log.shutdown()
     }
 
+    /// The threads that help with scans.
+    pub fn scans(&self) -> &ScanPool {
+        &self.inner.scans
+    }
+
+    /// Changes how many threads help with scans; 0 for as many as there are processors.
+    pub fn set_scan_threads(&self, threads: usize) {
+        let limit = helpers(self.inner.config.mode, threads);
+        self.inner.scans.set_limit(limit);
+    }
+
     /// Changes when the log is flushed, from the next group on. Values out of range are brought into it.
     pub fn set_flush_policy(&self, policy: &FlushPolicy) {
         self.inner.log.set_flush_policy(policy);
@@ -419,7 +438,17 @@ impl Engine {
             log_needed_from: self.inner.maintenance.log_from(),
             storage: self.inner.trees.stats(),
             replayed: self.inner.recovery.stats(),
+            scans: self.inner.scans.stats(),
         }
+    }
+}
+
+/// Threads that help with scans.
+fn helpers(mode: Mode, asked: usize) -> usize {
+    match (mode, asked) {
+        (Mode::Manual, _) => 0,
+        (Mode::Daemon, 0) => std::thread::available_parallelism().map_or(1, usize::from),
+        (Mode::Daemon, asked) => asked,
     }
 }
 
@@ -478,6 +507,8 @@ pub struct EngineStats {
     pub deadlocks: u64,
     /// What the replay at the start did.
     pub replayed: ReplayStats,
+    /// What scans by several threads have done.
+    pub scans: ScanStats,
     /// What the log has done.
     pub log: WalStats,
     /// The files of the log.

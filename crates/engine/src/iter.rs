@@ -1,7 +1,7 @@
 //! The internal iterator: what every tier (memtable, extent, sorted run) offers to readers, flush and
 //! compaction, and the merge of several of them.
 //!
-//! Neighbours: implemented by `memtable`, `extent` and `tree`; consumed by `txn` (cursors) and `compact`.
+//! Neighbours: implemented by `memtable`, `extent` and `tree`; consumed by `txn` (cursors), `scan` and `compact`.
 //!
 //! **Invariants**
 //! - Order: user key ascending by bytes; versions of one key from the newest to the oldest (sequence descending).

@@ -46,7 +46,7 @@
 //! # Modules, in the order of that life
 //!
 //! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` ·
-//! `recovery` · [`error`]
+//! [`scan`] · `recovery` · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.
@@ -69,6 +69,7 @@ mod lock;
 mod maintain;
 pub mod memtable;
 mod recovery;
+pub mod scan;
 mod sync;
 pub mod tree;
 mod txn;

@@ -98,6 +98,11 @@ impl BlockCache {
         self.cache.set_capacity(capacity_bytes);
     }
 
+    /// Most bytes that may be in use.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.cache.capacity()
+    }
+
     /// Bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.cache.weight()

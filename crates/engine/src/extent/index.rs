@@ -132,7 +132,7 @@ impl Tail {
         self.entries.len()
     }
 
-    fn separator(&self, block: usize) -> &[u8] {
+    pub(super) fn separator(&self, block: usize) -> &[u8] {
         let start = match block {
             0 => 0,
             _ => self.entries[block - 1].separator_end as usize,

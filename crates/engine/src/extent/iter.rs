@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::block::{Block, BlockCursor, Buffers};
+use super::block::{Block, BlockCursor, Buffers, Drained};
 use super::filter::KeyHash;
 use super::index::Tail;
 use super::reader::Extent;
@@ -20,11 +20,14 @@ use crate::{LATEST, Op, Result, Seq};
 pub(crate) enum ReadMode {
     /// Through the cache.
     Cached,
-    /// Uses what is cached but adds nothing, and reads ahead: for compaction and checks.
+    /// Through the cache, and reads ahead where it does not have a block: for long walks.
+    Ahead,
+    /// Uses what is cached but adds nothing, and reads ahead: for compaction, checks, and walks that are longer than the
+    /// cache is large.
     Once,
 }
 
-/// Bytes that are read at once in [`ReadMode::Once`].
+/// Bytes that are read at once when reading ahead; as many behind them are asked for meanwhile.
 const READ_AHEAD_BYTES: u32 = 512 << 10;
 
 /// Stored bytes that were read ahead.
@@ -38,6 +41,27 @@ impl Ahead {
         let start = offset.checked_sub(self.offset)? as usize;
         self.bytes.get(start..start + length as usize)
     }
+}
+
+/// A stored block, out of what was read ahead or together with what follows it.
+fn read_ahead(
+    extent: &Extent,
+    ahead: &mut Option<Ahead>,
+    offset: u32,
+    stored_bytes: u32,
+) -> Result<Vec<u8>> {
+    if let Some(bytes) = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes)) {
+        return Ok(bytes.to_vec());
+    }
+    let rest = extent.meta().filter_offset - offset;
+    let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
+    if rest > length {
+        extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
+    }
+    let bytes = extent.read(offset, length as usize)?;
+    let stored = bytes[..stored_bytes as usize].to_vec();
+    *ahead = Some(Ahead { offset, bytes });
+    Ok(stored)
 }
 
 /// A cursor over an extent.
@@ -81,32 +105,22 @@ impl ExtentIter {
     }
 
     fn read_block(&mut self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
-        if self.mode == ReadMode::Cached {
-            return self.extent.block(tail, number);
-        }
-        let place = tail.place(number);
-        if let Some(block) = self.extent.peek_block(place.offset) {
-            return Ok(block);
-        }
-        let ahead = self
-            .ahead
-            .as_ref()
-            .and_then(|a| a.get(place.offset, place.stored_bytes));
-        let stored = match ahead {
-            Some(bytes) => bytes.to_vec(),
-            None => {
-                let rest = self.extent.meta().filter_offset - place.offset;
-                let length = rest.min(READ_AHEAD_BYTES).max(place.stored_bytes);
-                let bytes = self.extent.read(place.offset, length as usize)?;
-                let stored = bytes[..place.stored_bytes as usize].to_vec();
-                self.ahead = Some(Ahead {
-                    offset: place.offset,
-                    bytes,
-                });
-                stored
+        let Self { extent, ahead, .. } = self;
+        match self.mode {
+            ReadMode::Cached => extent.block(tail, number),
+            ReadMode::Ahead => extent.block_by(tail, number, || {
+                let place = tail.place(number);
+                read_ahead(extent, ahead, place.offset, place.stored_bytes)
+            }),
+            ReadMode::Once => {
+                let place = tail.place(number);
+                if let Some(block) = extent.peek_block(place.offset) {
+                    return Ok(block);
+                }
+                let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes)?;
+                Ok(Arc::new(extent.decode_block(stored, place.offset)?))
             }
-        };
-        Ok(Arc::new(self.extent.decode_block(stored, place.offset)?))
+        }
     }
 
     /// Enters a block and places the cursor in it.
@@ -136,6 +150,28 @@ impl ExtentIter {
     ) -> Result<()> {
         let cursor = self.cursor.as_mut().expect("a block was entered");
         act(cursor).map_err(|what| self.extent.damaged_block(self.offset(), what))
+    }
+
+    /// As [`BlockCursor::drain`] for what is left of the current block. The walk must not have ended. If the block ends, the walk
+    /// stands on its last entry, and it is told whether the key of that was shown.
+    #[inline]
+    pub(crate) fn drain_block(
+        &mut self,
+        bound: Option<&[u8]>,
+        sight: Seq,
+        newest: &mut Seq,
+        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+    ) -> Result<Drained> {
+        // Where all of the block is before the bound, no key is compared with it.
+        let is_before = |bound: &&[u8]| {
+            let tail = self.tail.as_ref().expect("a block was entered");
+            tail.separator(self.number) < *bound
+        };
+        let bound = bound.filter(|bound| !is_before(bound));
+        let cursor = self.cursor.as_mut().expect("a block was entered");
+        cursor
+            .drain(bound, sight, newest, visit)
+            .map_err(|what| self.extent.damaged_block(self.offset(), what))
     }
 
     fn leave(&mut self) {

@@ -4,7 +4,8 @@
 //! The bytes are described in `docs/formats/extent.md` and `docs/formats/manifest.md`.
 //!
 //! **Invariants**
-//! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries.
+//! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries,
+//!   rows <= entries - deletes.
 //! - A decoded meta lies inside its slots: header < filter < index < stored length <= slots * `SLOT_BYTES`.
 
 use std::cmp::Ordering;
@@ -78,6 +79,9 @@ pub struct ExtentMeta {
     pub entries: u64,
     /// Number of deletes among them.
     pub deletes: u64,
+    /// Number of user keys whose newest version in here is a put: what a reader counts if it sees every version and nothing
+    /// newer hides one.
+    pub rows: u64,
     /// Smallest sequence.
     pub smallest_seq: Seq,
     /// Largest sequence.
@@ -104,6 +108,7 @@ impl ExtentMeta {
         put_varint(out, self.data_bytes);
         put_varint(out, self.entries);
         put_varint(out, self.deletes);
+        put_varint(out, self.rows);
         put_varint(out, self.smallest_seq);
         put_varint(out, self.largest_seq);
         for position in [&self.first, &self.last] {
@@ -129,6 +134,7 @@ impl ExtentMeta {
             data_bytes: reader.varint()?,
             entries: reader.varint()?,
             deletes: reader.varint()?,
+            rows: reader.varint()?,
             smallest_seq: reader.varint()?,
             largest_seq: reader.varint()?,
             first: position(reader)?,
@@ -157,7 +163,10 @@ impl ExtentMeta {
         if !parts.is_sorted_by(|a, b| a < b) {
             return Err("the parts of an extent lie outside of it");
         }
-        if self.entries == 0 || self.deletes > self.entries || self.smallest_seq > self.largest_seq
+        let puts = self.entries.checked_sub(self.deletes);
+        if self.entries == 0
+            || puts.is_none_or(|puts| self.rows > puts)
+            || self.smallest_seq > self.largest_seq
         {
             return Err("the counts of an extent contradict each other");
         }
@@ -304,6 +313,7 @@ mod tests {
             data_bytes: 9_000_000,
             entries: 50_000,
             deletes: 3,
+            rows: 40_000,
             smallest_seq: 1 << 40,
             largest_seq: (1 << 40) + 77,
             first: Position {
@@ -328,11 +338,12 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut])).is_err());
         }
-        let wrong: [fn(&mut ExtentMeta); 6] = [
+        let wrong: [fn(&mut ExtentMeta); 7] = [
             |m| m.slots = 1,
             |m| m.id = ExtentId::new(3, 511),
             |m| m.filter_offset = m.stored_bytes,
             |m| m.deletes = m.entries + 1,
+            |m| m.rows = m.entries - m.deletes + 1,
             |m| m.smallest_seq = m.largest_seq + 1,
             |m| m.last.key = b"aardvark"[..].into(),
         ];

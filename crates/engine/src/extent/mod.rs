@@ -23,7 +23,7 @@ mod reader;
 mod space;
 mod writer;
 
-pub(crate) use block::Block;
+pub(crate) use block::{Block, Drained};
 pub(crate) use filter::KeyHash;
 pub use frame::Compression;
 pub(crate) use hints::Hints;

@@ -205,7 +205,7 @@ impl Extent {
     pub(super) fn tail(&self, mode: ReadMode) -> Result<Arc<Tail>> {
         let (stamp, offset) = (self.meta.stamp, self.meta.filter_offset);
         match mode {
-            ReadMode::Cached => {
+            ReadMode::Cached | ReadMode::Ahead => {
                 let tail = self.store.cache.tail(stamp, offset, || self.load_tail())?;
                 if self.tail.load().as_ptr() != Arc::as_ptr(&tail) {
                     self.tail.store(Arc::downgrade(&tail));
@@ -229,17 +229,42 @@ impl Extent {
         Tail::new(filter, &index, offset).map_err(|what| self.corruption(index_offset, what))
     }
 
+    /// Calls `each` with a key at or behind the end of every block and before the next, and with the number of blocks.
+    pub(crate) fn for_each_separator(&self, mut each: impl FnMut(&[u8], usize)) -> Result<()> {
+        let tail = self.tail(ReadMode::Cached)?;
+        for block in 0..tail.blocks() {
+            each(tail.separator(block), tail.blocks());
+        }
+        Ok(())
+    }
+
     /// A block, from the cache or from disk.
     pub(super) fn block(&self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
+        self.block_by(tail, number, || {
+            let place = tail.place(number);
+            self.read(place.offset, place.stored_bytes as usize)
+        })
+    }
+
+    /// A block, from the cache or out of the bytes that `read` gives.
+    pub(super) fn block_by(
+        &self,
+        tail: &Tail,
+        number: usize,
+        read: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Arc<Block>> {
         let place = tail.place(number);
-        let load = || {
-            let stored = self.read(place.offset, place.stored_bytes as usize)?;
-            self.decode_block(stored, place.offset)
-        };
+        let load = || self.decode_block(read()?, place.offset);
         if place.stored_bytes > MAX_CACHED_FRAME_BYTES {
             return load().map(Arc::new);
         }
         self.store.cache.block(self.meta.stamp, place.offset, load)
+    }
+
+    /// These bytes will be read soon.
+    pub(super) fn will_read(&self, offset: u32, bytes: u32) {
+        let place = self.meta.id.offset() + u64::from(offset);
+        self.slots.file().will_read(place, u64::from(bytes));
     }
 
     pub(super) fn peek_block(&self, offset: u32) -> Option<Arc<Block>> {
@@ -295,7 +320,8 @@ impl Extent {
             if !tail.filter.may_contain(KeyHash::of(key)) {
                 return Err(self.corruption(self.meta.filter_offset, "the filter misses a key"));
             }
-            sums.add(&iter);
+            let is_newest = last.as_ref().is_none_or(|last| &*last.key != key);
+            sums.add(&iter, is_newest);
             last = Some(Position {
                 key: key.into(),
                 seq,
@@ -327,15 +353,17 @@ struct Sums {
     data_bytes: u64,
     entries: u64,
     deletes: u64,
+    rows: u64,
     smallest_seq: Seq,
     largest_seq: Seq,
 }
 
 impl Sums {
-    fn add(&mut self, entry: &ExtentIter) {
+    fn add(&mut self, entry: &ExtentIter, is_newest: bool) {
         self.data_bytes += (entry.key().len() + entry.value().len()) as u64;
         self.entries += 1;
         self.deletes += u64::from(entry.op() == Op::Delete);
+        self.rows += u64::from(is_newest && entry.op() == Op::Put);
         self.smallest_seq = self.smallest_seq.min(entry.seq());
         self.largest_seq = self.largest_seq.max(entry.seq());
     }
@@ -345,6 +373,7 @@ impl Sums {
             data_bytes: meta.data_bytes,
             entries: meta.entries,
             deletes: meta.deletes,
+            rows: meta.rows,
             smallest_seq: meta.smallest_seq,
             largest_seq: meta.largest_seq,
         }

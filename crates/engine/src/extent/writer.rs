@@ -55,6 +55,7 @@ struct Tally {
     data_bytes: u64,
     entries: u64,
     deletes: u64,
+    rows: u64,
     smallest_seq: Seq,
     largest_seq: Seq,
 }
@@ -67,6 +68,7 @@ impl Tally {
             data_bytes: 0,
             entries: 0,
             deletes: 0,
+            rows: 0,
             smallest_seq: Seq::MAX,
             largest_seq: 0,
         }
@@ -129,10 +131,12 @@ impl RunWriter {
             self.finish_block(Some(key));
         }
         self.block.add(key, seq, op, value);
-        if self.tally.entries == 0 || self.last_key != key {
+        let is_newest = self.tally.entries == 0 || self.last_key != key;
+        if is_newest {
             self.hashes.push(KeyHash::of(key));
         }
         let tally = &mut self.tally;
+        tally.rows += u64::from(is_newest && op == Op::Put);
         tally.first.get_or_insert_with(|| Position {
             key: key.into(),
             seq,
@@ -235,6 +239,7 @@ impl RunWriter {
             data_bytes: tally.data_bytes,
             entries: tally.entries,
             deletes: tally.deletes,
+            rows: tally.rows,
             smallest_seq: tally.smallest_seq,
             largest_seq: tally.largest_seq,
             first: tally.first.expect("there is an entry"),

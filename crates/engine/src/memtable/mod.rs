@@ -114,6 +114,18 @@ impl Memtable {
         MemIter::new(Arc::clone(self))
     }
 
+    /// Calls `each` with keys that are spread evenly from `lower` on and before `upper`: at least `wanted`, if there are so
+    /// many. Each stands for about the returned number of keys.
+    pub(crate) fn sample<'a>(
+        &'a self,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        wanted: usize,
+        each: impl FnMut(&'a [u8]),
+    ) -> u64 {
+        self.list.sample(lower, upper, wanted, each)
+    }
+
     /// Bytes used by entries.
     pub fn bytes(&self) -> usize {
         self.list.used_bytes()

@@ -485,6 +485,34 @@ impl SkipList {
         newer.or_else(|| before.map(Entry::oldest))
     }
 
+    /// Calls `each` with keys that are spread evenly over the list from `lower` on and before `upper`: at least `wanted`, if
+    /// there are so many. Each stands for about the returned number of keys.
+    pub(super) fn sample<'a>(
+        &'a self,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        wanted: usize,
+        mut each: impl FnMut(&'a [u8]),
+    ) -> u64 {
+        let place = Place::new(lower, Seq::MAX);
+        let mut before = None;
+        for level in (0..MAX_HEIGHT).rev() {
+            let first = self.walk(&mut before, level, &place);
+            let keys = std::iter::successors(NodeRef::from_link(first), |node| {
+                NodeRef::from_link(self.following(Some(*node), level))
+            });
+            // SAFETY: the nodes are in this list's arena, which lives as long as `&'a self`.
+            let keys = keys.map(|node| unsafe { node.key::<'a>() });
+            let keys = keys.take_while(|key| upper.is_none_or(|upper| *key < upper));
+            if level == 0 || keys.clone().take(wanted).count() == wanted {
+                keys.for_each(&mut each);
+                // One node in four rises.
+                return 1 << (2 * level);
+            }
+        }
+        unreachable!("level 0 is always taken")
+    }
+
     pub(super) fn first(&self) -> Option<Entry> {
         NodeRef::from_link(self.following(None, 0)).map(Entry::newest)
     }

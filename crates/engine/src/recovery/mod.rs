@@ -52,6 +52,7 @@ pub use force::ForceRecovery;
 pub(crate) use force::{point_in_time, warn_of_newer_trees};
 pub(crate) use progress::Recovery;
 pub use progress::{ReplayPhase, ReplayProgress, Replayed};
+pub(crate) use run::ReplayedIter;
 pub use run::ReplayedRun;
 
 use crate::Result;

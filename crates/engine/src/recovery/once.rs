@@ -33,6 +33,11 @@ impl<R, T> MadeOnce<R, T> {
         }
     }
 
+    /// What was made, if it is.
+    pub(crate) fn look(&self) -> Option<&T> {
+        self.made.get()
+    }
+
     #[cold]
     fn make(&self, make: impl FnOnce(R) -> T) -> &T {
         // Held while it is made: whoever else needs it waits here.

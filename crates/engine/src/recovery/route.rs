@@ -78,6 +78,12 @@ impl Router {
         }
     }
 
+    /// A key at about the beginning of a shard; `None` for the first.
+    pub(super) fn border(&self, shard: usize) -> Option<Vec<u8>> {
+        let border = self.borders.get(shard.checked_sub(1)?)?;
+        Some([&*self.common, &border.to_be_bytes()].concat())
+    }
+
     #[inline]
     fn begins_alike(&self, key: &[u8]) -> bool {
         let alike = self.common.len();

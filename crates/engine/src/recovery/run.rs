@@ -145,6 +145,37 @@ impl ReplayedRun {
         })
     }
 
+    /// Calls `each` with keys from `lower` on and before `upper`, ascending, and with the number of versions up to there from the key
+    /// before, about; `per_shard` in every shard that is sorted by now, the borders of the others.
+    pub(crate) fn sample(
+        &self,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        per_shard: usize,
+        mut each: impl FnMut(&[u8], u64),
+    ) {
+        let last = upper.map_or(self.shard_count() - 1, |key| self.router.route(key).shard);
+        let is_inside = |key: &[u8]| key >= lower && upper.is_none_or(|upper| key < upper);
+        let typical = self.facts.entries / self.shard_count() as u64;
+        for number in self.router.route(lower).shard..=last {
+            match self.shards[number].look() {
+                Some(sorted) => {
+                    let step = (sorted.entries().len() / per_shard.max(1)).max(1);
+                    let marks = sorted.entries().iter().skip(step - 1).step_by(step);
+                    let keys = marks.map(|entry| self.buffers.key(entry));
+                    keys.filter(|key| is_inside(key))
+                        .for_each(|key| each(key, step as u64));
+                }
+                None => {
+                    let end = self.router.border(number + 1);
+                    if let Some(end) = end.filter(|end| is_inside(end)) {
+                        each(&end, typical);
+                    }
+                }
+            }
+        }
+    }
+
     /// An iterator that keeps the run alive.
     pub fn iter(self: &Arc<Self>) -> ReplayedIter {
         ReplayedIter {

@@ -346,6 +346,7 @@ pub(crate) mod tests {
             data_bytes: u64::from(bytes),
             entries: 100,
             deletes: 0,
+            rows: 100,
             smallest_seq: 1,
             largest_seq: 100,
             first: Position {

@@ -1,6 +1,6 @@
 //! A walk over a sorted run of extents, in both directions.
 //!
-//! Neighbours: `version` makes one per run for readers, `compact` one per part of a run that it merges.
+//! Neighbours: `version` makes one per run for readers, `scan` one per task and run, `compact` one per part of a run that it merges.
 //!
 //! **Invariants**
 //! - At most one extent is open; it is opened only when the walk gets there.
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::levels::Run;
-use crate::extent::{Extent, ExtentIter, ReadMode};
+use crate::extent::{Drained, Extent, ExtentIter, ReadMode};
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};
 
@@ -19,7 +19,12 @@ pub(crate) struct RunIter {
     /// Index of the extent that `open` walks over.
     number: usize,
     open: Option<ExtentIter>,
+    /// The key that a drain has carried over the end of a block.
+    carried: Vec<u8>,
 }
+
+/// Steps over versions of one key before a seek is tried instead.
+const MAX_STEPS: usize = 8;
 
 impl RunIter {
     pub(crate) fn new(run: Run<Arc<Extent>>, mode: ReadMode) -> Self {
@@ -28,7 +33,69 @@ impl RunIter {
             mode,
             number: 0,
             open: None,
+            carried: Vec::new(),
         }
+    }
+
+    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there is
+    /// one; stands on the first version of a later key afterwards, or has ended. Begins on the first version of a key.
+    /// Asks `go_on` at the end of every block. False if it or `visit` has said no; the position is then undefined.
+    pub(crate) fn drain(
+        &mut self,
+        bound: Option<&[u8]>,
+        sight: Seq,
+        newest: &mut Seq,
+        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool> {
+        while self.valid() {
+            let open = self.open.as_mut().expect("the iterator stands on an entry");
+            match open.drain_block(bound, sight, newest, visit)? {
+                Drained::AtBound => return Ok(true),
+                Drained::Stopped => return Ok(false),
+                Drained::AtLast { resolved } => {
+                    if !self.leave_key(resolved, sight, newest, visit)? || !go_on() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves from the last entry of a block to the first version of another key; shows the version of the key that is
+    /// seen, if that was not done.
+    fn leave_key(
+        &mut self,
+        mut resolved: bool,
+        sight: Seq,
+        newest: &mut Seq,
+        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+    ) -> Result<bool> {
+        let mut key = std::mem::take(&mut self.carried);
+        key.clear();
+        key.extend_from_slice(self.key());
+        self.next()?;
+        let mut steps = 0;
+        while self.valid() && self.key() == key {
+            if !resolved && self.seq() <= sight {
+                resolved = true;
+                *newest = self.seq().max(*newest);
+                if !visit(&key, self.op(), self.value()) {
+                    return Ok(false);
+                }
+            }
+            steps += 1;
+            if steps < MAX_STEPS {
+                self.next()?;
+            } else {
+                // Sequence 0 is behind every version of the key.
+                self.seek_version(&key, if resolved { 0 } else { sight })?;
+                steps = 0;
+            }
+        }
+        self.carried = key;
+        Ok(true)
     }
 
     /// Enters an extent; none if there is none with this number.

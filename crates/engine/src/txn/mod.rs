@@ -26,14 +26,16 @@ use smallvec::SmallVec;
 
 pub use cursor::Cursor;
 pub(crate) use snapshots::{SnapshotSlot, Snapshots};
-pub(crate) use write_set::WriteSet;
+pub(crate) use visible::Sight;
+pub(crate) use write_set::{DeadRanges, WriteSet};
 
 use crate::engine::{Engine, Inner};
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
+use crate::scan::{OwnWrites, PinnedView};
 use crate::tree::Tree;
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
-use visible::{Range, Sight, VisibleIter};
+use visible::{Range, VisibleIter};
 
 /// What a held row lock costs in the lock table.
 const LOCK_BYTES: u64 = 160;
@@ -318,6 +320,25 @@ impl Txn {
             direction,
             Arc::clone(&self.dependency),
         ))
+    }
+
+    /// What scans by several threads see.
+    pub(crate) fn pin(&self, tree: &Tree) -> Result<PinnedView> {
+        self.check()?;
+        // The snapshot is taken before the tiers are looked up.
+        let snapshot = self.snapshot();
+        let own = self.writes.view(tree.id());
+        Ok(PinnedView {
+            superversion: Arc::clone(&tree.superversion()),
+            own: own.map(|(table, upto, dead)| OwnWrites { table, upto, dead }),
+            snapshot,
+            dependency: Arc::clone(&self.dependency),
+        })
+    }
+
+    /// Bytes the block cache may use.
+    pub(crate) fn cache_capacity(&self) -> u64 {
+        self.inner().trees.store().cache.capacity_bytes()
     }
 
     /// Sets the value of a key. The caller holds the row lock that covers the key.

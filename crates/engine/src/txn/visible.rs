@@ -19,7 +19,8 @@ use crate::{Op, Result, Seq};
 const MAX_STEPS: usize = 8;
 
 /// Which versions are seen.
-pub(super) enum Sight {
+#[derive(Clone)]
+pub(crate) enum Sight {
     /// Committed versions up to a sequence.
     Snapshot(Seq),
     /// Own writes up to a number, except dead ones.
@@ -28,14 +29,14 @@ pub(super) enum Sight {
 
 impl Sight {
     #[inline]
-    fn upto(&self) -> Seq {
+    pub(crate) fn upto(&self) -> Seq {
         match self {
             Sight::Snapshot(seq) | Sight::Own(seq, _) => *seq,
         }
     }
 
     #[inline]
-    fn sees(&self, seq: Seq) -> bool {
+    pub(crate) fn sees(&self, seq: Seq) -> bool {
         match self {
             Sight::Snapshot(snapshot) => seq <= *snapshot,
             Sight::Own(number, dead) => seq <= *number && !is_dead(dead, seq),

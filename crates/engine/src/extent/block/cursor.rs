@@ -40,6 +40,17 @@ pub(in crate::extent) struct BlockCursor {
     buffers: Buffers,
 }
 
+/// Where a drain has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// On the first version of the first key at or behind the bound.
+    AtBound,
+    /// On the last entry of the block; whether its key has been shown. More versions of it may follow in the next block.
+    AtLast { resolved: bool },
+    /// `visit` wants no more.
+    Stopped,
+}
+
 /// Memory that cursors pass on to each other.
 #[derive(Default)]
 pub(in crate::extent) struct Buffers {
@@ -152,6 +163,64 @@ impl BlockCursor {
             self.load(self.next)?;
         }
         Ok(())
+    }
+
+    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there
+    /// is one. Begins on the first version of a key. See [`Drained`] for where it ends.
+    ///
+    /// The loop of a scan: one test of the end, one comparison for the key, no decision between sources.
+    #[inline]
+    pub(in crate::extent) fn drain(
+        &mut self,
+        bound: Option<&[u8]>,
+        sight: Seq,
+        newest: &mut Seq,
+        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+    ) -> Result<Drained, Malformed> {
+        debug_assert!(self.valid());
+        let Self {
+            block,
+            at,
+            next,
+            seq,
+            op,
+            value,
+            buffers,
+        } = self;
+        let Buffers { key, behind, .. } = buffers;
+        behind.clear();
+        let block: &Block = block;
+        let mut resolved = false;
+        loop {
+            if !resolved {
+                if bound.is_some_and(|bound| &key[..] >= bound) {
+                    return Ok(Drained::AtBound);
+                }
+                if *seq <= sight {
+                    resolved = true;
+                    *newest = (*seq).max(*newest);
+                    if !visit(key, *op, &block.bytes[value.clone()]) {
+                        return Ok(Drained::Stopped);
+                    }
+                }
+            }
+            if *next >= block.entries_end {
+                return Ok(Drained::AtLast { resolved });
+            }
+            let entry = block.entry(*next).ok_or(DAMAGED)?;
+            let rest = &block.bytes[entry.rest];
+            let Some(differing) = key.get(entry.shared..) else {
+                return Err("a block entry shares more than there is");
+            };
+            if differing != rest {
+                resolved = false;
+                key.truncate(entry.shared);
+                key.extend_from_slice(rest);
+            }
+            *at = *next;
+            *next = entry.value.end;
+            (*seq, *op, *value) = (entry.seq, entry.op, entry.value);
+        }
     }
 
     /// Moves to the entry before; off the block if there is none.

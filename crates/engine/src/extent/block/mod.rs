@@ -23,6 +23,7 @@ use crate::iter::compare_versions;
 use crate::{Op, Seq};
 
 pub(super) use builder::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
+pub(crate) use cursor::Drained;
 pub(super) use cursor::{BlockCursor, Buffers};
 
 /// Offset and hint.

@@ -1,0 +1,369 @@
+//! Counting without reading: which extents' numbers are the answer, and what is left to look at.
+//!
+//! Neighbours: `mod` runs what is left as tasks; `extent::ExtentMeta::rows` is what is counted.
+//!
+//! A sweep goes over the heads of all tiers. An extent between whose first and last key no other tier has anything, and of
+//! which every version is seen, is counted by its `rows`. Where extents and other tiers overlap, the whole of what hangs
+//! together is one region. If the oldest run has nearly all of it, its extents are counted and only the newer tiers are
+//! walked (an [`Overlay`]): a key there adds one, takes one away, or changes nothing, as it is there below or not. Other regions are read.
+//!
+//! **Invariants**
+//! - Every key of the span is in exactly one of: a counted extent, an overlay, a span that is left to read.
+//! - What is counted was complete before the snapshot: all versions are at or below it, and older tiers have nothing there.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::span::{KeySpan, following};
+use super::split;
+use super::view::PinnedView;
+use crate::extent::{Extent, HasMeta, KeyHash, ReadMode};
+use crate::iter::InternalIter;
+use crate::tree::Run;
+use crate::{LATEST, Op, Result, Seq};
+
+/// A lookup below costs about as much as reading so many entries.
+const ENTRIES_PER_LOOKUP: u64 = 16;
+
+/// What a count has of its spans.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// Rows of extents that are counted whole.
+    pub(super) rows: u64,
+    /// The newest sequence in them.
+    pub(super) newest: Seq,
+    /// What must be read.
+    pub(super) unread: Vec<KeySpan>,
+    pub(super) overlays: Vec<Overlay>,
+}
+
+/// Extents of the oldest run with few entries of newer tiers over them.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    span: KeySpan,
+    /// Number of the run in the view.
+    run: usize,
+    extents: Range<usize>,
+}
+
+/// Sorts out one span.
+pub(super) fn sort_out(view: &PinnedView, span: &KeySpan, counted: &mut Counted) -> Result<()> {
+    let mut sweep = Sweep::new(view, span)?;
+    while sweep.step(counted)? {}
+    sweep.close(counted, span.upper.clone());
+    Ok(())
+}
+
+/// Position in a run.
+struct Head<'a> {
+    run: &'a Run<Arc<Extent>>,
+    /// The next extent.
+    next: usize,
+}
+
+impl<'a> Head<'a> {
+    /// The next extent, if it begins in the span.
+    fn extent(&self, span: &KeySpan) -> Option<&'a Arc<Extent>> {
+        let extent = self.run.extents().get(self.next)?;
+        span.is_before_end(&extent.meta().first.key)
+            .then_some(extent)
+    }
+}
+
+struct Sweep<'a> {
+    view: &'a PinnedView,
+    span: &'a KeySpan,
+    runs: Vec<Head<'a>>,
+    /// Walks over what is in memory, at or behind where the sweep is.
+    memory: Vec<Box<dyn InternalIter>>,
+    /// From here on everything met so far must be read.
+    unread_from: Option<Vec<u8>>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(view: &'a PinnedView, span: &'a KeySpan) -> Result<Self> {
+        let runs = view.runs().map(|run| Head {
+            run,
+            next: run.find(&span.lower, LATEST),
+        });
+        let mut memory: Vec<Box<dyn InternalIter>> = Vec::new();
+        for table in view
+            .own
+            .iter()
+            .map(|own| &own.table)
+            .chain(view.memtables())
+        {
+            memory.push(Box::new(table.iter()));
+        }
+        for run in &view.superversion.replayed {
+            memory.push(Box::new(run.iter()));
+        }
+        for iter in &mut memory {
+            iter.seek(&span.lower)?;
+        }
+        Ok(Sweep {
+            view,
+            span,
+            runs: runs.collect(),
+            memory,
+            unread_from: None,
+        })
+    }
+
+    /// The smallest key in memory.
+    fn memory_key(&self) -> Option<&[u8]> {
+        let keys = self.memory.iter().filter(|iter| iter.valid());
+        let smallest = keys.map(|iter| iter.key()).min();
+        smallest.filter(|key| self.span.is_before_end(key))
+    }
+
+    /// The run whose next extent begins first.
+    fn first_run(&self) -> Option<(usize, &'a Arc<Extent>)> {
+        let extents = self.runs.iter().enumerate();
+        let extents = extents.filter_map(|(run, head)| Some((run, head.extent(self.span)?)));
+        extents.min_by(|a, b| a.1.meta().first.key.cmp(&b.1.meta().first.key))
+    }
+
+    /// Goes on by an extent, a region, or what is in memory before the next extent. False at the end.
+    fn step(&mut self, counted: &mut Counted) -> Result<bool> {
+        let first = self.first_run();
+        let comes_first =
+            |key: &&[u8]| first.is_none_or(|(_, extent)| **key < *extent.meta().first.key);
+        if let Some(key) = self.memory_key().filter(comes_first) {
+            let key = key.to_vec();
+            self.unread_from.get_or_insert(key);
+            let Some((_, extent)) = first else {
+                return Ok(false);
+            };
+            self.seek_memory(&extent.meta().first.key)?;
+            return Ok(true);
+        }
+        let Some((run, extent)) = first else {
+            return Ok(false);
+        };
+        if self.is_countable(run, extent) {
+            let meta = extent.meta();
+            self.close(counted, Some(meta.first.key.to_vec()));
+            counted.rows += meta.rows;
+            counted.newest = counted.newest.max(meta.largest_seq);
+            self.runs[run].next += 1;
+            return Ok(true);
+        }
+        self.take_region(extent, counted)?;
+        Ok(true)
+    }
+
+    /// Whether nothing else is between the extent's first and last key, and all of it is seen.
+    fn is_countable(&self, run: usize, extent: &Arc<Extent>) -> bool {
+        let meta = extent.meta();
+        let others = self.runs.iter().enumerate().map(|(number, head)| {
+            let next = head.next + usize::from(number == run);
+            head.run.extents().get(next)
+        });
+        meta.largest_seq <= self.view.snapshot
+            && self.span.contains(&meta.first.key)
+            && self.span.is_before_end(&meta.last.key)
+            && others
+                .flatten()
+                .all(|other| other.meta().first.key > meta.last.key)
+            && self.memory_key().is_none_or(|key| *key > *meta.last.key)
+    }
+
+    /// Takes everything that hangs together with the extent.
+    fn take_region(&mut self, first: &Arc<Extent>, counted: &mut Counted) -> Result<()> {
+        let lower = first.meta().first.key.to_vec().max(self.span.lower.clone());
+        let mut last = &*first.meta().last.key;
+        let starts: Vec<usize> = self.runs.iter().map(|head| head.next).collect();
+        loop {
+            let mut grows = false;
+            for head in &mut self.runs {
+                while let Some(extent) = head.extent(self.span)
+                    && *extent.meta().first.key <= *last
+                {
+                    head.next += 1;
+                    if *extent.meta().last.key > *last {
+                        last = &extent.meta().last.key;
+                        grows = true;
+                    }
+                }
+            }
+            if !grows {
+                break;
+            }
+        }
+        let mut upper = Some(following(last));
+        if !self.span.is_before_end(last) {
+            upper.clone_from(&self.span.upper);
+        }
+        let region = KeySpan { lower, upper };
+        if let Some(upper) = &region.upper {
+            self.seek_memory(upper)?;
+        }
+        match self.overlay(&region, &starts) {
+            Some(overlay) => {
+                self.close(counted, Some(region.lower));
+                counted.overlays.push(overlay);
+            }
+            None => {
+                self.unread_from.get_or_insert(region.lower);
+            }
+        }
+        Ok(())
+    }
+
+    /// The region as an overlay, if it can be one and that pays.
+    fn overlay(&self, region: &KeySpan, starts: &[usize]) -> Option<Overlay> {
+        let taken = |run: usize| &self.runs[run].run.extents()[starts[run]..self.runs[run].next];
+        let base = (0..starts.len())
+            .rev()
+            .find(|run| !taken(*run).is_empty())?;
+        let extents = taken(base);
+        let is_complete = extents.iter().all(|extent| {
+            let meta = extent.meta();
+            meta.largest_seq <= self.view.snapshot
+                && region.contains(&meta.first.key)
+                && region.contains(&meta.last.key)
+        });
+        let keys_are_apart = extents
+            .windows(2)
+            .all(|pair| pair[0].meta().last.key < pair[1].meta().first.key);
+        let entries = |run: usize| taken(run).iter().map(|e| e.meta().entries).sum::<u64>();
+        let newer: u64 = (0..base).map(entries).sum::<u64>() + split::in_memory(self.view, region);
+        let pays = newer.saturating_mul(ENTRIES_PER_LOOKUP) <= entries(base);
+        (is_complete && keys_are_apart && pays).then(|| Overlay {
+            span: region.clone(),
+            run: base,
+            extents: starts[base]..self.runs[base].next,
+        })
+    }
+
+    fn seek_memory(&mut self, key: &[u8]) -> Result<()> {
+        for iter in &mut self.memory {
+            if iter.valid() && iter.key() < key {
+                iter.seek(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what must be read before `upper`.
+    fn close(&mut self, counted: &mut Counted, upper: Option<Vec<u8>>) {
+        if let Some(lower) = self.unread_from.take() {
+            counted.unread.push(KeySpan { lower, upper });
+        }
+    }
+}
+
+impl Overlay {
+    /// Overlays that follow each other in one run become one, which is then cut into about `wanted` parts.
+    pub(super) fn even_out(
+        overlays: Vec<Overlay>,
+        view: &PinnedView,
+        wanted: usize,
+    ) -> Vec<Overlay> {
+        let extents: usize = overlays.iter().map(|overlay| overlay.extents.len()).sum();
+        let share = extents.div_ceil(wanted.max(1)).max(1);
+        let mut even: Vec<Overlay> = Vec::new();
+        for overlay in overlays {
+            match even.last_mut() {
+                Some(last) if last.can_take(&overlay, share) => {
+                    last.span.upper = overlay.span.upper;
+                    last.extents.end = overlay.extents.end;
+                }
+                _ => overlay.cut(view, share, &mut even),
+            }
+        }
+        even
+    }
+
+    fn can_take(&self, next: &Overlay, share: usize) -> bool {
+        self.run == next.run
+            && self.extents.end == next.extents.start
+            && self.span.upper.as_ref() <= Some(&next.span.lower)
+            && self.extents.len() + next.extents.len() <= share
+    }
+
+    fn cut(self, view: &PinnedView, share: usize, parts: &mut Vec<Overlay>) {
+        let run = view
+            .runs()
+            .nth(self.run)
+            .expect("it was found in this view");
+        let mut lower = self.span.lower;
+        let mut from = self.extents.start;
+        while self.extents.end - from > share {
+            let border = run.extents()[from + share].meta().first.key.to_vec();
+            parts.push(Overlay {
+                span: KeySpan {
+                    lower: std::mem::replace(&mut lower, border.clone()),
+                    upper: Some(border),
+                },
+                run: self.run,
+                extents: from..from + share,
+            });
+            from += share;
+        }
+        parts.push(Overlay {
+            span: KeySpan {
+                lower,
+                upper: self.span.upper,
+            },
+            run: self.run,
+            extents: from..self.extents.end,
+        });
+    }
+
+    /// Counts its rows; `None` if `go_on` said no.
+    pub(super) fn count(
+        &self,
+        view: &PinnedView,
+        mode: ReadMode,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<u64>> {
+        let run = view
+            .runs()
+            .nth(self.run)
+            .expect("it was found in this view");
+        let extents = &run.extents()[self.extents.clone()];
+        let mut rows: u64 = extents.iter().map(|extent| extent.meta().rows).sum();
+        let mut newest = extents
+            .iter()
+            .map(|extent| extent.meta().largest_seq)
+            .max()
+            .unwrap_or(0);
+        let mut failed = Ok(());
+        let mut merge = view.merge(&self.span, mode, Some(self.run))?;
+        let goes_on = merge.run(
+            &mut |key, op, _| match is_below(run, key) {
+                Ok(is_below) => {
+                    match (op, is_below) {
+                        (Op::Put, false) => rows += 1,
+                        (Op::Delete, true) => rows -= 1,
+                        (Op::Put, true) | (Op::Delete, false) => {}
+                    }
+                    true
+                }
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            },
+            go_on,
+        )?;
+        failed?;
+        newest = newest.max(merge.newest());
+        view.note(newest);
+        Ok(goes_on.then_some(rows))
+    }
+}
+
+/// Whether the newest version of `key` in the run is a put.
+fn is_below(run: &Run<Arc<Extent>>, key: &[u8]) -> Result<bool> {
+    let Some(extent) = run.extents().get(run.find(key, LATEST)) else {
+        return Ok(false);
+    };
+    if *extent.meta().first.key > *key {
+        return Ok(false);
+    }
+    let found = extent.get(key, KeyHash::of(key), LATEST)?;
+    Ok(found.is_some_and(|found| found.op() == Op::Put))
+}

@@ -1,0 +1,223 @@
+//! Scans in parallel: a range of a tree cut into tasks by key, a pool of threads for them, and counting without reading.
+//!
+//! Neighbours: `txn` gives the snapshot and its own writes, `tree` the superversion; whoever gives keys and values a
+//! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
+//!
+//! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read)
+//! → `pool` (who does them) → `merge` (the walk of a task).
+//!
+//! **Invariants**
+//! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans once.
+//! - Whatever a task has shown or counted has raised the transaction's dependency when the task is over.
+
+mod count;
+mod merge;
+mod pool;
+mod span;
+mod split;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
+pub use span::KeySpan;
+pub(crate) use view::{OwnWrites, PinnedView};
+
+use crate::extent::{HasMeta, ReadMode};
+use crate::tree::Tree;
+use crate::txn::Txn;
+use crate::{LATEST, Op, Result};
+use count::{Counted, Overlay};
+use split::MIN_TASK_ENTRIES;
+
+/// Tasks for each thread: so many that one that takes long does not keep the other threads waiting.
+pub const TASKS_PER_THREAD: usize = 4;
+
+/// A scan goes through the block cache if what it reads is at most this part of it.
+const CACHED_PART: u64 = 2;
+
+/// A scan that is cut into tasks. Tasks may be read in any order, on any thread, also again.
+pub struct ParallelScan {
+    view: PinnedView,
+    mode: ReadMode,
+    tasks: Vec<KeySpan>,
+}
+
+/// A count of keys, of which a part is known and the rest is cut into tasks.
+pub struct ParallelCount {
+    view: PinnedView,
+    mode: ReadMode,
+    counted: u64,
+    tasks: Vec<CountTask>,
+}
+
+enum CountTask {
+    Read(KeySpan),
+    Overlay(Overlay),
+}
+
+impl Txn {
+    /// Cuts a scan of `spans` into about `tasks` parts of like size. It sees what [`Txn::scan`] with
+    /// [`View::Snapshot`](crate::View::Snapshot) would see now.
+    pub fn parallel_scan(
+        &self,
+        tree: &Tree,
+        spans: Vec<KeySpan>,
+        tasks: usize,
+    ) -> Result<ParallelScan> {
+        self.cut_scan(tree, spans, tasks, MIN_TASK_ENTRIES)
+    }
+
+    fn cut_scan(
+        &self,
+        tree: &Tree,
+        spans: Vec<KeySpan>,
+        tasks: usize,
+        least: u64,
+    ) -> Result<ParallelScan> {
+        let view = self.pin(tree)?;
+        let spans = tidy(spans);
+        let mode = self.read_mode(&view, &spans);
+        let tasks = split::split(&view, &spans, tasks, least)?;
+        Ok(ParallelScan { view, mode, tasks })
+    }
+
+    /// Counts the keys of `spans` as far as that is known without reading, and cuts the rest into about `tasks` parts.
+    pub fn parallel_count(
+        &self,
+        tree: &Tree,
+        spans: Vec<KeySpan>,
+        tasks: usize,
+    ) -> Result<ParallelCount> {
+        self.cut_count(tree, spans, tasks, MIN_TASK_ENTRIES)
+    }
+
+    fn cut_count(
+        &self,
+        tree: &Tree,
+        spans: Vec<KeySpan>,
+        tasks: usize,
+        least: u64,
+    ) -> Result<ParallelCount> {
+        let view = self.pin(tree)?;
+        let mut counted = Counted::default();
+        for span in tidy(spans) {
+            count::sort_out(&view, &span, &mut counted)?;
+        }
+        view.note(counted.newest);
+        self.scans().note_counted(counted.rows);
+        let mode = self.read_mode(&view, &counted.unread);
+        let read = split::split(&view, &counted.unread, tasks, least)?;
+        let overlays = Overlay::even_out(counted.overlays, &view, tasks);
+        let read = read.into_iter().map(CountTask::Read);
+        let overlays = overlays.into_iter().map(CountTask::Overlay);
+        Ok(ParallelCount {
+            view,
+            mode,
+            counted: counted.rows,
+            tasks: read.chain(overlays).collect(),
+        })
+    }
+
+    /// The threads that help with scans.
+    pub fn scans(&self) -> &ScanPool {
+        self.engine.scans()
+    }
+
+    /// Whether a scan of these spans leaves its blocks in the cache.
+    fn read_mode(&self, view: &PinnedView, spans: &[KeySpan]) -> ReadMode {
+        let mut bytes = 0;
+        for span in spans {
+            for run in view.runs() {
+                let extents = run.extents()[run.find(&span.lower, LATEST)..].iter();
+                let inside = extents.take_while(|e| span.is_before_end(&e.meta().first.key));
+                bytes += inside.map(|e| e.meta().data_bytes).sum::<u64>();
+            }
+        }
+        match bytes <= self.cache_capacity() / CACHED_PART {
+            true => ReadMode::Ahead,
+            false => ReadMode::Once,
+        }
+    }
+}
+
+/// The spans that are not empty, ascending; those that overlap as one.
+fn tidy(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
+    spans.retain(|span| !span.is_empty());
+    spans.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let mut tidy: Vec<KeySpan> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match tidy.last_mut() {
+            Some(last) if last.is_before_end(&span.lower) => {
+                if last.upper.is_some() && (span.upper.is_none() || span.upper > last.upper) {
+                    last.upper = span.upper;
+                }
+            }
+            _ => tidy.push(span),
+        }
+    }
+    tidy
+}
+
+impl ParallelScan {
+    /// Number of tasks. Every key of task n is smaller than every key of task n + 1.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Calls `row` with the keys and values of a task, ascending, and `go_on` now and then: at the end of every block, or after a
+    /// few hundred keys. False if one of them has said no; the task is then over.
+    pub fn read(
+        &self,
+        task: usize,
+        mut row: impl FnMut(&[u8], &[u8]) -> bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool> {
+        read(&self.view, &self.tasks[task], self.mode, &mut row, go_on)
+    }
+}
+
+fn read(
+    view: &PinnedView,
+    span: &KeySpan,
+    mode: ReadMode,
+    row: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<bool> {
+    let mut merge = view.merge(span, mode, None)?;
+    let result = merge.run(
+        &mut |key, op, value| op == Op::Delete || row(key, value),
+        go_on,
+    );
+    // Also what was read before an error may be told.
+    view.note(merge.newest());
+    result
+}
+
+impl ParallelCount {
+    /// Keys that need not be read.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Number of tasks.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// The keys of a task. `None` if `go_on`, which is asked as by [`ParallelScan::read`], said no.
+    pub fn count(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Result<Option<u64>> {
+        match &self.tasks[task] {
+            CountTask::Overlay(overlay) => overlay.count(&self.view, self.mode, go_on),
+            CountTask::Read(span) => {
+                let mut rows = 0;
+                let mut row = |_: &[u8], _: &[u8]| {
+                    rows += 1;
+                    true
+                };
+                let ended = read(&self.view, span, self.mode, &mut row, go_on)?;
+                Ok(ended.then_some(rows))
+            }
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Scans in tasks against plain cursors and a model, over every tier there is; the pool.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use esker_vfs::sim::SimEnv;
+use parking_lot::{Condvar, Mutex};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Direction, Engine, EngineConfig, Isolation, Mode, View};
+
+const KEYS: u16 = 60;
+
+fn config() -> EngineConfig {
+    let mut config = EngineConfig::new("/db");
+    config.mode = Mode::Manual;
+    config.log_segment_bytes = 1 << 20;
+    config.log_buffer_bytes = 1 << 20;
+    // Several blocks and extents of few entries.
+    config.extents.block_bytes = 64;
+    config.extents.extent_bytes = 1200;
+    config
+}
+
+fn key(n: u16) -> Vec<u8> {
+    // Keys of different lengths, some a prefix of others.
+    let mut key = vec![b'k', (n / 6) as u8];
+    key.extend(std::iter::repeat_n(b'x', usize::from(n % 6)));
+    key
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Commits puts (true) and deletes.
+    Commit(Vec<(u16, bool)>),
+    Flush,
+    Compact,
+    /// Holds a snapshot.
+    Hold,
+    /// The engine is opened again: what is not flushed comes out of the log.
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let write = (0..KEYS, prop::bool::weighted(0.7));
+    let step = prop_oneof![
+        6 => prop::collection::vec(write, 1..25).prop_map(Step::Commit),
+        2 => Just(Step::Flush),
+        2 => Just(Step::Compact),
+        1 => Just(Step::Hold),
+        1 => Just(Step::Reopen),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+fn span() -> impl Strategy<Value = KeySpan> {
+    let bound = || {
+        prop_oneof![
+            2 => Just(Bound::Unbounded),
+            1 => (0..KEYS).prop_map(|n| Bound::Included(key(n))),
+            1 => (0..KEYS).prop_map(|n| Bound::Excluded(key(n))),
+        ]
+    };
+    (bound(), bound()).prop_map(|(lower, upper)| {
+        let lower = lower.as_ref().map(Vec::as_slice);
+        KeySpan::new(lower, upper.as_ref().map(Vec::as_slice))
+    })
+}
+
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
+    let lower = Bound::Included(span.lower.as_slice());
+    let upper = match &span.upper {
+        Some(upper) => Bound::Excluded(upper.as_slice()),
+        None => Bound::Unbounded,
+    };
+    let mut rows = Rows::new();
+    if span.is_empty() {
+        return rows;
+    }
+    let cursor = txn.scan(tree, lower, upper, Direction::Forward, View::Snapshot);
+    let mut cursor = cursor.unwrap();
+    while let Some((key, value)) = cursor.next().unwrap() {
+        rows.push((key.to_vec(), value.to_vec()));
+    }
+    rows
+}
+
+/// All tasks one after the other: cut into as many as possible.
+fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
+    let scan = txn.cut_scan(tree, spans, tasks, 1).unwrap();
+    let mut rows = Rows::new();
+    for task in 0..scan.tasks() {
+        let mut take = |key: &[u8], value: &[u8]| {
+            rows.push((key.to_vec(), value.to_vec()));
+            true
+        };
+        assert!(scan.read(task, &mut take, &mut || true).unwrap());
+    }
+    rows
+}
+
+fn count(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> u64 {
+    let count = txn.cut_count(tree, spans, tasks, 1).unwrap();
+    let tasks = 0..count.tasks();
+    let counted = tasks.map(|task| count.count(task, &mut || true).unwrap().unwrap());
+    count.counted() + counted.sum::<u64>()
+}
+
+/// What every snapshot must see.
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn check(
+    txn: &Txn,
+    tree: &Tree,
+    model: &Model,
+    span: &KeySpan,
+    tasks: usize,
+) -> Result<(), TestCaseError> {
+    let expected: Rows = model
+        .iter()
+        .filter(|(key, _)| span.contains(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    prop_assert_eq!(&by_cursor(txn, tree, span), &expected);
+    prop_assert_eq!(&by_tasks(txn, tree, vec![span.clone()], tasks), &expected);
+    prop_assert_eq!(
+        count(txn, tree, vec![span.clone()], tasks),
+        expected.len() as u64
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(250))]
+    #[test]
+    fn tasks_and_counts_are_what_a_cursor_sees(
+        steps in steps(),
+        own in prop::collection::vec((0..KEYS, prop::bool::weighted(0.6)), 0..20),
+        rolled_back in prop::collection::vec((0..KEYS, any::<bool>()), 0..6),
+        spans in prop::collection::vec((span(), 1..12usize), 1..5),
+    ) {
+        let machine = SimEnv::new(7);
+        let mut engine = Engine::open(machine.env(), config()).unwrap();
+        let id = engine.create_tree().unwrap().id();
+        let mut model = Model::new();
+        let mut held: Vec<(Txn, Model)> = Vec::new();
+        let mut version = 0u32;
+        for step in steps {
+            let tree = engine.tree(id).unwrap();
+            match step {
+                Step::Commit(writes) => {
+                    let mut txn = engine.begin(Isolation::RepeatableRead);
+                    for (n, is_put) in writes {
+                        version += 1;
+                        let value = version.to_le_bytes().to_vec();
+                        if is_put {
+                            txn.put(&tree, &key(n), &value).unwrap();
+                            model.insert(key(n), value);
+                        } else {
+                            txn.delete(&tree, &key(n)).unwrap();
+                            model.remove(&key(n));
+                        }
+                    }
+                    let _ = txn.commit().unwrap();
+                }
+                Step::Flush => engine.flush_all().unwrap(),
+                Step::Compact => engine.compact().unwrap(),
+                Step::Hold => {
+                    let txn = engine.begin(Isolation::RepeatableRead);
+                    txn.snapshot();
+                    held.push((txn, model.clone()));
+                }
+                Step::Reopen => {
+                    held.clear();
+                    engine.shutdown().unwrap();
+                    drop(tree);
+                    drop(engine);
+                    engine = Engine::open(machine.env(), config()).unwrap();
+                }
+            }
+        }
+        let tree = engine.tree(id).unwrap();
+        for (span, tasks) in &spans {
+            for (txn, model) in &held {
+                check(txn, &tree, model, span, *tasks)?;
+            }
+        }
+        // A transaction with writes of its own, some of them taken back.
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        let mut seen = model.clone();
+        for (n, is_put) in own {
+            if is_put {
+                txn.put(&tree, &key(n), b"own").unwrap();
+                seen.insert(key(n), b"own".to_vec());
+            } else {
+                txn.delete(&tree, &key(n)).unwrap();
+                seen.remove(&key(n));
+            }
+        }
+        let savepoint = txn.savepoint();
+        for (n, is_put) in rolled_back {
+            match is_put {
+                true => txn.put(&tree, &key(n), b"dead").unwrap(),
+                false => txn.delete(&tree, &key(n)).unwrap(),
+            }
+        }
+        txn.rollback_to(savepoint);
+        for (span, tasks) in &spans {
+            check(&txn, &tree, &seen, span, *tasks)?;
+        }
+        // Several ranges, which may overlap, give every key once.
+        let together: Rows = seen
+            .into_iter()
+            .filter(|(key, _)| spans.iter().any(|(span, _)| span.contains(key)))
+            .collect();
+        let all: Vec<KeySpan> = spans.iter().map(|(span, _)| span.clone()).collect();
+        prop_assert_eq!(count(&txn, &tree, all.clone(), 4), together.len() as u64);
+        prop_assert_eq!(by_tasks(&txn, &tree, all, 4), together);
+    }
+}
+
+/// An engine with this many rows, compacted into one run.
+fn settled(rows: u32) -> (Engine, Tree) {
+    let mut config = config();
+    config.extents.extent_bytes = 16 << 10;
+    config.extents.block_bytes = 1 << 10;
+    let engine = Engine::open(SimEnv::new(1).env(), config).unwrap();
+    let tree = engine.create_tree().unwrap();
+    write(&engine, &tree, 0..rows);
+    engine.flush_all().unwrap();
+    engine.compact().unwrap();
+    (engine, tree)
+}
+
+fn write(engine: &Engine, tree: &Tree, numbers: impl IntoIterator<Item = u32>) {
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for n in numbers {
+        txn.put(tree, &n.to_be_bytes(), b"a value of some bytes")
+            .unwrap();
+    }
+    let _ = txn.commit().unwrap();
+}
+
+#[test]
+fn a_settled_tree_is_counted_without_reading() {
+    let (engine, tree) = settled(5000);
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let count = txn.parallel_count(&tree, vec![KeySpan::all()], 8).unwrap();
+    assert_eq!((count.counted(), count.tasks()), (5000, 0));
+    // At the edges of a range there is something to read.
+    let span = KeySpan::new(
+        Bound::Included(&100u32.to_be_bytes()),
+        Bound::Included(&4899u32.to_be_bytes()),
+    );
+    let part = txn.parallel_count(&tree, vec![span.clone()], 8).unwrap();
+    assert!(part.counted() > 3000 && part.tasks() > 0);
+    assert_eq!(super::tests::count(&txn, &tree, vec![span], 8), 4800);
+}
+
+#[test]
+fn a_few_newer_rows_are_all_that_is_read() {
+    let (engine, tree) = settled(20_000);
+    // Changed, new and deleted rows, spread over all extents, in memory.
+    write(&engine, &tree, (0..20_000).step_by(500));
+    write(&engine, &tree, 20_000..20_010);
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for n in (0..20_000u32).step_by(1000) {
+        txn.delete(&tree, &(n + 7).to_be_bytes()).unwrap();
+    }
+    let _ = txn.commit().unwrap();
+    let expected = 20_000 + 10 - 20;
+    let count = |txn: &Txn| {
+        let count = txn.parallel_count(&tree, vec![KeySpan::all()], 8).unwrap();
+        assert!(count.counted() < expected);
+        let overlays = count.tasks.iter();
+        let overlays = overlays.filter(|task| matches!(task, CountTask::Overlay(_)));
+        assert!(overlays.count() > 0);
+        super::tests::count(txn, &tree, vec![KeySpan::all()], 8)
+    };
+    assert_eq!(count(&txn), expected);
+    // The same in a run of their own above.
+    engine.flush_all().unwrap();
+    let txn = engine.begin(Isolation::RepeatableRead);
+    assert_eq!(count(&txn), expected);
+}
+
+#[test]
+fn what_is_counted_raises_the_dependency() {
+    let (engine, tree) = settled(3000);
+    let newest = engine.visible_seq();
+    let txn = engine.begin(Isolation::RepeatableRead);
+    txn.parallel_count(&tree, vec![KeySpan::all()], 4).unwrap();
+    assert_eq!(txn.dependency(), newest);
+    by_tasks(&txn, &tree, vec![KeySpan::all()], 4);
+    assert_eq!(txn.dependency(), newest);
+}
+
+#[test]
+fn tasks_are_of_like_size_wherever_the_rows_lie() {
+    let (engine, tree) = settled(30_000);
+    // Ascending inserts: a memtable behind everything, not small.
+    write(&engine, &tree, 30_000..60_000);
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let scan = txn.cut_scan(&tree, vec![KeySpan::all()], 10, 1).unwrap();
+    assert!((8..=12).contains(&scan.tasks()), "{}", scan.tasks());
+    for task in 0..scan.tasks() {
+        let mut rows = 0;
+        let mut row = |_: &[u8], _: &[u8]| {
+            rows += 1;
+            true
+        };
+        scan.read(task, &mut row, &mut || true).unwrap();
+        assert!((2000..=12_000).contains(&rows), "task {task} has {rows}");
+    }
+}
+
+#[test]
+fn a_task_ends_when_it_is_told_to() {
+    let (engine, tree) = settled(20_000);
+    write(&engine, &tree, 20_000..40_000);
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let scan = txn.parallel_scan(&tree, vec![KeySpan::all()], 1).unwrap();
+    assert_eq!(scan.tasks(), 1);
+    for patience in [0, 1, 30] {
+        let (mut asked, mut rows) = (0, 0);
+        let mut row = |_: &[u8], _: &[u8]| {
+            rows += 1;
+            true
+        };
+        let mut go_on = || {
+            asked += 1;
+            asked <= patience
+        };
+        assert!(!scan.read(0, &mut row, &mut go_on).unwrap());
+        assert!(rows <= (patience + 1) * 300, "{rows} after {patience}");
+    }
+    let mut rows = 0;
+    let mut row = |_: &[u8], _: &[u8]| {
+        rows += 1;
+        rows < 10
+    };
+    assert!(!scan.read(0, &mut row, &mut || true).unwrap());
+    assert_eq!(rows, 10);
+}
+
+/// Tasks that call a function.
+struct Calls<F>(F);
+
+impl<T: Send, F: Fn(usize, &mut dyn FnMut() -> bool) -> T + Send + Sync + 'static> ScanWork
+    for Calls<F>
+{
+    type Output = T;
+    fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> T {
+        (self.0)(task, go_on)
+    }
+}
+
+#[test]
+fn results_come_in_order_whoever_did_the_tasks() {
+    let pool = ScanPool::new(3);
+    for helpers in 0..5 {
+        let work = Arc::new(Calls(|task, _: &mut dyn FnMut() -> bool| task * task));
+        let mut results = Vec::new();
+        let outcome = pool.run(work, 200, helpers, &mut || true, |task, result| {
+            results.push((task, result));
+            true
+        });
+        assert_eq!(outcome, Outcome::Done);
+        assert_eq!(results, (0..200).map(|n| (n, n * n)).collect::<Vec<_>>());
+    }
+    let stats = pool.stats();
+    assert!(stats.tasks == 1000 && stats.helped <= 800, "{stats:?}");
+}
+
+#[test]
+fn a_helper_does_what_the_caller_cannot() {
+    // The caller's task waits for one that only a helper can do meanwhile.
+    let pool = ScanPool::new(1);
+    let state = Arc::new((Mutex::new(false), Condvar::new()));
+    let shared = Arc::clone(&state);
+    let work = Arc::new(Calls(move |task, _: &mut dyn FnMut() -> bool| {
+        let (has_begun, changed) = &*shared;
+        let mut has_begun = has_begun.lock();
+        if std::thread::current().name() == Some("esker-scan") {
+            *has_begun = true;
+            changed.notify_all();
+        } else {
+            while !*has_begun {
+                changed.wait(&mut has_begun);
+            }
+        }
+        task
+    }));
+    let outcome = pool.run(work, 8, 1, &mut || true, |_, _| true);
+    assert_eq!(outcome, Outcome::Done);
+    assert!(pool.stats().helped >= 1);
+}
+
+#[test]
+fn scans_share_the_helpers_and_none_waits_for_another() {
+    // One helper; the first scan keeps it as long as it can.
+    let pool = Arc::new(ScanPool::new(1));
+    let (begun, has_begun) = mpsc::channel();
+    let (release, may_end) = mpsc::channel::<()>();
+    let may_end = Mutex::new(may_end);
+    let long = std::thread::spawn({
+        let pool = Arc::clone(&pool);
+        move || {
+            let work = Arc::new(Calls(move |_, _: &mut dyn FnMut() -> bool| {
+                begun.send(()).unwrap();
+                may_end.lock().recv().unwrap();
+            }));
+            pool.run(work, 2, 1, &mut || true, |_, ()| true)
+        }
+    });
+    has_begun.recv().unwrap();
+    has_begun.recv().unwrap();
+    let work = Arc::new(Calls(|task, _: &mut dyn FnMut() -> bool| task));
+    let outcome = pool.run(work, 50, 4, &mut || true, |_, _| true);
+    assert_eq!(outcome, Outcome::Done);
+    release.send(()).unwrap();
+    release.send(()).unwrap();
+    assert_eq!(long.join().unwrap(), Outcome::Done);
+}
+
+#[test]
+fn a_stopped_scan_leaves_nobody_working() {
+    let pool = ScanPool::new(2);
+    let working = Arc::new(AtomicUsize::new(0));
+    for stops_by_take in [true, false] {
+        let count = Arc::clone(&working);
+        // Tasks that end only when they are told to.
+        let work = Arc::new(Calls(move |task, go_on: &mut dyn FnMut() -> bool| {
+            count.fetch_add(1, Ordering::SeqCst);
+            while task > 0 && go_on() {
+                std::thread::yield_now();
+            }
+            count.fetch_sub(1, Ordering::SeqCst);
+        }));
+        let mut asked = 0;
+        let mut go_on = || {
+            asked += 1;
+            stops_by_take || asked < 100
+        };
+        let outcome = pool.run(work, 100, 2, &mut go_on, |_, ()| !stops_by_take);
+        assert_eq!(outcome, Outcome::Stopped);
+        assert_eq!(working.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn a_panic_in_a_task_reaches_the_caller_and_helpers_go_on() {
+    let pool = ScanPool::new(1);
+    for _ in 0..3 {
+        let has_begun = AtomicBool::new(false);
+        let work = Arc::new(Calls(move |task, _: &mut dyn FnMut() -> bool| {
+            if std::thread::current().name() == Some("esker-scan") {
+                has_begun.store(true, Ordering::SeqCst);
+                panic!("as ordered, in task {task}");
+            }
+            while !has_begun.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }));
+        let run = || pool.run(work, 1000, 1, &mut || true, |_, ()| true);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+    }
+    let work = Arc::new(Calls(|task, _: &mut dyn FnMut() -> bool| task));
+    let outcome = pool.run(work, 10, 1, &mut || true, |_, _| true);
+    assert_eq!(outcome, Outcome::Done);
+}
+
+#[test]
+fn the_pool_shrinks_and_grows() {
+    let pool = ScanPool::new(4);
+    for limit in [4, 1, 0, 2] {
+        pool.set_limit(limit);
+        assert_eq!(pool.limit(), limit);
+        let work = Arc::new(Calls(|task, _: &mut dyn FnMut() -> bool| task));
+        assert_eq!(
+            pool.run(work, 60, 8, &mut || true, |_, _| true),
+            Outcome::Done
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What one scan sees: pinned once, shared by its tasks.
+//!
+//! Neighbours: `Txn::parallel_scan` makes it; `split` and `count` look at its tiers, `merge` walks them.
+//!
+//! **Invariants**
+//! - The superversion is loaded after the snapshot was taken, so no version the snapshot needs can be missing from it.
+//! - It owns what it reads: what a transaction or background work does later changes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::merge::{Merge, Source, Tier};
+use super::span::KeySpan;
+use crate::extent::{Extent, HasMeta, ReadMode};
+use crate::tree::{Run, RunIter, SuperVersion};
+use crate::txn::{DeadRanges, Sight, note_dependency};
+use crate::{LATEST, Memtable, Result, Seq};
+
+/// The transaction's own writes to the tree.
+pub(crate) struct OwnWrites {
+    pub(crate) table: Arc<Memtable>,
+    pub(crate) upto: Seq,
+    pub(crate) dead: DeadRanges,
+}
+
+/// What a scan sees.
+pub(crate) struct PinnedView {
+    pub(crate) superversion: Arc<SuperVersion>,
+    pub(crate) own: Option<OwnWrites>,
+    pub(crate) snapshot: Seq,
+    /// Of the transaction: how far the log must be durable before anybody is told.
+    pub(crate) dependency: Arc<AtomicU64>,
+}
+
+impl PinnedView {
+    /// The sorted runs of extents, newest data first.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<Arc<Extent>>> {
+        self.superversion.version.levels().runs()
+    }
+
+    /// The memtables with committed versions, newest first; the active one is the first.
+    pub(super) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        let tables = std::iter::once(&self.superversion.active);
+        tables
+            .chain(&self.superversion.immutables)
+            .filter(|table| !table.is_empty())
+    }
+
+    /// A merge of everything in the span, but for the run with the number `left_out`.
+    pub(super) fn merge(
+        &self,
+        span: &KeySpan,
+        mode: ReadMode,
+        left_out: Option<usize>,
+    ) -> Result<Merge> {
+        let mut tiers = Vec::new();
+        let committed = || Sight::Snapshot(self.snapshot);
+        if let Some(own) = &self.own {
+            let source = Source::Memtable(Box::new(own.table.iter()));
+            tiers.push(Tier::new(
+                source,
+                Sight::Own(own.upto, Arc::clone(&own.dead)),
+            ));
+        }
+        for table in self.memtables() {
+            let source = Source::Memtable(Box::new(table.iter()));
+            tiers.push(Tier::new(source, committed()));
+        }
+        for run in &self.superversion.replayed {
+            let source = Source::Replayed(Box::new(run.iter()));
+            tiers.push(Tier::new(source, committed()));
+        }
+        for (number, run) in self.runs().enumerate() {
+            let first = run.extents().get(run.find(&span.lower, LATEST));
+            let has_some = first.is_some_and(|e| span.is_before_end(&e.meta().first.key));
+            if has_some && left_out != Some(number) {
+                let source = Source::Run(Box::new(RunIter::new(run.clone(), mode)));
+                tiers.push(Tier::new(source, committed()));
+            }
+        }
+        Merge::new(tiers, &span.lower, span.upper.as_deref())
+    }
+
+    /// Versions up to here were read.
+    pub(super) fn note(&self, newest: Seq) {
+        note_dependency(&self.dependency, newest);
+    }
+}
