@@ -144,6 +144,7 @@ pub(crate) fn replay(fs: &dyn Fs, dir: &Path) -> Result<Option<Replayed>> {
         })
 }
 
+/// Where the damage is and what, in a file that says so.
 type Damage = (usize, String);
 
 /// Why the bytes of a file are no manifest.
@@ -169,7 +170,6 @@ fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Unreadable> 
             )
         })?;
     let uuid = read_header(header.payload)?;
-/// Where the damage is and what, in a file that says so.
     let mut state = State::default();
     let (mut at, mut next_record) = (header.end, header.number + 1);
     let mut checkpoint_is_whole = false;
