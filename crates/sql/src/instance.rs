@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::accounts::{self, Account, Accounts, Plugin};
 use crate::catalog::Catalog;
+use crate::exec::TempSpace;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
 use crate::session::registry::Registry;
@@ -75,6 +76,8 @@ pub struct Instance {
     pub(crate) counters: Counters,
     pub(crate) system_zone: TimeZone,
     pub(crate) prepared_count: AtomicU64,
+    /// Temporary files of all sessions.
+    pub(crate) temp: Arc<TempSpace>,
     /// `esker_flush_pipelining`, where commits can look at it.
     flush_pipelining: AtomicBool,
     /// Held while variables are carried over to what they switch.
@@ -150,6 +153,7 @@ impl Starting {
         let accounts = Accounts::default();
         let loaded = accounts::store::load(&config.env, &config.data_dir)?;
         let first_start = loaded.is_none();
+        let temp = TempSpace::open(config.env.fs.clone(), &config.data_dir)?;
         let version = globals.named("version").as_text().to_owned();
         let instance = Instance {
             started_micros: config.env.clock.wall_micros(),
@@ -162,6 +166,7 @@ impl Starting {
             counters: Counters::default(),
             system_zone: TimeZone::system(),
             prepared_count: AtomicU64::new(0),
+            temp,
             flush_pipelining: AtomicBool::new(true),
             switching: Mutex::new(()),
             hash_password: config.hash_password,
@@ -310,6 +315,7 @@ impl Instance {
             ),
             ("Esker_row_lock_deadlocks", stats.deadlocks.to_string()),
             ("Esker_row_lock_waits", stats.lock_waits.to_string()),
+            ("Esker_temporary_bytes", self.temp.used_bytes().to_string()),
             ("Esker_writer_stalls", stats.writer_stalls().to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
         ];

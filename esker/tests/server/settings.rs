@@ -391,3 +391,52 @@ fn clients_that_ask_hear_of_their_session() {
     let out = crate::common::output(python.args(["-c", TRACKED]).arg(server.port.to_string()));
     assert_eq!(out, "fine\n");
 }
+
+#[test]
+fn what_does_not_fit_goes_to_disk_and_is_counted() {
+    let (mut server, dir) = server();
+    let temporary = dir.path().join("tmp");
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE big (id INT PRIMARY KEY, s VARCHAR(40)); SET cte_max_recursion_depth = 100000");
+    c.run(
+        "INSERT INTO big WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 20000) \
+         SELECT a, SHA1(a) FROM n",
+    );
+    let queries = [
+        "SELECT SHA1(GROUP_CONCAT(s)) FROM (SELECT s FROM big ORDER BY s LIMIT 15000) x",
+        "SELECT COUNT(*), MIN(n) FROM (SELECT s, COUNT(*) n FROM big GROUP BY s) x",
+        "SELECT COUNT(*) FROM big a JOIN big b ON a.s = b.s",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT s FROM big) x",
+    ];
+    let counted = |c: &mut dyn Ask, name: &str| -> u64 {
+        let line = c.lines(&format!("SHOW STATUS LIKE '{name}'"));
+        let value = line[0].split('|').nth(1).expect("value");
+        value.parse().expect("number")
+    };
+    let answers: Vec<String> = queries.iter().map(|q| c.lines(q)[0].clone()).collect();
+    for name in [
+        "Sort_merge_passes",
+        "Created_tmp_disk_tables",
+        "Created_tmp_files",
+    ] {
+        assert_eq!(counted(&mut c, name), 0, "{name}");
+    }
+    c.run("SET sort_buffer_size = 32768, join_buffer_size = 16384, tmp_table_size = 16384");
+    for (query, answer) in queries.iter().zip(&answers) {
+        assert_eq!(c.lines(query)[0], *answer, "{query}");
+    }
+    assert!(counted(&mut c, "Sort_merge_passes") >= 1);
+    assert!(counted(&mut c, "Created_tmp_disk_tables") >= 3);
+    assert!(counted(&mut c, "Created_tmp_files") >= 4);
+    assert_eq!(counted(&mut c, "Esker_temporary_bytes"), 0);
+    assert_eq!(std::fs::read_dir(&temporary).expect("folder").count(), 0);
+    // What a crash left there is gone with the next start.
+    server.kill();
+    std::fs::write(temporary.join("17.tmp"), b"left over").expect("writes");
+    server.restart();
+    assert_eq!(
+        server.connect().value("SELECT COUNT(*) FROM d.big"),
+        "20000"
+    );
+    assert_eq!(std::fs::read_dir(&temporary).expect("folder").count(), 0);
+}

@@ -40,7 +40,7 @@ use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
 use crate::bind::BindEnv;
 use crate::catalog::{AutoStep, TableDef};
-use crate::exec::{ExecCtx, Limits};
+use crate::exec::{ExecCtx, Limits, TempFiles};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates, UserVars};
 use crate::parse::ast::Statement;
@@ -84,6 +84,8 @@ pub struct DmlEnv<'a> {
     pub limits: Limits,
     /// Fails when the statement was killed or ran out of time.
     pub check_killed: &'a dyn Fn() -> SqlResult<()>,
+    /// Where searches put what does not fit; `None`: nowhere.
+    pub temp: Option<&'a TempFiles>,
     /// The statement commits at its end, so what it generates travels in its commit record.
     pub autocommit: bool,
     /// Affected rows are found rows (CLIENT_FOUND_ROWS).
@@ -185,7 +187,8 @@ impl DmlEnv<'_> {
             self.mode,
             self.limits,
             self.check_killed,
-        );
+        )
+        .with_temp(self.temp);
         let env = EvalEnv {
             ctx: self.ctx,
             params: self.params,

@@ -132,7 +132,8 @@ impl Search {
             env.mode,
             env.limits,
             env.check_killed,
-        );
+        )
+        .with_temp(env.temp);
         let statement = StatementEnv {
             ctx: env.ctx,
             params: env.params,

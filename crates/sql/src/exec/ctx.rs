@@ -13,6 +13,7 @@ use std::time::Duration;
 use esker_engine::{LockMode, LockOutcome, Ticket, TreeId, Txn, View, WaitPolicy};
 use esker_types::{SqlError, SqlResult};
 
+use super::spill::TempFiles;
 use crate::exec_error::{ExecError, engine_error};
 use crate::result::Mode;
 
@@ -24,6 +25,12 @@ pub const ROWS_PER_KILL_CHECK: u32 = 1000;
 pub struct Limits {
     /// Bytes of materialised rows, hash tables and sorts.
     pub memory_bytes: u64,
+    /// Bytes one sort keeps in memory.
+    pub sort_bytes: u64,
+    /// Bytes one join keeps in memory.
+    pub join_bytes: u64,
+    /// Bytes of one set of groups, of one set of distinct rows, or of one shared table in memory.
+    pub table_bytes: u64,
     /// How long to wait for a row lock.
     pub lock_wait: Duration,
     /// Rounds of a recursive common table expression.
@@ -42,6 +49,8 @@ pub struct ExecCtx<'a> {
     pub limits: Limits,
     /// Fails when the statement was killed or ran out of time.
     pub check_killed: &'a dyn Fn() -> SqlResult<()>,
+    /// Where operators put what does not fit; `None`: nowhere.
+    pub temp: Option<&'a TempFiles>,
     /// The ticket of a lock conflict met in inline mode.
     pub pending: RefCell<Option<Ticket>>,
     rows: Cell<u32>,
@@ -69,10 +78,17 @@ impl<'a> ExecCtx<'a> {
             mode,
             limits,
             check_killed,
+            temp: None,
             pending,
             rows,
             rows_per_kill_check: ROWS_PER_KILL_CHECK,
         }
+    }
+
+    /// Lets operators put what does not fit into temporary files.
+    pub fn with_temp(mut self, temp: Option<&'a TempFiles>) -> Self {
+        self.temp = temp;
+        self
     }
 
     /// Asks at every row whether the statement was killed, if `slow`: a function that waits per row

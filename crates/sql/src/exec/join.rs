@@ -1,6 +1,7 @@
 //! Joining two inputs: nested loops, buffered nested loops, hash join.
 //!
-//! Neighbours: `node` dispatches here; the planner decided the method.
+//! Neighbours: `node` dispatches here; the planner decided the method; `disk_join` takes over a hash join
+//! whose right side does not fit.
 //! **Invariants**: for every left row the right rows come in the right input's order; a left join
 //! gives a left row exactly once with nulls when nothing on the right meets `on`; NULL keys never
 //! match in a hash join unless compared with `<=>`.
@@ -9,9 +10,11 @@ use std::collections::HashMap;
 
 use esker_types::{SqlResult, Value};
 
-use super::memory::{Purpose, charge, refund, row_bytes};
+use super::disk_join::DiskJoin;
+use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
 use super::rowkey;
+use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
 use crate::bind::JoinType;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::{HashBy, JoinMethod, JoinPlan};
@@ -25,9 +28,14 @@ pub(crate) struct JoinState {
     /// The current left row has met a right row.
     matched: bool,
     kept: Kept,
+    /// Right rows of a buffered nested loop, and how far the search has come.
+    buffer: RowBuffer,
+    cursor: RowCursor,
+    /// The results, when the right rows were too many.
+    spilled: Option<Box<DiskJoin>>,
 }
 
-/// Right rows kept in memory.
+/// Right rows of a hash join in memory.
 #[derive(Default)]
 struct Kept {
     /// Values of the right slots, in order of arrival.
@@ -43,6 +51,8 @@ struct Kept {
     key: Vec<u8>,
 }
 
+/// Rough bytes of a key beyond its own.
+const KEY_BYTES: u64 = 48;
 /// No further row.
 const END: u32 = u32::MAX;
 
@@ -54,6 +64,9 @@ impl JoinState {
             have_left: false,
             matched: false,
             kept: Kept::default(),
+            buffer: RowBuffer::default(),
+            cursor: RowCursor::default(),
+            spilled: None,
         }
     }
 
@@ -61,6 +74,8 @@ impl JoinState {
         self.have_left = false;
         refund(env, self.kept.bytes);
         self.kept = Kept::default();
+        self.buffer.clear(env);
+        self.spilled = None;
         self.left.open(&plan.left, row, env)
     }
 
@@ -71,6 +86,9 @@ impl JoinState {
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
         loop {
+            if let Some(spilled) = &mut self.spilled {
+                return spilled.next(plan, row, env);
+            }
             if !self.have_left {
                 if !self.left.next(&plan.left, row, env)? {
                     return Ok(false);
@@ -78,6 +96,9 @@ impl JoinState {
                 self.have_left = true;
                 self.matched = false;
                 self.search(plan, row, env)?;
+                if self.spilled.is_some() {
+                    continue;
+                }
             }
             while self.next_right(plan, row, env)? {
                 if all_true(&plan.on, row, env)? {
@@ -101,14 +122,17 @@ impl JoinState {
             JoinMethod::Nested => self.right.open(&plan.right, row, env),
             JoinMethod::Buffered => {
                 if !self.kept.ready {
-                    self.keep(plan, None, row, env)?;
+                    self.keep(plan, row, env)?;
                 }
-                self.kept.at = 0;
+                self.cursor = RowCursor::default();
                 Ok(())
             }
             JoinMethod::Hash { left, right, by } => {
                 if !self.kept.ready {
-                    self.keep(plan, Some((right, by)), row, env)?;
+                    self.keep_hashed(plan, right, by, row, env)?;
+                }
+                if self.spilled.is_some() {
+                    return Ok(());
                 }
                 let found = hash_key(left, by, row, env, &mut self.kept.key)?;
                 self.kept.at = match found {
@@ -130,28 +154,42 @@ impl JoinState {
             return self.right.next(&plan.right, row, env);
         }
         let kept = &mut self.kept;
-        let Some(found) = kept.rows.get(kept.at as usize) else {
+        let found = match plan.method {
+            JoinMethod::Buffered => self.cursor.next(&self.buffer)?,
+            _ => kept.rows.get(kept.at as usize).map(|r| &**r),
+        };
+        let Some(found) = found else {
             return Ok(false);
         };
-        for (&slot, value) in plan.right_slots.iter().zip(found.iter()) {
+        for (&slot, value) in plan.right_slots.iter().zip(found) {
             row[slot as usize].clone_from(value);
         }
-        kept.at = match plan.method {
-            JoinMethod::Buffered => kept.at + 1,
-            _ => kept.chain[kept.at as usize],
-        };
+        if let Some(next) = kept.chain.get(kept.at as usize) {
+            kept.at = *next;
+        }
         if let Some(exec) = env.exec {
             exec.tick()?;
         }
         Ok(true)
     }
 
-    /// Reads the right input into memory. The current left row is preserved: inputs have their own
-    /// slots.
-    fn keep(
+    /// Reads the right input. The current left row is preserved: inputs have their own slots.
+    fn keep(&mut self, plan: &JoinPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+        self.right.open(&plan.right, row, env)?;
+        while self.right.next(&plan.right, row, env)? {
+            let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
+            self.buffer.push(values, Budget::Join, env)?;
+        }
+        self.kept.ready = true;
+        self.buffer.finish()
+    }
+
+    /// Reads the right input by key; if it does not fit, joins everything on disk.
+    fn keep_hashed(
         &mut self,
         plan: &JoinPlan,
-        keys: Option<(&[Expr], &[HashBy])>,
+        exprs: &[Expr],
+        by: &[HashBy],
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<()> {
@@ -159,42 +197,75 @@ impl JoinState {
         self.right.open(&plan.right, row, env)?;
         // The last row of each key, so that chains keep the order of arrival.
         let mut tails: HashMap<u32, u32> = HashMap::new();
+        let mut parts: Option<Partitions> = None;
         while self.right.next(&plan.right, row, env)? {
-            let mut bytes = 0;
-            if let Some((exprs, by)) = keys {
-                if !hash_key(exprs, by, row, env, &mut kept.key)? {
-                    continue;
-                }
-                let this = kept.rows.len() as u32;
-                match kept.heads.get(&*kept.key) {
-                    None => {
-                        bytes += kept.key.len() as u64 + 48;
-                        kept.heads.insert(kept.key.as_slice().into(), this);
-                    }
-                    Some(&head) => {
-                        let tail = tails.insert(head, this).unwrap_or(head);
-                        kept.chain[tail as usize] = this;
-                    }
-                }
-                kept.chain.push(END);
+            if !hash_key(exprs, by, row, env, &mut kept.key)? {
+                continue;
             }
-            let values: Box<[Value]> = plan
-                .right_slots
-                .iter()
-                .map(|s| row[*s as usize].clone())
-                .collect();
-            bytes += row_bytes(&values);
+            let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
+            let bytes = row_bytes(values.clone()) + kept.key.len() as u64 + KEY_BYTES;
+            if parts.is_none()
+                && kept.bytes > 0
+                && !may_keep(env, kept.bytes, bytes, Budget::Join)
+                && let Some((temp, budget)) = Budget::Join.on_disk(env)
+            {
+                parts = Some(kept.spill(temp, budget, env)?);
+            }
+            if let Some(parts) = &mut parts {
+                let key = &kept.key;
+                parts.push(key, |out| {
+                    write_key(key, out);
+                    write_row(values, out);
+                })?;
+                continue;
+            }
             charge(env, bytes, Purpose::Hash)?;
             kept.bytes += bytes;
-            kept.rows.push(values);
+            let this = kept.rows.len() as u32;
+            match kept.heads.get(&*kept.key) {
+                None => {
+                    kept.heads.insert(kept.key.as_slice().into(), this);
+                }
+                Some(&head) => {
+                    let tail = tails.insert(head, this).unwrap_or(head);
+                    kept.chain[tail as usize] = this;
+                }
+            }
+            kept.chain.push(END);
+            kept.rows.push(values.cloned().collect());
         }
         kept.ready = true;
+        if let Some(parts) = parts {
+            let joined = DiskJoin::run(plan, parts, &mut self.left, row, env)?;
+            self.spilled = Some(Box::new(joined));
+        }
         Ok(())
     }
 }
 
+impl Kept {
+    /// Moves the rows to disk, by key.
+    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &EvalEnv<'_>) -> SqlResult<Partitions> {
+        temp.count_table();
+        let mut parts = Partitions::new(temp, 0, budget)?;
+        for (key, head) in std::mem::take(&mut self.heads) {
+            let mut at = head;
+            while let Some(values) = self.rows.get(at as usize) {
+                parts.push(&key, |out| {
+                    write_key(&key, out);
+                    write_row(values.iter(), out);
+                })?;
+                at = self.chain[at as usize];
+            }
+        }
+        (self.rows, self.chain) = (Vec::new(), Vec::new());
+        refund(env, std::mem::take(&mut self.bytes));
+        Ok(parts)
+    }
+}
+
 /// Encodes the key of a row; false when a NULL makes it match nothing.
-fn hash_key(
+pub(super) fn hash_key(
     exprs: &[Expr],
     by: &[HashBy],
     row: &[Value],

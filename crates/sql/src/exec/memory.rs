@@ -1,12 +1,14 @@
-//! Accounting of what a statement keeps in memory.
+//! Accounting of what a statement keeps in memory, and where it goes to disk instead.
 //!
-//! Neighbours: sorts, hash tables, buffers and groups charge what they keep.
-//! **Invariant**: the sum of all charges of a statement stays within
-//! [`Limits::memory_bytes`](super::Limits); beyond it the statement fails with MySQL's error instead
-//! of growing (spilling to disk may come later without changing the callers).
+//! Neighbours: sorts, hash tables, buffers and groups ask [`may_keep`] before they keep, and charge what
+//! they keep; what may not be kept goes through `spill`.
+//! **Invariants**: the sum of all charges of a statement stays within
+//! [`Limits::memory_bytes`](super::Limits), beyond it the statement fails with MySQL's error; an operator
+//! that can spill does so at its own budget, or earlier when the statement as a whole is short.
 
 use esker_types::{SqlError, SqlResult, Value};
 
+use super::spill::TempFiles;
 use crate::expr::EvalEnv;
 
 /// Who asks, for the error.
@@ -18,8 +20,49 @@ pub enum Purpose {
     Hash,
 }
 
+/// Which variable bounds an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// `sort_buffer_size`.
+    Sort,
+    /// `join_buffer_size`.
+    Join,
+    /// `tmp_table_size`.
+    Table,
+}
+
 /// Rough bytes of a kept row beyond its values.
 const ROW_BYTES: u64 = 32;
+/// An operator that keeps less than this does not spill because others have taken the memory: it would
+/// write many tiny runs.
+const LEAST_RUN_BYTES: u64 = 64 * 1024;
+
+impl Budget {
+    /// Where to spill, and the operator's budget in bytes; `None` where a statement cannot spill.
+    pub(crate) fn on_disk<'e>(self, env: &EvalEnv<'e>) -> Option<(&'e TempFiles, u64)> {
+        let exec = env.exec?;
+        let bytes = match self {
+            Self::Sort => exec.limits.sort_bytes,
+            Self::Join => exec.limits.join_bytes,
+            Self::Table => exec.limits.table_bytes,
+        };
+        Some((exec.temp?, bytes))
+    }
+}
+
+/// May an operator that keeps `held` bytes keep `more`? If not, it spills.
+pub(crate) fn may_keep(env: &EvalEnv<'_>, held: u64, more: u64, budget: Budget) -> bool {
+    let Some((_, own)) = budget.on_disk(env) else {
+        return true;
+    };
+    if held + more > own {
+        return false;
+    }
+    let all = env.exec.map_or(u64::MAX, |e| e.limits.memory_bytes);
+    // What cannot spill needs room, too.
+    let wanted = env.states.memory.get().saturating_add(more);
+    wanted <= all - all / 4 || held < LEAST_RUN_BYTES
+}
 
 /// Bytes of one kept value.
 pub(crate) fn value_bytes(v: &Value) -> u64 {
@@ -32,8 +75,8 @@ pub(crate) fn value_bytes(v: &Value) -> u64 {
 }
 
 /// Bytes of a kept row.
-pub(crate) fn row_bytes(row: &[Value]) -> u64 {
-    ROW_BYTES + row.iter().map(value_bytes).sum::<u64>()
+pub(crate) fn row_bytes<'v>(row: impl IntoIterator<Item = &'v Value>) -> u64 {
+    ROW_BYTES + row.into_iter().map(value_bytes).sum::<u64>()
 }
 
 /// Charges `bytes`.

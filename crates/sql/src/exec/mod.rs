@@ -1,16 +1,19 @@
 //! Running plans.
 //!
 //! In flow order: `stream` (a running query), `root` (query blocks, set operations), `group`, `sort`,
-//! `distinct` (what happens to joined rows), `node`, `join`, `scan` (where rows come from),
+//! `window` (what happens to joined rows), `node`, `join`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
-//! limits), `rowkey` (bytes that order and hash values), `virt` (computed tables).
+//! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
+//! and hash values), `virt` (computed tables).
 //! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
 //! tree and holds no reference to it; memory is bounded by [`Limits`] and accounted in the
-//! statement's [`SubqueryStates`](crate::expr::SubqueryStates).
+//! statement's [`SubqueryStates`](crate::expr::SubqueryStates); a result does not depend on what
+//! went to disk.
 
 mod ctx;
+mod disk_join;
 mod group;
 mod join;
 mod memory;
@@ -24,6 +27,7 @@ mod root;
 pub mod rowkey;
 mod scan;
 mod sort;
+mod spill;
 mod stream;
 pub mod subquery;
 pub mod target;
@@ -37,5 +41,6 @@ mod window;
 pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
 pub(crate) use memory::{Purpose, charge, row_bytes};
 pub use recursive::SharedRows;
+pub use spill::{SpillCounts, TempFiles, TempSpace};
 pub use stream::{RowStream, StatementEnv};
 pub use target::{OneRow, TargetClauses, TargetPlan, TargetScope, TargetStream, TargetTable};

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use esker_types::cast::to_column;
 use esker_types::{SqlError, SqlResult, Value};
 
-use super::memory::{Purpose, charge, refund, row_bytes};
+use super::memory::{Budget, Purpose, charge, refund};
 use super::root::RootExec;
 use super::rowkey;
+use super::spill::RowBuffer;
 use crate::expr::EvalEnv;
 use crate::plan::{QueryPlan, RecursivePlan};
 use crate::result::ColumnMeta;
 
 /// Rows that several reads share.
-pub type SharedRows = Arc<Vec<Box<[Value]>>>;
+pub type SharedRows = Arc<RowBuffer>;
 
 /// State of a recursive query.
 pub(crate) struct RecursiveState {
@@ -32,11 +33,9 @@ pub(crate) struct RecursiveState {
     /// Rows of the last round.
     work: SharedRows,
     /// Rows of this round.
-    fresh: Vec<Box<[Value]>>,
+    fresh: RowBuffer,
     seen: HashSet<Box<[u8]>>,
     seen_bytes: u64,
-    work_bytes: u64,
-    fresh_bytes: u64,
 }
 
 impl RecursiveState {
@@ -47,11 +46,9 @@ impl RecursiveState {
             at: None,
             rounds: 0,
             work: SharedRows::default(),
-            fresh: Vec::new(),
+            fresh: RowBuffer::default(),
             seen: HashSet::new(),
             seen_bytes: 0,
-            work_bytes: 0,
-            fresh_bytes: 0,
         }
     }
 
@@ -62,17 +59,10 @@ impl RecursiveState {
         }
         self.at = None;
         self.rounds = 0;
-        self.work = SharedRows::default();
-        self.fresh.clear();
+        refund(env, std::mem::take(&mut self.work).bytes());
+        self.fresh.clear(env);
         self.seen.clear();
-        let held = [
-            &mut self.seen_bytes,
-            &mut self.work_bytes,
-            &mut self.fresh_bytes,
-        ];
-        for bytes in held {
-            refund(env, std::mem::take(bytes));
-        }
+        refund(env, std::mem::take(&mut self.seen_bytes));
     }
 
     /// Puts the next row into `out`; false at the end.
@@ -111,7 +101,7 @@ impl RecursiveState {
     /// Makes the fresh rows the working table; false when there is none.
     fn next_round(&mut self, env: &EvalEnv<'_>) -> SqlResult<bool> {
         if self.fresh.is_empty() {
-            self.work = SharedRows::default();
+            refund(env, std::mem::take(&mut self.work).bytes());
             return Ok(false);
         }
         self.rounds += 1;
@@ -124,10 +114,8 @@ impl RecursiveState {
             );
             return Err(SqlError::new(3636, "HY000", text));
         }
-        refund(
-            env,
-            std::mem::replace(&mut self.work_bytes, std::mem::take(&mut self.fresh_bytes)),
-        );
+        self.fresh.finish()?;
+        refund(env, self.work.bytes());
         self.work = Arc::new(std::mem::take(&mut self.fresh));
         for member in &mut self.members {
             member.reset(env);
@@ -158,11 +146,7 @@ impl RecursiveState {
     }
 
     fn remember(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
-        let bytes = row_bytes(row);
-        charge(env, bytes, Purpose::Hash)?;
-        self.fresh_bytes += bytes;
-        self.fresh.push(row.into());
-        Ok(())
+        self.fresh.push(row.iter(), Budget::Table, env)
     }
 }
 

@@ -14,7 +14,8 @@ use super::memory::{Purpose, charge, refund, row_bytes};
 use super::node::NodeState;
 use super::recursive::RecursiveState;
 use super::rowkey;
-use super::sort::{Sorter, order_key};
+use super::sort::{SortedRows, Sorter, order_key};
+use super::spill::{DistinctRows, First};
 use super::window::WindowRows;
 use crate::bind::{LimitSpec, OrderKey};
 use crate::expr::EvalEnv;
@@ -47,8 +48,7 @@ struct Tail {
     /// Rows there are without LIMIT, as far as known.
     found: u64,
     given: u64,
-    sorted: Option<std::vec::IntoIter<Vec<Value>>>,
-    bytes: u64,
+    sorted: Option<SortedRows>,
 }
 
 struct BlockState {
@@ -57,9 +57,10 @@ struct BlockState {
     groups: Option<Groups>,
     grouped: bool,
     windows: Option<WindowRows>,
-    seen: HashSet<Box<[u8]>>,
+    /// DISTINCT, and what of it had to wait for the end.
+    seen: DistinctRows,
+    later: Option<SortedRows>,
     key: Vec<u8>,
-    bytes: u64,
 }
 
 impl RootExec {
@@ -85,8 +86,9 @@ impl RootExec {
             State::Recursive(state) => state.reset(env),
             State::Values(at) => *at = 0,
         }
-        refund(env, self.tail.bytes);
-        self.tail = Tail::default();
+        if let Some(sorted) = std::mem::take(&mut self.tail).sorted {
+            sorted.close(env);
+        }
     }
 
     /// See [`RowStream::found_rows`](super::RowStream::found_rows).
@@ -112,7 +114,7 @@ impl RootExec {
             }
         }
         if self.tail.sorted.is_some() {
-            return Ok(self.next_sorted());
+            return self.next_sorted(env);
         }
         while self.tail.left > 0 || count_all {
             if !self.produce(plan, env)? {
@@ -134,19 +136,22 @@ impl RootExec {
         Ok(None)
     }
 
-    fn next_sorted(&mut self) -> Option<&[Value]> {
+    fn next_sorted(&mut self, env: &EvalEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let tail = &mut self.tail;
         let rows = tail.sorted.as_mut().expect("checked by the caller");
-        while tail.skip > 0 && rows.next().is_some() {
+        while tail.skip > 0 && rows.next(env)?.is_some() {
             tail.skip -= 1;
         }
         if tail.left == 0 {
-            return None;
+            return Ok(None);
         }
         tail.left -= 1;
-        self.out = rows.next()?;
+        let Some(row) = rows.next(env)? else {
+            return Ok(None);
+        };
+        self.out = row;
         tail.given += 1;
-        Some(&self.out)
+        Ok(Some(&self.out))
     }
 
     /// Reads everything and sorts it.
@@ -163,7 +168,9 @@ impl RootExec {
         if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
             while state.next_row(block, env)? {
                 // The select list of a row that is not kept is computed only for DISTINCT.
-                if block.distinct && !state.project_new(block, &mut self.out, env)? {
+                if block.distinct
+                    && state.project_new(block, order, &mut self.out, env)? != First::New
+                {
                     continue;
                 }
                 self.tail.found += 1;
@@ -175,6 +182,18 @@ impl RootExec {
                     sorter.push(&key, std::mem::take(&mut self.out), env)?;
                 }
             }
+            // Rows that DISTINCT put off bring their sort keys along.
+            if let Some(mut later) = state.seen.drain(env)? {
+                while let Some(mut row) = later.next(env)? {
+                    self.tail.found += 1;
+                    if let Some(Value::Str(key)) = row.pop()
+                        && sorter.wants(&key)
+                    {
+                        sorter.push(&key, row, env)?;
+                    }
+                }
+                later.close(env);
+            }
         } else {
             while self.produce(plan, env)? {
                 self.tail.found += 1;
@@ -184,9 +203,7 @@ impl RootExec {
                 }
             }
         }
-        let (rows, bytes) = sorter.finish();
-        self.tail.sorted = Some(rows);
-        self.tail.bytes = bytes;
+        self.tail.sorted = Some(sorter.finish(env)?);
         Ok(())
     }
 
@@ -194,17 +211,19 @@ impl RootExec {
     fn produce(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
-                while state.next_row(block, env)? {
-                    if block.distinct {
-                        if state.project_new(block, &mut self.out, env)? {
+                if state.later.is_none() {
+                    while state.next_row(block, env)? {
+                        if !block.distinct {
+                            state.project(block, &mut self.out, env)?;
                             return Ok(true);
                         }
-                    } else {
-                        state.project(block, &mut self.out, env)?;
-                        return Ok(true);
+                        if state.project_new(block, &[], &mut self.out, env)? == First::New {
+                            return Ok(true);
+                        }
                     }
+                    state.later = state.seen.drain(env)?;
                 }
-                Ok(false)
+                next_later(&mut state.later, &mut self.out, env)
             }
             (State::SetOps(state), Root::SetOps(ops)) => {
                 state.next(ops, &plan.columns, &mut self.out, env)
@@ -277,9 +296,9 @@ impl BlockState {
             groups: plan.group.as_ref().map(|_| Groups::default()),
             grouped: false,
             windows: plan.windows.as_ref().map(|_| WindowRows::default()),
-            seen: HashSet::new(),
+            seen: DistinctRows::default(),
+            later: None,
             key: Vec::new(),
-            bytes: 0,
         }
     }
 
@@ -291,8 +310,10 @@ impl BlockState {
         if let Some(windows) = &mut self.windows {
             windows.reset(env);
         }
-        self.seen.clear();
-        refund(env, std::mem::take(&mut self.bytes));
+        self.seen.reset(env);
+        if let Some(later) = self.later.take() {
+            later.close(env);
+        }
     }
 
     /// Fills the row that the select list reads.
@@ -309,7 +330,7 @@ impl BlockState {
             }
             rows.compute(windows, env)?;
         }
-        let found = rows.next(windows, &mut self.row);
+        let found = rows.next(windows, &mut self.row, env)?;
         self.windows = Some(rows);
         Ok(found)
     }
@@ -323,7 +344,7 @@ impl BlockState {
                         while self.node.next(&plan.source, &mut self.row, env)? {
                             groups.add(group, &self.row, env)?;
                         }
-                        groups.finish(group);
+                        groups.finish(group, env)?;
                         self.grouped = true;
                     }
                     groups.next(group, &mut self.row, env)?
@@ -348,27 +369,49 @@ impl BlockState {
         Ok(())
     }
 
-    /// Projects; false when DISTINCT has seen the row.
+    /// Projects, and asks whether DISTINCT has seen the row. A row that is put off takes its key of
+    /// `order` along, as its last value, if there is an order.
     fn project_new(
         &mut self,
         plan: &BlockPlan,
+        order: &[OrderKey],
         out: &mut Vec<Value>,
         env: &EvalEnv<'_>,
-    ) -> SqlResult<bool> {
+    ) -> SqlResult<First> {
         self.project(plan, out, env)?;
         self.key.clear();
         rowkey::encode_row(
             out.iter().zip(plan.output.iter().map(|e| &e.ty)),
             &mut self.key,
         );
-        if self.seen.contains(&*self.key) {
-            return Ok(false);
+        let row = || {
+            let mut row = out.clone();
+            if !order.is_empty() {
+                let mut key = Vec::new();
+                order_key(order, &self.row, env, &mut key)?;
+                row.push(Value::Str(key));
+            }
+            Ok(row)
+        };
+        self.seen.add(&self.key, row, env)
+    }
+}
+
+/// The next of the rows that DISTINCT put off.
+fn next_later(
+    later: &mut Option<SortedRows>,
+    out: &mut Vec<Value>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<bool> {
+    let Some(rows) = later else {
+        return Ok(false);
+    };
+    match rows.next(env)? {
+        Some(row) => {
+            *out = row;
+            Ok(true)
         }
-        let bytes = self.key.len() as u64 + 32;
-        charge(env, bytes, Purpose::Hash)?;
-        self.bytes += bytes;
-        self.seen.insert(self.key.as_slice().into());
-        Ok(true)
+        None => Ok(false),
     }
 }
 
@@ -378,7 +421,9 @@ struct SetOpsState {
     /// Only UNION: rows stream, operand by operand.
     streaming: bool,
     at: usize,
-    seen: HashSet<Box<[u8]>>,
+    /// UNION DISTINCT, and what of it had to wait for the end.
+    seen: DistinctRows,
+    later: Option<SortedRows>,
     done: Option<std::vec::IntoIter<Vec<Value>>>,
     bytes: u64,
 }
@@ -390,13 +435,13 @@ impl SetOpsState {
             .map(|q| RootExec::new(q))
             .collect();
         let streaming = plan.steps.iter().all(|(op, ..)| *op == SetOp::Union);
-        let (seen, done) = (HashSet::new(), None);
         Self {
             operands,
             streaming,
             at: 0,
-            seen,
-            done,
+            seen: DistinctRows::default(),
+            later: None,
+            done: None,
             bytes: 0,
         }
     }
@@ -406,7 +451,10 @@ impl SetOpsState {
             operand.reset(env);
         }
         self.at = 0;
-        self.seen.clear();
+        self.seen.reset(env);
+        if let Some(later) = self.later.take() {
+            later.close(env);
+        }
         self.done = None;
         refund(env, std::mem::take(&mut self.bytes));
     }
@@ -446,16 +494,27 @@ impl SetOpsState {
             .iter()
             .rposition(|(_, all, _)| !all)
             .map_or(0, |i| i + 2);
-        while self.at < self.operands.len() {
+        loop {
+            if next_later(&mut self.later, out, env)? {
+                return Ok(true);
+            }
+            if self.at >= self.operands.len() {
+                return Ok(false);
+            }
             if !self.operand_row(plan, self.at, columns, out, env)? {
                 self.at += 1;
+                if let Some(later) = self.later.take() {
+                    later.close(env);
+                }
+                if self.at == distinct_upto {
+                    self.later = self.seen.drain(env)?;
+                }
                 continue;
             }
             if self.at >= distinct_upto || self.first_time(columns, out, env)? {
                 return Ok(true);
             }
         }
-        Ok(false)
     }
 
     fn first_time(
@@ -465,13 +524,8 @@ impl SetOpsState {
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
         let key = result_key(columns, row);
-        let bytes = key.len() as u64 + 32;
-        if !self.seen.insert(key) {
-            return Ok(false);
-        }
-        charge(env, bytes, Purpose::Hash)?;
-        self.bytes += bytes;
-        Ok(true)
+        let first = self.seen.add(&key, || Ok(row.to_vec()), env)?;
+        Ok(first == First::New)
     }
 
     /// Puts an operand's next row, converted to the result's types, into `out`.

@@ -12,10 +12,11 @@ use esker_engine::{Cursor, Direction, Isolation, TreeId, View};
 use esker_types::{SqlResult, Value, ValueRef};
 
 use super::ctx::{ExecCtx, RowLock};
-use super::memory::{Purpose, charge, row_bytes};
+use super::memory::Budget;
 use super::node::all_true;
 use super::recursive::SharedRows;
 use super::root::RootExec;
+use super::spill::{RowBuffer, RowCursor};
 use crate::bind::LockSpec;
 use crate::catalog::TableDef;
 use crate::codec::{KeyRange, RowReader};
@@ -49,8 +50,8 @@ enum Input {
     },
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
-    /// Rows that others read too, and the next of them.
-    Shared(SharedRows, usize),
+    /// Rows that others read too, and a place in them.
+    Shared(SharedRows, RowCursor),
 }
 
 /// Where a covering index entry has the needed columns.
@@ -124,12 +125,12 @@ impl ScanState {
                 Ok(())
             }
             Source::Shared(id, query) => {
-                self.input = Input::Shared(shared_rows(*id, query, env)?, 0);
+                self.input = Input::Shared(shared_rows(*id, query, env)?, RowCursor::default());
                 Ok(())
             }
             Source::Work(id) => {
                 let rows = env.states.table(*id).unwrap_or_default();
-                self.input = Input::Shared(rows, 0);
+                self.input = Input::Shared(rows, RowCursor::default());
                 Ok(())
             }
             Source::Derived(query) => {
@@ -254,11 +255,10 @@ impl ScanState {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let Input::Shared(rows, at) = &mut self.input else {
+        let Input::Shared(rows, cursor) = &mut self.input else {
             return Ok(false);
         };
-        while let Some(values) = rows.get(*at) {
-            *at += 1;
+        while let Some(values) = cursor.next(rows)? {
             if let Some(exec) = env.exec {
                 exec.tick()?;
             }
@@ -475,11 +475,11 @@ fn shared_rows(id: u32, query: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Share
         return Ok(rows);
     }
     let mut exec = RootExec::new(query);
-    let mut rows: Vec<Box<[Value]>> = Vec::new();
+    let mut rows = RowBuffer::default();
     while let Some(row) = exec.next_of(query, env)? {
-        charge(env, row_bytes(row), Purpose::Hash)?;
-        rows.push(row.into());
+        rows.push(row.iter(), Budget::Table, env)?;
     }
+    rows.finish()?;
     exec.reset(env);
     let rows = SharedRows::new(rows);
     env.states.put_table(id, rows.clone());

@@ -5,8 +5,9 @@
 //! **Invariant**: a query runs as a session runs it: bound and planned against the catalog, streamed
 //! under the bench's transaction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use esker_engine::View;
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
+use esker_vfs::sim::SimEnv;
 
 use super::virt::{Pushed, VirtualColumn, VirtualTable};
-use super::{ExecCtx, Limits, RowStream, StatementEnv};
+use super::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
 use crate::bind::{BindEnv, Names, Params, TableSource};
 use crate::catalog::{IndexSample, TableDef};
 use crate::dml::testing::{Bench, Facts, NOW_MICROS};
@@ -116,6 +118,13 @@ pub(crate) struct Rig {
     pub bench: Bench,
     pub sql_mode: SqlMode,
     pub memory_bytes: u64,
+    /// Bytes that each operator may keep in memory before it goes to disk; `None`: it never does.
+    pub budget: Option<u64>,
+    /// The machine and the files for that.
+    pub machine: SimEnv,
+    pub temp: TempFiles,
+    /// Looks at the kill flag until the statement is killed.
+    pub killed_after: Cell<Option<u32>>,
     vars: Vars,
     pub warnings: RefCell<Vec<Warning>>,
 }
@@ -127,10 +136,17 @@ impl Rig {
         for sql in setup {
             bench.ok(sql);
         }
+        let machine = SimEnv::new(12);
+        let fs = machine.env().fs;
+        let space = TempSpace::open(fs, Path::new("/db")).expect("the simulated disk has room");
         Self {
             bench,
             sql_mode: SqlMode::DEFAULT,
             memory_bytes: 64 << 20,
+            budget: None,
+            temp: TempFiles::new(space),
+            machine,
+            killed_after: Cell::new(None),
             vars: Vars::default(),
             warnings: RefCell::default(),
         }
@@ -215,12 +231,26 @@ impl Rig {
             let plan = plan_query(&env, &query)?;
             let limits = Limits {
                 memory_bytes: self.memory_bytes,
+                sort_bytes: self.budget.unwrap_or(u64::MAX),
+                join_bytes: self.budget.unwrap_or(u64::MAX),
+                table_bytes: self.budget.unwrap_or(u64::MAX),
                 lock_wait: Duration::from_millis(20),
                 recursion_depth: 1000,
             };
-            let check = || Ok(());
+            let check = || match self.killed_after.get() {
+                Some(0) => Err(SqlError::new(
+                    1317,
+                    "70100",
+                    "Query execution was interrupted",
+                )),
+                left => {
+                    self.killed_after.set(left.map(|n| n - 1));
+                    Ok(())
+                }
+            };
             let txn = &self.bench.txn;
-            let exec = ExecCtx::new(txn, View::Latest, mode, limits, &check);
+            let exec = ExecCtx::new(txn, View::Latest, mode, limits, &check)
+                .with_temp(self.budget.map(|_| &self.temp));
             let env = StatementEnv {
                 ctx,
                 params,

@@ -363,6 +363,7 @@ impl Joiner<'_> {
         let have = before.tables | outer;
         let step = self.step(&before_facts(&before), &unit, &conds, have, outer)?;
         let tables = before.tables | unit.tables;
+        let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
         let (kind, right, on, after) = match unit.kind {
             UnitKind::Table(t) => {
@@ -409,6 +410,7 @@ impl Joiner<'_> {
             kind,
             on,
             method,
+            left_slots,
             right_slots,
         };
         let mut node = Node::Join(Box::new(join));

@@ -387,6 +387,8 @@ pub(crate) struct JoinPlan {
     /// Conditions of the join evaluated when both rows are there.
     pub on: Vec<Expr>,
     pub method: JoinMethod,
+    /// Slots that `left` fills.
+    pub left_slots: Vec<u32>,
     /// Slots that `right` fills: nulled for a left row without match.
     pub right_slots: Vec<u32>,
 }

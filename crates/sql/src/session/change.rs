@@ -352,6 +352,7 @@ impl Session {
             mode,
             limits,
             check_killed: &killed,
+            temp: Some(&self.temp),
             autocommit,
             found_rows: self.client.found_rows,
             auto_step: AutoStep {

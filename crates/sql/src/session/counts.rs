@@ -101,9 +101,12 @@ counters! {
     ComXaRecover = "Com_xa_recover",
     ComXaRollback = "Com_xa_rollback",
     ComXaStart = "Com_xa_start",
+    CreatedTmpDiskTables = "Created_tmp_disk_tables",
+    CreatedTmpFiles = "Created_tmp_files",
     EskerComOther = "Esker_com_other",
     Queries = "Queries",
     Questions = "Questions",
+    SortMergePasses = "Sort_merge_passes",
     SlowQueries = "Slow_queries",
 }
 

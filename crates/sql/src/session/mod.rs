@@ -44,6 +44,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
 use crate::accounts::Account;
+use crate::exec::TempFiles;
 use crate::instance::Instance;
 use crate::mdl::LockSet;
 use crate::parse::ParseOptions;
@@ -148,6 +149,8 @@ pub struct Session {
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
+    /// Temporary files of the session's statements.
+    temp: TempFiles,
     running: Option<Running>,
     /// What the client hears with the next OK; None: it did not ask.
     marks: Option<Box<track::Marks>>,
@@ -174,6 +177,7 @@ impl Session {
         process.set_canceller(Some(txn.wait_canceller()));
         let locks = instance.new_lock_set();
         let plans = Plans::default();
+        let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
         let facts = Facts::new(instance, process, client.user, client.host, client.account);
         let mut session = Self {
@@ -199,6 +203,7 @@ impl Session {
             named: HashMap::new(),
             next_statement_id: 0,
             plans,
+            temp,
             running: None,
             marks: None,
             spare_text: Vec::new(),

@@ -265,6 +265,9 @@ impl Session {
         Limits {
             memory_bytes: self.vars.query_memory_limit,
             lock_wait: self.vars.row_lock_timeout,
+            sort_bytes: self.vars.sort_bytes,
+            join_bytes: self.vars.join_bytes,
+            table_bytes: self.vars.table_bytes,
             recursion_depth: self.vars.recursion_depth,
         }
     }
@@ -306,7 +309,8 @@ impl Session {
                 let ctx = eval_ctx(&self.facts, &self.vars, &wall);
                 let killed = || check_killed(&self.facts, deadline);
                 let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed)
-                    .with_slow_rows(stream.plan().blocks);
+                    .with_slow_rows(stream.plan().blocks)
+                    .with_temp(Some(&self.temp));
                 let env = StatementEnv {
                     ctx: &ctx,
                     params,
@@ -493,7 +497,8 @@ impl Session {
         let states = SubqueryStates::default();
         let killed = || check_killed(&self.facts, None);
         let limits = self.limits();
-        let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed);
+        let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed)
+            .with_temp(Some(&self.temp));
         let eval = EvalEnv {
             ctx: &ctx,
             params,

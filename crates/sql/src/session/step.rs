@@ -152,6 +152,11 @@ impl Session {
         if taken > self.vars.slow_after_micros {
             self.count(Counter::SlowQueries, 1);
         }
+        if let Some(spilled) = self.temp.take_counts() {
+            self.count(Counter::CreatedTmpFiles, spilled.files);
+            self.count(Counter::CreatedTmpDiskTables, spilled.tables);
+            self.count(Counter::SortMergePasses, spilled.merge_passes);
+        }
     }
 
     /// Does another statement of the request follow the one that has just ended?

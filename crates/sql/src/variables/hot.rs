@@ -73,6 +73,12 @@ pub struct SessionVars {
     pub notes: bool,
     /// esker_query_memory_limit, bytes.
     pub query_memory_limit: u64,
+    /// sort_buffer_size, bytes.
+    pub sort_bytes: u64,
+    /// join_buffer_size, bytes.
+    pub join_bytes: u64,
+    /// tmp_table_size, bytes.
+    pub table_bytes: u64,
     /// cte_max_recursion_depth.
     pub recursion_depth: u64,
     /// sql_safe_updates.
@@ -108,6 +114,9 @@ impl SessionVars {
             wait_timeout: other.wait_timeout,
             max_error_count: other.max_error_count,
             recursion_depth: other.recursion_depth,
+            sort_bytes: other.sort_bytes,
+            join_bytes: other.join_bytes,
+            table_bytes: other.table_bytes,
             ..self.clone()
         };
         same_run_time == *other
@@ -167,6 +176,9 @@ impl SessionVars {
             max_error_count: number("max_error_count") as usize,
             notes: v.named("sql_notes").is_on(),
             query_memory_limit: number("esker_query_memory_limit"),
+            sort_bytes: number("sort_buffer_size"),
+            join_bytes: number("join_buffer_size"),
+            table_bytes: number("tmp_table_size"),
             recursion_depth: number("cte_max_recursion_depth"),
             safe_updates: v.named("sql_safe_updates").is_on(),
             slow_after_micros: match v.named("long_query_time") {

@@ -209,7 +209,8 @@ impl Run<'_, '_> {
             env.mode,
             env.limits,
             env.check_killed,
-        );
+        )
+        .with_temp(env.temp);
         let statement = StatementEnv {
             ctx: env.ctx,
             params: env.params,

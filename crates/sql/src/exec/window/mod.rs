@@ -1,11 +1,12 @@
-//! Window functions: rows are kept, sorted once per order, and given with the results.
+//! Window functions: rows are sorted once per order, and given with the results partition by partition.
 //!
 //! In flow order: this file (keeping, sorting, partitions), `frame` (which rows a row sees), `value`
 //! (ranks and values of other rows), `aggregate` (aggregates over frames).
 //! Neighbours: `root` adds the rows behind grouping and HAVING and reads them back; `plan::window`
-//! decided what is kept and which windows share a sort.
+//! decided what is kept and which windows share a sort; `sort` goes to disk when the rows are many.
 //! **Invariants**: a kept row is the plan's kept slots followed by its results; rows of equal keys stay
-//! in the order in which they came; all rows are here before the first result is computed.
+//! in the order in which they came; what is in memory at a time are whole partitions of every window of
+//! a sort, so a window over all rows has all rows in memory.
 
 mod aggregate;
 mod frame;
@@ -19,31 +20,47 @@ use esker_types::{SqlResult, Value};
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::rowkey;
+use super::sort::{SortedRows, Sorter};
+use crate::codec::damaged;
 use crate::expr::EvalEnv;
 use crate::plan::{SortPlan, WindowPlan, WindowRun};
 
 /// A kept row.
-type Row = Box<[Value]>;
+type Row = Vec<Value>;
 
 /// Rows of a block with window functions.
 #[derive(Default)]
 pub(crate) struct WindowRows {
-    rows: Vec<Row>,
+    /// The first sort, while rows are added.
+    input: Option<Sorter>,
+    /// The last sort's rows.
+    output: Option<Chunks>,
+    /// Rows with their results, to be given.
+    chunk: Chunk,
     given: usize,
     complete: bool,
+    key: Vec<u8>,
+}
+
+/// Rows that windows are computed over together.
+#[derive(Default)]
+struct Chunk {
+    rows: Vec<Row>,
+    /// How many leading keys each row shares with the row before it.
+    shared: Vec<u32>,
     bytes: u64,
 }
 
 /// Rows in the order of one sort, and how many leading keys each shares with the row before it.
 struct Sorted<'r> {
     rows: &'r mut [Row],
-    shared: Vec<u32>,
+    shared: &'r [u32],
     /// Kept slots; results follow them.
     width: usize,
 }
 
 impl WindowRows {
-    /// Have the results been computed?
+    /// Have the results been computed, as far as they are before the first row is given?
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -61,75 +78,58 @@ impl WindowRows {
         let kept = plan.kept.iter().map(|slot| row[*slot as usize].clone());
         let results = std::iter::repeat_n(Value::Null, plan.results);
         let kept: Row = kept.chain(results).collect();
-        let bytes = row_bytes(&kept);
-        charge(env, bytes, Purpose::Sort)?;
-        self.bytes += bytes;
-        self.rows.push(kept);
-        Ok(())
+        let Some(sort) = plan.sorts.first() else {
+            return Ok(());
+        };
+        sort_key(sort, &kept, &mut self.key);
+        let input = self.input.get_or_insert_with(|| Sorter::new(None));
+        input.push(&self.key, kept, env)
     }
 
-    /// Computes all results.
+    /// Ends the input: computes all windows but those of the last sort, whose rows are given as they are
+    /// computed.
     pub fn compute(&mut self, plan: &WindowPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
         self.complete = true;
-        let width = plan.kept.len();
-        for sort in &plan.sorts {
-            let shared = self.sort(sort, env)?;
-            let mut sorted = Sorted {
-                rows: &mut self.rows,
-                shared,
-                width,
-            };
-            for window in &sort.windows {
-                sorted.run(window, env)?;
+        let Some(mut input) = self.input.take() else {
+            return Ok(());
+        };
+        let mut chunks = Chunks::new(input.finish(env)?);
+        for pair in plan.sorts.windows(2) {
+            let mut next = Sorter::new(None);
+            while let Some(mut chunk) = chunks.next(&pair[0], env)? {
+                chunk.compute(plan, &pair[0], env)?;
+                for row in chunk.take(env) {
+                    sort_key(&pair[1], &row, &mut self.key);
+                    next.push(&self.key, row, env)?;
+                }
             }
+            chunks.rows.close(env);
+            chunks = Chunks::new(next.finish(env)?);
         }
+        self.output = Some(chunks);
         Ok(())
-    }
-
-    /// Sorts the rows; how many leading keys each shares with the one before it.
-    fn sort(&mut self, plan: &SortPlan, env: &EvalEnv<'_>) -> SqlResult<Vec<u32>> {
-        let n = plan.keys.len();
-        if n == 0 {
-            return Ok(vec![0; self.rows.len()]);
-        }
-        let (mut keys, mut ends) = (Vec::with_capacity(self.rows.len()), Vec::new());
-        let (mut key, mut bytes) = (Vec::new(), 0);
-        for (nth, row) in self.rows.iter().enumerate() {
-            key.clear();
-            for part in &plan.keys {
-                rowkey::encode(&row[part.at], &part.ty, part.desc, &mut key);
-                ends.push(key.len() as u32);
-            }
-            bytes += key.len() as u64 + 24 + 4 * n as u64;
-            keys.push((Box::<[u8]>::from(key.as_slice()), nth as u32));
-        }
-        charge(env, bytes, Purpose::Sort)?;
-        keys.sort_unstable();
-        let mut shared = Vec::with_capacity(keys.len());
-        let mut before: &[u8] = &[];
-        for (key, nth) in &keys {
-            let same = key.iter().zip(before).take_while(|(a, b)| a == b).count();
-            let own = &ends[*nth as usize * n..(*nth as usize + 1) * n];
-            shared.push(own.iter().take_while(|end| **end as usize <= same).count() as u32);
-            before = key;
-        }
-        if let Some(first) = shared.first_mut() {
-            *first = 0;
-        }
-        let sorted = keys
-            .iter()
-            .map(|(_, nth)| std::mem::take(&mut self.rows[*nth as usize]));
-        let sorted = sorted.collect();
-        self.rows = sorted;
-        refund(env, bytes);
-        Ok(shared)
     }
 
     /// Fills the slots of the next row; false at the end.
-    pub fn next(&mut self, plan: &WindowPlan, row: &mut [Value]) -> bool {
-        let Some(kept) = self.rows.get_mut(self.given) else {
-            return false;
-        };
+    pub fn next(
+        &mut self,
+        plan: &WindowPlan,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        while self.given >= self.chunk.rows.len() {
+            let (Some(output), Some(sort)) = (&mut self.output, plan.sorts.last()) else {
+                return Ok(false);
+            };
+            drop(std::mem::take(&mut self.chunk).take(env));
+            self.given = 0;
+            let Some(mut chunk) = output.next(sort, env)? else {
+                return Ok(false);
+            };
+            chunk.compute(plan, sort, env)?;
+            self.chunk = chunk;
+        }
+        let kept = &mut self.chunk.rows[self.given];
         self.given += 1;
         let (values, results) = kept.split_at_mut(plan.kept.len());
         for (slot, value) in plan.kept.iter().zip(values) {
@@ -138,13 +138,113 @@ impl WindowRows {
         for (nth, value) in results.iter_mut().enumerate() {
             row[plan.base as usize + nth] = std::mem::take(value);
         }
-        true
+        Ok(true)
     }
 
     /// Forgets everything.
     pub fn reset(&mut self, env: &EvalEnv<'_>) {
-        refund(env, self.bytes);
+        drop(std::mem::take(&mut self.chunk).take(env));
+        if let Some(output) = self.output.take() {
+            output.rows.close(env);
+        }
         *self = Self::default();
+    }
+}
+
+/// The key under which a row is sorted: its keys, then where each of them ends (4 bytes, big endian).
+/// Keys end by themselves, so what follows them decides nothing.
+fn sort_key(plan: &SortPlan, row: &[Value], out: &mut Vec<u8>) {
+    out.clear();
+    let mut ends = Vec::with_capacity(plan.keys.len());
+    for part in &plan.keys {
+        rowkey::encode(&row[part.at], &part.ty, part.desc, out);
+        ends.push(out.len() as u32);
+    }
+    for end in ends {
+        out.extend_from_slice(&end.to_be_bytes());
+    }
+}
+
+/// How many of its `n` keys a row shares with the row before it.
+fn shared_keys(key: &[u8], before: &[u8], n: usize) -> SqlResult<u32> {
+    let ends = key.len().checked_sub(4 * n);
+    let (keys, ends) = key.split_at(ends.ok_or_else(|| damaged("temporary record"))?);
+    let same = keys.iter().zip(before).take_while(|(a, b)| a == b).count();
+    let (ends, _) = ends.as_chunks::<4>();
+    let shared = ends
+        .iter()
+        .take_while(|e| u32::from_be_bytes(**e) as usize <= same);
+    Ok(shared.count() as u32)
+}
+
+/// The rows of a sort, by what is computed together.
+struct Chunks {
+    rows: SortedRows,
+    /// The first row of the next chunk.
+    ahead: Option<Row>,
+    key: Vec<u8>,
+    before: Vec<u8>,
+}
+
+impl Chunks {
+    fn new(rows: SortedRows) -> Self {
+        Self {
+            rows,
+            ahead: None,
+            key: Vec::new(),
+            before: Vec::new(),
+        }
+    }
+
+    /// The next rows that are whole partitions of every window of the sort.
+    fn next(&mut self, sort: &SortPlan, env: &EvalEnv<'_>) -> SqlResult<Option<Chunk>> {
+        let partition = sort.windows.iter().map(|w| w.partition).min().unwrap_or(0);
+        let mut chunk = Chunk::default();
+        if let Some(first) = self.ahead.take() {
+            chunk.push(first, 0, env)?;
+        }
+        while let Some(row) = self.rows.next_with_key(&mut self.key, env)? {
+            let shared = shared_keys(&self.key, &self.before, sort.keys.len())?;
+            std::mem::swap(&mut self.key, &mut self.before);
+            if chunk.rows.is_empty() {
+                chunk.push(row, 0, env)?;
+            } else if (shared as usize) < partition {
+                self.ahead = Some(row);
+                break;
+            } else {
+                chunk.push(row, shared, env)?;
+            }
+        }
+        Ok((!chunk.rows.is_empty()).then_some(chunk))
+    }
+}
+
+impl Chunk {
+    fn push(&mut self, row: Row, shared: u32, env: &EvalEnv<'_>) -> SqlResult<()> {
+        let bytes = row_bytes(&row);
+        charge(env, bytes, Purpose::Sort)?;
+        self.bytes += bytes;
+        self.rows.push(row);
+        self.shared.push(shared);
+        Ok(())
+    }
+
+    fn compute(&mut self, plan: &WindowPlan, sort: &SortPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+        let mut sorted = Sorted {
+            rows: &mut self.rows,
+            shared: &self.shared,
+            width: plan.kept.len(),
+        };
+        for window in &sort.windows {
+            sorted.run(window, env)?;
+        }
+        Ok(())
+    }
+
+    /// The rows; they are not charged any more.
+    fn take(self, env: &EvalEnv<'_>) -> Vec<Row> {
+        refund(env, self.bytes);
+        self.rows
     }
 }
 
