@@ -24,6 +24,7 @@ use crate::commit::log::{Durable, Log};
 use crate::commit::record::{self, CounterChange};
 use crate::commit::switches::Switches;
 use crate::commit::watermark::Watermark;
+use crate::compact::Effort;
 use crate::extent::ExtentOptions;
 use crate::lock::LockManager;
 use crate::maintain::{self, Maintenance, StallCause, Stalls, Workers};
@@ -67,6 +68,8 @@ pub struct EngineConfig {
     pub log_limit_bytes: u64,
     /// How extents are written.
     pub extents: ExtentOptions,
+    /// Trees that are compacted at the same time, at most 16; 0 for as many as suit the processors.
+    pub compaction_threads: usize,
     /// How the log is replayed.
     pub recovery: RecoveryMode,
     /// Threads of a parallel replay; 0 for as many as there are processors. In manual mode there is one.
@@ -96,6 +99,7 @@ impl EngineConfig {
             log_buffer: LogBufferKind::default(),
             log_limit_bytes: 1 << 30,
             extents: ExtentOptions::default(),
+            compaction_threads: 0,
             recovery: RecoveryMode::default(),
             recovery_threads: 0,
             scan_threads: 0,
@@ -265,6 +269,13 @@ impl Engine {
         &self.inner.switches
     }
 
+    /// Whether writers are slowed down or held because background work is behind: a commit may then block its thread for up
+    /// to a second, or until there is relief. Who must not block commits on another thread meanwhile.
+    #[inline]
+    pub fn holds_writers(&self) -> bool {
+        self.inner.holds_writers()
+    }
+
     /// Everything up to here survives a crash.
     #[inline]
     pub fn durable_seq(&self) -> Seq {
@@ -376,7 +387,7 @@ impl Engine {
 
     /// Runs one background job that is due (manual mode); false if none is.
     pub fn maintain(&self) -> Result<bool> {
-        Ok(self.inner.flush_step()? || self.inner.compact_step()?)
+        Ok(self.inner.flush_step()? || self.inner.compact_step(Effort::Full)?)
     }
 
     /// Writes everything in memory to extents and lets go of the log.
@@ -387,7 +398,20 @@ impl Engine {
 
     /// Compacts until nothing is due.
     pub fn compact(&self) -> Result<()> {
-        while self.inner.compact_step()? {}
+        while self.inner.compact_step(Effort::Full)? {}
+        Ok(())
+    }
+
+    /// Brings all that a tree has on disk to the lowest level, without versions that nobody can see, and gives the space that
+    /// this frees back to the file system. What is in memory stays there.
+    ///
+    /// # Errors
+    /// A full disk, damage, the engine stops.
+    pub fn sink(&self, tree: &Tree) -> Result<()> {
+        self.inner.recovery.ready()?;
+        let oldest = self.inner.snapshots.oldest(|| self.inner.stable());
+        self.inner.trees.sink_tree(tree, oldest)?;
+        while self.inner.trees.trim()? {}
         Ok(())
     }
 
@@ -582,6 +606,7 @@ impl Inner {
     /// Ends background work.
     pub(crate) fn stop(&self) {
         self.recovery.stop();
+        self.trees.cancel_compactions();
         self.maintenance.stop();
     }
 

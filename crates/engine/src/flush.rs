@@ -41,7 +41,7 @@ impl Trees {
         recovery_point: Seq,
         oldest_snapshot: Seq,
     ) -> Result<bool> {
-        self.check_health()?;
+        self.check_writable()?;
         let version = Arc::clone(&tree.superversion().version);
         let mut writer = RunWriter::new(self.store(), tree.id(), 0);
         // There is no older tier in memory, so the extents are all that lies below.

@@ -498,6 +498,7 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
             "POINT-IN-TIME" => ForceRecovery::PointInTime,
             _ => ForceRecovery::Off,
         },
+        compaction_threads: size("esker_compaction_threads") as usize,
         recovery: recovery_mode(globals),
         recovery_threads: size("esker_recovery_threads") as usize,
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),

@@ -92,6 +92,13 @@ pub trait File: Send + Sync {
         write_zeros(self, offset, len)
     }
 
+    /// Gives the space behind `[offset, offset + len)` back: the bytes read as zeros from now on, the length stays. Whole
+    /// blocks of the file system only; what it does not cover whole keeps its space. False where the file system cannot
+    /// do that: then nothing has changed.
+    fn punch_hole(&self, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Makes the bytes (and the length needed to read them back) durable.
     fn sync_data(&self) -> io::Result<()>;
 

@@ -13,6 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::FallocateFlags;
+
 use crate::env::{Clock, Random};
 use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, write_zeros};
 
@@ -196,7 +198,7 @@ impl File for OsFile {
         if len == 0 {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), offset, len) {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), offset, len) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::OPNOTSUPP) => self.allocate_by_writing(offset, len),
             Err(error) => Err(error.into()),
@@ -217,6 +219,18 @@ impl File for OsFile {
             }
         }
         write_zeros(self, offset, len)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
+        if len == 0 {
+            return Ok(true);
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.0, hole, offset, len) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {

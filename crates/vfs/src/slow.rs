@@ -110,6 +110,10 @@ impl File for SlowFile {
         self.below.fill_with_zeros(offset, len)
     }
 
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.below.punch_hole(offset, len)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         after_sync(self.delay, self.below.sync_data())
     }

@@ -118,3 +118,26 @@ fn time_passes_and_dice_differ() {
     assert_ne!(bytes, [0; 64]);
     assert_ne!(env.random.next_u64(), env.random.next_u64());
 }
+
+#[test]
+fn a_hole_reads_as_zeros_and_takes_no_space() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let file = Env::os().fs.open(&path, OpenMode::CreateNew).unwrap();
+    let size: u64 = 4 << 20;
+    file.write_all_at(&vec![7; size as usize], 0).unwrap();
+    file.sync_all().unwrap();
+    let blocks = || std::fs::metadata(&path).unwrap().blocks();
+    let before = blocks();
+    let (start, end) = (1 << 20, 3 << 20);
+    let is_punched = file.punch_hole(start, end - start).unwrap();
+    assert_eq!(file.len().unwrap(), size, "the length stays");
+    let mut bytes = vec![1; size as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let inside = &bytes[start as usize..end as usize];
+    assert!(inside.iter().all(|b| *b == if is_punched { 0 } else { 7 }));
+    assert_eq!((bytes[start as usize - 1], bytes[end as usize]), (7, 7));
+    assert!(!is_punched || blocks() < before);
+    assert!(file.punch_hole(5, 0).is_ok());
+}

@@ -444,3 +444,26 @@ fn the_simulated_machine_has_a_clock_and_dice() {
         "time goes on"
     );
 }
+
+#[test]
+fn a_hole_gives_space_back_and_only_whole_sectors_are_in_it() {
+    let fs = disk();
+    let file = created(&fs);
+    let sector = SECTOR_BYTES as u64;
+    file.write_all_at(&[7; 8 * SECTOR_BYTES], 0).unwrap();
+    file.sync_data().unwrap();
+    assert!(file.punch_hole(sector + 1, 4 * sector).unwrap());
+    assert_eq!(fs.used_bytes(), 5 * sector);
+    let bytes = contents(&fs);
+    assert_eq!(bytes.len() as u64, 8 * sector);
+    for (number, bytes) in bytes.chunks(SECTOR_BYTES).enumerate() {
+        let expected = if (2..5).contains(&number) { 0 } else { 7 };
+        assert!(bytes.iter().all(|b| *b == expected), "sector {number}");
+    }
+    // Until it is synced a crash may bring the bytes back.
+    let old = contents(&fs.crash_with(CrashImage::DropUnsynced));
+    assert!(old.iter().all(|b| *b == 7));
+    fs.inject(Fault::on(Op::Punch));
+    assert!(file.punch_hole(0, sector).is_err());
+    assert_eq!(fs.used_bytes(), 5 * sector);
+}

@@ -1,6 +1,6 @@
 //! The numbers that decide when a tree is compacted and when its writers must wait.
 //!
-//! Neighbours: `pick` decides with them; whoever writes asks for the [`Pressure`] and waits.
+//! Neighbours: `pick` decides with them; whoever writes asks for the [`Pressure`], and passes at its rate or waits.
 //!
 //! **Invariants**
 //! - Whatever shape makes writers wait also makes a compaction due: waiting ends. (Unless extents that cannot be read stand in
@@ -18,6 +18,8 @@ pub struct Limits {
     pub layers_slow: usize,
     /// Layers at which writers are to wait.
     pub layers_stop: usize,
+    /// Immutable memtables at which writers are to slow down.
+    pub immutables_slow: usize,
     /// Immutable memtables at which writers are to wait.
     pub immutables_stop: usize,
     /// The oldest layer goes to level 1 when it has this many bytes and ...
@@ -32,6 +34,12 @@ pub struct Limits {
     pub job_bytes: u64,
     /// Extents with more than this share of deletes, in percent, go down.
     pub delete_percent: u64,
+    /// A tree at rest sinks to level 2 if what lies above has at least this many bytes ...
+    pub sink_bytes: u64,
+    /// ... and this share of level 2, in percent.
+    pub sink_percent: u64,
+    /// Extents that came to level 2 without being rewritten are compressed as that level is, once the tree is at rest.
+    pub repacks: bool,
 }
 
 impl Default for Limits {
@@ -40,6 +48,7 @@ impl Default for Limits {
             layers: 4,
             layers_slow: 12,
             layers_stop: 20,
+            immutables_slow: 3,
             immutables_stop: 6,
             layer_bytes: 64 << 20,
             level1_per_layer: 4,
@@ -47,19 +56,56 @@ impl Default for Limits {
             level2_per_level1: 10,
             job_bytes: 256 << 20,
             delete_percent: 30,
+            sink_bytes: 8 << 20,
+            sink_percent: 10,
+            repacks: true,
         }
     }
 }
 
-/// How far background work is behind with a tree.
+/// How far background work is behind, for those who make work for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
     /// It keeps up.
     None,
-    /// Writers should slow down.
-    Slow,
+    /// Writers should slow down: how far it is on the way to [`Pressure::Stop`], in thousandths.
+    Slow(u16),
     /// Writers should wait until it is less.
     Stop,
+}
+
+/// What writers may write together when the pressure begins, in bytes per second.
+const FIRST_RATE: f64 = (64 << 20) as f64;
+/// The same just before they must wait.
+const LAST_RATE: f64 = (1 << 20) as f64;
+/// All of the way.
+const WHOLE: u64 = 1000;
+
+impl Pressure {
+    /// Of a quantity that slows writers from `slow` on and stops them at `stop`.
+    pub fn of(quantity: u64, slow: u64, stop: u64) -> Self {
+        if quantity < slow {
+            return Pressure::None;
+        }
+        if quantity >= stop {
+            return Pressure::Stop;
+        }
+        // The first step is one already: counts of layers have few.
+        let steps = stop - slow + 1;
+        let thousandths = u128::from(quantity - slow + 1) * u128::from(WHOLE) / u128::from(steps);
+        Pressure::Slow(thousandths as u16)
+    }
+
+    /// What all writers together may write, in bytes per second: it falls by the same factor for the same part of the way,
+    /// so whatever background work can do, there is a pressure at which they write just that. `None`: as they like, or
+    /// nothing at all.
+    pub fn rate(self) -> Option<u64> {
+        let Pressure::Slow(thousandths) = self else {
+            return None;
+        };
+        let way = f64::from(thousandths) / WHOLE as f64;
+        Some((FIRST_RATE * (LAST_RATE / FIRST_RATE).powf(way)) as u64)
+    }
 }
 
 impl Limits {
@@ -68,18 +114,55 @@ impl Limits {
         assert!(self.layers >= 2, "one layer cannot be merged");
         assert!(self.layers < self.layers_slow && self.layers_slow < self.layers_stop);
         assert!(self.level1_per_layer > 0 && self.level2_per_level1 > 0);
-        assert!(self.immutables_stop > 0);
+        assert!(0 < self.immutables_slow && self.immutables_slow < self.immutables_stop);
     }
 
-    /// How far background work is behind, by the layers of level 0 and the immutable memtables.
-    pub fn pressure<E: HasMeta>(&self, levels: &Levels<E>, immutables: usize) -> Pressure {
-        let layers = levels.layers().len();
-        if layers >= self.layers_stop || immutables >= self.immutables_stop {
-            Pressure::Stop
-        } else if layers >= self.layers_slow {
-            Pressure::Slow
-        } else {
-            Pressure::None
+    /// How far compaction is behind, by the layers of level 0.
+    pub fn pressure_of_layers<E: HasMeta>(&self, levels: &Levels<E>) -> Pressure {
+        let (slow, stop) = (self.layers_slow, self.layers_stop);
+        Pressure::of(levels.layers().len() as u64, slow as u64, stop as u64)
+    }
+
+    /// How far flushes are behind, by the immutable memtables.
+    pub fn pressure_of_immutables(&self, immutables: usize) -> Pressure {
+        let (slow, stop) = (self.immutables_slow, self.immutables_stop);
+        Pressure::of(immutables as u64, slow as u64, stop as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_slow_down_step_by_step_before_they_stop() {
+        let (slow, stop) = (12, 20);
+        let mut before = Pressure::None;
+        let mut rate = u64::MAX;
+        for quantity in 0..30 {
+            let pressure = Pressure::of(quantity, slow, stop);
+            assert!(before <= pressure);
+            assert_eq!(pressure == Pressure::None, quantity < slow);
+            assert_eq!(pressure == Pressure::Stop, quantity >= stop);
+            if let Some(now) = pressure.rate() {
+                // Never more than halved by one layer: nobody notices where it begins.
+                assert!(
+                    now < rate && (rate == u64::MAX || now > rate / 2),
+                    "{quantity}"
+                );
+                assert!((LAST_RATE as u64..FIRST_RATE as u64).contains(&now));
+                rate = now;
+            }
+            before = pressure;
         }
+        assert!(rate < 2 * LAST_RATE as u64, "slow enough to be overtaken");
+    }
+
+    #[test]
+    fn large_quantities_do_not_overflow() {
+        let (slow, stop) = (u64::MAX / 8 * 7, u64::MAX);
+        assert_eq!(Pressure::of(slow - 1, slow, stop), Pressure::None);
+        assert_eq!(Pressure::of(stop - 1, slow, stop), Pressure::Slow(999));
+        assert_eq!(Pressure::of(stop, slow, stop), Pressure::Stop);
     }
 }

@@ -1,23 +1,24 @@
 //! Compaction: keeps the number of runs that a read must ask small, and drops versions that nobody can see.
 //!
-//! Neighbours: `maintain` calls [`Trees::compact_one`](crate::tree::Trees::compact_one) and asks for the
-//! [`Pressure`]; `tree` publishes the result.
+//! Neighbours: `maintain` calls `Trees::compact_one` and asks for the [`Pressure`]; `tree` publishes the result.
 //!
 //! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and which
-//! only move, pure as well) → `retain` (which versions stay) → `run` (does it).
+//! only move, pure as well) → `retain` (which versions stay) → `run` (does it, as quickly as `pace` says).
 //!
 //! **Invariants**
 //! - Deciders return data and touch nothing; the doer decides nothing.
 //! - For one user key, versions that move down are older than every version that stays above.
 
 mod limits;
+mod pace;
 mod pick;
 mod plan;
 mod retain;
 mod run;
 
 pub use limits::{Limits, Pressure};
-pub use pick::{Input, Reason, Task, pick};
+pub(crate) use pace::Effort;
+pub use pick::{Input, Reason, Task, pick, sink};
 pub(crate) use retain::retain;
 pub use run::{CompactionKind, CompactionStats};
 

@@ -30,6 +30,8 @@ pub enum Reason {
     Size,
     /// Extents consist of deletes to a large part.
     Deletes,
+    /// The tree is at rest and could take less space.
+    Space,
 }
 
 /// A part of a run.
@@ -396,6 +398,78 @@ pub(super) fn deletes_at_the_bottom<E: HasMeta>(
     })
 }
 
+/// What makes a tree that nobody writes to smaller: everything sinks to level 2, step by step, where it is compressed most and
+/// exists once; and what came there without being rewritten is compressed as level 2 is.
+pub fn sink<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
+    let layers = levels.layers();
+    let upper = layers.iter().map(Run::bytes).sum::<u64>() + levels.level(1).bytes();
+    let share = levels.level(2).bytes() / 100 * limits.sink_percent;
+    let descending = (upper > 0 && upper >= limits.sink_bytes.max(share))
+        .then(|| merge_of_all(layers).or_else(|| descent_of_lowest(levels, limits)))
+        .flatten();
+    descending.or_else(|| repacking(levels, limits))
+}
+
+fn space_task(inputs: Vec<Input>, output: Place) -> Task {
+    Task {
+        reason: Reason::Space,
+        inputs,
+        output,
+        urgency: 1,
+    }
+}
+
+/// All layers become one, so that what lies below is rewritten once.
+fn merge_of_all<E: HasMeta>(layers: &[Run<E>]) -> Option<Task> {
+    let is_possible = layers.len() > 1 && layers.iter().all(is_sound);
+    is_possible.then(|| {
+        let (inputs, output) = merge_of(layers);
+        space_task(inputs, output)
+    })
+}
+
+/// A part of the oldest layer goes to level 1; if there is no layer, a part of level 1 to level 2.
+fn descent_of_lowest<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
+    let oldest = levels.layers().last().map(|run| Place::layer(run.id()));
+    let descent = Descent::new(levels, oldest.unwrap_or(Place::level(1)));
+    let window = descent.cheapest_window(limits)?;
+    Some(space_task(descent.inputs(window.range), descent.output()))
+}
+
+/// A stretch of level 2 that begins and ends with something to compress.
+fn repacking<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
+    let bottom = levels.level(2);
+    let quarantined = Quarantined::of(bottom);
+    let is_due = |extent: &E| extent.meta().packed_for < 2 && !extent.is_quarantined();
+    let extents = bottom.extents();
+    if !limits.repacks {
+        return None;
+    }
+    let mut from = 0;
+    while let Some(first) = (from..extents.len()).find(|at| is_due(&extents[*at])) {
+        let start = clean_start(bottom, first);
+        let mut end = clean_end(bottom, first + 1);
+        if quarantined.meets(&(start..end)) {
+            from = end;
+            continue;
+        }
+        while end < extents.len() && is_due(&extents[end]) {
+            let next = clean_end(bottom, end + 1);
+            let is_large = meta_bytes(&extents[start..next]) > limits.job_bytes;
+            if is_large || quarantined.meets(&(end..next)) {
+                break;
+            }
+            end = next;
+        }
+        let input = Input {
+            place: Place::level(2),
+            range: start..end,
+        };
+        return Some(space_task(vec![input], Place::level(2)));
+    }
+    None
+}
+
 fn removal_of<E: HasMeta>(levels: &Levels<E>, place: Place, extent: &ExtentMeta) -> Task {
     let task = |inputs, output| Task {
         reason: Reason::Deletes,
@@ -434,5 +508,80 @@ impl Task {
             .iter()
             .filter(|input| input.place.level == 0)
             .map(|input| input.place.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::levels::tests::{paper, shape};
+
+    const MB: u32 = 1 << 20;
+
+    fn unpacked(id: u32, first: &str, last: &str) -> ExtentMeta {
+        ExtentMeta {
+            packed_for: 0,
+            ..paper(id, first, last, 2 * MB)
+        }
+    }
+
+    fn reason_and_places(task: &Task) -> (Reason, Vec<Place>, Place) {
+        let places = task.inputs.iter().map(|input| input.place).collect();
+        (task.reason, places, task.output)
+    }
+
+    #[test]
+    fn a_tree_at_rest_sinks_step_by_step_if_it_is_worth_it() {
+        let limits = Limits::default();
+        let layer = |n| Place::layer(RunId(n));
+        let mut extents = vec![
+            (layer(1), paper(1, "a", "m", 3 * MB)),
+            (layer(2), paper(2, "b", "z", 3 * MB)),
+        ];
+        let sunk = |extents: &[(Place, ExtentMeta)]| sink(&shape(extents), &limits);
+        assert_eq!(sunk(&extents), None, "too little to be worth it");
+        extents.push((Place::level(1), paper(3, "c", "x", 3 * MB)));
+        let expected = (Reason::Space, vec![layer(2), layer(1)], layer(2));
+        assert_eq!(reason_and_places(&sunk(&extents).unwrap()), expected);
+        extents.remove(0);
+        extents.push((Place::level(1), paper(4, "xa", "xb", 3 * MB)));
+        let expected = (
+            Reason::Space,
+            vec![layer(2), Place::level(1)],
+            Place::level(1),
+        );
+        assert_eq!(reason_and_places(&sunk(&extents).unwrap()), expected);
+        extents.remove(0);
+        assert_eq!(sunk(&extents), None);
+        extents.push((Place::level(1), paper(5, "xc", "xd", 3 * MB)));
+        let task = sunk(&extents).unwrap();
+        let expected = (Reason::Space, vec![Place::level(1)], Place::level(2));
+        assert_eq!(reason_and_places(&task), expected);
+        // Little above much is left where it is: all of it would be rewritten for that.
+        let large = paper(6, "a", "b", 200 * MB);
+        extents.push((Place::level(2), large));
+        assert_eq!(sunk(&extents), None);
+    }
+
+    #[test]
+    fn what_is_not_compressed_as_its_level_is_rewritten_in_stretches() {
+        let mut limits = Limits {
+            job_bytes: 5 * u64::from(MB),
+            ..Limits::default()
+        };
+        let bottom = Place::level(2);
+        let levels = shape(&[
+            (bottom, paper(1, "a", "b", 2 * MB)),
+            (bottom, unpacked(2, "c", "d")),
+            (bottom, unpacked(3, "e", "f")),
+            (bottom, unpacked(4, "g", "h")),
+            (bottom, paper(5, "i", "j", 2 * MB)),
+        ]);
+        let task = sink(&levels, &limits).unwrap();
+        assert_eq!(task.reason, Reason::Space);
+        assert_eq!((task.inputs.len(), task.output), (1, bottom));
+        assert_eq!(task.inputs[0].range, 1..3);
+        limits.repacks = false;
+        assert_eq!(sink(&levels, &limits), None);
     }
 }

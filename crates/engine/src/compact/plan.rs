@@ -41,6 +41,8 @@ pub(crate) struct Rules {
     pub(crate) small_bytes: u32,
     /// Deletes vanish in the output, so it is worth rewriting extents that have some.
     pub(crate) drops_deletes: bool,
+    /// Extents that were compressed for a level above this are rewritten.
+    pub(crate) packs_for: u8,
     /// The index of the input that hangs at the output place already.
     pub(crate) resident: Option<usize>,
 }
@@ -127,6 +129,12 @@ fn judge<E: HasMeta>(members: &[(usize, E)], rules: Rules) -> Kind {
     }
     let has_deletes = members.iter().any(|(_, extent)| extent.meta().deletes > 0);
     if rules.drops_deletes && has_deletes && rules.resident != Some(run) {
+        return Kind::Entangled;
+    }
+    if members
+        .iter()
+        .any(|(_, extent)| extent.meta().packed_for < rules.packs_for)
+    {
         return Kind::Entangled;
     }
     let bytes: u64 = members

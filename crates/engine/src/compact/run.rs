@@ -5,12 +5,16 @@
 //! **Invariants**
 //! - One compaction per tree at a time. Flushes of the same tree go on: they only add layers that are newer.
 //! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots free.
+//! - The picker decides what; `pace` decides how quickly. A compaction of a tree that is dropped, or of an engine that stops,
+//!   ends early.
 //! - An extent that cannot be read ends its compaction, not the engine: it is quarantined, and tasks without it go on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::limits::Pressure;
-use super::pick::{Reason, Task, deletes_at_the_bottom, pick};
+use super::limits::{Limits, Pressure};
+use super::pace::{Effort, Pace};
+use super::pick::{Reason, Task, deletes_at_the_bottom, pick, sink};
 use super::plan::{Piece, Rules, plan};
 use super::retain::retain;
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
@@ -54,20 +58,24 @@ pub enum CompactionKind {
     ToLevel2,
     /// Extents with many deletes were merged with what lies below.
     Deletes,
+    /// A tree at rest was made smaller.
+    Space,
 }
 
 impl CompactionKind {
     /// All of them.
-    pub const ALL: [CompactionKind; 4] = [
+    pub const ALL: [CompactionKind; 5] = [
         CompactionKind::Layers,
         CompactionKind::ToLevel1,
         CompactionKind::ToLevel2,
         CompactionKind::Deletes,
+        CompactionKind::Space,
     ];
 
     fn of(task: &Task) -> Self {
         match (task.reason, task.output.level) {
             (Reason::Deletes, _) => CompactionKind::Deletes,
+            (Reason::Space, _) => CompactionKind::Space,
             (_, 0) => CompactionKind::Layers,
             (_, 1) => CompactionKind::ToLevel1,
             _ => CompactionKind::ToLevel2,
@@ -77,21 +85,24 @@ impl CompactionKind {
 
 type Extents = Vec<Arc<Extent>>;
 
+/// A tree that was not flushed for so long is at rest.
+const REST: Duration = Duration::from_secs(10);
+
 impl Trees {
     /// Does the most urgent compaction of all trees; false if none is due (or all that are due are being done).
-    pub fn compact_one(&self, oldest_snapshot: Seq) -> Result<bool> {
+    pub(crate) fn compact_one(&self, oldest_snapshot: Seq, effort: Effort) -> Result<bool> {
         let mut due: Vec<(u64, Tree)> = self
             .all()
             .into_iter()
             .filter_map(|tree| {
                 let version = Arc::clone(&tree.superversion().version);
-                let task = self.due(version.levels(), oldest_snapshot)?;
+                let task = self.due(&tree, version.levels(), oldest_snapshot)?;
                 Some((task.urgency, tree))
             })
             .collect();
         due.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.id().cmp(&b.1.id())));
         for (_, tree) in due {
-            if self.compact_tree(&tree, oldest_snapshot)?.is_some() {
+            if self.compact_tree(&tree, oldest_snapshot, effort)?.is_some() {
                 return Ok(true);
             }
         }
@@ -99,37 +110,78 @@ impl Trees {
     }
 
     /// Does the most urgent compaction of one tree; `None` if none is due or one is being done.
-    pub fn compact_tree(
+    pub(crate) fn compact_tree(
         &self,
         tree: &Tree,
         oldest_snapshot: Seq,
+        effort: Effort,
     ) -> Result<Option<CompactionStats>> {
         let Some(_guard) = tree.try_compacting() else {
             return Ok(None);
         };
         let version = Arc::clone(&tree.superversion().version);
-        let Some(task) = self.due(version.levels(), oldest_snapshot) else {
+        let levels = version.levels();
+        let Some(task) = self.due(tree, levels, oldest_snapshot) else {
             return Ok(None);
         };
-        let levels = version.levels();
-        let stats = self.write_persistently("the compaction", tree.id(), || {
-            match self.carry_out(tree, levels, &task, oldest_snapshot) {
+        self.compact(tree, levels, &task, oldest_snapshot, effort)
+            .map(Some)
+    }
+
+    /// Brings all that a tree has on disk to level 2, compressed as that level is. Waits for a compaction that is being done.
+    pub(crate) fn sink_tree(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<()> {
+        let _guard = tree.compacting();
+        let limits = Limits {
+            sink_bytes: 0,
+            sink_percent: 0,
+            ..self.limits().clone()
+        };
+        loop {
+            let version = Arc::clone(&tree.superversion().version);
+            let levels = version.levels();
+            let task = sink(levels, &limits)
+                .or_else(|| deletes_at_the_bottom(levels, &limits, oldest_snapshot));
+            match task {
+                Some(task) => self.compact(tree, levels, &task, oldest_snapshot, Effort::Full)?,
+                None => return Ok(()),
+            };
+        }
+    }
+
+    /// Does a task that was picked from this shape, as the only one who compacts the tree.
+    fn compact(
+        &self,
+        tree: &Tree,
+        levels: &Levels<Arc<Extent>>,
+        task: &Task,
+        oldest_snapshot: Seq,
+        effort: Effort,
+    ) -> Result<CompactionStats> {
+        self.write_persistently("the compaction", tree.id(), || {
+            match self.carry_out(tree, levels, task, oldest_snapshot, effort) {
                 // The picker saw none, so the next task is another one.
                 Err(error) if task.touches_quarantined(levels) => {
                     tracing::error!(tree = tree.id().0, reason = ?task.reason, %error, "compaction given up");
                     self.note(|work| work.given_up_compactions += 1);
                     Ok(CompactionStats::default())
                 }
+                // Nobody wants it any more.
+                Err(EngineError::NoSuchTree(_)) => {
+                    self.note(|work| work.cancelled_compactions += 1);
+                    Ok(CompactionStats::default())
+                }
                 result => result,
             }
-        })?;
-        Ok(Some(stats))
+        })
     }
 
     /// What is to be done with a tree.
-    fn due(&self, levels: &Levels<Arc<Extent>>, oldest_snapshot: Seq) -> Option<Task> {
-        pick(levels, self.limits())
-            .or_else(|| deletes_at_the_bottom(levels, self.limits(), oldest_snapshot))
+    fn due(&self, tree: &Tree, levels: &Levels<Arc<Extent>>, oldest_snapshot: Seq) -> Option<Task> {
+        let limits = self.limits();
+        let rested = self.clock().mono_nanos().saturating_sub(tree.flushed_at());
+        pick(levels, limits)
+            .or_else(|| deletes_at_the_bottom(levels, limits, oldest_snapshot))
+            .or_else(|| sink(levels, limits).filter(|_| rested >= REST.as_nanos() as u64))
     }
 
     /// Why writers to this tree wait for a compaction that will not come; `None` if it will, or they do not wait.
@@ -152,11 +204,15 @@ impl Trees {
         layers >= self.limits().layers_stop
     }
 
-    /// How far background work is behind with a tree.
-    pub fn pressure(&self, tree: &Tree) -> Pressure {
+    /// How far background work is behind with a tree: flushes, and compactions.
+    pub fn pressure(&self, tree: &Tree) -> (Pressure, Pressure) {
         let superversion = tree.superversion();
-        self.limits()
-            .pressure(superversion.version.levels(), superversion.immutables.len())
+        let levels = superversion.version.levels();
+        let immutables = superversion.immutables.len();
+        (
+            self.limits().pressure_of_immutables(immutables),
+            self.limits().pressure_of_layers(levels),
+        )
     }
 
     fn carry_out(
@@ -165,13 +221,19 @@ impl Trees {
         levels: &Levels<Arc<Extent>>,
         task: &Task,
         oldest_snapshot: Seq,
+        effort: Effort,
     ) -> Result<CompactionStats> {
-        self.check_health()?;
+        self.check_writable()?;
+        let mut pace = Pace::new(self, tree, task, effort);
         let below = runs_below(levels, task);
         let inputs = input_extents(levels, task);
         let rules = Rules {
             small_bytes: self.store().options.extent_bytes as u32 / 2,
             drops_deletes: task.output.level == 2,
+            packs_for: match task.reason {
+                Reason::Space if self.limits().repacks && task.output.level == 2 => 2,
+                _ => 0,
+            },
             resident: match &task.inputs[..] {
                 // The only input is there to be rewritten.
                 [_] => None,
@@ -196,7 +258,10 @@ impl Trees {
                         &mut iter,
                         oldest_snapshot,
                         is_bottom,
-                        |key, seq, op, value| writer.add(key, seq, op, value),
+                        |key, seq, op, value| {
+                            pace.step(key.len() + value.len())?;
+                            writer.add(key, seq, op, value)
+                        },
                     )?;
                     // What follows in key order may be an extent that is linked.
                     writer.cut()?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv, SimRng};
 
@@ -22,6 +23,7 @@ fn limits() -> Limits {
         layers: 3,
         layers_slow: 6,
         layers_stop: 9,
+        immutables_slow: 2,
         immutables_stop: 4,
         layer_bytes: 40 << 10,
         level1_per_layer: 4,
@@ -29,6 +31,9 @@ fn limits() -> Limits {
         level2_per_level1: 4,
         job_bytes: 64 << 10,
         delete_percent: 50,
+        sink_bytes: 10 << 10,
+        sink_percent: 20,
+        repacks: true,
     }
 }
 
@@ -205,11 +210,10 @@ fn pressure_rises_with_layers_and_always_has_a_remedy() {
         let levels = shape(&extents);
         let expected = match n {
             0..6 => Pressure::None,
-            6..9 => Pressure::Slow,
+            6..9 => Pressure::of(u64::from(n), 6, 9),
             _ => Pressure::Stop,
         };
-        assert_eq!(limits().pressure(&levels, 0), expected);
-        assert_eq!(limits().pressure(&levels, 4), Pressure::Stop);
+        assert_eq!(limits().pressure_of_layers(&levels), expected);
         assert!(
             n < 3 || pick(&levels, &limits()).is_some(),
             "{n} layers and nothing to do"
@@ -241,6 +245,7 @@ fn only_what_overlaps_is_merged_the_rest_is_linked() {
     let rules = Rules {
         small_bytes: 5 * KB,
         drops_deletes: false,
+        packs_for: 0,
         resident: Some(1),
     };
     let pieces: Vec<_> = plan(&[upper, lower], rules).iter().map(ids).collect();
@@ -271,6 +276,7 @@ fn small_neighbours_are_put_together_and_deletes_are_rewritten_at_the_bottom() {
     let rules = |drops_deletes| Rules {
         small_bytes: 5 * KB,
         drops_deletes,
+        packs_for: 0,
         resident: None,
     };
     let pieces: Vec<_> = plan(std::slice::from_ref(&upper), rules(true))
@@ -295,6 +301,9 @@ fn open(sim: &SimEnv) -> Trees {
     config.limits = limits();
     Trees::open(&sim.env(), config).unwrap()
 }
+
+/// Longer than a tree needs to be left alone.
+const AT_REST: Duration = Duration::from_secs(60);
 
 /// A tree, and what must be in it.
 struct World {
@@ -360,7 +369,11 @@ impl World {
     fn compact_all(&mut self) -> CompactionStats {
         let mut sum = CompactionStats::default();
         let mut rounds = 0;
-        while let Some(stats) = self.trees.compact_tree(&self.tree, self.oldest()).unwrap() {
+        while let Some(stats) = self
+            .trees
+            .compact_tree(&self.tree, self.oldest(), Effort::Full)
+            .unwrap()
+        {
             sum += stats;
             rounds += 1;
             assert!(rounds < 1000, "compaction does not end");
@@ -486,13 +499,14 @@ fn flush_and_compaction_change_nothing_that_a_snapshot_sees() {
                 7..10 => {
                     let stats = world
                         .trees
-                        .compact_tree(&world.tree, world.oldest())
+                        .compact_tree(&world.tree, world.oldest(), Effort::Full)
                         .unwrap();
                     dropped += stats.map_or(0, |stats| stats.dropped_entries);
                 }
                 10 => {
                     world.tree.rotate(world.seq);
                 }
+                11 => sim.clock.advance(AT_REST),
                 _ => (0..5).for_each(|_| world.write_randomly(keys)),
             }
             if round % 300 == 299 {
@@ -520,6 +534,80 @@ fn flush_and_compaction_change_nothing_that_a_snapshot_sees() {
 }
 
 #[test]
+fn a_tree_at_rest_sinks_to_the_lowest_level_and_stays_there() {
+    for ascending in [true, false] {
+        let sim = SimEnv::new(1);
+        let mut world = World::new(&sim, 1);
+        for n in 0..6000 {
+            match ascending {
+                true => world.write(format!("key/{n:08}"), Some(format!("value {n}"))),
+                false => world.write_randomly(3000),
+            }
+            if n % 500 == 499 {
+                world.rotate_and_flush();
+                world.compact_all();
+            }
+        }
+        let totals = || world.tree.superversion().version.totals();
+        assert!(totals().bytes[0] + totals().bytes[1] > 0);
+        assert_eq!(
+            world.trees.stats().work.kinds[CompactionKind::Space as usize].0,
+            0
+        );
+        sim.clock.advance(AT_REST);
+        while world.trees.compact_one(world.seq, Effort::Full).unwrap() {}
+        let (now, limits) = (totals(), limits());
+        let upper = now.bytes[0] + now.bytes[1];
+        assert!(
+            upper
+                < limits
+                    .sink_bytes
+                    .max(now.bytes[2] / 100 * limits.sink_percent)
+        );
+        let version = Arc::clone(&world.tree.superversion().version);
+        let bottom = version.levels().level(2).extents().iter();
+        let packed: BTreeSet<u8> = bottom.map(|extent| extent.meta().packed_for).collect();
+        assert_eq!(packed, BTreeSet::from([2]));
+        world.check();
+        // It is as small as it gets, also after a restart.
+        let tree = world.tree.id();
+        drop((
+            version,
+            std::mem::replace(&mut world.trees, open(&SimEnv::new(99))),
+        ));
+        world.trees = open(&sim);
+        world.tree = world.trees.get(tree).unwrap();
+        assert!(!world.trees.compact_one(world.seq, Effort::Full).unwrap());
+        world.trees.sink_tree(&world.tree, world.seq).unwrap();
+        let totals = world.tree.superversion().version.totals();
+        assert_eq!((totals.bytes[0], totals.bytes[1]), (0, 0));
+        world.check();
+    }
+}
+
+#[test]
+fn a_compaction_ends_when_nobody_wants_it_any_more() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    fill_until_a_merge_is_due(&mut world);
+    let before = world.trees.stats();
+    let version = Arc::clone(&world.tree.superversion().version);
+    let task = pick(version.levels(), &limits()).unwrap();
+    let mut pace = pace::Pace::new(&world.trees, &world.tree, &task, Effort::Full);
+    pace.step(100).unwrap();
+    pace.step(1 << 30).unwrap();
+    world.trees.cancel_compactions();
+    pace.step(100).unwrap();
+    assert!(matches!(pace.step(1 << 30), Err(EngineError::Stopped(_))));
+    world.trees.drop_tree(world.tree.id()).unwrap();
+    assert!(matches!(
+        pace.step(1 << 30),
+        Err(EngineError::NoSuchTree(_))
+    ));
+    assert_eq!(world.trees.stats().work, before.work);
+}
+
+#[test]
 fn runs_stay_few_under_sustained_random_writes() {
     let sim = SimEnv::new(1);
     let mut world = World::new(&sim, 1);
@@ -530,7 +618,7 @@ fn runs_stay_few_under_sustained_random_writes() {
         // One job per flush: compaction gets no more turns than flushes.
         world
             .trees
-            .compact_tree(&world.tree, world.oldest())
+            .compact_tree(&world.tree, world.oldest(), Effort::Full)
             .unwrap();
         worst = worst.max(world.tree.superversion().version.levels().layers().len());
     }
@@ -715,11 +803,15 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
         let before = world.tree.superversion().version.totals();
         sim.fs
             .inject(Fault::on(op).path(".extents").no_space().after(2));
-        let result = world.trees.compact_tree(&world.tree, world.seq);
+        let result = world
+            .trees
+            .compact_tree(&world.tree, world.seq, Effort::Full);
         assert!(matches!(result, Err(EngineError::DiskFull(_))));
         assert_eq!(world.tree.superversion().version.totals(), before);
         world.check();
-        let result = world.trees.compact_tree(&world.tree, world.seq);
+        let result = world
+            .trees
+            .compact_tree(&world.tree, world.seq, Effort::Full);
         assert!(result.unwrap().is_some());
         world.check();
     }
@@ -739,7 +831,10 @@ fn what_cannot_be_written_or_synced_is_written_elsewhere() {
         world.out_of_use = out_of_use;
         fill_until_a_merge_is_due(&mut world);
         sim.fs.inject(fault.path(".extents"));
-        let stats = world.trees.compact_tree(&world.tree, world.seq).unwrap();
+        let stats = world
+            .trees
+            .compact_tree(&world.tree, world.seq, Effort::Full)
+            .unwrap();
         assert!(stats.unwrap().written > 0);
         assert_eq!(world.trees.stats().work.write_retries, retries);
         world.check();
@@ -763,7 +858,9 @@ fn an_extent_that_cannot_be_read_ends_its_compaction_and_nothing_else() {
         } else {
             sim.fs.inject(Fault::on(DiskOp::Read).path(".extents"));
         }
-        let result = world.trees.compact_tree(&world.tree, world.seq);
+        let result = world
+            .trees
+            .compact_tree(&world.tree, world.seq, Effort::Full);
         assert_eq!(result.unwrap(), Some(CompactionStats::default()));
         let stats = world.trees.stats();
         assert_eq!(stats.work.given_up_compactions, 1);

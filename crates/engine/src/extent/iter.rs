@@ -22,9 +22,11 @@ pub(crate) enum ReadMode {
     Cached,
     /// Through the cache, and reads ahead where it does not have a block: for long walks.
     Ahead,
-    /// Uses what is cached but adds nothing, and reads ahead: for compaction, checks, and walks that are longer than the
+    /// Uses what is cached but adds nothing, and reads ahead: for compaction, and walks that are longer than the
     /// cache is large.
     Once,
+    /// As [`ReadMode::Once`], without what is cached: for checks.
+    Device,
 }
 
 /// Bytes that are read at once when reading ahead; as many behind them are asked for meanwhile.
@@ -106,21 +108,23 @@ impl ExtentIter {
 
     fn read_block(&mut self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
         let Self { extent, ahead, .. } = self;
+        let place = tail.place(number);
         match self.mode {
-            ReadMode::Cached => extent.block(tail, number),
-            ReadMode::Ahead => extent.block_by(tail, number, || {
-                let place = tail.place(number);
-                read_ahead(extent, ahead, place.offset, place.stored_bytes)
-            }),
+            ReadMode::Cached => return extent.block(tail, number),
+            ReadMode::Ahead => {
+                return extent.block_by(tail, number, || {
+                    read_ahead(extent, ahead, place.offset, place.stored_bytes)
+                });
+            }
             ReadMode::Once => {
-                let place = tail.place(number);
                 if let Some(block) = extent.peek_block(place.offset) {
                     return Ok(block);
                 }
-                let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes)?;
-                Ok(Arc::new(extent.decode_block(stored, place.offset)?))
             }
+            ReadMode::Device => {}
         }
+        let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes)?;
+        Ok(Arc::new(extent.decode_block(stored, place.offset)?))
     }
 
     /// Enters a block and places the cursor in it.

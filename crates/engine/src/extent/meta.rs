@@ -86,6 +86,8 @@ pub struct ExtentMeta {
     pub smallest_seq: Seq,
     /// Largest sequence.
     pub largest_seq: Seq,
+    /// The level for which it was compressed; it may have moved down since.
+    pub packed_for: u8,
     /// First version in internal order.
     pub first: Position,
     /// Last version in internal order.
@@ -98,6 +100,7 @@ impl ExtentMeta {
         &*self.first.key <= high && low <= &*self.last.key
     }
 
+    /// Everything but what it was compressed for.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.id.0));
         put_varint(out, u64::from(self.slots));
@@ -117,7 +120,8 @@ impl ExtentMeta {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// What [`ExtentMeta::encode`] has written.
+    pub(crate) fn decode(reader: &mut Reader<'_>, packed_for: u8) -> Result<Self, Malformed> {
         fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
             Ok(Position {
                 key: reader.bytes()?.into(),
@@ -137,6 +141,7 @@ impl ExtentMeta {
             rows: reader.varint()?,
             smallest_seq: reader.varint()?,
             largest_seq: reader.varint()?,
+            packed_for,
             first: position(reader)?,
             last: position(reader)?,
         };
@@ -316,6 +321,7 @@ mod tests {
             rows: 40_000,
             smallest_seq: 1 << 40,
             largest_seq: (1 << 40) + 77,
+            packed_for: 0,
             first: Position {
                 key: b"apple"[..].into(),
                 seq: 9,
@@ -332,11 +338,11 @@ mod tests {
         let mut bytes = Vec::new();
         meta().encode(&mut bytes);
         assert_eq!(
-            ExtentMeta::decode(&mut Reader::new(&bytes)).unwrap(),
+            ExtentMeta::decode(&mut Reader::new(&bytes), 0).unwrap(),
             meta()
         );
         for cut in 0..bytes.len() {
-            assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut])).is_err());
+            assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut]), 0).is_err());
         }
         let wrong: [fn(&mut ExtentMeta); 7] = [
             |m| m.slots = 1,
@@ -353,7 +359,7 @@ mod tests {
             let mut bytes = Vec::new();
             meta.encode(&mut bytes);
             assert!(
-                ExtentMeta::decode(&mut Reader::new(&bytes)).is_err(),
+                ExtentMeta::decode(&mut Reader::new(&bytes), 0).is_err(),
                 "{meta:?}"
             );
         }

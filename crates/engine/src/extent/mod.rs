@@ -4,7 +4,7 @@
 //! their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
-//! `index` → `writer` (cuts extents) → `space` (slots of data files) → `meta` (what the manifest keeps). Reading: `reader`
+//! `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader`
 //! (one extent) → `iter` (a walk over it).
 //!
 //! **Invariants**
@@ -13,6 +13,7 @@
 //! - Nothing read from disk is used before its checksum was compared, and decoding it never panics.
 
 mod block;
+mod data_file;
 mod filter;
 mod frame;
 mod hints;
@@ -29,9 +30,9 @@ pub use frame::Compression;
 pub(crate) use hints::Hints;
 pub(crate) use index::Tail;
 pub(crate) use iter::{ExtentIter, ReadMode};
+pub(crate) use meta::FORMAT_VERSION;
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
 pub use reader::Extent;
-pub(crate) use meta::FORMAT_VERSION;
 pub(crate) use reader::{FoundIn, Store};
 pub(crate) use space::Space;
 pub use space::SpaceStats;

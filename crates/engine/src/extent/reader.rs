@@ -216,6 +216,7 @@ impl Extent {
                 Some(tail) => Ok(tail),
                 None => self.load_tail().map(Arc::new),
             },
+            ReadMode::Device => self.load_tail().map(Arc::new),
         }
     }
 
@@ -297,11 +298,11 @@ impl Extent {
         self.corruption(offset, what)
     }
 
-    /// Reads everything and checks it: header, every frame, order, counts, bounds, filter.
+    /// Reads everything from the device, whatever is cached, and checks it: header, every frame, order, counts, bounds, filter.
     pub fn verify(self: &Arc<Self>) -> Result<()> {
         self.verify_header()?;
-        let tail = self.tail(ReadMode::Once)?;
-        let mut iter = ExtentIter::new(Arc::clone(self), ReadMode::Once);
+        let tail = self.tail(ReadMode::Device)?;
+        let mut iter = ExtentIter::new(Arc::clone(self), ReadMode::Device);
         let mut sums = Sums {
             smallest_seq: Seq::MAX,
             ..Sums::default()
@@ -338,7 +339,7 @@ impl Extent {
         let bytes = self.read(0, HEADER_BYTES)?;
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().expect("that many were read");
         let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
-        let tail = self.tail(ReadMode::Once)?;
+        let tail = self.tail(ReadMode::Device)?;
         let expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
         if header != expected {
             return Err(self.corruption(0, "the header contradicts the manifest"));

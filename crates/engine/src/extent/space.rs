@@ -10,10 +10,10 @@
 //! - A sync of a data file that failed is not repeated: the kernel may have dropped what anybody had written there since the
 //!   last one. Whoever syncs the file later gets the error, too, and nothing new is placed in it.
 //! - The names of new data files are durable before their first extent can be named by the manifest: [`Space::sync`].
+//! - Disk space goes back to the file system only from slots that are free, which nobody gets meanwhile.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use esker_vfs::{File, Fs, OpenMode};
 use parking_lot::Mutex;
 
+use super::data_file::{DataFile, Handle, Trim};
 use super::{ExtentId, ExtentMeta, SLOT_BYTES, SLOTS_PER_FILE};
 use crate::tree::Health;
 use crate::{EngineError, Result};
@@ -29,102 +30,16 @@ use crate::{EngineError, Result};
 const MAX_FILES: u32 = u32::MAX / SLOTS_PER_FILE;
 const SUFFIX: &str = ".extents";
 
-/// An open data file.
-struct Handle {
-    file: Arc<dyn File>,
-    /// Whether a sync has failed. Held during a sync, so that nobody's succeeds after another's has failed.
-    sync_failed: Mutex<bool>,
-}
-
-impl Handle {
-    fn new(file: Arc<dyn File>) -> Arc<Self> {
-        Arc::new(Handle {
-            file,
-            sync_failed: Mutex::new(false),
-        })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut failed = self.sync_failed.lock();
-        if *failed {
-            return Err(io::Error::other("an earlier sync of the file has failed"));
-        }
-        let result = self.file.sync_data();
-        *failed = result.is_err();
-        result
-    }
-}
-
-/// One data file.
-struct DataFile {
-    handle: Arc<Handle>,
-    /// A sync has failed: no slot of the file is given out any more.
-    is_retired: bool,
-    used: [u64; SLOTS_PER_FILE as usize / 64],
-    free: u32,
-    /// Its name may not be durable yet.
-    is_new: bool,
-}
-
-impl DataFile {
-    fn new(file: Arc<dyn File>, is_new: bool) -> Self {
-        DataFile {
-            handle: Handle::new(file),
-            is_retired: false,
-            used: [0; SLOTS_PER_FILE as usize / 64],
-            free: SLOTS_PER_FILE,
-            is_new,
-        }
-    }
-
-    fn is_used(&self, slot: u32) -> bool {
-        self.used[slot as usize / 64] & (1 << (slot % 64)) != 0
-    }
-
-    /// Marks slots; false if one is in use already.
-    fn take(&mut self, first: u32, count: u32) -> bool {
-        let last = SLOTS_PER_FILE.min(first + count);
-        if (first..last).any(|slot| self.is_used(slot)) {
-            return false;
-        }
-        for slot in first..last {
-            self.used[slot as usize / 64] |= 1 << (slot % 64);
-        }
-        self.free -= last - first;
-        true
-    }
-
-    fn give_back(&mut self, first: u32, count: u32) {
-        let last = SLOTS_PER_FILE.min(first + count);
-        for slot in first..last {
-            assert!(self.is_used(slot), "a slot is given back once");
-            self.used[slot as usize / 64] &= !(1 << (slot % 64));
-        }
-        self.free += last - first;
-    }
-
-    /// First slot of the first run of `count` free slots.
-    fn find(&self, count: u32) -> Option<u32> {
-        if self.free < count.min(SLOTS_PER_FILE) {
-            return None;
-        }
-        if count >= SLOTS_PER_FILE {
-            return Some(0);
-        }
-        let mut run = 0;
-        for slot in 0..SLOTS_PER_FILE {
-            // Full words are skipped whole.
-            if slot % 64 == 0 && self.used[slot as usize / 64] == u64::MAX {
-                run = 0;
-            }
-            run = if self.is_used(slot) { 0 } else { run + 1 };
-            if run == count {
-                return Some(slot + 1 - count);
-            }
-        }
-        None
-    }
-}
+/// Free slots that keep their disk space, for what is written soon: so many, ...
+const KEPT_FREE_SLOTS: u64 = 16;
+/// ... or one for so many that are in use.
+const USED_PER_KEPT_SLOT: u64 = 8;
+/// Most slots whose space is given back at a time.
+const MAX_TRIM_SLOTS: u32 = 64;
+/// Disk space behind the end of an extent, left by an earlier owner of its slots, that is worth giving back.
+const MIN_REST_BYTES: u64 = 128 << 10;
+/// Holes begin at multiples of this.
+const HOLE_ALIGN: u64 = 4096;
 
 #[derive(Default)]
 struct State {
@@ -145,6 +60,8 @@ pub struct SpaceStats {
     pub used_slots: u64,
     /// Slots of existing files that nobody owns.
     pub free_slots: u64,
+    /// Those among them that have no disk space behind them.
+    pub hollow_slots: u64,
 }
 
 /// The data files.
@@ -172,13 +89,12 @@ impl Space {
                 Entry::Vacant(entry) => {
                     let path = file_path(dir, number);
                     let file = fs.open(&path, OpenMode::ReadWrite);
-                    entry.insert(DataFile::new(
-                        file.map_err(|e| missing_or_io(&path, e))?,
-                        false,
-                    ))
+                    let file = file.map_err(|e| missing_or_io(&path, e))?;
+                    let bytes = file.len().map_err(|e| EngineError::io(name(&path), e))?;
+                    entry.insert(DataFile::new(file, bytes, false))
                 }
             };
-            if !file.take(meta.id.slot(), meta.slots) {
+            if file.take(meta.id.slot(), meta.slots).is_none() {
                 let path = file_path(dir, number);
                 let what = "the manifest gives this slot to two extents";
                 return Err(EngineError::corruption(name(&path), meta.id.offset(), what));
@@ -202,7 +118,7 @@ impl Space {
         state.roomy = state
             .files
             .iter()
-            .filter(|(_, f)| f.free > 0)
+            .filter(|(_, f)| f.free() > 0)
             .map(|(n, _)| *n)
             .collect();
         Ok(Arc::new(Space {
@@ -250,14 +166,16 @@ impl Space {
             .files
             .get_mut(&number)
             .expect("found or created above");
-        assert!(file.take(slot, count), "the slots were free");
-        let is_full = file.free == 0;
+        let is_stale = file.take(slot, count).expect("the slots were free");
+        let is_full = file.free() == 0;
         let handle = Arc::clone(&file.handle);
         if is_full {
             state.roomy.remove(&number);
         }
         state.used_slots += u64::from(count);
-        Ok(self.slots(ExtentId::new(number, slot), count, handle, false))
+        let mut slots = self.slots(ExtentId::new(number, slot), count, handle, false);
+        slots.is_stale = is_stale;
+        Ok(slots)
     }
 
     /// The slots of an extent that the manifest names and [`Space::open`] has marked.
@@ -273,6 +191,7 @@ impl Space {
             count,
             handle,
             space: Arc::clone(self),
+            is_stale: false,
             kept: AtomicBool::new(kept),
         }
     }
@@ -286,7 +205,9 @@ impl Space {
             .fs
             .open(&path, OpenMode::CreateOrOpen)
             .map_err(|e| EngineError::io(format!("creating {}", path.display()), e))?;
-        state.files.insert(number, DataFile::new(file, true));
+        // It may be there, if no extent needs it.
+        let bytes = file.len().map_err(|e| EngineError::io(name(&path), e))?;
+        state.files.insert(number, DataFile::new(file, bytes, true));
         state.roomy.insert(number);
         state.dir_changed = true;
         Ok(number)
@@ -337,10 +258,15 @@ impl Space {
 
     pub(crate) fn stats(&self) -> SpaceStats {
         let state = self.state.lock();
+        let sum = |count: fn(&DataFile) -> u32| {
+            let files = state.files.values();
+            files.map(|file| u64::from(count(file))).sum()
+        };
         SpaceStats {
             files: state.files.len() as u64,
             used_slots: state.used_slots,
-            free_slots: state.files.values().map(|file| u64::from(file.free)).sum(),
+            free_slots: sum(DataFile::free),
+            hollow_slots: sum(DataFile::hollow),
         }
     }
 
@@ -355,10 +281,15 @@ impl Space {
             .get_mut(&number)
             .expect("a file with slots in use is there");
         file.give_back(id.slot(), count);
-        let is_empty = file.free == SLOTS_PER_FILE;
-        let is_retired = file.is_retired;
         state.used_slots -= u64::from(count);
-        if !is_retired {
+        self.has_more_room(&mut state, number);
+    }
+
+    /// What follows when slots of a file became free: they are given out again, or the file goes.
+    fn has_more_room(&self, state: &mut State, number: u32) {
+        let file = &state.files[&number];
+        let is_empty = file.is_empty();
+        if !file.is_retired {
             state.roomy.insert(number);
         }
         if is_empty {
@@ -374,6 +305,61 @@ impl Space {
                 }
             }
         }
+    }
+
+    /// Gives the disk space behind some free slots back to the file system, where there is more than is soon used again;
+    /// false if there is not. A file becomes shorter where nothing at its end is in use, and has holes elsewhere.
+    pub(crate) fn trim(&self) -> Result<bool> {
+        self.health.check()?;
+        let Some((number, trim, handle)) = self.begin_trim() else {
+            return Ok(false);
+        };
+        let start = ExtentId::new(number, trim.slots.start).offset();
+        let bytes = u64::from(trim.slots.end - trim.slots.start) * SLOT_BYTES;
+        let file = &handle.file;
+        let given = match trim.is_tail {
+            true => file.len().and_then(|length| match length > start {
+                true => file.set_len(start),
+                false => Ok(()),
+            }),
+            false => file.punch_hole(start, bytes).map(|_| ()),
+        };
+        if let Err(error) = given {
+            // Not worth more: the slots are used again, and the next start tries again.
+            let path = file_path(&self.dir, number);
+            tracing::warn!(path = %path.display(), %error, "cannot give disk space back");
+        }
+        let mut state = self.state.lock();
+        let file = state.files.get_mut(&number);
+        file.expect("a file with slots in use is there")
+            .give_back_hollow(trim.slots);
+        self.has_more_room(&mut state, number);
+        Ok(true)
+    }
+
+    /// Takes the free slots that are trimmed next, so that nobody gets them meanwhile.
+    fn begin_trim(&self) -> Option<(u32, Trim, Arc<Handle>)> {
+        let mut state = self.state.lock();
+        let backed = |file: &DataFile| u64::from(file.free() - file.hollow());
+        let all: u64 = state.files.values().map(backed).sum();
+        let kept = KEPT_FREE_SLOTS.max(state.used_slots / USED_PER_KEPT_SLOT);
+        let most = all.checked_sub(kept).filter(|excess| *excess > 0)?;
+        let most = MAX_TRIM_SLOTS.min(u32::try_from(most).unwrap_or(u32::MAX));
+        let files = state.files.iter_mut().rev();
+        let (number, file, trim) =
+            files
+                .filter(|(_, file)| !file.is_retired)
+                .find_map(|(number, file)| {
+                    let trim = file.last_backed(most)?;
+                    Some((*number, file, trim))
+                })?;
+        let taken = file.take(trim.slots.start, trim.slots.end - trim.slots.start);
+        assert_eq!(taken, Some(true), "they are free and have space");
+        let handle = Arc::clone(&file.handle);
+        if file.free() == 0 {
+            state.roomy.remove(&number);
+        }
+        Some((number, trim, handle))
     }
 }
 
@@ -402,6 +388,8 @@ pub(crate) struct Slots {
     count: u32,
     handle: Arc<Handle>,
     space: Arc<Space>,
+    /// There may be disk space behind them, left by an earlier owner.
+    is_stale: bool,
     /// A durable manifest edit names the extent.
     kept: AtomicBool,
 }
@@ -449,7 +437,23 @@ impl Slots {
                 self.keep();
             }
             error
-        })
+        })?;
+        if self.is_stale {
+            self.give_back_rest(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Gives back the disk space that an earlier owner has left behind the end of this one.
+    fn give_back_rest(&self, bytes: u64) {
+        let end = bytes.next_multiple_of(HOLE_ALIGN);
+        let rest = u64::from(self.count) * SLOT_BYTES - end;
+        if rest < MIN_REST_BYTES {
+            return;
+        }
+        if let Err(error) = self.file().punch_hole(self.id.offset() + end, rest) {
+            tracing::warn!(path = %self.path().display(), %error, "cannot give disk space back");
+        }
     }
 }
 
@@ -495,7 +499,8 @@ mod tests {
             SpaceStats {
                 files: 1,
                 used_slots: 2,
-                free_slots: 510
+                free_slots: 510,
+                hollow_slots: 503,
             }
         );
         let released = space.slots(
@@ -589,5 +594,66 @@ mod tests {
         let _error = space.health.stop("test".to_owned());
         drop(slots);
         assert_eq!(space.stats().used_slots, 1);
+    }
+
+    const EXTENTS: u32 = 40;
+
+    fn written(space: &Arc<Space>, count: u32) -> Vec<Slots> {
+        let write = |_| {
+            let slots = space.allocate(1).unwrap();
+            slots.write(&[7; SLOT_BYTES as usize]).unwrap();
+            slots
+        };
+        (0..count).map(write).collect()
+    }
+
+    fn trim_all(space: &Space) {
+        while space.trim().unwrap() {}
+    }
+
+    #[test]
+    fn disk_space_of_free_slots_goes_back_and_files_become_shorter() {
+        let (sim, space) = space();
+        let path = Path::new("/data/extents/000000.extents");
+        let mut held = written(&space, EXTENTS);
+        let used = |slots: u64| slots * SLOT_BYTES;
+        assert_eq!(sim.fs.used_bytes(), used(u64::from(EXTENTS)));
+        // All but the first and the one in the middle: the tail is cut, a hole is left between.
+        let middle = held.remove(20);
+        held.truncate(1);
+        trim_all(&space);
+        assert_eq!(sim.fs.used_bytes(), used(2 + KEPT_FREE_SLOTS));
+        assert_eq!(sim.fs.contents(path).unwrap().len() as u64, used(21));
+        assert_eq!(sim.fs.contents(path).unwrap()[used(20) as usize], 7);
+        // What is free is used again, with space or without.
+        held.extend(written(&space, EXTENTS));
+        assert_eq!(space.stats().free_slots, 512 - 2 - u64::from(EXTENTS));
+        assert_eq!(sim.fs.used_bytes(), used(2 + u64::from(EXTENTS)));
+        // An extent that is shorter than the one before it keeps nothing of that.
+        drop(middle);
+        let short = space.allocate(1).unwrap();
+        assert_eq!(short.id().slot(), 20);
+        short.write(&[8; 5000]).unwrap();
+        assert_eq!(
+            sim.fs.used_bytes(),
+            used(1 + u64::from(EXTENTS)) + 2 * HOLE_ALIGN
+        );
+        held.clear();
+        drop(short);
+        assert_eq!((space.stats(), sim.fs.used_bytes()), Default::default());
+    }
+
+    #[test]
+    fn a_file_system_that_gives_nothing_back_is_no_failure() {
+        let (sim, space) = space();
+        let mut held = written(&space, EXTENTS);
+        for op in [Op::Punch, Op::SetLen] {
+            sim.fs.inject(Fault::on(op).forever());
+        }
+        held.drain(..30);
+        trim_all(&space);
+        assert_eq!(space.stats().hollow_slots, 512 - u64::from(EXTENTS) + 14);
+        held.extend(written(&space, EXTENTS));
+        assert!(space.health.check().is_ok());
     }
 }

@@ -79,6 +79,7 @@ impl Tally {
 pub(crate) struct RunWriter {
     store: Arc<Store>,
     tree: TreeId,
+    level: u8,
     compression: Compression,
     extents: Vec<Arc<Extent>>,
     tally: Tally,
@@ -100,6 +101,7 @@ impl RunWriter {
         RunWriter {
             store: Arc::clone(store),
             tree,
+            level,
             compression: store.options.compression[usize::from(level)],
             extents: Vec::new(),
             tally: Tally::new(store.random.next_u64()),
@@ -242,6 +244,7 @@ impl RunWriter {
             rows: tally.rows,
             smallest_seq: tally.smallest_seq,
             largest_seq: tally.largest_seq,
+            packed_for: self.level,
             first: tally.first.expect("there is an entry"),
             last: Position {
                 key: self.last_key[..].into(),

@@ -1,8 +1,8 @@
 //! Background work: switching and flushing memtables, compaction, checkpoints, and the brake for writers who are faster
 //! than all that.
 //!
-//! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted and says
-//! when a memtable is full.
+//! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted (`admit`,
+//! `throttle`, `stalls`) and says when a memtable is full.
 //!
 //! **Invariants**
 //! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the limit
@@ -15,8 +15,10 @@
 //!   meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told when that is
 //!   not possible. Any other failure of background work ends the engine's life through `on_fatal`.
 
+mod admit;
 mod decide;
 mod stalls;
+mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +30,21 @@ use esker_vfs::Clock;
 use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex};
 
-use crate::compact::Pressure;
+use crate::compact::Effort;
 use crate::engine::{EngineConfig, Inner, Mode};
 use crate::tree::Tree;
-use crate::txn::WriteSet;
 use crate::{EngineError, Result};
 use decide::{Job, Limits, Load, MIN_DELETES, TreeLoad};
 use stalls::StallCounters;
 pub use stalls::{StallCause, Stalls};
+use throttle::Throttle;
+
+/// Most threads that compact, each another tree.
+pub(crate) const MAX_COMPACTION_THREADS: usize = 16;
+/// A thread for so many processors, ...
+const PROCESSORS_PER_COMPACTION_THREAD: usize = 2;
+/// ... and not more than this, unless they are asked for.
+const USUAL_COMPACTION_THREADS: usize = 4;
 
 /// A look at the picture without being asked.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -43,10 +52,6 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Pause while a committer still inserts into a sealed memtable.
 const QUIET_PAUSE: Duration = Duration::from_millis(1);
-/// How long a writer is held when background work begins to fall behind.
-const SLOW_PAUSE: Duration = Duration::from_millis(1);
-/// How long a writer is held at a time before it looks again.
-const STALL_LOOK: Duration = Duration::from_millis(100);
 
 /// What is shared between committers and the background.
 pub(crate) struct Maintenance {
@@ -54,11 +59,15 @@ pub(crate) struct Maintenance {
     memory_bytes: AtomicUsize,
     /// Start of the log as of the last checkpoint.
     log_from: AtomicU64,
-    /// The last flush found the disk full.
-    flush_finds_no_space: AtomicBool,
-    /// The last compaction did.
-    compaction_finds_no_space: AtomicBool,
+    /// Threads whose last flush found the disk full.
+    flush_finds_no_space: AtomicUsize,
+    /// Threads whose last compaction did.
+    compaction_finds_no_space: AtomicUsize,
     pub(crate) stalls: StallCounters,
+    /// Writers pass here when background work begins to fall behind.
+    throttle: Throttle,
+    /// Writers were slowed down or held since the last picture in which nobody had to be.
+    holds_writers: AtomicBool,
     clock: Arc<dyn Clock>,
     /// Held by the committer who switches a full memtable.
     switching: Mutex<()>,
@@ -73,8 +82,21 @@ pub(crate) struct Maintenance {
 #[derive(Default)]
 struct Signal {
     flush: bool,
-    compact: bool,
+    /// Threads that are to look for something to compact.
+    compact: usize,
     stop: bool,
+}
+
+impl Signal {
+    fn take_flush(&mut self) -> bool {
+        std::mem::take(&mut self.flush)
+    }
+
+    fn take_compact(&mut self) -> bool {
+        let is_asked = self.compact > 0;
+        self.compact = self.compact.saturating_sub(1);
+        is_asked
+    }
 }
 
 impl Maintenance {
@@ -82,9 +104,11 @@ impl Maintenance {
         Maintenance {
             memory_bytes: AtomicUsize::new(0),
             log_from: AtomicU64::new(log_from),
-            flush_finds_no_space: AtomicBool::new(false),
-            compaction_finds_no_space: AtomicBool::new(false),
+            flush_finds_no_space: AtomicUsize::new(0),
+            compaction_finds_no_space: AtomicUsize::new(0),
             stalls: StallCounters::default(),
+            throttle: Throttle::default(),
+            holds_writers: AtomicBool::new(false),
             clock,
             switching: Mutex::new(()),
             flushing: Mutex::new(()),
@@ -100,7 +124,7 @@ impl Maintenance {
     }
 
     fn ask_for_compaction(&self) {
-        self.signal.lock().compact = true;
+        self.signal.lock().compact = MAX_COMPACTION_THREADS;
         self.changed.notify_all();
     }
 
@@ -140,106 +164,6 @@ fn soft_limit(config: &EngineConfig) -> usize {
 }
 
 impl Inner {
-    /// Holds a writer back while memtables need more memory than they may have, or background work is too far behind with
-    /// a tree it writes to.
-    #[inline]
-    pub(crate) fn admit_writer(&self, writes: &WriteSet) -> Result<()> {
-        match self.pressure(writes) {
-            Pressure::None => Ok(()),
-            pressure => self.hold_writer(writes, pressure),
-        }
-    }
-
-    #[inline]
-    fn pressure(&self, writes: &WriteSet) -> Pressure {
-        if self.maintenance.memory_bytes() > hard_limit(&self.config) {
-            return Pressure::Stop;
-        }
-        let trees = writes.trees().iter();
-        trees
-            .map(|writes| self.trees.pressure(&writes.tree))
-            .max()
-            .unwrap_or(Pressure::None)
-    }
-
-    /// What makes this pressure. Background work may have brought relief meanwhile: then the mildest cause is named.
-    fn cause_of(&self, writes: &WriteSet, pressure: Pressure) -> StallCause {
-        let mut trees = writes.trees().iter().map(|writes| &writes.tree);
-        if self.maintenance.memory_bytes() > hard_limit(&self.config) {
-            StallCause::Memory
-        } else if pressure != Pressure::Stop {
-            StallCause::ManyLayers
-        } else if trees.any(|tree| self.trees.waits_for_compaction(tree)) {
-            StallCause::TooManyLayers
-        } else {
-            StallCause::Memtables
-        }
-    }
-
-    #[cold]
-    fn hold_writer(&self, writes: &WriteSet, pressure: Pressure) -> Result<()> {
-        let cause = self.cause_of(writes, pressure);
-        let clock = &self.maintenance.clock;
-        let since = clock.mono_nanos();
-        let result = self.hold_until_relieved(writes, pressure);
-        let nanos = clock.mono_nanos().saturating_sub(since);
-        self.maintenance.stalls.note(cause, nanos);
-        result
-    }
-
-    fn hold_until_relieved(&self, writes: &WriteSet, pressure: Pressure) -> Result<()> {
-        self.maintenance.ask_for_flush();
-        self.maintenance.ask_for_compaction();
-        if self.config.mode == Mode::Manual {
-            while self.pressure(writes) == Pressure::Stop {
-                if !self.flush_step()? && !self.compact_step()? {
-                    return self.stuck(writes).map_or(Ok(()), Err);
-                }
-            }
-            return Ok(());
-        }
-        if pressure == Pressure::Slow {
-            thread::sleep(SLOW_PAUSE);
-            return Ok(());
-        }
-        while self.pressure(writes) == Pressure::Stop {
-            self.trees.check_health()?;
-            if let Some(error) = self.stuck(writes) {
-                return Err(error);
-            }
-            let mut signal = self.maintenance.signal.lock();
-            if signal.stop {
-                return Err(EngineError::Stopped("shutting down".into()));
-            }
-            self.maintenance.freed.wait_for(&mut signal, STALL_LOOK);
-        }
-        Ok(())
-    }
-
-    /// Why it makes no sense that a writer waits for background work; `None` if it does.
-    fn stuck(&self, writes: &WriteSet) -> Option<EngineError> {
-        let maintenance = &self.maintenance;
-        if maintenance.flush_finds_no_space.load(Ordering::Relaxed) {
-            let what = "memory is full and cannot be flushed";
-            return Some(EngineError::DiskFull(what.into()));
-        }
-        if maintenance.memory_bytes() > hard_limit(&self.config) {
-            return None;
-        }
-        let mut trees = writes.trees().iter().map(|writes| &writes.tree);
-        if maintenance
-            .compaction_finds_no_space
-            .load(Ordering::Relaxed)
-            && trees
-                .clone()
-                .any(|tree| self.trees.waits_for_compaction(tree))
-        {
-            let what = "level 0 is full and cannot be compacted";
-            return Some(EngineError::DiskFull(what.into()));
-        }
-        trees.find_map(|tree| self.trees.blocked_compaction(tree))
-    }
-
     /// Counts what a committer put into memtables.
     #[inline]
     pub(crate) fn note_inserted(&self, bytes: usize) {
@@ -292,6 +216,7 @@ impl Inner {
         self.maintenance
             .memory_bytes
             .store(load.memory_bytes(), Ordering::Relaxed);
+        self.note_relief(&trees);
         load
     }
 
@@ -329,15 +254,15 @@ impl Inner {
     }
 
     /// Does one compaction; false if none is due.
-    pub(crate) fn compact_step(&self) -> Result<bool> {
+    pub(crate) fn compact_step(&self, effort: Effort) -> Result<bool> {
         if !self.recovery.is_ready() && self.recovery.stats().flushes == 0 {
             // The replay has better use for the processors.
             return Ok(false);
         }
         let oldest = self.snapshots.oldest(|| self.stable());
-        let done = self.trees.compact_one(oldest)?;
+        let done = self.trees.compact_one(oldest, effort)?;
         self.maintenance.freed.notify_all();
-        Ok(done)
+        Ok(self.trees.trim()? || done)
     }
 
     /// Switches and flushes everything, then lets go of the log.
@@ -452,16 +377,18 @@ impl Workers {
             workers.spawn_replay(log)?;
             workers.spawn(Duty {
                 name: "esker-flush",
-                flag: |signal| &mut signal.flush,
+                is_asked: Signal::take_flush,
                 step: Inner::flush_step,
                 finds_no_space: |maintenance| &maintenance.flush_finds_no_space,
             })?;
-            workers.spawn(Duty {
-                name: "esker-compact",
-                flag: |signal| &mut signal.compact,
-                step: Inner::compact_step,
-                finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
-            })?;
+            for _ in 0..compaction_threads(inner.config.compaction_threads) {
+                workers.spawn(Duty {
+                    name: "esker-compact",
+                    is_asked: Signal::take_compact,
+                    step: |inner| inner.compact_step(Effort::Considerate),
+                    finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
+                })?;
+            }
         }
         Ok(workers)
     }
@@ -519,19 +446,37 @@ impl Drop for Abandoned<'_> {
 /// What a background thread does.
 struct Duty {
     name: &'static str,
-    flag: fn(&mut Signal) -> &mut bool,
+    is_asked: fn(&mut Signal) -> bool,
     step: fn(&Inner) -> Result<bool>,
     /// Writers wait for this duty when memory runs out or level 0 is full, so they must hear of a full disk.
-    finds_no_space: fn(&Maintenance) -> &AtomicBool,
+    finds_no_space: fn(&Maintenance) -> &AtomicUsize,
+}
+
+/// How many threads compact, if so many were asked for.
+fn compaction_threads(wanted: usize) -> usize {
+    match wanted {
+        0 => {
+            let processors = thread::available_parallelism().map_or(1, usize::from);
+            (processors / PROCESSORS_PER_COMPACTION_THREAD).clamp(1, USUAL_COMPACTION_THREADS)
+        }
+        wanted => wanted.min(MAX_COMPACTION_THREADS),
+    }
 }
 
 fn work(inner: &Inner, duty: &Duty) {
     let maintenance = &inner.maintenance;
     let mut pause = Duration::ZERO;
-    while maintenance.wait(pause, |signal| std::mem::take((duty.flag)(signal))) {
+    let mut found_no_space = false;
+    while maintenance.wait(pause, duty.is_asked) {
         let result = (duty.step)(inner);
-        let full = matches!(result, Err(EngineError::DiskFull(_)));
-        (duty.finds_no_space)(maintenance).store(full, Ordering::Relaxed);
+        let finds_no_space = matches!(result, Err(EngineError::DiskFull(_)));
+        let threads = (duty.finds_no_space)(maintenance);
+        match (found_no_space, finds_no_space) {
+            (false, true) => threads.fetch_add(1, Ordering::Relaxed),
+            (true, false) => threads.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        found_no_space = finds_no_space;
         pause = match result {
             Ok(more) => {
                 if more {

@@ -1,20 +1,28 @@
 //! Who was held back by background work: why, how often, how long.
 //!
-//! Neighbours: `hold_writer` counts; `EngineStats` and `information_schema.ESKER_STALLS` show it.
+//! Neighbours: `admit` counts; `EngineStats` and `information_schema.ESKER_STALLS` show it.
 //!
 //! **Invariants**
 //! - A writer is counted once per commit that is held, under the cause it was held for first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use esker_vfs::Clock;
+
+use crate::compact::Pressure;
+
 /// What a writer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StallCause {
-    /// Memtables of all trees together have the memory they may have: flushes.
+    /// Memtables of all trees together have nearly the memory they may have, so writers are slowed down: flushes.
+    MuchMemory,
+    /// Memtables of all trees together have the memory they may have, so writers must wait: flushes.
     Memory,
-    /// A tree has too many memtables that are full: flushes.
+    /// A tree has some memtables that are full, so its writers are slowed down: flushes.
+    ManyMemtables,
+    /// A tree has so many memtables that are full that its writers must wait: flushes.
     Memtables,
-    /// A tree has many layers in level 0, so its writers are slowed down a little: compaction.
+    /// A tree has many layers in level 0, so its writers are slowed down: compaction.
     ManyLayers,
     /// A tree has so many layers in level 0 that its writers must wait: compaction.
     TooManyLayers,
@@ -22,23 +30,48 @@ pub enum StallCause {
 
 impl StallCause {
     /// All of them.
-    pub const ALL: [StallCause; 4] = [
+    pub const ALL: [StallCause; 6] = [
+        StallCause::MuchMemory,
         StallCause::Memory,
+        StallCause::ManyMemtables,
         StallCause::Memtables,
         StallCause::ManyLayers,
         StallCause::TooManyLayers,
     ];
+
+    pub(super) fn of_memory(pressure: Pressure) -> Self {
+        match pressure {
+            Pressure::Stop => StallCause::Memory,
+            _ => StallCause::MuchMemory,
+        }
+    }
+
+    pub(super) fn of_memtables(pressure: Pressure) -> Self {
+        match pressure {
+            Pressure::Stop => StallCause::Memtables,
+            _ => StallCause::ManyMemtables,
+        }
+    }
+
+    pub(super) fn of_layers(pressure: Pressure) -> Self {
+        match pressure {
+            Pressure::Stop => StallCause::TooManyLayers,
+            _ => StallCause::ManyLayers,
+        }
+    }
 }
 
 /// Stalls for one cause since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
-    /// Commits that were held.
+    /// Commits that were held, and are no more.
     pub count: u64,
     /// How long, all together, in nanoseconds.
     pub nanos: u64,
     /// The longest, in nanoseconds.
     pub longest_nanos: u64,
+    /// Commits that are being held now.
+    pub waiting: u64,
 }
 
 /// The figures of all causes, in the order of [`StallCause::ALL`].
@@ -50,14 +83,37 @@ struct Counter {
     count: AtomicU64,
     nanos: AtomicU64,
     longest_nanos: AtomicU64,
+    waiting: AtomicU64,
 }
 
-impl StallCounters {
-    pub(super) fn note(&self, cause: StallCause, nanos: u64) {
-        let counter = &self.0[cause as usize];
+/// A commit that is being held; it is counted when this is dropped.
+pub(super) struct Stall<'a> {
+    counter: &'a Counter,
+    clock: &'a dyn Clock,
+    since: u64,
+}
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        let nanos = self.clock.mono_nanos().saturating_sub(self.since);
+        let counter = self.counter;
+        counter.waiting.fetch_sub(1, Ordering::Relaxed);
         counter.count.fetch_add(1, Ordering::Relaxed);
         counter.nanos.fetch_add(nanos, Ordering::Relaxed);
         counter.longest_nanos.fetch_max(nanos, Ordering::Relaxed);
+    }
+}
+
+impl StallCounters {
+    /// A commit begins to be held.
+    pub(super) fn begin<'a>(&'a self, cause: StallCause, clock: &'a dyn Clock) -> Stall<'a> {
+        let counter = &self.0[cause as usize];
+        counter.waiting.fetch_add(1, Ordering::Relaxed);
+        Stall {
+            counter,
+            clock,
+            since: clock.mono_nanos(),
+        }
     }
 
     pub(crate) fn look(&self) -> [(StallCause, Stalls); StallCause::ALL.len()] {
@@ -67,6 +123,7 @@ impl StallCounters {
                 count: counter.count.load(Ordering::Relaxed),
                 nanos: counter.nanos.load(Ordering::Relaxed),
                 longest_nanos: counter.longest_nanos.load(Ordering::Relaxed),
+                waiting: counter.waiting.load(Ordering::Relaxed),
             };
             (cause, stalls)
         })
@@ -75,26 +132,35 @@ impl StallCounters {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use esker_vfs::sim::SimClock;
+
     use super::*;
 
     #[test]
     fn stalls_are_summed_by_cause_and_the_longest_is_kept() {
         let counters = StallCounters::default();
-        for nanos in [5, 9, 2] {
-            counters.note(StallCause::Memtables, nanos);
-        }
-        counters.note(StallCause::TooManyLayers, 1);
-        let stalls = |count, nanos, longest_nanos| Stalls {
-            count,
-            nanos,
-            longest_nanos,
+        let clock = SimClock::new(0);
+        let figures = |cause: StallCause| {
+            let all = counters.look();
+            all.into_iter().find(|(it, _)| *it == cause).unwrap().1
         };
-        let expected = [
-            (StallCause::Memory, Stalls::default()),
-            (StallCause::Memtables, stalls(3, 16, 9)),
-            (StallCause::ManyLayers, Stalls::default()),
-            (StallCause::TooManyLayers, stalls(1, 1, 1)),
-        ];
-        assert_eq!(counters.look(), expected);
+        for nanos in [5, 9, 2] {
+            let stall = counters.begin(StallCause::Memtables, &clock);
+            assert_eq!(figures(StallCause::Memtables).waiting, 1);
+            clock.advance(Duration::from_nanos(nanos));
+            drop(stall);
+        }
+        let expected = Stalls {
+            count: 3,
+            nanos: 16,
+            longest_nanos: 9,
+            waiting: 0,
+        };
+        assert_eq!(figures(StallCause::Memtables), expected);
+        let others = counters.look().into_iter();
+        let mut others = others.filter(|(cause, _)| *cause != StallCause::Memtables);
+        assert!(others.all(|(_, stalls)| stalls == Stalls::default()));
     }
 }

@@ -56,6 +56,10 @@ const COUNTER: u8 = 6;
 const NEXT_TREE: u8 = 7;
 const LOG: u8 = 8;
 
+/// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half.
+const LEVEL_MASK: u8 = 0x0F;
+const PACKED_SHIFT: u32 = 4;
+
 impl Change {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut begin = |code: u8, tree: TreeId| {
@@ -73,7 +77,7 @@ impl Change {
             Change::DropTree { tree } => begin(DROP_TREE, *tree),
             Change::AddExtent { tree, place, meta } => {
                 begin(ADD_EXTENT, *tree);
-                out.push(place.level);
+                out.push(place.level | meta.packed_for << PACKED_SHIFT);
                 put_varint(out, place.run.0);
                 meta.encode(out);
             }
@@ -117,12 +121,14 @@ impl Change {
             },
             DROP_TREE => Change::DropTree { tree },
             ADD_EXTENT => {
-                let level = reader.u8()?;
+                let byte = reader.u8()?;
+                let (level, packed_for) = (byte & LEVEL_MASK, byte >> PACKED_SHIFT);
                 let run = RunId(reader.varint()?);
-                if usize::from(level) >= LEVELS || (level > 0 && run != RunId(0)) {
+                let are_levels = usize::from(level.max(packed_for)) < LEVELS;
+                if !are_levels || (level > 0 && run != RunId(0)) {
                     return Err("there is no such level or run");
                 }
-                let meta = ExtentMeta::decode(reader)?;
+                let meta = ExtentMeta::decode(reader, packed_for)?;
                 Change::AddExtent {
                     tree,
                     place: Place { level, run },
@@ -173,7 +179,10 @@ mod tests {
             Change::AddExtent {
                 tree,
                 place: Place::layer(RunId(1 << 20)),
-                meta: paper(7, "a", "b", 10_000),
+                meta: ExtentMeta {
+                    packed_for: 2,
+                    ..paper(7, "a", "b", 10_000)
+                },
             },
             Change::RemoveExtent {
                 tree,

@@ -94,6 +94,8 @@ struct Inner {
     /// What the manifest says: the log up to here is not needed for this tree.
     recovery_point: AtomicU64,
     is_dropped: AtomicBool,
+    /// When it was flushed last, in nanoseconds of the monotonic clock.
+    flushed_at: AtomicU64,
     /// Held by the flush of this tree.
     flushing: Mutex<()>,
     /// Held by the compaction of this tree.
@@ -122,6 +124,7 @@ impl Tree {
                 change: Mutex::default(),
                 recovery_point: AtomicU64::new(recovery_point),
                 is_dropped: AtomicBool::new(false),
+                flushed_at: AtomicU64::new(0),
                 flushing: Mutex::new(()),
                 compacting: Mutex::new(()),
             }),
@@ -223,6 +226,15 @@ impl Tree {
         self.inner.recovery_point.fetch_max(seq, Ordering::AcqRel);
     }
 
+    pub(super) fn note_flush(&self, now: u64) {
+        self.inner.flushed_at.store(now, Ordering::Relaxed);
+    }
+
+    /// When it was flushed last, in nanoseconds of the monotonic clock; 0 if it never was.
+    pub(crate) fn flushed_at(&self) -> u64 {
+        self.inner.flushed_at.load(Ordering::Relaxed)
+    }
+
     /// Forgets memtables and extents. Readers that hold a superversion go on.
     pub(super) fn mark_dropped(&self) {
         let mut changing = self.inner.change.lock();
@@ -239,6 +251,11 @@ impl Tree {
     /// The right to flush this tree.
     pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
         self.inner.flushing.lock()
+    }
+
+    /// The right to compact this tree, when nobody else has it any more.
+    pub(crate) fn compacting(&self) -> MutexGuard<'_, ()> {
+        self.inner.compacting.lock()
     }
 
     /// The right to compact this tree; `None` if somebody has it.

@@ -349,6 +349,7 @@ pub(crate) mod tests {
             rows: 100,
             smallest_seq: 1,
             largest_seq: 100,
+            packed_for: 2,
             first: Position {
                 key: first.as_bytes().into(),
                 seq: 50,

@@ -5,7 +5,8 @@
 //!
 //! **Invariants**
 //! - At most one record is not yet durable: [`Manifest::append`] returns after its sync.
-//! - A file that was replayed is never appended to.
+//! - A file that was replayed is never appended to. If a full disk keeps a fresh one from being written when the trees are
+//!   opened, nothing is recorded until it is: the manifest is *overdue* meanwhile.
 //! - A full disk leaves the manifest as it was. Any other failure to write or sync stops the engine: what is on disk is
 //!   then not known.
 
@@ -28,7 +29,8 @@ const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EMAN");
 pub(crate) const FORMAT_VERSION: u16 = 2;
 /// Checkpoint records are closed when they are larger than this.
 const CHECKPOINT_RECORD_BYTES: usize = 1 << 20;
-/// Space is reserved in steps of this size.
+/// Space is reserved in steps of this size, the next one when half of the last is used: so there is always some for edits that
+/// bring room, such as dropping a tree.
 const RESERVE_BYTES: u64 = 256 << 10;
 const SUFFIX: &str = ".manifest";
 const NEW_SUFFIX: &str = ".manifest.new";
@@ -114,6 +116,26 @@ pub(crate) struct Replayed {
     file_number: u64,
     /// Number for the next record.
     next_record: u64,
+}
+
+impl Replayed {
+    /// The file that was read. What of it came from the page cache is made durable: a crash must not bring back a state in
+    /// which space is in use that is free in this one.
+    fn in_force(&self, fs: &dyn Fs, dir: &Path) -> Result<Written> {
+        let path = file_path(dir, self.file_number);
+        let opened = fs.open(&path, OpenMode::ReadWrite).and_then(|file| {
+            file.sync_all()?;
+            let bytes = file.len()?;
+            Ok((file, bytes))
+        });
+        let (file, bytes) =
+            opened.map_err(|e| EngineError::io(format!("making {} durable", path.display()), e))?;
+        Ok(Written {
+            file,
+            bytes,
+            next_record: self.next_record,
+        })
+    }
 }
 
 /// Reads the manifest in force; `None` if there has never been one.
@@ -246,6 +268,8 @@ pub(crate) struct Manifest {
     next_checkpoint_at: u64,
     /// Edits may take this much before the next checkpoint.
     edit_bytes: u64,
+    /// The file is the one that was replayed.
+    is_overdue: bool,
     buffer: Vec<u8>,
 }
 
@@ -259,7 +283,8 @@ pub(crate) struct Site {
 }
 
 impl Manifest {
-    /// Makes a fresh manifest with this content and puts it in force; older ones are removed.
+    /// Makes a fresh manifest with this content and puts it in force; older ones are removed. Where a full disk does not allow
+    /// that, the one that was replayed stays in force.
     pub(crate) fn create(
         site: Site,
         uuid: Uuid,
@@ -272,10 +297,20 @@ impl Manifest {
             health,
             edit_bytes,
         } = site;
-        let file_number = replayed.map_or(1, |replayed| replayed.file_number + 1);
+        let mut file_number = replayed.map_or(1, |replayed| replayed.file_number + 1);
         let next_record = replayed.map_or(1, |replayed| replayed.next_record);
-        let written = write_file(&*fs, &dir, &health, uuid, file_number, next_record, content)?;
-        let manifest = Manifest {
+        let written = write_file(&*fs, &dir, &health, uuid, file_number, next_record, content);
+        let (written, is_overdue) = match (written, replayed) {
+            (Err(EngineError::DiskFull(what)), Some(replayed)) => {
+                tracing::error!(
+                    "no space left on the device ({what}): what there is can be read, and nothing is written until there is room"
+                );
+                file_number = replayed.file_number;
+                (replayed.in_force(&*fs, &dir)?, true)
+            }
+            (written, _) => (written?, false),
+        };
+        let mut manifest = Manifest {
             fs,
             dir,
             health,
@@ -288,14 +323,27 @@ impl Manifest {
             checkpoint_bytes: written.bytes,
             next_checkpoint_at: written.bytes + edit_bytes.max(written.bytes),
             edit_bytes,
+            is_overdue,
             buffer: Vec::new(),
         };
         manifest.remove_old();
+        if !is_overdue {
+            manifest.reserve_ahead();
+        }
         Ok(manifest)
+    }
+
+    /// Whether a checkpoint has to succeed before anything is recorded.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.is_overdue
     }
 
     /// Records an edit. When this returns it is durable; after an error it is not in force.
     pub(crate) fn append(&mut self, changes: &[Change]) -> Result<()> {
+        assert!(
+            !self.is_overdue,
+            "a file that was replayed is never appended to"
+        );
         self.health.check()?;
         let mut payload = Vec::new();
         for change in changes {
@@ -326,14 +374,17 @@ impl Manifest {
     }
 
     fn reserve(&mut self, end: u64) -> Result<()> {
-        if end <= self.reserved {
+        let wanted = end + RESERVE_BYTES / 2;
+        if wanted <= self.reserved {
             return Ok(());
         }
-        let target = end.next_multiple_of(RESERVE_BYTES);
-        self.file
-            .allocate(self.reserved, target - self.reserved)
-            .map_err(|e| EngineError::io(self.context("growing"), e))?;
-        self.reserved = target;
+        let target = wanted.next_multiple_of(RESERVE_BYTES);
+        let allocated = self.file.allocate(self.reserved, target - self.reserved);
+        match allocated.map_err(|e| EngineError::io(self.context("growing"), e)) {
+            Ok(()) => self.reserved = target,
+            Err(EngineError::DiskFull(_)) if end <= self.reserved => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
@@ -365,8 +416,17 @@ impl Manifest {
         self.reserved = written.bytes;
         self.checkpoint_bytes = written.bytes;
         self.next_checkpoint_at = written.bytes + self.edit_bytes.max(written.bytes);
+        self.is_overdue = false;
         self.remove_old();
+        self.reserve_ahead();
         Ok(())
+    }
+
+    /// Reserves space for the first edits of a fresh file, if there is some.
+    fn reserve_ahead(&mut self) {
+        if let Err(error) = self.reserve(self.end) {
+            tracing::warn!(%error, "no space for edits of the manifest ahead of time");
+        }
     }
 
     /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening tries again.
@@ -437,7 +497,7 @@ fn write_file(
     };
     let mut payload = Vec::new();
     for change in content {
-    header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
+        header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
         change.encode(&mut payload);
         if payload.len() > CHECKPOINT_RECORD_BYTES {
             put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);
@@ -453,8 +513,11 @@ fn write_file(
     put_record(&mut buffer, Kind::CheckpointEnd, next_record, &[]);
     next_record += 1;
     write(&mut buffer)?;
-    file.sync_all()
-        .map_err(|e| health.stop(format!("sync of {name} failed: {e}")))?;
+    file.sync_all().map_err(|error| match error.kind() {
+        // The file has not got its name yet.
+        io::ErrorKind::StorageFull => EngineError::io(format!("sync of {name}"), error),
+        _ => health.stop(format!("sync of {name} failed: {error}")),
+    })?;
     match fs.rename(&new_path, &path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {

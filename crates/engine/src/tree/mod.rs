@@ -25,10 +25,10 @@ mod version;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use esker_vfs::Env;
-use parking_lot::{Mutex, RwLock};
+use esker_vfs::{Clock, Env};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::cache::BlockCache;
 use crate::compact::{CompactionKind, CompactionStats, Limits};
@@ -91,6 +91,9 @@ struct Inner {
     health: Arc<Health>,
     uuid: Uuid,
     meta: Mutex<Meta>,
+    clock: Arc<dyn Clock>,
+    /// Compactions that are under way end.
+    is_cancelled: AtomicBool,
     /// Changed only under `meta`.
     trees: RwLock<BTreeMap<TreeId, Tree>>,
     work: Mutex<Work>,
@@ -139,6 +142,8 @@ pub struct Work {
     pub kinds: [(u64, CompactionStats); CompactionKind::ALL.len()],
     /// Compactions that were given up because an extent could not be read.
     pub given_up_compactions: u64,
+    /// Compactions that ended early because their tree was dropped.
+    pub cancelled_compactions: u64,
     /// Times a flush or compaction was begun again because an extent could not be written.
     pub write_retries: u64,
     /// Trees that were filled at once ([`crate::TreeBuilder`]).
@@ -171,11 +176,15 @@ impl Trees {
             dir,
             cache,
             extents,
-            limits,
+            mut limits,
             manifest_edit_bytes,
             on_fatal,
         } = config;
         limits.assert_sane();
+        // Else it would be for nothing.
+        limits.repacks &= extents.compression[..2]
+            .iter()
+            .any(|c| *c != extents.compression[2]);
         let manifest_dir = dir.join("manifest");
         let extents_dir = dir.join("extents");
         for dir in [&manifest_dir, &extents_dir] {
@@ -214,7 +223,9 @@ impl Trees {
             edit_bytes: manifest_edit_bytes,
         };
         let manifest = Manifest::create(site, uuid, replayed.as_ref(), content)?;
-        store.space.remove_strays()?;
+        if !manifest.is_overdue() {
+            store.space.remove_strays()?;
+        }
         let meta = Mutex::new(Meta {
             manifest,
             next_tree: state.next_tree,
@@ -229,6 +240,8 @@ impl Trees {
                 health,
                 uuid,
                 meta,
+                clock: Arc::clone(&env.clock),
+                is_cancelled: AtomicBool::new(false),
                 trees,
                 work: Mutex::default(),
             }),
@@ -245,6 +258,19 @@ impl Trees {
         &self.inner.limits
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    /// Ends the compactions that are under way; none begins any more.
+    pub(crate) fn cancel_compactions(&self) {
+        self.inner.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.inner.is_cancelled.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.inner.store
     }
@@ -256,7 +282,7 @@ impl Trees {
 
     /// Makes a tree. On return it survives a crash. `recovery_point`: the log up to here has nothing for it.
     pub fn create(&self, recovery_point: Seq) -> Result<Tree> {
-        let mut meta = self.inner.meta.lock();
+        let mut meta = self.recording()?;
         let id = meta.next_tree;
         let following =
             id.0.checked_add(1)
@@ -274,7 +300,7 @@ impl Trees {
 
     /// Removes a tree. Readers that hold a superversion go on; its space is free when the last of them is gone.
     pub fn drop_tree(&self, id: TreeId) -> Result<()> {
-        let mut meta = self.inner.meta.lock();
+        let mut meta = self.recording()?;
         let tree = self.get(id).ok_or(EngineError::NoSuchTree(id))?;
         meta.manifest.append(&[Change::DropTree { tree: id }])?;
         meta.counters.remove(&id);
@@ -319,7 +345,7 @@ impl Trees {
         counters_as_of: Seq,
         counters: &[(TreeId, u64)],
     ) -> Result<()> {
-        let mut meta = self.inner.meta.lock();
+        let mut meta = self.recording()?;
         let mut changed = counters.to_vec();
         let known = self.inner.trees.read();
         changed.retain(|(id, value)| {
@@ -355,7 +381,7 @@ impl Trees {
             recovery_point,
         } = installation;
         let id = tree.id();
-        let mut meta = self.inner.meta.lock();
+        let mut meta = self.recording()?;
         if tree.is_dropped() {
             return Ok(false);
         }
@@ -379,8 +405,34 @@ impl Trees {
         if let Some(seq) = recovery_point {
             tree.set_recovery_point(seq);
         }
+        if flushed {
+            tree.note_flush(self.inner.clock.mono_nanos());
+        }
         self.checkpoint_if_due(&mut meta);
         Ok(true)
+    }
+
+    /// The manifest, in a state in which edits can be recorded: what a full disk has put off is done first.
+    fn recording(&self) -> Result<MutexGuard<'_, Meta>> {
+        let mut meta = self.inner.meta.lock();
+        if meta.manifest.is_overdue() {
+            self.write_checkpoint(&mut meta)?;
+            self.inner.store.space.remove_strays()?;
+            tracing::info!("there is room on the device again");
+        }
+        Ok(meta)
+    }
+
+    /// Refuses while nothing may be written to data files: after a failure, or as long as the manifest on disk is one that
+    /// this engine has not written, for slots may be in use there that are free here.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_health()?;
+        self.recording().map(drop)
+    }
+
+    /// Gives disk space that is not soon used again back to the file system; false if there was none.
+    pub(crate) fn trim(&self) -> Result<bool> {
+        self.inner.store.space.trim()
     }
 
     /// A checkpoint that fails (a full disk) is tried again later: the edits go on in the old file.
@@ -388,11 +440,15 @@ impl Trees {
         if !meta.manifest.checkpoint_is_due() {
             return;
         }
-        let trees = self.inner.trees.read().clone();
-        let content = content(&trees, &meta.counters, meta.next_tree, meta.log);
-        if let Err(error) = meta.manifest.checkpoint(content) {
+        if let Err(error) = self.write_checkpoint(meta) {
             tracing::warn!(%error, "manifest checkpoint failed");
         }
+    }
+
+    fn write_checkpoint(&self, meta: &mut Meta) -> Result<()> {
+        let trees = self.inner.trees.read().clone();
+        let content = content(&trees, &meta.counters, meta.next_tree, meta.log);
+        meta.manifest.checkpoint(content)
     }
 
     /// Reads and checks every extent of every tree; passes what is damaged to `report`. The number of extents checked.

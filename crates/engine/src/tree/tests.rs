@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv};
 
 use super::*;
+use crate::compact::Effort;
 use crate::{LATEST, Op};
 
 fn config() -> TreesConfig {
@@ -114,7 +115,7 @@ fn step(trees: &Trees, model: &mut Model, n: u64) -> Result<()> {
             trees.checkpoint(seq, seq, &[])?;
             model.log_from = seq;
         }
-        4 => while trees.compact_one(seq)? {},
+        4 => while trees.compact_one(seq, Effort::Full)? {},
         _ => {
             let id = *model.trees.keys().next_back().expect("there are some");
             let tree = trees.get(TreeId(id)).expect("the model knows");
@@ -366,7 +367,7 @@ fn a_full_disk_leaves_the_memtable_and_the_next_try_succeeds() {
         put(&tree, 5, "k", "v");
         tree.rotate(5);
         sim.fs
-            .inject(Fault::on(DiskOp::Allocate).path(part).no_space());
+            .inject(Fault::on(DiskOp::Allocate).path(part).no_space().forever());
         // The manifest has reserved space for its next edits.
         let mut result = trees.flush(&tree, 5);
         let mut seq = 5;
@@ -379,6 +380,7 @@ fn a_full_disk_leaves_the_memtable_and_the_next_try_succeeds() {
         assert!(matches!(result, Err(EngineError::DiskFull(_))));
         assert_eq!(tree.superversion().immutables.len(), 1);
         assert_no_leak(&trees);
+        sim.fs.clear_faults();
         assert!(trees.flush(&tree, seq).unwrap());
         assert_eq!(tree.superversion().immutables.len(), 0);
         assert_eq!(tree.recovery_point(), seq);

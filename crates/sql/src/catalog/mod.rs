@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use esker_engine::{Direction, Engine, Isolation, Tree, TreeId, View};
+use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, View};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
@@ -303,7 +303,13 @@ fn drop_orphans(engine: &Engine, catalog_tree: &Tree, snapshot: &Snapshot) -> Sq
     for id in engine.tree_ids() {
         if !named.contains(&id) {
             tracing::info!(tree = id.0, "dropping a tree that no table names");
-            engine.drop_tree(id).map_err(|e| engine_error(&e))?;
+            match engine.drop_tree(id) {
+                // Nobody names it; the next start tries again. What there is can be read meanwhile.
+                Err(EngineError::DiskFull(what)) => {
+                    tracing::warn!(tree = id.0, "the tree stays, the disk is full: {what}");
+                }
+                dropped => dropped.map_err(|e| engine_error(&e))?,
+            }
         }
     }
     Ok(())

@@ -57,6 +57,7 @@ fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
             CompactionKind::ToLevel1 => "level 0 to level 1",
             CompactionKind::ToLevel2 => "level 1 to level 2",
             CompactionKind::Deletes => "extents full of deletes",
+            CompactionKind::Space => "trees at rest made smaller",
         };
         rows.push(row(name, count, done));
     }
@@ -88,12 +89,22 @@ fn stalls(viewer: &Viewer) -> Vec<Vec<Value>> {
     let stalls = viewer.instance.engine().stats().stalls;
     let row = |(cause, stalls): (StallCause, esker_engine::Stalls)| {
         let (name, waits_for) = match cause {
+            StallCause::MuchMemory => (
+                "memtables use nearly all their memory, slowed down",
+                "flush",
+            ),
             StallCause::Memory => ("memtables use all their memory", "flush"),
+            StallCause::ManyMemtables => ("a tree has some full memtables, slowed down", "flush"),
             StallCause::Memtables => ("a tree has many full memtables", "flush"),
             StallCause::ManyLayers => ("many layers in level 0, slowed down", "compaction"),
             StallCause::TooManyLayers => ("too many layers in level 0", "compaction"),
         };
-        let figures = [stalls.count, stalls.nanos, stalls.longest_nanos];
+        let figures = [
+            stalls.count,
+            stalls.nanos,
+            stalls.longest_nanos,
+            stalls.waiting,
+        ];
         [text(name), text(waits_for)]
             .into_iter()
             .chain(numbers(figures))

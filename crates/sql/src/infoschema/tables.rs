@@ -94,7 +94,7 @@ pub static TABLES: &[TableSpec] = &[
     ] },
     TableSpec { name: "ESKER_STALLS", columns: &[
         c("CAUSE", Text(64)), c("WAITS_FOR", Text(64)), c("COUNT", UInt), c("NANOSECONDS", UInt),
-        c("LONGEST_NANOSECONDS", UInt),
+        c("LONGEST_NANOSECONDS", UInt), c("WAITING", UInt),
     ] },
     TableSpec { name: "ESKER_TRANSACTIONS", columns: &[
         c("ID", UInt), c("USER", Text(32)), c("STARTED", DateTime), c("SECONDS", Int),

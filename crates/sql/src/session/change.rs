@@ -270,7 +270,8 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        if mode == Mode::Inline && compiled.cost_rows() > INLINE_ROWS {
+        let may_block = || self.facts.instance.engine.holds_writers();
+        if mode == Mode::Inline && (compiled.cost_rows() > INLINE_ROWS || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
         if !self.lock_targets(compiled, version)? {

@@ -34,6 +34,11 @@ impl Session {
             Statement::Empty => Ok(ok(0)),
             Statement::Xa(xa) => self.run_xa(xa, mode),
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
+            Statement::Commit(_)
+                if mode == Mode::Inline && self.facts.instance.engine.holds_writers() =>
+            {
+                Ok(Done::NeedThread)
+            }
             Statement::Commit(how) => {
                 let (info, seq) = self.complete(true, *how)?;
                 Ok(Done::Ok(info, seq))

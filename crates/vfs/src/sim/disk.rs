@@ -17,6 +17,13 @@ use super::rng::SimRng;
 use super::{CrashImage, Keep, SECTOR_BYTES};
 use crate::fs::OpenMode;
 
+/// The sectors that lie wholly in a range of bytes; an empty range if none does.
+fn whole_sectors(start: u64, end: u64) -> (u64, u64) {
+    let sector = SECTOR_BYTES as u64;
+    let (start, end) = (start.next_multiple_of(sector), end / sector * sector);
+    (start, end.max(start))
+}
+
 pub(super) struct Disk {
     names: Names,
     inodes: BTreeMap<InodeId, Inode>,
@@ -302,6 +309,14 @@ impl Disk {
         let inode = self.inode_mut(id);
         inode.set_len(len, seq);
         self.used -= self.inode_mut(id).space.truncate(len);
+    }
+
+    pub(super) fn punch(&mut self, id: InodeId, offset: u64, len: u64) {
+        let seq = self.stamp();
+        let inode = self.inode_mut(id);
+        let (start, end) = whole_sectors(offset, offset + len);
+        inode.clear(start, end, seq);
+        self.used -= self.inode_mut(id).space.remove(start, end);
     }
 
     /// Whether anything on the disk waits for a sync of its file.

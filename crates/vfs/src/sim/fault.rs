@@ -24,6 +24,8 @@ pub enum Op {
     SetLen,
     /// Space is reserved.
     Allocate,
+    /// Space in the middle of a file is given back.
+    Punch,
     /// A file is synced.
     Sync,
     /// A directory is synced.

@@ -351,6 +351,13 @@ impl File for SimFile {
         self.change(Op::Allocate, |disk| disk.allocate(self.inode, offset, len))
     }
 
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.change(Op::Punch, |disk| {
+            disk.punch(self.inode, offset, len);
+            Ok(true)
+        })
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.fs.sync_file(self)
     }

@@ -155,6 +155,16 @@ impl Inode {
         self.pending_lens.push(Stamped { seq, value: len });
     }
 
+    /// Sectors of `[start, end)` read as zeros.
+    pub(super) fn clear(&mut self, start: u64, end: u64, seq: u64) {
+        let sector = SECTOR_BYTES as u64;
+        let cleared = self.sectors.range(start / sector..end / sector);
+        let cleared: Vec<u64> = cleared.map(|(&number, _)| number).collect();
+        for number in cleared {
+            self.change_sector(number, seq, |bytes| bytes.fill(0));
+        }
+    }
+
     /// Everything stamped below `before` reaches the platter.
     pub(super) fn sync_succeeds(&mut self, before: u64) {
         self.settle(before, |state, bytes| {

@@ -67,6 +67,25 @@ impl Space {
         before - self.total()
     }
 
+    /// Gives back a range of whole sectors; returns how many bytes of it were in the set.
+    pub(super) fn remove(&mut self, start: u64, end: u64) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        let before = self.total();
+        let meets: Vec<(u64, u64)> = self.ranges.range(..end).map(|(&s, &e)| (s, e)).collect();
+        for (from, to) in meets.into_iter().filter(|&(_, to)| to > start) {
+            self.ranges.remove(&from);
+            if from < start {
+                self.ranges.insert(from, start);
+            }
+            if to > end {
+                self.ranges.insert(end, to);
+            }
+        }
+        before - self.total()
+    }
+
     /// Bytes in the set.
     pub(super) fn total(&self) -> u64 {
         self.ranges.iter().map(|(from, to)| to - from).sum()
@@ -90,6 +109,10 @@ mod tests {
                 let to = from + rng.below(41 - from as u64) as usize;
                 let bytes = |sector: usize| (sector * SECTOR_BYTES) as u64;
                 if rng.chance(15) {
+                    let freed = bitmap[from..to].iter().filter(|b| **b).count();
+                    bitmap[from..to].fill(false);
+                    assert_eq!(space.remove(bytes(from), bytes(to)), bytes(freed));
+                } else if rng.chance(15) {
                     let freed = bitmap[from..].iter().filter(|b| **b).count();
                     bitmap[from..].fill(false);
                     assert_eq!(space.truncate(bytes(from)), bytes(freed));

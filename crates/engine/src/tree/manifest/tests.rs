@@ -183,27 +183,41 @@ fn a_full_disk_is_survived_and_other_failures_are_final() {
     let sim = SimEnv::new(1);
     let mut manifest = create(&sim, 1 << 20);
     manifest.append(&[tree(1)]).unwrap();
-    for fault in [
-        Fault::on(DiskOp::Allocate).no_space(),
-        Fault::on(DiskOp::Write).no_space(),
-    ] {
-        let mut manifest = Manifest::create(
+    let reopen = |content: &[u32]| {
+        Manifest::create(
             site(&sim, 1 << 20),
             [7; 16],
             replay(&*sim.env().fs, Path::new(DIR)).unwrap().as_ref(),
-            std::iter::once(tree(1)),
+            content.iter().copied().map(tree),
         )
-        .unwrap();
-        sim.fs.inject(fault);
-        assert!(matches!(
-            manifest.append(&[tree(2)]),
-            Err(EngineError::DiskFull(_))
-        ));
-        sim.fs.clear_faults();
-        assert_eq!(read(&sim).unwrap(), [1]);
-        manifest.append(&[tree(3)]).unwrap();
-        assert_eq!(read(&sim).unwrap(), [1, 3]);
-    }
+        .unwrap()
+    };
+    let mut manifest = reopen(&[1]);
+    sim.fs.inject(Fault::on(DiskOp::Write).no_space());
+    assert!(matches!(
+        manifest.append(&[tree(2)]),
+        Err(EngineError::DiskFull(_))
+    ));
+    assert_eq!(read(&sim).unwrap(), [1]);
+    manifest.append(&[tree(3)]).unwrap();
+    assert_eq!(read(&sim).unwrap(), [1, 3]);
+    // Some space was reserved ahead.
+    let mut manifest = reopen(&[1, 3]);
+    sim.fs
+        .inject(Fault::on(DiskOp::Allocate).no_space().forever());
+    let mut trees = 4..;
+    let error = loop {
+        if let Err(error) = manifest.append(&[tree(trees.next().unwrap())]) {
+            break error;
+        }
+    };
+    assert!(matches!(error, EngineError::DiskFull(_)), "{error}");
+    let appended = trees.start - 5;
+    assert!(appended >= 16, "{appended}");
+    assert_eq!(read(&sim).unwrap().len() as u32, 2 + appended);
+    sim.fs.clear_faults();
+    manifest.append(&[tree(1000)]).unwrap();
+    assert_eq!(read(&sim).unwrap().len() as u32, 3 + appended);
     for op in [DiskOp::Write, DiskOp::Sync] {
         let sim = SimEnv::new(1);
         let mut manifest = create(&sim, 1 << 20);
@@ -227,4 +241,40 @@ fn a_full_disk_is_survived_and_other_failures_are_final() {
         ));
         assert_eq!(sim.fs.ops(), after);
     }
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_keeps_the_old_file_in_force() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    manifest.append(&[tree(1)]).unwrap();
+    let old = path_in_force(&sim);
+    for op in [DiskOp::Create, DiskOp::Write, DiskOp::Sync, DiskOp::Rename] {
+        sim.fs
+            .inject(Fault::on(op).no_space().path(".new").forever());
+        let replayed = replay(&*sim.env().fs, Path::new(DIR)).unwrap();
+        let site = site(&sim, 1 << 20);
+        let content = || std::iter::once(tree(1));
+        let mut manifest = Manifest::create(site, [7; 16], replayed.as_ref(), content()).unwrap();
+        assert!(manifest.is_overdue());
+        assert!(matches!(
+            manifest.checkpoint(content()),
+            Err(EngineError::DiskFull(_))
+        ));
+        assert_eq!(path_in_force(&sim), old);
+        assert_eq!(sim.env().fs.list(Path::new(DIR)).unwrap().len(), 1);
+        assert_eq!(read(&sim).unwrap(), [1]);
+        sim.fs.clear_faults();
+    }
+    let replayed = replay(&*sim.env().fs, Path::new(DIR)).unwrap();
+    sim.fs.inject(Fault::on(DiskOp::Write).no_space());
+    let content = std::iter::once(tree(1));
+    let site = site(&sim, 1 << 20);
+    let mut manifest = Manifest::create(site, [7; 16], replayed.as_ref(), content).unwrap();
+    // There is room again.
+    manifest.checkpoint(std::iter::once(tree(1))).unwrap();
+    assert!(!manifest.is_overdue());
+    assert_ne!(path_in_force(&sim), old);
+    manifest.append(&[tree(2)]).unwrap();
+    assert_eq!(read(&sim).unwrap(), [1, 2]);
 }

@@ -1,0 +1,140 @@
+//! How a compaction goes about its work: what it leaves to others, and when it ends early.
+//!
+//! Neighbours: `run` takes a step here for every entry it writes.
+//!
+//! **Invariants**
+//! - How much of the time a job works is a pure function of how urgent it is: all of it as soon as it is more than just due,
+//!   or writers are slowed down.
+//! - A job that is not wanted any more ends within [`STEP_BYTES`].
+
+use std::thread;
+use std::time::Duration;
+
+use super::limits::{Limits, Pressure};
+use super::pick::{Reason, Task};
+use crate::extent::HasMeta;
+use crate::tree::{Levels, Tree, Trees};
+use crate::{EngineError, Result};
+
+/// How much is written between two looks.
+const STEP_BYTES: usize = 1 << 20;
+/// The longest pause, however long a step took.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+
+/// How a compaction is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// As quickly as possible.
+    Full,
+    /// With pauses, as long as nobody waits for it.
+    Considerate,
+}
+
+/// Which part of the time a job works, in percent.
+fn working_percent<E: HasMeta>(
+    reason: Reason,
+    levels: &Levels<E>,
+    pressure: Pressure,
+    limits: &Limits,
+) -> u32 {
+    let is_urgent = pressure != Pressure::None || levels.layers().len() > limits.layers;
+    match (is_urgent, reason) {
+        (true, _) => 100,
+        (false, Reason::Space) => 33,
+        (false, _) => 67,
+    }
+}
+
+/// A compaction at work.
+pub(super) struct Pace<'a> {
+    trees: &'a Trees,
+    tree: &'a Tree,
+    reason: Reason,
+    effort: Effort,
+    /// Bytes since the last look, and when that was.
+    bytes: usize,
+    since: u64,
+}
+
+impl<'a> Pace<'a> {
+    pub(super) fn new(trees: &'a Trees, tree: &'a Tree, task: &Task, effort: Effort) -> Self {
+        Pace {
+            trees,
+            tree,
+            reason: task.reason,
+            effort,
+            bytes: 0,
+            since: trees.clock().mono_nanos(),
+        }
+    }
+
+    /// So much is going to be written.
+    #[inline]
+    pub(super) fn step(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        match self.bytes < STEP_BYTES {
+            true => Ok(()),
+            false => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<()> {
+        self.bytes = 0;
+        if self.tree.is_dropped() {
+            return Err(EngineError::NoSuchTree(self.tree.id()));
+        }
+        if self.trees.is_cancelled() {
+            return Err(EngineError::Stopped("shutting down".into()));
+        }
+        if self.effort == Effort::Considerate {
+            let (flushes, compactions) = self.trees.pressure(self.tree);
+            let superversion = self.tree.superversion();
+            let percent = working_percent(
+                self.reason,
+                superversion.version.levels(),
+                flushes.max(compactions),
+                self.trees.limits(),
+            );
+            drop(superversion);
+            let worked = self.trees.clock().mono_nanos().saturating_sub(self.since);
+            let pause = Duration::from_nanos(worked) * (100 - percent) / percent;
+            if !pause.is_zero() {
+                thread::sleep(pause.min(MAX_PAUSE));
+            }
+        }
+        self.since = self.trees.clock().mono_nanos();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extent::ExtentMeta;
+    use crate::tree::levels::tests::{paper, shape};
+    use crate::tree::{Place, RunId};
+
+    #[test]
+    fn a_job_takes_all_its_time_when_somebody_may_have_to_wait() {
+        let limits = Limits::default();
+        let levels = |layers: usize| -> Levels<ExtentMeta> {
+            let layer = |n| {
+                (
+                    Place::layer(RunId(n as u64 + 1)),
+                    paper(n as u32 + 1, "a", "z", 100),
+                )
+            };
+            shape(&(0..layers).map(layer).collect::<Vec<_>>())
+        };
+        let percent =
+            |reason, layers, pressure| working_percent(reason, &levels(layers), pressure, &limits);
+        for reason in [Reason::Layers, Reason::Size, Reason::Deletes, Reason::Space] {
+            assert_eq!(percent(reason, 0, Pressure::Slow(1)), 100);
+            assert_eq!(percent(reason, limits.layers + 1, Pressure::None), 100);
+            assert!(percent(reason, limits.layers, Pressure::None) < 100);
+        }
+        let at_ease = |reason| percent(reason, 1, Pressure::None);
+        assert!(at_ease(Reason::Space) < at_ease(Reason::Layers));
+    }
+}
