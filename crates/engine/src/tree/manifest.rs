@@ -485,6 +485,7 @@ fn write_file(
         .and_then(|file| file.set_len(0).map(|()| file))
         .map_err(|e| EngineError::io(format!("creating {name}"), e))?;
     let mut header = FORMAT_VERSION.to_le_bytes().to_vec();
+    header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
     header.extend_from_slice(&uuid);
     let mut buffer = Vec::new();
     put_record(&mut buffer, Kind::Header, first_record, &header);
@@ -497,7 +498,6 @@ fn write_file(
     };
     let mut payload = Vec::new();
     for change in content {
-        header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
         change.encode(&mut payload);
         if payload.len() > CHECKPOINT_RECORD_BYTES {
             put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);
