@@ -237,10 +237,11 @@ async fn serve(
     drop(listener);
     tracing::info!("shutting down");
     shared.stopping.store(true, Ordering::Relaxed);
+    // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions end:
+    // their row locks go with them, and who waits for one would be let through.
+    shared.instance.interrupt_sessions();
     // Receivers live as long as connections do; nobody listening is fine.
     let _ = stop_sessions.send(true);
-    // Statements that run or wait end with an error; a commit on its way to the disk is answered.
-    shared.instance.interrupt_sessions();
     let all_gone = async {
         while shared.connections.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

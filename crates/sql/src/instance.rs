@@ -438,7 +438,7 @@ impl Instance {
 
     /// The server goes down: whatever runs or waits ends with error 1053.
     pub fn interrupt_sessions(&self) {
-        self.registry.list().iter().for_each(|p| p.shut_down());
+        self.registry.shut_down();
     }
 
     /// A session ended without COM_QUIT.

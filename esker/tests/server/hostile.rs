@@ -631,6 +631,10 @@ fn shutdown_in_the_middle_of_things() {
     let mut running = Raw::root(&server);
     running.command(b"\x03SELECT COUNT(*) FROM d.t WHERE SLEEP(1000)");
     let mut c = server.connect();
+    // In the queue, and not on its way to it: there the lock of the first one may have gone when it comes.
+    let queued =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for row lock'";
+    eventually("one waits", || c.value(queued) == "1");
     let busy = "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query'";
     eventually("both are busy", || c.value(busy) == "3");
     server.stop();

@@ -200,13 +200,12 @@ impl Process {
         }
     }
 
-    /// The server goes down: what runs or waits ends with error 1053.
-    pub fn shut_down(&self) {
-        self.interrupt(SHUT_DOWN, CancelReason::Shutdown);
+    fn mark(&self, value: u8) {
+        self.kill.fetch_max(value, Ordering::AcqRel);
     }
 
     fn interrupt(&self, value: u8, reason: CancelReason) {
-        self.kill.fetch_max(value, Ordering::AcqRel);
+        self.mark(value);
         if let Some(canceller) = &*self.canceller.lock() {
             canceller.cancel(reason);
         }
@@ -320,6 +319,16 @@ impl Registry {
         self.processes.read().values().cloned().collect()
     }
 
+    /// The server goes down: what runs or waits ends with error 1053.
+    pub fn shut_down(&self) {
+        let all = self.list();
+        // Everybody is marked before anybody is woken: what one rolls back lets nobody through who waits for it.
+        all.iter().for_each(|p| p.mark(SHUT_DOWN));
+        for p in &all {
+            p.interrupt(SHUT_DOWN, CancelReason::Shutdown);
+        }
+    }
+
     /// One session.
     ///
     /// # Errors
@@ -406,6 +415,9 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
     use super::*;
 
     fn registry_with(ids: &[u64]) -> (Registry, Vec<Arc<Process>>) {
@@ -448,5 +460,36 @@ mod tests {
         p[0].clear_query_kill();
         assert!(p[0].kill_error().is_some());
         assert_eq!(registry.find(8).err().unwrap().code, 1094);
+    }
+    /// Looks, when its task is woken, whether another session has heard that it is over.
+    struct Looks {
+        other: Arc<Process>,
+        was_marked: AtomicBool,
+    }
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            let marked = self.other.is_killed();
+            self.was_marked.store(marked, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn at_shutdown_all_are_marked_before_any_is_woken() {
+        let (registry, p) = registry_with(&[1, 2]);
+        let both = [(0, 1), (1, 0)].map(|(own, other)| {
+            let looks = Arc::new(Looks {
+                other: p[other].clone(),
+                was_marked: AtomicBool::new(false),
+            });
+            *p[own].wake.task.lock() = Some(looks.clone().into());
+            looks
+        });
+        registry.shut_down();
+        for looks in both {
+            assert!(looks.was_marked.load(Ordering::Relaxed));
+        }
+        assert_eq!(p[0].kill_error().unwrap().code, 1053);
+        assert_eq!(p[1].kill_error().unwrap().code, 1053);
     }
 }
