@@ -169,9 +169,8 @@ impl Engine {
         }
         let from = Lsn(recovered.log_from);
         let mut log_config = log_config(&config, trees.uuid(), from);
-        if config.force_recovery == ForceRecovery::PointInTime {
-            log_config.point_in_time = Some(recovery::point_in_time(&trees, &recovered));
-        }
+        log_config.needs = recovery::needs(&trees, &recovered);
+        log_config.point_in_time = config.force_recovery == ForceRecovery::PointInTime;
         let (wal, log) = Wal::create_or_open(&env, log_config, from)?;
         if let Some(lost) = log.lost() {
             recovery::warn_of_newer_trees(&trees, lost);

@@ -9,7 +9,7 @@ use crate::buffer::LogBufferKind;
 use crate::error::WalError;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_PAYLOAD_BYTES, PAGE_BYTES};
 use crate::policy::FlushPolicy;
-use crate::recover::PointInTime;
+use crate::recover::Needs;
 
 /// Smallest segment that is accepted; tests use it to see many segments.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
@@ -84,8 +84,10 @@ pub struct WalConfig {
     pub create: bool,
     /// How what is there is read.
     pub reading: Reading,
-    /// If set, the log ends before damage instead of being refused.
-    pub point_in_time: Option<PointInTime>,
+    /// What is known about the log from elsewhere.
+    pub needs: Needs,
+    /// Whether the log ends before damage instead of being refused.
+    pub point_in_time: bool,
     /// Called once after a failed write or sync. The default aborts the process: restart and
     /// recovery are the only way back.
     pub on_fatal: OnFatal,
@@ -104,7 +106,8 @@ impl WalConfig {
             cluster: [0; 16],
             create: true,
             reading: Reading::default(),
-            point_in_time: None,
+            needs: Needs::default(),
+            point_in_time: false,
             on_fatal: Box::new(|message| {
                 tracing::error!("fatal: {message}");
                 std::process::abort();

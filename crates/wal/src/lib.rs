@@ -51,8 +51,8 @@ pub use lsn::{Lsn, LsnRange};
 pub use memory::MemoryLog;
 pub use policy::{FlushPolicy, MAX_FLUSH_INTERVAL, MAX_IN_FLIGHT};
 pub use recover::{
-    BlockSummary, BlockView, DamageView, LogBytes, LogReader, LogView, Lost, PartView, PointInTime,
-    Record, Recovered, Replay, SegmentView, Task, TaskCounts, Visitor,
+    BlockSummary, BlockView, DamageView, LogBytes, LogReader, LogView, Lost, Needs, PartView,
+    Record, Recovered, Replay, SegmentView, Task, TaskCounts, Visitor, WantsBlock,
 };
 pub use shared::{Driven, Turn};
 pub use stats::{WaitCause, Waits, WalStats};

@@ -50,8 +50,9 @@ impl Wal {
     /// The tail that a crash may have left unsynced is durable on return, so nothing can be read that is not.
     ///
     /// # Errors
-    /// Records above `from` are missing at the end of the log, or a segment header is damaged. Damage elsewhere is found by
-    /// reading, unless [`WalConfig::point_in_time`] is set: then all of it is found now, and the log ends before it.
+    /// Records above `from` are missing at the end of the log, or a segment header is damaged; then what comes before was
+    /// read, so that the first damage is named. Damage elsewhere is found by reading, unless [`WalConfig::point_in_time`] is
+    /// set: then all of it is found now, and the log ends before it.
     pub fn create_or_open(
         env: &Env,
         mut config: WalConfig,

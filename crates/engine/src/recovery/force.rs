@@ -1,13 +1,13 @@
 //! Opening a database whose log is damaged.
 //!
-//! Neighbours: `esker-wal` ends the log before the damage and puts aside what is behind; here it is told what of the log is
-//! needed, and people are told what that means for the trees.
+//! Neighbours: `esker-wal` names the damage, or ends the log before it and puts aside what is behind; here it is told what of
+//! the log is needed, and people are told what that means for the trees.
 //!
 //! **Invariants**
 //! - Without [`ForceRecovery::PointInTime`] a damaged log is never opened.
 //! - No sequence is given twice: new ones begin behind every sequence that the log or an extent has.
 
-use esker_wal::{Lost, PointInTime};
+use esker_wal::{Lost, Lsn, Needs};
 
 use super::collect::Plan;
 use crate::tree::{Recovered, Tree, Trees};
@@ -23,16 +23,18 @@ pub enum ForceRecovery {
     PointInTime,
 }
 
-/// What a damaged log is told.
-pub(crate) fn point_in_time(trees: &Trees, recovered: &Recovered) -> PointInTime {
+/// What is needed of the log, and what is known of it.
+pub(crate) fn needs(trees: &Trees, recovered: &Recovered) -> Needs {
     let plan = Plan::whole(trees, recovered);
-    let newest = trees.all().iter().map(newest_seq).max();
-    let newest = newest
-        .unwrap_or(0)
-        .max(recovered.counters_as_of)
-        .max(recovered.log_from);
-    PointInTime {
-        at_least: esker_wal::Lsn(newest),
+    let trees = trees.all();
+    // Nothing that was not durable has moved a recovery point, so a log that ends before one has lost its end. If it went
+    // on there, replay would skip what comes until the sequences are beyond that point.
+    let recovery_points = trees.iter().map(Tree::recovery_point);
+    let recorded = recovered.counters_as_of.max(recovered.log_from);
+    let durable = recovery_points.fold(recorded, Seq::max);
+    Needs {
+        durable: Lsn(durable),
+        at_least: Lsn(trees.iter().map(newest_seq).fold(durable, Seq::max)),
         wants_block: Box::new(move |block| plan.wants_block(block)),
     }
 }

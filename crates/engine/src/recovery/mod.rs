@@ -49,7 +49,7 @@ use std::thread;
 use esker_wal::LogReader;
 
 pub use force::ForceRecovery;
-pub(crate) use force::{point_in_time, warn_of_newer_trees};
+pub(crate) use force::{needs, warn_of_newer_trees};
 pub(crate) use progress::Recovery;
 pub use progress::{ReplayPhase, ReplayProgress, Replayed};
 pub(crate) use run::ReplayedIter;

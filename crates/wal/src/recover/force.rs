@@ -1,14 +1,17 @@
-//! Going on without what is behind damage: the log as it was at a point in time.
+//! What to do about a damaged log: find the first damage of what is needed and refuse, or go on without what is behind it.
 //!
-//! The log is read to the first damage in what is needed. It ends there; the new segment begins behind everything that any
-//! header speaks of, so that no sequence is given twice, and says that there is a gap. What is behind the damage is put
-//! aside. The rules are in `docs/formats/wal.md`, "Giving up what is behind damage".
+//! Going on, the log is as it was at a point in time. It ends before the damage; the new segment begins behind everything
+//! that any header speaks of, so that no sequence is given twice, and says that there is a gap. What is behind the damage is
+//! put aside. The rules are in `docs/formats/wal.md`, "Giving up what is behind damage".
 //!
 //! **Invariants**
 //! - Nothing is deleted.
 //! - A crash at any moment leaves a log that is either still damaged or has the gap, with everything behind it dead.
+//! - Refusing and going on name the same damage: the first, wherever else there is more.
 
-use super::chain;
+use std::ops::Range;
+
+use super::chain::{self, Chain};
 use super::record::{BlockSummary, Record, Replay};
 use super::segment::Segment;
 use super::survey::Survey;
@@ -22,18 +25,31 @@ use crate::lsn::Lsn;
 /// Asks which blocks are needed.
 pub type WantsBlock = Box<dyn FnMut(&BlockSummary<'_>) -> bool + Send>;
 
-/// The wish to go on without what is behind damage, if there is any.
-pub struct PointInTime {
+/// What is known about the log from elsewhere: it tells damage that matters from damage that does not.
+pub struct Needs {
+    /// The log was durable up to here, if not further: one that ends before has lost a part.
+    pub durable: Lsn,
     /// Sequences up to here were given, whatever the log says.
     pub at_least: Lsn,
     /// Whether a block is needed; damage in others does not matter.
     pub wants_block: WantsBlock,
 }
 
-/// Reads the log for damage only.
-struct Verify(WantsBlock);
+impl Default for Needs {
+    /// Every block is needed, and nothing is known.
+    fn default() -> Self {
+        Needs {
+            durable: Lsn(0),
+            at_least: Lsn(0),
+            wants_block: Box::new(|_| true),
+        }
+    }
+}
 
-impl Replay for Verify {
+/// Reads the log for damage only.
+struct Verify<'a>(&'a mut WantsBlock);
+
+impl Replay for Verify<'_> {
     type Error = WalError;
 
     fn wants_block(&mut self, summary: &BlockSummary<'_>) -> bool {
@@ -45,58 +61,137 @@ impl Replay for Verify {
     }
 }
 
-/// Opens a log that may be damaged.
-pub(super) fn open(
+/// What was found when the end of the log was looked for.
+pub(super) struct Settled {
+    /// The segments up to the first damage that was met.
+    pub(super) segments: Vec<Segment>,
+    pub(super) torn: bool,
+    /// Segments that start in these ranges are dead.
+    pub(super) dead: Vec<Range<Lsn>>,
+    /// Blocks have not been read yet, so there may be more before it.
+    pub(super) damage: Option<WalError>,
+}
+
+/// Finds the segments and settles the end of the last one. Damage is no error.
+pub(super) fn settle(
     files: &SegmentFiles,
     config: &WalConfig,
-    survey: &Survey,
-    force: PointInTime,
     from: Lsn,
-) -> Result<Found, WalError> {
-    let (mut segments, mut damage, dead) = match chain::find(files, config, from) {
-        Ok(chain) => (chain.whole, chain.damage, chain.dead),
-        Err(missing @ WalError::Missing { .. }) => (Vec::new(), Some(missing), Vec::new()),
+) -> Result<Settled, WalError> {
+    let found = match chain::find(files, config, from) {
+        Ok(found) => found,
+        Err(missing @ WalError::Missing { .. }) => Chain {
+            whole: Vec::new(),
+            damage: Some(missing),
+            dead: Vec::new(),
+        },
         Err(error) => return Err(error),
     };
-    let mut torn = false;
-    if let (None, Some(last)) = (&damage, segments.last_mut()) {
-        match tail::settle(last, &**files.fs(), from) {
-            Ok(is_torn) => torn = is_torn,
+    let mut settled = Settled {
+        segments: found.whole,
+        torn: false,
+        dead: found.dead,
+        damage: found.damage,
+    };
+    if let (None, Some(last)) = (&settled.damage, settled.segments.last_mut()) {
+        match tail::settle(last, &**files.fs(), from, config.needs.durable) {
+            Ok(torn) => settled.torn = torn,
             Err(error) => {
                 last.end = point(&error, from)?;
-                damage = Some(error);
+                settled.damage = Some(error);
             }
         }
     }
-    let reader = |segments: Vec<Segment>, end| {
+    Ok(settled)
+}
+
+impl Settled {
+    /// Where the log ends, or is known to be whole no further.
+    pub(super) fn end(&self, from: Lsn) -> Lsn {
+        self.segments.last().map_or(from, |last| last.end)
+    }
+
+    /// What a new segment has to say of a gap: an empty segment is replaced by it.
+    pub(super) fn gap(&self) -> Option<Lsn> {
+        let empty = self.segments.last().filter(|s| s.start() == s.end);
+        empty.and_then(|last| last.header.gap)
+    }
+
+    /// A reader of these segments.
+    pub(super) fn reader(
+        &self,
+        files: &SegmentFiles,
+        config: &WalConfig,
+        from: Lsn,
+        end: Lsn,
+    ) -> LogReader {
         let there = There {
             from,
-            segments,
+            segments: self.segments.clone(),
             end,
-            torn,
+            torn: self.torn,
         };
         LogReader::new(files.fs(), config.reading, there, Survey::new(files))
-    };
-    let end = segments.last().map_or(from, |last| last.end);
-    if let Err(error) = reader(segments.clone(), end).replay(&mut Verify(force.wants_block)) {
-        damage = Some(error);
     }
-    let Some(damage) = damage else {
-        let empty = segments.last().filter(|last| last.start() == last.end);
-        let gap = empty.and_then(|last| last.header.gap);
-        let reader = reader(segments, end);
-        return Ok(Found { reader, gap, dead });
+
+    /// Reads what is needed, for the first damage of all.
+    fn read_for_damage(
+        &mut self,
+        files: &SegmentFiles,
+        config: &mut WalConfig,
+        from: Lsn,
+    ) -> Result<(), WalError> {
+        let reader = self.reader(files, config, from, self.end(from));
+        match reader.replay(&mut Verify(&mut config.needs.wants_block)) {
+            Ok(_) => Ok(()),
+            Err(damage @ WalError::Corruption { .. }) => {
+                self.damage = Some(damage);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The first damage of a log of which `settled` has some already.
+pub(super) fn first_damage(
+    mut settled: Settled,
+    files: &SegmentFiles,
+    config: &mut WalConfig,
+    from: Lsn,
+) -> WalError {
+    // If the system refuses to read, what is known already is told.
+    let _ = settled.read_for_damage(files, config, from);
+    let damage = settled.damage.expect("the caller has met some");
+    Survey::new(files).with_loss(damage)
+}
+
+/// Opens a log that may be damaged.
+pub(super) fn open(
+    mut settled: Settled,
+    files: &SegmentFiles,
+    config: &mut WalConfig,
+    from: Lsn,
+) -> Result<Found, WalError> {
+    settled.read_for_damage(files, config, from)?;
+    let Some(damage) = settled.damage.take() else {
+        return Ok(Found {
+            reader: settled.reader(files, config, from, settled.end(from)),
+            gap: settled.gap(),
+            dead: settled.dead,
+        });
     };
     let whole = point(&damage, from)?;
-    segments.retain(|segment| segment.start() < whole);
-    if let Some(last) = segments.last_mut() {
+    settled.segments.retain(|segment| segment.start() < whole);
+    if let Some(last) = settled.segments.last_mut() {
         last.end = last.end.min(whole);
         files.copy_aside(last.path(), whole)?;
     }
-    let loss = survey.behind(whole);
-    let end = loss.to.max(force.at_least).max(from).max(Lsn::FIRST);
+    let loss = Survey::new(files).behind(whole);
+    let end = loss.to.max(config.needs.at_least).max(config.needs.durable);
+    let end = end.max(from).max(Lsn::FIRST);
     let end = Lsn(end.0.next_multiple_of(RECORD_ALIGN));
-    let mut reader = reader(segments, end);
+    let mut reader = settled.reader(files, config, from, end);
     reader.lost = Some(Lost {
         damage: damage.to_string(),
         loss,

@@ -3,8 +3,8 @@
 //! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes that end
 //! durable; then the log can go on, and nothing else has been read. `reader` follows the block
 //! headers and hands out tasks, `task` reads and parses one into a `buffer`, `record` is what comes out; `sample` looks
-//! into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` gives up
-//! what is behind the damage. `inspect` shows a log to people.
+//! into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` names the
+//! first damage and, if told, gives up what is behind it. `inspect` shows a log to people.
 //!
 //! **Invariants**
 //! - Everything read from disk is checked; what is wrong is an error that names file and offset, or
@@ -35,12 +35,10 @@ use crate::error::{Loss, WalError};
 use crate::files::SegmentFiles;
 use crate::lsn::Lsn;
 pub use buffer::LogBytes;
-use chain::Chain;
-pub use force::PointInTime;
+pub use force::{Needs, WantsBlock};
 pub use inspect::{BlockView, DamageView, LogView, PartView, SegmentView, Visitor};
 pub use reader::LogReader;
 pub use record::{BlockSummary, Record, Recovered, Replay};
-use survey::Survey;
 pub use task::{Task, TaskCounts};
 
 /// What was given up because the log was damaged and the opening was told to go on without.
@@ -101,34 +99,16 @@ pub(crate) fn open(
             dead: Vec::new(),
         });
     }
-    let survey = Survey::new(files);
-    if let Some(force) = config.point_in_time.take() {
-        return force::open(files, config, &survey, force, from);
+    let settled = force::settle(files, config, from)?;
+    if config.point_in_time {
+        return force::open(settled, files, config, from);
     }
-    let settled = || {
-        let Chain {
-            whole: mut segments,
-            damage,
-            dead,
-        } = chain::find(files, config, from)?;
-        let torn = match (damage, segments.last_mut()) {
-            (Some(damage), _) => return Err(damage),
-            (None, Some(last)) => tail::settle(last, &**files.fs(), from)?,
-            (None, None) => false,
-        };
-        Ok((segments, torn, dead))
-    };
-    let (segments, torn, dead) = settled().map_err(|error| survey.with_loss(error))?;
-    let end = segments.last().map_or(Lsn::FIRST, |last| last.end);
-    // An empty segment is replaced by the new one, which then has to tell of the gap.
-    let empty = segments.last().filter(|last| last.start() == last.end);
-    let gap = empty.and_then(|last| last.header.gap);
-    let there = There {
-        from,
-        segments,
-        end,
-        torn,
-    };
-    let reader = LogReader::new(files.fs(), config.reading, there, survey);
-    Ok(Found { reader, gap, dead })
+    if settled.damage.is_some() {
+        return Err(force::first_damage(settled, files, config, from));
+    }
+    Ok(Found {
+        reader: settled.reader(files, config, from, settled.end(from)),
+        gap: settled.gap(),
+        dead: settled.dead,
+    })
 }

@@ -2,11 +2,12 @@
 //!
 //! Tasks are found by following the block headers, in the order of the log, under a lock. That takes a microsecond or so a
 //! block; reading and parsing is what takes time, and it is done outside. Guessing where blocks begin, to find tasks
-//! independently, was rejected: a payload can hold what looks like a block, and following is never wrong.
+//! independently, was rejected: a payload can hold what looks like a block, and following is never wrong. Only behind
+//! damage that is below the starting point, so that nothing needed is hurt, the next block is looked for.
 //!
 //! **Invariants**
-//! - Tasks cover the log without overlap, and without gap but where the log itself has one, and are handed out in its
-//!   order.
+//! - Tasks cover the log without overlap, and without gap but where the log itself has one or is damaged below the starting
+//!   point, and are handed out in its order.
 //! - A task ends only where no chained record is open.
 //! - Segments are not recycled before the tasks that need them are dropped.
 
@@ -168,7 +169,19 @@ impl LogReader {
                 }
                 continue;
             };
-            let header = file.block_at(*offset, task.end)?;
+            let header = match file.block_at(*offset, task.end) {
+                Ok(header) => header,
+                Err(damage) => {
+                    let Some((at, header)) = file.resume(*offset, task.end, self.from)? else {
+                        return Err(damage);
+                    };
+                    // No chained record is open: the blocks of one that is needed are needed, too.
+                    tracing::warn!("nothing of this is needed any more: {damage}");
+                    *offset = at;
+                    task.go_to(header.first);
+                    header
+                }
+            };
             let block = BlockAt::new(*offset, &header);
             let is_seal = header.payload_bytes == 0;
             if !is_seal && (cursor.in_chain || self.needs(&header, sink)) {

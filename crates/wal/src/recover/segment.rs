@@ -2,7 +2,7 @@
 //!
 //! **Invariants**
 //! - A segment has a valid header of this cluster, and starts where its name says.
-//! - A block is found only by following the ones before it.
+//! - A block is found only by following the ones before it; only behind damage below the starting point it is looked for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -171,6 +171,30 @@ impl SegmentFile {
             );
             WalError::corruption(self.segment.path(), offset, first, what)
         })
+    }
+
+    /// Goes on behind damage to what is not needed: the first block behind `offset`, where the LSN is `lsn`, if everything
+    /// between ends at or below `from`. Where it is, and its header.
+    pub(super) fn resume(
+        &self,
+        offset: u64,
+        lsn: Lsn,
+        from: Lsn,
+    ) -> Result<Option<(u64, BlockHeader)>, WalError> {
+        if lsn >= from {
+            return Ok(None);
+        }
+        let mut at = offset + PAGE_BYTES;
+        while at < self.len {
+            match self.header_at(at)? {
+                Some(header) if header.first > lsn => {
+                    let fits = header.first <= from && header.end() <= self.segment.end;
+                    return Ok(fits.then_some((at, header)));
+                }
+                _ => at += PAGE_BYTES,
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the payload of a block is what was written.

@@ -3,7 +3,8 @@
 //! The rules are in `docs/formats/wal.md`, "The end of the log".
 //!
 //! **Invariants**
-//! - Damage to bytes that some header proves to have been durable is an error, never a shorter log.
+//! - Damage to bytes that a header, or what is known from elsewhere, proves to have been durable is an error, never a shorter
+//!   log; but not if they end below the place from which records are needed.
 //! - On return everything up to the segment's end is durable, whatever the page cache showed.
 
 use esker_vfs::{Fs, OpenMode};
@@ -14,10 +15,16 @@ use crate::error::WalError;
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES};
 use crate::lsn::Lsn;
 
-/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable.
+/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable. Records are needed from
+/// `from` on, and everything up to `durable` is known to have been synced, whatever the segment says.
 /// True if something was cut off.
-pub(super) fn settle(segment: &mut Segment, fs: &dyn Fs, from: Lsn) -> Result<bool, WalError> {
-    let (mut tail, proof, torn) = examine(segment, fs, from)?;
+pub(super) fn settle(
+    segment: &mut Segment,
+    fs: &dyn Fs,
+    from: Lsn,
+    durable: Lsn,
+) -> Result<bool, WalError> {
+    let (mut tail, proof, torn) = examine(segment, fs, from, durable)?;
     tail.write_again(fs, proof.durable)?;
     segment.end = tail.end();
     Ok(torn)
@@ -25,17 +32,22 @@ pub(super) fn settle(segment: &mut Segment, fs: &dyn Fs, from: Lsn) -> Result<bo
 
 /// Where the last segment ends, and whether something is torn behind it.
 pub(super) fn find_end(segment: &Segment, fs: &dyn Fs) -> Result<(Lsn, bool), WalError> {
-    let (tail, _, torn) = examine(segment, fs, Lsn(0))?;
+    let (tail, _, torn) = examine(segment, fs, Lsn(0), Lsn(0))?;
     Ok((tail.end(), torn))
 }
 
-fn examine(segment: &Segment, fs: &dyn Fs, from: Lsn) -> Result<(Tail, Proof, bool), WalError> {
-    let mut tail = Tail::follow(segment, fs)?;
-    let proof = Proof::search(&mut tail)?;
+fn examine(
+    segment: &Segment,
+    fs: &dyn Fs,
+    from: Lsn,
+    durable: Lsn,
+) -> Result<(Tail, Proof, bool), WalError> {
+    let mut tail = Tail::follow(segment, fs, from)?;
+    let proof = Proof::search(&mut tail, durable.max(from))?;
     let torn_payload = tail.cut_at_bad_payload(proof.durable)?;
     let end = tail.end();
-    if end < proof.durable || end < from {
-        let needed = proof.durable.max(from);
+    if end < proof.durable {
+        let needed = proof.durable;
         let what = format!(
             "no valid block with LSN {end} here, but everything up to LSN {needed} was durable{}",
             proof.witness.map_or(String::new(), |offset| format!(
@@ -49,7 +61,8 @@ fn examine(segment: &Segment, fs: &dyn Fs, from: Lsn) -> Result<(Tail, Proof, bo
     Ok((tail, proof, torn))
 }
 
-/// The last segment: the longest run of live block headers from its start.
+/// The last segment: the longest run of live block headers from its start. Only below the place from which records are
+/// needed there may be gaps.
 struct Tail {
     start: Lsn,
     id: u64,
@@ -60,7 +73,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn follow(segment: &Segment, fs: &dyn Fs) -> Result<Self, WalError> {
+    fn follow(segment: &Segment, fs: &dyn Fs, from: Lsn) -> Result<Self, WalError> {
         let start = segment.start();
         let mut tail = Self {
             start,
@@ -69,15 +82,43 @@ impl Tail {
             durable: start,
             window: Window::open(fs, segment.path())?,
         };
-        while let Some(header) = tail.header_at(tail.end_offset())? {
-            let block = BlockAt::new(tail.end_offset(), &header);
-            if block.first != tail.end() || block.end_offset() > tail.window.len() {
-                break;
-            }
+        while let Some((header, block)) = match tail.following()? {
+            None => tail.resume(from)?,
+            following => following,
+        } {
             tail.durable = tail.durable.max(header.durable);
             tail.blocks.push(block);
         }
         Ok(tail)
+    }
+
+    /// The block behind the last one.
+    fn following(&mut self) -> Result<Option<(BlockHeader, BlockAt)>, WalError> {
+        let following = self.block_at(self.end_offset())?;
+        Ok(following.filter(|(header, _)| header.first == self.end()))
+    }
+
+    /// The next block, if everything before it ends at or below `from`: damage there hurts nobody.
+    fn resume(&mut self, from: Lsn) -> Result<Option<(BlockHeader, BlockAt)>, WalError> {
+        let end = self.end();
+        let mut offset = self.end_offset();
+        while end < from && offset < self.window.len() {
+            match self.block_at(offset)? {
+                Some(found) if found.0.first > end => {
+                    return Ok(Some(found).filter(|(header, _)| header.first <= from));
+                }
+                _ => offset += PAGE_BYTES,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The valid block at this offset, if there is one.
+    fn block_at(&mut self, offset: u64) -> Result<Option<(BlockHeader, BlockAt)>, WalError> {
+        let found = self.header_at(offset)?;
+        let found = found.map(|header| (BlockAt::new(offset, &header), header));
+        let fits = found.filter(|(block, _)| block.end_offset() <= self.window.len());
+        Ok(fits.map(|(block, header)| (header, block)))
     }
 
     /// The valid header of a block of this segment at this offset, if there is one.
@@ -134,7 +175,7 @@ impl Tail {
     }
 }
 
-/// What the headers of a segment say about what was durable.
+/// What is known about what was durable.
 struct Proof {
     /// Everything below was synced.
     durable: Lsn,
@@ -145,9 +186,10 @@ struct Proof {
 }
 
 impl Proof {
-    fn search(tail: &mut Tail) -> Result<Self, WalError> {
+    /// `durable`: what is known without the headers.
+    fn search(tail: &mut Tail, durable: Lsn) -> Result<Self, WalError> {
         let mut proof = Proof {
-            durable: tail.durable,
+            durable: tail.durable.max(durable),
             witness: None,
             blocks_behind: false,
         };

@@ -79,7 +79,7 @@ impl Task {
         }
     }
 
-    /// Goes on at the start of a segment; that is further if the log has a gap.
+    /// Goes on at the start of a segment, or behind damage that is not needed; that is further if the log has a gap.
     pub(super) fn go_to(&mut self, lsn: Lsn) {
         if self.end == self.first {
             self.first = lsn;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{DIR, Opened, Owned, append_random, commit, open_from, open_manual, segments};
+use crate::common::{
+    DIR, Fatals, Opened, Owned, append_random, commit, config, open_from, open_manual, segments,
+};
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{SimEnv, SimRng};
-use esker_wal::{FlushMode, Lsn, WalError};
+use esker_wal::{FlushMode, Lsn, Wal, WalError};
 
 const PAGE: usize = 4096;
 
@@ -310,6 +312,121 @@ fn a_log_shorter_than_the_starting_point_is_damage() {
             .records
             .is_empty()
     );
+}
+
+/// The manifest knows what was durable, also where records are needed from much further before.
+#[test]
+fn a_log_shorter_than_what_was_durable_is_damage() {
+    let sim = SimEnv::new(10);
+    let groups = groups(&sim, &[&[100], &[200]]);
+    let end = groups[1][0].end;
+    for (durable, opens) in [(end, true), (Lsn(end.0 + 8), false)] {
+        let mut config = config(FlushMode::Manual, &Fatals::default());
+        config.needs.durable = durable;
+        match Wal::create_or_open(&sim.crash(0).env(), config, groups[0][0].end) {
+            Ok((wal, _)) => assert!(opens && wal.end() == end),
+            Err(WalError::Corruption { whole, .. }) => assert!(!opens && whole == end),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // Whoever goes on without it gives no sequence again that was given.
+    let mut config = config(FlushMode::Manual, &Fatals::default());
+    config.needs.durable = Lsn(end.0 + 800);
+    config.point_in_time = true;
+    let (wal, log) = Wal::create_or_open(&sim.env(), config, Lsn(0)).expect("it goes on");
+    assert_eq!(wal.end(), Lsn(end.0 + 800));
+    assert_eq!(log.lost().expect("a part is lost").loss.from, end);
+}
+
+#[test]
+fn damage_below_the_starting_point_hurts_nobody() {
+    let sim = SimEnv::new(11);
+    // The second record is a chain of two parts.
+    let groups = groups(&sim, &[&[100, 9000], &[700, 900], &[20], &[30]]);
+    let first_segment = Image::of(&sim);
+    let straddling = (PAGE..).step_by(PAGE).find(|at| {
+        let first = groups[1][0].start.0.to_le_bytes();
+        first_segment.last()[at + 24..at + 32] == first
+    });
+    let straddling = straddling.expect("a block begins there");
+    // The same blocks in the last segment, and in one that others follow.
+    let log = open_manual(&sim);
+    let later = commit(&log.wal, b"in the next segment");
+    log.wal.flush_now().unwrap();
+    drop(log);
+    let older_segment = Image::of(&sim);
+    let from = groups[1][1].end;
+    let needed = groups[2..].concat();
+    let open_at = |disk: &SimEnv, from| open_from(disk, FlushMode::Manual, from);
+    for (image, behind) in [(&first_segment, vec![]), (&older_segment, vec![later])] {
+        let expected = [needed.clone(), behind].concat();
+        let blocks_end = used(&image.files[0].1) - 2 * PAGE;
+        for byte in (PAGE..blocks_end).step_by(13) {
+            let bad = image.disk(0, |bytes| bytes[byte] ^= 0x11);
+            let log = open_at(&bad, from).unwrap_or_else(|e| panic!("byte {byte}: {e}"));
+            assert_eq!(log.records, expected, "byte {byte}");
+            drop(log);
+            assert_eq!(open_at(&bad, from).expect("again").records, expected);
+        }
+        // All of it at once.
+        let bad = image.disk(0, |bytes| bytes[PAGE..blocks_end].fill(0x77));
+        assert_eq!(open_at(&bad, from).expect("opens").records, expected);
+        // A block of which a part is needed is needed.
+        for from in [groups[1][0].end, groups[0][0].start] {
+            let bad = image.disk(0, |bytes| bytes[straddling + 30] ^= 1);
+            let error = open_at(&bad, from).err();
+            assert!(
+                matches!(error, Some(WalError::Corruption { .. })),
+                "{error:?}"
+            );
+        }
+    }
+}
+
+/// Wherever else there is damage, and whenever it is met: what is named is the first, and what would be lost is all behind it.
+#[test]
+fn of_several_damaged_places_the_first_is_named() {
+    let sim = SimEnv::new(12);
+    let log = open_manual(&sim);
+    let records: Vec<Owned> = (0..40)
+        .map(|_| {
+            let record = commit(&log.wal, &[3; 4000]);
+            log.wal.flush_now().unwrap();
+            record
+        })
+        .collect();
+    drop(log);
+    let image = Image::of(&sim);
+    let last = image.files.len() - 1;
+    assert!(last >= 3);
+    // Each record takes two pages; this is in the payload of the second.
+    let (first_place, whole) = (3 * PAGE + 300, records[1].start);
+    for (other, byte) in [
+        (1, 20),
+        (1, 3 * PAGE),
+        (2, PAGE + 300),
+        (last, 20),
+        (last, PAGE),
+    ] {
+        let bad = image.disk(other, |bytes| bytes[byte] ^= 1);
+        let path = &image.files[0].0;
+        let mut bytes = bad.fs.contents(path).unwrap();
+        bytes[first_place] ^= 1;
+        let file = bad.env().fs.open(path, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        match try_open(&bad).err() {
+            Some(WalError::Corruption {
+                file,
+                whole: to,
+                loss,
+                ..
+            }) => {
+                assert_eq!((&file, to), (path, whole), "{other} {byte}");
+                assert_eq!(loss.expect("it is told").from, whole);
+            }
+            error => panic!("{other} {byte}: {error:?}"),
+        }
+    }
 }
 
 /// A crash leaves blocks behind the end of the log whose LSNs are given again in the next life.

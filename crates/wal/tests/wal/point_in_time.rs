@@ -8,8 +8,8 @@ use crate::common::{
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    BlockSummary, BlockView, DamageView, FlushMode, LogView, Lost, Lsn, PartView, PointInTime,
-    Record, RecordKind, SegmentView, Visitor, Wal, WalError,
+    BlockSummary, BlockView, DamageView, FlushMode, LogView, Lost, Lsn, PartView, Record,
+    RecordKind, SegmentView, Visitor, Wal, WalError,
 };
 
 const PAGE: usize = 4096;
@@ -24,10 +24,8 @@ struct Forced {
 fn open_forced(sim: &SimEnv, from: Lsn, at_least: Lsn) -> Result<Forced, WalError> {
     let mut config = config(FlushMode::Manual, &Fatals::default());
     assert_eq!(config.cluster, CLUSTER);
-    config.point_in_time = Some(PointInTime {
-        at_least,
-        wants_block: Box::new(|_| true),
-    });
+    config.needs.at_least = at_least;
+    config.point_in_time = true;
     let (wal, log) = Wal::create_or_open(&sim.env(), config, from)?;
     let mut records = Vec::new();
     let mut sink = |record: Record<'_>| {
@@ -285,10 +283,8 @@ fn damage_that_nobody_needs_to_read_is_no_reason_to_end_the_log() {
     hurt(&sim, &segments(&sim)[0], Place::Payload(2));
     let not_tree_2 = |block: &BlockSummary<'_>| block.trees != Some(&[2][..]);
     let mut config = config(FlushMode::Manual, &Fatals::default());
-    config.point_in_time = Some(PointInTime {
-        at_least: Lsn(0),
-        wants_block: Box::new(not_tree_2),
-    });
+    config.needs.wants_block = Box::new(not_tree_2);
+    config.point_in_time = true;
     let (_wal, log) = Wal::create_or_open(&sim.env(), config, Lsn(0)).expect("it opens");
     assert_eq!((log.lost(), log.end()), (None, all[5].end));
 }
