@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let line = match options.json {
         true => format!(
             "{{\"type\":\"checked\",\"trees\":{},\"extents\":{},\"extent_bytes\":{},\"segments\":{},\"blocks\":{},\
-             \"records\":{},\"log_end\":{},\"torn\":{},\"findings\":{}}}",
+             \"records\":{},\"log_end\":{},\"replay_bytes\":{},\"prepared\":{},\"torn\":{},\"findings\":{}}}",
             checked.trees,
             checked.extents,
             checked.extent_bytes,
@@ -55,11 +55,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
             checked.blocks,
             checked.records,
             checked.log_end,
+            checked.replay_bytes,
+            checked.prepared,
             checked.torn,
             checked.findings,
         ),
         false => format!(
-            "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n{}",
+            "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n\
+             the next start replays {} bytes of the log{}\n{}",
             checked.trees,
             checked.extents,
             checked.extent_bytes,
@@ -70,6 +73,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
             match checked.torn {
                 true => ", behind it the rest of unfinished writes (the next start drops it)",
                 false => "",
+            },
+            checked.replay_bytes,
+            match checked.prepared {
+                0 => String::new(),
+                n => format!("; {n} prepared transactions wait for their decision"),
             },
             match checked.findings {
                 0 => "everything is whole".to_owned(),

@@ -1,19 +1,21 @@
 //! Checking a database that nobody has open: manifest, extents, log.
 //!
-//! Neighbours: `tree::check` reads the extents, `esker_wal::LogView` shows the log; the command `esker check` prints.
+//! Neighbours: `tree::check` reads the extents, `log` what `esker_wal::LogView` shows; the command `esker check` prints.
 //!
 //! **Invariants**
 //! - Nothing is changed. The directory is locked meanwhile.
 //! - Damage is a finding, and what can still be checked is checked.
+//! - What would stop the start of the server is a finding that is needed ([`DamagedPart::Log`]), also where every byte is
+//!   as it was written: a log that lacks its beginning or its end, a decision without its prepare record.
+
+mod log;
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use esker_vfs::Env;
-use esker_wal::{BlockView, DamageView, LogView, Lsn, PartView, RecordKind, SegmentView, Visitor};
+use esker_wal::{LogView, Lsn};
 
-use crate::codec::Malformed;
-use crate::commit::record::Reader;
 use crate::tree;
 use crate::{EngineError, Result, Seq, TreeId};
 
@@ -41,7 +43,7 @@ pub enum DamagedPart {
         resumes: Option<u64>,
         /// The trees that the damaged block touches, if its header can be read and lists them.
         trees: Option<Vec<TreeId>>,
-        /// Whether all of it was flushed, so that nothing is lost.
+        /// Whether all of it was flushed, so that nothing is lost and a start does not read it.
         flushed: bool,
     },
 }
@@ -73,6 +75,10 @@ pub struct Checked {
     pub records: u64,
     /// Where the log ends.
     pub log_end: Seq,
+    /// Length of the log that the next start has to look at, in LSN bytes.
+    pub replay_bytes: u64,
+    /// Transactions that are prepared and wait for their decision.
+    pub prepared: u64,
     /// Whether the rest of unfinished writes lies behind the end; the next start drops it.
     pub torn: bool,
     /// What is damaged.
@@ -118,16 +124,14 @@ pub fn check(env: &Env, dir: &Path, report: &mut dyn FnMut(&Finding)) -> Result<
         }
         trees => trees?,
     };
-    let mut log = LogCheck {
-        from: trees.log.from,
-        uuid: trees.uuid,
-        checked: Checked::default(),
-        block: None,
-        report: &mut count,
-    };
-    let view = LogView::open(env.fs.clone(), &dir.join("wal"))?;
-    view.walk(Lsn(trees.log.from), &mut log)?;
-    let checked = log.checked;
+    let wal = dir.join("wal");
+    let from = Lsn(trees.log.from);
+    let mut log = log::LogCheck::new(&trees, &wal, &mut count);
+    // A directory that is not there has no segments: `finish` says what that means.
+    if env.fs.exists(&wal).map_err(io)? {
+        LogView::open(env.fs.clone(), &wal)?.walk(from, &mut log)?;
+    }
+    let checked = log.finish();
     Ok(Checked {
         trees: trees.trees,
         extents: trees.extents,
@@ -135,105 +139,4 @@ pub fn check(env: &Env, dir: &Path, report: &mut dyn FnMut(&Finding)) -> Result<
         findings,
         ..checked
     })
-}
-
-/// Checks the log.
-struct LogCheck<'r> {
-    /// Records up to here are not needed.
-    from: Seq,
-    /// Whose log it has to be, if the manifest tells.
-    uuid: Option<tree::Uuid>,
-    checked: Checked,
-    /// The block that was shown last: its first LSN and its trees.
-    block: Option<(Lsn, Option<Vec<TreeId>>)>,
-    report: &'r mut dyn FnMut(&Finding),
-}
-
-impl Visitor for LogCheck<'_> {
-    type Error = EngineError;
-
-    fn wants_payloads(&self) -> bool {
-        true
-    }
-
-    fn segment(&mut self, segment: &SegmentView<'_>) -> Result<()> {
-        self.checked.segments += u64::from(!segment.dead);
-        if self.uuid.is_some_and(|uuid| uuid != segment.cluster) {
-            let file = segment.path.display().to_string();
-            (self.report)(&Finding {
-                part: DamagedPart::Log {
-                    first: segment.start.0,
-                    resumes: None,
-                    trees: None,
-                    flushed: false,
-                },
-                error: EngineError::corruption(file, 0, "it belongs to another database"),
-            });
-        }
-        Ok(())
-    }
-
-    fn block(&mut self, block: &BlockView<'_>) -> Result<()> {
-        self.checked.blocks += 1;
-        let summary = &block.summary;
-        let trees = summary.trees.map(|ids| ids.iter().map(|id| TreeId(*id)));
-        self.block = Some((summary.first, trees.map(Iterator::collect)));
-        Ok(())
-    }
-
-    fn part(&mut self, part: &PartView<'_>) -> Result<()> {
-        self.checked.records += u64::from(part.kind.is_some());
-        if part.kind == Some(RecordKind::Commit)
-            && part.chain.is_none()
-            && let Err(what) = decode_commit(part.payload)
-        {
-            let first = part.start.0;
-            (self.report)(&Finding {
-                part: DamagedPart::Log {
-                    first,
-                    resumes: Some(part.end.0),
-                    trees: Some(part.trees.iter().map(|id| TreeId(*id)).collect()),
-                    flushed: part.end.0 <= self.from,
-                },
-                error: EngineError::corruption("the log", first, what),
-            });
-        }
-        Ok(())
-    }
-
-    fn damage(&mut self, damage: &DamageView<'_>) -> Result<()> {
-        let block = self.block.take_if(|(first, _)| *first == damage.first);
-        (self.report)(&Finding {
-            part: DamagedPart::Log {
-                first: damage.first.0,
-                resumes: damage.resumes.map(|lsn| lsn.0),
-                trees: block.and_then(|(_, trees)| trees),
-                flushed: damage.resumes.is_some_and(|lsn| lsn.0 <= self.from),
-            },
-            error: EngineError::corruption(
-                damage.path.display().to_string(),
-                damage.offset,
-                damage.what.as_str(),
-            ),
-        });
-        Ok(())
-    }
-
-    fn end(&mut self, end: Lsn, torn: bool) -> Result<()> {
-        (self.checked.log_end, self.checked.torn) = (end.0, torn);
-        Ok(())
-    }
-}
-
-/// Whether the payload of a commit record can be decoded.
-fn decode_commit(payload: &[u8]) -> Result<(), Malformed> {
-    let mut reader = Reader::new(payload)?;
-    reader.counters(|_, _| {})?;
-    for _ in 0..reader.trees()? {
-        let (_, writes) = reader.tree_writes()?;
-        for _ in 0..writes {
-            reader.write()?;
-        }
-    }
-    reader.finish()
 }

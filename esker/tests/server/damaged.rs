@@ -54,7 +54,14 @@ fn a_whole_directory_is_found_whole_and_shown() {
     let data = filled(dir.path());
     let checked = esker(&["check"], &data);
     assert!(checked.status.success(), "{}", stdout(&checked));
-    assert!(stdout(&checked).ends_with("everything is whole\n"));
+    let text = stdout(&checked);
+    assert!(text.ends_with("everything is whole\n"), "{text}");
+    let replayed = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("the next start replays ")?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    });
+    // It was killed: all rows are in the log only.
+    assert!(replayed.is_some_and(|bytes| bytes > 40 * 50), "{text}");
     let json = stdout(&esker(&["check", "--json"], &data));
     assert!(json.contains("\"findings\":0}"), "{json}");
 

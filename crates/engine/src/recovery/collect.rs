@@ -93,16 +93,25 @@ impl Plan {
 
     /// Whether a block has anything that is wanted.
     pub(super) fn wants_block(&self, block: &BlockSummary<'_>) -> bool {
-        let largest = block.seqs.1;
-        let stored = |tree: &u32| match TreeId(*tree) {
-            COUNTERS_TREE => largest <= self.counters_as_of,
-            tree => self
-                .index_of(tree)
-                .is_none_or(|index| largest <= self.trees[index].recovery_point),
-        };
-        // A decision may be about an earlier prepare, so two-phase records are always looked at.
-        block.two_phase || !block.trees.is_some_and(|trees| trees.iter().all(stored))
+        let point = |tree| Some(self.trees[self.index_of(tree)?].recovery_point);
+        wants_block(block, self.counters_as_of, point)
     }
+}
+
+/// Whether a block has anything that a replay wants, if counters are stored as of this sequence and trees have these
+/// recovery points; `None` for a tree that is not there any more.
+pub(crate) fn wants_block(
+    block: &BlockSummary<'_>,
+    counters_as_of: Seq,
+    recovery_point: impl Fn(TreeId) -> Option<Seq>,
+) -> bool {
+    let largest = block.seqs.1;
+    let stored = |tree: &u32| match TreeId(*tree) {
+        COUNTERS_TREE => largest <= counters_as_of,
+        tree => recovery_point(tree).is_none_or(|point| largest <= point),
+    };
+    // A decision may be about an earlier prepare, so two-phase records are always looked at.
+    block.two_phase || !block.trees.is_some_and(|trees| trees.iter().all(stored))
 }
 
 /// A list that grows by pieces, so that growing copies nothing.

@@ -48,6 +48,7 @@ use std::thread;
 
 use esker_wal::LogReader;
 
+pub(crate) use collect::wants_block;
 pub use force::ForceRecovery;
 pub(crate) use force::{needs, warn_of_newer_trees};
 pub(crate) use progress::Recovery;

@@ -68,7 +68,7 @@ pub(super) fn read(
     target: &Target<'_>,
     threads: usize,
 ) -> Result<Vec<Arc<ReplayedRun>>> {
-    let plan = plan(log, target)?;
+    let plan = plan(log, target);
     let limits = MemoryLimits::new(target.limits.memory_bytes, log.bytes());
     let dispatch = Dispatch::new(log, limits);
     let job = Job {
@@ -78,7 +78,7 @@ pub(super) fn read(
         two_phase: Mutex::new(TwoPhase::new(target.recovered.log_from)),
         threads,
     };
-    on_threads(threads, || {
+    let failures = on_threads(threads, || {
         let mut ending = Ending {
             dispatch: &dispatch,
             is_well: false,
@@ -86,7 +86,13 @@ pub(super) fn read(
         job.collect(&dispatch)?;
         ending.is_well = true;
         Ok(())
-    })?;
+    });
+    if let Some(first) = failures
+        .into_iter()
+        .min_by_key(|failure: &Failure| failure.at)
+    {
+        return Err(first.error);
+    }
     let (mut harvest, peak_bytes) = dispatch.finish();
     let recovery = target.recovery;
     recovery
@@ -106,17 +112,32 @@ pub(super) fn sort(runs: &[Arc<ReplayedRun>], recovery: &Recovery, threads: usiz
         .flat_map(|run| (0..run.shard_count()).map(|shard| (&**run, shard)))
         .collect();
     let next = AtomicUsize::new(0);
-    on_threads(threads, || {
+    let failures = on_threads(threads, || {
         while let Some((run, shard)) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
             recovery.check_stop()?;
             run.shard(*shard);
         }
         Ok(())
-    })
+    });
+    failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Does the same on several threads, one of them the caller's. The first error counts.
-fn on_threads(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
+/// Why a thread has ended early.
+struct Failure {
+    /// Where it was in the log. What was handed out before is read to its end by whoever has it, so of several failures
+    /// the one with the smallest place is the first of the log: the damage that people have to be told of.
+    at: u64,
+    error: EngineError,
+}
+
+impl Failure {
+    fn at(at: u64) -> impl Fn(EngineError) -> Failure {
+        move |error| Failure { at, error }
+    }
+}
+
+/// Does the same on several threads, one of them the caller's. Gives what went wrong.
+fn on_threads<E: Send>(threads: usize, work: impl Fn() -> Result<(), E> + Sync) -> Vec<E> {
     thread::scope(|scope| {
         let spawn = |_| {
             let builder = thread::Builder::new().name("esker-replay".into());
@@ -124,10 +145,11 @@ fn on_threads(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()
         };
         // A thread that cannot be had is not missed: the others do its work.
         let others: Vec<_> = (1..threads).flat_map(spawn).collect();
-        let outcome = work();
-        others.into_iter().fold(outcome, |outcome, other| {
-            outcome.and(other.join().expect("the replay does not panic"))
-        })
+        let mut failures = Vec::from_iter(work().err());
+        for other in others {
+            failures.extend(other.join().expect("the replay does not panic").err());
+        }
+        failures
     })
 }
 
@@ -155,20 +177,26 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// What every thread does while there is log left.
-    fn collect(&self, dispatch: &Dispatch<'_>) -> Result<()> {
+    fn collect(&self, dispatch: &Dispatch<'_>) -> Result<(), Failure> {
+        /// Behind everything that was handed out.
+        const NOWHERE: u64 = u64::MAX;
         let mut collector = Collector::new(self.plan);
         let mut blocks = Blocks(self.plan);
         let mut seat = dispatch.seat();
         loop {
-            self.target.recovery.check_stop()?;
-            match dispatch.next(&mut seat, &mut blocks, || collector.take())? {
+            let stopped = self.target.recovery.check_stop();
+            stopped.map_err(Failure::at(NOWHERE))?;
+            let next = dispatch.next(&mut seat, &mut blocks, || collector.take());
+            match next.map_err(Failure::at(NOWHERE))? {
                 Step::Read(task) => {
                     let before = collector.bytes();
-                    self.read_task(&task, &mut collector)?;
+                    let read = self.read_task(&task, &mut collector);
+                    read.map_err(Failure::at(task.first().0))?;
                     dispatch.collected(&seat, collector.bytes() - before);
                 }
                 Step::Flush(harvest, bytes) => {
-                    self.flush(harvest)?;
+                    let end = harvest.end();
+                    self.flush(harvest).map_err(Failure::at(end))?;
                     dispatch.flushed(bytes);
                 }
                 Step::End => {
@@ -230,20 +258,23 @@ impl Job<'_> {
 }
 
 /// What is wanted of the log, and where shards begin.
-fn plan(log: &LogReader, target: &Target<'_>) -> Result<Plan> {
+fn plan(log: &LogReader, target: &Target<'_>) -> Plan {
     let mut plan = Plan::whole(target.trees, target.recovered);
     let shards = (log.bytes() / SHARD_LOG_BYTES).min(MAX_SHARDS);
     if shards > 1 {
         let mut sample = Sample::new(&plan, shards);
         let blocks = log.bytes() / SAMPLE_LOG_BYTES;
         let blocks = blocks.clamp(MIN_SAMPLED_BLOCKS, MAX_SAMPLED_BLOCKS);
-        log.sample(blocks as usize, &mut sample)?;
+        // Without it, or with less of it, shards are only uneven. What cannot be read is an error where it is needed.
+        if let Err(error) = log.sample(blocks as usize, &mut sample) {
+            tracing::debug!(%error, "the sample of the log is not complete");
+        }
         let routers = sample.into_routers();
         for (tree, router) in plan.trees.iter_mut().zip(routers) {
             tree.router = Arc::new(router);
         }
     }
-    Ok(plan)
+    plan
 }
 
 /// Keys of some blocks.

@@ -17,7 +17,7 @@ use super::manifest::{self, Uuid};
 use super::state::LogPoint;
 use crate::cache::BlockCache;
 use crate::extent::{Extent, ExtentMeta, ExtentOptions, Space, Store};
-use crate::{EngineError, Result, TreeId};
+use crate::{EngineError, Result, Seq, TreeId};
 
 /// Memory for what is read more than once.
 const CACHE_BYTES: u64 = 8 << 20;
@@ -32,6 +32,8 @@ pub(crate) struct CheckedTrees {
     pub(crate) extents: u64,
     pub(crate) extent_bytes: u64,
     pub(crate) log: LogPoint,
+    /// Up to where each tree needs nothing of the log.
+    pub(crate) recovery_points: BTreeMap<TreeId, Seq>,
     pub(crate) uuid: Option<Uuid>,
 }
 
@@ -51,6 +53,9 @@ pub(crate) fn check(env: &Env, dir: &Path, report: Report<'_>) -> Result<Checked
     let mut checked = CheckedTrees {
         trees: replayed.state.trees.len() as u64,
         log: replayed.state.log,
+        recovery_points: (replayed.state.trees.iter())
+            .map(|(id, tree)| (*id, tree.recovery_point))
+            .collect(),
         uuid: Some(replayed.uuid),
         ..CheckedTrees::default()
     };

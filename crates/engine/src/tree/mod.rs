@@ -43,7 +43,8 @@ pub use levels::{LEVELS, Levels, Place, Run, RunId, ShapeEdit, Totals};
 pub use manifest::Uuid;
 use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;
-use state::{LogPoint, State};
+pub(crate) use state::LogPoint;
+use state::State;
 pub use version::Version;
 
 /// How trees are opened.
