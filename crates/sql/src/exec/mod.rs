@@ -4,7 +4,7 @@
 //! `window` (what happens to joined rows), `node`, `join`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
 //! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
-//! and hash values), `virt` (computed tables).
+//! and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE).
 //! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
@@ -20,6 +20,9 @@ mod memory;
 mod node;
 #[cfg(test)]
 mod oracle_tests;
+mod profile;
+#[cfg(test)]
+mod profile_tests;
 mod recursive;
 #[cfg(test)]
 mod recursive_tests;
@@ -40,6 +43,7 @@ mod window;
 
 pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
 pub(crate) use memory::{Purpose, charge, row_bytes};
+pub use profile::{Profile, Stage};
 pub use recursive::SharedRows;
 pub use spill::{SpillCounts, TempFiles, TempSpace};
 pub use stream::{RowStream, StatementEnv};

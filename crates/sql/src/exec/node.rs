@@ -7,6 +7,7 @@
 use esker_types::{SqlResult, Value};
 
 use super::join::JoinState;
+use super::profile::Stage;
 use super::scan::ScanState;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::Node;
@@ -34,6 +35,20 @@ impl NodeState {
 
     /// Starts over, for the row as it is now.
     pub fn open(&mut self, plan: &Node, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+        match &env.states.profile {
+            None => self.open_unmeasured(plan, row, env),
+            Some(profile) => {
+                profile.open(plan, Stage::Node, || self.open_unmeasured(plan, row, env))
+            }
+        }
+    }
+
+    fn open_unmeasured(
+        &mut self,
+        plan: &Node,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
         match (self, plan) {
             (Self::Once(given), _) => *given = false,
             (Self::Scan(state), Node::Scan(scan)) => state.open(scan, row, env)?,
@@ -47,6 +62,22 @@ impl NodeState {
     /// Fills the slots of the next row; false at the end.
     #[inline]
     pub fn next(&mut self, plan: &Node, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
+        match &env.states.profile {
+            None => self.next_unmeasured(plan, row, env),
+            Some(profile) => {
+                let next = || self.next_unmeasured(plan, row, env);
+                profile.next(plan, Stage::Node, |found| *found, next)
+            }
+        }
+    }
+
+    #[inline]
+    fn next_unmeasured(
+        &mut self,
+        plan: &Node,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
         match (self, plan) {
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, row, env),
             (Self::Join(state), Node::Join(join)) => state.next(join, row, env),

@@ -12,6 +12,7 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::group::Groups;
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::node::NodeState;
+use super::profile::Stage;
 use super::recursive::RecursiveState;
 use super::rowkey;
 use super::sort::{SortedRows, Sorter, order_key};
@@ -98,6 +99,23 @@ impl RootExec {
 
     /// The next result row.
     pub fn next_of(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Option<&[Value]>> {
+        let Some(profile) = &env.states.profile else {
+            return self.next_unmeasured(plan, env);
+        };
+        if !self.tail.opened {
+            profile.open(plan, Stage::Root, || ());
+        }
+        // What is given borrows from `self`, so it is looked up again.
+        let next = || self.next_unmeasured(plan, env).map(|row| row.is_some());
+        let found = profile.next(plan, Stage::Root, |found| *found, next)?;
+        Ok(found.then_some(&self.out[..]))
+    }
+
+    fn next_unmeasured(
+        &mut self,
+        plan: &QueryPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Option<&[Value]>> {
         let (order, limit, count_all) = match &plan.root {
             Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
             Root::SetOps(s) => (&s.order, &s.limit, s.calc_found_rows),
@@ -110,11 +128,20 @@ impl RootExec {
                 state.node.open(&block.source, &mut state.row, env)?;
             }
             if !order.is_empty() && (self.tail.left > 0 || count_all) {
-                self.sort(plan, order, limit.is_some(), env)?;
+                let mut sort = || self.sort(plan, order, limit.is_some(), env);
+                match &env.states.profile {
+                    None => sort()?,
+                    Some(profile) => profile.open(plan, Stage::Sort, sort)?,
+                }
             }
         }
         if self.tail.sorted.is_some() {
-            return self.next_sorted(env);
+            let Some(profile) = &env.states.profile else {
+                return self.next_sorted(env);
+            };
+            let next = || self.next_sorted(env).map(|row| row.is_some());
+            let found = profile.next(plan, Stage::Sort, |found| *found, next)?;
+            return Ok(found.then_some(&self.out[..]));
         }
         while self.tail.left > 0 || count_all {
             if !self.produce(plan, env)? {
@@ -166,7 +193,7 @@ impl RootExec {
         let mut sorter = Sorter::new(limited.then_some(keep));
         let mut key = Vec::new();
         if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
-            while state.next_row(block, env)? {
+            while state.next_row(plan, block, env)? {
                 // The select list of a row that is not kept is computed only for DISTINCT.
                 if block.distinct
                     && state.project_new(block, order, &mut self.out, env)? != First::New
@@ -212,7 +239,7 @@ impl RootExec {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
                 if state.later.is_none() {
-                    while state.next_row(block, env)? {
+                    while state.next_row(plan, block, env)? {
                         if !block.distinct {
                             state.project(block, &mut self.out, env)?;
                             return Ok(true);
@@ -317,15 +344,35 @@ impl BlockState {
     }
 
     /// Fills the row that the select list reads.
-    fn next_row(&mut self, plan: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
+    fn next_row(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &BlockPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        match &env.states.profile {
+            Some(profile) if plan.windows.is_some() => {
+                let next = || self.next_windowed(whole, plan, env);
+                profile.next(whole, Stage::Window, |found| *found, next)
+            }
+            _ => self.next_windowed(whole, plan, env),
+        }
+    }
+
+    fn next_windowed(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &BlockPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
         let Some(windows) = &plan.windows else {
-            return self.next_grouped(plan, env);
+            return self.next_having(whole, plan, env);
         };
         let Some(mut rows) = self.windows.take() else {
             return Ok(false);
         };
         if !rows.is_complete() {
-            while self.next_grouped(plan, env)? {
+            while self.next_having(whole, plan, env)? {
                 rows.add(windows, &mut self.row, env)?;
             }
             rows.compute(windows, env)?;
@@ -336,28 +383,53 @@ impl BlockState {
     }
 
     /// Fills the row that windows and the select list read: joined and grouped, HAVING met.
-    fn next_grouped(&mut self, plan: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
-        loop {
-            let found = match (&mut self.groups, &plan.group) {
-                (Some(groups), Some(group)) => {
-                    if !self.grouped {
-                        while self.node.next(&plan.source, &mut self.row, env)? {
-                            groups.add(group, &self.row, env)?;
-                        }
-                        groups.finish(group, env)?;
-                        self.grouped = true;
-                    }
-                    groups.next(group, &mut self.row, env)?
+    fn next_having(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &BlockPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let Some(having) = &plan.having else {
+            return self.next_grouped(whole, plan, env);
+        };
+        let mut next = || {
+            while self.next_grouped(whole, plan, env)? {
+                if having.is_true(&self.row, env)? {
+                    return Ok(true);
                 }
-                _ => self.node.next(&plan.source, &mut self.row, env)?,
-            };
-            if !found {
-                return Ok(false);
             }
-            match &plan.having {
-                Some(having) if !having.is_true(&self.row, env)? => {}
-                _ => return Ok(true),
+            Ok(false)
+        };
+        match &env.states.profile {
+            None => next(),
+            Some(profile) => profile.next(whole, Stage::Having, |found| *found, next),
+        }
+    }
+
+    /// Fills the row that HAVING reads.
+    fn next_grouped(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &BlockPlan,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<bool> {
+        let (Some(groups), Some(group)) = (&mut self.groups, &plan.group) else {
+            return self.node.next(&plan.source, &mut self.row, env);
+        };
+        let (node, row, grouped) = (&mut self.node, &mut self.row, &mut self.grouped);
+        let mut next = || {
+            if !*grouped {
+                while node.next(&plan.source, row, env)? {
+                    groups.add(group, row, env)?;
+                }
+                groups.finish(group, env)?;
+                *grouped = true;
             }
+            groups.next(group, row, env)
+        };
+        match &env.states.profile {
+            None => next(),
+            Some(profile) => profile.next(whole, Stage::Group, |found| *found, next),
         }
     }
 

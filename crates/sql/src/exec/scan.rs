@@ -344,6 +344,9 @@ impl ScanState {
                             self.take_copied(plan, def, None, row, env)?
                         }
                     } else if access.covering && !entries_may_be_stale {
+                        if let Some(profile) = &env.states.profile {
+                            profile.count_read(plan);
+                        }
                         self.cover.decode(def, access.index, key, value, row, env)?;
                         match all_true(&plan.conds, row, env)? {
                             true => Verdict::Take,
@@ -512,6 +515,9 @@ fn judge(
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Verdict> {
+    if let Some(profile) = &env.states.profile {
+        profile.count_read(plan);
+    }
     let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
     let (early, late) = plan.columns.split_at(plan.cond_columns);
     for &(column, slot) in early {

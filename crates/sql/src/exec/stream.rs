@@ -11,6 +11,7 @@ use std::sync::Arc;
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::ExecCtx;
+use super::profile::Profile;
 use super::root::RootExec;
 use crate::expr::{EvalEnv, SubqueryStates, UserVars};
 use crate::plan::QueryPlan;
@@ -59,6 +60,18 @@ impl RowStream {
             states: SubqueryStates::default(),
             root,
         }
+    }
+
+    /// Starts a plan whose operators are measured.
+    pub fn measured(plan: Arc<QueryPlan>) -> Self {
+        let mut stream = Self::open(plan);
+        stream.states.profile = Some(Box::default());
+        stream
+    }
+
+    /// What the operators of a measured stream did so far.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.states.profile.as_deref()
     }
 
     /// The plan.

@@ -218,6 +218,18 @@ impl Rig {
         }
     }
 
+    fn limits(&self) -> Limits {
+        let budget = self.budget.unwrap_or(u64::MAX);
+        Limits {
+            memory_bytes: self.memory_bytes,
+            sort_bytes: budget,
+            join_bytes: budget,
+            table_bytes: budget,
+            lock_wait: Duration::from_millis(20),
+            recursion_depth: 1000,
+        }
+    }
+
     fn execute(
         &self,
         sql: &str,
@@ -229,14 +241,7 @@ impl Rig {
             let names = RigNames(&self.bench);
             let env = BindEnv::new(ctx, &self.vars, &names, Params::Values(params));
             let plan = plan_query(&env, &query)?;
-            let limits = Limits {
-                memory_bytes: self.memory_bytes,
-                sort_bytes: self.budget.unwrap_or(u64::MAX),
-                join_bytes: self.budget.unwrap_or(u64::MAX),
-                table_bytes: self.budget.unwrap_or(u64::MAX),
-                lock_wait: Duration::from_millis(20),
-                recursion_depth: 1000,
-            };
+            let limits = self.limits();
             let check = || match self.killed_after.get() {
                 Some(0) => Err(SqlError::new(
                     1317,
@@ -307,11 +312,34 @@ impl Rig {
         self.error(sql).0
     }
 
+    /// EXPLAIN ANALYZE.
+    pub fn analyze(&self, sql: &str) -> String {
+        let query = self.parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        self.with_ctx(|ctx| {
+            let names = RigNames(&self.bench);
+            let env = BindEnv::new(ctx, &self.vars, &names, Params::Values(&[]));
+            let plan = plan_query(&env, &query).unwrap_or_else(|e| panic!("{sql}: {e}"));
+            let check = || Ok(());
+            let (txn, limits) = (&self.bench.txn, self.limits());
+            let exec = ExecCtx::new(txn, View::Latest, Mode::Thread, limits, &check);
+            let env = StatementEnv {
+                ctx,
+                params: &[],
+                vars: &self.vars,
+                exec: &exec,
+            };
+            let mut stream = RowStream::measured(plan.clone());
+            while let Ok(Some(_)) = stream.next(&env) {}
+            let profile = stream.profile().expect("it is measured");
+            let (columns, rows) = explain::explain_analyzed(&plan, profile);
+            row_text(&columns, &rows[0])
+        })
+    }
+
     /// EXPLAIN: `table type key Extra` of every line.
     pub fn explain(&self, sql: &str) -> Vec<String> {
         let plan = self.plan(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional)
-            .unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional);
         let shown = [2, 4, 6, 11];
         let line = |row: &Vec<Value>| {
             let cells = shown.map(|c| row_text(&columns[c..=c], &row[c..=c]));

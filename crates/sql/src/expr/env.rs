@@ -12,7 +12,7 @@ use esker_types::func::SeededRand;
 use esker_types::{EvalCtx, SqlType, Value};
 
 use crate::exec::subquery::SubqueryState;
-use crate::exec::{ExecCtx, SharedRows};
+use crate::exec::{ExecCtx, Profile, SharedRows};
 
 /// User variables (`@name`), implemented by the session.
 pub trait UserVars {
@@ -107,6 +107,8 @@ pub struct SubqueryStates {
     pub memory: Cell<u64>,
     /// Assignments of user variables so far.
     pub assignments: Cell<u64>,
+    /// What operators did, when the statement is measured.
+    pub profile: Option<Box<Profile>>,
     /// Generators of RAND(seed), by call.
     pub(crate) generators: RefCell<HashMap<u32, SeededRand>>,
 }

@@ -415,7 +415,7 @@ fn leftmost(node: &Node) -> Option<&ScanPlan> {
 }
 
 /// Estimated rows an execution looks at.
-fn rows_looked_at(node: &Node) -> f64 {
+pub(super) fn rows_looked_at(node: &Node) -> f64 {
     match node {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(child, _) => rows_looked_at(child),

@@ -410,6 +410,7 @@ impl Joiner<'_> {
             kind,
             on,
             method,
+            rows: step.rows,
             left_slots,
             right_slots,
         };

@@ -43,6 +43,7 @@ use crate::parse::ast;
 use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
+use block::rows_looked_at;
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.
@@ -387,6 +388,8 @@ pub(crate) struct JoinPlan {
     /// Conditions of the join evaluated when both rows are there.
     pub on: Vec<Expr>,
     pub method: JoinMethod,
+    /// Estimated rows.
+    pub rows: f64,
     /// Slots that `left` fills.
     pub left_slots: Vec<u32>,
     /// Slots that `right` fills: nulled for a left row without match.

@@ -364,7 +364,7 @@ fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
     let kinds = |sql: &str| {
         let plan = rig.plan(sql, &[]).expect("plans");
-        let (_, rows) = super::explain::explain(&plan, ExplainFormat::Traditional).expect("shows");
+        let (_, rows) = super::explain::explain(&plan, ExplainFormat::Traditional);
         let cell = |v: &esker_types::Value| match v {
             esker_types::Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
             esker_types::Value::UInt(n) => n.to_string(),
@@ -389,17 +389,109 @@ fn explain_shows_subqueries_and_unions() {
         kinds("SELECT 1 UNION SELECT 2"),
         ["1 PRIMARY -", "2 UNION -", "- UNION RESULT <union1,2>"]
     );
-    let plan = rig
-        .plan("SELECT a FROM t WHERE id > 5 ORDER BY n + 1 LIMIT 1", &[])
-        .expect("plans");
-    let (_, rows) = super::explain::explain(&plan, ExplainFormat::Tree).expect("shows");
-    let esker_types::Value::Str(text) = &rows[0][0] else {
-        panic!("text")
-    };
-    let text = String::from_utf8_lossy(text);
+}
+
+/// EXPLAIN in a format with one text.
+fn document(rig: &Rig, sql: &str, format: ExplainFormat) -> String {
+    let plan = rig.plan(sql, &[]).expect("plans");
+    let (_, rows) = super::explain::explain(&plan, format);
+    match &rows[..] {
+        [row] => match &row[..] {
+            [esker_types::Value::Str(text)] => String::from_utf8_lossy(text).into_owned(),
+            other => panic!("not a text: {other:?}"),
+        },
+        other => panic!("not one row: {other:?}"),
+    }
+}
+
+#[test]
+fn a_tree_names_operators_conditions_and_estimates() {
+    let rig = numbers();
+    let tree = |sql: &str| document(&rig, sql, ExplainFormat::Tree);
+    let text =
+        tree("SELECT a FROM t IGNORE INDEX (PRIMARY) WHERE id > 5 ORDER BY n + 1 DESC LIMIT 1");
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|l| l.split("  (cost=").next().unwrap_or(l))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "-> Limit: 1 row(s)",
+            "    -> Sort: (t.n + 1) DESC",
+            "        -> Filter: (t.id > 5)",
+            "            -> Table scan on t",
+        ]
+    );
     assert!(
-        text.contains("-> Limit") && text.contains("Sort by 1 key(s)"),
+        text.lines()
+            .all(|l| l.contains("(cost=") && l.contains(" rows=")),
         "{text}"
     );
-    assert!(super::explain::explain(&plan, ExplainFormat::Json).is_err());
+    let text = tree("SELECT b, COUNT(DISTINCT n) c FROM t WHERE a = 3 GROUP BY b HAVING c > 1");
+    for part in [
+        "-> Filter: (count(distinct t.n) > 1)",
+        "-> Group aggregate: t.b",
+        "lookup on t using ab (a=3)",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text =
+        tree("SELECT x.id FROM t x JOIN t y ON x.n = y.n + 0 AND y.id > x.id WHERE x.s LIKE 's1%'");
+    assert!(text.contains("Inner hash join ("), "{text}");
+    let text = tree(
+        "WITH c AS (SELECT a FROM t) SELECT * FROM c p JOIN c q ON p.a = q.a \
+         WHERE p.a IN (SELECT b FROM t z WHERE z.a = q.a)",
+    );
+    assert!(
+        text.contains("Materialize CTE") && text.contains("= any (select #"),
+        "{text}"
+    );
+    assert!(text.contains("subquery in condition; dependent"), "{text}");
+    assert!(
+        text.contains("(z.a = q.a)") || text.contains("(a=q.a"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_has_mysql_s_shape() {
+    let rig = numbers();
+    let json = |sql: &str| document(&rig, sql, ExplainFormat::Json);
+    let text = json("SELECT a FROM t WHERE id = 7 AND n > 2");
+    assert!(
+        text.starts_with("{\n  \"query_block\": {\n    \"select_id\": 1,\n"),
+        "{text}"
+    );
+    for part in [
+        "\"table\": {\n      \"table_name\": \"t\",\n      \"access_type\": \"const\"",
+        "\"key\": \"PRIMARY\"",
+        "\"used_key_parts\": [\n        \"id\"\n      ]",
+        "\"attached_condition\": \"",
+        "\"used_columns\": [",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = json("SELECT x.b, COUNT(*) FROM t x JOIN t y ON x.id = y.a GROUP BY x.b ORDER BY 2");
+    let order = [
+        "ordering_operation",
+        "grouping_operation",
+        "nested_loop",
+        "table_name",
+    ];
+    let places: Vec<Option<usize>> = order.iter().map(|part| text.find(part)).collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{text}"
+    );
+    let text = json("SELECT 'a\"b' FROM t UNION SELECT s FROM (SELECT s FROM t LIMIT 3) q");
+    assert!(
+        text.contains("\"union_result\"") && text.contains("materialized_from_subquery"),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches('{').count(),
+        text.matches('}').count(),
+        "{text}"
+    );
 }

@@ -1,18 +1,20 @@
-//! EXPLAIN of queries and of changes.
+//! EXPLAIN of queries and of changes, and EXPLAIN ANALYZE of queries.
 //!
 //! Neighbours: `run` and `change` compile as for running; `plan::explain` shows what came out.
-//! **Invariants**: nothing is run and nothing is written; the rights and the metadata locks are those
-//! of the statement itself.
+//! **Invariants**: without ANALYZE nothing is run; nothing is ever written; the rights and the metadata
+//! locks are those of the statement itself; what runs for ANALYZE stops on KILL and at the time limit
+//! like any query.
 
-use esker_types::{SqlError, Value};
+use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::change::changed_meanwhile;
 use super::run::{Done, RowSource};
+use crate::exec::RowStream;
 use crate::exec_error::ExecError;
-use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Statement};
-use crate::plan::explain::{explain, explain_change, explain_insert};
-use crate::result::Mode;
+use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
+use crate::plan::explain::{Explained, explain, explain_analyzed, explain_change, explain_insert};
+use crate::result::{Mode, RowSink};
 
 impl Session {
     pub(super) fn explain(
@@ -24,9 +26,6 @@ impl Session {
         if mode == Mode::Inline {
             return Ok(Done::NeedThread);
         }
-        if asked.analyze {
-            return Err(SqlError::not_supported("EXPLAIN ANALYZE").into());
-        }
         let ExplainWhat::Statement(statement) = &asked.what else {
             return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION").into());
         };
@@ -35,7 +34,15 @@ impl Session {
             given => given,
         };
         let (columns, rows) = match &**statement {
-            Statement::Query(query) => explain(&*self.plan(query, params)?, format)?,
+            Statement::Query(query) if asked.analyze => {
+                check_analyze_format(asked.format)?;
+                self.analyze(query, params)?
+            }
+            Statement::Query(query) => explain(&*self.plan(query, params)?, format),
+            _ if asked.analyze => {
+                let what = "EXPLAIN ANALYZE of a statement that changes rows";
+                return Err(SqlError::not_supported(what).into());
+            }
             change @ (Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) => {
                 self.use_transaction();
                 let version = self.facts.instance.catalog.version();
@@ -48,8 +55,8 @@ impl Session {
                         let verb = if insert.replace { "REPLACE" } else { "INSERT" };
                         explain_insert(query, verb, &insert.table.name.text, format)?
                     }
-                    (Statement::Update(_), Some(query)) => explain_change(query, "UPDATE", format)?,
-                    (_, Some(query)) => explain_change(query, "DELETE", format)?,
+                    (Statement::Update(_), Some(query)) => explain_change(query, "UPDATE", format),
+                    (_, Some(query)) => explain_change(query, "DELETE", format),
                     (_, None) => return Err(SqlError::not_supported("EXPLAIN of this").into()),
                 }
             }
@@ -60,6 +67,20 @@ impl Session {
         Ok(Done::Rows(Box::new(RowSource::Table(columns, rows))))
     }
 
+    /// Runs a query, throws its rows away, and shows what its operators did.
+    fn analyze(&mut self, query: &Query, params: &[Value]) -> Result<Explained, ExecError> {
+        let plan = self.plan(query, params)?;
+        let stream = Box::new(RowStream::measured(plan));
+        let mut source = RowSource::Stream(stream, params.to_vec(), Mode::Thread);
+        while self.pull(&mut source, &mut Nowhere::default(), ROWS_AT_A_TIME)? {}
+        let RowSource::Stream(stream, ..) = &source else {
+            unreachable!("made above");
+        };
+        let profile = stream.profile();
+        let profile = profile.ok_or_else(|| SqlError::not_supported("EXPLAIN ANALYZE of this"))?;
+        Ok(explain_analyzed(stream.plan(), profile))
+    }
+
     /// The variable `explain_format`.
     fn default_explain_format(&self) -> ExplainFormat {
         match self.values.named("explain_format").as_text() {
@@ -67,5 +88,34 @@ impl Session {
             "TREE" => ExplainFormat::Tree,
             _ => ExplainFormat::Traditional,
         }
+    }
+}
+
+/// Rows that [`Nowhere`] takes at a time; between them the session looks at KILL and the time limit.
+const ROWS_AT_A_TIME: usize = 1000;
+
+/// Takes rows and keeps none.
+#[derive(Default)]
+struct Nowhere(usize);
+
+impl RowSink for Nowhere {
+    fn begin_row(&mut self) {}
+    fn value(&mut self, _value: esker_types::ValueRef<'_>, _ty: &esker_types::SqlType) {}
+    fn end_row(&mut self) {
+        self.0 += 1;
+    }
+    fn bytes(&self) -> usize {
+        self.0
+    }
+}
+
+/// ANALYZE is shown as a tree only, as in MySQL.
+fn check_analyze_format(given: ExplainFormat) -> SqlResult<()> {
+    match given {
+        ExplainFormat::Default | ExplainFormat::Tree => Ok(()),
+        ExplainFormat::Traditional => Err(SqlError::not_supported(
+            "EXPLAIN ANALYZE with TRADITIONAL format",
+        )),
+        ExplainFormat::Json => Err(SqlError::not_supported("EXPLAIN ANALYZE with JSON format")),
     }
 }

@@ -139,10 +139,12 @@ impl Session {
         prepared: Option<u32>,
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        let limit = match &**statement {
-            Statement::Query(query) => hinted_limit(query).or(self.vars.max_execution_time),
+        let query = match &**statement {
+            Statement::Query(query) => Some(&**query),
+            Statement::Explain(explain) => explain.analyzed_query(),
             _ => None,
         };
+        let limit = query.and_then(|q| hinted_limit(q).or(self.vars.max_execution_time));
         self.begin_statement(limit)?;
         if !keeps_diagnostics(statement) {
             self.clear_warnings();

@@ -4,7 +4,7 @@
 //! **Invariants**: words that select behaviour are enums; a LIKE pattern is bytes with escapes
 //! resolved the way a pattern needs them (`\%` and `\_` kept).
 
-use super::{Account, Expr, Ident, ObjectName, RoleList, SysVar, VarScope};
+use super::{Account, Expr, Ident, ObjectName, Query, RoleList, Statement, SysVar, VarScope};
 
 /// One item of SET.
 #[derive(Debug, Clone, PartialEq)]
@@ -407,6 +407,19 @@ pub struct Explain {
     pub format: ExplainFormat,
     /// What.
     pub what: ExplainWhat,
+}
+
+impl Explain {
+    /// The query that EXPLAIN ANALYZE runs.
+    pub fn analyzed_query(&self) -> Option<&Query> {
+        match &self.what {
+            ExplainWhat::Statement(statement) if self.analyze => match &**statement {
+                Statement::Query(query) => Some(query),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// EXPLAIN FORMAT.

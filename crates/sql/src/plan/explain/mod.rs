@@ -1,10 +1,15 @@
-//! EXPLAIN: a plan as MySQL's twelve columns or as a tree of text.
+//! EXPLAIN: a plan as MySQL's twelve columns (here), as a `tree` of text, or as `json`; `text` prints
+//! expressions for the latter two.
 //!
-//! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run.
+//! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run. For
+//! EXPLAIN ANALYZE the session has run the plan, and `exec::profile` knows what it did.
 //! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
 
+mod json;
+mod text;
+mod tree;
+
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use esker_types::collation::Collation;
@@ -15,7 +20,7 @@ use super::{
     AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
     Source,
 };
-use crate::bind::JoinType;
+use crate::exec::Profile;
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast::{ExplainFormat, SetOp};
 use crate::result::ColumnMeta;
@@ -24,30 +29,31 @@ use crate::result::ColumnMeta;
 pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
 
 /// Shows a plan.
-///
-/// # Errors
-/// 1235 for formats Esker has not.
-pub fn explain(plan: &QueryPlan, format: ExplainFormat) -> SqlResult<Explained> {
+pub fn explain(plan: &QueryPlan, format: ExplainFormat) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => Ok(traditional(plan, None)),
-        ExplainFormat::Tree => Ok(tree(plan)),
-        ExplainFormat::Json => Err(SqlError::not_supported("EXPLAIN FORMAT=JSON")),
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None),
+        ExplainFormat::Tree => document(tree::tree(plan, None)),
+        ExplainFormat::Json => document(json::json(plan)),
     }
 }
 
+/// Shows a plan that was run, and what it did.
+pub fn explain_analyzed(plan: &QueryPlan, profile: &Profile) -> Explained {
+    document(tree::tree(plan, Some(profile)))
+}
+
 /// Shows the search for rows of an UPDATE or DELETE.
-///
-/// # Errors
-/// As [`explain`].
-pub fn explain_change(
-    plan: &QueryPlan,
-    verb: &'static str,
-    format: ExplainFormat,
-) -> SqlResult<Explained> {
+pub fn explain_change(plan: &QueryPlan, verb: &'static str, format: ExplainFormat) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => Ok(traditional(plan, Some(verb))),
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, Some(verb)),
         _ => explain(plan, format),
     }
+}
+
+/// One column with one text.
+fn document(text: String) -> Explained {
+    let columns: Arc<[ColumnMeta]> = Arc::new([ColumnMeta::computed("EXPLAIN", text_type(1024))]);
+    (columns, vec![vec![Value::str(text)]])
 }
 
 /// Shows an INSERT or REPLACE: the table that is written, then the query its rows come from.
@@ -61,7 +67,9 @@ pub fn explain_insert(
     format: ExplainFormat,
 ) -> SqlResult<Explained> {
     if !matches!(format, ExplainFormat::Default | ExplainFormat::Traditional) {
-        return Err(SqlError::not_supported("EXPLAIN FORMAT=TREE of INSERT"));
+        return Err(SqlError::not_supported(
+            "EXPLAIN FORMAT=TREE or JSON of INSERT",
+        ));
     }
     let mut out = Rows {
         rows: Vec::new(),
@@ -500,126 +508,4 @@ fn refs(operands: &[KeyOperand]) -> String {
         })
         .collect();
     names.join(",")
-}
-
-fn tree(plan: &QueryPlan) -> Explained {
-    let mut out = String::new();
-    query_tree(plan, 0, &mut out);
-    let columns: Arc<[ColumnMeta]> = Arc::new([ColumnMeta::computed("EXPLAIN", text_type(1024))]);
-    (columns, vec![vec![Value::str(out)]])
-}
-
-fn line(depth: usize, text: &str, out: &mut String) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "{:indent$}-> {text}", "", indent = depth * 4);
-}
-
-fn query_tree(plan: &QueryPlan, depth: usize, out: &mut String) {
-    match &plan.root {
-        Root::Block(block) => block_tree(block, depth, out),
-        Root::SetOps(ops) => {
-            line(depth, "Set operations", out);
-            query_tree(&ops.first, depth + 1, out);
-            for (_, _, query) in &ops.steps {
-                query_tree(query, depth + 1, out);
-            }
-        }
-        Root::Recursive(recursive) => {
-            line(depth, "Repeat until no row is new", out);
-            query_tree(&recursive.seed, depth + 1, out);
-            for member in &recursive.members {
-                query_tree(member, depth + 1, out);
-            }
-        }
-        Root::Values(values) => {
-            line(
-                depth,
-                &format!("Rows given in the statement  (rows={})", values.rows.len()),
-                out,
-            );
-        }
-    }
-}
-
-fn block_tree(block: &BlockPlan, mut depth: usize, out: &mut String) {
-    let mut level = |text: &str, out: &mut String| {
-        line(depth, text, out);
-        depth += 1;
-    };
-    if block.limit.is_some() {
-        level("Limit", out);
-    }
-    if !block.order.is_empty() {
-        level(&format!("Sort by {} key(s)", block.order.len()), out);
-    }
-    if block.distinct {
-        level("Remove duplicates", out);
-    }
-    for sort in block.windows.iter().flat_map(|w| w.sorts.iter().rev()) {
-        let calls: usize = sort.windows.iter().map(|w| w.calls.len()).sum();
-        level(&format!("Window: {calls} function(s)"), out);
-        if !sort.keys.is_empty() {
-            level(&format!("Sort by {} key(s)", sort.keys.len()), out);
-        }
-    }
-    if block.having.is_some() {
-        level("Filter: having", out);
-    }
-    if let Some(group) = &block.group {
-        level(&format!("Aggregate: {} key(s)", group.keys.len()), out);
-    }
-    node_tree(&block.source, depth, out);
-}
-
-fn node_tree(node: &Node, depth: usize, out: &mut String) {
-    match node {
-        Node::Once => line(depth, "Rows fetched before execution", out),
-        Node::Nothing(why) => line(depth, &format!("Zero rows ({why})"), out),
-        Node::Filter(child, conds) => {
-            line(depth, &format!("Filter: {} condition(s)", conds.len()), out);
-            node_tree(child, depth + 1, out);
-        }
-        Node::Join(join) => {
-            let method = match join.method {
-                JoinMethod::Nested => "Nested loop",
-                JoinMethod::Buffered => "Buffered nested loop",
-                JoinMethod::Hash { .. } => "Hash",
-            };
-            let kind = if join.kind == JoinType::Left {
-                "left join"
-            } else {
-                "inner join"
-            };
-            line(depth, &format!("{method} {kind}"), out);
-            node_tree(&join.left, depth + 1, out);
-            node_tree(&join.right, depth + 1, out);
-        }
-        Node::Scan(scan) => {
-            let shown = scan_line(scan);
-            let mut text = match (&scan.source, shown.access) {
-                (Source::Base { .. }, Some("ALL")) => format!("Table scan on {}", scan.alias),
-                (Source::Base { .. }, Some(how)) => format!(
-                    "Index {how} on {} using {}",
-                    scan.alias,
-                    shown.key.as_deref().unwrap_or("")
-                ),
-                _ => format!("Table scan on {}", scan.alias),
-            };
-            // Writing to a String cannot fail.
-            let _ = write!(text, "  (rows={})", scan.rows_in.round().max(1.0));
-            let mut depth = depth;
-            if !scan.conds.is_empty() {
-                line(
-                    depth,
-                    &format!("Filter: {} condition(s)", scan.conds.len()),
-                    out,
-                );
-                depth += 1;
-            }
-            line(depth, &text, out);
-            if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
-                query_tree(plan, depth + 1, out);
-            }
-        }
-    }
 }
