@@ -1,6 +1,6 @@
 //! Files of the server's users, beside the database: what LOAD DATA reads and SELECT … INTO OUTFILE writes.
 //!
-//! Neighbours: the SQL layer decides which paths are allowed; [`crate::Fs`] is for the database's own files.
+//! Neighbours: whoever serves users decides which paths are allowed; [`crate::Fs`] is for the database's own files.
 //!
 //! **Invariants**
 //! - These files are read and written from front to back by one thread, and never synced: nothing of the database
@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Who may read a file that the server has written: its owner and its group, as with MySQL.
+/// Who may read a file that the server has written: its owner and its group, and nobody else.
 const CREATED_MODE: u32 = 0o640;
 
 /// A file outside the database.
