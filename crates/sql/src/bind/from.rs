@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::expr::bind_expr;
-use super::query::bind_query;
+use super::query::{bind_correlated, bind_query};
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
 use super::{BindEnv, TableSource, compare, errors, recursive};
 use crate::catalog::same_name;
@@ -148,6 +148,12 @@ fn named_table(
                     shared.uses.set(shared.uses.get() + 1);
                 }
                 Ok(from_query(alias, query, None))
+            }
+            CteTable::Correlated(correlated) => {
+                let bound = bind_correlated(env, correlated, scope.parent)?;
+                scope.note_reach(bound.reach);
+                scope.note_volatility(bound.volatility);
+                Ok(from_query(alias, &Rc::new(bound), None))
             }
             CteTable::Recursive(table) => {
                 table.used.set(table.used.get() + 1);

@@ -16,7 +16,7 @@ use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
 use super::expr::bind_expr;
 use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
-use super::scope::{CteEntry, CteTable, Scope};
+use super::scope::{CorrelatedCte, CteEntry, CteTable, Scope};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, call, errors};
 use crate::catalog::same_name;
@@ -65,39 +65,24 @@ pub(crate) fn bind_ctes(
         {
             return Err(errors::not_unique_table(&cte.name.text));
         }
-        let recursive = with.recursive && is_recursive(&cte.query, &cte.name.text);
-        let (mut bound, measured) = env.measure(|| {
-            env.within_subquery(false, || match recursive {
-                true => bind_recursive(env, cte, parent, reachable.as_ref()),
-                false if with.recursive => {
-                    let itself = unreadable(env, &cte.name.text, reachable.as_ref());
-                    bind_query(env, &cte.query, parent, Some(&itself))
-                }
-                false => bind_query(env, &cte.query, parent, reachable.as_ref()),
-            })
-        })?;
-        if bound.reach > 0 {
-            return Err(SqlError::not_supported(
-                "correlated common table expressions",
-            ));
-        }
-        if !cte.columns.is_empty() && !recursive {
-            if cte.columns.len() != bound.columns.len() {
-                return Err(errors::derived_columns());
+        let (bound, measured) =
+            env.measure(|| bind_cte(env, cte, with.recursive, parent, reachable.as_ref()))?;
+        let table = match bound.reach {
+            0 => {
+                let shared = Some(Shared {
+                    id: env.subquery_id(),
+                    uses: Cell::new(0),
+                });
+                CteTable::Query(Rc::new(BoundQuery { shared, ..bound }))
             }
-            let renamed = bound.columns.iter().zip(&cte.columns);
-            bound.columns = renamed
-                .map(|(c, name)| ColumnMeta {
-                    name: name.text.clone().into(),
-                    ..c.clone()
-                })
-                .collect();
-        }
-        bound.shared = Some(Shared {
-            id: env.subquery_id(),
-            uses: Cell::new(0),
-        });
-        let (name, table) = (cte.name.text.clone(), CteTable::Query(Rc::new(bound)));
+            _ => CteTable::Correlated(Box::new(CorrelatedCte {
+                cte: cte.clone(),
+                recursive: with.recursive,
+                level: level(parent),
+                ctes: reachable.clone(),
+            })),
+        };
+        let name = cte.name.text.clone();
         reachable = Some(Rc::new(CteEntry {
             name,
             table,
@@ -106,6 +91,69 @@ pub(crate) fn bind_ctes(
         }));
     }
     Ok(reachable)
+}
+
+/// Binds one common table expression, its columns under the names that WITH gives.
+fn bind_cte(
+    env: &BindEnv<'_>,
+    cte: &ast::Cte,
+    recursive: bool,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Rc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let name = &*cte.name.text;
+    let itself = recursive && is_recursive(&cte.query, name);
+    let mut bound = env.within_subquery(false, || match recursive {
+        _ if itself => bind_recursive(env, cte, parent, ctes),
+        true => bind_query(env, &cte.query, parent, Some(&unreadable(env, name, ctes))),
+        false => bind_query(env, &cte.query, parent, ctes),
+    })?;
+    if !cte.columns.is_empty() && !itself {
+        if cte.columns.len() != bound.columns.len() {
+            return Err(errors::derived_columns());
+        }
+        let renamed = bound.columns.iter().zip(&cte.columns);
+        bound.columns = renamed
+            .map(|(c, name)| ColumnMeta {
+                name: name.text.clone().into(),
+                ..c.clone()
+            })
+            .collect();
+    }
+    Ok(bound)
+}
+
+/// Query blocks from `scope` outwards, itself included.
+fn level(scope: Option<&Scope<'_>>) -> usize {
+    std::iter::successors(scope, |s| s.parent).count()
+}
+
+/// Binds a common table expression that refers to enclosing queries where it is read, in a block
+/// inside `parent`: its references count the levels from there.
+pub(super) fn bind_correlated(
+    env: &BindEnv<'_>,
+    correlated: &CorrelatedCte,
+    parent: Option<&Scope<'_>>,
+) -> SqlResult<BoundQuery> {
+    let between = level(parent) - correlated.level;
+    let outside = std::iter::successors(parent, |s| s.parent).nth(between);
+    bind_below(env, correlated, outside, between)
+}
+
+/// Binds it below `empty` blocks without names: those between WITH and the place of the name, which its
+/// definition does not see.
+fn bind_below(
+    env: &BindEnv<'_>,
+    correlated: &CorrelatedCte,
+    parent: Option<&Scope<'_>>,
+    empty: usize,
+) -> SqlResult<BoundQuery> {
+    if empty > 0 {
+        let block = Scope::inside(parent, None);
+        return bind_below(env, correlated, Some(&block), empty - 1);
+    }
+    let CorrelatedCte { cte, ctes, .. } = correlated;
+    bind_cte(env, cte, correlated.recursive, parent, ctes.as_ref())
 }
 
 fn bind_body(

@@ -93,8 +93,21 @@ pub(crate) struct CteEntry {
 /// What a common table expression's name stands for.
 pub(crate) enum CteTable {
     Query(Rc<BoundQuery>),
+    /// Its rows depend on the enclosing query's: bound anew at each name.
+    Correlated(Box<CorrelatedCte>),
     /// Inside its own definition.
     Recursive(Rc<RecursiveTable>),
+}
+
+/// A common table expression that refers to columns of an enclosing query.
+pub(crate) struct CorrelatedCte {
+    pub cte: ast::Cte,
+    /// After WITH RECURSIVE.
+    pub recursive: bool,
+    /// Query blocks around the WITH clause.
+    pub level: usize,
+    /// Common table expressions that it may name.
+    pub ctes: Option<Rc<CteEntry>>,
 }
 
 /// What aggregates do where an expression stands.

@@ -87,6 +87,48 @@ fn one_expression_in_several_places() {
 }
 
 #[test]
+fn expressions_that_refer_to_an_enclosing_query() {
+    let rig = rig();
+    assert_eq!(
+        rig.rows(
+            "SELECT id, (WITH c AS (SELECT COUNT(*) n FROM t x WHERE x.up = t.id) SELECT n FROM c) FROM t"
+        ),
+        ["1|2", "2|1", "3|0", "4|1", "5|0"]
+    );
+    // Named twice, and further in than WITH stands.
+    assert_eq!(
+        rig.rows(
+            "SELECT id FROM t WHERE EXISTS (WITH c AS (SELECT x.id FROM t x WHERE x.up = t.id) \
+             SELECT 1 FROM t y WHERE y.id = (SELECT MAX(id) FROM c) AND y.id > (SELECT MIN(id) FROM c))"
+        ),
+        ["1"]
+    );
+    // One reads another; the name of an inner table does not catch what the definition means. (MySQL
+    // computes `d` once, for the first row.)
+    assert_eq!(
+        rig.rows(
+            "SELECT id, (WITH c (k) AS (SELECT t.id * 10), d AS (SELECT k + 1 k FROM c) \
+             SELECT (SELECT MAX(d.k) FROM d, t WHERE t.id < 3)) FROM t WHERE id < 3"
+        ),
+        ["1|11", "2|21"]
+    );
+    assert_eq!(
+        rig.rows(
+            "SELECT id, (WITH RECURSIVE c AS (SELECT t.id n UNION ALL SELECT n + 1 FROM c WHERE n < t.id + 2) \
+             SELECT SUM(n) FROM c) FROM t WHERE id < 3"
+        ),
+        ["1|6", "2|9"]
+    );
+    assert_eq!(
+        rig.rows(
+            "SELECT t.id, l.s FROM t, LATERAL (WITH c AS (SELECT t.id + 1 s UNION SELECT t.up) SELECT s FROM c) l \
+             WHERE t.id = 2 ORDER BY s"
+        ),
+        ["2|1", "2|3"]
+    );
+}
+
+#[test]
 fn columns_are_the_first_parts() {
     let rig = rig();
     assert_eq!(
