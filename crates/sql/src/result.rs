@@ -11,8 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::Seq;
+use esker_types::collation::Coercibility;
 use esker_types::{SqlError, SqlType, ValueRef};
 use smallvec::SmallVec;
+
+use crate::expr::column_coercibility;
 
 /// Flags of [`ColumnMeta::flags`]: the key and default bits of MySQL's column definition.
 pub mod meta_flag {
@@ -51,6 +54,8 @@ pub struct ColumnMeta {
     pub ty: SqlType,
     /// Bits of [`meta_flag`].
     pub flags: u16,
+    /// How strongly its texts insist on their collation where the result is read as a table.
+    pub coercibility: Coercibility,
 }
 
 impl ColumnMeta {
@@ -63,8 +68,9 @@ impl ColumnMeta {
             org_table: none.clone(),
             name: name.into(),
             org_name: none,
-            ty,
             flags: 0,
+            coercibility: column_coercibility(&ty),
+            ty,
         }
     }
 }

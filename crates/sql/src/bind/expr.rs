@@ -426,6 +426,11 @@ pub(super) fn text_length(ty: &SqlType) -> u32 {
             .map(|l| l.chars().count() as u32 + 1)
             .sum::<u32>()
             .saturating_sub(1),
+        // The length of a computed moment does not always count its fraction.
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
+            let fraction = u32::from(ty.decimals) + u32::from(ty.decimals > 0);
+            SqlType::new(ty.kind.clone()).length + fraction
+        }
         _ => ty.length,
     }
 }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use esker_types::collation::Coercibility;
 use esker_types::func::merge::merge_types;
 use esker_types::func::{ArgType, RetCtx};
 use esker_types::{SqlError, SqlResult};
@@ -20,7 +21,6 @@ use super::scope::{CorrelatedCte, CteEntry, CteTable, Scope};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, call, errors};
 use crate::catalog::same_name;
-use crate::expr::column_coercibility;
 use crate::parse::ast;
 use crate::result::ColumnMeta;
 
@@ -289,20 +289,25 @@ fn merged_columns(env: &BindEnv<'_>, queries: &[BoundQuery]) -> SqlResult<Arc<[C
     for (nth, column) in first.iter().enumerate() {
         let args: Vec<ArgType<'_>> = queries
             .iter()
-            .map(|q| &q.columns[nth].ty)
-            .map(|ty| ArgType {
-                ty: ty.clone(),
-                coercibility: column_coercibility(ty),
+            .map(|q| &q.columns[nth])
+            .map(|c| ArgType {
+                ty: c.ty.clone(),
+                coercibility: c.coercibility,
                 value: None,
             })
             .collect();
-        let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?.ret;
+        let merged = merge_types(&args, &RetCtx::of(env.ctx), "UNION")?;
+        if merged.ret.is_string() && merged.coercibility == Coercibility::None {
+            let text = "Illegal mix of collations for operation 'UNION'";
+            return Err(SqlError::new(1271, "HY000", text));
+        }
         columns.push(match queries.len() {
             1 => column.clone(),
             // The columns of the result are those of a table without a name.
             _ => ColumnMeta {
                 org_name: column.name.clone(),
-                ..ColumnMeta::computed(column.name.clone(), merged)
+                coercibility: merged.coercibility,
+                ..ColumnMeta::computed(column.name.clone(), merged.ret)
             },
         });
     }
@@ -337,8 +342,11 @@ fn bind_values(
     let mut columns = Vec::new();
     for nth in 0..rows.first().map_or(0, Vec::len) {
         let values: Vec<_> = bound.iter().map(|row| &row[nth]).collect();
-        let ty = call::merged(env, &values, "VALUES")?.ret;
-        columns.push(ColumnMeta::computed(format!("column_{nth}"), ty));
+        let merged = call::merged(env, &values, "VALUES")?;
+        columns.push(ColumnMeta {
+            coercibility: merged.coercibility,
+            ..ColumnMeta::computed(format!("column_{nth}"), merged.ret)
+        });
     }
     let order = bind_result_order(env, around.order_by, &columns)?;
     let limit = bind_limit(env, around.limit)?;

@@ -267,6 +267,7 @@ fn columns_of(seed: &BoundQuery, cte: &ast::Cte) -> SqlResult<Arc<[ColumnMeta]>>
         };
         ColumnMeta {
             org_name: name.clone(),
+            coercibility: c.coercibility,
             ..ColumnMeta::computed(name, ty.with_nullable(true))
         }
     };

@@ -267,7 +267,11 @@ impl<'p> Scope<'p> {
 
     /// The column as an expression of this block.
     pub fn column_expr(&self, at: ColumnAt) -> Expr {
-        Expr::column(self.slot_of(at), self.column_at(at).ty.clone())
+        let column = self.column_at(at);
+        Expr {
+            coer: column.meta.coercibility,
+            ..Expr::column(self.slot_of(at), column.ty.clone())
+        }
     }
 
     /// A column.
@@ -396,15 +400,13 @@ impl<'p> Scope<'p> {
         while let Some(scope) = level {
             if let Some(at) = scope.find_here(name)? {
                 self.note_reach(depth);
-                let ty = scope.column_at(at).ty.clone();
                 let kind = ExprKind::Outer {
                     depth,
                     slot: scope.slot_of(at),
                 };
                 return Ok(Expr {
                     kind,
-                    coer: column_coercibility(&ty),
-                    ty,
+                    ..scope.column_expr(at)
                 });
             }
             if scope.alias_use.get() != AliasUse::No
@@ -452,6 +454,7 @@ impl ScopeTable {
                     org_name: c.name.clone(),
                     ty: c.ty.clone(),
                     flags: column_flags(&def, i),
+                    coercibility: column_coercibility(&c.ty),
                 },
                 invisible: c.invisible,
             })
@@ -479,6 +482,7 @@ impl ScopeTable {
                     org_name: c.name.clone(),
                     ty: c.ty.clone(),
                     flags: 0,
+                    coercibility: column_coercibility(&c.ty),
                 },
                 invisible: false,
             })

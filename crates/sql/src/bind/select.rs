@@ -127,6 +127,7 @@ pub(super) fn bind_select(
                 true => sent_type(&o.expr.ty),
                 false => o.expr.ty.clone(),
             },
+            coercibility: o.expr.coer,
             ..o.meta.clone()
         })
         .collect();

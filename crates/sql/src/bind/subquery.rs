@@ -73,7 +73,7 @@ pub(super) fn bind_scalar(
         return Err(errors::operand_columns(1));
     }
     let ty = plan.columns[0].ty.clone().with_nullable(true);
-    let coer = crate::expr::column_coercibility(&ty);
+    let coer = plan.columns[0].coercibility;
     Ok(make(env, plan, SubqueryForm::Scalar, ty, coer))
 }
 
@@ -173,7 +173,10 @@ fn bind_compare(
         if matches!(l.kind, ExprKind::Row(_)) {
             return Err(errors::operand_columns(1));
         }
-        let right = Expr::column(0, column.ty.clone());
+        let right = Expr {
+            coer: column.coercibility,
+            ..Expr::column(0, column.ty.clone())
+        };
         kinds.push(compare::kind_of(l, &right, "=")?);
     }
     let nullable = left.iter().any(|l| l.ty.nullable)

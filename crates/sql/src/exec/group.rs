@@ -501,9 +501,13 @@ fn fill(plan: &GroupPlan, row: &mut [Value], level: usize, keys: &mut [Value], k
         } else {
             std::mem::take(key)
         };
-        // A key that is a plain column is also read through its own slot.
+        // A key that is a plain column is also read through its own slot: as the first key that it is, where a
+        // rollup has it several times.
         if let Some(slot) = plan.keys[nth].as_column() {
-            row[slot as usize] = value.clone();
+            let before = &plan.keys[..nth];
+            if !rolled_up || before.iter().all(|k| k.as_column() != Some(slot)) {
+                row[slot as usize] = value.clone();
+            }
         }
         row[plan.key_base as usize + nth] = value;
         if let Some(base) = plan.rollup {

@@ -254,3 +254,70 @@ fn two_digits_are_a_year_only_by_themselves() {
         ["b", "b"]
     );
 }
+
+#[test]
+fn a_cast_keeps_the_fraction_of_a_computed_moment() {
+    let rig = Rig::new(&[]);
+    assert_eq!(
+        rig.value(
+            "SELECT CAST(COALESCE(TIMESTAMP'2038-01-18 01:02:03.5', DATE'1999-12-31') AS CHAR)"
+        ),
+        "2038-01-18 01:02:03.5"
+    );
+}
+
+#[test]
+fn texts_of_derived_tables_and_subqueries_keep_their_coercibility() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_unicode_ci)",
+        "INSERT INTO t VALUES ('a')",
+    ]);
+    for (from, level) in [
+        ("SELECT 'a' x FROM t LIMIT 1", "4"),
+        ("SELECT 'a' x UNION SELECT 'a'", "4"),
+        ("SELECT c x FROM t UNION SELECT 'a'", "2"),
+        ("SELECT USER() x FROM t LIMIT 1", "3"),
+        ("VALUES ROW('a')", "4"),
+    ] {
+        let sql = format!("SELECT COERCIBILITY(x) FROM ({from}) d (x)");
+        assert_eq!(rig.value(&sql), level, "{from}");
+    }
+    assert_eq!(
+        rig.value("SELECT COERCIBILITY((SELECT CONCAT(1, 'a')))"),
+        "4"
+    );
+    // So that a constant gives way to the column.
+    assert_eq!(
+        rig.value("SELECT COUNT(*) FROM (SELECT 'A' x FROM t LIMIT 1) d JOIN t ON x = c"),
+        "1"
+    );
+    assert_eq!(rig.value("SELECT 'A' = ANY (SELECT c FROM t)"), "1");
+    assert_eq!(
+        rig.value("SELECT c IN (SELECT GROUP_CONCAT('A') FROM t) FROM t"),
+        "1"
+    );
+}
+
+#[test]
+fn columns_whose_collations_disagree_make_no_union() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (a VARCHAR(9) COLLATE utf8mb4_general_ci, b VARCHAR(9) COLLATE utf8mb4_unicode_ci, \
+         c VARCHAR(9) COLLATE utf8mb4_bin, d VARCHAR(9) COLLATE utf8mb4_0900_bin)",
+    ]);
+    assert_eq!(rig.code("SELECT a FROM t UNION SELECT b FROM t"), 1271);
+    assert_eq!(rig.code("SELECT c FROM t UNION SELECT d FROM t"), 1267);
+    assert_eq!(rig.code("SELECT c = d FROM t"), 1267);
+    assert_eq!(rig.rows("SELECT a FROM t UNION SELECT c FROM t").len(), 0);
+}
+
+#[test]
+fn a_rolled_up_key_that_stands_before_is_not_null() {
+    let rig = Rig::new(&[
+        "CREATE TABLE t (a INT, b INT)",
+        "INSERT INTO t VALUES (1, 2)",
+    ]);
+    assert_eq!(
+        rig.rows("SELECT a, b FROM t GROUP BY a, b, a WITH ROLLUP"),
+        ["1|2", "1|2", "1|NULL", "NULL|NULL"]
+    );
+}

@@ -15,6 +15,7 @@ use super::run::eval_ctx;
 use crate::bind::{BindEnv, Params, column_flags};
 use crate::catalog::TableDef;
 use crate::dml;
+use crate::expr::column_coercibility;
 use crate::infoschema::{self, TableSpec};
 use crate::parse::ast::{ObjectName, Statement};
 use crate::plan::plan_query;
@@ -83,6 +84,7 @@ impl Session {
                 org_name: c.name.clone(),
                 ty: c.ty.clone(),
                 flags: column_flags(&table, nth),
+                coercibility: column_coercibility(&c.ty),
             })
             .collect())
     }

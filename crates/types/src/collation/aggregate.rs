@@ -126,6 +126,7 @@ fn merge(a: StringOperand, b: StringOperand) -> Option<StringOperand> {
         Greater => chosen(b),
         Equal if ca == cb => chosen(a),
         Equal if a.coercibility == Coercibility::Explicit => None,
+        Equal if ca.is_bin() && cb.is_bin() => None,
         Equal if ca.is_bin() => chosen(a),
         Equal if cb.is_bin() => chosen(b),
         Equal => {
@@ -228,6 +229,11 @@ mod tests {
                 Ok((C::UTF8MB4_BIN, Implicit)),
             ),
             ((AI, Implicit), (C::UTF8MB4_GENERAL_CI, Implicit), Err(1267)),
+            (
+                (C::UTF8MB4_BIN, Implicit),
+                (C::UTF8MB4_0900_BIN, Implicit),
+                Err(1267),
+            ),
             (
                 (AI, Implicit),
                 (C::UTF8MB4_GENERAL_CI, Coercible),

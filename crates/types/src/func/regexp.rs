@@ -14,7 +14,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use super::call::{Call, int, string};
 use super::ret::{any_nullable, collation_of, int as ret_int, string_type, text_chars};
 use super::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
-use crate::collation::{Collation, char_count};
+use crate::collation::{Coercibility, Collation, char_count};
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
 
@@ -30,8 +30,8 @@ const CACHED: usize = 8;
 /// Most bytes a compiled pattern may take.
 const MAX_COMPILED: usize = 4 << 20;
 
-fn collation(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Collation> {
-    let (collation, _) = collation_of(&args[..2], ctx, name)?;
+fn collation(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<(Collation, Coercibility)> {
+    let (collation, coercibility) = collation_of(&args[..2], ctx, name)?;
     if collation.is_binary() {
         let other = args[..2].iter().find(|a| !a.ty.collation.is_binary());
         let other = other
@@ -42,11 +42,11 @@ fn collation(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<Collation>
         );
         return Err(SqlError::new(3995, "HY000", message));
     }
-    Ok(collation)
+    Ok((collation, coercibility))
 }
 
 fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let collation = collation(args, ctx, "regexp_like")?;
+    let (collation, _) = collation(args, ctx, "regexp_like")?;
     Ok(Signature {
         collation,
         ..ret_int::<1>(args, ctx)?
@@ -54,7 +54,7 @@ fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let collation = collation(args, ctx, "regexp_instr")?;
+    let (collation, _) = collation(args, ctx, "regexp_instr")?;
     Ok(Signature {
         collation,
         ..ret_int::<21>(args, ctx)?
@@ -62,20 +62,22 @@ fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_substr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let collation = collation(args, ctx, "regexp_substr")?;
+    let (collation, coercibility) = collation(args, ctx, "regexp_substr")?;
     let ret = string_type(u64::from(text_chars(&args[0].ty)), collation);
     Ok(Signature {
         collation,
+        coercibility,
         ..Signature::plain(ret)
     })
 }
 
 fn ret_replace(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let collation = collation(args, ctx, "regexp_replace")?;
+    let (collation, coercibility) = collation(args, ctx, "regexp_replace")?;
     let chars = ctx.max_allowed_packet / u64::from(collation.charset().max_len());
     let ret = string_type(chars, collation).with_nullable(any_nullable(args));
     Ok(Signature {
         collation,
+        coercibility,
         ..Signature::plain(ret)
     })
 }
