@@ -319,6 +319,14 @@ impl Instance {
             ("Esker_writer_stalls", stats.writer_stalls().to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
         ];
+        let work = &stats.storage.work;
+        let built = [
+            ("Esker_built_bytes", work.built_bytes),
+            ("Esker_built_extents", work.built_extents),
+            ("Esker_built_trees", work.built_trees),
+            ("Esker_build_spills", work.build_spills),
+        ];
+        status.extend(built.map(|(name, n)| (name, n.to_string())));
         status.extend(crate::infoschema::log_status(&stats));
         status.extend(crate::infoschema::recovery_status(self));
         status

@@ -1,14 +1,15 @@
 //! Filling new trees from the rows a table has.
 //!
-//! Neighbours: `alter` under the table's exclusive lock; nobody else knows the new trees yet.
+//! Neighbours: `alter` under the table's exclusive lock; nobody else knows the new trees yet; the engine sorts and writes
+//! the entries ([`TreeBuilder`]).
 //! **Invariants**: rows are read in their latest versions, which under the lock are the only ones;
-//! new trees are written in batches of bounded size, which is safe because nothing names them until
-//! the catalog change commits behind them in the same log; a row that cannot be converted, a
-//! duplicate or a violated CHECK stops the whole statement.
+//! a new tree gets its whole content in one step, past log and memtables, which is safe because nothing names the tree until
+//! the catalog change commits behind it; a row that cannot be converted, a duplicate or a violated CHECK
+//! stops the whole statement.
 
 use std::ops::Bound;
 
-use esker_engine::{Cursor, Direction, Isolation, Txn, View};
+use esker_engine::{BuildError, Cursor, Direction, EngineError, Isolation, TreeBuilder, Txn, View};
 use esker_types::cast::to_column;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
@@ -22,53 +23,118 @@ use crate::dml::{implicit_value, max_auto};
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, NoVars, SubqueryStates};
 
-/// A batch is committed after this many rows or bytes.
-const ROWS_PER_COMMIT: usize = 4096;
-const BYTES_PER_COMMIT: usize = 4 << 20;
+/// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
+const SORT_BYTES: usize = 64 << 20;
+const LEAST_SORT_BYTES: usize = 1 << 20;
+/// Rows between two looks at whether the statement was killed.
+const ROWS_PER_LOOK: u64 = 1024;
 
-/// A transaction that is committed every now and then.
-struct Batches<'a> {
+/// New trees that are being filled.
+struct Fill<'a> {
     ctx: &'a DdlCtx<'a>,
-    txn: Txn,
-    rows: usize,
-    bytes: usize,
+    table: &'a TableDef,
+    /// The rows, if they are new, too.
+    clustered: Option<TreeBuilder>,
+    /// Positions of indexes, and their entries.
+    indexes: Vec<(usize, TreeBuilder)>,
+    key: Vec<u8>,
+    rows: u64,
 }
 
-impl<'a> Batches<'a> {
-    fn new(ctx: &'a DdlCtx<'a>) -> Self {
-        let txn = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+impl<'a> Fill<'a> {
+    /// Fills the indexes at `which`, and the clustered one if `with_rows`.
+    fn new(ctx: &'a DdlCtx<'a>, table: &'a TableDef, which: &[usize], with_rows: bool) -> Self {
+        let builders = which.len() + usize::from(with_rows);
+        let memory = (SORT_BYTES / builders.max(1)).max(LEAST_SORT_BYTES);
+        let engine = ctx.catalog.engine();
+        let builder = |at: usize| engine.build_tree(&table.indexes[at].tree, memory);
         Self {
             ctx,
-            txn,
+            table,
+            clustered: with_rows.then(|| builder(0)),
+            indexes: which.iter().map(|&at| (at, builder(at))).collect(),
+            key: Vec::new(),
             rows: 0,
-            bytes: 0,
         }
     }
 
-    /// Counts a row; commits when the batch is full.
-    fn row_done(&mut self, bytes: usize) -> SqlResult<()> {
+    /// Adds a row: itself, if rows are filled, and its entries.
+    fn add(&mut self, clustered: &[u8], bytes: &[u8]) -> SqlResult<()> {
+        if let Some(rows) = &mut self.clustered
+            && let Err(e) = rows.add(clustered, bytes)
+        {
+            return Err(self.failed(0, e));
+        }
+        let row = RowReader::new(&self.table.layout, &UTC, bytes)?;
+        for nth in 0..self.indexes.len() {
+            let (at, entries) = &mut self.indexes[nth];
+            let at = *at;
+            let codec = &self.table.indexes[at].codec;
+            let in_value = codec.entry(&row, clustered, &mut self.key)?;
+            let value = if in_value { clustered } else { &[] };
+            if let Err(e) = entries.add(&self.key, value) {
+                return Err(self.failed(at, e));
+            }
+        }
         self.rows += 1;
-        self.bytes += bytes;
-        if self.rows >= ROWS_PER_COMMIT || self.bytes >= BYTES_PER_COMMIT {
+        if self.rows.is_multiple_of(ROWS_PER_LOOK) {
             (self.ctx.check_killed)()?;
-            self.commit()?;
         }
         Ok(())
     }
 
-    fn commit(&mut self) -> SqlResult<()> {
-        (self.rows, self.bytes) = (0, 0);
-        // The catalog change commits later in the same log, so nobody has to wait for this one.
-        self.txn.commit().map(|_| ()).map_err(|e| engine_error(&e))
+    /// Makes the trees complete, the rows first.
+    fn finish(mut self) -> SqlResult<()> {
+        self.finish_rows()?;
+        for (at, entries) in std::mem::take(&mut self.indexes) {
+            let go_on = || (self.ctx.check_killed)().is_ok();
+            entries.finish(&go_on).map_err(|e| self.failed(at, e))?;
+        }
+        Ok(())
     }
 
-    fn put(&mut self, tree: &esker_engine::Tree, key: &[u8], value: &[u8]) -> SqlResult<()> {
-        self.txn.put(tree, key, value).map_err(|e| engine_error(&e))
+    fn finish_rows(&mut self) -> SqlResult<()> {
+        let Some(rows) = self.clustered.take() else {
+            return Ok(());
+        };
+        let go_on = || (self.ctx.check_killed)().is_ok();
+        let built = rows.finish(&go_on);
+        built.map(drop).map_err(|e| self.failed(0, e))
     }
 
-    fn exists(&self, tree: &esker_engine::Tree, key: &[u8]) -> SqlResult<bool> {
-        let found = self.txn.get_with(tree, key, View::Latest, |_| ());
-        Ok(found.map_err(|e| engine_error(&e))?.is_some())
+    /// The error of index `at`: 1062 with the values of the later of two rows.
+    fn failed(&mut self, at: usize, e: BuildError) -> SqlError {
+        let value = match e {
+            BuildError::Duplicate { value, .. } => value,
+            BuildError::Engine(e) => {
+                let killed = (self.ctx.check_killed)().err();
+                return match (e, killed) {
+                    (EngineError::Cancelled(_), Some(killed)) => killed,
+                    (e, _) => engine_error(&e),
+                };
+            }
+        };
+        // An entry's value is the key of its row.
+        let row = match at {
+            0 => Ok(Some(value.into_vec())),
+            _ => self.stored_row(&value),
+        };
+        let row = match row {
+            Ok(row) => row.unwrap_or_default(),
+            Err(e) => return e,
+        };
+        match RowReader::new(&self.table.layout, self.ctx.eval.time_zone, &row) {
+            Ok(row) => duplicate_entry(self.table, &self.table.indexes[at], &row),
+            Err(e) => e,
+        }
+    }
+
+    /// A row by its clustered key; rows that are being filled are completed for that.
+    fn stored_row(&mut self, clustered: &[u8]) -> SqlResult<Option<Vec<u8>>> {
+        self.finish_rows()?;
+        let reader = self.ctx.catalog.engine().begin(Isolation::ReadCommitted);
+        let row = reader.get(&self.table.primary().tree, clustered, View::Latest);
+        row.map_err(|e| engine_error(&e))
     }
 }
 
@@ -89,28 +155,6 @@ fn next(cursor: &mut Cursor) -> SqlResult<Option<(&[u8], &[u8])>> {
     cursor.next().map_err(|e| engine_error(&e))
 }
 
-/// Writes the entries of one row into the indexes at `which`; 1062 for a duplicate.
-fn put_entries(
-    batches: &mut Batches<'_>,
-    table: &TableDef,
-    which: &[usize],
-    clustered: &[u8],
-    bytes: &[u8],
-    key: &mut Vec<u8>,
-) -> SqlResult<()> {
-    let row = RowReader::new(&table.layout, &UTC, bytes)?;
-    for &at in which {
-        let index = &table.indexes[at];
-        let in_value = index.codec.entry(&row, clustered, key)?;
-        if in_value && batches.exists(&index.tree, key)? {
-            let row = row.in_zone(batches.ctx.eval.time_zone);
-            return Err(duplicate_entry(table, index, &row));
-        }
-        batches.put(&index.tree, key, if in_value { clustered } else { &[] })?;
-    }
-    Ok(())
-}
-
 /// Fills the secondary indexes at `which`.
 pub(super) fn fill_indexes(ctx: &DdlCtx<'_>, table: &TableDef, which: &[usize]) -> SqlResult<()> {
     if which.is_empty() {
@@ -118,13 +162,11 @@ pub(super) fn fill_indexes(ctx: &DdlCtx<'_>, table: &TableDef, which: &[usize]) 
     }
     let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
     let mut cursor = rows(&reader, table)?;
-    let mut batches = Batches::new(ctx);
-    let mut key = Vec::new();
+    let mut fill = Fill::new(ctx, table, which, false);
     while let Some((clustered, bytes)) = next(&mut cursor)? {
-        put_entries(&mut batches, table, which, clustered, bytes, &mut key)?;
-        batches.row_done(bytes.len())?;
+        fill.add(clustered, bytes)?;
     }
-    batches.commit()
+    fill.finish()
 }
 
 /// 3819 if a row violates one of the named CHECK constraints (an empty name: any unnamed before).
@@ -239,10 +281,10 @@ impl<'a> Copy<'a> {
     fn run(&self) -> SqlResult<u64> {
         let reader = self.ctx.catalog.engine().begin(Isolation::ReadCommitted);
         let mut cursor = rows(&reader, self.old)?;
-        let mut batches = Batches::new(self.ctx);
+        let mut fill = Fill::new(self.ctx, self.new, &self.which, true);
         let states = SubqueryStates::default();
         let env = EvalEnv::scalar(self.ctx.eval, &NoVars, &states);
-        let (mut clustered, mut key, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut clustered, mut bytes) = (Vec::new(), Vec::new());
         let mut values = vec![Value::Null; self.new.columns.len()];
         let mut count = 0;
         while let Some((_, stored)) = next(&mut cursor)? {
@@ -252,30 +294,15 @@ impl<'a> Copy<'a> {
             self.exprs.check(&values, &env)?;
             bytes.clear();
             encode_row(&self.new.layout, &self.zone, &values, &mut bytes)?;
-            self.clustered_key(&batches, &bytes, count, &mut clustered)?;
-            put_entries(
-                &mut batches,
-                self.new,
-                &self.which,
-                &clustered,
-                &bytes,
-                &mut key,
-            )?;
-            batches.put(&self.new.primary().tree, &clustered, &bytes)?;
-            batches.row_done(bytes.len())?;
+            self.clustered_key(&bytes, count, &mut clustered)?;
+            fill.add(&clustered, &bytes)?;
         }
-        batches.commit()?;
+        fill.finish()?;
         Ok(count)
     }
 
-    /// The clustered key of a copied row; 1062 if the new primary key is not unique.
-    fn clustered_key(
-        &self,
-        batches: &Batches<'_>,
-        bytes: &[u8],
-        row_number: u64,
-        key: &mut Vec<u8>,
-    ) -> SqlResult<()> {
+    /// The clustered key of a copied row.
+    fn clustered_key(&self, bytes: &[u8], row_number: u64, key: &mut Vec<u8>) -> SqlResult<()> {
         key.clear();
         let primary = self.new.primary();
         if primary.hidden {
@@ -283,12 +310,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         let row = RowReader::new(&self.new.layout, &UTC, bytes)?;
-        primary.codec.encode_row_parts(&row, key)?;
-        if batches.exists(&primary.tree, key)? {
-            let row = row.in_zone(self.ctx.eval.time_zone);
-            return Err(duplicate_entry(self.new, primary, &row));
-        }
-        Ok(())
+        primary.codec.encode_row_parts(&row, key).map(drop)
     }
 
     fn convert(
