@@ -197,19 +197,23 @@ impl WriteSet {
         tree_ids.clear();
         put_varint(out, self.live_trees());
         for writes in &self.trees {
-            // Walked twice: the number stands before the writes, and that is cheaper than a second buffer.
+            let begin = out.len();
             let mut count = 0;
-            self.for_each_live(writes, |_, _, _| count += 1);
+            self.for_each_live(writes, |op, key, value| {
+                record::put_write(out, op, key, value);
+                count += 1;
+            });
             if count == 0 {
                 continue;
             }
             let id = writes.tree.id();
             tree_ids.push(id.0);
+            // The number stands before the writes. To move them is cheaper than to walk a large set twice.
+            let end = out.len();
             put_varint(out, u64::from(id.0));
             put_varint(out, count);
-            self.for_each_live(writes, |op, key, value| {
-                record::put_write(out, op, key, value);
-            });
+            let head = out.len() - end;
+            out[begin..].rotate_right(head);
             total += count;
         }
         total
