@@ -169,7 +169,8 @@ impl Connection {
         self.frames.end();
     }
 
-    async fn receive(&mut self) -> Result<(), Gone> {
+    /// Appends what the client has sent to what is there.
+    pub(crate) async fn receive(&mut self) -> Result<(), Gone> {
         let buffer = self.reader.buffer();
         buffer.reserve(READ_CHUNK);
         let got = self.stream.read_buf(buffer).await?;
@@ -211,7 +212,26 @@ impl Connection {
         }
     }
 
-    async fn protocol_error<T>(&mut self, e: &WireError) -> Result<T, Gone> {
+    /// Takes the next packet of the command that runs: its payload goes to `payload`. False if more has to be received
+    /// first.
+    ///
+    /// # Errors
+    /// A packet out of order, or of more than `limit` bytes.
+    pub(crate) fn take_packet(
+        &mut self,
+        limit: usize,
+        payload: &mut Vec<u8>,
+    ) -> Result<bool, WireError> {
+        let expected = self.frames.seq();
+        let Some((bytes, seq)) = self.reader.next(expected, limit)? else {
+            return Ok(false);
+        };
+        payload.extend_from_slice(bytes);
+        self.frames.set_seq(seq);
+        Ok(true)
+    }
+
+    pub(crate) async fn protocol_error<T>(&mut self, e: &WireError) -> Result<T, Gone> {
         let error = match e {
             WireError::TooLarge { .. } => SqlError::new(
                 1153,
@@ -516,6 +536,7 @@ async fn open_session(
             collation: Collation::by_id(response.collation),
             found_rows: response.capabilities & cap::FOUND_ROWS != 0,
             multi_statements: response.capabilities & cap::MULTI_STATEMENTS != 0,
+            local_files: response.capabilities & cap::LOCAL_FILES != 0,
             interactive: response.capabilities & cap::INTERACTIVE != 0,
             attributes: response.attributes.clone(),
             tls: conn.stream.tls_info(),

@@ -11,6 +11,7 @@ use esker_wire::command::{CURSOR_READ_ONLY, Command};
 use esker_wire::row::Format;
 
 use crate::connection::{Connection, Gone};
+use crate::infile;
 use crate::parameters::Parameters;
 use crate::reply;
 
@@ -177,7 +178,7 @@ pub(crate) async fn finish(
 
 /// Runs the started statement to its outcome. The second value: did it need a thread?
 async fn run(
-    conn: &Connection,
+    conn: &mut Connection,
     session: &mut Session,
     mut mode: Mode,
 ) -> Result<(esker_sql::Outcome, bool), Gone> {
@@ -200,6 +201,10 @@ async fn run(
                 session.waited(waited.ok());
             }
             Step::NeedThread => mode = Mode::Thread,
+            Step::NeedFile(name) => {
+                let outcome = infile::serve(conn, session, &name).await?;
+                return Ok((outcome, true));
+            }
         }
     }
 }

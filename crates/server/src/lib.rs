@@ -4,7 +4,7 @@
 //! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
 //! limits, signals), `startup` (while the log is read), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
 //! [`throttle`] (guests who do not behave),
-//! [`dispatch`] (one command), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
+//! [`dispatch`] (one command), `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do
@@ -16,6 +16,7 @@ pub mod config;
 mod connection;
 mod dispatch;
 pub mod embedded;
+mod infile;
 pub mod listener;
 mod login;
 mod parameters;

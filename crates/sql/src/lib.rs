@@ -5,7 +5,7 @@
 //!
 //! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is
 //! stored, who may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) ·
-//! [`dml`], [`ddl`] (changes) · [`short`] (reads by key, without planning) · [`session`] (one client) ·
+//! [`dml`], [`ddl`] (changes) · `textfile` (files of LOAD DATA and OUTFILE) · [`short`] (reads by key, without planning) · [`session`] (one client) ·
 //! [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) · `xids` (XA transactions) ·
 //! [`Instance`] (everything behind the sockets).
 
@@ -28,6 +28,7 @@ mod schema;
 pub mod session;
 pub mod short;
 mod show;
+mod textfile;
 pub mod variables;
 mod xids;
 
@@ -38,3 +39,4 @@ pub use result::{
 pub use session::{
     Batch, ClientInfo, Counter, PlanStatistics, Prepared, Request, Session, StateChange,
 };
+pub use textfile::FileSource;

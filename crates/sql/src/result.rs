@@ -114,6 +114,9 @@ pub enum Step {
     Wait(WaitFor),
     /// Too long for a shared worker: step again with [`Mode::Thread`].
     NeedThread,
+    /// The statement reads the client's file of this name: bring it with `Session::feed`. Only for a client that can
+    /// send files.
+    NeedFile(Vec<u8>),
 }
 
 /// The end of one statement.

@@ -104,7 +104,9 @@ impl Side {
         self.session.start(Request::Query(sql.as_bytes()));
         let outcome = match self.session.step(Mode::Thread) {
             Step::Done(outcome) => outcome,
-            Step::Wait(_) | Step::NeedThread => panic!("a lone session waits: {sql}"),
+            Step::Wait(_) | Step::NeedThread | Step::NeedFile(_) => {
+                panic!("a lone session waits: {sql}")
+            }
         };
         await_durable(&self.session, outcome.depends_on);
         match outcome.result {

@@ -53,13 +53,14 @@ pub mod cap {
     /// Query attributes in COM_QUERY and COM_STMT_EXECUTE.
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
 
-    /// What this server announces; `SSL` and `LOCAL_FILES` are added by configuration.
+    /// What this server announces; `SSL` is added by configuration.
     pub const SERVER: u32 = LONG_PASSWORD
         | FOUND_ROWS
         | LONG_FLAG
         | CONNECT_WITH_DB
         | NO_SCHEMA
         | ODBC
+        | LOCAL_FILES
         | IGNORE_SPACE
         | PROTOCOL_41
         | INTERACTIVE

@@ -114,6 +114,8 @@ pub struct BindEnv<'a> {
     pub(crate) changes_rows: Cell<bool>,
     /// Tables that the statement changes, and their aliases (1093).
     targets: RefCell<Vec<(crate::catalog::TableId, Arc<str>)>>,
+    /// Stored tables that queries of the statement read.
+    reads: RefCell<Vec<crate::catalog::TableId>>,
     /// Binding a subquery, outside any derived table of it.
     in_subquery: Cell<bool>,
     next_subquery: Cell<u32>,
@@ -173,6 +175,7 @@ impl<'a> BindEnv<'a> {
             assigns: Cell::new(false),
             changes_rows: Cell::new(false),
             targets: RefCell::new(Vec::new()),
+            reads: RefCell::new(Vec::new()),
             in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
@@ -180,6 +183,14 @@ impl<'a> BindEnv<'a> {
             fold_states: SubqueryStates::default(),
             met: RefCell::default(),
         }
+    }
+
+    /// The same environment, as new, with other user variables.
+    pub(crate) fn with_vars<'b>(&'b self, vars: &'b dyn UserVars) -> BindEnv<'b> {
+        let env = BindEnv::new(self.ctx, vars, self.names, self.params);
+        env.changes_rows.set(self.changes_rows.get());
+        env.targets.replace(self.targets.borrow().clone());
+        env
     }
 
     /// The statement changes this table: subqueries bound from here on may not read it.
@@ -190,6 +201,7 @@ impl<'a> BindEnv<'a> {
     /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived
     /// table is filled before the first change, so it may read anything.
     pub(crate) fn check_readable(&self, table: &TableDef) -> SqlResult<()> {
+        self.reads.borrow_mut().push(table.id);
         if !self.in_subquery.get() {
             return Ok(());
         }
@@ -197,6 +209,11 @@ impl<'a> BindEnv<'a> {
             Some((_, alias)) => Err(errors::target_table_used(alias)),
             None => Ok(()),
         }
+    }
+
+    /// Does a query that was bound read the table?
+    pub(crate) fn reads(&self, table: &TableDef) -> bool {
+        self.reads.borrow().contains(&table.id)
     }
 
     /// Runs `f` inside (or, for a derived table, outside) of a subquery.

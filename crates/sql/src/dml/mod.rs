@@ -50,7 +50,7 @@ use crate::result::{InfoText, Mode};
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::duplicate_entry;
 pub(crate) use exprs::{TableExprs, columns_of_check, validate};
-pub use insert::CompiledInsert;
+pub use insert::{CompiledInsert, CompiledLoad};
 pub(crate) use insert::{as_counter, auto_value, max_auto};
 pub use update::CompiledUpdate;
 pub(crate) use values::{Default, default_of, implicit_value};

@@ -30,11 +30,7 @@ pub(crate) fn assign(
             return Err(SqlError::new(1048, "23000", text));
         }
         ctx.warn(Level::Warning, 1048, text);
-        // Only a column that is not mentioned gets the first label.
-        return Ok(match column.ty.kind {
-            TypeKind::Enum(_) => Value::Label(0, Box::default()),
-            _ => implicit_value(&column.ty),
-        });
+        return Ok(reset_value(&column.ty));
     }
     to_column(ctx, value, from, &column.ty, &column.name, row)
 }
@@ -57,6 +53,15 @@ pub(crate) fn implicit_value(ty: &SqlType) -> Value {
         TypeKind::Set(_) => Value::Label(0, Box::default()),
         TypeKind::Char if ty.collation.is_binary() => Value::Str(vec![0; ty.length as usize]),
         _ => Value::Str(Vec::new()),
+    }
+}
+
+/// The value of a NOT NULL column that was given NULL, or nothing where something was due. Only a column that is not
+/// mentioned gets the first label of an ENUM.
+pub(crate) fn reset_value(ty: &SqlType) -> Value {
+    match ty.kind {
+        TypeKind::Enum(_) => Value::Label(0, Box::default()),
+        _ => implicit_value(ty),
     }
 }
 

@@ -93,6 +93,7 @@ fn start(session: &mut Session, sql: &str) -> SqlResult<(Vec<Vec<String>>, Seq)>
                 session.waited(Some(waited));
             }
             Step::NeedThread => (),
+            Step::NeedFile(_) => panic!("a client without files"),
         }
     };
     let mut rows = Rows::default();

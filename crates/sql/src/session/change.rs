@@ -33,7 +33,7 @@ const INLINE_ROWS: f64 = 1000.0;
 
 /// A plan that was kept may be void when its tables are locked; one that was just made, with the tables
 /// locked for reading, cannot be.
-const MAX_COMPILATIONS: u32 = 2;
+pub(super) const MAX_COMPILATIONS: u32 = 2;
 
 /// What may be done with the plan of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,12 +274,23 @@ impl Session {
         if mode == Mode::Inline && (compiled.cost_rows() > INLINE_ROWS || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
-        if !self.lock_targets(compiled, version)? {
+        if !self.lock_targets(compiled.privilege(), compiled.targets(), version)? {
             return Ok(None);
         }
+        self.change_rows(params, mode, |env| compiled.run(env))
+            .map(Some)
+    }
+
+    /// Runs what changes rows of tables that are locked; an error or a wait leaves none of its writes.
+    pub(super) fn change_rows(
+        &mut self,
+        params: &[Value],
+        mode: Mode,
+        run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
+    ) -> Result<Done, ExecError> {
         let savepoint = self.txn.savepoint();
-        match self.execute_change(compiled, params, mode) {
-            Ok(done) => self.changed(done).map(Some),
+        match self.execute_change(params, mode, run) {
+            Ok(done) => self.changed(done),
             Err(e) => {
                 self.txn.rollback_to(savepoint);
                 Err(e)
@@ -290,10 +301,10 @@ impl Session {
     /// Rights and metadata locks of the tables that are changed; false if one is not what it was.
     pub(super) fn lock_targets(
         &mut self,
-        compiled: &Compiled,
+        command: &str,
+        targets: &[Arc<TableDef>],
         version: u64,
     ) -> Result<bool, ExecError> {
-        let command = compiled.privilege();
         if let Some(branch) = &self.facts.xa {
             branch.admit_tables()?;
         }
@@ -307,7 +318,7 @@ impl Session {
             MdlMode::IntentionExclusive,
             transaction,
         )?;
-        for table in compiled.targets() {
+        for table in targets {
             self.facts.require_on(command, &table.schema, &table.name)?;
             if crate::catalog::is_system_schema(&table.schema) {
                 self.facts.require("SUPER")?;
@@ -333,9 +344,9 @@ impl Session {
 
     fn execute_change(
         &mut self,
-        compiled: &Compiled,
         params: &[Value],
         mode: Mode,
+        run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
     ) -> Result<DmlDone, ExecError> {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
@@ -363,7 +374,7 @@ impl Session {
             auto_interval: self.vars.auto_increment_interval,
             scratch: &mut self.plans.dml_scratch,
         };
-        let result = compiled.run(&mut env);
+        let result = run(&mut env);
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
         if !matches!(result, Err(ExecError::Wait(_))) {
             self.add_warnings(warnings, total);

@@ -47,7 +47,7 @@ impl Session {
                 self.use_transaction();
                 let version = self.facts.instance.catalog.version();
                 let (compiled, _) = self.compile_change(change, params)?;
-                if !self.lock_targets(&compiled, version)? {
+                if !self.lock_targets(compiled.privilege(), compiled.targets(), version)? {
                     return Err(changed_meanwhile().into());
                 }
                 match (change, compiled.query()) {

@@ -4,7 +4,8 @@
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`, `change`,
-//! `text` (what is compiled once and run often) · `explain` · `maintain` (CHECKSUM TABLE and its kin) ·
+//! `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
+//! `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
 //! the client hears of its session) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
@@ -17,8 +18,10 @@ mod change;
 pub(crate) mod counts;
 mod cursor;
 mod explain;
+mod export;
 mod facts;
 mod grants;
+mod load;
 mod lookup;
 mod maintain;
 mod names;
@@ -79,6 +82,8 @@ pub struct ClientInfo {
     pub found_rows: bool,
     /// COM_QUERY may hold several statements.
     pub multi_statements: bool,
+    /// The client can send files (CLIENT_LOCAL_FILES).
+    pub local_files: bool,
     /// `interactive_timeout` instead of `wait_timeout`.
     pub interactive: bool,
     /// Connection attributes.
@@ -101,6 +106,7 @@ impl ClientInfo {
             collation: None,
             found_rows: false,
             multi_statements: false,
+            local_files: false,
             interactive: false,
             attributes: Vec::new(),
             tls: None,
@@ -113,6 +119,7 @@ impl ClientInfo {
 pub(crate) struct ClientFlags {
     pub(crate) found_rows: bool,
     pub(crate) multi_statements: bool,
+    local_files: bool,
     interactive: bool,
     pub(crate) tls: Option<(String, String)>,
 }
@@ -185,6 +192,7 @@ impl Session {
             client: ClientFlags {
                 found_rows: client.found_rows,
                 multi_statements: client.multi_statements,
+                local_files: client.local_files,
                 interactive: client.interactive,
                 tls: client.tls,
             },

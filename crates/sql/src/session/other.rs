@@ -139,11 +139,7 @@ impl Session {
             Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
             Statement::Grant(g) => self.account_change(|s| s.grant(g, true)),
             Statement::Revoke(g) => self.account_change(|s| s.grant(g, false)),
-            Statement::LoadData(load) if load.local && !self.local_infile_allowed() => {
-                let text = "Loading local data is disabled; this must be enabled on both the client \
-                            and server sides";
-                Err(SqlError::new(3948, "42000", text).into())
-            }
+            Statement::LoadData(load) => self.load_data(load, None),
             other => Err(unsupported(other).into()),
         }
     }
@@ -419,12 +415,6 @@ fn is_quick(item: &SetItem) -> bool {
     }
 }
 
-impl Session {
-    fn local_infile_allowed(&self) -> bool {
-        self.facts.instance.globals.named("local_infile").is_on()
-    }
-}
-
 fn seconds(wait: LockWait) -> Option<Duration> {
     match wait {
         LockWait::Seconds(n) => Some(Duration::from_secs(n)),
@@ -450,7 +440,6 @@ fn lock_wait_of(statement: &Statement) -> Option<Duration> {
 fn unsupported(statement: &Statement) -> SqlError {
     let name = match statement {
         Statement::Unsupported(name) => name,
-        Statement::LoadData(_) => "LOAD DATA",
         Statement::Call { .. } => "CALL",
         Statement::SetRole(_) => "SET ROLE",
         Statement::CreateRole { .. } | Statement::DropRole { .. } => "roles",

@@ -16,6 +16,7 @@ use esker_engine::{Seq, View};
 use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Value, Warning};
 
 use super::cursor::Collector;
+use super::export;
 use super::names::{SessionNames, count_diagnostics};
 use super::{Batch, Facts, Running, Session, Work};
 use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
@@ -45,6 +46,8 @@ pub(super) enum Done {
     ShortRows(Arc<ShortSelect>),
     /// It wants a thread of its own.
     NeedThread,
+    /// It wants the client's file of this name.
+    NeedFile(Vec<u8>),
 }
 
 /// Rows of a statement, pulled in batches.
@@ -183,13 +186,21 @@ impl Session {
         let query = adapted.as_ref().unwrap_or(query);
         let plan = self.plan(query, params)?;
         self.check_join_size(plan.cost_rows)?;
-        if mode == Mode::Inline && (plan.blocks || plan.cost_rows > INLINE_ROWS) {
+        let wants_thread = plan.blocks || plan.cost_rows > INLINE_ROWS;
+        if mode == Mode::Inline && (wants_thread || export::is_file(query.into.as_ref())) {
             return Ok(Done::NeedThread);
         }
         let columns = plan.columns.clone();
         let stream = Box::new(RowStream::open(plan));
         let locking = stream.plan().locking;
         let mut source = RowSource::Stream(stream, params.to_vec(), mode);
+        if let Some(into) = query
+            .into
+            .as_ref()
+            .filter(|into| export::is_file(Some(into)))
+        {
+            return self.export(into, &mut source);
+        }
         if locking || query.into.is_some() {
             // Row locks are waited for while the statement can still begin again, so every row is
             // there before the first one is sent.
@@ -446,7 +457,7 @@ impl Session {
         rows: Vec<Vec<Value>>,
     ) -> SqlResult<Done> {
         let IntoClause::Vars(vars) = into else {
-            return Err(SqlError::not_supported("SELECT INTO OUTFILE"));
+            return Err(SqlError::not_supported("SELECT INTO a file"));
         };
         if vars.len() != columns.len() {
             let text = "The used SELECT statements have a different number of columns";

@@ -194,12 +194,19 @@ impl Session {
             panic!("step without a started statement");
         };
         let step = self.step_running(&mut running, mode);
-        if matches!(&step, Step::Done(o) if matches!(o.result, OutcomeKind::Err(_))) {
-            running.next = running.text.len();
-            self.end_command();
+        if let Step::Done(outcome) = &step {
+            self.note_outcome(&mut running, outcome);
         }
         self.running = Some(running);
         step
+    }
+
+    /// A statement that failed is the request's last.
+    pub(super) fn note_outcome(&mut self, running: &mut Running, outcome: &Outcome) {
+        if matches!(outcome.result, OutcomeKind::Err(_)) {
+            running.next = running.text.len();
+            self.end_command();
+        }
     }
 
     /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
@@ -251,7 +258,13 @@ impl Session {
         if let Some(e) = running.wait_error.take() {
             return Step::Done(self.fail(e));
         }
-        match self.run_work(running, mode) {
+        let done = self.run_work(running, mode);
+        self.settle(running, done)
+    }
+
+    /// What follows from how the statement ended.
+    pub(super) fn settle(&mut self, running: &mut Running, done: Result<Done, ExecError>) -> Step {
+        match done {
             Ok(Done::Rows(source)) => {
                 let columns = source.columns();
                 running.work = Work::Rows(source);
@@ -271,6 +284,7 @@ impl Session {
                 })
             }
             Ok(Done::NeedThread) => Step::NeedThread,
+            Ok(Done::NeedFile(name)) => Step::NeedFile(name),
             Err(ExecError::Sql(e)) => Step::Done(self.fail(e)),
             Err(ExecError::Wait(ticket)) => self.wait(running, ticket),
         }

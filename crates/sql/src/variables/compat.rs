@@ -44,7 +44,6 @@ pub static FIXED: &[&str] = &[
     "insert_id",
     "lc_messages",
     "lc_time_names",
-    "local_infile",
     "log_output",
     "log_queries_not_using_indexes",
     "log_timestamps",

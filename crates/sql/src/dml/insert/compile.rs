@@ -107,7 +107,8 @@ fn compile_rows(
             if plan.columns.len() != columns.len() {
                 return Err(count_mismatch(1));
             }
-            return Ok((Rows::Query(plan), false));
+            let reads_target = env.reads(table);
+            return Ok((Rows::Query(plan, reads_target), false));
         }
         InsertSource::Values(rows) => rows,
     };

@@ -1,7 +1,7 @@
 //! INSERT and REPLACE.
 //!
 //! In flow order: `compile` (names and expressions) · `run` (rows: values, defaults, AUTO_INCREMENT,
-//! CHECK) · `conflict` (what happens when a unique key is taken).
+//! CHECK) · `conflict` (what happens when a unique key is taken) · `load` (LOAD DATA: rows from a file).
 //! Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
 //!
 //! **Invariants**
@@ -12,6 +12,7 @@
 
 mod compile;
 mod conflict;
+mod load;
 mod run;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use super::change::RowChanger;
 use super::exprs::TableExprs;
 
 pub(super) use compile::compile_cell;
+pub use load::CompiledLoad;
 pub(super) use run::decode_row;
 pub(crate) use run::{as_counter, auto_value, max_auto};
 
@@ -53,7 +55,10 @@ pub(super) enum Cell {
 #[derive(Debug)]
 enum Rows {
     Values(Vec<Vec<Cell>>),
-    Query(Arc<QueryPlan>),
+    /// Those of a query. Whether it reads the target table: then it has to end before the first row is written.
+    Query(Arc<QueryPlan>, bool),
+    /// Those of a text file.
+    File,
 }
 
 /// A compiled INSERT or REPLACE.
@@ -90,8 +95,8 @@ impl CompiledInsert {
     /// The query of INSERT … SELECT.
     pub fn query(&self) -> Option<&QueryPlan> {
         match &self.rows {
-            Rows::Values(_) => None,
-            Rows::Query(plan) => Some(plan),
+            Rows::Values(_) | Rows::File => None,
+            Rows::Query(plan, _) => Some(plan),
         }
     }
 
@@ -99,7 +104,8 @@ impl CompiledInsert {
     pub fn cost_rows(&self) -> f64 {
         match &self.rows {
             Rows::Values(rows) => rows.len() as f64,
-            Rows::Query(plan) => plan.cost_rows.max(1.0),
+            Rows::Query(plan, _) => plan.cost_rows.max(1.0),
+            Rows::File => f64::INFINITY,
         }
     }
 }

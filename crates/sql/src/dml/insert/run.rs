@@ -21,6 +21,9 @@ use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
 use crate::result::{ColumnMeta, InfoText};
 
+/// Rows of a query that are gathered before they are written, where it may go on behind them.
+const QUERY_ROWS: usize = 256;
+
 /// A statement under way.
 pub(super) struct Run<'r, 'e> {
     pub(super) insert: &'r CompiledInsert,
@@ -120,7 +123,6 @@ impl CompiledInsert {
     /// Runs.
     pub(in crate::dml) fn run(&self, env: &mut DmlEnv<'_>) -> Result<DmlDone, ExecError> {
         let ctx = env.ctx;
-        let _strict = strict_writes(ctx, self.ignore);
         if self.delayed {
             let what = if self.on_conflict == OnConflict::Replace {
                 "REPLACE"
@@ -132,10 +134,22 @@ impl CompiledInsert {
             );
             ctx.warn(Level::Warning, 3005, text);
         }
-        self.check_defaults(env)?;
         let single = matches!(&self.rows, Rows::Values(rows) if rows.len() == 1);
+        let lenient = self.ignore || (!ctx.sql_mode.is_strict() && !single);
+        self.run_with(env, lenient, |run| run.all_rows())
+    }
+
+    /// Runs with rows that `store_rows` brings.
+    pub(super) fn run_with<'e>(
+        &self,
+        env: &mut DmlEnv<'e>,
+        lenient: bool,
+        store_rows: impl FnOnce(&mut Run<'_, 'e>) -> Result<(), ExecError>,
+    ) -> Result<DmlDone, ExecError> {
+        let _strict = strict_writes(env.ctx, self.ignore);
+        self.check_defaults(env)?;
         let mut run = Run {
-            lenient: self.ignore || (!ctx.sql_mode.is_strict() && !single),
+            lenient,
             insert: self,
             row: std::mem::take(&mut env.scratch.values),
             env,
@@ -143,7 +157,7 @@ impl CompiledInsert {
             counts: Counts::default(),
             auto: Auto::default(),
         };
-        let result = run.all_rows().and_then(|()| run.finish());
+        let result = store_rows(&mut run).and_then(|()| run.finish());
         if matches!(result, Err(ExecError::Wait(_))) {
             run.auto.undraw(self.table());
         }
@@ -187,21 +201,40 @@ impl Run<'_, '_> {
                 }
                 Ok(())
             }
-            Rows::Query(plan) => {
-                let mut rows = self.query_rows(RowStream::open(plan.clone()))?;
-                for (at, values) in rows.iter_mut().enumerate() {
-                    (self.env.check_killed)()?;
-                    self.convert(values, &plan.columns, at as u64 + 1)?;
-                    self.store(at as u64 + 1, 1)?;
+            Rows::Query(plan, reads_target) => {
+                // Whatever the query reads, it must not be what the statement writes.
+                let most = if *reads_target {
+                    usize::MAX
+                } else {
+                    QUERY_ROWS
+                };
+                let mut stream = RowStream::open(plan.clone());
+                let mut row_number = 0;
+                loop {
+                    let (mut rows, more) = self.query_rows(&mut stream, most)?;
+                    for values in &mut rows {
+                        (self.env.check_killed)()?;
+                        row_number += 1;
+                        self.convert(values, &plan.columns, row_number)?;
+                        self.store(row_number, 1)?;
+                    }
+                    if !more {
+                        return Ok(());
+                    }
                 }
-                Ok(())
             }
+            // LOAD DATA brings them itself.
+            Rows::File => Ok(()),
         }
     }
 
-    /// Runs the query to its end before the first row is written, so that it cannot read what the
-    /// statement writes.
-    fn query_rows(&self, mut stream: RowStream) -> Result<Vec<Vec<Value>>, ExecError> {
+    /// The query's next rows, at most `most`; the second value: there may be more.
+    fn query_rows(
+        &self,
+        stream: &mut RowStream,
+        most: usize,
+    ) -> Result<(Vec<Vec<Value>>, bool), ExecError> {
+        let charged = self.states.memory.get();
         let env = &*self.env;
         let exec = ExecCtx::new(
             env.txn,
@@ -218,17 +251,20 @@ impl Run<'_, '_> {
             exec: &exec,
         };
         let mut rows = Vec::new();
-        loop {
+        while rows.len() < most {
             match stream.next(&statement) {
                 Ok(Some(row)) => {
                     let env = statement.eval(&self.states);
                     charge(&env, row_bytes(row), Purpose::Hash)?;
                     rows.push(row.to_vec());
                 }
-                Ok(None) => return Ok(rows),
+                Ok(None) => return Ok((rows, false)),
                 Err(e) => return Err(exec.stop(e)),
             }
         }
+        // They are gone when the next ones come.
+        self.states.memory.set(charged);
+        Ok((rows, true))
     }
 
     /// Makes the row's values from a VALUES row.
@@ -268,7 +304,7 @@ impl Run<'_, '_> {
 
     /// Clears the row. Columns that no value is given for get their constant defaults now, and all
     /// columns if a value may read them.
-    fn begin_row(&mut self) {
+    pub(super) fn begin_row(&mut self) {
         let width = self.table().columns.len();
         self.row.clear();
         self.row.resize(width, Value::Null);
@@ -290,7 +326,7 @@ impl Run<'_, '_> {
     }
 
     /// The default of a column for DEFAULT in VALUES; `DEFAULT (expr)` sees the row so far.
-    fn written_default(&self, col: usize) -> Result<Value, ExecError> {
+    pub(super) fn written_default(&self, col: usize) -> Result<Value, ExecError> {
         let column = &self.table().columns[col];
         match default_of(self.env.ctx, column) {
             Default::Value(value) => Ok(value),
@@ -317,7 +353,7 @@ impl Run<'_, '_> {
     }
 
     /// Evaluates the expression defaults of columns that were given no value, which see the others.
-    fn apply_default_exprs(&mut self) -> Result<(), ExecError> {
+    pub(super) fn apply_default_exprs(&mut self) -> Result<(), ExecError> {
         let insert = self.insert;
         for &col in &insert.unassigned {
             if insert.exprs.default_of(col).is_some() {
@@ -327,7 +363,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn assign(
+    pub(super) fn assign(
         &self,
         col: usize,
         value: Value,
@@ -393,7 +429,7 @@ impl Run<'_, '_> {
     }
 
     /// Numbers, checks, encodes and writes the row that was made.
-    fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
+    pub(super) fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
         self.counts.records += 1;
         self.number_row(expected)?;
         let insert = self.insert;
@@ -510,18 +546,28 @@ impl Run<'_, '_> {
             OnConflict::Update => c.updated,
         };
         let unchanged = if self.env.found_rows { c.unchanged } else { 0 };
-        let several = !matches!(&self.insert.rows, Rows::Values(rows) if rows.len() == 1);
-        let info = match several {
-            true => InfoText::counts(&[
+        let warnings = self.env.ctx.warning_count.get();
+        let info = match &self.insert.rows {
+            Rows::Values(rows) if rows.len() == 1 => InfoText::default(),
+            Rows::Values(_) | Rows::Query(..) => InfoText::counts(&[
                 ("Records: ", c.records),
                 ("  Duplicates: ", duplicates),
-                ("  Warnings: ", self.env.ctx.warning_count.get()),
+                ("  Warnings: ", warnings),
             ]),
-            false => InfoText::default(),
+            Rows::File => InfoText::counts(&[
+                ("Records: ", c.records),
+                ("  Deleted: ", c.deleted),
+                ("  Skipped: ", c.records - c.inserted),
+                ("  Warnings: ", warnings),
+            ]),
+        };
+        let insert_id = match self.insert.rows {
+            Rows::File => 0,
+            _ => self.auto.first.unwrap_or(self.auto.last),
         };
         Ok(DmlDone {
             affected_rows: c.inserted + c.deleted + 2 * c.updated + unchanged,
-            insert_id: self.auto.first.unwrap_or(self.auto.last),
+            insert_id,
             generated: self.auto.first,
             info,
             depends_on,

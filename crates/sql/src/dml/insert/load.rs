@@ -1,0 +1,462 @@
+//! LOAD DATA: rows from the fields of a text file.
+//!
+//! Neighbours: `textfile` finds the fields; `run` numbers, checks and writes the rows as those of an INSERT; `session::load`
+//! brings the file.
+//!
+//! **Invariants**
+//! - A row begins with the defaults; its fields go to columns and variables in the order of the list, then SET is
+//!   evaluated from left to right over the row so far.
+//! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot be
+//!   stopped in the middle.
+
+use esker_types::collation::{Charset, Collation};
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::compile::compile_cell;
+use super::run::Run;
+use super::{Cell, CompiledInsert, OnConflict, Rows};
+use crate::bind::{BindEnv, Scope};
+use crate::catalog::TableDef;
+use crate::dml::change::Assignment;
+use crate::dml::exprs::TableExprs;
+use crate::dml::target::{assigned_column, base_table};
+use crate::dml::values::{assign, now_for, reset_value};
+use crate::dml::{DmlDone, DmlEnv};
+use crate::exec_error::ExecError;
+use crate::expr::UserVars;
+use crate::parse::ast::{LoadData, LoadTarget};
+use crate::textfile::{Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, width_of};
+
+/// Longest text of a user variable, characters, as its type has it.
+const VARIABLE_LENGTH: u32 = 65_535;
+
+/// Where a field goes.
+#[derive(Debug)]
+enum Target {
+    Column(usize),
+    Variable(Box<str>),
+}
+
+/// A compiled LOAD DATA.
+#[derive(Debug)]
+pub struct CompiledLoad {
+    insert: CompiledInsert,
+    targets: Vec<Target>,
+    sets: Vec<Assignment>,
+    charset: Charset,
+    dialect: Dialect,
+    skip_lines: u64,
+    /// Bytes of a row, where fields have neither separators nor quotes.
+    row_width: Option<usize>,
+    /// Largest field, bytes.
+    field_limit: usize,
+}
+
+/// User variables in which those that a file fills have text.
+struct FileVars<'a> {
+    vars: &'a dyn UserVars,
+    filled: &'a [LoadTarget],
+    ty: SqlType,
+}
+
+impl UserVars for FileVars<'_> {
+    fn get(&self, name: &str) -> Option<(Value, SqlType)> {
+        let is_it = |t: &LoadTarget| matches!(t, LoadTarget::Var(var) if **var == *name);
+        match self.filled.iter().any(is_it) {
+            true => Some((Value::Null, self.ty.clone())),
+            false => self.vars.get(name),
+        }
+    }
+
+    fn set(&self, name: &str, value: Value, ty: SqlType) {
+        self.vars.set(name, value, ty);
+    }
+}
+
+/// The type of text in a character set.
+fn text_type(charset: Charset) -> SqlType {
+    SqlType::varchar(VARIABLE_LENGTH, charset.default_collation())
+}
+
+impl CompiledLoad {
+    /// Compiles; `default_charset` is for a statement without CHARACTER SET.
+    ///
+    /// # Errors
+    /// Unknown names, clauses that do not fit together, 1364 for columns that get no value.
+    pub(crate) fn compile(
+        env: &BindEnv<'_>,
+        load: &LoadData,
+        default_charset: Charset,
+    ) -> SqlResult<Self> {
+        env.changes_rows.set(true);
+        if !load.partitions.is_empty() {
+            return Err(SqlError::not_supported("PARTITION"));
+        }
+        let dialect = Dialect::new(&load.format, env.ctx.sql_mode)?;
+        if dialect.has_foreign_bytes() {
+            env.ctx.warn(Level::Warning, 1638, FOREIGN_BYTES);
+        }
+        let charset = match &load.charset {
+            Some(name) => charset_named(name)?,
+            None => default_charset,
+        };
+        let table = base_table(env, &load.table, "LOAD")?;
+        let targets = targets(&table, &load.columns)?;
+        let row_width = row_width(&table, &targets, &dialect)?;
+        env.note_target(&table, &table.name);
+        let sets = compile_sets(env, &table, load, charset)?;
+        let mut columns: Vec<usize> = Vec::new();
+        let listed = targets.iter().filter_map(|t| match t {
+            Target::Column(col) => Some(*col),
+            Target::Variable(_) => None,
+        });
+        for col in listed.chain(sets.iter().map(|s| s.col)) {
+            if !columns.contains(&col) {
+                columns.push(col);
+            }
+        }
+        let ignore = load.ignore || (load.local && !load.replace);
+        let on_conflict = match (load.replace, ignore) {
+            (true, _) => OnConflict::Replace,
+            (false, true) => OnConflict::Skip,
+            (false, false) => OnConflict::Fail,
+        };
+        let insert = CompiledInsert {
+            exprs: TableExprs::compile(env.ctx, &table)?,
+            unassigned: (0..table.columns.len())
+                .filter(|c| !columns.contains(c))
+                .collect(),
+            table: [table],
+            on_conflict,
+            ignore,
+            delayed: false,
+            columns,
+            rows: Rows::File,
+            // Every column begins with its default.
+            reads_row: true,
+            changer: None,
+        };
+        Ok(Self {
+            insert,
+            targets,
+            sets,
+            charset,
+            dialect,
+            skip_lines: load.skip_lines,
+            row_width,
+            field_limit: usize::try_from(env.ctx.max_allowed_packet).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// The table it loads.
+    pub(crate) fn targets(&self) -> &[std::sync::Arc<TableDef>] {
+        self.insert.targets()
+    }
+
+    /// Loads the file.
+    ///
+    /// # Errors
+    /// Those of the file, of its values, and of writing rows.
+    pub(crate) fn run(
+        &self,
+        env: &mut DmlEnv<'_>,
+        source: &mut dyn FileSource,
+    ) -> Result<DmlDone, ExecError> {
+        let check_killed = env.check_killed;
+        let mut reader = FieldReader::new(&self.dialect, source, check_killed, self.field_limit);
+        let lenient = self.insert.ignore || !env.ctx.sql_mode.is_strict();
+        self.insert
+            .run_with(env, lenient, |run| self.rows(run, &mut reader))
+    }
+
+    fn rows(&self, run: &mut Run<'_, '_>, reader: &mut FieldReader<'_>) -> Result<(), ExecError> {
+        let mut skip = self.skip_lines;
+        if reader.has_line_end() {
+            while skip > 0 {
+                skip -= 1;
+                if reader.next_line()? {
+                    return Ok(());
+                }
+            }
+        }
+        let mut row = 1;
+        loop {
+            (run.env.check_killed)()?;
+            run.begin_row();
+            let found = match self.row_width {
+                Some(width) => {
+                    reader.read_row(width)? && self.fixed_fields(run, reader.field(), row, skip)?
+                }
+                None => self.fields(run, reader, row, skip)?,
+            };
+            if !found {
+                return Ok(());
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            self.set(run, row)?;
+            run.apply_default_exprs()?;
+            run.store(row, 1)?;
+            if reader.next_line()? {
+                return Ok(());
+            }
+            if reader.was_cut() {
+                too_many(run, row)?;
+            }
+            row += 1;
+        }
+    }
+
+    /// Reads the fields of a line; false if the file has no more.
+    fn fields(
+        &self,
+        run: &mut Run<'_, '_>,
+        reader: &mut FieldReader<'_>,
+        row: u64,
+        skip: u64,
+    ) -> Result<bool, ExecError> {
+        for (at, target) in self.targets.iter().enumerate() {
+            if !reader.read_field()? {
+                if at == 0 {
+                    return Ok(false);
+                }
+                if skip == 0 {
+                    self.missing_fields(run, at, row)?;
+                }
+                break;
+            }
+            if skip > 0 {
+                continue;
+            }
+            let field = (!reader.is_null()).then(|| reader.field());
+            match (target, field) {
+                (Target::Column(col), None) => run.row[*col] = null_field(run, *col, row)?,
+                (Target::Column(col), Some(field)) => self.store_field(run, *col, field, row)?,
+                (Target::Variable(name), field) => {
+                    let (value, ty) = match field {
+                        None => (Value::Null, text_type(self.charset)),
+                        Some(field) => self.text(field),
+                    };
+                    run.env.vars.set(name, value, ty);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The columns and variables from number `from` on, for which a line has no fields.
+    fn missing_fields(
+        &self,
+        run: &mut Run<'_, '_>,
+        from: usize,
+        row: u64,
+    ) -> Result<(), ExecError> {
+        for target in &self.targets[from..] {
+            match target {
+                Target::Column(col) => {
+                    reset_column(run, *col);
+                    too_few(run, row)?;
+                }
+                Target::Variable(name) => {
+                    run.env.vars.set(name, Value::Null, text_type(self.charset));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts a row into fields of fixed widths.
+    fn fixed_fields(
+        &self,
+        run: &mut Run<'_, '_>,
+        mut bytes: &[u8],
+        row: u64,
+        skip: u64,
+    ) -> Result<bool, ExecError> {
+        if skip > 0 {
+            return Ok(true);
+        }
+        for target in &self.targets {
+            let Target::Column(col) = target else {
+                continue;
+            };
+            let width = width_of(&run.table().columns[*col].ty).unwrap_or(0);
+            let (field, rest) = bytes.split_at(width.min(bytes.len()));
+            if bytes.is_empty() {
+                fill_column(run, *col);
+                too_few(run, row)?;
+            } else {
+                self.store_field(run, *col, field, row)?;
+            }
+            bytes = rest;
+        }
+        Ok(true)
+    }
+
+    /// A field as a value and its type: text, or bytes where they are no text in the file's character set.
+    fn text(&self, field: &[u8]) -> (Value, SqlType) {
+        match self.charset.decode(field) {
+            Ok(text) => (Value::Str(text.into_owned()), text_type(self.charset)),
+            Err(_) => {
+                let bytes = SqlType::varchar(VARIABLE_LENGTH, Collation::BINARY);
+                (Value::Str(field.to_vec()), bytes)
+            }
+        }
+    }
+
+    fn store_field(
+        &self,
+        run: &mut Run<'_, '_>,
+        col: usize,
+        field: &[u8],
+        row: u64,
+    ) -> SqlResult<()> {
+        let (value, from) = self.text(field);
+        let column = &run.insert.table().columns[col];
+        run.row[col] = assign(run.env.ctx, value, &from, column, row, true)?;
+        Ok(())
+    }
+
+    /// SET.
+    fn set(&self, run: &mut Run<'_, '_>, row: u64) -> Result<(), ExecError> {
+        for Assignment { col, cell } in &self.sets {
+            let value = match cell {
+                Cell::Default => run.written_default(*col)?,
+                Cell::Expr(e) => {
+                    let value = run
+                        .env
+                        .evaluating(&run.states, |env| e.eval(&run.row, env))?;
+                    run.assign(*col, value, &e.ty, row)?
+                }
+            };
+            run.row[*col] = value;
+        }
+        Ok(())
+    }
+}
+
+/// The list of columns and variables; without one, all visible columns.
+fn targets(table: &TableDef, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
+    if list.is_empty() {
+        let visible = |c: &usize| !table.columns[*c].invisible;
+        return Ok((0..table.columns.len())
+            .filter(visible)
+            .map(Target::Column)
+            .collect());
+    }
+    let target = |t: &LoadTarget| match t {
+        LoadTarget::Var(name) => Ok(Target::Variable(name.clone())),
+        LoadTarget::Column(name) => {
+            let col = table.column_index(&name.text);
+            col.map(Target::Column).ok_or_else(|| {
+                let text = format!("Unknown column '{}' in 'field list'", name.text);
+                SqlError::new(1054, "42S22", text)
+            })
+        }
+    };
+    list.iter().map(target).collect()
+}
+
+/// Bytes of a row without separators; None if there are some.
+fn row_width(table: &TableDef, targets: &[Target], dialect: &Dialect) -> SqlResult<Option<usize>> {
+    let mut width = Some(0);
+    let mut variables = false;
+    for target in targets {
+        match target {
+            Target::Column(col) => {
+                let column = width_of(&table.columns[*col].ty);
+                width = width.zip(column).map(|(sum, column)| sum + column);
+            }
+            Target::Variable(_) => variables = true,
+        }
+    }
+    if width.is_none() && dialect.field_end.is_empty() && dialect.line_end.is_empty() {
+        let text = "You can't use fixed rowlength with BLOBs; please use 'fields terminated by'";
+        return Err(SqlError::new(1084, "42000", text));
+    }
+    if !dialect.is_fixed() {
+        return Ok(None);
+    }
+    if variables {
+        let text = "Can't load value from file with fixed size rows to variable";
+        return Err(SqlError::new(1409, "HY000", text));
+    }
+    // Of a BLOB the rest of the line is taken.
+    Ok(Some(width.unwrap_or(usize::MAX)))
+}
+
+fn compile_sets(
+    env: &BindEnv<'_>,
+    table: &std::sync::Arc<TableDef>,
+    load: &LoadData,
+    charset: Charset,
+) -> SqlResult<Vec<Assignment>> {
+    let vars = FileVars {
+        vars: env.vars,
+        filled: &load.columns,
+        ty: text_type(charset),
+    };
+    let env = env.with_vars(&vars);
+    let mut scope = Scope::new();
+    scope.add_row(table, &table.name, 0);
+    let compile = |set: &crate::parse::ast::Assignment| {
+        let col = assigned_column(table, &set.column, &table.name)?;
+        let cell = compile_cell(&env, &scope, table, col, &set.value)?;
+        Ok(Assignment { col, cell })
+    };
+    load.assignments.iter().map(compile).collect()
+}
+
+/// The value of a column whose field is NULL.
+///
+/// # Errors
+/// 1263 in a strict statement, for a column that cannot be NULL.
+fn null_field(run: &Run<'_, '_>, col: usize, row: u64) -> SqlResult<Value> {
+    let column = &run.insert.table().columns[col];
+    let ctx = run.env.ctx;
+    if column.ty.nullable || column.auto_increment {
+        return Ok(Value::Null);
+    }
+    if column.ty.kind == TypeKind::Timestamp {
+        return Ok(now_for(ctx, &column.ty));
+    }
+    let text = format!(
+        "Column set to default value; NULL supplied to NOT NULL column '{}' at row {row}",
+        column.name
+    );
+    ctx.raise(1263, "22004", text)?;
+    Ok(reset_value(&column.ty))
+}
+
+/// A column without a field: NULL if that is its default, else empty, whatever its default is.
+fn reset_column(run: &mut Run<'_, '_>, col: usize) {
+    let column = &run.insert.table().columns[col];
+    let stays_null = run.row[col].is_null() && (column.ty.nullable || column.auto_increment);
+    if !stays_null {
+        run.row[col] = match column.ty.kind {
+            TypeKind::Timestamp if !column.ty.nullable => now_for(run.env.ctx, &column.ty),
+            _ => reset_value(&column.ty),
+        };
+    }
+}
+
+/// A column for which a row of fixed widths is too short: its default, but never NULL.
+fn fill_column(run: &mut Run<'_, '_>, col: usize) {
+    let column = &run.insert.table().columns[col];
+    if run.row[col].is_null() && !column.auto_increment {
+        run.row[col] = reset_value(&column.ty);
+    }
+}
+
+fn too_few(run: &Run<'_, '_>, row: u64) -> SqlResult<()> {
+    let text = format!("Row {row} doesn't contain data for all columns");
+    run.env.ctx.raise(1261, "01000", text)
+}
+
+fn too_many(run: &Run<'_, '_>, row: u64) -> SqlResult<()> {
+    let text =
+        format!("Row {row} was truncated; it contained more data than there were input columns");
+    run.env.ctx.raise(1262, "01000", text)
+}

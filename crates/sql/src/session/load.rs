@@ -1,0 +1,194 @@
+//! LOAD DATA: rights, the file, and the run.
+//!
+//! Neighbours: `dml` compiles and stores the rows, `textfile` says which files the server may read; for LOCAL the server
+//! asks the client ([`Step::NeedFile`]) and comes back with [`Session::feed`].
+//! **Invariants**
+//! - A client is asked for its file only when the statement could begin: rights are checked, names resolved, the table
+//!   locked.
+//! - As with every change, an error leaves none of the statement's rows behind.
+
+use std::path::PathBuf;
+
+use esker_engine::EngineError;
+use esker_types::{SqlError, SqlResult};
+use esker_vfs::OutsideFile;
+
+use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::names::{SessionNames, count_diagnostics};
+use super::run::{Done, eval_ctx};
+use super::{Running, Session, Work};
+use crate::bind::{BindEnv, Params};
+use crate::dml::CompiledLoad;
+use crate::exec_error::{ExecError, engine_error};
+use crate::parse::ast::{LoadData, Statement};
+use crate::result::{Mode, Outcome, Step};
+use crate::textfile::{FileSource, Places, charset_named, io_error, open_file};
+use crate::variables::VarValue;
+
+/// Bytes read from a file of the server at a time.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// A file on the server's machine.
+struct ServerFile {
+    file: OutsideFile,
+    name: Vec<u8>,
+}
+
+impl FileSource for ServerFile {
+    fn read(
+        &mut self,
+        piece: &mut Vec<u8>,
+        _check_killed: &dyn Fn() -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        piece.resize(PIECE_BYTES, 0);
+        let read = self.file.read(piece);
+        piece.truncate(*read.as_ref().unwrap_or(&0));
+        read.map(drop).map_err(|e| io_error(2, &self.name, &e))
+    }
+}
+
+impl Session {
+    /// Runs the LOAD DATA LOCAL that has asked for its file.
+    ///
+    /// # Panics
+    /// When the last step was not [`Step::NeedFile`]: a mistake of the caller.
+    pub fn feed(&mut self, file: &mut dyn FileSource) -> Outcome {
+        let Some(mut running) = self.running.take() else {
+            panic!("a file without a started statement");
+        };
+        let outcome = self.feed_running(&mut running, file);
+        self.running = Some(running);
+        outcome
+    }
+
+    fn feed_running(&mut self, running: &mut Running, file: &mut dyn FileSource) -> Outcome {
+        let done = match &running.work {
+            Work::Ready(statement, _) => match &**statement {
+                Statement::LoadData(load) => self.load_data(load, Some(file)),
+                _ => panic!("a file for another statement"),
+            },
+            _ => panic!("a file for a finished statement"),
+        };
+        // Metadata locks were there when the file was asked for, and row locks are waited for in place.
+        let done = done.map_err(|e| match e {
+            ExecError::Wait(_) => ExecError::Sql(engine_error(&EngineError::LockWaitTimeout)),
+            e => e,
+        });
+        match self.settle(running, done) {
+            Step::Done(outcome) => {
+                self.note_outcome(running, &outcome);
+                outcome
+            }
+            _ => panic!("the file was there"),
+        }
+    }
+
+    /// LOAD DATA, with the client's file if it is there already.
+    pub(super) fn load_data(
+        &mut self,
+        load: &LoadData,
+        file: Option<&mut dyn FileSource>,
+    ) -> Result<Done, ExecError> {
+        self.may_load(load)?;
+        self.check_writable()?;
+        self.use_transaction();
+        let compiled = self.compiled_load(load)?;
+        match file {
+            Some(file) => self.run_load(&compiled, file),
+            None if load.local => Ok(Done::NeedFile(load.path.clone())),
+            None => {
+                let mut file = ServerFile {
+                    file: open_file(&self.places(), &load.path)?,
+                    name: load.path.clone(),
+                };
+                self.run_load(&compiled, &mut file)
+            }
+        }
+    }
+
+    /// Are files of this kind allowed?
+    fn may_load(&self, load: &LoadData) -> SqlResult<()> {
+        if !load.local {
+            return self.require_file();
+        }
+        let allowed = self.facts.instance.globals.named("local_infile").is_on();
+        if allowed && self.client.local_files {
+            return Ok(());
+        }
+        let text = "Loading local data is disabled; this must be enabled on both the client \
+                    and server sides";
+        Err(SqlError::new(3948, "42000", text))
+    }
+
+    /// The FILE privilege.
+    ///
+    /// # Errors
+    /// 1045.
+    pub(super) fn require_file(&self) -> SqlResult<()> {
+        self.facts.require("FILE").map_err(|_| {
+            let account = &self.facts.account;
+            let text = format!(
+                "Access denied for user '{}'@'{}' (using password: YES)",
+                account.user, account.host
+            );
+            SqlError::new(1045, "28000", text)
+        })
+    }
+
+    /// Where files of the server may be.
+    pub(super) fn places(&self) -> Places {
+        let globals = &self.facts.instance.globals;
+        let allowed = match globals.named("secure_file_priv") {
+            VarValue::Null => None,
+            value => Some(value.as_text().to_owned()),
+        };
+        let base = PathBuf::from(globals.named("datadir").as_text());
+        Places { allowed, base }
+    }
+
+    /// Compiles, with the table locked.
+    fn compiled_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
+        for _ in 0..MAX_COMPILATIONS {
+            let version = self.facts.instance.catalog.version();
+            let compiled = self.compile_load(load)?;
+            if load.replace {
+                for table in compiled.targets() {
+                    self.facts
+                        .require_on("DELETE", &table.schema, &table.name)?;
+                }
+            }
+            if self.lock_targets("INSERT", compiled.targets(), version)? {
+                return Ok(compiled);
+            }
+        }
+        Err(changed_meanwhile().into())
+    }
+
+    fn compile_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
+        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
+        let charset = self.values.named("character_set_database");
+        let charset = charset_named(charset.as_text())?;
+        let compiled = CompiledLoad::compile(&env, load, charset).map_err(|e| names.stop(e))?;
+        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+        self.clear_warnings();
+        self.add_warnings(warnings, total);
+        Ok(compiled)
+    }
+
+    fn run_load(
+        &mut self,
+        compiled: &CompiledLoad,
+        file: &mut dyn FileSource,
+    ) -> Result<Done, ExecError> {
+        self.change_rows(&[], Mode::Thread, |env| compiled.run(env, file))
+    }
+}

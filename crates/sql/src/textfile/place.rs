@@ -1,0 +1,144 @@
+//! Which files the server may read and write for its users: `secure_file_priv`.
+//!
+//! Neighbours: `session::load` and `session::export` have checked the FILE privilege.
+//!
+//! **Invariants**
+//! - Without `secure_file_priv` (the default, NULL) no file is touched; with a directory only files in it, links and
+//!   `..` seen through.
+//! - A file that exists is never written to.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use esker_types::{SqlError, SqlResult};
+use esker_vfs::{OutsideFile, OutsideKind};
+
+/// The settings that decide.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    /// `secure_file_priv`: None for nowhere, empty for everywhere.
+    pub(crate) allowed: Option<String>,
+    /// Where names without a directory are looked for: that of the database.
+    pub(crate) base: PathBuf,
+}
+
+/// A system error as MySQL shows it: number and text.
+fn os_error(e: &io::Error) -> String {
+    let text = e.to_string();
+    // "No such file or directory (os error 2)"
+    let text = text.split(" (os error").next().unwrap_or_default();
+    match e.raw_os_error() {
+        Some(number) => format!("(OS errno {number} - {text})"),
+        None => format!("({text})"),
+    }
+}
+
+fn error(code: u16, text: &str, name: &str, e: &io::Error) -> SqlError {
+    SqlError::new(
+        code,
+        "HY000",
+        format!("{}{}", text.replace("{}", name), os_error(e)),
+    )
+}
+
+impl Places {
+    fn full(&self, name: &[u8]) -> PathBuf {
+        self.base.join(String::from_utf8_lossy(name).as_ref())
+    }
+
+    /// 1290 unless the file may be touched.
+    fn check(&self, path: &Path) -> SqlResult<()> {
+        let allowed = match self.allowed.as_deref() {
+            Some("") => true,
+            None => false,
+            Some(dir) => match OutsideFile::real_path(Path::new(dir)) {
+                Ok(dir) => OutsideFile::real_path(path).is_ok_and(|path| path.starts_with(dir)),
+                Err(_) => false,
+            },
+        };
+        if allowed {
+            return Ok(());
+        }
+        let text = "The MySQL server is running with the --secure-file-priv option so it cannot \
+                    execute this statement";
+        Err(SqlError::new(1290, "HY000", text))
+    }
+}
+
+/// Opens a file of the server's machine for reading.
+///
+/// # Errors
+/// 1290; 13 for a file that is not there, 1085 for what is no file, 29 for one that cannot be opened.
+pub(crate) fn open_file(places: &Places, name: &[u8]) -> SqlResult<OutsideFile> {
+    let path = places.full(name);
+    places.check(&path)?;
+    let shown = path.display().to_string();
+    let kind =
+        OutsideFile::kind(&path).map_err(|e| error(13, "Can't get stat of '{}' ", &shown, &e))?;
+    if kind != OutsideKind::Regular {
+        let text =
+            format!("The file '{shown}' must be in the database directory or be readable by all");
+        return Err(SqlError::new(1085, "HY000", text));
+    }
+    OutsideFile::open(&path).map_err(|e| error(29, "File '{}' not found ", &shown, &e))
+}
+
+/// Makes a file on the server's machine; its path, too, so that it can be removed again.
+///
+/// # Errors
+/// 1290, 1086 for a file that exists, 1 for one that cannot be made.
+pub(crate) fn create_file(places: &Places, name: &[u8]) -> SqlResult<(OutsideFile, PathBuf)> {
+    let path = places.full(name);
+    places.check(&path)?;
+    match OutsideFile::create(&path) {
+        Ok(file) => Ok((file, path)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let text = format!("File '{}' already exists", String::from_utf8_lossy(name));
+            Err(SqlError::new(1086, "HY000", text))
+        }
+        Err(e) => {
+            let shown = path.display().to_string();
+            Err(error(1, "Can't create/write to file '{}' ", &shown, &e))
+        }
+    }
+}
+
+/// Why a file could not be read to its end (error 2) or written (error 3).
+pub(crate) fn io_error(code: u16, name: &[u8], e: &io::Error) -> SqlError {
+    let text = match code {
+        2 => "Error reading file '{}' ",
+        _ => "Error writing file '{}' ",
+    };
+    error(code, text, &String::from_utf8_lossy(name), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_in_the_allowed_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let allowed = dir.path().join("in");
+        OutsideFile::create(&dir.path().join("secret")).unwrap();
+        std::fs::create_dir(&allowed).unwrap();
+        std::os::unix::fs::symlink(dir.path(), allowed.join("up")).unwrap();
+        let places = |allowed: Option<&Path>| Places {
+            allowed: allowed.map(|p| p.display().to_string()),
+            base: dir.path().to_path_buf(),
+        };
+        let inside = places(Some(&allowed));
+        let code = |p: &Places, name: &str| open_file(p, name.as_bytes()).unwrap_err().code;
+        assert_eq!(code(&places(None), "secret"), 1290);
+        assert!(open_file(&places(Some(Path::new(""))), b"secret").is_ok());
+        for name in ["secret", "in/../secret", "in/up/secret", "nowhere/x"] {
+            assert_eq!(code(&inside, name), 1290, "{name}");
+        }
+        assert_eq!(code(&inside, "in/missing"), 13);
+        assert_eq!(code(&inside, "in"), 1085);
+        assert!(create_file(&inside, b"in/new").is_ok());
+        assert_eq!(create_file(&inside, b"in/new").unwrap_err().code, 1086);
+        assert_eq!(create_file(&inside, b"in/up/new").unwrap_err().code, 1290);
+        assert!(open_file(&inside, b"in/new").is_ok());
+    }
+}

@@ -1,0 +1,543 @@
+//! A text file into fields.
+//!
+//! Neighbours: `dml::insert::load` asks for field after field, line after line; a [`FileSource`] brings the bytes.
+//!
+//! What a byte means depends on where it stands:
+//! ```text
+//! escape      everywhere: the next byte is taken as it is, or stands for another one (\n, \t, \N …)
+//! quote       first in a field: begins a quoted field; in one: doubled it is itself, before a separator it ends the field
+//! separators  outside of quoted fields: end the field or the line
+//! ```
+//! **Invariants**
+//! - After the end of a line nothing is read before [`FieldReader::next_line`].
+//! - A field longer than the limit is an error, so memory is bounded.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::{Dialect, FileSource};
+
+/// The bytes of the file around the place that is read.
+struct Input<'a> {
+    source: &'a mut dyn FileSource,
+    check_killed: &'a dyn Fn() -> SqlResult<()>,
+    buf: Vec<u8>,
+    pos: usize,
+    /// The source has no more.
+    ended: bool,
+    piece: Vec<u8>,
+}
+
+impl Input<'_> {
+    /// Makes sure that `count` bytes are there, unless the file ends before.
+    fn look(&mut self, count: usize) -> SqlResult<&[u8]> {
+        while self.buf.len() - self.pos < count && !self.ended {
+            self.piece.clear();
+            self.source.read(&mut self.piece, self.check_killed)?;
+            self.ended = self.piece.is_empty();
+            self.buf.drain(..self.pos);
+            self.pos = 0;
+            if self.buf.is_empty() {
+                std::mem::swap(&mut self.buf, &mut self.piece);
+            } else {
+                self.buf.extend_from_slice(&self.piece);
+            }
+        }
+        Ok(&self.buf[self.pos..])
+    }
+
+    fn peek(&mut self) -> SqlResult<Option<u8>> {
+        match self.buf.get(self.pos) {
+            Some(byte) => Ok(Some(*byte)),
+            None => Ok(self.look(1)?.first().copied()),
+        }
+    }
+
+    /// Steps over `text` if it comes next. Never over an empty one.
+    fn eat(&mut self, text: &[u8]) -> SqlResult<bool> {
+        if text.is_empty() || self.peek()? != Some(text[0]) {
+            return Ok(false);
+        }
+        let found = self.look(text.len())?.starts_with(text);
+        if found {
+            self.pos += text.len();
+        }
+        Ok(found)
+    }
+
+    /// The bytes at hand up to the first that is `special`.
+    fn plain(&mut self, special: &[bool; 256]) -> &[u8] {
+        let rest = &self.buf[self.pos..];
+        let end = rest.iter().position(|b| special[usize::from(*b)]);
+        let plain = &rest[..end.unwrap_or(rest.len())];
+        self.pos += plain.len();
+        plain
+    }
+}
+
+/// Reads fields.
+pub(crate) struct FieldReader<'a> {
+    input: Input<'a>,
+    dialect: &'a Dialect,
+    /// Where plain bytes end outside and inside of quotes.
+    special: [bool; 256],
+    special_quoted: [bool; 256],
+    line_end: &'a [u8],
+    limit: usize,
+    field: Vec<u8>,
+    quoted: bool,
+    /// An escaped N is in the field.
+    escaped_n: bool,
+    at_line_start: bool,
+    line_ended: bool,
+    file_ended: bool,
+    cut: bool,
+}
+
+impl<'a> FieldReader<'a> {
+    /// Reads from `source`; a field has at most `limit` bytes.
+    pub(crate) fn new(
+        dialect: &'a Dialect,
+        source: &'a mut dyn FileSource,
+        check_killed: &'a dyn Fn() -> SqlResult<()>,
+        limit: usize,
+    ) -> Self {
+        // A line end that is also the field end is none.
+        let line_end: &[u8] = match dialect.line_end == dialect.field_end {
+            true => &[],
+            false => &dialect.line_end,
+        };
+        let mut special = [false; 256];
+        let mut special_quoted = [false; 256];
+        let firsts = [dialect.field_end.first(), line_end.first()];
+        for byte in firsts.into_iter().flatten().chain(&dialect.escape) {
+            special[usize::from(*byte)] = true;
+        }
+        for byte in dialect.quote.iter().chain(&dialect.escape) {
+            special_quoted[usize::from(*byte)] = true;
+        }
+        Self {
+            input: Input {
+                source,
+                check_killed,
+                buf: Vec::new(),
+                pos: 0,
+                ended: false,
+                piece: Vec::new(),
+            },
+            dialect,
+            special,
+            special_quoted,
+            line_end,
+            limit,
+            field: Vec::new(),
+            quoted: false,
+            escaped_n: false,
+            at_line_start: !dialect.line_start.is_empty(),
+            line_ended: false,
+            file_ended: false,
+            cut: false,
+        }
+    }
+
+    /// Do lines have an end of their own?
+    pub(crate) fn has_line_end(&self) -> bool {
+        !self.line_end.is_empty()
+    }
+
+    /// What was read last.
+    pub(crate) fn field(&self) -> &[u8] {
+        &self.field
+    }
+
+    /// Does the field that was read last stand for NULL?
+    pub(crate) fn is_null(&self) -> bool {
+        let word = !self.quoted && self.dialect.quote.is_some() && self.field == b"NULL";
+        word || (self.escaped_n && self.field.len() == 1)
+    }
+
+    /// Was there more in the line that [`Self::next_line`] has left than was read?
+    pub(crate) fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Reads the next field of the line; false if the line (or the file) has no more.
+    ///
+    /// # Errors
+    /// Those of the source; a field above the limit.
+    pub(crate) fn read_field(&mut self) -> SqlResult<bool> {
+        if !self.begin()? {
+            return Ok(false);
+        }
+        let Some(first) = self.input.peek()? else {
+            return Ok(self.end_of_file(false));
+        };
+        self.quoted = self.dialect.quote == Some(first);
+        if self.quoted {
+            self.input.pos += 1;
+        }
+        loop {
+            if self.plain_bytes()? {
+                continue;
+            }
+            let Some(byte) = self.input.peek()? else {
+                if std::mem::take(&mut self.quoted) {
+                    // A quote that nothing closes is a part of the field.
+                    self.field.insert(0, first);
+                }
+                return Ok(self.end_of_file(true));
+            };
+            if self.escaped(byte)? {
+                continue;
+            }
+            if self.quoted {
+                if self.dialect.quote == Some(byte) && self.quote()? {
+                    return Ok(true);
+                }
+            } else if self.input.eat(self.line_end)? {
+                self.line_ended = true;
+                return Ok(true);
+            } else if self.input.eat(&self.dialect.field_end)? {
+                return Ok(true);
+            } else {
+                self.push_next(byte);
+            }
+        }
+    }
+
+    /// Reads a row of `width` bytes, or up to the end of the line; false at the end of the file.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn read_row(&mut self, width: usize) -> SqlResult<bool> {
+        if !self.begin()? {
+            return Ok(false);
+        }
+        self.quoted = false;
+        while self.field.len() < width {
+            let Some(byte) = self.input.peek()? else {
+                let any = !self.field.is_empty();
+                return Ok(self.end_of_file(any));
+            };
+            if self.escaped(byte)? {
+                continue;
+            }
+            if self.input.eat(self.line_end)? {
+                self.line_ended = true;
+                return Ok(true);
+            }
+            self.push_next(byte);
+        }
+        Ok(true)
+    }
+
+    /// Goes to the next line; true if there is none.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(crate) fn next_line(&mut self) -> SqlResult<bool> {
+        self.cut = false;
+        self.at_line_start = !self.dialect.line_start.is_empty();
+        if std::mem::take(&mut self.line_ended) || self.file_ended {
+            return Ok(self.file_ended);
+        }
+        if !self.has_line_end() {
+            return Ok(false);
+        }
+        loop {
+            if !self.input.plain(&self.special).is_empty() {
+                self.cut = true;
+            }
+            let Some(byte) = self.input.peek()? else {
+                self.file_ended = true;
+                return Ok(true);
+            };
+            if !self.special[usize::from(byte)] {
+                continue;
+            }
+            if self.dialect.escape == Some(byte) {
+                self.cut = true;
+                self.input.pos += 1;
+                if self.input.peek()?.is_none() {
+                    return Ok(true);
+                }
+                self.input.pos += 1;
+            } else if self.input.eat(self.line_end)? {
+                return Ok(false);
+            } else {
+                self.cut = true;
+                self.input.pos += 1;
+            }
+        }
+    }
+
+    /// What comes before a field or row; false if there is none.
+    fn begin(&mut self) -> SqlResult<bool> {
+        self.field.clear();
+        self.escaped_n = false;
+        if self.line_ended {
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.at_line_start) {
+            return self.find_line_start();
+        }
+        Ok(true)
+    }
+
+    /// Steps behind LINES STARTING BY; false if the file has no more.
+    fn find_line_start(&mut self) -> SqlResult<bool> {
+        loop {
+            if self.input.peek()?.is_none() {
+                return Ok(self.end_of_file(false));
+            }
+            if self.input.eat(&self.dialect.line_start)? {
+                return Ok(true);
+            }
+            self.input.pos += 1;
+        }
+    }
+
+    /// Takes what means nothing but itself; true if more may be there.
+    fn plain_bytes(&mut self) -> SqlResult<bool> {
+        let special = match self.quoted {
+            true => &self.special_quoted,
+            false => &self.special,
+        };
+        let plain = self.input.plain(special);
+        if plain.is_empty() {
+            // At a special byte, or at the end of what is at hand.
+            let next = self.input.peek()?;
+            return Ok(next.is_some_and(|byte| !special[usize::from(byte)]));
+        }
+        self.field.extend_from_slice(plain);
+        if self.field.len() > self.limit {
+            let text = "Got a packet bigger than 'max_allowed_packet' bytes";
+            return Err(SqlError::new(1153, "08S01", text));
+        }
+        Ok(true)
+    }
+
+    /// Deals with an escape; false if `byte`, which comes next, is none.
+    fn escaped(&mut self, byte: u8) -> SqlResult<bool> {
+        if self.dialect.escape != Some(byte) {
+            return Ok(false);
+        }
+        let Some(next) = self.input.look(2)?.get(1).copied() else {
+            self.push_next(byte);
+            return Ok(true);
+        };
+        // An escape that is also the quote is itself when doubled, and no escape before anything else.
+        if self.dialect.escape == self.dialect.quote && next != byte {
+            return Ok(false);
+        }
+        self.input.pos += 2;
+        self.escaped_n |= next == b'N';
+        self.field.push(match next {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'b' => 8,
+            b'0' => 0,
+            b'Z' => 26,
+            other => other,
+        });
+        Ok(true)
+    }
+
+    /// Deals with the quote that comes next inside a quoted field; true if it ends the field.
+    fn quote(&mut self) -> SqlResult<bool> {
+        let Some(quote) = self.input.peek()? else {
+            return Ok(false);
+        };
+        match self.input.look(2)?.get(1).copied() {
+            Some(next) if next == quote => {
+                self.input.pos += 2;
+                self.field.push(quote);
+                return Ok(false);
+            }
+            None => {
+                self.input.pos += 1;
+                self.line_ended = true;
+                return Ok(true);
+            }
+            Some(_) => self.input.pos += 1,
+        }
+        if self.input.eat(self.line_end)? {
+            self.line_ended = true;
+            return Ok(true);
+        }
+        if self.input.eat(&self.dialect.field_end)? {
+            return Ok(true);
+        }
+        self.field.push(quote);
+        Ok(false)
+    }
+
+    fn push_next(&mut self, byte: u8) {
+        self.input.pos += 1;
+        self.field.push(byte);
+    }
+
+    /// The file ends here; `any`: with something read.
+    fn end_of_file(&mut self, any: bool) -> bool {
+        self.line_ended = true;
+        self.file_ended = true;
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::ast::FileFormat;
+    use esker_types::SqlMode;
+
+    /// A file that comes in pieces of one size.
+    struct Pieces<'a>(std::slice::Chunks<'a, u8>);
+
+    impl FileSource for Pieces<'_> {
+        fn read(
+            &mut self,
+            piece: &mut Vec<u8>,
+            _check_killed: &dyn Fn() -> SqlResult<()>,
+        ) -> SqlResult<()> {
+            piece.extend_from_slice(self.0.next().unwrap_or_default());
+            Ok(())
+        }
+    }
+
+    /// The lines with their fields (`None`: NULL), and whether each was cut when `most` fields were read.
+    type Lines = Vec<(Vec<Option<String>>, bool)>;
+
+    fn lines(file: &[u8], format: &FileFormat, most: usize, size: usize) -> Lines {
+        let dialect = Dialect::new(format, SqlMode::default()).unwrap();
+        let mut source = Pieces(file.chunks(size));
+        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        let mut out = Lines::new();
+        loop {
+            let mut fields = Vec::new();
+            while fields.len() < most && reader.read_field().unwrap() {
+                let text = String::from_utf8_lossy(reader.field()).into_owned();
+                fields.push((!reader.is_null()).then_some(text));
+            }
+            if fields.is_empty() {
+                return out;
+            }
+            let is_last = reader.next_line().unwrap();
+            out.push((fields, reader.was_cut()));
+            if is_last {
+                return out;
+            }
+        }
+    }
+
+    fn format(field_end: &str, quote: &str, escape: &str, start: &str, end: &str) -> FileFormat {
+        FileFormat {
+            fields_terminated: field_end.into(),
+            enclosed: quote.into(),
+            optionally: false,
+            escaped: escape.into(),
+            lines_starting: start.into(),
+            lines_terminated: end.into(),
+        }
+    }
+
+    fn check(file: &str, format: &FileFormat, expected: &[&[&str]]) {
+        for size in [1, 2, 3, 1000] {
+            let got: Vec<Vec<String>> = lines(file.as_bytes(), format, 3, size)
+                .into_iter()
+                .map(|(fields, _)| fields)
+                .map(|f| {
+                    f.into_iter()
+                        .map(|f| f.unwrap_or_else(|| "<>".into()))
+                        .collect()
+                })
+                .collect();
+            assert_eq!(got, expected, "{file:?} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn tabs_and_escapes() {
+        let f = FileFormat::default();
+        check(
+            "a\tb\tc\nd\\te\tf\\\\\t\\N\n",
+            &f,
+            &[&["a", "b", "c"], &["d\te", "f\\", "<>"]],
+        );
+        check("a\\\nb\tc", &f, &[&["a\nb", "c"]]);
+        check("\n\n", &f, &[&[""], &[""]]);
+        check("a\tb\\", &f, &[&["a", "b\\"]]);
+        check("NULL\tN\\N\tx\n", &f, &[&["NULL", "NN", "x"]]);
+        check("", &f, &[]);
+    }
+
+    #[test]
+    fn quotes() {
+        let f = format(",", "\"", "\\", "", "\r\n");
+        check("\"a,b\",c,\"d\"\"e\"\r\n", &f, &[&["a,b", "c", "d\"e"]]);
+        check(
+            "\"a\"b\",\"x\r\ny\",NULL\r\n",
+            &f,
+            &[&["a\"b", "x\r\ny", "<>"]],
+        );
+        check("\"NULL\",\"\\N\",a\rb\r\n", &f, &[&["NULL", "<>", "a\rb"]]);
+        check("a\"b,\"c", &f, &[&["a\"b", "\"c"]]);
+        check("\"a\"", &f, &[&["a"]]);
+        // A quote that is also the escape works by doubling alone.
+        let f = format(",", "\"", "\"", "", "\n");
+        check("\"a\"\"b\",\"c\\n\",d\n", &f, &[&["a\"b", "c\\n", "d"]]);
+    }
+
+    #[test]
+    fn long_separators_and_starts() {
+        let f = format("||", "", "", "xx", "<>\n");
+        check(
+            "skip xxa||b|c||d<>\nno\nxxe||f",
+            &f,
+            &[&["a", "b|c", "d"], &["e", "f"]],
+        );
+        check("xxxa<>\n", &f, &[&["xa"]]);
+        let f = format(",", "", "\\", "", ",");
+        check("a,b,c,d,e", &f, &[&["a", "b", "c"], &["d", "e"]]);
+    }
+
+    #[test]
+    fn lines_with_more_fields_are_cut() {
+        let f = FileFormat::default();
+        let got = lines(b"a\tb\\\nc\td\ne\n", &f, 1, 2);
+        assert_eq!(
+            got,
+            [
+                (vec![Some("a".into())], true),
+                (vec![Some("e".into())], false)
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_of_fixed_widths() {
+        let dialect = Dialect::new(&format("", "", "\\", "", "\n"), SqlMode::default()).unwrap();
+        let mut source = Pieces(b"abcdef\nab\n\\\nx\\\\y".chunks(2));
+        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        let mut rows = Vec::new();
+        while reader.read_row(4).unwrap() {
+            rows.push((String::from_utf8_lossy(reader.field()).into_owned(), false));
+            let is_last = reader.next_line().unwrap();
+            rows.last_mut().unwrap().1 = reader.was_cut();
+            if is_last {
+                break;
+            }
+        }
+        let expected = [("abcd", true), ("ab", false), ("\nx\\y", false)];
+        assert_eq!(rows, expected.map(|(r, cut)| (r.to_owned(), cut)));
+    }
+
+    #[test]
+    fn a_field_has_a_limit() {
+        let dialect = Dialect::new(&FileFormat::default(), SqlMode::default()).unwrap();
+        let file = vec![b'x'; 4000];
+        let mut source = Pieces(file.chunks(100));
+        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        assert_eq!(reader.read_field().unwrap_err().code, 1153);
+    }
+}
