@@ -315,6 +315,9 @@ impl Instance {
             ),
             ("Esker_row_lock_deadlocks", stats.deadlocks.to_string()),
             ("Esker_row_lock_waits", stats.lock_waits.to_string()),
+            ("Esker_scan_rows_counted", stats.scans.counted.to_string()),
+            ("Esker_scan_tasks", stats.scans.tasks.to_string()),
+            ("Esker_scan_tasks_helped", stats.scans.helped.to_string()),
             ("Esker_temporary_bytes", self.temp.used_bytes().to_string()),
             ("Esker_writer_stalls", stats.writer_stalls().to_string()),
             ("Innodb_row_lock_waits", stats.lock_waits.to_string()),
@@ -509,6 +512,7 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
         compaction_threads: size("esker_compaction_threads") as usize,
         recovery: recovery_mode(globals),
         recovery_threads: size("esker_recovery_threads") as usize,
+        scan_threads: size("esker_scan_threads") as usize,
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
         ..EngineConfig::new(&config.data_dir)
     }

@@ -245,6 +245,8 @@ impl Bench {
                 table_bytes: u64::MAX,
                 lock_wait: Duration::from_millis(50),
                 recursion_depth: 1000,
+                read_threads: 1,
+                parallel_rows: u64::MAX,
             },
             check_killed: &|| Ok(()),
             temp: None,

@@ -35,6 +35,10 @@ pub struct Limits {
     pub lock_wait: Duration,
     /// Rounds of a recursive common table expression.
     pub recursion_depth: u64,
+    /// Threads that read a table together, the statement's own included.
+    pub read_threads: u32,
+    /// Estimated rows from which on several threads read.
+    pub parallel_rows: u64,
 }
 
 /// Execution context of one statement step.

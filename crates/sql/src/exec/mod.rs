@@ -4,7 +4,8 @@
 //! `window` (what happens to joined rows), `node`, `join`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
 //! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
-//! and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE).
+//! and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE), `parallel`
+//! (blocks of one table read by several threads).
 //! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
@@ -20,6 +21,7 @@ mod memory;
 mod node;
 #[cfg(test)]
 mod oracle_tests;
+pub(crate) mod parallel;
 mod profile;
 #[cfg(test)]
 mod profile_tests;

@@ -6,12 +6,14 @@
 //! `reset` starts over and gives memory back.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::group::Groups;
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::node::NodeState;
+use super::parallel::{self, ParallelRows};
 use super::profile::Stage;
 use super::recursive::RecursiveState;
 use super::rowkey;
@@ -54,6 +56,8 @@ struct Tail {
 
 struct BlockState {
     node: NodeState,
+    /// Instead of the node's rows and the groups.
+    parallel: Option<ParallelRows>,
     row: Vec<Value>,
     groups: Option<Groups>,
     grouped: bool,
@@ -125,7 +129,7 @@ impl RootExec {
         if !self.tail.opened {
             self.tail.open(limit.as_ref(), env)?;
             if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
-                state.node.open(&block.source, &mut state.row, env)?;
+                state.open(block, env)?;
             }
             if !order.is_empty() && (self.tail.left > 0 || count_all) {
                 let mut sort = || self.sort(plan, order, limit.is_some(), env);
@@ -319,6 +323,7 @@ impl BlockState {
     fn new(plan: &BlockPlan) -> Self {
         Self {
             node: NodeState::new(&plan.source),
+            parallel: None,
             row: vec![Value::Null; plan.width as usize],
             groups: plan.group.as_ref().map(|_| Groups::default()),
             grouped: false,
@@ -329,7 +334,18 @@ impl BlockState {
         }
     }
 
+    fn open(&mut self, plan: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<()> {
+        self.parallel = parallel::run(plan, env)?;
+        match self.parallel {
+            Some(_) => Ok(()),
+            None => self.node.open(&plan.source, &mut self.row, env),
+        }
+    }
+
     fn reset(&mut self, env: &EvalEnv<'_>) {
+        if let Some(rows) = self.parallel.take() {
+            rows.give_back(env);
+        }
         if let Some(groups) = &mut self.groups {
             groups.reset(env);
         }
@@ -413,6 +429,9 @@ impl BlockState {
         plan: &BlockPlan,
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
+        if let Some(rows) = &mut self.parallel {
+            return rows.next(plan, &mut self.row, env);
+        }
         let (Some(groups), Some(group)) = (&mut self.groups, &plan.group) else {
             return self.node.next(&plan.source, &mut self.row, env);
         };

@@ -18,7 +18,7 @@ use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
 use crate::bind::LockSpec;
-use crate::catalog::TableDef;
+use crate::catalog::{IndexDef, TableDef};
 use crate::codec::{KeyRange, RowReader};
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, OuterRow};
@@ -56,7 +56,7 @@ enum Input {
 
 /// Where a covering index entry has the needed columns.
 #[derive(Default)]
-struct Cover {
+pub(super) struct Cover {
     /// Slot of each index part, if wanted.
     parts: Vec<Option<u32>>,
     /// Slot of each clustered key part, if wanted from there.
@@ -64,7 +64,7 @@ struct Cover {
 }
 
 /// What became of a candidate row.
-enum Verdict {
+pub(super) enum Verdict {
     Take,
     Drop,
 }
@@ -347,11 +347,8 @@ impl ScanState {
                         if let Some(profile) = &env.states.profile {
                             profile.count_read(plan);
                         }
-                        self.cover.decode(def, access.index, key, value, row, env)?;
-                        match all_true(&plan.conds, row, env)? {
-                            true => Verdict::Take,
-                            false => Verdict::Drop,
-                        }
+                        let index = access.index;
+                        self.cover.judge(plan, def, index, key, value, row, env)?
                     } else {
                         let codec = &def.indexes[access.index].codec;
                         set(&mut self.key, codec.clustered_of(key, value)?);
@@ -507,7 +504,7 @@ fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> S
 }
 
 /// Decodes a stored row into its slots and evaluates the conditions.
-fn judge(
+pub(super) fn judge(
     plan: &ScanPlan,
     def: &TableDef,
     key: &[u8],
@@ -552,7 +549,7 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
 }
 
 impl Cover {
-    fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
+    pub(super) fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
         let index = &def.indexes[access.index];
         let mut wanted: Vec<(usize, u32)> = plan.columns.clone();
         let mut take = |col: usize| {
@@ -572,16 +569,34 @@ impl Cover {
         Self { parts, clustered }
     }
 
-    fn decode(
+    /// Decodes an index entry into its slots and evaluates the conditions.
+    #[expect(clippy::too_many_arguments, reason = "an entry is a key and a value")]
+    pub(super) fn judge(
         &self,
+        plan: &ScanPlan,
         def: &TableDef,
         index: usize,
         key: &[u8],
         value: &[u8],
         row: &mut [Value],
         env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        self.decode(&def.indexes[index], def, key, value, row, env)?;
+        Ok(match all_true(&plan.conds, row, env)? {
+            true => Verdict::Take,
+            false => Verdict::Drop,
+        })
+    }
+
+    fn decode(
+        &self,
+        index: &IndexDef,
+        def: &TableDef,
+        key: &[u8],
+        value: &[u8],
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
     ) -> SqlResult<()> {
-        let index = &def.indexes[index];
         decode_parts(&index.codec, &self.parts, key, row, env)?;
         if self.clustered.iter().any(Option::is_some) {
             let clustered = index.codec.clustered_of(key, value)?;

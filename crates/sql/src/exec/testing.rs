@@ -227,6 +227,8 @@ impl Rig {
             table_bytes: budget,
             lock_wait: Duration::from_millis(20),
             recursion_depth: 1000,
+            read_threads: 1,
+            parallel_rows: u64::MAX,
         }
     }
 

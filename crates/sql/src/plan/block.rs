@@ -192,7 +192,7 @@ fn plan_block(
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,
     };
-    Ok((Root::Block(Box::new(plan)), locking, cost))
+    Ok((Root::Block(Arc::new(plan)), locking, cost))
 }
 
 /// The number under which a query's rows are kept because several places read them.

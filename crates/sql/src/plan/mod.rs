@@ -192,7 +192,8 @@ impl Node {
 /// What produces the rows of a plan.
 #[derive(Debug)]
 pub(crate) enum Root {
-    Block(Box<BlockPlan>),
+    /// Shared with the threads that help to read its table.
+    Block(Arc<BlockPlan>),
     SetOps(Box<SetOpsPlan>),
     Recursive(Box<RecursivePlan>),
     Values(Box<ValuesPlan>),

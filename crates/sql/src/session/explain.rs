@@ -10,10 +10,12 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::Session;
 use super::change::changed_meanwhile;
 use super::run::{Done, RowSource};
-use crate::exec::RowStream;
+use crate::exec::{RowStream, parallel};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
-use crate::plan::explain::{Explained, explain, explain_analyzed, explain_change, explain_insert};
+use crate::plan::explain::{
+    Explained, explain, explain_analyzed, explain_change, explain_insert, note_threads,
+};
 use crate::result::{Mode, RowSink};
 
 impl Session {
@@ -38,7 +40,15 @@ impl Session {
                 check_analyze_format(asked.format)?;
                 self.analyze(query, params)?
             }
-            Statement::Query(query) => explain(&*self.plan(query, params)?, format),
+            Statement::Query(query) => {
+                let plan = self.plan(query, params)?;
+                let threads = parallel::threads_for(&plan, &self.limits());
+                let (columns, mut rows) = explain(&plan, format);
+                if let Some(threads) = threads {
+                    note_threads(&mut rows, threads);
+                }
+                (columns, rows)
+            }
             _ if asked.analyze => {
                 let what = "EXPLAIN ANALYZE of a statement that changes rows";
                 return Err(SqlError::not_supported(what).into());

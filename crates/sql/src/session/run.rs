@@ -20,7 +20,7 @@ use super::export;
 use super::names::{SessionNames, count_diagnostics};
 use super::{Batch, Facts, Running, Session, Work};
 use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
-use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv};
+use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates};
 use crate::parse::ast::{
@@ -282,6 +282,8 @@ impl Session {
             join_bytes: self.vars.join_bytes,
             table_bytes: self.vars.table_bytes,
             recursion_depth: self.vars.recursion_depth,
+            read_threads: parallel::usable_threads(self.vars.read_threads),
+            parallel_rows: self.vars.parallel_rows,
         }
     }
 

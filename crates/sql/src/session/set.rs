@@ -98,6 +98,11 @@ impl Session {
         if id.def().name.starts_with(FLUSH_POLICY) {
             self.facts.instance.apply_flush_policy();
         }
+        if id.def().name == "esker_scan_threads" {
+            let instance = &self.facts.instance;
+            let threads = instance.variable_u64("esker_scan_threads") as usize;
+            instance.engine.set_scan_threads(threads);
+        }
         if !COMMIT_SWITCHES.contains(&id.def().name) {
             return;
         }

@@ -111,7 +111,6 @@ pub static ACCEPTED: &[&str] = &[
     "optimizer_switch",
     "optimizer_trace",
     "optimizer_trace_limit",
-    "parallel_read_threads",
     "parser_max_mem_size",
     "preload_buffer_size",
     "profiling_history_size",

@@ -81,6 +81,10 @@ pub struct SessionVars {
     pub table_bytes: u64,
     /// cte_max_recursion_depth.
     pub recursion_depth: u64,
+    /// parallel_read_threads.
+    pub read_threads: u32,
+    /// esker_parallel_scan_rows.
+    pub parallel_rows: u64,
     /// sql_safe_updates.
     pub safe_updates: bool,
     /// long_query_time, microseconds.
@@ -117,6 +121,8 @@ impl SessionVars {
             sort_bytes: other.sort_bytes,
             join_bytes: other.join_bytes,
             table_bytes: other.table_bytes,
+            read_threads: other.read_threads,
+            parallel_rows: other.parallel_rows,
             ..self.clone()
         };
         same_run_time == *other
@@ -180,6 +186,8 @@ impl SessionVars {
             join_bytes: number("join_buffer_size"),
             table_bytes: number("tmp_table_size"),
             recursion_depth: number("cte_max_recursion_depth"),
+            read_threads: number("parallel_read_threads") as u32,
+            parallel_rows: number("esker_parallel_scan_rows"),
             safe_updates: v.named("sql_safe_updates").is_on(),
             slow_after_micros: match v.named("long_query_time") {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,

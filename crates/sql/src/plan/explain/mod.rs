@@ -312,6 +312,18 @@ fn prepend_extra(cells: &mut [Value], word: &str) {
     };
 }
 
+/// Says in the first line of a table that several threads read.
+pub fn note_threads(rows: &mut [Vec<Value>], threads: u32) {
+    let words = format!("Using parallel scan ({threads} threads)");
+    let Some(extra) = rows.first_mut().and_then(|cells| cells.get_mut(11)) else {
+        return;
+    };
+    *extra = match extra {
+        Value::Str(text) => Value::str(format!("{}; {words}", String::from_utf8_lossy(text))),
+        _ => Value::str(words),
+    };
+}
+
 /// Queries inside a block: derived tables, then subqueries of its expressions.
 fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p QueryPlan)>) {
     let mut exprs: Vec<&'p Expr> = block.output.iter().chain(&block.having).collect();

@@ -1,0 +1,270 @@
+//! Groups of a part of the rows, and how the parts become one.
+//!
+//! Neighbours: `task` adds rows, the statement's thread merges the tables of the tasks in their order. The serial way is
+//! `exec::group`, which also does rollups, GROUP_CONCAT and what is too large for memory.
+//! **Invariants**: groups stand in the order of their first row, also after merging tables of rows that follow each other;
+//! DISTINCT arguments reach an aggregate once per group.
+
+use std::collections::{HashMap, HashSet};
+
+use esker_types::func::aggregate::AggState;
+use esker_types::{EvalCtx, SqlResult, Value};
+
+use super::super::memory::row_bytes;
+use super::super::rowkey;
+use crate::bind::AggCall;
+use crate::expr::EvalEnv;
+use crate::plan::GroupPlan;
+
+/// Rough bytes of an aggregate's state, and of an entry of a table or a set.
+const STATE_BYTES: u64 = 64;
+const ENTRY_BYTES: u64 = 48;
+
+/// Groups by their keys.
+#[derive(Default)]
+pub(super) struct GroupTable {
+    by_key: HashMap<Box<[u8]>, u32>,
+    groups: Vec<Group>,
+    given: usize,
+    key: Vec<u8>,
+    args: Vec<Value>,
+}
+
+struct Group {
+    key: Box<[u8]>,
+    /// Values of the kept slots of the first row.
+    kept: Box<[Value]>,
+    keys: Box<[Value]>,
+    accs: Vec<Acc>,
+}
+
+/// Arguments of a row, and their key.
+type Args = (Box<[u8]>, Box<[Value]>);
+
+/// One aggregate of one group.
+enum Acc {
+    /// COUNT(*).
+    Rows(u64),
+    Plain(Box<dyn AggState>),
+    Distinct {
+        state: Box<dyn AggState>,
+        seen: HashSet<Box<[u8]>>,
+        /// The arguments in the order in which they came, with their keys: what a merge goes by.
+        order: Vec<Args>,
+    },
+}
+
+impl Acc {
+    fn new(call: &AggCall) -> Self {
+        if call.args.is_empty() {
+            return Self::Rows(0);
+        }
+        let state = call.def.state(&call.types);
+        match call.distinct {
+            true => Self::Distinct {
+                state,
+                seen: HashSet::new(),
+                order: Vec::new(),
+            },
+            false => Self::Plain(state),
+        }
+    }
+
+    /// Takes a row; gives the bytes that took.
+    fn update(
+        &mut self,
+        call: &AggCall,
+        args: &mut Vec<Value>,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<u64> {
+        match self {
+            Self::Rows(n) => {
+                *n += 1;
+                Ok(0)
+            }
+            Self::Plain(state) => {
+                if let [arg] = &call.args[..]
+                    && let Value::Int(v) = &*arg.eval_ref(row, env)?
+                {
+                    return state.update_int(env.ctx, *v).map(|()| 0);
+                }
+                evaluate(call, args, row, env)?;
+                state.update(env.ctx, args).map(|()| 0)
+            }
+            Self::Distinct { state, seen, order } => {
+                evaluate(call, args, row, env)?;
+                let mut key = Vec::new();
+                rowkey::encode_row(args.iter().zip(call.args.iter().map(|a| &a.ty)), &mut key);
+                if seen.contains(&*key) {
+                    return Ok(0);
+                }
+                state.update(env.ctx, args)?;
+                let bytes = 2 * (key.len() as u64 + ENTRY_BYTES) + row_bytes(args.iter());
+                seen.insert(key.as_slice().into());
+                order.push((key.into(), args.as_slice().into()));
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Acc, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        match (self, other) {
+            (Self::Rows(n), Self::Rows(more)) => *n += more,
+            (Self::Plain(state), Self::Plain(other)) => state.merge(ctx, other)?,
+            (Self::Distinct { state, seen, .. }, Self::Distinct { order, .. }) => {
+                for (key, args) in order {
+                    if seen.insert(key) {
+                        state.update(ctx, &args)?;
+                    }
+                }
+            }
+            _ => unreachable!("aggregates of one call are of one kind"),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, ctx: &EvalCtx<'_>) -> SqlResult<Value> {
+        match self {
+            Self::Rows(n) => Ok(Value::Int(*n as i64)),
+            Self::Plain(state) | Self::Distinct { state, .. } => state.finish(ctx),
+        }
+    }
+}
+
+fn evaluate(
+    call: &AggCall,
+    args: &mut Vec<Value>,
+    row: &[Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<()> {
+    args.resize(call.args.len(), Value::Null);
+    for (slot, arg) in args.iter_mut().zip(&call.args) {
+        arg.eval_into(row, env, slot)?;
+    }
+    Ok(())
+}
+
+impl GroupTable {
+    /// The one group of a query that wants nothing but the number of rows.
+    pub fn counted(plan: &GroupPlan, rows: u64) -> Self {
+        let mut table = Self::default();
+        table.groups.push(Group {
+            key: Box::default(),
+            kept: Box::default(),
+            keys: Box::default(),
+            accs: plan.aggs.iter().map(|_| Acc::Rows(rows)).collect(),
+        });
+        table
+    }
+
+    /// Takes a row; gives the bytes that took.
+    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
+        let mut bytes = 0;
+        let at = if plan.keys.is_empty() {
+            if self.groups.is_empty() {
+                bytes += self.start(plan, row, env)?;
+            }
+            0
+        } else {
+            self.key.clear();
+            for key in &plan.keys {
+                rowkey::encode(&*key.eval_ref(row, env)?, &key.ty, false, &mut self.key);
+            }
+            match self.by_key.get(&*self.key) {
+                Some(at) => *at as usize,
+                None => {
+                    bytes += self.start(plan, row, env)?;
+                    self.groups.len() - 1
+                }
+            }
+        };
+        for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
+            bytes += acc.update(call, &mut self.args, row, env)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Begins the group of `self.key`.
+    fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
+        let mut keys = Vec::with_capacity(plan.keys.len());
+        for key in &plan.keys {
+            keys.push(key.eval(row, env)?);
+        }
+        let group = Group {
+            key: self.key.as_slice().into(),
+            kept: plan.kept.iter().map(|s| row[*s as usize].clone()).collect(),
+            keys: keys.into(),
+            accs: plan.aggs.iter().map(Acc::new).collect(),
+        };
+        let bytes = row_bytes(&group.kept)
+            + row_bytes(&group.keys)
+            + 2 * (self.key.len() as u64 + ENTRY_BYTES)
+            + STATE_BYTES * plan.aggs.len() as u64;
+        self.enter(group);
+        Ok(bytes)
+    }
+
+    fn enter(&mut self, group: Group) {
+        self.by_key
+            .insert(group.key.clone(), self.groups.len() as u32);
+        self.groups.push(group);
+    }
+
+    /// Takes over the groups of rows that come behind all of this table's.
+    pub fn merge(&mut self, other: GroupTable, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        for group in other.groups {
+            let Some(at) = self.by_key.get(&group.key) else {
+                self.enter(group);
+                continue;
+            };
+            let mine = &mut self.groups[*at as usize].accs;
+            for (acc, other) in mine.iter_mut().zip(group.accs) {
+                acc.merge(other, ctx)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the input: without GROUP BY there is a group also for no rows.
+    pub fn finish(&mut self, plan: &GroupPlan) {
+        if self.groups.is_empty() && plan.implicit {
+            self.enter(Group {
+                key: Box::default(),
+                kept: plan.kept.iter().map(|_| Value::Null).collect(),
+                keys: plan.keys.iter().map(|_| Value::Null).collect(),
+                accs: plan.aggs.iter().map(Acc::new).collect(),
+            });
+        }
+        self.by_key = HashMap::new();
+    }
+
+    /// Fills `row` with the next group's row; false at the end.
+    pub fn next(
+        &mut self,
+        plan: &GroupPlan,
+        row: &mut [Value],
+        ctx: &EvalCtx<'_>,
+    ) -> SqlResult<bool> {
+        let Some(group) = self.groups.get_mut(self.given) else {
+            return Ok(false);
+        };
+        self.given += 1;
+        for (slot, value) in plan.kept.iter().zip(&mut group.kept) {
+            row[*slot as usize] = std::mem::take(value);
+        }
+        for (nth, key) in group.keys.iter_mut().enumerate() {
+            let value = std::mem::take(key);
+            // A key that is a plain column is also read through its own slot.
+            if let Some(slot) = plan.keys[nth].as_column() {
+                row[slot as usize] = value.clone();
+            }
+            row[plan.key_base as usize + nth] = value;
+        }
+        for (nth, acc) in group.accs.iter_mut().enumerate() {
+            row[plan.agg_base as usize + nth] = acc.finish(ctx)?;
+        }
+        group.accs = Vec::new();
+        Ok(true)
+    }
+}

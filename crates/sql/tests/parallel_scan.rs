@@ -1,0 +1,363 @@
+//! Tables read by several threads: the answers are the serial ones, at the same snapshot, whatever else goes on.
+//!
+//! **Invariant**: where it matters that several threads have read, a test looks at the engine's count of tasks.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
+use esker_types::cast::write_text;
+use esker_types::{SqlType, ValueRef};
+use esker_vfs::sim::SimEnv;
+
+use common::{await_durable, client, open};
+
+/// Rows as text.
+#[derive(Default)]
+struct Texts(Vec<String>);
+
+impl RowSink for Texts {
+    fn begin_row(&mut self) {
+        self.0.push(String::new());
+    }
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
+        let mut text = Vec::new();
+        match v {
+            ValueRef::Null => text.extend_from_slice(b"NULL"),
+            v => write_text(v, ty, &mut text),
+        }
+        let row = self.0.last_mut().expect("a row was begun");
+        row.push_str(&String::from_utf8_lossy(&text));
+        row.push('|');
+    }
+    fn end_row(&mut self) {}
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// What a client sees: rows, or the number of the error.
+type Answer = Result<Vec<String>, u16>;
+
+struct Client(Session);
+
+impl Client {
+    fn new(instance: &Arc<Instance>, id: u64) -> Self {
+        let mut client = Client(Session::new(instance.clone(), client(id)));
+        client.ok("SET NAMES utf8mb4");
+        client
+    }
+
+    fn ask(&mut self, sql: &str) -> Answer {
+        self.0.start(Request::Query(sql.as_bytes()));
+        let Step::Done(outcome) = self.0.step(Mode::Thread) else {
+            panic!("nothing to wait for in {sql}");
+        };
+        let mut depends_on = outcome.depends_on;
+        let mut rows = Texts::default();
+        match outcome.result {
+            OutcomeKind::Err(e) => return Err(e.code),
+            OutcomeKind::Rows(_) => loop {
+                let batch = self
+                    .0
+                    .next_rows(&mut rows, usize::MAX)
+                    .map_err(|e| e.code)?;
+                depends_on = depends_on.max(batch.depends_on);
+                if !batch.more {
+                    break;
+                }
+            },
+            _ => {}
+        }
+        await_durable(&self.0, depends_on);
+        Ok(rows.0)
+    }
+
+    fn ok(&mut self, sql: &str) -> Vec<String> {
+        self.ask(sql)
+            .unwrap_or_else(|code| panic!("{sql}: error {code}"))
+    }
+
+    /// The answer with one thread, without tasks.
+    fn serial(&mut self, sql: &str) -> Answer {
+        self.ok("SET esker_parallel_scan_rows = 18446744073709551615");
+        self.ask(sql)
+    }
+
+    fn parallel(&mut self, sql: &str) -> Answer {
+        self.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
+        self.ask(sql)
+    }
+
+    fn same(&mut self, sql: &str) {
+        let (parallel, serial) = (self.parallel(sql), self.serial(sql));
+        assert_eq!(parallel, serial, "{sql}");
+    }
+}
+
+/// A table of 14,000 rows, with NULLs, decimals, doubles and text in it, indexes on two columns; `flush` says of which part of the
+/// rows are on disk.
+fn table(instance: &Arc<Instance>, flush: impl Fn(u32)) -> Client {
+    let mut root = Client::new(instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    root.ok(
+        "CREATE TABLE t (id INT PRIMARY KEY, k INT, n BIGINT UNSIGNED NOT NULL, p DECIMAL(20,6), x DOUBLE, \
+         c VARCHAR(40), d DATE, KEY (k), UNIQUE KEY (n))",
+    );
+    for part in 0..14 {
+        let row = |id: u32| {
+            let k = match id % 11 {
+                0 => "NULL".to_owned(),
+                r => (r * id % 97).to_string(),
+            };
+            let c = match id % 7 {
+                0 => "NULL".to_owned(),
+                r => format!("'{}{}'", if r % 2 == 0 { "Word" } else { "word" }, id % 53),
+            };
+            format!(
+                "({id}, {k}, {}, {}.{:06}, {}e-3, {c}, '2024-{:02}-{:02}')",
+                u64::from(id) + (1 << 63),
+                id % 1000,
+                id * 37 % 1_000_000,
+                i64::from(id * 7919 % 10_007) - 5000,
+                id % 12 + 1,
+                id % 28 + 1,
+            )
+        };
+        let rows: Vec<String> = (part * 1000..(part + 1) * 1000).map(row).collect();
+        root.ok(&format!("INSERT INTO t VALUES {}", rows.join(",")));
+        flush(part);
+    }
+    root.ok("ANALYZE TABLE t");
+    root
+}
+
+const QUERIES: &[&str] = &[
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*), COUNT(k), COUNT(id) FROM t",
+    "SELECT COUNT(id), COUNT(n) FROM t",
+    "SELECT COUNT(*) FROM t WHERE id BETWEEN 500 AND 13000",
+    "SELECT COUNT(*) FROM t WHERE k > 50",
+    "SELECT COUNT(*) FROM t WHERE id < 0",
+    "SELECT SUM(k), AVG(k), MIN(k), MAX(k) FROM t",
+    "SELECT SUM(n), AVG(n), MIN(n), MAX(n) FROM t",
+    "SELECT SUM(p), AVG(p), MIN(p), MAX(p) FROM t WHERE c LIKE 'word1%'",
+    "SELECT MIN(c), MAX(c), MIN(d), MAX(d), MIN(x), MAX(x) FROM t",
+    "SELECT SUM(k) FROM t WHERE id < 0",
+    "SELECT SUM(LENGTH(c)), BIT_XOR(id), BIT_OR(k), BIT_AND(n) FROM t",
+    "SELECT COUNT(DISTINCT k), COUNT(DISTINCT c), COUNT(DISTINCT k, d) FROM t",
+    "SELECT SUM(DISTINCT k), AVG(DISTINCT p) FROM t WHERE id % 3 = 1",
+    "SELECT k, COUNT(*), SUM(p) FROM t GROUP BY k",
+    "SELECT c, COUNT(*), MIN(id), MAX(x) FROM t GROUP BY c",
+    "SELECT c, k, COUNT(DISTINCT d) FROM t WHERE k < 40 GROUP BY c, k HAVING COUNT(*) > 3",
+    "SELECT YEAR(d), MONTH(d), AVG(p) FROM t GROUP BY YEAR(d), MONTH(d) ORDER BY 2 DESC",
+    "SELECT c, id, COUNT(*) FROM t GROUP BY c, id ORDER BY id LIMIT 7",
+    "SELECT k FROM t GROUP BY k ORDER BY COUNT(*), k LIMIT 5",
+    "SELECT DISTINCT c FROM t",
+    "SELECT DISTINCT k, MONTH(d) FROM t WHERE id > 100",
+    "SELECT DISTINCT c FROM t ORDER BY c LIMIT 10",
+    "SELECT id, x FROM t ORDER BY x LIMIT 20",
+    "SELECT id, c FROM t WHERE k IS NOT NULL ORDER BY c, k DESC LIMIT 12, 9",
+    "SELECT id FROM t ORDER BY c DESC, x LIMIT 0",
+    "SELECT MAX(k) + MIN(id) * 2, 1 FROM t WHERE k IN (3, 5, 7)",
+    "SELECT SUM(k) OVER (ORDER BY k), k FROM t GROUP BY k",
+    "SELECT s, COUNT(*) FROM (SELECT c, SUM(k) AS s FROM t GROUP BY c) AS q GROUP BY s ORDER BY s",
+    // Not all rows can be computed: the error is that of the first.
+    "SELECT SUM(n - id - 9223372036854775809) FROM t",
+    "SELECT id, CAST(c AS SIGNED) AS i, COUNT(*) FROM t WHERE c > '' GROUP BY id, i LIMIT 3",
+];
+
+fn compare(root: &mut Client) {
+    for sql in QUERIES {
+        root.same(sql);
+    }
+}
+
+#[test]
+fn answers_are_the_serial_ones_in_every_tier() {
+    for case in 0..3 {
+        let machine = SimEnv::new(3);
+        let instance = open(&machine);
+        let engine = instance.engine().clone();
+        let mut root = table(&instance, |part| match case {
+            0 => {}
+            1 if part % 3 == 2 => engine.flush_all().expect("flushes"),
+            1 => {}
+            _ => {
+                engine.flush_all().expect("flushes");
+                engine.compact().expect("compacts");
+            }
+        });
+        let before = engine.stats().scans;
+        compare(&mut root);
+        let after = engine.stats().scans;
+        assert!(after.tasks > before.tasks + 50, "{after:?}");
+        assert_eq!(after.counted > before.counted, case > 0, "{after:?}");
+        // Changed and deleted rows over what is there.
+        root.ok("DELETE FROM t WHERE id % 19 = 4");
+        root.ok("UPDATE t SET k = k + 1, p = p * 2 WHERE id % 31 < 3");
+        compare(&mut root);
+        // Own changes that nobody else sees; index entries that lead to rows which have moved.
+        root.ok("BEGIN");
+        root.ok("UPDATE t SET k = 1000 - k WHERE id % 5 = 0");
+        root.ok("DELETE FROM t WHERE id BETWEEN 7000 AND 7100");
+        root.ok("INSERT INTO t (id, n, k) VALUES (90000, 1, 5), (90001, 2, NULL)");
+        compare(&mut root);
+        root.ok("ROLLBACK");
+        root.same("SELECT COUNT(*) FROM t");
+    }
+}
+
+#[test]
+fn several_threads_have_really_read_and_explain_says_so() {
+    let instance = open(&SimEnv::new(4));
+    let mut root = table(&instance, |_| {});
+    root.ok("SET esker_parallel_scan_rows = 100, parallel_read_threads = 2");
+    let before = instance.engine().stats().scans.tasks;
+    root.ok("SELECT SUM(p) FROM t");
+    let tasks = instance.engine().stats().scans.tasks - before;
+    assert!(tasks >= 2, "{tasks}");
+    let shown = root.ok("EXPLAIN SELECT SUM(p) FROM t");
+    assert!(shown[0].contains("Using parallel scan ("), "{shown:?}");
+    for serial in [
+        "SELECT SUM(p) FROM t WHERE id = 5",
+        "SELECT SUM(p * RAND()) FROM t",
+        "SELECT SUM(p) FROM t WHERE id > @a",
+        "SELECT p FROM t ORDER BY id LIMIT 5",
+        "SELECT SUM(p) FROM t FOR UPDATE",
+    ] {
+        let shown = root.ok(&format!("EXPLAIN {serial}"));
+        assert!(!shown[0].contains("parallel"), "{serial}: {shown:?}");
+    }
+}
+
+/// Readers in one snapshot each get the same both ways, while writers change everything.
+#[test]
+fn aggregates_beside_writers_are_those_of_the_snapshot() {
+    let instance = open(&SimEnv::new(5));
+    let mut root = table(&instance, |_| {});
+    root.ok("UPDATE t SET k = 10");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let (instance, is_over) = (instance.clone(), is_over.clone());
+            thread::spawn(move || {
+                let mut client = Client::new(&instance, 10 + writer);
+                client.ok("USE d");
+                let mut n = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    n += 1;
+                    // The sum of k stays, the number of rows does not.
+                    let at = (n * 7919 % 6500) * 2 + writer;
+                    let moved = client.ok(&format!(
+                        "SELECT COUNT(*) FROM t WHERE id IN ({at}, {})",
+                        at + 2
+                    ));
+                    client.ok("BEGIN");
+                    if moved[0] == "2|" {
+                        client.ok(&format!("UPDATE t SET k = k - 1 WHERE id = {at}"));
+                        client.ok(&format!("UPDATE t SET k = k + 1 WHERE id = {}", at + 2));
+                    }
+                    let id = 100_000 + writer * 1_000_000 + n;
+                    client.ok(&format!("INSERT INTO t (id, n, k) VALUES ({id}, {id}, 0)"));
+                    if n % 3 == 0 {
+                        client.ok(&format!("DELETE FROM t WHERE id = {}", id - 1));
+                    }
+                    client.ok(if n % 5 == 0 { "ROLLBACK" } else { "COMMIT" });
+                }
+            })
+        })
+        .collect();
+    for round in 0..8 {
+        if round % 3 == 1 {
+            instance.engine().flush_all().expect("flushes");
+        }
+        if round % 3 == 2 {
+            instance.engine().compact().expect("compacts");
+        }
+        root.ok("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+        root.ok("BEGIN");
+        let sum = root.parallel("SELECT SUM(k) FROM t");
+        assert_eq!(sum, Ok(vec!["140000|".to_owned()]));
+        for sql in [
+            "SELECT COUNT(*) FROM t",
+            "SELECT COUNT(*), SUM(k), COUNT(DISTINCT k), MAX(id), AVG(n) FROM t",
+            "SELECT k, COUNT(*) FROM t GROUP BY k",
+            "SELECT id, k FROM t ORDER BY k DESC, n LIMIT 10",
+        ] {
+            root.same(sql);
+        }
+        root.ok("COMMIT");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.join().expect("the writer goes well");
+    }
+    root.same("SELECT COUNT(*) FROM t");
+}
+
+#[test]
+fn a_truncated_table_is_empty_and_fills_again() {
+    let instance = open(&SimEnv::new(6));
+    let engine = instance.engine().clone();
+    let mut root = table(&instance, |_| engine.flush_all().expect("flushes"));
+    let count = "SELECT COUNT(*) FROM t";
+    assert_eq!(root.parallel(count), Ok(vec!["14000|".to_owned()]));
+    root.ok("TRUNCATE TABLE t");
+    assert_eq!(root.parallel(count), Ok(vec!["0|".to_owned()]));
+    root.ok("INSERT INTO t (id, n) VALUES (1, 1), (2, 2), (3, 3)");
+    root.ok("DELETE FROM t WHERE id = 2");
+    assert_eq!(root.parallel(count), Ok(vec!["2|".to_owned()]));
+    engine.flush_all().expect("flushes");
+    assert_eq!(root.parallel(count), Ok(vec!["2|".to_owned()]));
+}
+
+#[test]
+fn a_kill_and_a_time_limit_end_it() {
+    let instance = open(&SimEnv::new(8));
+    let mut root = table(&instance, |_| {});
+    root.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
+    let slow = "SELECT /*+ MAX_EXECUTION_TIME(1) */ COUNT(*) FROM t WHERE CONCAT(c, x, p, d) LIKE '%a%b%c%d%'";
+    assert_eq!(root.ask(slow), Err(3024));
+    let victim = {
+        let instance = instance.clone();
+        thread::spawn(move || {
+            let mut victim = Client::new(&instance, 20);
+            victim.ok("USE d");
+            victim.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
+            // It is killed once: in the middle of one of these, or between two.
+            loop {
+                let sql = "SELECT COUNT(DISTINCT c, x, p), SUM(LENGTH(CONCAT(c, x, d))) FROM t";
+                if let Err(code) = victim.ask(sql) {
+                    return code;
+                }
+            }
+        })
+    };
+    while !victim.is_finished() {
+        // Between two statements there is nothing to kill.
+        let _ = root.ask("KILL QUERY 20");
+        thread::yield_now();
+    }
+    assert_eq!(victim.join().expect("ends"), 1317);
+    // Nothing is left of it: the next scan goes well.
+    root.same("SELECT COUNT(*), SUM(k) FROM t");
+}
+
+/// Too much for memory in parts: the statement goes the serial way, which says so as ever.
+#[test]
+fn what_needs_too_much_memory_is_done_serially() {
+    let instance = open(&SimEnv::new(9));
+    let mut root = table(&instance, |_| {});
+    root.ok("SET esker_query_memory_limit = 6000000");
+    let sql = "SELECT id, c, COUNT(*), SUM(k) FROM t GROUP BY id, c ORDER BY id LIMIT 5";
+    root.same(sql);
+    root.ok("SET esker_query_memory_limit = 1048576");
+    root.same(sql);
+    root.ok("SET esker_query_memory_limit = DEFAULT");
+    root.same(sql);
+}
