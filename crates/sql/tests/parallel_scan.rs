@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
@@ -323,12 +323,14 @@ fn a_kill_and_a_time_limit_end_it() {
     root.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
     let slow = "SELECT /*+ MAX_EXECUTION_TIME(1) */ COUNT(*) FROM t WHERE CONCAT(c, x, p, d) LIKE '%a%b%c%d%'";
     assert_eq!(root.ask(slow), Err(3024));
+    let (ready, is_ready) = mpsc::channel();
     let victim = {
         let instance = instance.clone();
         thread::spawn(move || {
             let mut victim = Client::new(&instance, 20);
             victim.ok("USE d");
             victim.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
+            ready.send(()).expect("somebody waits");
             // It is killed once: in the middle of one of these, or between two.
             loop {
                 let sql = "SELECT COUNT(DISTINCT c, x, p), SUM(LENGTH(CONCAT(c, x, d))) FROM t";
@@ -338,6 +340,7 @@ fn a_kill_and_a_time_limit_end_it() {
             }
         })
     };
+    is_ready.recv().expect("it begins");
     while !victim.is_finished() {
         // Between two statements there is nothing to kill.
         let _ = root.ask("KILL QUERY 20");
