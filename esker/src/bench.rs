@@ -17,6 +17,7 @@ use esker_bench::paper::{self, PaperArgs};
 use esker_bench::recovery::restart::{self, RestartArgs};
 use esker_bench::recovery::{self, RecoveryArgs};
 use esker_bench::report::{self, Table};
+use esker_bench::scan::{self, ScanArgs};
 
 /// Arguments of `esker bench`.
 #[derive(Args)]
@@ -68,6 +69,14 @@ enum What {
     ///     esker bench kv fillrandom,overwrite --num 5000000 --threads 1 --dir /var/tmp
     #[command(verbatim_doc_comment)]
     Kv(KvArgs),
+    /// All rows of a tree counted or summed by several threads.
+    ///
+    /// Reports rows per second of each query, where the rows are in a memtable, in one run of extents, or spread over both;
+    /// `rows` counts as a user's COUNT(*) does, without reading what need not be read. Example, from a disk:
+    ///
+    ///     esker bench scan --rows 10000000 --tiers compacted --cache cold --dir /var/tmp
+    #[command(verbatim_doc_comment)]
+    Scan(ScanArgs),
     /// Every comparison of the Aether paper, as tables (Markdown) and curves (SVG).
     ///
     /// The log buffer's variants; early lock release over skew and sync latency; flush pipelining against
@@ -82,6 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let result = match &options.what {
         What::Commit(args) => commit::run(args, &progress).map(|table| vec![table]),
         What::Kv(args) => kv::run(args, &progress).map(|table| vec![table]),
+        What::Scan(args) => scan::run(args, &progress).map(|table| vec![table]),
         What::Log(args) => logbuf::run(args, &progress).map(|table| vec![table]),
         What::Recovery(args) => recovery::run(args, &progress).map(|table| vec![table]),
         What::Restart(args) => {

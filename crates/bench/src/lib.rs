@@ -5,7 +5,7 @@
 //!
 //! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
 //! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
-//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`paper`] (all
+//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by several threads) · [`paper`] (all
 //! series) · [`spread`] (of repeated ones) · [`report`] and [`plot`] (tables, JSON, SVG).
 //!
 //! **Invariants**
@@ -24,6 +24,7 @@ pub mod plot;
 pub mod process;
 pub mod recovery;
 pub mod report;
+pub mod scan;
 mod scratch;
 mod session;
 pub mod spread;
@@ -55,7 +56,7 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// What a restart brought back is not what was written, or it could not be measured.
+    /// What a restart or a scan brought back is not what was written, or it could not be measured.
     #[error("{0}")]
     Restart(String),
     /// The scratch directory is there already.

@@ -1,6 +1,6 @@
 //! Where a run keeps its data: in memory or in a directory of its own.
 //!
-//! Neighbours: `commit` and `kv` open engines on it.
+//! Neighbours: `commit`, `kv` and `scan` open engines on it.
 //!
 //! **Invariants**
 //! - A directory that exists is never touched; one that was made is removed.

@@ -1,0 +1,291 @@
+//! `esker bench scan`: counting and summing all rows of a tree by several threads, through the engine's API.
+//!
+//! Neighbours: `query` is what the threads do with the rows; `esker_engine::scan` cuts the tree and has the pool.
+//!
+//! **Invariants**
+//! - Every run of a query must bring what the rows were made to give, or the benchmark fails.
+//! - Rows are written in the order of their keys, but for those that make a spread tree: every tenth is changed later.
+
+mod query;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use esker_engine::scan::TASKS_PER_THREAD;
+use esker_engine::{Engine, EngineConfig, Isolation, Tree, TreeId};
+use esker_vfs::Env;
+
+use crate::report::{Table, Value};
+use crate::scratch::Scratch;
+use crate::spread::Spread;
+use crate::{Error, Progress, Result};
+use query::Answer;
+
+/// Rows per commit while filling.
+const BATCH_ROWS: u64 = 10_000;
+
+/// Where the rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Tiers {
+    /// In one memtable.
+    Memtable,
+    /// In what a restart has taken out of the log.
+    Replayed,
+    /// In extents that nothing overlaps, but a tenth of them changed since, half of these on disk and half in memory.
+    Spread,
+    /// In extents that nothing overlaps.
+    Compacted,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Query {
+    /// The number of rows, by reading them all.
+    Count,
+    /// The number of rows, by reading no more than is needed.
+    Rows,
+    /// The sum of a field.
+    Sum,
+    /// The sum of a field over half of the rows, by another field.
+    Filter,
+}
+
+/// Whether blocks are in the engine's cache when a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cache {
+    /// The run before has brought them there.
+    Warm,
+    /// The engine was opened just before. The system's page cache is as it is.
+    Cold,
+}
+
+/// Arguments of `esker bench scan`.
+#[derive(Debug, Clone, Args)]
+pub struct ScanArgs {
+    /// Rows.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rows: u64,
+    /// Bytes of a value; keys have 8.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(query::MIN_VALUE_BYTES..=65_536))]
+    value_bytes: u64,
+    /// Where the rows are, separated by commas.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "compacted,spread,memtable"
+    )]
+    tiers: Vec<Tiers>,
+    /// What is asked, separated by commas.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "count,rows,sum,filter"
+    )]
+    query: Vec<Query>,
+    /// Threads, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Vec<u64>,
+    /// Whether blocks are in the engine's cache.
+    #[arg(long, value_enum, default_value = "warm")]
+    cache: Cache,
+    /// Runs of each, of which the one in the middle counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeat: u64,
+    /// Put the data below this directory, on the real disk (it is removed afterwards). Without it they are in memory.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Does what `args` say.
+pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
+    let mut table = Table::new(
+        format!(
+            "{} rows with values of {} bytes",
+            args.rows, args.value_bytes
+        ),
+        &[
+            "tiers",
+            "query",
+            "threads",
+            "cache",
+            "tasks",
+            "counted",
+            "ms",
+            "+- %",
+            "rows/s",
+            "rows/s each",
+        ],
+    );
+    for &tiers in &args.tiers {
+        progress(&format!("filling: {}", name(tiers)));
+        let mut database = Database::fill(args, tiers)?;
+        for &query in &args.query {
+            for &threads in &args.threads {
+                progress(&format!(
+                    "{}: {}, {threads} threads",
+                    name(tiers),
+                    name(query)
+                ));
+                let (row, same) = measure(database, args, tiers, query, threads)?;
+                database = same;
+                table.push(row);
+            }
+        }
+    }
+    Ok(table)
+}
+
+fn name(value: impl ValueEnum) -> String {
+    let name = value.to_possible_value();
+    name.map_or_else(String::new, |name| name.get_name().to_owned())
+}
+
+fn measure(
+    mut database: Database,
+    args: &ScanArgs,
+    tiers: Tiers,
+    query: Query,
+    threads: u64,
+) -> Result<(Vec<Value>, Database)> {
+    let expected = query::expected(query, args.rows);
+    let mut last = Answer::default();
+    let mut times = Vec::new();
+    // The first run warms up.
+    for run in 0..=args.repeat {
+        if args.cache == Cache::Cold {
+            database = database.reopen()?;
+        }
+        let txn = database.engine.begin(Isolation::RepeatableRead);
+        let tasks = threads as usize * TASKS_PER_THREAD;
+        let start = Instant::now();
+        last = query::run(&txn, &database.tree, query, tasks, threads as usize - 1)?;
+        if run > 0 {
+            times.push(start.elapsed());
+        }
+        if last.result != expected {
+            let text = format!("{} gave {}, not {expected}", name(query), last.result);
+            return Err(Error::Restart(text));
+        }
+    }
+    let spread = Spread::of(times.iter().map(Duration::as_secs_f64));
+    let per_second = args.rows as f64 / spread.median;
+    let row = vec![
+        name(tiers).into(),
+        name(query).into(),
+        threads.into(),
+        name(args.cache).into(),
+        (last.tasks as u64).into(),
+        last.counted.into(),
+        Value::Number(spread.median * 1e3, 2),
+        Value::Number(spread.percent(), 1),
+        Value::Number(per_second, 0),
+        Value::Number(per_second / threads as f64, 0),
+    ];
+    Ok((row, database))
+}
+
+/// An open engine with its rows.
+struct Database {
+    engine: Engine,
+    tree: Tree,
+    id: TreeId,
+    env: Env,
+    config: EngineConfig,
+    scratch: Scratch,
+}
+
+impl Database {
+    fn fill(args: &ScanArgs, tiers: Tiers) -> Result<Database> {
+        let scratch = Scratch::new(args.dir.as_deref())?;
+        let mut env = Env::os();
+        env.fs = scratch.fs();
+        let mut config = EngineConfig::new(scratch.path());
+        let bytes = args.rows as usize * (args.value_bytes as usize + 128);
+        config.memory_limit = (4 * bytes).max(256 << 20);
+        config.scan_threads = args.threads.iter().max().map_or(1, |n| *n as usize);
+        config.log_limit_bytes = u64::MAX / 4;
+        if matches!(tiers, Tiers::Memtable | Tiers::Replayed) {
+            config.memtable_bytes = config.memory_limit;
+        }
+        let engine = Engine::open(env.clone(), config.clone())?;
+        engine.switches().set_async_commit(true);
+        let tree = engine.create_tree()?;
+        let database = Database {
+            id: tree.id(),
+            engine,
+            tree,
+            env,
+            config,
+            scratch,
+        };
+        database.put(args, 0..args.rows)?;
+        match tiers {
+            Tiers::Memtable => {}
+            Tiers::Replayed => return database.reopen(),
+            Tiers::Spread => {
+                database.settle()?;
+                database.put(args, (0..args.rows).step_by(20))?;
+                database.engine.flush_all()?;
+                database.put(args, (10..args.rows).step_by(20))?;
+            }
+            Tiers::Compacted => database.settle()?,
+        }
+        Ok(database)
+    }
+
+    fn put(&self, args: &ScanArgs, rows: impl Iterator<Item = u64>) -> Result<()> {
+        let mut txn = self.engine.begin(Isolation::RepeatableRead);
+        let mut value = vec![0; args.value_bytes as usize];
+        let mut pending = 0;
+        for row in rows {
+            query::make_value(row, &mut value);
+            txn.put(&self.tree, &row.to_be_bytes(), &value)?;
+            pending += 1;
+            if pending == BATCH_ROWS {
+                pending = 0;
+                let _ = txn.commit()?;
+            }
+        }
+        let _ = txn.commit()?;
+        Ok(())
+    }
+
+    /// Everything in extents that nothing overlaps.
+    fn settle(&self) -> Result<()> {
+        self.engine.flush_all()?;
+        self.engine.compact()?;
+        Ok(())
+    }
+
+    /// The same data in an engine that has just been opened.
+    fn reopen(self) -> Result<Database> {
+        let Database {
+            engine,
+            tree,
+            id,
+            env,
+            config,
+            scratch,
+        } = self;
+        engine.shutdown()?;
+        // The old engine gives the directory back before the new one takes it.
+        drop((engine, tree));
+        let engine = Engine::open(env.clone(), config.clone())?;
+        engine.wait_built().block()?;
+        let tree = engine.tree(id);
+        let gone = || Error::Restart("the tree is gone after the engine was opened again".into());
+        Ok(Database {
+            tree: tree.ok_or_else(gone)?,
+            engine,
+            id,
+            env,
+            config,
+            scratch,
+        })
+    }
+}
