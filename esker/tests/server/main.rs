@@ -8,6 +8,7 @@ mod drivers;
 mod fixtures;
 mod hostile;
 mod isolation;
+mod load;
 mod recovery;
 mod rust_driver;
 mod settings;
