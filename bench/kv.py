@@ -3,10 +3,12 @@
 Every round runs both, one after the other, and the best of all rounds counts for each, so that a machine whose
 speed drifts treats them alike. Both have the same keys, values, block cache, memtables, compression, bits of
 filters and threads; what they write and what it takes on disk is shown for both. Filling in order takes one
-thread; a settled database (memtables flushed, compaction done) is what is read. RocksDB is closed and opened
-between filling and the steps behind it, Esker is not.
+thread; a settled database (memtables flushed, compaction done) is what is read. Both databases are closed and opened
+again before every step, so that each begins with empty caches (and finds its files in the kernel's).
 """
 import json, os, re, shutil, subprocess, sys
+
+import machine
 
 # Step of Esker, step of db_bench, in groups that begin with a fresh database.
 GROUPS = [
@@ -25,14 +27,20 @@ SYNCED_WRITES = 40_000
 SYNCED_KEYS_PART = 1000
 
 
-def db_bench():
-    """The path of RocksDB's db_bench; Debian has it in rocksdb-tools."""
-    found = shutil.which("db_bench")
-    if not found and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "--yes", "--no-install-recommends", "rocksdb-tools"],
-                       check=True, stdout=subprocess.DEVNULL)
-        found = shutil.which("db_bench")
-    return found or sys.exit("db_bench is missing; Debian's package is rocksdb-tools")
+def options(parser):
+    parser.add_argument("--tests", help="steps, for example fillseq,readrandom; all if not given")
+    parser.add_argument("--num", type=int, default=5_000_000, help="keys")
+    parser.add_argument("--ops", type=int, help="operations of a step that is no fill; as many as keys if not given")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--key-bytes", type=int, default=16)
+    parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--cache-mib", type=int, default=1024, help="block cache of each")
+    parser.add_argument("--memtable-mib", type=int, default=64)
+    parser.add_argument("--compression", default="lz4", choices=["none", "lz4", "zstd", "levels"],
+                        help="'levels' is Esker's own choice, beside LZ4")
+    parser.add_argument("--seek-nexts", type=int, default=0, help="seekrandom: rows behind the first")
+    parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
+    parser.add_argument("--seed", type=int, default=1)
 
 
 def megabytes(directory, suffix=""):
@@ -43,12 +51,12 @@ def megabytes(directory, suffix=""):
     return blocks * 512 / 1e6
 
 
-def run_esker(binary, steps, args, directory):
+def run_esker(steps, args, directory):
     """The rows of 'esker bench kv'."""
     sync = steps == ["fillsync"]
     num, ops = (max(1, args.num // SYNCED_KEYS_PART), SYNCED_WRITES) if sync else (args.num, args.ops)
-    command = [binary, "bench", "kv", ",".join(steps), "--json", f"--num={num}", f"--ops={ops}",
-               f"--threads={args.kv_threads}", f"--key-bytes={args.key_bytes}",
+    command = [args.binary, "bench", "kv", ",".join(steps), "--json", "--reopen", f"--num={num}", f"--ops={ops}",
+               f"--threads={args.threads}", f"--key-bytes={args.key_bytes}",
                f"--value-bytes={args.value_bytes}", f"--cache-mib={args.cache_mib}",
                f"--memtable-mib={args.memtable_mib}", f"--compression={args.compression}",
                f"--seek-nexts={args.seek_nexts}", f"--seed={args.seed}", f"--dir={directory}"]
@@ -60,26 +68,25 @@ def run_esker(binary, steps, args, directory):
 
 
 def run_rocksdb(steps, args, directory):
-    """Figures of db_bench's steps; one process per stretch with the same number of threads."""
+    """Figures of db_bench's steps, each a process of its own."""
     place = os.path.join(directory, "rocksdb")
     rows, amplification, user_bytes, written = [], None, 0, 0
     for number, step in enumerate(steps):
-        threads = 1 if step == "fillseq" else args.kv_threads
+        threads = 1 if step == "fillseq" else args.threads
         is_fill = step.startswith("fill")
         each = (args.num if is_fill else args.ops) // threads
         if step == "fillsync":
             each = SYNCED_WRITES // threads
         stays = [] if is_fill else ["--use_existing_db=1"]
         settle = f",{SETTLE}" if is_fill or step in ("overwrite", "deleterandom") else ""
-        command = [db_bench(), f"--benchmarks={step}{settle},stats", f"--db={place}", f"--num={args.num}",
+        compression = "lz4" if args.compression == "levels" else args.compression
+        command = ["db_bench", f"--benchmarks={step}{settle},stats", f"--db={place}", f"--num={args.num}",
                    f"--reads={each}", f"--writes={each}", f"--deletes={each}", f"--threads={threads}",
                    f"--key_size={args.key_bytes}", f"--value_size={args.value_bytes}",
                    f"--cache_size={args.cache_mib << 20}", f"--write_buffer_size={args.memtable_mib << 20}",
                    "--max_write_buffer_number=6", "--bloom_bits=10", "--histogram=1",
                    f"--seek_nexts={args.seek_nexts}", f"--seed={args.seed * 1000 + number}",
-                   f"--compression_type={args.compression}", *stays]
-        if args.compression == "levels":
-            command[-1 - len(stays)] = "--compression_type=lz4"
+                   f"--compression_type={compression}", *stays]
         done = subprocess.run(command, capture_output=True, text=True)
         text = done.stdout
         found = re.search(rf"^{step} +: +([\d.]+) micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations",
@@ -116,9 +123,12 @@ def show(value, width, decimals):
     return f"{'-':>{width}}" if value is None else f"{value:>{width},.{decimals}f}"
 
 
-def run(args, binary, directory):
-    """Runs all groups and prints a line per step and server; the figures as a list."""
-    print(f"{args.num} x {args.key_bytes}+{args.value_bytes} bytes, {args.ops} operations, {args.kv_threads} threads, "
+def run(args, directory):
+    """Runs all groups and prints a line per step and engine; the figures as a list."""
+    args.ops = args.ops or args.num
+    if not args.no_peer:
+        machine.require(machine.DB_BENCH)
+    print(f"{args.num} x {args.key_bytes}+{args.value_bytes} bytes, {args.ops} operations, {args.threads} threads, "
           f"cache {args.cache_mib} MiB, memtables of {args.memtable_mib} MiB, compression {args.compression}\n"
           f"{'step':18}{'engine':9}{'ops/s':>12}{'mean us':>10}{'p50 us':>9}{'p99 us':>9}{'max us':>10}"
           f"{'write amp':>11}{'MB':>9}{'esker is':>10}", flush=True)
@@ -130,7 +140,7 @@ def run(args, binary, directory):
             continue
         ours, theirs = [], []
         for _ in range(args.rounds):
-            ours = best(ours, run_esker(binary, [s for s, _ in steps], args, directory))
+            ours = best(ours, run_esker([s for s, _ in steps], args, directory))
             if not args.no_peer:
                 theirs = best(theirs, run_rocksdb([s for _, s in steps if s], args, directory))
         peers = iter(theirs)

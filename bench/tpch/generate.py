@@ -143,7 +143,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=0.01)
     scale = parser.parse_args().scale
-    parts, suppliers = max(int(200_000 * scale), 40), max(int(10_000 * scale), 20)
+    parts, suppliers = max(int(200_000 * scale), 40), max(int(10_000 * scale), 80)
+    # The rule by which a part gets its four suppliers gives four different ones only if there are enough of them and
+    # their number is no multiple of three.
+    suppliers += suppliers % 3 == 0
     customers, count = max(int(150_000 * scale), 30), max(int(1_500_000 * scale), 100)
     rng = random.Random(20)
     small_tables(rng, parts, suppliers, customers)

@@ -6,14 +6,22 @@ doubles and the last digits of quotients may differ.
 """
 import os, re, subprocess, sys, time
 
+import servers  # from the directory above
+from servers import ESKER, INNODB, MYROCKS
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATABASE = "tpch"
 QUERY_SECONDS = 600
 
 
+def options(parser):
+    parser.add_argument("--scale", type=float, default=0.1, help="1 is 6 million lines")
+    parser.add_argument("--tests", help="queries, for example 1,3,18; all if not given")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of a query, the best counts")
+
+
 def client(server, *options, **how):
-    command = ["mariadb", "--no-defaults", "--skip-ssl", "-h127.0.0.1", f"-P{server.port}", "-uroot",
-               "--max-allowed-packet=64M", *options]
+    command = server.client("--max-allowed-packet=64M", *options)
     return subprocess.run(command, capture_output=True, text=True, **how)
 
 
@@ -69,25 +77,30 @@ def same_rows(a, b):
         len(x) == len(y) and all(map(same_value, x, y)) for x, y in zip(a, b))
 
 
-def run(servers, args):
-    for server in servers:
+def run(args, directory):
+    with servers.running(args, directory, (ESKER, INNODB, MYROCKS)) as running:
+        return compare(running, args)
+
+
+def compare(running, args):
+    for server in running:
         print(f"# {server.name}: loaded scale {args.scale} in {load(server, args):.1f} s", flush=True)
-    print(f"{'query':7}" + "".join(f"{s.name + ' ms':>14}" for s in servers) + f"{'ratio':>8}  rows",
+    print(f"{'query':7}" + "".join(f"{s.name + ' ms':>14}" for s in running) + f"{'ratio':>8}  rows",
           flush=True)
-    results, totals, wrong = [], [0.0] * len(servers), []
+    results, totals, wrong = [], [0.0] * len(running), []
     for number, text in queries(args.tests):
-        best, answers = [None] * len(servers), [None] * len(servers)
+        best, answers = [None] * len(running), [None] * len(running)
         for _ in range(args.repeat):
-            for nth, server in enumerate(servers):
+            for nth, server in enumerate(running):
                 took, rows = ask(server, text)
                 answers[nth] = rows
                 if took is not None:
                     best[nth] = min(took, best[nth] or took)
-        case = {"query": number, "ms": {s.name: b and b * 1000 for s, b in zip(servers, best)}}
+        case = {"query": number, "ms": {s.name: b and b * 1000 for s, b in zip(running, best)}}
         line = f"q{number:<6}" + "".join(f"{b * 1000:>14.0f}" if b else f"{'FAILED':>14}" for b in best)
         if all(best):
             totals = [t + b for t, b in zip(totals, best)]
-            if len(servers) > 1:
+            if len(running) > 1:
                 case["ratio"] = best[1] / best[0]
                 line += f"{case['ratio']:>7.2f}x"
             case["same"] = all(same_rows(answers[0], other) for other in answers[1:])

@@ -4,7 +4,8 @@
 //!
 //! **Invariants**
 //! - Commits are not waited for (as with RocksDB's `sync=false`), except in `fillsync`.
-//! - A step that fills begins with an engine and a directory of its own; the others go on with what is there.
+//! - A step that fills begins with an engine and a directory of its own; the others go on with what is there, with
+//!   `--reopen` in an engine that was opened for them.
 
 mod data;
 mod run;
@@ -21,7 +22,7 @@ use esker_vfs::Env;
 
 use crate::report::{Table, Value};
 use crate::scratch::Scratch;
-use crate::{Progress, Result, parse_seconds};
+use crate::{Error, Progress, Result, parse_seconds};
 use run::{Outcome, Step};
 
 /// How extents are compressed.
@@ -75,6 +76,10 @@ pub struct KvArgs {
     /// seekrandom: rows that are read behind the first.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     seek_nexts: u64,
+    /// Close the database and open it again before every step that neither fills nor settles, so that nothing is in
+    /// its caches: as with `db_bench` where each step is a process of its own.
+    #[arg(long)]
+    reopen: bool,
     /// A step ends after this time even if operations are left.
     #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Duration,
@@ -100,41 +105,89 @@ struct Database {
     tree: Tree,
     /// Keys and values that were put or deleted since it is there.
     written_bytes: u64,
-    _scratch: Scratch,
+    /// What the engines did that were open before this one.
+    before: Rewritten,
+    scratch: Scratch,
+}
+
+/// What flushes and compactions did.
+#[derive(Clone, Copy, Default)]
+struct Rewritten {
+    bytes: u64,
+    linked_extents: u64,
 }
 
 impl Database {
     fn create(args: &KvArgs) -> Result<Database> {
         let scratch = Scratch::new(args.dir.as_deref())?;
-        let mut env = Env::os();
-        env.fs = scratch.fs();
-        let mut config = EngineConfig::new(scratch.path());
-        config.memory_limit = (args.cache_mib as usize) << 21;
-        config.memtable_bytes = (args.memtable_mib as usize) << 20;
-        config.extents.compression = match args.compression {
-            Packing::Levels => config.extents.compression,
-            Packing::None => [Compression::None; 3],
-            Packing::Lz4 => [Compression::Lz4; 3],
-            Packing::Zstd => [Compression::Zstd(1); 3],
-        };
-        let engine = Engine::open(env, config)?;
-        engine.switches().set_async_commit(true);
-        let tree = engine.create_tree()?;
+        let engine = open(args, &scratch)?;
+        Ok(Database {
+            tree: engine.create_tree()?,
+            engine,
+            written_bytes: 0,
+            before: Rewritten::default(),
+            scratch,
+        })
+    }
+
+    /// The same data in an engine whose memory is empty.
+    fn reopen(self, args: &KvArgs) -> Result<Database> {
+        let before = self.rewritten();
+        let id = self.tree.id();
+        self.engine.shutdown()?;
+        // The directory belongs to one engine at a time.
+        drop((self.engine, self.tree));
+        let engine = open(args, &self.scratch)?;
+        let tree = engine
+            .tree(id)
+            .ok_or_else(|| Error::Restart(format!("tree {} is gone", id.0)))?;
         Ok(Database {
             engine,
             tree,
-            written_bytes: 0,
-            _scratch: scratch,
+            before,
+            written_bytes: self.written_bytes,
+            scratch: self.scratch,
         })
     }
+
+    fn rewritten(&self) -> Rewritten {
+        let work = self.engine.stats().storage.work;
+        Rewritten {
+            bytes: self.before.bytes + work.flushed_bytes + work.compaction.written_bytes,
+            linked_extents: self.before.linked_extents + work.compaction.linked,
+        }
+    }
+}
+
+fn open(args: &KvArgs, scratch: &Scratch) -> Result<Engine> {
+    let mut env = Env::os();
+    env.fs = scratch.fs();
+    let mut config = EngineConfig::new(scratch.path());
+    config.memory_limit = (args.cache_mib as usize) << 21;
+    config.memtable_bytes = (args.memtable_mib as usize) << 20;
+    config.extents.compression = match args.compression {
+        Packing::Levels => config.extents.compression,
+        Packing::None => [Compression::None; 3],
+        Packing::Lz4 => [Compression::Lz4; 3],
+        Packing::Zstd => [Compression::Zstd(1); 3],
+    };
+    let engine = Engine::open(env, config)?;
+    engine.switches().set_async_commit(true);
+    Ok(engine)
 }
 
 /// Does what `args` say.
 pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
     let mut table = Table::new(
         format!(
-            "{} keys of {} bytes, values of {} bytes",
-            args.num, args.key_bytes, args.value_bytes
+            "{} keys of {} bytes, values of {} bytes{}",
+            args.num,
+            args.key_bytes,
+            args.value_bytes,
+            match args.reopen {
+                true => ", reopened before each step",
+                false => "",
+            }
         ),
         &[
             "step",
@@ -162,10 +215,13 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
             // First the old one goes, for both would be in the same place.
             drop(database.take());
         }
-        let database = match &mut database {
+        let reopens = args.reopen && step != Step::Settle;
+        let open = match database.take() {
+            Some(database) if reopens => database.reopen(args)?,
             Some(database) => database,
-            none => none.insert(Database::create(args)?),
+            None => Database::create(args)?,
         };
+        let database = database.insert(open);
         let before = database.engine.stats();
         if step == Step::Fillsync {
             database.engine.switches().set_async_commit(false);
@@ -191,8 +247,7 @@ fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database)
         0 => Value::Nothing,
         _ => Value::Number(count as f64 / seconds, 0),
     };
-    let work = stats.storage.work;
-    let rewritten = work.flushed_bytes + work.compaction.written_bytes;
+    let rewritten = database.rewritten();
     let stored: u64 = database.tree.superversion().version.bytes();
     let mib = |bytes: u64| Value::Number(bytes as f64 / f64::from(1 << 20), 1);
     vec![
@@ -213,9 +268,9 @@ fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database)
         (stats.writer_stalls() - before.writer_stalls()).into(),
         match database.written_bytes {
             0 => Value::Nothing,
-            bytes => Value::Number(rewritten as f64 / bytes as f64, 2),
+            bytes => Value::Number(rewritten.bytes as f64 / bytes as f64, 2),
         },
-        work.compaction.linked.into(),
+        rewritten.linked_extents.into(),
         mib(stored),
         mib(stats.storage.space.used_slots * SLOT_BYTES),
     ]

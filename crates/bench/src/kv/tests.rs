@@ -58,6 +58,19 @@ fn random_fills_overwrites_and_deletes_leave_what_they_must() {
 }
 
 #[test]
+fn a_database_that_is_opened_again_for_each_step_is_the_same() {
+    let line = "kv fillseq,settle,readseq,overwrite,settle,readseq,readrandom --num 2000 --compression none";
+    let json = measured(&format!("{line} --reopen"));
+    assert_eq!(field(&json, "found"), field(&measured(line), "found"));
+    assert!(json.contains("reopened before each step"), "{json}");
+    // Of all engines together: the first has written everything once, which is half of it, and the second more than half of
+    // the rest, where some keys were overwritten in memory.
+    let amplification = field(&json, "write amp");
+    let last: f64 = amplification[6].parse().expect("a number");
+    assert!(last > 0.7, "{json}");
+}
+
+#[test]
 fn a_step_ends_when_its_time_is_up() {
     let json = measured("kv fillseq,readrandom --num 2000 --ops 1000000000 --seconds 0.05");
     let ops: u64 = field(&json, "ops")[1].parse().expect("a number");
