@@ -5,17 +5,20 @@
 //! rows only to who has the PROCESS privilege.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use esker_engine::compact::{CompactionKind, CompactionStats};
+use esker_engine::extent::HasMeta;
 use esker_engine::{StallCause, TreeId};
 use esker_types::Value;
 
-use super::{Viewer, optional, text};
+use super::{Viewer, optional, text, yes_no};
 
 /// The rows of a table about the storage; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     let make = match table {
         "ESKER_COMPACTIONS" => compactions,
+        "ESKER_EXTENTS" => extents,
         "ESKER_MEMORY" => memory,
         "ESKER_STALLS" => stalls,
         "ESKER_TREES" => trees,
@@ -113,9 +116,9 @@ fn stalls(viewer: &Viewer) -> Vec<Vec<Value>> {
     stalls.map(row).to_vec()
 }
 
-/// Every tree with the index it is, if it is one.
-fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let mut names: HashMap<TreeId, [Box<str>; 3]> = HashMap::new();
+/// Schema, table and index of every tree that is an index.
+fn index_names(viewer: &Viewer) -> HashMap<TreeId, [Box<str>; 3]> {
+    let mut names = HashMap::new();
     for schema in viewer.instance.schemas() {
         for table in viewer.instance.tables_of(&schema.name) {
             for index in &table.indexes {
@@ -124,14 +127,26 @@ fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
             }
         }
     }
+    names
+}
+
+/// The number of a tree, and which index it is, if it is one.
+fn tree_and_name(id: TreeId, names: &HashMap<TreeId, [Box<str>; 3]>) -> Vec<Value> {
+    let name = names.get(&id);
+    let mut row = vec![Value::UInt(u64::from(id.0))];
+    row.extend((0..3).map(|part| optional(name.map(|name| &name[part]))));
+    row
+}
+
+/// Every tree with the index it is, if it is one.
+fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let names = index_names(viewer);
     let engine = viewer.instance.engine();
     let row = |id: TreeId| {
         let tree = engine.tree(id)?;
         let now = tree.superversion();
         let totals = now.version.totals();
-        let name = names.get(&id);
-        let mut row = vec![Value::UInt(u64::from(id.0))];
-        row.extend((0..3).map(|part| optional(name.map(|name| &name[part]))));
+        let mut row = tree_and_name(id, &names);
         row.extend(numbers([
             (1 + now.immutables.len() + now.replayed.len()) as u64,
             now.in_memory().bytes as u64,
@@ -144,4 +159,45 @@ fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
         Some(row)
     };
     engine.tree_ids().into_iter().filter_map(row).collect()
+}
+
+/// Every extent of every tree, newest data first.
+fn extents(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let names = index_names(viewer);
+    let engine = viewer.instance.engine();
+    let mut rows = Vec::new();
+    for tree in engine
+        .tree_ids()
+        .into_iter()
+        .filter_map(|id| engine.tree(id))
+    {
+        let now = tree.superversion();
+        for (place, extent) in now.version.levels().extents() {
+            let meta = extent.meta();
+            let mut row = tree_and_name(tree.id(), &names);
+            row.extend(numbers([
+                u64::from(place.level),
+                place.run.0,
+                u64::from(meta.id.0),
+                u64::from(meta.stored_bytes),
+                meta.data_bytes,
+                meta.entries,
+                meta.deletes,
+                meta.smallest_seq,
+                meta.largest_seq,
+            ]));
+            row.extend([&meta.first, &meta.last].map(|position| text(hex(&position.key))));
+            row.push(yes_no(extent.is_quarantined()));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// As HEX() shows it.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut shown, byte| {
+        let _ = write!(shown, "{byte:02X}");
+        shown
+    })
 }

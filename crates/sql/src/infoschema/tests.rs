@@ -322,6 +322,17 @@ fn trees_memory_and_flushes_are_shown() {
     assert!(number(s, flushes) > before);
     assert_eq!(number(s, &of_table("VERSIONS")), 19);
     assert_eq!(number(s, &of_table("LEVEL0_EXTENTS")), 1);
+    let extents = "FROM information_schema.ESKER_EXTENTS e JOIN information_schema.ESKER_TREES t USING (TREE_ID) \
+         WHERE t.TABLE_SCHEMA = 'd' AND t.TABLE_NAME = 't' AND t.INDEX_NAME = 'PRIMARY'";
+    let shown = format!(
+        "SELECT e.TABLE_NAME, e.INDEX_NAME, e.LEVEL, e.VERSIONS, e.DELETES, e.QUARANTINED, \
+         e.STORED_BYTES = t.LEVEL0_BYTES, e.SMALLEST_SEQUENCE > 0 AND e.SMALLEST_SEQUENCE < e.LARGEST_SEQUENCE, \
+         e.FIRST_KEY < e.LAST_KEY {extents}"
+    );
+    assert_eq!(
+        run(s, &shown).unwrap(),
+        [["t", "PRIMARY", "0", "19", "0", "NO", "1", "1", "1"]]
+    );
     assert!(number(s, &used("extent metadata")) > 0);
     let cached = number(s, &used("block cache"));
     run(s, "SELECT COUNT(v) FROM d.t").unwrap();
@@ -330,6 +341,10 @@ fn trees_memory_and_flushes_are_shown() {
         number(s, "SELECT SUM(COUNT) FROM information_schema.ESKER_STALLS"),
         status(s, "Esker_writer_stalls")
     );
+    let all = "SELECT * FROM information_schema.ESKER_EXTENTS";
+    assert!(!run(s, all).unwrap().is_empty());
+    let few = &mut session(&instance, Privileges::named("SELECT").unwrap());
+    assert!(run(few, all).unwrap().is_empty());
     instance.shutdown().unwrap();
 }
 
