@@ -11,13 +11,10 @@ use clap::Args;
 use esker_engine::{DamagedPart, EngineError, Finding};
 use esker_vfs::Env;
 
-use crate::inspect::json_text;
+use crate::show::{hex, json_text, key};
 
 /// Exit status when something is damaged.
 const DAMAGED: u8 = 2;
-
-/// Bytes of a key that are shown.
-const SHOWN_KEY_BYTES: usize = 32;
 
 /// Options of `esker check`.
 #[derive(Args)]
@@ -164,22 +161,5 @@ fn json(finding: &Finding) -> String {
         "{{\"type\":\"damage\",{part},\"file\":{},\"offset\":{offset},\"what\":{}}}",
         json_text(file),
         json_text(&what)
-    )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The beginning of a key.
-fn key(bytes: &[u8]) -> String {
-    let more = if bytes.len() > SHOWN_KEY_BYTES {
-        "..."
-    } else {
-        ""
-    };
-    format!(
-        "0x{}{more}",
-        hex(&bytes[..bytes.len().min(SHOWN_KEY_BYTES)])
     )
 }

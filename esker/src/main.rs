@@ -9,6 +9,7 @@ mod check;
 mod inspect;
 mod serve;
 mod shell;
+mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

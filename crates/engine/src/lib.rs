@@ -64,6 +64,7 @@ pub mod error;
 pub mod extent;
 mod flush;
 mod hash;
+pub mod inspect;
 pub mod iter;
 mod lock;
 mod maintain;

@@ -7,6 +7,7 @@ mod damaged;
 mod drivers;
 mod fixtures;
 mod hostile;
+mod inspect;
 mod isolation;
 mod load;
 mod recovery;

@@ -30,6 +30,27 @@ const STORED_RAW: u8 = 0;
 const STORED_LZ4: u8 = 1;
 const STORED_ZSTD: u8 = 2;
 
+/// How the payload of a frame is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// As it is.
+    Raw,
+    /// As an LZ4 block.
+    Lz4,
+    /// With zstd.
+    Zstd,
+}
+
+/// How the payload of a frame is stored that [`open`] takes.
+pub(super) fn packed(stored: &[u8]) -> Packed {
+    let code = stored.len().checked_sub(TRAILER_BYTES).map(|at| stored[at]);
+    match code {
+        Some(STORED_LZ4) => Packed::Lz4,
+        Some(STORED_ZSTD) => Packed::Zstd,
+        _ => Packed::Raw,
+    }
+}
+
 /// Where a frame belongs: part of its checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FramePlace {

@@ -4,8 +4,8 @@
 //! their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
-//! `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader`
-//! (one extent) → `iter` (a walk over it).
+//! `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps).
+//! Reading: `reader` (one extent) → `iter` (a walk over it); `inspect` (all its parts, for people).
 //!
 //! **Invariants**
 //! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit
@@ -18,6 +18,7 @@ mod filter;
 mod frame;
 mod hints;
 mod index;
+mod inspect;
 mod iter;
 mod meta;
 mod reader;
@@ -26,9 +27,10 @@ mod writer;
 
 pub(crate) use block::{Block, Drained};
 pub(crate) use filter::KeyHash;
-pub use frame::Compression;
+pub use frame::{Compression, Packed};
 pub(crate) use hints::Hints;
 pub(crate) use index::Tail;
+pub use inspect::{BlockContent, BlockParts, ExtentParts};
 pub(crate) use iter::{ExtentIter, ReadMode};
 pub(crate) use meta::FORMAT_VERSION;
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
@@ -36,6 +38,7 @@ pub use reader::Extent;
 pub(crate) use reader::{FoundIn, Store};
 pub(crate) use space::Space;
 pub use space::SpaceStats;
+pub(crate) use space::file_path;
 pub use writer::ExtentOptions;
 pub(crate) use writer::RunWriter;
 

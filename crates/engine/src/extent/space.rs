@@ -363,7 +363,7 @@ impl Space {
     }
 }
 
-fn file_path(dir: &Path, number: u32) -> PathBuf {
+pub(crate) fn file_path(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:06}{SUFFIX}"))
 }
 

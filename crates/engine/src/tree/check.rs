@@ -80,23 +80,27 @@ pub(crate) fn check(env: &Env, dir: &Path, report: Report<'_>) -> Result<Checked
     Ok(checked)
 }
 
+/// Opens the data files in `dir` that hold these extents, to read them.
+pub(crate) fn open_store<'m>(
+    env: &Env,
+    dir: &Path,
+    metas: impl Iterator<Item = &'m ExtentMeta>,
+) -> Result<Arc<Store>> {
+    let health = Health::new(Arc::new(|_| {}));
+    let space = Space::open(Arc::clone(&env.fs), dir, health, metas)?;
+    let cache = BlockCache::new(CACHE_BYTES);
+    let options = ExtentOptions::default();
+    Ok(Store::new(space, cache, options, Arc::clone(&env.random)))
+}
+
 /// Checks the extents of one data file.
 fn check_file(env: &Env, dir: &Path, extents: &[(TreeId, &ExtentMeta)], report: Report<'_>) {
-    let open = |metas: &[(TreeId, &ExtentMeta)]| {
-        let health = Health::new(Arc::new(|_| {}));
-        let metas = metas.iter().map(|(_, meta)| *meta);
-        Space::open(Arc::clone(&env.fs), dir, health, metas).map(|space| {
-            let cache = BlockCache::new(CACHE_BYTES);
-            let options = ExtentOptions::default();
-            Store::new(space, cache, options, Arc::clone(&env.random))
-        })
-    };
-    let whole = open(extents);
-    for extent @ (tree, meta) in extents {
+    let whole = open_store(env, dir, extents.iter().map(|(_, meta)| *meta));
+    for (tree, meta) in extents {
         // A file that is too short still has some of its extents.
         let store = match &whole {
             Ok(store) => Ok(Arc::clone(store)),
-            Err(_) => open(&[*extent]),
+            Err(_) => open_store(env, dir, std::iter::once(*meta)),
         };
         let verified =
             store.and_then(|store| Extent::adopt(&store, *tree, (*meta).clone()).verify());

@@ -136,6 +136,16 @@ impl Replayed {
             next_record: self.next_record,
         })
     }
+
+    /// The file that was read.
+    pub(crate) fn file(&self, dir: &Path) -> PathBuf {
+        file_path(dir, self.file_number)
+    }
+
+    /// Number of the last record that is in force.
+    pub(crate) fn last_record(&self) -> u64 {
+        self.next_record - 1
+    }
 }
 
 /// Reads the manifest in force; `None` if there has never been one.

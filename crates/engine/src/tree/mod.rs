@@ -17,7 +17,7 @@ pub(crate) mod check;
 mod handle;
 mod health;
 pub(crate) mod levels;
-mod manifest;
+pub(crate) mod manifest;
 mod run;
 mod state;
 mod version;

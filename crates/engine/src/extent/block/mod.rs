@@ -125,6 +125,15 @@ impl Block {
         self.bytes.len() + size_of::<Block>()
     }
 
+    /// Bytes of the format.
+    pub(super) fn raw_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn restart_count(&self) -> usize {
+        self.restarts().len()
+    }
+
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }

@@ -1,71 +1,50 @@
-//! `esker inspect`: what the files hold.
+//! `esker inspect wal`: the segments, blocks and records of the log.
 //!
-//! Neighbours: `esker_wal::LogView` walks through the log; here it becomes lines of text or JSON.
-//! **Invariant**: memory is bounded; lines are written as they come.
+//! Neighbours: `esker_wal::LogView` walks through the log.
 
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::Args;
 use esker_vfs::{Env, Fs};
 use esker_wal::{
     BlockView, DamageView, LogView, Lsn, PartView, RecordKind, SegmentView, Visitor, WalError,
 };
 
-/// Exit status when something is damaged.
-const DAMAGED: u8 = 2;
+use super::{Health, Stop};
+use crate::show::{hex, json_text};
 
-/// What is shown.
-#[derive(Subcommand)]
-pub(crate) enum What {
-    /// The log: its segments, and what is damaged. The exit status is 2 if something is.
-    Wal {
-        /// The data directory, or the directory of the log itself.
-        #[arg(value_name = "DIR")]
-        dir: PathBuf,
-        /// Show every block with its summary.
-        #[arg(long)]
-        blocks: bool,
-        /// Show every record; reads and verifies all payloads.
-        #[arg(long)]
-        records: bool,
-        /// One JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+/// Options of `esker inspect wal`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The data directory, or the directory of the log itself.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Show every block with its summary.
+    #[arg(long)]
+    blocks: bool,
+    /// Show every record; reads and verifies all payloads.
+    #[arg(long)]
+    records: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
 }
 
-/// Prints what is asked for.
-pub(crate) fn run(what: &What) -> Result<ExitCode, String> {
-    let What::Wal {
-        dir,
-        blocks,
-        records,
-        json,
-    } = what;
+pub(super) fn show(options: &Options) -> Result<Health, Stop> {
     let env = Env::os();
     let mut printer = Printer {
         out: BufWriter::new(io::stdout().lock()),
-        blocks: *blocks || *records,
-        records: *records,
-        json: *json,
+        blocks: options.blocks || options.records,
+        records: options.records,
+        json: options.json,
         sums: Sums::default(),
         is_damaged: false,
     };
-    let walked = LogView::open(env.fs.clone(), &log_dir(&*env.fs, dir))
-        .map_err(Stop::Wal)
-        .and_then(|view| view.walk(Lsn(0), &mut printer))
-        .and_then(|()| printer.out.flush().map_err(Stop::Output));
-    match walked {
-        Ok(()) if printer.is_damaged => Ok(ExitCode::from(DAMAGED)),
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        // Who reads has seen enough.
-        Err(Stop::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(Stop::Output(e)) => Err(format!("cannot print: {e}")),
-        Err(Stop::Wal(e)) => Err(e.to_string()),
-    }
+    let view = LogView::open(env.fs.clone(), &log_dir(&*env.fs, &options.dir))?;
+    view.walk(Lsn(0), &mut printer)?;
+    printer.out.flush()?;
+    Ok(Health::from(printer.is_damaged))
 }
 
 fn log_dir(fs: &dyn Fs, dir: &Path) -> PathBuf {
@@ -76,21 +55,9 @@ fn log_dir(fs: &dyn Fs, dir: &Path) -> PathBuf {
     }
 }
 
-/// Why a walk ends early.
-enum Stop {
-    Wal(WalError),
-    Output(io::Error),
-}
-
 impl From<WalError> for Stop {
     fn from(error: WalError) -> Self {
-        Self::Wal(error)
-    }
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        Stop::Unreadable(error.to_string())
     }
 }
 
@@ -151,13 +118,7 @@ impl<W: Write> Visitor for Printer<W> {
         self.finish_segment()?;
         self.sums.end = segment.start.0;
         self.sums.is_open = !segment.dead;
-        let cluster: String = segment
-            .cluster
-            .iter()
-            .fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            });
+        let cluster = hex(&segment.cluster);
         let path = segment.path.display().to_string();
         let gap = segment.gap.map(|lsn| lsn.0);
         if self.json {
@@ -323,20 +284,4 @@ impl<W: Write> Visitor for Printer<W> {
 fn list(ids: &[u32]) -> String {
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     ids.join(" ")
-}
-
-/// A JSON string.
-pub(crate) fn json_text(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
