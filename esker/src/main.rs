@@ -36,7 +36,8 @@ enum Command {
     /// Listens on 127.0.0.1:3306 with its data in ./esker-data unless told otherwise. Every system
     /// variable can be set as --name=value (SHOW VARIABLES lists them), as ESKER_NAME in the
     /// environment, or in an option file. On the first start, root gets no password, or the one in
-    /// ESKER_ROOT_PASSWORD.
+    /// ESKER_ROOT_PASSWORD. --force-recovery=point-in-time starts without the damaged end of a log, see
+    /// docs/recovery.md.
     Serve {
         /// Read settings from an option file (my.cnf syntax; sections mysqld, server, esker).
         #[arg(long, value_name = "FILE")]
@@ -51,7 +52,7 @@ enum Command {
     },
     /// Run statements: on a server, or directly on a data directory that no server uses.
     Sql(shell::Options),
-    /// Measure the log and the commit pipeline of this build on this machine.
+    /// Measure this build on this machine: commit, log, keys and values, restart.
     Bench(bench::Options),
     /// Verify a data directory that no server uses: manifest, every extent, the log.
     ///
