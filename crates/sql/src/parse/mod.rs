@@ -5,7 +5,7 @@
 //! [`ast`]. Knows no catalog and no session beyond the SQL mode.
 //!
 //! Flow: `lexer` (with `keyword` and `literal`) → `parser` (token helpers) → `statement` (dispatch) →
-//! `query`, `table_ref`, `dml`, `ddl`, … → `expr`, `operand`, `call`. Why our own: `docs/decisions/parser.md`.
+//! `query`, `table_ref`, `dml`, `ddl`, … → `expr`, `operand`, `call`, `window`. Why our own: `docs/decisions/parser.md`.
 //!
 //! **Invariants**: no input makes it panic or overflow the stack ([`MAX_NESTING`],
 //! [`MAX_EXPR_HEIGHT`]); a syntax error is MySQL's 1064 with the same `near` text and line; a
@@ -33,6 +33,7 @@ mod statement;
 mod table_ref;
 #[cfg(test)]
 mod tests;
+mod window;
 mod xa;
 
 use esker_types::{SqlError, SqlMode, SqlResult};
