@@ -10,7 +10,7 @@ use esker_engine::Tree;
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
-use crate::catalog::{SchemaDef, TableDef, unknown_database};
+use crate::catalog::{SchemaDef, TableDef, ViewDef, unknown_database};
 use crate::instance::Instance;
 
 /// Databases without tables in the catalog.
@@ -66,6 +66,15 @@ impl Instance {
         snapshot
             .schema(schema)
             .map(|s| s.tables.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Views of a schema by name.
+    pub(crate) fn views_of(&self, schema: &str) -> Vec<Arc<ViewDef>> {
+        let snapshot = self.catalog.snapshot();
+        snapshot
+            .schema(schema)
+            .map(|s| s.views.values().cloned().collect())
             .unwrap_or_default()
     }
 

@@ -102,7 +102,7 @@ fn queries() {
         c.code("SELECT x, COUNT(*) FROM a GROUP BY id + 1"),
         Some(1055)
     );
-    assert_eq!(c.code("CREATE VIEW v AS SELECT 1"), Some(1235));
+    assert_eq!(c.code("CREATE PROCEDURE p() SELECT 1"), Some(1235));
     c.run("PREPARE p FROM 'SELECT id FROM a WHERE id = ? OR x = ?'; SET @i = 1, @x = 'two'");
     assert_eq!(c.lines("EXECUTE p USING @i, @x"), ["1", "2"]);
     c.run("DEALLOCATE PREPARE p");

@@ -174,6 +174,7 @@ fn named_table(
             ScopeTable::base(def, alias)
         }
         TableSource::Virtual(table) => ScopeTable::virt(table, alias),
+        TableSource::View(view) => return super::view::table(env, &view, alias),
     };
     found.hints.clone_from(&table.hints);
     Ok(found)

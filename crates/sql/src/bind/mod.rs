@@ -28,6 +28,7 @@ mod select;
 mod subquery;
 #[cfg(test)]
 mod tests;
+mod view;
 mod window;
 
 use std::cell::{Cell, RefCell};
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
-use crate::catalog::{IndexSample, TableDef};
+use crate::catalog::{IndexSample, TableDef, ViewDef};
 use crate::exec::virt::VirtualTable;
 use crate::expr::{EvalEnv, Expr, ExprKind, SubqueryStates, UserVars};
 use crate::parse::ast;
@@ -57,6 +58,7 @@ pub(crate) use order::bind_row_order;
 pub(crate) use query::{bind_ctes, bind_query};
 pub use recursive::{RecursiveBody, RecursiveTable};
 pub(crate) use select::bind_limit;
+pub(crate) use view::within_view;
 pub(crate) use window::{whole_number, wrong_arguments};
 
 /// What a table name stands for.
@@ -66,6 +68,8 @@ pub enum TableSource {
     Base(Arc<TableDef>),
     /// A computed table.
     Virtual(Arc<dyn VirtualTable>),
+    /// A view.
+    View(Arc<ViewDef>),
 }
 
 /// What the binder asks the session.
@@ -75,6 +79,14 @@ pub trait Names {
     fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource>;
     /// Value and type of a system variable (1193, 1238).
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)>;
+    /// From here on names are those of the view's query: tables are looked for with the rights of its
+    /// definer, or with SQL SECURITY INVOKER with those from before. Always followed by
+    /// [`Names::leave_view`], unless it fails (1449: the definer does not exist).
+    fn enter_view(&self, _view: &ViewDef) -> SqlResult<()> {
+        Ok(())
+    }
+    /// The view's query is bound.
+    fn leave_view(&self) {}
     /// May the account read this column? (1143 when not.)
     fn check_column(&self, _table: &TableDef, _column: &str) -> SqlResult<()> {
         Ok(())
@@ -116,6 +128,8 @@ pub struct BindEnv<'a> {
     targets: RefCell<Vec<(crate::catalog::TableId, Arc<str>)>>,
     /// Stored tables that queries of the statement read.
     reads: RefCell<Vec<crate::catalog::TableId>>,
+    /// Views whose queries are being bound, the outermost first.
+    views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
     /// Binding a subquery, outside any derived table of it.
     in_subquery: Cell<bool>,
     next_subquery: Cell<u32>,
@@ -176,6 +190,7 @@ impl<'a> BindEnv<'a> {
             changes_rows: Cell::new(false),
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
+            views: RefCell::new(Vec::new()),
             in_subquery: Cell::new(false),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),

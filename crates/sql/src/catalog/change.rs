@@ -14,7 +14,7 @@ use esker_engine::{Engine, Isolation, Seq, Tree, TreeId, Txn};
 use esker_types::SqlResult;
 use parking_lot::MutexGuard;
 
-use super::def::{SchemaDef, TableDef, VisibleFrom};
+use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
 use super::{Inner, SchemaEntry, Snapshot, store};
 use crate::exec_error::engine_error;
 
@@ -66,17 +66,16 @@ impl<'a> Change<'a> {
         let key = store::schema_key(&def.name);
         self.put(&key, &store::schema_value(&def))?;
         let name = def.name.clone();
-        let tables = self
-            .next
-            .schemas
-            .get(&name)
-            .map(|s| s.tables.clone())
+        let old = self.next.schemas.get(&name);
+        let (tables, views) = old
+            .map(|s| (s.tables.clone(), s.views.clone()))
             .unwrap_or_default();
         self.next.schemas.insert(
             name,
             SchemaEntry {
                 def: Arc::new(def),
                 tables,
+                views,
             },
         );
         Ok(())
@@ -87,6 +86,9 @@ impl<'a> Change<'a> {
         if let Some(entry) = self.next.schemas.remove(name) {
             for table in entry.tables.values() {
                 self.delete_table_row(table)?;
+            }
+            for view in entry.views.values() {
+                self.delete(&store::view_key(&view.schema, &view.name))?;
             }
         }
         self.delete(&store::schema_key(name))
@@ -110,6 +112,24 @@ impl<'a> Change<'a> {
             tables.insert(name, def.clone());
         });
         Ok(def)
+    }
+
+    /// Creates or replaces a view. The schema exists and has no table of this name.
+    pub fn put_view(&mut self, def: ViewDef) -> SqlResult<()> {
+        let key = store::view_key(&def.schema, &def.name);
+        self.put(&key, &store::view_value(&def))?;
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.views).insert(def.name.clone(), Arc::new(def));
+        }
+        Ok(())
+    }
+
+    /// Removes a view.
+    pub fn drop_view(&mut self, def: &ViewDef) -> SqlResult<()> {
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.views).remove(&def.name);
+        }
+        self.delete(&store::view_key(&def.schema, &def.name))
     }
 
     /// Removes a table and abandons its trees.

@@ -109,6 +109,42 @@ pub struct TableDef {
     pub runtime: Arc<TableRuntime>,
 }
 
+/// A view.
+#[derive(Debug, Clone)]
+pub struct ViewDef {
+    /// Database.
+    pub schema: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Columns as they were when it was created.
+    pub columns: Vec<ViewColumn>,
+    /// The columns were named in a list of their own.
+    pub named: bool,
+    /// The query: every table with its database, `*` written out.
+    pub text: Box<str>,
+    /// ALGORITHM, upper case.
+    pub algorithm: Box<str>,
+    /// DEFINER: user and host.
+    pub definer: (Box<str>, Box<str>),
+    /// SQL SECURITY INVOKER.
+    pub invoker: bool,
+    /// sql_mode under which the text is read.
+    pub sql_mode: Box<str>,
+    /// character_set_client and collation_connection of the session that created it.
+    pub charset: (Box<str>, Box<str>),
+    /// The metadata lock of its name.
+    pub mdl: Arc<MdlObject>,
+}
+
+/// A column of a view.
+#[derive(Debug, Clone)]
+pub struct ViewColumn {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type; `nullable` tells NOT NULL.
+    pub ty: SqlType,
+}
+
 /// A column.
 #[derive(Debug, Clone)]
 pub struct ColumnDef {

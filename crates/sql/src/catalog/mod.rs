@@ -38,11 +38,11 @@ pub use change::{Change, NewTrees};
 pub use def::{
     CheckDef, ColumnDef, DefaultDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart, MAX_COLUMNS,
     MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,
-    TableId, VisibleFrom, same_name,
+    TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;
-pub use show::{show_create_database, show_create_table, type_text};
+pub use show::{show_create_database, show_create_table, show_create_view, type_text};
 
 use crate::codec::damaged;
 use crate::exec_error::engine_error;
@@ -63,6 +63,8 @@ pub struct SchemaEntry {
     pub def: Arc<SchemaDef>,
     /// Its tables by name.
     pub tables: Arc<BTreeMap<Arc<str>, Arc<TableDef>>>,
+    /// Its views by name; no table has the name of a view.
+    pub views: Arc<BTreeMap<Arc<str>, Arc<ViewDef>>>,
 }
 
 /// The catalog at one moment.
@@ -86,6 +88,16 @@ impl Snapshot {
     /// A table.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
         self.schemas.get(schema)?.tables.get(name)
+    }
+
+    /// A view.
+    pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<ViewDef>> {
+        self.schemas.get(schema)?.views.get(name)
+    }
+
+    /// Is there a table or a view of this name?
+    pub fn has_name(&self, schema: &str, name: &str) -> bool {
+        self.table(schema, name).is_some() || self.view(schema, name).is_some()
     }
 
     /// All databases by name.
@@ -166,6 +178,11 @@ impl Catalog {
     /// A table, if it exists.
     pub fn resolve(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         self.snapshot().table(schema, name).cloned()
+    }
+
+    /// A view, if it exists.
+    pub fn view(&self, schema: &str, name: &str) -> Option<Arc<ViewDef>> {
+        self.snapshot().view(schema, name).cloned()
     }
 
     /// A database, if it exists.
@@ -266,6 +283,7 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
         let entry = SchemaEntry {
             def: Arc::new(def),
             tables: Arc::default(),
+            views: Arc::default(),
         };
         snapshot.schemas.insert(entry.def.name.clone(), entry);
         Ok(())
@@ -289,6 +307,13 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
             entry.tables = Arc::new(tables);
         }
     }
+    scan_prefix(engine, tree, &[store::VIEW_PREFIX], |_, value| {
+        let def = store::read_view(value, locks)?;
+        let entry = snapshot.schemas.get_mut(&def.schema);
+        let entry = entry.ok_or_else(|| damaged("catalog: a view without its database"))?;
+        Arc::make_mut(&mut entry.views).insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    })?;
     Ok(snapshot)
 }
 

@@ -15,6 +15,25 @@ use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
 use crate::codec::temporal;
 
 /// SHOW CREATE DATABASE.
+pub fn show_create_view(view: &super::ViewDef) -> String {
+    let name = |n: &str| format!("`{}`", n.replace('`', "``"));
+    let mut columns = String::new();
+    if view.named {
+        let names: Vec<String> = view.columns.iter().map(|c| name(&c.name)).collect();
+        columns = format!(" ({})", names.join(","));
+    }
+    format!(
+        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {}{columns} AS {}",
+        view.algorithm,
+        name(&view.definer.0),
+        name(&view.definer.1),
+        if view.invoker { "INVOKER" } else { "DEFINER" },
+        name(&view.name),
+        view.text
+    )
+}
+
+/// CREATE DATABASE of a database.
 pub fn show_create_database(def: &SchemaDef) -> String {
     let mut out = String::from("CREATE DATABASE ");
     push_name(&mut out, &def.name);

@@ -4,6 +4,7 @@
 //! key "V"                    value: format of the catalog
 //! key "S" schema             value: SchemaDef
 //! key "T" table id (BE u32)  value: TableDef
+//! key "W" schema 00 name     value: ViewDef
 //! ```
 //! `docs/formats/catalog.md` has the details.
 //!
@@ -20,7 +21,8 @@ use esker_types::collation::Collation;
 
 use super::bytes::{Reader, Writer};
 use super::def::{
-    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId, VisibleFrom,
+    CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId, ViewColumn,
+    ViewDef, VisibleFrom,
 };
 use super::runtime::TableRuntime;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
@@ -30,10 +32,12 @@ use crate::mdl::MetadataLocks;
 pub(super) const CATALOG_FORMAT: u64 = 1;
 const SCHEMA_FORMAT: u8 = 1;
 const TABLE_FORMAT: u8 = 1;
+const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
 pub(super) const SCHEMA_PREFIX: u8 = b'S';
 pub(super) const TABLE_PREFIX: u8 = b'T';
+pub(super) const VIEW_PREFIX: u8 = b'W';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -41,6 +45,61 @@ pub(super) fn schema_key(name: &str) -> Vec<u8> {
 
 pub(super) fn table_key(id: TableId) -> Vec<u8> {
     [&[TABLE_PREFIX][..], &id.0.to_be_bytes()].concat()
+}
+
+/// Names have no zero byte.
+pub(super) fn view_key(schema: &str, name: &str) -> Vec<u8> {
+    [&[VIEW_PREFIX], schema.as_bytes(), &[0], name.as_bytes()].concat()
+}
+
+pub(super) fn view_value(def: &ViewDef) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.byte(VIEW_FORMAT);
+    w.text(&def.schema);
+    w.text(&def.name);
+    w.int(def.columns.len() as u64);
+    for column in &def.columns {
+        w.text(&column.name);
+        w.sql_type(&column.ty);
+    }
+    w.flag(def.named);
+    w.text(&def.text);
+    w.text(&def.algorithm);
+    w.text(&def.definer.0);
+    w.text(&def.definer.1);
+    w.flag(def.invoker);
+    w.text(&def.sql_mode);
+    w.text(&def.charset.0);
+    w.text(&def.charset.1);
+    w.out
+}
+
+pub(super) fn read_view(bytes: &[u8], locks: &MetadataLocks) -> SqlResult<ViewDef> {
+    let mut r = Reader::new(bytes);
+    expect_format(&mut r, VIEW_FORMAT)?;
+    let schema: Arc<str> = r.text()?.into();
+    let name: Arc<str> = r.text()?.into();
+    let columns = r.list(|r| {
+        Ok(ViewColumn {
+            name: r.text()?.into(),
+            ty: r.sql_type()?,
+        })
+    })?;
+    let def = ViewDef {
+        mdl: locks.table(&schema, &name),
+        schema,
+        name,
+        columns,
+        named: r.flag()?,
+        text: r.text()?.into(),
+        algorithm: r.text()?.into(),
+        definer: (r.text()?.into(), r.text()?.into()),
+        invoker: r.flag()?,
+        sql_mode: r.text()?.into(),
+        charset: (r.text()?.into(), r.text()?.into()),
+    };
+    r.end()?;
+    Ok(def)
 }
 
 pub(super) fn version_value() -> Vec<u8> {

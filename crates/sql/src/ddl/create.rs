@@ -155,10 +155,10 @@ pub(super) fn create_table(
         .schema(&name.schema)
         .ok_or_else(|| unknown_database(&name.schema))?;
     // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
-    if ctx.catalog.resolve(&name.schema, &name.name).is_none() {
+    if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
         ctx.lock_table(&name, MdlMode::Exclusive)?;
     }
-    if ctx.catalog.resolve(&name.schema, &name.name).is_some() {
+    if ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
         return already_exists(ctx, create, &name);
     }
     let (draft, options) = match &create.like {

@@ -51,7 +51,7 @@ fn lock_all(
             let text = format!("Not unique table/alias: '{}'", alias(table));
             return Err(SqlError::new(1066, "42000", text).into());
         }
-        catalog.table_or_error(&name.schema, &name.name)?;
+        check_exists(catalog, &name)?;
         // A table locked under several aliases is locked once, in the strongest mode.
         match wanted.iter_mut().find(|(n, _)| *n == name) {
             Some((_, write)) => *write |= table.write,
@@ -75,9 +75,17 @@ fn lock_all(
         let object = catalog.locks().table(&name.schema, &name.name);
         locks.acquire(&object, mode, MdlDuration::Statement)?;
         // It may have been dropped while we waited.
-        catalog.table_or_error(&name.schema, &name.name)?;
+        check_exists(catalog, name)?;
     }
     Ok(())
+}
+
+/// Of a view, the name is locked and nothing below: whoever reads it locks its tables, too.
+fn check_exists(catalog: &Catalog, name: &TableName) -> SqlResult<()> {
+    match catalog.view(&name.schema, &name.name) {
+        Some(_) => Ok(()),
+        None => catalog.table_or_error(&name.schema, &name.name).map(drop),
+    }
 }
 
 /// UNLOCK TABLES: also ends FLUSH TABLES WITH READ LOCK.

@@ -1,7 +1,7 @@
 //! Statements that change the schema.
 //!
 //! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft`
-//! (a table being drawn up) · `schema`, `create`, `table`, `alter` (the statements) · `fill` (copying
+//! (a table being drawn up) · `schema`, `create`, `table`, `alter`, `view` (the statements) · `fill` (copying
 //! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK).
 //! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases
 //! statement locks at the end; `catalog` publishes the result.
@@ -27,6 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod types;
+pub mod view;
 
 use esker_engine::Seq;
 use esker_types::collation::Collation;
@@ -85,7 +86,6 @@ pub fn is_ddl(stmt: &Statement) -> bool {
             | Statement::RenameTable(_)
             | Statement::CreateIndex(_)
             | Statement::DropIndex(_)
-            | Statement::CreateView(_)
             | Statement::DropView(_)
     )
 }
@@ -116,8 +116,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::AlterTable(alter) => alter::alter_table(ctx, alter),
         Statement::CreateIndex(create) => alter::create_index(ctx, create),
         Statement::DropIndex(drop) => alter::drop_index(ctx, drop),
-        Statement::CreateView(_) => Err(SqlError::not_supported("CREATE VIEW").into()),
-        Statement::DropView(drop) => table::drop_views(ctx, drop),
+        Statement::DropView(drop) => view::drop_views(ctx, drop),
         _ => Err(SqlError::not_supported("this statement as a schema change").into()),
     }
 }
@@ -188,6 +187,9 @@ impl DdlCtx<'_> {
 
     /// A copy of the definition to edit.
     fn existing(&self, name: &TableName) -> Result<std::sync::Arc<TableDef>, ExecError> {
+        if self.catalog.view(&name.schema, &name.name).is_some() {
+            return Err(view::wrong_object(name, "BASE TABLE").into());
+        }
         Ok(self.catalog.table_or_error(&name.schema, &name.name)?)
     }
 }

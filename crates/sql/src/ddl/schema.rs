@@ -149,12 +149,13 @@ pub(super) fn drop(
     })
 }
 
-/// Locks every table of a database exclusively; the database itself is locked, so none is added.
+/// Locks every table and view of a database exclusively; the database itself is locked, so none is added.
 fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> {
     let names: Vec<TableName> = match ctx.catalog.snapshot().schema(schema) {
         Some(entry) => entry
             .tables
             .keys()
+            .chain(entry.views.keys())
             .map(|name| TableName {
                 schema: schema.to_owned(),
                 name: name.to_string(),

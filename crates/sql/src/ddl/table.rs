@@ -18,7 +18,7 @@ use crate::codec::{LayoutVersion, RowLayout};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{DropTables, ObjectName};
 
-fn joined(names: &[&TableName]) -> String {
+pub(super) fn joined(names: &[&TableName]) -> String {
     let texts: Vec<String> = names
         .iter()
         .map(|n| format!("{}.{}", n.schema, n.name))
@@ -26,7 +26,7 @@ fn joined(names: &[&TableName]) -> String {
     texts.join(",")
 }
 
-fn unknown_table(names: &str) -> SqlError {
+pub(super) fn unknown_table(names: &str) -> SqlError {
     SqlError::new(1051, "42S02", format!("Unknown table '{names}'"))
 }
 
@@ -66,27 +66,6 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
         seq,
         ..DdlDone::default()
     })
-}
-
-/// DROP VIEW: there are no views.
-pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
-    let mut missing = Vec::new();
-    for name in &drop.names {
-        let name = resolve(name, ctx.database)?;
-        if ctx.catalog.resolve(&name.schema, &name.name).is_some() {
-            let text = format!("'{}.{}' is not VIEW", name.schema, name.name);
-            return Err(SqlError::new(1347, "HY000", text).into());
-        }
-        missing.push(name);
-    }
-    let missing: Vec<&TableName> = missing.iter().collect();
-    if !drop.if_exists {
-        return Err(unknown_table(&joined(&missing)).into());
-    }
-    for name in &missing {
-        ctx.note(1051, unknown_table(&joined(&[name])).message);
-    }
-    Ok(DdlDone::default())
 }
 
 pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDone, ExecError> {
@@ -168,12 +147,15 @@ pub(super) fn rename_one(
         None if change.snapshot().schema(&from.schema).is_none() => {
             return Err(unknown_database(&from.schema));
         }
+        None if change.snapshot().view(&from.schema, &from.name).is_some() => {
+            return Err(SqlError::not_supported("RENAME TABLE of a view"));
+        }
         None => return Err(no_such_table(&from.schema, &from.name)),
     };
     if change.snapshot().schema(&to.schema).is_none() {
         return Err(unknown_database(&to.schema));
     }
-    if change.snapshot().table(&to.schema, &to.name).is_some() {
+    if change.snapshot().has_name(&to.schema, &to.name) {
         let text = format!("Table '{}' already exists", to.name);
         return Err(SqlError::new(1050, "42S01", text));
     }

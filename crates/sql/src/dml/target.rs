@@ -36,6 +36,7 @@ pub(super) fn base_table(
     match env.names.table(schema, &name.name.text)? {
         TableSource::Base(def) => Ok(def),
         TableSource::Virtual(table) => Err(not_updatable(table.name(), statement)),
+        TableSource::View(view) => Err(not_updatable(&view.name, statement)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows about schemas, tables, columns, indexes and constraints.
 //!
 //! Neighbours: `infoschema` asks by table name; the catalog snapshot has the objects.
-//! **Invariant**: only objects that the account may see appear; what Esker does not have (views,
-//! routines, triggers, partitions, foreign keys) gives no rows.
+//! **Invariant**: only objects that the account may see appear; what Esker does not have (routines, triggers,
+//! partitions, foreign keys) gives no rows.
 
 use std::sync::Arc;
 
@@ -10,18 +10,30 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
 use super::{TABLES, TableSpec, Viewer, Wanted, optional, text, yes_no};
-use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
+use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
     Some(match table {
         "SCHEMATA" => schemata(viewer, wanted),
         "TABLES" => tables(viewer, wanted),
-        "COLUMNS" => each_table(viewer, wanted, columns),
+        "COLUMNS" => {
+            let mut rows = each_table(viewer, wanted, columns);
+            for view in visible_views(viewer, wanted) {
+                for (nth, column) in view.columns.iter().enumerate() {
+                    rows.push(view_column(&view, nth, column));
+                }
+            }
+            rows
+        }
         "STATISTICS" => each_table(viewer, wanted, statistics),
         "KEY_COLUMN_USAGE" => each_table(viewer, wanted, key_columns),
         "TABLE_CONSTRAINTS" => each_table(viewer, wanted, table_constraints),
         "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),
+        "VIEWS" => visible_views(viewer, wanted)
+            .iter()
+            .map(|v| view(v))
+            .collect(),
         "PARTITIONS" => each_table(viewer, wanted, partitions),
         _ => return None,
     })
@@ -65,6 +77,34 @@ fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
         found.extend(tables.into_iter().filter(|t| wanted.table_matches(&t.name)));
     }
     found
+}
+
+/// The views that match and that the account may see, in order of names.
+fn visible_views(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<ViewDef>> {
+    let mut found = Vec::new();
+    for schema in viewer.instance.schemas() {
+        if wanted.schema_matches(&schema.name) && viewer.account.sees_schema(&schema.name) {
+            let views = viewer.instance.views_of(&schema.name);
+            found.extend(views.into_iter().filter(|v| wanted.table_matches(&v.name)));
+        }
+    }
+    found
+}
+
+fn view(view: &ViewDef) -> Vec<Value> {
+    let definer = format!("{}@{}", view.definer.0, view.definer.1);
+    vec![
+        text("def"),
+        text(&view.schema),
+        text(&view.name),
+        text(&view.text),
+        text("NONE"),
+        yes_no(false),
+        text(definer),
+        text(if view.invoker { "INVOKER" } else { "DEFINER" }),
+        text(&view.charset.0),
+        text(&view.charset.1),
+    ]
 }
 
 fn each_table(
@@ -130,7 +170,25 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             text(&t.comment),
         ]);
     }
+    out.extend(
+        visible_views(viewer, wanted)
+            .iter()
+            .map(|v| view_in_tables(v)),
+    );
     out
+}
+
+/// A view's line in TABLES.
+fn view_in_tables(view: &ViewDef) -> Vec<Value> {
+    let mut row = vec![
+        text("def"),
+        text(&view.schema),
+        text(&view.name),
+        text("VIEW"),
+    ];
+    row.resize(20, Value::Null);
+    row.push(text("VIEW"));
+    row
 }
 
 fn system_view(spec: &TableSpec) -> Vec<Value> {
@@ -279,36 +337,16 @@ fn numeric(ty: &SqlType) -> (Value, Value) {
 
 fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     for (i, column) in table.columns.iter().enumerate() {
-        let ty = &column.ty;
-        let lengths = text_lengths(ty);
-        let (precision, scale) = numeric(ty);
-        let has_text = lengths.is_some() && ty.collation.charset() != Charset::Binary;
-        let temporal = matches!(
-            ty.kind,
-            TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp
-        );
-        let number = |n: Option<u64>| n.map_or(Value::Null, |n| Value::Int(n as i64));
-        out.push(vec![
+        let mut row = vec![
             text("def"),
             text(&table.schema),
             text(&table.name),
             text(&column.name),
             Value::UInt(i as u64 + 1),
             column_default(viewer, column),
-            yes_no(ty.nullable),
-            text(crate::schema::type_word(ty)),
-            number(lengths.map(|l| l.0)),
-            number(lengths.map(|l| l.1)),
-            precision,
-            scale,
-            if temporal {
-                Value::UInt(ty.decimals.into())
-            } else {
-                Value::Null
-            },
-            optional(has_text.then(|| ty.collation.charset().name())),
-            optional(has_text.then(|| ty.collation.name())),
-            text(crate::catalog::type_text(ty)),
+        ];
+        row.extend(type_cells(&column.ty));
+        row.extend([
             text(column_key(table, i)),
             text(column_extra(column)),
             text("select,insert,update,references"),
@@ -316,7 +354,52 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text(""),
             Value::Null,
         ]);
+        out.push(row);
     }
+}
+
+fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn) -> Vec<Value> {
+    let mut row = vec![
+        text("def"),
+        text(&view.schema),
+        text(&view.name),
+        text(&column.name),
+        Value::UInt(nth as u64 + 1),
+        Value::Null,
+    ];
+    row.extend(type_cells(&column.ty));
+    let privileges = "select,insert,update,references";
+    row.extend(["", "", privileges, "", ""].map(text));
+    row.push(Value::Null);
+    row
+}
+
+/// IS_NULLABLE to COLUMN_TYPE.
+fn type_cells(ty: &SqlType) -> [Value; 10] {
+    let lengths = text_lengths(ty);
+    let (precision, scale) = numeric(ty);
+    let has_text = lengths.is_some() && ty.collation.charset() != Charset::Binary;
+    let temporal = matches!(
+        ty.kind,
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp
+    );
+    let number = |n: Option<u64>| n.map_or(Value::Null, |n| Value::Int(n as i64));
+    [
+        yes_no(ty.nullable),
+        text(crate::schema::type_word(ty)),
+        number(lengths.map(|l| l.0)),
+        number(lengths.map(|l| l.1)),
+        precision,
+        scale,
+        if temporal {
+            Value::UInt(ty.decimals.into())
+        } else {
+            Value::Null
+        },
+        optional(has_text.then(|| ty.collation.charset().name())),
+        optional(has_text.then(|| ty.collation.name())),
+        text(crate::catalog::type_text(ty)),
+    ]
 }
 
 fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {

@@ -687,8 +687,19 @@ impl Parser<'_> {
         }
         self.expect_kw(Kw::AS)?;
         let start = self.cur.start;
+        self.places = Some(Box::default());
         view.query = Box::new(self.query()?);
         view.text = self.source(start, self.prev_end);
+        if let Some(mut places) = self.places.take() {
+            let ctes = std::mem::take(&mut places.ctes);
+            let is_cte = |name: &str| ctes.iter().any(|c| c.eq_ignore_ascii_case(name));
+            places.tables.retain(|(_, name)| !is_cte(name));
+            view.bare_tables = places.tables.iter().map(|(at, _)| at - start).collect();
+            // The outermost select list's stars are those that are nested least.
+            let least = places.stars.iter().map(|s| s.0).min();
+            let outermost = places.stars.iter().filter(|s| Some(s.0) == least);
+            view.stars = outermost.map(|s| (s.1 - start, s.2 - start)).collect();
+        }
         if self.eat_kw(Kw::WITH) {
             let local = self.eat_any(&[Kw::CASCADED, Kw::LOCAL]) == Some(Kw::LOCAL);
             self.expect_seq(&[Kw::CHECK, Kw::OPTION])?;

@@ -40,6 +40,19 @@ pub(super) struct Parser<'a> {
     pub(super) deferred: Option<SqlError>,
     /// INTO found before FROM.
     pub(super) early_into: Option<super::ast::Into>,
+    /// Places in the text of a view's query.
+    pub(super) places: Option<Box<Places>>,
+}
+
+/// Places in the text of a query that is stored: what it names without a database, and its `*`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places {
+    /// Where the name of a table without database begins, and the name.
+    pub(super) tables: Vec<(usize, Box<str>)>,
+    /// Names of common table expressions.
+    pub(super) ctes: Vec<Box<str>>,
+    /// Begin and end of each `*` in a select list, and how deep it is nested.
+    pub(super) stars: Vec<(u32, usize, usize)>,
 }
 
 impl<'a> Parser<'a> {
@@ -60,6 +73,15 @@ impl<'a> Parser<'a> {
             into_ok: false,
             deferred: None,
             early_into: None,
+            places: None,
+        }
+    }
+
+    /// Notes a `*` in a select list.
+    pub(super) fn note_star(&mut self, start: usize) {
+        let (depth, end) = (self.depth, self.prev_end);
+        if let Some(places) = &mut self.places {
+            places.stars.push((depth, start, end));
         }
     }
 

@@ -200,6 +200,9 @@ impl Parser<'_> {
         let recursive = self.eat_kw(Kw::RECURSIVE);
         let ctes = self.list(|p| {
             let name = p.ident()?;
+            if let Some(places) = &mut p.places {
+                places.ctes.push(name.text.clone());
+            }
             let columns = if p.is(Tok::LParen) {
                 p.ident_list()?
             } else {
@@ -285,7 +288,9 @@ impl Parser<'_> {
     }
 
     pub(super) fn select_items(&mut self) -> SqlResult<Vec<SelectItem>> {
+        let start = self.cur.start;
         if self.eat(Tok::Star) {
+            self.note_star(start);
             let mut items = vec![SelectItem::Wildcard];
             while self.eat(Tok::Comma) {
                 items.push(self.select_item()?);
@@ -329,7 +334,9 @@ impl Parser<'_> {
         };
         let table = self.ident_of(table)?;
         ahead.advance();
+        let start = self.cur.start;
         *self = ahead;
+        self.note_star(start);
         Ok(Some(SelectItem::TableWildcard { schema, table }))
     }
 

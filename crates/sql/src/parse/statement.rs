@@ -248,6 +248,8 @@ impl Parser<'_> {
             columns: Vec::new(),
             query: Box::new(empty_query()),
             text: "".into(),
+            bare_tables: Vec::new(),
+            stars: Vec::new(),
             check_option: None,
         };
         if self.eat_kw(Kw::ALGORITHM) {

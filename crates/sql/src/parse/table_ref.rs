@@ -168,7 +168,11 @@ impl Parser<'_> {
     }
 
     fn named_table(&mut self) -> SqlResult<NamedTable> {
+        let start = self.cur.start;
         let name = self.object_name()?;
+        if let (Some(places), None) = (&mut self.places, &name.schema) {
+            places.tables.push((start, name.name.text.clone()));
+        }
         let partitions = self.opt_partitions()?;
         let alias = self.table_alias()?;
         let hints = self.index_hints()?;

@@ -155,13 +155,26 @@ impl Facts {
     /// # Errors
     /// 1142.
     pub(crate) fn require_on(&self, command: &str, schema: &str, table: &str) -> SqlResult<()> {
+        Self::require_of(&self.account, command, schema, table)
+    }
+
+    /// Checks a privilege of an account on a table.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_of(
+        account: &Account,
+        command: &str,
+        schema: &str,
+        table: &str,
+    ) -> SqlResult<()> {
         let wanted = Privileges::named(command).unwrap_or(Privileges::ALL);
-        if self.account.may(wanted, Some(schema), Some(table)) {
+        if account.may(wanted, Some(schema), Some(table)) {
             return Ok(());
         }
         let text = format!(
             "{command} command denied to user '{}'@'{}' for table '{table}'",
-            self.account.user, self.account.host
+            account.user, account.host
         );
         Err(SqlError::new(1142, "42000", text))
     }

@@ -13,7 +13,7 @@ use super::Session;
 use super::names::{SessionNames, count_diagnostics};
 use super::run::eval_ctx;
 use crate::bind::{BindEnv, Params, column_flags};
-use crate::catalog::TableDef;
+use crate::catalog::{TableDef, ViewDef};
 use crate::dml;
 use crate::expr::column_coercibility;
 use crate::infoschema::{self, TableSpec};
@@ -43,6 +43,22 @@ impl Session {
             self.facts.require_on("SELECT", schema, &name.name.text)?;
         }
         Ok(table)
+    }
+
+    /// A view by name, if it is one.
+    ///
+    /// # Errors
+    /// 1046, 1142.
+    pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
+        let schema = match &name.schema {
+            Some(s) => &*s.text,
+            None => self.facts.current_schema()?,
+        };
+        let view = self.facts.instance.catalog.view(schema, &name.name.text);
+        if view.is_some() && !self.facts.account.sees_schema(schema) {
+            self.facts.require_on("SELECT", schema, &name.name.text)?;
+        }
+        Ok(view)
     }
 
     /// An INFORMATION_SCHEMA table, if the name means one.

@@ -5,7 +5,7 @@
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`, `change`,
 //! `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `maintain` (CHECKSUM TABLE and its kin) ·
+//! `views` (CREATE VIEW) · `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
 //! the client hears of its session) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
@@ -36,6 +36,7 @@ mod step;
 mod text;
 mod track;
 mod transaction;
+mod views;
 mod xa;
 
 use std::collections::{BTreeMap, HashMap};

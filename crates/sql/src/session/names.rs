@@ -13,11 +13,12 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::Facts;
+use crate::accounts::Account;
 use crate::bind::{Names, TableSource};
-use crate::catalog::{IndexSample, TableDef};
+use crate::catalog::{IndexSample, TableDef, ViewDef};
 use crate::exec_error::ExecError;
 use crate::infoschema::{self, SystemTable};
-use crate::mdl::{LockSet, MdlDuration, MdlMode};
+use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use crate::parse::ast::{SysVar, VarScope};
 use crate::variables::{Scope, SessionValues, VarId, VarValue, unknown};
 
@@ -30,6 +31,8 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) pending: RefCell<Option<Ticket>>,
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
+    /// Whose rights the queries of views have that are being bound, the innermost last.
+    pub(crate) rights: RefCell<Vec<Account>>,
     /// How many tables were asked for.
     pub(crate) tables: Cell<usize>,
     /// A system variable was asked for.
@@ -50,6 +53,7 @@ impl<'a> SessionNames<'a> {
             locks: RefCell::new(locks),
             pending: RefCell::default(),
             diagnostics,
+            rights: RefCell::default(),
             tables: Cell::new(0),
             variables: Cell::new(false),
         }
@@ -74,23 +78,28 @@ impl SessionNames<'_> {
     ) -> SqlResult<Arc<TableDef>> {
         loop {
             let table = self.facts.instance.catalog.table_or_error(schema, name)?;
-            let mut locks = self.locks.borrow_mut();
-            if locks.has_explicit() {
-                let write = mode == MdlMode::SharedWrite;
-                crate::ddl::lock_tables::check_locked(&locks, &table.mdl, name, write)?;
-            }
-            match locks.acquire(&table.mdl, mode, MdlDuration::Transaction) {
-                Ok(()) => (),
-                Err(ExecError::Sql(e)) => return Err(e),
-                Err(ExecError::Wait(ticket)) => {
-                    *self.pending.borrow_mut() = Some(ticket);
-                    return Err(SqlError::new(0, "HY000", "waiting for a metadata lock"));
-                }
-            }
+            self.lock(&table.mdl, name, mode)?;
             // A schema change may have come between the look-up and the lock.
             match self.facts.instance.catalog.resolve(schema, name) {
                 Some(now) if Arc::ptr_eq(&now, &table) => return Ok(table),
                 _ => (),
+            }
+        }
+    }
+
+    /// Takes the lock of a table or view.
+    fn lock(&self, object: &Arc<MdlObject>, name: &str, mode: MdlMode) -> SqlResult<()> {
+        let mut locks = self.locks.borrow_mut();
+        if locks.has_explicit() {
+            let write = mode == MdlMode::SharedWrite;
+            crate::ddl::lock_tables::check_locked(&locks, object, name, write)?;
+        }
+        match locks.acquire(object, mode, MdlDuration::Transaction) {
+            Ok(()) => Ok(()),
+            Err(ExecError::Sql(e)) => Err(e),
+            Err(ExecError::Wait(ticket)) => {
+                *self.pending.borrow_mut() = Some(ticket);
+                Err(SqlError::new(0, "HY000", "waiting for a metadata lock"))
             }
         }
     }
@@ -141,9 +150,45 @@ impl Names for SessionNames<'_> {
             let table = SystemTable::new(spec, self.facts.viewer());
             return Ok(TableSource::Virtual(Arc::new(table)));
         }
-        self.facts.require_on("SELECT", schema, name)?;
-        self.stored(schema, name, MdlMode::SharedRead)
-            .map(TableSource::Base)
+        match self.rights.borrow().last() {
+            Some(account) => Facts::require_of(account, "SELECT", schema, name)?,
+            None => self.facts.require_on("SELECT", schema, name)?,
+        }
+        loop {
+            let Some(view) = self.facts.instance.catalog.view(schema, name) else {
+                let table = self.stored(schema, name, MdlMode::SharedRead);
+                return table.map(TableSource::Base);
+            };
+            self.lock(&view.mdl, name, MdlMode::SharedRead)?;
+            // It may have been changed between the look-up and the lock.
+            let now = self.facts.instance.catalog.view(schema, name);
+            if now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
+                return Ok(TableSource::View(view));
+            }
+        }
+    }
+
+    fn enter_view(&self, view: &ViewDef) -> SqlResult<()> {
+        let (user, host) = &view.definer;
+        let account = match (view.invoker, self.rights.borrow().last()) {
+            (true, Some(outside)) => outside.clone(),
+            (true, None) => self.facts.account.clone(),
+            (false, _) => {
+                let accounts = self.facts.instance.accounts();
+                accounts.exact(user, host).ok_or_else(|| {
+                    let text = format!(
+                        "The user specified as a definer ('{user}'@'{host}') does not exist"
+                    );
+                    SqlError::new(1449, "HY000", text)
+                })?
+            }
+        };
+        self.rights.borrow_mut().push(account);
+        Ok(())
+    }
+
+    fn leave_view(&self) {
+        self.rights.borrow_mut().pop();
     }
 
     fn sample(&self, table: &TableDef, index: usize, entries: f64) -> Option<Arc<IndexSample>> {

@@ -120,6 +120,10 @@ impl Session {
             return self.run_ddl(statement);
         }
         match statement {
+            Statement::CreateView(create) => {
+                self.know_prepared_tables();
+                self.create_view(create)
+            }
             Statement::LockTables { tables, wait } => {
                 self.know_prepared_tables();
                 self.lock_tables(tables, *wait)
@@ -234,7 +238,7 @@ impl Session {
                 d.table.schema.as_ref().map(|s| &s.text),
                 Some(&d.table.name.text),
             ),
-            Statement::DropTable(d) => {
+            Statement::DropTable(d) | Statement::DropView(d) => {
                 for name in &d.names {
                     self.require_for(
                         "DROP",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::{Table, empty, t, unknown_database};
-use crate::catalog::{SchemaDef, TableDef};
+use crate::catalog::{SchemaDef, TableDef, ViewDef};
 use crate::infoschema::{self, Wanted};
 use crate::parse::ast::{Ident, ObjectName, ShowWhat};
 use crate::session::Session;
@@ -22,11 +22,14 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Columns { full, table, .. } => columns(session, *full, table),
         ShowWhat::Index { table, .. } => indexes(session, table),
         ShowWhat::CreateTable(name) => create_table(session, name),
-        ShowWhat::CreateView(name) => {
-            let table = session.find_table(name)?;
-            let text = format!("'{}.{}' is not VIEW", table.schema, table.name);
-            Err(SqlError::new(1347, "HY000", text))
-        }
+        ShowWhat::CreateView(name) => match session.find_view(name)? {
+            Some(view) => Ok(create_view(&view)),
+            None => {
+                let table = session.find_table(name)?;
+                let text = format!("'{}.{}' is not VIEW", table.schema, table.name);
+                Err(SqlError::new(1347, "HY000", text))
+            }
+        },
         ShowWhat::CreateDatabase {
             name,
             if_not_exists,
@@ -121,11 +124,15 @@ fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
             .map(|t| (t.name.to_owned(), "SYSTEM VIEW"))
             .collect();
     }
-    let tables = session.facts.instance.tables_of(schema);
-    tables
-        .iter()
-        .map(|t| (t.name.to_string(), "BASE TABLE"))
-        .collect()
+    let (tables, views) = (
+        session.facts.instance.tables_of(schema),
+        session.facts.instance.views_of(schema),
+    );
+    let tables = tables.iter().map(|t| (t.name.to_string(), "BASE TABLE"));
+    let views = views.iter().map(|v| (v.name.to_string(), "VIEW"));
+    let mut names: Vec<(String, &'static str)> = tables.chain(views).collect();
+    names.sort();
+    names
 }
 
 fn tables(session: &Session, full: bool, schema: Option<&Ident>) -> SqlResult<Table> {
@@ -210,10 +217,13 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
                 }
             })
             .collect(),
-        None => {
-            let table = session.find_table(name)?;
-            user_columns(session, full, &table)
-        }
+        None => match session.find_view(name)? {
+            Some(view) => view_columns(full, &view),
+            None => {
+                let table = session.find_table(name)?;
+                user_columns(session, full, &table)
+            }
+        },
     };
     let names: &[&str] = if full {
         &[
@@ -251,6 +261,40 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
         });
     }
     rows
+}
+
+fn view_columns(full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
+    let row = |c: &crate::catalog::ViewColumn| {
+        let plain = vec![
+            t(&c.name),
+            t(crate::catalog::type_text(&c.ty)),
+            t(if c.ty.nullable { "YES" } else { "NO" }),
+            t(""),
+            Value::Null,
+            t(""),
+        ];
+        match full {
+            true => widen(plain, &c.ty, "select,insert,update,references", ""),
+            false => plain,
+        }
+    };
+    view.columns.iter().map(row).collect()
+}
+
+fn create_view(view: &ViewDef) -> Table {
+    let row = vec![
+        t(&view.name),
+        t(crate::catalog::show_create_view(view)),
+        t(&*view.charset.0),
+        t(&*view.charset.1),
+    ];
+    let names = [
+        "View",
+        "Create View",
+        "character_set_client",
+        "collation_connection",
+    ];
+    Table::texts(&names, vec![row])
 }
 
 /// Adds what FULL adds.
@@ -316,6 +360,9 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
 }
 
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    if let Some(view) = session.find_view(name)? {
+        return Ok(create_view(&view));
+    }
     let table = session.find_table(name)?;
     let text = crate::catalog::show_create_table(&table, &session.vars.time_zone);
     let rows = vec![vec![t(&table.name), t(text)]];

@@ -104,7 +104,7 @@ fn run(
 ) -> Result<DdlDone, ExecError> {
     names::check_not_system(&name.schema, ctx.user)?;
     names::check_not_system(&to.schema, ctx.user)?;
-    if ctx.catalog.resolve(&name.schema, &name.name).is_none() && if_exists {
+    if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) && if_exists {
         ctx.note(1146, no_such_table(&name.schema, &name.name).message);
         return Ok(DdlDone::default());
     }
@@ -113,7 +113,7 @@ fn run(
     let wanted = if name == to { &both[..1] } else { &both[..] };
     ctx.lock_exclusive(wanted)?;
     let old = ctx.existing(name)?;
-    if name != to && ctx.catalog.resolve(&to.schema, &to.name).is_some() {
+    if name != to && ctx.catalog.snapshot().has_name(&to.schema, &to.name) {
         let text = format!("Table '{}' already exists", to.name);
         return Err(SqlError::new(1050, "42S01", text).into());
     }

@@ -481,6 +481,10 @@ pub struct CreateView {
     pub query: Box<Query>,
     /// Source text of the query.
     pub text: Box<str>,
+    /// Where in the text names of tables begin that are written without a database, in order.
+    pub bare_tables: Vec<usize>,
+    /// Begin and end in the text of `*` and `t.*`: those of the outermost select list, if it has any.
+    pub stars: Vec<(usize, usize)>,
     /// WITH [CASCADED|LOCAL] CHECK OPTION: `CASCADED` or `LOCAL`.
     pub check_option: Option<&'static str>,
 }

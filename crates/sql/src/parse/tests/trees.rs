@@ -284,3 +284,52 @@ fn modes() {
     );
     assert_eq!(parsed("SELECT COUNT (*)").unwrap_err().code, 1064);
 }
+
+#[test]
+fn a_view_knows_where_its_text_needs_a_database() {
+    let places = |query: &str| {
+        let sql = format!("CREATE VIEW v AS {query}");
+        let parsed = crate::parse::parse(sql.as_bytes(), crate::parse::ParseOptions::default());
+        let crate::parse::ast::Statement::CreateView(view) = parsed.expect(query).stmt else {
+            panic!("{query}: not a view");
+        };
+        assert_eq!(&*view.text, query);
+        let tables = view.bare_tables.iter().map(|at| &view.text[*at..*at + 1]);
+        let stars = view
+            .stars
+            .iter()
+            .map(|(start, end)| &view.text[*start..*end]);
+        (
+            tables.collect::<String>(),
+            stars.collect::<Vec<_>>().join(" "),
+        )
+    };
+    let check = |query: &str, tables: &str, stars: &str| {
+        assert_eq!(
+            places(query),
+            (tables.to_owned(), stars.to_owned()),
+            "{query}"
+        );
+    };
+    check("SELECT * FROM a", "a", "*");
+    check(
+        "SELECT x.*, 1, d.b.* FROM a x JOIN d.b USING (i)",
+        "a",
+        "x.* d.b.*",
+    );
+    check(
+        "WITH q AS (SELECT * FROM a) SELECT q.*, (SELECT 1 FROM b) FROM q, d.c, (e)",
+        "abe",
+        "q.*",
+    );
+    check(
+        "SELECT i FROM a WHERE EXISTS (SELECT 2 FROM b, (SELECT 3 FROM c) x)",
+        "abc",
+        "",
+    );
+    check(
+        "(SELECT 1 FROM a) UNION SELECT 2 FROM b ORDER BY 1",
+        "ab",
+        "",
+    );
+}

@@ -1,0 +1,117 @@
+//! CREATE, ALTER and DROP VIEW.
+//!
+//! Neighbours: `session::views` has bound the query and knows its columns; `catalog` for the change.
+//! **Invariants**: a view and a table never share a name; a view is replaced as a whole, in one change.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::names::{self, TableName, resolve};
+use super::table::{joined, unknown_table};
+use super::{DdlCtx, DdlDone};
+use crate::catalog::{ViewDef, no_such_table, unknown_database};
+use crate::exec_error::ExecError;
+use crate::parse::ast::{CreateView, DropTables};
+
+/// 1347.
+pub fn wrong_object(name: &TableName, wanted: &str) -> SqlError {
+    let text = format!("'{}.{}' is not {wanted}", name.schema, name.name);
+    SqlError::new(1347, "HY000", text)
+}
+
+/// What the statement makes of a name; `false`: nothing, it is there and IF NOT EXISTS was said.
+///
+/// # Errors
+/// 1050, 1347, 1146, 1049, 1044.
+pub fn check(ctx: &DdlCtx<'_>, create: &CreateView, name: &TableName) -> SqlResult<bool> {
+    names::check_not_system(&name.schema, ctx.user)?;
+    let now = ctx.catalog.snapshot();
+    if now.schema(&name.schema).is_none() {
+        return Err(unknown_database(&name.schema));
+    }
+    if now.table(&name.schema, &name.name).is_some() && (create.alter || create.or_replace) {
+        return Err(wrong_object(name, "VIEW"));
+    }
+    let exists = now.has_name(&name.schema, &name.name);
+    if create.alter && !exists {
+        return Err(no_such_table(&name.schema, &name.name));
+    }
+    if exists && !create.alter && !create.or_replace {
+        let text = format!("Table '{}' already exists", name.name);
+        if !create.if_not_exists {
+            return Err(SqlError::new(1050, "42S01", text));
+        }
+        ctx.note(1050, text);
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Makes or replaces a view whose query has been bound.
+pub fn create(
+    ctx: &mut DdlCtx<'_>,
+    create: &CreateView,
+    name: &TableName,
+    def: ViewDef,
+) -> Result<DdlDone, ExecError> {
+    let result = locked_create(ctx, create, name, def);
+    if !matches!(result, Err(ExecError::Wait(_))) {
+        ctx.locks.release_statement();
+    }
+    result
+}
+
+fn locked_create(
+    ctx: &mut DdlCtx<'_>,
+    create: &CreateView,
+    name: &TableName,
+    def: ViewDef,
+) -> Result<DdlDone, ExecError> {
+    if ctx.locks.has_explicit() {
+        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
+        return Err(SqlError::new(1100, "HY000", text).into());
+    }
+    ctx.lock_exclusive(std::slice::from_ref(name))?;
+    if !check(ctx, create, name)? {
+        return Ok(DdlDone::default());
+    }
+    let mut change = ctx.catalog.change();
+    change.put_view(def)?;
+    Ok(DdlDone {
+        seq: change.commit()?,
+        ..DdlDone::default()
+    })
+}
+
+pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlDone, ExecError> {
+    let mut names: Vec<TableName> = Vec::with_capacity(drop.names.len());
+    for name in &drop.names {
+        let name = resolve(name, ctx.database)?;
+        names::check_not_system(&name.schema, ctx.user)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    ctx.lock_exclusive(&names)?;
+    let mut missing = Vec::new();
+    let mut change = ctx.catalog.change();
+    for name in &names {
+        let found = change.snapshot().view(&name.schema, &name.name).cloned();
+        match found {
+            Some(view) => change.drop_view(&view)?,
+            None if change.snapshot().has_name(&name.schema, &name.name) => {
+                return Err(wrong_object(name, "VIEW").into());
+            }
+            None => missing.push(name),
+        }
+    }
+    if !missing.is_empty() && !drop.if_exists {
+        return Err(unknown_table(&joined(&missing)).into());
+    }
+    for name in &missing {
+        ctx.note(1051, unknown_table(&joined(&[name])).message);
+    }
+    Ok(DdlDone {
+        seq: change.commit()?,
+        ..DdlDone::default()
+    })
+}
