@@ -1,6 +1,6 @@
 //! Running plans.
 //!
-//! In flow order: `stream` (a running query), `root` (query blocks, set operations), `group`, `sort`,
+//! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`,
 //! `window` (what happens to joined rows), `node`, `join`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
 //! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
@@ -31,6 +31,7 @@ mod recursive_tests;
 mod root;
 pub mod rowkey;
 mod scan;
+mod set_ops;
 mod sort;
 mod spill;
 mod stream;
