@@ -15,5 +15,6 @@ mod rust_driver;
 mod settings;
 mod statements;
 mod sysbench;
+mod views;
 mod xa;
 mod xa_crash;

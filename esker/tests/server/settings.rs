@@ -436,7 +436,7 @@ fn clients_that_ask_hear_of_their_session() {
 #[test]
 fn what_does_not_fit_goes_to_disk_and_is_counted() {
     let (mut server, dir) = server();
-    let temporary = dir.path().join("data").join("tmp");
+    let temporary = dir.path().join("data/tmp");
     let mut c = server.connect();
     c.run("USE d; CREATE TABLE big (id INT PRIMARY KEY, s VARCHAR(40)); SET cte_max_recursion_depth = 100000");
     c.run(

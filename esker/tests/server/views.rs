@@ -1,0 +1,264 @@
+//! Views: what they show, who may see it, what happens to them when tables change, dumps and crashes.
+
+use std::process::Command;
+
+use esker_server::client::Client;
+
+use crate::common::{Ask, Server, has_client, output};
+
+fn server() -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &["--skip-ssl"]);
+    server.connect().run(
+        "CREATE DATABASE d; USE d;
+         CREATE TABLE t (id INT PRIMARY KEY, g INT, s VARCHAR(10) NOT NULL, KEY g (g));
+         INSERT INTO t VALUES (1,1,'a'),(2,1,'b'),(3,2,'c'),(4,NULL,'d')",
+    );
+    (server, dir)
+}
+
+fn connect(server: &Server) -> Client {
+    let mut c = server.connect();
+    c.run("USE d");
+    c
+}
+
+fn connect_as(server: &Server, user: &str) -> Client {
+    Client::connect("127.0.0.1", server.port, user, "", None).expect("connect")
+}
+
+#[test]
+fn a_view_is_its_query() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE VIEW v AS SELECT * FROM t WHERE id < 4;
+         CREATE VIEW sums (grp, n, names) AS SELECT g, COUNT(*), GROUP_CONCAT(s ORDER BY id) FROM t GROUP BY g;
+         CREATE OR REPLACE VIEW both_of AS SELECT v.id, sums.names FROM v JOIN sums ON v.g = sums.grp",
+    );
+    assert_eq!(c.lines("SELECT * FROM v"), ["1|1|a", "2|1|b", "3|2|c"]);
+    assert_eq!(c.lines("SELECT x.s FROM d.v x WHERE x.id = 2"), ["b"]);
+    assert_eq!(c.lines("SELECT v.s FROM v WHERE d.v.g = 2"), ["c"]);
+    assert_eq!(
+        c.lines("SELECT names, n FROM sums WHERE grp = 1 OR grp IS NULL ORDER BY grp"),
+        ["d|1", "a,b|2"]
+    );
+    assert_eq!(
+        c.lines("SELECT * FROM both_of ORDER BY id"),
+        ["1|a,b", "2|a,b", "3|c"]
+    );
+    assert_eq!(
+        c.value("SELECT COUNT(*) FROM t WHERE id IN (SELECT id FROM v)"),
+        "3"
+    );
+    // The condition reaches the table's key.
+    let plan = c.lines("EXPLAIN SELECT s FROM v WHERE id = 2");
+    assert!(
+        plan.iter()
+            .any(|l| l.contains("|t|") && l.contains("|const|PRIMARY|")),
+        "{plan:?}"
+    );
+    // What is stored does not depend on the current database, nor on columns added later.
+    c.run("CREATE DATABASE other; USE other; ALTER TABLE d.t ADD COLUMN late INT FIRST");
+    assert_eq!(c.lines("SELECT * FROM d.v WHERE id = 1"), ["1|1|a"]);
+    c.run("PREPARE p FROM 'SELECT s FROM d.v WHERE id = ?'; SET @a = 3");
+    assert_eq!(c.lines("EXECUTE p USING @a"), ["c"]);
+    c.run("INSERT INTO d.t VALUES (NULL, 0, 0, 'z')");
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.v"), "4");
+    c.run("CREATE VIEW d.cte AS WITH q AS (SELECT id FROM d.t) SELECT q.* FROM q, q r WHERE q.id = r.id");
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.cte"), "5");
+    c.run("ALTER VIEW d.cte AS SELECT 1 AS one; INSERT INTO d.t SELECT 9, 9, 9, one FROM d.cte");
+    assert_eq!(c.value("SELECT s FROM d.t WHERE id = 9"), "1");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE VIEW v AS SELECT id, s FROM t; CREATE TABLE w (a INT)");
+    for (sql, code) in [
+        ("CREATE VIEW v AS SELECT 1", 1050),
+        ("CREATE VIEW t AS SELECT 1", 1050),
+        ("CREATE OR REPLACE VIEW t AS SELECT 1 AS a", 1347),
+        ("ALTER VIEW nope AS SELECT 1", 1146),
+        ("CREATE TABLE v (a INT)", 1050),
+        ("RENAME TABLE w TO v", 1050),
+        ("DROP VIEW t", 1347),
+        ("DROP VIEW nope", 1051),
+        ("DROP TABLE v", 1051),
+        ("ALTER TABLE v ADD COLUMN x INT", 1347),
+        ("SHOW CREATE VIEW t", 1347),
+        ("CREATE VIEW x (a, b) AS SELECT 1", 1353),
+        ("CREATE VIEW x AS SELECT 1 AS a, 2 AS a", 1060),
+        ("CREATE VIEW x AS SELECT @a", 1351),
+        ("CREATE VIEW x AS SELECT * FROM missing", 1146),
+        ("CREATE VIEW x AS SELECT nope FROM t", 1054),
+        ("CREATE VIEW x AS SELECT id FROM t WITH CHECK OPTION", 1235),
+        ("CREATE OR REPLACE VIEW v AS SELECT * FROM v", 1462),
+        ("INSERT INTO v VALUES (7, 'x')", 1288),
+        ("UPDATE v SET s = 'x'", 1288),
+        ("DELETE FROM v", 1288),
+    ] {
+        assert_eq!(c.code(sql), Some(code), "{sql}");
+    }
+    c.run("CREATE VIEW IF NOT EXISTS v AS SELECT 1; DROP VIEW IF EXISTS nope");
+    c.run("CREATE VIEW u AS SELECT * FROM v");
+    assert_eq!(
+        c.code("CREATE OR REPLACE VIEW v AS SELECT * FROM u"),
+        Some(1462)
+    );
+    // A view whose table has lost a column or is gone.
+    c.run("ALTER TABLE t DROP COLUMN s");
+    for sql in [
+        "SELECT * FROM v",
+        "SELECT id FROM u",
+        "SHOW CREATE TABLE nope",
+    ] {
+        let code = if sql.starts_with("SHOW") { 1146 } else { 1356 };
+        assert_eq!(c.code(sql), Some(code), "{sql}");
+    }
+    c.run("DROP VIEW u, v; CREATE TABLE v (a INT); DROP DATABASE d");
+}
+
+#[test]
+fn rights_are_the_definer_s_or_the_invoker_s() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run(
+        "CREATE VIEW mine AS SELECT id FROM t;
+         CREATE SQL SECURITY INVOKER VIEW yours AS SELECT id FROM t;
+         CREATE USER low@localhost; GRANT SELECT ON d.mine TO low@localhost;
+         GRANT SELECT ON d.yours TO low@localhost;
+         CREATE USER high@localhost; GRANT ALL ON d.* TO high@localhost",
+    );
+    let mut low = connect_as(&server, "low");
+    assert_eq!(low.value("SELECT COUNT(*) FROM d.mine"), "4");
+    assert_eq!(low.code("SELECT COUNT(*) FROM d.yours"), Some(1356));
+    assert_eq!(low.code("SELECT COUNT(*) FROM d.t"), Some(1142));
+    assert_eq!(low.code("CREATE VIEW d.x AS SELECT 1"), Some(1142));
+    assert_eq!(low.code("DROP VIEW d.mine"), Some(1142));
+    let mut high = connect_as(&server, "high");
+    assert_eq!(high.value("SELECT COUNT(*) FROM d.yours"), "4");
+    assert_eq!(
+        high.code("CREATE DEFINER = root@localhost VIEW d.x AS SELECT 1"),
+        Some(1227)
+    );
+    c.run("CREATE DEFINER = gone@localhost VIEW lost AS SELECT id FROM t");
+    assert_eq!(c.code("SELECT * FROM lost"), Some(1449));
+}
+
+#[test]
+fn what_is_shown_of_views() {
+    let (server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE VIEW v AS SELECT id, s FROM t; CREATE VIEW w (a) AS SELECT 1 + 1");
+    assert_eq!(
+        c.lines("SHOW FULL TABLES"),
+        ["t|BASE TABLE", "v|VIEW", "w|VIEW"]
+    );
+    assert_eq!(
+        c.lines("SHOW CREATE VIEW v")[0]
+            .split('|')
+            .take(2)
+            .collect::<Vec<_>>(),
+        [
+            "v",
+            "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS \
+             SELECT id, s FROM `d`.t"
+        ]
+    );
+    assert_eq!(
+        c.lines("SHOW CREATE TABLE w"),
+        c.lines("SHOW CREATE VIEW w")
+    );
+    assert_eq!(
+        c.lines("SHOW COLUMNS FROM v"),
+        ["id|int|NO||NULL|", "s|varchar(10)|NO||NULL|"]
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT TABLE_NAME, VIEW_DEFINITION, IS_UPDATABLE, DEFINER, SECURITY_TYPE \
+             FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
+        ),
+        [
+            "v|SELECT id, s FROM `d`.t|NO|root@localhost|DEFINER",
+            "w|SELECT 1 + 1|NO|root@localhost|DEFINER"
+        ]
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES \
+             WHERE TABLE_SCHEMA = 'd' ORDER BY 1"
+        ),
+        ["t|BASE TABLE|InnoDB", "v|VIEW|NULL", "w|VIEW|NULL"]
+    );
+    assert_eq!(
+        c.value("SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = 'v'"),
+        "2"
+    );
+    // A change of a view waits for who is reading it.
+    let mut reader = connect(&server);
+    reader.run("BEGIN");
+    assert_eq!(reader.value("SELECT COUNT(*) FROM v"), "4");
+    c.run("SET lock_wait_timeout = 1");
+    assert_eq!(c.code("DROP VIEW v"), Some(1205));
+    assert_eq!(c.code("DROP TABLE t"), Some(1205));
+    reader.run("COMMIT");
+    c.run("DROP VIEW v");
+}
+
+#[test]
+fn views_survive_kill_9_and_go_with_their_database() {
+    let (mut server, _dir) = server();
+    let mut c = connect(&server);
+    c.run("CREATE VIEW v AS SELECT id FROM t; CREATE VIEW gone AS SELECT 1 AS a; DROP VIEW gone");
+    c.run("CREATE OR REPLACE VIEW v (n) AS SELECT COUNT(*) FROM t");
+    server.kill();
+    server.restart();
+    let mut c = connect(&server);
+    assert_eq!(c.lines("SELECT n FROM v"), ["4"]);
+    assert_eq!(c.code("SELECT * FROM gone"), Some(1146));
+    c.run("DROP DATABASE d; CREATE DATABASE d; USE d");
+    assert_eq!(c.code("SELECT * FROM v"), Some(1146));
+    server.kill();
+    server.restart();
+    let mut c = connect(&server);
+    assert!(c.rows("SHOW TABLES").is_empty());
+}
+
+#[test]
+fn dumps_have_the_views() {
+    let version = |name: &str| has_client(name, Command::new(name).arg("--version"));
+    if !version("mariadb-dump") || !version("mariadb") {
+        return;
+    }
+    let (server, dir) = server();
+    connect(&server).run(
+        "CREATE VIEW a_first AS SELECT * FROM t;
+         CREATE VIEW b AS SELECT a_first.id FROM a_first JOIN t ON t.id = a_first.id",
+    );
+    let port = format!("-P{}", server.port);
+    let login = [
+        "--no-defaults",
+        "--skip-ssl",
+        "-h127.0.0.1",
+        "-uroot",
+        port.as_str(),
+    ];
+    let dump = output(
+        Command::new("mariadb-dump")
+            .args(login)
+            .args(["--databases", "d"]),
+    );
+    let file = dir.path().join("dump.sql");
+    std::fs::write(&file, &dump).expect("writes");
+    connect(&server).run("DROP DATABASE d");
+    let loaded = std::fs::File::open(&file).expect("opens");
+    output(Command::new("mariadb").args(login).stdin(loaded));
+    let mut c = connect(&server);
+    assert_eq!(
+        c.lines("SELECT id FROM b ORDER BY id"),
+        ["1", "2", "3", "4"]
+    );
+    assert_eq!(c.lines("SELECT s FROM a_first WHERE id = 3"), ["c"]);
+}
