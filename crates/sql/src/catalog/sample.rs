@@ -62,6 +62,20 @@ impl TableRuntime {
     }
 }
 
+impl TableRuntime {
+    /// ANALYZE TABLE: takes the samples of all indexes anew; `entries` says about how many a tree has. One that cannot be read
+    /// keeps the sample it had.
+    pub fn resample(&self, engine: &Engine, def: &TableDef, entries: impl Fn(&Tree) -> f64) {
+        for index in def.indexes.iter().filter(|index| !index.parts.is_empty()) {
+            let entries = entries(&index.tree);
+            if let Some(sample) = IndexSample::take(engine, index, entries) {
+                let mut samples = self.samples.lock();
+                samples.insert(index.tree.id(), Arc::new(sample));
+            }
+        }
+    }
+}
+
 impl IndexSample {
     /// Does it still speak of an index of that many entries?
     fn is_of(&self, entries: f64) -> bool {

@@ -44,6 +44,7 @@ use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
 use block::rows_looked_at;
+pub(crate) use stats::tree_entries;
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.

@@ -1,6 +1,6 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
 //!
-//! Neighbours: `other` hands them over; a checksum reads its table as a query would.
+//! Neighbours: `other` hands them over; a checksum reads its table as a query would; `check_table` checks one.
 //! **Invariants**
 //! - A table that cannot be worked on is a line of the answer, not an error of the statement; a
 //!   missing right is an error.
@@ -12,10 +12,12 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 
 use super::Session;
+use super::check_table::Finding;
 use super::run::{Done, RowSource};
 use crate::catalog::TableDef;
 use crate::exec_error::{ExecError, engine_error};
 use crate::parse::ast::{Ident, Maintain, MaintainKind, ObjectName, Query, QueryBody};
+use crate::plan::tree_entries;
 use crate::result::{Mode, RowSink};
 use crate::show;
 
@@ -50,7 +52,7 @@ impl Session {
     }
 
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
-    fn look_after(&mut self, m: &Maintain) -> SqlResult<show::Table> {
+    fn look_after(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
         let (word, rights): (_, &[&str]) = match m.kind {
             MaintainKind::Analyze => ("analyze", &["SELECT", "INSERT"]),
             MaintainKind::Optimize => ("optimize", &["SELECT", "INSERT"]),
@@ -61,9 +63,16 @@ impl Session {
             self.require_for_table(rights, name)?;
         }
         self.commit_transaction()?;
+        // FOR UPGRADE asks for the format only, of which there is one.
+        let has_option = |option: &str| m.options.iter().any(|o| &**o == option);
+        let (quick, upgrade) = (has_option("QUICK"), has_option("FOR UPGRADE"));
         let mut rows = Vec::new();
         for name in &m.tables {
             let shown = self.shown(name);
+            let checked = match m.kind {
+                MaintainKind::Check if !upgrade => self.checked(name, quick)?,
+                _ => Vec::new(),
+            };
             let mut row = |kind: &str, text: &str| {
                 rows.push(vec![
                     show::t(&shown),
@@ -83,16 +92,40 @@ impl Session {
                         "The storage engine for the table doesn't support repair",
                     );
                 }
-                (Ok(_), MaintainKind::Optimize) => {
+                (Ok(table), MaintainKind::Optimize) => {
                     let engine = &self.facts.instance.engine;
-                    engine.compact().map_err(|e| engine_error(&e))?;
+                    for index in &table.indexes {
+                        engine.sink(&index.tree).map_err(|e| engine_error(&e))?;
+                    }
                     row("status", "OK");
                 }
-                (Ok(_), _) => row("status", "OK"),
+                (Ok(table), MaintainKind::Analyze) => {
+                    let engine = &self.facts.instance.engine;
+                    table.runtime.resample(engine, table, tree_entries);
+                    row("status", "OK");
+                }
+                (Ok(_), _) if checked.is_empty() => row("status", "OK"),
+                (Ok(_), _) => {
+                    checked.iter().for_each(|(kind, text)| row(kind, text));
+                    row("error", "Corrupt");
+                }
             }
         }
         let names = ["Table", "Op", "Msg_type", "Msg_text"];
         Ok(show::Table::texts(&names, rows))
+    }
+
+    /// What CHECK TABLE finds, with the table's metadata lock held meanwhile; nothing if there is no such table.
+    fn checked(&mut self, name: &ObjectName, quick: bool) -> Result<Vec<Finding>, ExecError> {
+        if self.find_table(name).is_err() {
+            return Ok(Vec::new());
+        }
+        // Planning takes the lock.
+        self.plan(&whole_table(name.clone()), &[])?;
+        let table = self.find_table(name)?;
+        let findings = self.check_table(&table, quick);
+        self.end_statement(findings.is_ok())?;
+        Ok(findings?)
     }
 
     fn checksums(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
@@ -123,17 +156,10 @@ impl Session {
 
     /// Reads the table at the transaction's snapshot.
     fn checksum(&mut self, table: &TableDef) -> Result<u32, ExecError> {
-        let query = Query {
-            with: None,
-            body: QueryBody::Table(ObjectName {
-                schema: Some(Ident::new(&*table.schema)),
-                name: Ident::new(&*table.name),
-            }),
-            order_by: Vec::new(),
-            limit: None,
-            locking: Vec::new(),
-            into: None,
-        };
+        let query = whole_table(ObjectName {
+            schema: Some(Ident::new(&*table.schema)),
+            name: Ident::new(&*table.name),
+        });
         let plan = self.plan(&query, &[])?;
         // TIMESTAMP values are read in the session's zone.
         let zone = std::mem::replace(&mut self.vars.time_zone, TimeZone::UTC);
@@ -149,6 +175,18 @@ impl Session {
         };
         self.vars.time_zone = zone;
         pulled
+    }
+}
+
+/// `TABLE name`.
+fn whole_table(name: ObjectName) -> Query {
+    Query {
+        with: None,
+        body: QueryBody::Table(name),
+        order_by: Vec::new(),
+        limit: None,
+        locking: Vec::new(),
+        into: None,
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `depends_on` of an outcome covers the commit of a write and every version a read has seen.
 
 mod change;
+mod check_table;
 pub(crate) mod counts;
 mod cursor;
 mod explain;
