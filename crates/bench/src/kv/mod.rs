@@ -199,7 +199,10 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
             "mean us",
             "p50 us",
             "p99 us",
+            "p99.9 us",
             "max us",
+            "first 10 %",
+            "last 10 %",
             "beside/s",
             "stalls",
             "write amp",
@@ -229,12 +232,18 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
         let outcome = run::run(step, &database.engine, &database.tree, args)?;
         database.engine.switches().set_async_commit(true);
         database.written_bytes += outcome.done.written_bytes + outcome.beside.written_bytes;
-        table.push(row(step, &outcome, &before, database));
+        table.push(row(step, &outcome, &before, database, args));
     }
     Ok(table)
 }
 
-fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database) -> Vec<Value> {
+fn row(
+    step: Step,
+    outcome: &Outcome,
+    before: &EngineStats,
+    database: &Database,
+    args: &KvArgs,
+) -> Vec<Value> {
     let stats = database.engine.stats();
     let seconds = outcome.elapsed.as_secs_f64();
     let latencies = &outcome.done.latencies;
@@ -246,6 +255,13 @@ fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database)
     let per_second = |count: u64| match count {
         0 => Value::Nothing,
         _ => Value::Number(count as f64 / seconds, 0),
+    };
+    let part = |number: usize| match step {
+        Step::Sustained => {
+            let ops = outcome.done.parts[number] as f64;
+            Value::Number(ops / (args.seconds.as_secs_f64() / run::PARTS as f64), 0)
+        }
+        _ => Value::Nothing,
     };
     let rewritten = database.rewritten();
     let stored: u64 = database.tree.superversion().version.bytes();
@@ -263,7 +279,10 @@ fn row(step: Step, outcome: &Outcome, before: &EngineStats, database: &Database)
         micros(latencies.mean_nanos(), 3),
         micros(latencies.percentile_nanos(50.0), 2),
         micros(latencies.percentile_nanos(99.0), 2),
+        micros(latencies.percentile_nanos(99.9), 1),
         micros(latencies.max_nanos(), 0),
+        part(0),
+        part(run::PARTS - 1),
         per_second(outcome.beside.latencies.count()),
         (stats.writer_stalls() - before.writer_stalls()).into(),
         match database.written_bytes {

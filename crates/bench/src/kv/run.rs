@@ -26,6 +26,9 @@ const WORKER: &str = "bench-kv";
 /// Operations between two looks at the clock for the end of a step.
 const OPS_PER_LOOK: u64 = 256;
 
+/// Parts of a sustained step that are compared with each other.
+pub(super) const PARTS: usize = 10;
+
 /// One thing to do with all the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Step {
@@ -53,6 +56,8 @@ pub enum Step {
     Seekrandom,
     /// Get random keys while one thread more puts random keys.
     Readwhilewriting,
+    /// Get random keys and put them with another value, for `--seconds`; shows whether it goes on as it began.
+    Sustained,
 }
 
 impl Step {
@@ -76,6 +81,7 @@ impl Step {
             Step::Settle => (1, 0),
             Step::Fillseq => (1, args.num),
             Step::Fillrandom => (args.threads, args.num.div_ceil(args.threads)),
+            Step::Sustained => (args.threads, u64::MAX),
             _ => (args.threads, args.ops().div_ceil(args.threads)),
         }
     }
@@ -89,6 +95,8 @@ pub(super) struct Done {
     pub(super) found: u64,
     /// Keys and values that were put or deleted.
     pub(super) written_bytes: u64,
+    /// Operations in each part of a sustained step.
+    pub(super) parts: [u64; PARTS],
 }
 
 impl Done {
@@ -96,6 +104,9 @@ impl Done {
         self.latencies.merge(&other.latencies);
         self.found += other.found;
         self.written_bytes += other.written_bytes;
+        for (part, other) in self.parts.iter_mut().zip(other.parts) {
+            *part += other;
+        }
     }
 }
 
@@ -131,6 +142,7 @@ pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Re
         key: Key::new(args.key_bytes as usize),
         // Every step and thread draws keys of its own.
         rng: SimRng::new(args.seed << 32 ^ (step as u64) << 16 ^ number),
+        start,
         deadline: start + args.seconds,
         ops,
         done: Done::default(),
@@ -186,6 +198,7 @@ struct Worker<'a> {
     txn: Txn,
     key: Key,
     rng: SimRng,
+    start: Instant,
     deadline: Instant,
     ops: u64,
     done: Done,
@@ -203,6 +216,7 @@ impl Worker<'_> {
             Step::Deleterandom => self.delete_all()?,
             Step::Readrandom | Step::Readmissing | Step::Readwhilewriting => self.get_all(step)?,
             Step::Seekrandom => self.seek_all()?,
+            Step::Sustained => self.update_all()?,
             Step::Settle => unreachable!("settling needs no workers"),
         }
         Ok(self.done)
@@ -249,6 +263,26 @@ impl Worker<'_> {
             worker.txn.put(worker.tree, key, values.next())?;
             worker.commit(step == Step::Fillsync)?;
             worker.done.written_bytes += row_bytes;
+            Ok(true)
+        })
+    }
+
+    fn update_all(&mut self) -> Result<()> {
+        let args = self.args;
+        let mut values = Values::new(args.value_bytes as usize, args.seed);
+        let part_nanos = args.seconds.as_nanos() / PARTS as u128 + 1;
+        self.repeat(None, |worker, _| {
+            let key = worker.key.of(worker.rng.below(args.num));
+            worker.txn.new_statement();
+            let found = worker
+                .txn
+                .get_with(worker.tree, key, View::Snapshot, <[u8]>::len)?;
+            worker.done.found += u64::from(found.is_some());
+            worker.txn.put(worker.tree, key, values.next())?;
+            worker.commit(false)?;
+            worker.done.written_bytes += args.key_bytes + args.value_bytes;
+            let part = (worker.start.elapsed().as_nanos() / part_nanos) as usize;
+            worker.done.parts[part.min(PARTS - 1)] += 1;
             Ok(true)
         })
     }

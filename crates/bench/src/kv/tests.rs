@@ -76,3 +76,14 @@ fn a_step_ends_when_its_time_is_up() {
     let ops: u64 = field(&json, "ops")[1].parse().expect("a number");
     assert!(0 < ops && ops < 1_000_000_000);
 }
+
+#[test]
+fn a_sustained_step_says_how_it_began_and_how_it_ended() {
+    let json = measured("kv fillseq,sustained --num 2000 --seconds 0.3 --threads 2");
+    // How many fall into which part is up to the machine.
+    for name in ["first 10 %", "last 10 %"] {
+        assert_eq!(field(&json, name)[0], "null");
+        assert!(field(&json, name)[1].parse::<f64>().is_ok(), "{json}");
+    }
+    assert_eq!(field(&json, "found")[1], field(&json, "ops")[1], "{json}");
+}
