@@ -46,7 +46,7 @@
 //! # Modules, in the order of that life
 //!
 //! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` ·
-//! [`scan`] · `recovery` · [`error`]
+//! [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has open) · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.
