@@ -10,6 +10,7 @@ mod hostile;
 mod inspect;
 mod isolation;
 mod load;
+mod oracle;
 mod recovery;
 mod rust_driver;
 mod settings;
