@@ -28,6 +28,39 @@ impl MemIter {
         MemIter { entry: None, table }
     }
 
+    /// Shows `visit` the newest version up to `upto` of every key from the current one on, which is before `bound` if there is one,
+    /// but of no more than `most` keys; stands on the first version of a later key afterwards, or has ended. Raises
+    /// `newest` to the newest sequence shown. False if `visit` has said no.
+    pub(crate) fn drain(
+        &mut self,
+        bound: Option<&[u8]>,
+        upto: Seq,
+        newest: &mut Seq,
+        most: u32,
+        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+    ) -> bool {
+        for _ in 0..most {
+            let Some(entry) = self.entry else {
+                break;
+            };
+            // SAFETY: the slice is used within this call, while `table` is alive.
+            let key = unsafe { entry.key() };
+            if bound.is_some_and(|bound| key >= bound) {
+                break;
+            }
+            let (found, next) = self.table.list.pass_key(entry, upto);
+            self.entry = next;
+            if let Some(found) = found {
+                *newest = found.seq().max(*newest);
+                // SAFETY: as for the key.
+                if !visit(key, found.op(), unsafe { found.value() }) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     #[inline]
     fn at(&self) -> Entry {
         self.entry.expect("the iterator stands on an entry")

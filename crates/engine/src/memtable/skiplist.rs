@@ -542,6 +542,26 @@ impl SkipList {
         }
     }
 
+    /// The newest version of the entry's key that is not newer than `seq`, and the newest one of the key behind it.
+    #[inline]
+    pub(super) fn pass_key(&self, entry: Entry, seq: Seq) -> (Option<Entry>, Option<Entry>) {
+        let mut node = entry.node;
+        let mut found = None;
+        loop {
+            found = found.or_else(|| Entry::up_to(node, seq));
+            let Some(next) = NodeRef::from_link(self.following(Some(node), 0)) else {
+                return (found, None);
+            };
+            // SAFETY: the slice does not leave this function, and `&self` keeps the list alive.
+            let key = unsafe { node.key() };
+            // Only a version that is older than the first one of its key has a node of its own.
+            if !next.has_key(key, node.header().prefix) {
+                return (found, Some(Entry::newest(next)));
+            }
+            node = next;
+        }
+    }
+
     pub(super) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }

@@ -93,8 +93,16 @@ impl Tier {
         match (source, &*sight) {
             // Extents hold committed versions only.
             (Source::Run(iter), sight) => iter.drain(bound, sight.upto(), newest, visit, go_on),
-            (Source::Memtable(iter), Sight::Snapshot(_)) => {
-                drain(&mut **iter, bound, sight, newest, key, visit, go_on)
+            (Source::Memtable(iter), Sight::Snapshot(upto)) => {
+                while iter.drain(bound, *upto, newest, KEYS_PER_QUESTION, visit) {
+                    if !iter.valid() || bound.is_some_and(|bound| iter.key() >= bound) {
+                        return Ok(true);
+                    }
+                    if !go_on() {
+                        break;
+                    }
+                }
+                Ok(false)
             }
             (Source::Memtable(iter), Sight::Own(..)) => {
                 drain(&mut **iter, bound, sight, &mut 0, key, visit, go_on)
