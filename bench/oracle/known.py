@@ -34,6 +34,9 @@ class Known:
 
 MARIADB = [
     Known("WITH ROLLUP over no rows has the grand total", "WITH ROLLUP", answers=lambda esker, oracle: len(oracle) < len(esker)),
+    Known("a key that stands several times in a rollup is read as the first of them", "WITH ROLLUP", answers=lambda esker, oracle: len(oracle) == len(esker)),
+    Known("texts of numbers and of constants give way to a column's collation", "", (0, 1270)),
+    Known("texts of numbers and of constants give way to a column's collation", "", (0, 1271)),
     Known("a cast to CHAR of a number or moment is a text that insists on its collation as little as a literal", r"CAST\(", (0, 1267)),
 ]
 
