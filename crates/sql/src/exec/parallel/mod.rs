@@ -178,7 +178,13 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option
                 .limits
                 .memory_bytes
                 .saturating_sub(env.states.memory.get());
-            let work = TableTask::new(block, scan, index, duty, keep, left / MEMORY_PART, env);
+            // What is larger than the budget of its operator goes the serial way, which writes to disk.
+            let budget = match duty {
+                Duty::Top => exec.limits.sort_bytes,
+                _ => exec.limits.table_bytes,
+            };
+            let limit = budget.min(left / MEMORY_PART);
+            let work = TableTask::new(block, scan, index, duty, keep, limit, env);
             read(work, block, exec, env)
         }
     }
