@@ -13,8 +13,10 @@
 
 mod env;
 mod fs;
+pub mod machine;
 mod os;
 mod outside;
+pub mod pages;
 pub mod sim;
 mod slow;
 
