@@ -16,7 +16,8 @@ use esker_wal::{
     WaitCause, Wal, WalConfig, WalStats,
 };
 
-use crate::cache::BlockCache;
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
+use crate::cache::{BlockCache, CacheStats};
 use crate::commit::COUNTERS_TREE;
 use crate::commit::counters::Counters;
 use crate::commit::held::HeldLocks;
@@ -27,7 +28,7 @@ use crate::commit::watermark::Watermark;
 use crate::compact::Effort;
 use crate::extent::ExtentOptions;
 use crate::lock::LockManager;
-use crate::maintain::{self, Maintenance, StallCause, Stalls, Workers};
+use crate::maintain::{Maintenance, StallCause, Stalls, Workers};
 use crate::recovery::{
     self, ForceRecovery, Recovery, RecoveryMode, ReplayLimits, ReplayPhase, ReplayProgress,
     ReplayStats, Replayed, Target,
@@ -52,7 +53,8 @@ pub enum Mode {
 pub struct EngineConfig {
     /// The data directory.
     pub dir: PathBuf,
-    /// Memory for memtables and the block cache together; each gets half.
+    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need comes on
+    /// top. [`Engine::set_memory_limit`] changes it.
     pub memory_limit: usize,
     /// A memtable is switched at this size.
     pub memtable_bytes: usize,
@@ -116,6 +118,7 @@ impl EngineConfig {
 /// What all handles share.
 pub(crate) struct Inner {
     pub(crate) config: EngineConfig,
+    pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) log: Log,
     pub(crate) trees: Trees,
     pub(crate) watermark: Arc<Watermark>,
@@ -130,6 +133,7 @@ pub(crate) struct Inner {
     pub(crate) recovery: Arc<Recovery>,
     /// What the replay begins with.
     recovered: Recovered,
+    _log_buffer: Charge,
     /// Nobody else has the data directory. Dropped last.
     _lock: Box<dyn DirLock>,
 }
@@ -156,8 +160,9 @@ impl Engine {
     /// return.
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
-        let cache_bytes = config.memory_limit - maintain::hard_limit(&config);
-        let cache = BlockCache::new(cache_bytes as u64);
+        let budget = MemoryBudget::new(config.memory_limit);
+        let log_buffer = Charge::of(&budget, MemoryUse::LogBuffer, config.log_buffer_bytes);
+        let cache = BlockCache::governed(&budget);
         let on_fatal = Arc::clone(&config.on_fatal);
         let mut trees_config = TreesConfig::new(&config.dir, cache, on_fatal);
         trees_config.extents = config.extents.clone();
@@ -179,6 +184,8 @@ impl Engine {
         let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
         let scans = ScanPool::new(helpers(config.mode, config.scan_threads));
         let inner = Inner {
+            budget,
+            _log_buffer: log_buffer,
             log: Log::new(wal),
             config,
             trees,
@@ -200,6 +207,12 @@ impl Engine {
             inner.checkpoint(Lsn::FIRST.0, Lsn::FIRST.0)?;
         }
         let inner = Arc::new(inner);
+        let listener = Arc::downgrade(&inner);
+        inner.budget.set_alarm(move || {
+            if let Some(inner) = listener.upgrade() {
+                inner.maintenance.ask_for_flush();
+            }
+        });
         let workers = Arc::new(Workers::start(&inner, log)?);
         Ok(Engine {
             inner,
@@ -434,6 +447,17 @@ impl Engine {
         self.inner.scans.set_limit(limit);
     }
 
+    /// The memory of this engine: to see who has how much, and to charge what the layer above keeps for its statements.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.inner.budget
+    }
+
+    /// Changes [`EngineConfig::memory_limit`]. Less takes effect as fast as memtables can be flushed.
+    pub fn set_memory_limit(&self, bytes: usize) {
+        self.inner.budget.set_limit(bytes);
+        self.inner.maintenance.ask_for_flush();
+    }
+
     /// Changes when the log is flushed, from the next group on. Values out of range are brought into it.
     pub fn set_flush_policy(&self, policy: &FlushPolicy) {
         self.inner.log.set_flush_policy(policy);
@@ -450,8 +474,9 @@ impl Engine {
         let mut log = self.inner.log.stats();
         log.set_waits(WaitCause::Lock, self.inner.held.waits());
         EngineStats {
-            memtable_bytes: self.inner.maintenance.memory_bytes(),
+            memtable_bytes: self.inner.budget.unflushed(),
             memory: self.inner.memory(),
+            cache: self.inner.trees.store().cache.stats(),
             stalls: self.inner.maintenance.stalls.look(),
             lock_waits,
             deadlocks,
@@ -522,6 +547,8 @@ pub struct EngineStats {
     pub memtable_bytes: usize,
     /// What memory is used for.
     pub memory: MemoryStats,
+    /// What happened in the block cache.
+    pub cache: CacheStats,
     /// Commits that were held back because background work was behind.
     pub stalls: [(StallCause, Stalls); StallCause::ALL.len()],
     /// Waits for row locks.
@@ -551,21 +578,38 @@ impl EngineStats {
     }
 }
 
-/// What the memory of an engine is used for, in bytes. Limits are 0 where there is none.
+/// What the memory of an engine is used for, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryStats {
-    /// All memtables; writers wait at the limit.
-    pub memtables: usize,
+    /// What all together may have.
+    pub limit: u64,
+    /// What all together have.
+    pub total: u64,
+    /// Memtables that are not flushed, and what was replayed from the log; writers wait at the limit.
+    pub memtables: u64,
     /// See `memtables`.
-    pub memtables_limit: usize,
+    pub memtables_limit: u64,
+    /// Memtables that were flushed and are still read.
+    pub lingering_memtables: u64,
     /// Blocks, filters and indexes in the cache.
     pub cache: u64,
     /// See `cache`.
     pub cache_limit: u64,
-    /// The log buffer; all of it from the start.
-    pub log_buffer: usize,
+    /// Blocks, filters and indexes in use outside the cache.
+    pub blocks_outside: u64,
     /// What is known of every extent without reading it.
     pub extent_metadata: u64,
+    /// The log buffer; all of it from the start.
+    pub log_buffer: u64,
+    /// Write sets and commit records of transactions.
+    pub transactions: u64,
+    /// Row locks, as of the last look.
+    pub row_locks: u64,
+    /// Buffers of flushes, compactions and index builds, and what is read ahead.
+    pub background: u64,
+    /// Sorts, hash tables and buffers of statements.
+    pub statements: u64,
 }
 
 impl Inner {
@@ -579,7 +623,7 @@ impl Inner {
             recovered: &self.recovered,
             limits: ReplayLimits {
                 memtable_bytes: self.config.memtable_bytes,
-                memory_bytes: maintain::hard_limit(&self.config),
+                memory_bytes: self.budget.memtables_hard(),
             },
             recovery: &self.recovery,
         };
@@ -610,14 +654,23 @@ impl Inner {
     }
 
     fn memory(&self) -> MemoryStats {
-        let memtables_limit = maintain::hard_limit(&self.config);
+        let budget = &self.budget;
+        let used = |what| budget.used(what) as u64;
         MemoryStats {
-            memtables: self.maintenance.memory_bytes(),
-            memtables_limit,
+            limit: budget.limit() as u64,
+            total: budget.total() as u64,
+            memtables: budget.unflushed() as u64,
+            memtables_limit: budget.memtables_hard() as u64,
+            lingering_memtables: budget.lingering() as u64,
             cache: self.trees.store().cache.used_bytes(),
-            cache_limit: (self.config.memory_limit - memtables_limit) as u64,
-            log_buffer: self.config.log_buffer_bytes,
-            extent_metadata: self.trees.metadata_bytes(),
+            cache_limit: budget.cache_capacity() as u64,
+            blocks_outside: budget.blocks_outside() as u64,
+            extent_metadata: used(MemoryUse::ExtentMetadata),
+            log_buffer: used(MemoryUse::LogBuffer),
+            transactions: used(MemoryUse::Transactions),
+            row_locks: used(MemoryUse::RowLocks),
+            background: used(MemoryUse::Background),
+            statements: used(MemoryUse::Statements),
         }
     }
 

@@ -105,6 +105,16 @@ pub enum EngineError {
         /// The configured limit.
         limit_bytes: u64,
     },
+    /// Transactions and statements together would need more memory than they may have.
+    #[error(
+        "{wanted_bytes} bytes more do not fit into the {limit_bytes} that transactions and statements may take"
+    )]
+    OutOfMemory {
+        /// What was asked for.
+        wanted_bytes: usize,
+        /// What all of them may have together.
+        limit_bytes: usize,
+    },
     /// A key is longer than the engine takes.
     #[error("a key of {key_bytes} bytes is longer than the limit of {limit_bytes}")]
     KeyTooLong {

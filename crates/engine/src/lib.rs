@@ -45,14 +45,15 @@
 //!
 //! # Modules, in the order of that life
 //!
-//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` ·
-//! [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has open) · [`error`]
+//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`budget`] · [`tree`], `extent`, `compact`, `cache` · [`iter`] ·
+//! `bulk` · [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has open) · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.
 //! - A transaction is seen whole or not at all, also after a crash.
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
+pub mod budget;
 mod bulk;
 pub mod cache;
 mod check;
@@ -76,7 +77,9 @@ pub mod tree;
 mod txn;
 pub mod wait;
 
+pub use budget::{MemoryBudget, MemoryUse, Reservation};
 pub use bulk::{BuildError, Built, TreeBuilder};
+pub use cache::CacheStats;
 pub use check::{Checked, DamagedPart, Finding, check};
 pub use codec::{put_varint, varint_at};
 pub use commit::acks::{Acknowledged, Acks};

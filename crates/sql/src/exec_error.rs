@@ -63,6 +63,13 @@ pub fn engine_error(e: &EngineError) -> SqlError {
             );
             return SqlError::new(1197, "HY000", text);
         }
+        EngineError::OutOfMemory { limit_bytes, .. } => {
+            let text = format!(
+                "Out of memory; transactions and statements together need more than the {limit_bytes} bytes \
+                 that esker_memory_limit leaves them"
+            );
+            return SqlError::new(1041, "HY000", text);
+        }
         EngineError::KeyTooLong { .. } => (1071, "42000"),
         EngineError::ValueTooLong { .. } => (1118, "42000"),
         EngineError::DiskFull(_) => (1021, "HY000"),

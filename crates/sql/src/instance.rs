@@ -307,6 +307,8 @@ impl Instance {
     pub(crate) fn engine_status(&self) -> Vec<(&'static str, String)> {
         let stats = self.engine.stats();
         let mut status = vec![
+            ("Esker_cache_loads", stats.cache.loads.to_string()),
+            ("Esker_cache_refreshed", stats.cache.refreshed.to_string()),
             ("Esker_durable_lsn", self.engine.durable_seq().to_string()),
             ("Esker_memtable_bytes", stats.memtable_bytes.to_string()),
             (
@@ -346,6 +348,12 @@ impl Instance {
             in_flight: number("esker_log_flush_in_flight") as usize,
             overlap_from: Duration::from_micros(number("esker_log_flush_overlap")),
         });
+    }
+
+    /// Gives the engine the memory that `esker_memory_limit` says, after SET GLOBAL.
+    pub(crate) fn apply_memory_limit(&self) {
+        let bytes = self.globals.named("esker_memory_limit").as_u64();
+        self.engine.set_memory_limit(bytes as usize);
     }
 
     /// Carries the variables that switch parts of the commit over to where commits look: at start, and

@@ -53,6 +53,11 @@ impl Batch {
         }
     }
 
+    /// Bytes in memory.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * ENTRY_BYTES
+    }
+
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
         if let Some(last) = self.entries.last() {
             self.is_unsorted |= self.key(*last) >= key;

@@ -20,6 +20,7 @@ mod batch;
 
 use std::sync::Arc;
 
+use crate::budget::{Charge, MemoryUse};
 use crate::engine::Engine;
 use crate::extent::{Extent, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
@@ -76,6 +77,8 @@ pub struct TreeBuilder {
     seq: Seq,
     memory_bytes: usize,
     batch: Batch,
+    /// The memory of the batch.
+    charge: Charge,
     main: Option<RunWriter>,
     /// The last key of the main run.
     tail: Vec<u8>,
@@ -103,6 +106,7 @@ impl Engine {
             seq: inner.stable(),
             memory_bytes,
             batch: Batch::default(),
+            charge: Charge::new(&inner.budget, MemoryUse::Background),
             main: None,
             tail: Vec::new(),
             tiers: Vec::new(),
@@ -123,6 +127,7 @@ impl TreeBuilder {
             self.write_batch(&|| true)?;
         }
         self.batch.push(key, value);
+        self.charge.raise_to(self.batch.allocated_bytes());
         self.entries += 1;
         Ok(())
     }

@@ -1,23 +1,40 @@
-//! The block cache: decoded blocks and extent tails, shared by all trees, within a fixed amount of memory.
+//! The block cache: decoded blocks and extent tails, shared by all trees, within the memory that the budget leaves it.
 //!
-//! Neighbours: `extent::reader` asks and fills; the engine's memory budget sets the capacity.
+//! Parts: `frames` (memory that can be given back) → [`BlockCache`].
+//!
+//! Neighbours: `extent::reader` asks and fills, and charges what it decodes to the budget the cache belongs to; `budget` sets the
+//! capacity; `compact` removes what it has rewritten.
 //!
 //! **Invariants**
 //! - The key names content that never changes (the stamp of an extent, an offset in it), so nothing is ever invalidated:
 //!   what belongs to extents that are gone is simply not asked for again.
 //! - Two readers that miss the same block read it once.
+//! - What is read once does not push out what is read again and again (CLOCK-Pro: newcomers compete with newcomers).
+
+mod frames;
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::Result;
+use crate::budget::MemoryBudget;
 use crate::extent::{Block, Tail};
+pub(crate) use frames::{Bytes, Frames};
 
 /// Expected weight of an entry: a block, or a tail of a similar size.
 const TYPICAL_ENTRY_BYTES: u64 = 16 << 10;
+/// What has been asked for again may have this share; the rest is where newcomers wait to be asked for again.
+const HOT_SHARE: f64 = 0.9;
+/// Newcomers that had to go are remembered by name, as many as there are entries: who comes back is asked for again, even if so
+/// many others came in between.
+const REMEMBERED: f64 = 1.0;
+/// A shard has at least this capacity at first: a newcomer that finds no room among its like takes it from the others.
+const LEAST_SHARD_BYTES: u64 = 4 << 20;
 /// Stored frames beyond this are not cached: one of them would push out too much.
 pub(crate) const MAX_CACHED_FRAME_BYTES: u32 = 1 << 20;
 
@@ -73,19 +90,60 @@ impl Weighter<Key, Cached> for ByBytes {
 /// Key, value, counters and links of an entry.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 
+/// What happened in a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Blocks, and tails (filter and index) of extents, that were not there and had to be read.
+    pub loads: u64,
+    /// Blocks among them that were read because compaction had rewritten cached ones.
+    pub refreshed: u64,
+}
+
 /// Memory shared by the blocks of all trees.
 pub struct BlockCache {
+    budget: Arc<MemoryBudget>,
+    /// Where the bytes of blocks are.
+    frames: Arc<Frames>,
+    /// Blocks that came in the place of others that compaction has rewritten.
+    refreshed: AtomicU64,
+    /// Blocks and tails that were not there and had to be read.
+    loads: AtomicU64,
     cache: Cache<Key, Cached, ByBytes, BuildHasherDefault<StampHasher>>,
 }
 
 impl BlockCache {
-    /// A cache of this many bytes.
+    /// A cache of this many bytes, with a budget of its own.
     pub fn new(capacity_bytes: u64) -> Arc<BlockCache> {
+        Self::with_budget(MemoryBudget::unlimited(), capacity_bytes)
+    }
+
+    /// The cache of a budget, which sets its capacity.
+    pub(crate) fn governed(budget: &Arc<MemoryBudget>) -> Arc<BlockCache> {
+        let capacity_bytes = budget.cache_capacity() as u64;
+        let cache = Self::with_budget(Arc::clone(budget), capacity_bytes);
+        budget.govern(&cache);
+        cache
+    }
+
+    fn with_budget(budget: Arc<MemoryBudget>, capacity_bytes: u64) -> Arc<BlockCache> {
         let entries = (capacity_bytes / TYPICAL_ENTRY_BYTES).max(1) as usize;
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let shards = (capacity_bytes / LEAST_SHARD_BYTES).clamp(1, (threads * 4) as u64);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(entries)
+            .weight_capacity(capacity_bytes)
+            .shards(shards as usize)
+            .hot_allocation(HOT_SHARE)
+            .ghost_allocation(REMEMBERED)
+            .build()
+            .expect("both capacities are given");
         Arc::new(BlockCache {
-            cache: Cache::with(
-                entries,
-                capacity_bytes,
+            budget,
+            frames: Arc::default(),
+            refreshed: AtomicU64::new(0),
+            loads: AtomicU64::new(0),
+            cache: Cache::with_options(
+                options,
                 ByBytes,
                 BuildHasherDefault::default(),
                 DefaultLifecycle::default(),
@@ -93,9 +151,25 @@ impl BlockCache {
         })
     }
 
-    /// Changes the capacity; what does not fit any more goes.
+    /// Changes the capacity; what does not fit any more goes, and its memory goes back to the system.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.cache.set_capacity(capacity_bytes);
+        self.trim();
+    }
+
+    /// Gives memory that no block uses back to the system.
+    pub(crate) fn trim(&self) {
+        self.frames.trim();
+    }
+
+    /// Where the bytes of its blocks are kept.
+    pub(crate) fn frames(&self) -> &Arc<Frames> {
+        &self.frames
+    }
+
+    /// The budget that its blocks and tails are charged to.
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
     }
 
     /// Most bytes that may be in use.
@@ -106,6 +180,28 @@ impl BlockCache {
     /// Bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.cache.weight()
+    }
+
+    /// What happened in it since it was made.
+    pub(crate) fn stats(&self) -> CacheStats {
+        CacheStats {
+            loads: self.loads.load(Ordering::Relaxed),
+            refreshed: self.refreshed.load(Ordering::Relaxed),
+        }
+    }
+
+    fn note_load(&self) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_refreshed(&self) {
+        self.refreshed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes of the blocks and tails in it.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        let overhead = self.cache.len() as u64 * ENTRY_OVERHEAD_BYTES;
+        self.cache.weight().saturating_sub(overhead)
     }
 
     /// Drops everything, for measurements of cold reads.
@@ -120,7 +216,10 @@ impl BlockCache {
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
         let key = Key { stamp, offset };
-        let load = || load().map(|block| Cached::Block(Arc::new(block)));
+        let load = || {
+            self.note_load();
+            load().map(|block| Cached::Block(Arc::new(block)))
+        };
         match self.cache.get_or_insert_with(&key, load)? {
             Cached::Block(block) => Ok(block),
             Cached::Tail(_) => unreachable!("a block and a tail never have the same offset"),
@@ -135,6 +234,11 @@ impl BlockCache {
         }
     }
 
+    /// Removes a block or a tail that will not be asked for any more; whether it was there.
+    pub(crate) fn remove(&self, stamp: u64, offset: u32) -> bool {
+        self.cache.remove(&Key { stamp, offset }).is_some()
+    }
+
     pub(crate) fn tail(
         &self,
         stamp: u64,
@@ -142,7 +246,10 @@ impl BlockCache {
         load: impl FnOnce() -> Result<Tail>,
     ) -> Result<Arc<Tail>> {
         let key = Key { stamp, offset };
-        let load = || load().map(|tail| Cached::Tail(Arc::new(tail)));
+        let load = || {
+            self.note_load();
+            load().map(|tail| Cached::Tail(Arc::new(tail)))
+        };
         match self.cache.get_or_insert_with(&key, load)? {
             Cached::Tail(tail) => Ok(tail),
             Cached::Block(_) => unreachable!("a block and a tail never have the same offset"),

@@ -26,6 +26,7 @@ pub(crate) mod watermark;
 
 use std::sync::Arc;
 
+use crate::budget::{Charge, MemoryUse};
 use crate::engine::Inner;
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
@@ -47,6 +48,7 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
     let inner = txn.engine.inner();
     inner.recovery.ready()?;
     inner.admit_writer(&txn.writes)?;
+    let _charge = charge_record(inner, &txn.writes, &mut txn.payload)?;
     record::begin(&mut txn.payload);
     record::put_counters(&mut txn.payload, &txn.counters);
     let writes = txn.writes.encode(&mut txn.payload, &mut txn.tree_ids);
@@ -66,10 +68,35 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
             .apply(CounterChange::Raise, *tree, *value, seq);
     }
     insert_writes(inner, &txn.writes, place.start, seq);
-    inner.note_inserted(txn.payload.len());
     inner.watermark.complete(place.start, seq);
     txn.last_commit = seq;
     Ok(Commit { seq: Some(seq) })
+}
+
+/// A commit record above this is charged to the memory budget.
+const CHARGED_RECORD_BYTES: u64 = 1 << 20;
+
+/// Makes room for the record of a large write set, at once: a buffer that doubled on its way there would need twice as much
+/// memory for a moment. The record is charged as long as what is returned lives.
+pub(crate) fn charge_record(
+    inner: &Inner,
+    writes: &WriteSet,
+    payload: &mut Vec<u8>,
+) -> Result<Option<Charge>> {
+    // More than the record will have.
+    let bytes = writes.bytes();
+    if bytes < CHARGED_RECORD_BYTES {
+        return Ok(None);
+    }
+    let bytes = bytes as usize;
+    inner.budget.admit(bytes)?;
+    payload.clear();
+    payload.reserve_exact(bytes);
+    Ok(Some(Charge::of(
+        &inner.budget,
+        MemoryUse::Transactions,
+        bytes,
+    )))
 }
 
 /// Lets go of the row locks of a transaction whose record has its place in the log: now, or when it is durable.

@@ -3,7 +3,8 @@
 //! Neighbours: `maintain` calls `Trees::compact_one` and asks for the [`Pressure`]; `tree` publishes the result.
 //!
 //! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and which
-//! only move, pure as well) → `retain` (which versions stay) → `run` (does it, as quickly as `pace` says).
+//! only move, pure as well) → `retain` (which versions stay) → `run` (does it, as quickly as `pace` says) →
+//! `refresh` (the cache).
 //!
 //! **Invariants**
 //! - Deciders return data and touch nothing; the doer decides nothing.
@@ -13,6 +14,7 @@ mod limits;
 mod pace;
 mod pick;
 mod plan;
+mod refresh;
 mod retain;
 mod run;
 

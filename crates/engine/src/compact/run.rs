@@ -16,6 +16,7 @@ use super::limits::{Limits, Pressure};
 use super::pace::{Effort, Pace};
 use super::pick::{Reason, Task, deletes_at_the_bottom, pick, sink};
 use super::plan::{Piece, Rules, plan};
+use super::refresh::refresh;
 use super::retain::retain;
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
@@ -243,6 +244,7 @@ impl Trees {
         let mut stats = CompactionStats::default();
         let mut edit = ShapeEdit::default();
         let mut merged = Vec::new();
+        let mut replaced = Vec::new();
         let mut writer = RunWriter::new(self.store(), tree.id(), task.output.level);
         for piece in plan(&inputs, rules) {
             match piece {
@@ -251,6 +253,7 @@ impl Trees {
                 }
                 Piece::Merge(parts) => {
                     merged.extend(parts.iter().flatten().map(|extent| extent.meta().id));
+                    replaced.extend(parts.iter().cloned());
                     let is_bottom =
                         |key: &[u8]| below.iter().all(|run| run.overlapping(key, key).is_empty());
                     let mut iter = merge(parts);
@@ -277,6 +280,7 @@ impl Trees {
             .space
             .sync(written.iter().map(|extent| extent.slots()))?;
         edit.removed.extend(merged);
+        let replacing = written.clone();
         edit.added
             .extend(written.into_iter().map(|extent| (task.output, extent)));
         let installation = Installation {
@@ -285,6 +289,7 @@ impl Trees {
             recovery_point: None,
         };
         self.install(tree, installation)?;
+        refresh(&replaced, &replacing);
         self.note(|work| {
             work.compactions += 1;
             work.compaction += stats;

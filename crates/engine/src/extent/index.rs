@@ -8,11 +8,13 @@
 //! - Block offsets of a decoded index ascend and lie before the filter.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::HEADER_BYTES;
 use super::filter::Filter;
 use super::hints::Hints;
 use crate::Seq;
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::codec::{Malformed, Reader, put_bytes, put_varint};
 use crate::iter::compare_versions;
 
@@ -81,6 +83,8 @@ pub(crate) struct Tail {
     hints: Hints,
     separators: Box<[u8]>,
     entries: Box<[IndexEntry]>,
+    /// Its memory, for as long as somebody has it.
+    charge: Charge,
 }
 
 impl Tail {
@@ -114,9 +118,16 @@ impl Tail {
             hints: Hints::default(),
             separators: separators.into(),
             entries: entries.into(),
+            charge: Charge::default(),
         };
         tail.hints = Hints::new((0..count).map(|block| tail.separator(block)));
         Ok(tail)
+    }
+
+    /// Charges its memory.
+    pub(super) fn charged(mut self, budget: &Arc<MemoryBudget>) -> Tail {
+        self.charge = Charge::of(budget, MemoryUse::Blocks, self.bytes());
+        self
     }
 
     /// Bytes in memory.
@@ -128,7 +139,7 @@ impl Tail {
             + size_of::<Tail>()
     }
 
-    pub(super) fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.entries.len()
     }
 

@@ -11,6 +11,7 @@ use super::block::{Block, BlockCursor, Buffers, Drained};
 use super::filter::KeyHash;
 use super::index::Tail;
 use super::reader::Extent;
+use crate::budget::Charge;
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};
@@ -36,6 +37,7 @@ const READ_AHEAD_BYTES: u32 = 512 << 10;
 struct Ahead {
     offset: u32,
     bytes: Vec<u8>,
+    _charge: Charge,
 }
 
 impl Ahead {
@@ -62,7 +64,11 @@ fn read_ahead(
     }
     let bytes = extent.read(offset, length as usize)?;
     let stored = bytes[..stored_bytes as usize].to_vec();
-    *ahead = Some(Ahead { offset, bytes });
+    *ahead = Some(Ahead {
+        offset,
+        _charge: extent.background_charge(bytes.len()),
+        bytes,
+    });
     Ok(stored)
 }
 

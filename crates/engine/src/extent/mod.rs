@@ -5,7 +5,8 @@
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
 //! `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps).
-//! Reading: `reader` (one extent) → `iter` (a walk over it); `inspect` (all its parts, for people).
+//! Reading: `reader` (one extent) → `iter` (a walk over it) → `warmth` (what of it is cached); `inspect` (all its parts, for
+//! people).
 //!
 //! **Invariants**
 //! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit
@@ -23,6 +24,7 @@ mod iter;
 mod meta;
 mod reader;
 mod space;
+mod warmth;
 mod writer;
 
 pub(crate) use block::{Block, Drained};
@@ -39,6 +41,7 @@ pub(crate) use reader::{FoundIn, Store};
 pub(crate) use space::Space;
 pub use space::SpaceStats;
 pub(crate) use space::file_path;
+pub(crate) use warmth::Piece;
 pub use writer::ExtentOptions;
 pub(crate) use writer::RunWriter;
 

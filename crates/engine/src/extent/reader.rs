@@ -23,6 +23,7 @@ use super::meta::{ExtentMeta, HasMeta, Header};
 use super::space::{Slots, Space};
 use super::writer::ExtentOptions;
 use super::{HEADER_BYTES, Position};
+use crate::budget::{Charge, MemoryUse};
 use crate::cache::{BlockCache, MAX_CACHED_FRAME_BYTES};
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
@@ -64,6 +65,7 @@ pub struct Extent {
     quarantined: AtomicBool,
     /// The tail as long as the cache or a reader has it: a way around the cache.
     tail: ArcSwapWeak<Tail>,
+    _charge: Charge,
 }
 
 impl HasMeta for Arc<Extent> {
@@ -111,6 +113,8 @@ impl Extent {
         slots: Slots,
     ) -> Arc<Self> {
         debug_assert_eq!(slots.id(), meta.id);
+        let bytes = size_of::<Extent>() + meta.first.key.len() + meta.last.key.len();
+        let budget = store.cache.budget();
         Arc::new(Extent {
             meta,
             tree,
@@ -118,6 +122,7 @@ impl Extent {
             store: Arc::clone(store),
             quarantined: AtomicBool::new(false),
             tail: ArcSwapWeak::default(),
+            _charge: Charge::of(budget, MemoryUse::ExtentMetadata, bytes),
         })
     }
 
@@ -221,13 +226,16 @@ impl Extent {
     }
 
     fn load_tail(&self) -> Result<Tail> {
+        let budget = self.store.cache.budget();
         let (offset, index_offset) = (self.meta.filter_offset, self.meta.index_offset);
         let mut stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
         let index = stored.split_off((index_offset - offset) as usize);
         let filter = Filter::new(self.open_frame(stored, offset)?)
             .map_err(|what| self.corruption(offset, what))?;
         let index = self.open_frame(index, index_offset)?;
-        Tail::new(filter, &index, offset).map_err(|what| self.corruption(index_offset, what))
+        let tail = Tail::new(filter, &index, offset)
+            .map_err(|what| self.corruption(index_offset, what))?;
+        Ok(tail.charged(budget))
     }
 
     /// Calls `each` with a key at or behind the end of every block and before the next, and with the number of blocks.
@@ -268,13 +276,30 @@ impl Extent {
         self.slots.file().will_read(place, u64::from(bytes));
     }
 
+    /// What a block has in memory, more or less.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.store.options.block_bytes as u64
+    }
+
+    pub(super) fn cache(&self) -> &BlockCache {
+        &self.store.cache
+    }
+
+    /// A charge for what background work keeps of this extent.
+    pub(super) fn background_charge(&self, bytes: usize) -> Charge {
+        Charge::of(self.cache().budget(), MemoryUse::Background, bytes)
+    }
+
     pub(super) fn peek_block(&self, offset: u32) -> Option<Arc<Block>> {
         self.store.cache.peek_block(self.meta.stamp, offset)
     }
 
     pub(super) fn decode_block(&self, stored: Vec<u8>, offset: u32) -> Result<Block> {
         let raw = self.open_frame(stored, offset)?;
-        Block::new(raw).map_err(|what| self.corruption(offset, what))
+        let bytes = self.cache().frames().keep(raw);
+        let memory = Block::memory_of(&bytes);
+        let charge = Charge::of(self.cache().budget(), MemoryUse::Blocks, memory);
+        Block::new(bytes, charge).map_err(|what| self.corruption(offset, what))
     }
 
     /// The newest version of `key` that is not newer than `snapshot`, if it is in this extent.

@@ -17,6 +17,7 @@ use super::index::{self, IndexBuilder};
 use super::meta::Header;
 use super::reader::{Extent, Store};
 use super::{ExtentMeta, HEADER_BYTES, Position, SLOT_BYTES};
+use crate::budget::{Charge, MemoryUse};
 use crate::iter::compare_versions;
 use crate::tree::LEVELS;
 use crate::{Op, Result, Seq, TreeId};
@@ -92,6 +93,7 @@ pub(crate) struct RunWriter {
     last_key: Vec<u8>,
     last_seq: Seq,
     written_bytes: u64,
+    charge: Charge,
 }
 
 impl RunWriter {
@@ -113,6 +115,11 @@ impl RunWriter {
             last_key: Vec::new(),
             last_seq: 0,
             written_bytes: 0,
+            charge: Charge::of(
+                store.cache.budget(),
+                MemoryUse::Background,
+                store.options.extent_bytes,
+            ),
         }
     }
 
@@ -259,6 +266,8 @@ impl RunWriter {
     }
 
     fn reset(&mut self) {
+        let buffers = self.out.capacity() + self.raw.capacity();
+        self.charge.raise_to(buffers);
         self.out.truncate(HEADER_BYTES);
         self.hashes.clear();
         for buffer in [&mut self.out, &mut self.raw] {

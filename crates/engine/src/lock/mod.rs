@@ -327,6 +327,12 @@ impl LockManager {
             .leave(lock, resolver, wakes)
     }
 
+    /// Rows there is a lock, or room for one.
+    pub(crate) fn rows(&self) -> usize {
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.0.lock().rows()).sum()
+    }
+
     /// Waits begun and deadlocks broken since the start.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (

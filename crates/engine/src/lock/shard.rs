@@ -109,6 +109,10 @@ impl Shard {
         (hash as usize) & (self.buckets.len() - 1)
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn find(&self, hash: u64, tree: TreeId, key: &[u8]) -> Option<u32> {
         if self.buckets.is_empty() {
             return None;

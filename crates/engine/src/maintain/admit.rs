@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::Mode;
 use super::stalls::StallCause;
-use super::{Mode, hard_limit};
 use crate::compact::{Effort, Pressure};
 use crate::engine::Inner;
 use crate::tree::Tree;
@@ -43,10 +43,16 @@ impl Inner {
         }
     }
 
+    /// How far memtables are on the way to what the budget leaves them.
+    #[inline]
+    fn memory_pressure(&self) -> Pressure {
+        memory_pressure(self.budget.unflushed(), self.budget.memtables_hard())
+    }
+
     /// The largest pressure, and what makes it.
     #[inline]
     fn pressure(&self, writes: &WriteSet) -> (Pressure, StallCause) {
-        let memory = memory_pressure(self.maintenance.memory_bytes(), hard_limit(&self.config));
+        let memory = self.memory_pressure();
         let mut worst = (memory, StallCause::of_memory(memory));
         for writes in writes.trees() {
             let (memtables, layers) = self.trees.pressure(&writes.tree);
@@ -70,7 +76,7 @@ impl Inner {
         if !self.holds_writers() {
             return;
         }
-        let memory = memory_pressure(self.maintenance.memory_bytes(), hard_limit(&self.config));
+        let memory = self.memory_pressure();
         let no_pressure = (Pressure::None, Pressure::None);
         let mut trees = trees.iter().map(|tree| self.trees.pressure(tree));
         if memory == Pressure::None && trees.all(|pressure| pressure == no_pressure) {
@@ -139,7 +145,7 @@ impl Inner {
             let what = "memory is full and cannot be flushed";
             return Some(EngineError::DiskFull(what.into()));
         }
-        if maintenance.memory_bytes() > hard_limit(&self.config) {
+        if self.memory_pressure() == Pressure::Stop {
             return None;
         }
         let mut trees = writes.trees().iter().map(|writes| &writes.tree);

@@ -110,11 +110,16 @@ impl Load {
             .fold(self.visible.min(self.prepared_first_lsn), u64::min)
     }
 
-    /// Bytes in memtables and replayed runs.
-    pub(super) fn memory_bytes(&self) -> usize {
+    /// Bytes in memtables.
+    pub(super) fn memtable_bytes(&self) -> usize {
         let tables = self.trees.iter();
         let tables = tables.map(|tree| tree.active_bytes + tree.immutable_bytes);
-        self.replayed_bytes + tables.sum::<usize>()
+        tables.sum()
+    }
+
+    /// Bytes in memtables and replayed runs.
+    fn memory_bytes(&self) -> usize {
+        self.replayed_bytes + self.memtable_bytes()
     }
 
     /// The most urgent job: first what frees memory, then what keeps scans and the log short.

@@ -11,6 +11,7 @@
 //!   no recovery point lies behind what a crash could take.
 //! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
+//! - Memory is counted by the budget; here it is kept to the share that memtables have.
 //! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
 //!   meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told when that is
 //!   not possible. Any other failure of background work ends the engine's life through `on_fatal`.
@@ -30,9 +31,11 @@ use esker_vfs::Clock;
 use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex};
 
+use crate::budget::MemoryUse;
 use crate::compact::Effort;
-use crate::engine::{EngineConfig, Inner, Mode};
+use crate::engine::{Inner, Mode};
 use crate::tree::Tree;
+use crate::txn::LOCK_BYTES;
 use crate::{EngineError, Result};
 use decide::{Job, Limits, Load, MIN_DELETES, TreeLoad};
 use stalls::StallCounters;
@@ -55,8 +58,6 @@ const QUIET_PAUSE: Duration = Duration::from_millis(1);
 
 /// What is shared between committers and the background.
 pub(crate) struct Maintenance {
-    /// Bytes in memtables: exact at each picture, raised by committers in between.
-    memory_bytes: AtomicUsize,
     /// Start of the log as of the last checkpoint.
     log_from: AtomicU64,
     /// Threads whose last flush found the disk full.
@@ -102,7 +103,6 @@ impl Signal {
 impl Maintenance {
     pub(crate) fn new(log_from: u64, clock: Arc<dyn Clock>) -> Self {
         Maintenance {
-            memory_bytes: AtomicUsize::new(0),
             log_from: AtomicU64::new(log_from),
             flush_finds_no_space: AtomicUsize::new(0),
             compaction_finds_no_space: AtomicUsize::new(0),
@@ -128,10 +128,6 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn log_from(&self) -> u64 {
         self.log_from.load(Ordering::Relaxed)
     }
@@ -153,30 +149,7 @@ impl Maintenance {
     }
 }
 
-/// Memory of memtables above which writers wait.
-pub(crate) fn hard_limit(config: &EngineConfig) -> usize {
-    config.memory_limit / 2
-}
-
-/// Memory of memtables above which the largest is switched.
-fn soft_limit(config: &EngineConfig) -> usize {
-    hard_limit(config) / 4 * 3
-}
-
 impl Inner {
-    /// Counts what a committer put into memtables.
-    #[inline]
-    pub(crate) fn note_inserted(&self, bytes: usize) {
-        let before = self
-            .maintenance
-            .memory_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
-        let limit = soft_limit(&self.config);
-        if before <= limit && before + bytes > limit {
-            self.maintenance.ask_for_flush();
-        }
-    }
-
     /// Switches a memtable that has grown to its limit.
     #[cold]
     pub(crate) fn memtable_is_full(&self, tree: &Tree) {
@@ -208,14 +181,14 @@ impl Inner {
             visible,
             log_from: self.maintenance.log_from.load(Ordering::Relaxed),
             limits: Limits {
-                memory_bytes: soft_limit(&self.config),
+                memory_bytes: self.budget.memtables_soft(),
                 log_bytes: self.config.log_limit_bytes,
                 checkpoint_bytes: self.config.log_segment_bytes,
             },
         };
-        self.maintenance
-            .memory_bytes
-            .store(load.memory_bytes(), Ordering::Relaxed);
+        self.budget.set(MemoryUse::Replayed, load.replayed_bytes);
+        self.weigh_locks();
+        self.budget.look(load.memtable_bytes());
         self.note_relief(&trees);
         load
     }
@@ -223,6 +196,12 @@ impl Inner {
     /// Adds up the memory that is in use.
     pub(crate) fn weigh_memory(&self) {
         self.load();
+    }
+
+    /// Adds up the memory of row locks.
+    pub(crate) fn weigh_locks(&self) {
+        let bytes = self.locks.rows() * LOCK_BYTES as usize;
+        self.budget.set(MemoryUse::RowLocks, bytes);
     }
 
     /// Does the most urgent job for memory and log; false if none is due.
@@ -323,7 +302,7 @@ fn tree_load(tree: &Tree) -> TreeLoad {
             true => 0,
             false => superversion.version.totals().entries,
         },
-        active_bytes: superversion.active.bytes(),
+        active_bytes: superversion.active.allocated_bytes(),
         // A committer may have announced itself and inserted nothing yet: then the watermark is still before its record,
         // and there is nothing to switch.
         active_first_lsn: match superversion.active.is_empty() {
@@ -331,7 +310,10 @@ fn tree_load(tree: &Tree) -> TreeLoad {
             false => superversion.active.first_lsn(),
         },
         // An immutable table that is (still) empty has to be flushed, too.
-        immutable_bytes: immutables.clone().map(|table| table.bytes().max(1)).sum(),
+        immutable_bytes: immutables
+            .clone()
+            .map(|table| table.allocated_bytes().max(1))
+            .sum(),
         immutable_first_lsn: immutables
             .map(|table| table.first_lsn())
             .fold(u64::MAX, u64::min),

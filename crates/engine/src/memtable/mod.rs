@@ -28,6 +28,7 @@ use pins::Pins;
 pub use pins::WriterPin;
 use skiplist::SkipList;
 
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
 
 /// A version found in a memtable.
@@ -46,6 +47,7 @@ pub struct Memtable {
     list: SkipList,
     deletes: AtomicU64,
     pins: Pins,
+    charge: Charge,
 }
 
 impl Default for Memtable {
@@ -57,10 +59,20 @@ impl Default for Memtable {
 impl Memtable {
     /// An empty memtable; it owns no memory for entries yet.
     pub fn new() -> Self {
+        Self::with_charge(Charge::default())
+    }
+
+    /// An empty memtable whose memory is charged.
+    pub(crate) fn charged(budget: &Arc<MemoryBudget>, what: MemoryUse) -> Self {
+        Self::with_charge(Charge::new(budget, what))
+    }
+
+    fn with_charge(charge: Charge) -> Self {
         Memtable {
             list: SkipList::new(),
             deletes: AtomicU64::new(0),
             pins: Pins::new(),
+            charge,
         }
     }
 
@@ -71,6 +83,7 @@ impl Memtable {
         assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
         debug_assert!(op == Op::Put || value.is_empty());
         let inserted = self.list.insert(key, seq, op, value);
+        self.charge.raise_to(self.list.allocated_bytes());
         if inserted && op == Op::Delete {
             self.deletes.fetch_add(1, Ordering::Relaxed);
         }
@@ -181,6 +194,7 @@ impl Memtable {
     /// Empties a table that is not shared, and keeps a little of its memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.charge.set(self.list.allocated_bytes());
         self.deletes = AtomicU64::new(0);
         self.pins = Pins::new();
     }

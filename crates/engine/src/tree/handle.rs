@@ -18,6 +18,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::version::Version;
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::{Memtable, ReplayedRun, Seq, TreeId};
 
 /// Memtables, replayed runs and extents of a tree at one moment.
@@ -89,6 +90,8 @@ pub(super) struct Changing {
 
 struct Inner {
     id: TreeId,
+    /// Its memtables are charged to it.
+    budget: Arc<MemoryBudget>,
     superversion: ArcSwap<SuperVersion>,
     change: Mutex<Changing>,
     /// What the manifest says: the log up to here is not needed for this tree.
@@ -102,6 +105,10 @@ struct Inner {
     compacting: Mutex<()>,
 }
 
+fn new_memtable(budget: &Arc<MemoryBudget>) -> Arc<Memtable> {
+    Arc::new(Memtable::charged(budget, MemoryUse::Memtables))
+}
+
 /// A handle to a tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
@@ -109,8 +116,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(id: TreeId, recovery_point: Seq, version: Arc<Version>) -> Tree {
-        let active = Arc::new(Memtable::new());
+    pub(super) fn new(
+        id: TreeId,
+        recovery_point: Seq,
+        version: Arc<Version>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Tree {
+        let active = new_memtable(budget);
         let superversion = SuperVersion {
             active,
             immutables: Vec::new(),
@@ -120,6 +132,7 @@ impl Tree {
         Tree {
             inner: Arc::new(Inner {
                 id,
+                budget: Arc::clone(budget),
                 superversion: ArcSwap::from_pointee(superversion),
                 change: Mutex::default(),
                 recovery_point: AtomicU64::new(recovery_point),
@@ -135,6 +148,11 @@ impl Tree {
     #[inline]
     pub fn id(&self) -> TreeId {
         self.inner.id
+    }
+
+    /// What its memory is charged to.
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.inner.budget
     }
 
     /// Everything a reader needs. The guard is cheap and short-lived; clone the `Arc` to keep it.
@@ -167,7 +185,7 @@ impl Tree {
         immutables.extend(old.immutables.iter().cloned());
         changing.recovery_points.push_back(recovery_point);
         self.inner.superversion.store(Arc::new(SuperVersion {
-            active: Arc::new(Memtable::new()),
+            active: new_memtable(&self.inner.budget),
             immutables,
             replayed: old.replayed.clone(),
             version: Arc::clone(&old.version),
@@ -241,7 +259,7 @@ impl Tree {
         self.inner.is_dropped.store(true, Ordering::Release);
         changing.recovery_points.clear();
         self.inner.superversion.store(Arc::new(SuperVersion {
-            active: Arc::new(Memtable::new()),
+            active: new_memtable(&self.inner.budget),
             immutables: Vec::new(),
             replayed: Vec::new(),
             version: Arc::default(),

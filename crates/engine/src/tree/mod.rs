@@ -293,7 +293,8 @@ impl Trees {
             recovery_point,
         }])?;
         meta.next_tree = TreeId(following);
-        let tree = Tree::new(id, recovery_point, Arc::default());
+        let budget = self.inner.store.cache.budget();
+        let tree = Tree::new(id, recovery_point, Arc::default(), budget);
         self.inner.trees.write().insert(id, tree.clone());
         self.checkpoint_if_due(&mut meta);
         Ok(tree)
@@ -465,20 +466,6 @@ impl Trees {
         checked
     }
 
-    /// Memory for what is known of every extent without reading it.
-    pub(crate) fn metadata_bytes(&self) -> u64 {
-        let of_extent = |extent: &Arc<Extent>| {
-            let meta = extent.meta();
-            size_of::<Extent>() + meta.first.key.len() + meta.last.key.len()
-        };
-        let of_tree = |tree: &Tree| {
-            let version = Arc::clone(&tree.superversion().version);
-            let extents = version.levels().extents();
-            extents.map(|(_, extent)| of_extent(extent)).sum::<usize>()
-        };
-        self.all().iter().map(of_tree).sum::<usize>() as u64
-    }
-
     /// Numbers about the storage.
     pub fn stats(&self) -> StorageStats {
         StorageStats {
@@ -622,7 +609,12 @@ fn open_trees(
         let levels = levels.map(|meta| Extent::adopt(store, id, meta.clone()));
         trees.insert(
             id,
-            Tree::new(id, recorded.recovery_point, Version::new(levels)),
+            Tree::new(
+                id,
+                recorded.recovery_point,
+                Version::new(levels),
+                store.cache.budget(),
+            ),
         );
     }
     Ok(trees)

@@ -27,8 +27,10 @@ use smallvec::SmallVec;
 pub use cursor::Cursor;
 pub(crate) use snapshots::{SnapshotSlot, Snapshots};
 pub(crate) use visible::Sight;
+use write_set::WRITE_OVERHEAD_BYTES;
 pub(crate) use write_set::{DeadRanges, WriteSet};
 
+use crate::budget::MemoryBudget;
 use crate::engine::{Engine, Inner};
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
@@ -38,7 +40,12 @@ use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
 use visible::{Range, VisibleIter};
 
 /// What a held row lock costs in the lock table.
-const LOCK_BYTES: u64 = 160;
+pub(crate) const LOCK_BYTES: u64 = 160;
+
+/// The memory budget is asked whenever the writes of a transaction have grown by this, or ...
+const ADMITTED_BYTES: u64 = 1 << 20;
+/// ... it has so many locks more.
+const ADMITTED_LOCKS: usize = 4096;
 
 /// A transaction keeps the buffer of its commit record up to this size.
 const KEPT_PAYLOAD_BYTES: usize = 16 * 1024;
@@ -158,6 +165,11 @@ impl Txn {
             None => Ok(()),
             Some(reason) => Err((**reason).clone()),
         }
+    }
+
+    /// The memory that the transaction shares with others.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.inner().budget
     }
 
     /// The isolation level.
@@ -343,16 +355,29 @@ impl Txn {
 
     /// Sets the value of a key. The caller holds the row lock that covers the key.
     pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(tree, key, Op::Put, value)
+    }
+
+    #[inline]
+    fn write(&mut self, tree: &Tree, key: &[u8], op: Op, value: &[u8]) -> Result<()> {
         self.check()?;
-        let limit = self.inner().config.max_txn_bytes;
-        self.writes.write(tree, key, Op::Put, value, limit)
+        let inner = self.engine.inner();
+        let before = self.writes.bytes();
+        let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
+        if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
+            // Small transactions are not worth a question. Large ones ask for what they need next, and for the record that
+            // the commit will need, so that they are refused here and not there.
+            inner
+                .budget
+                .admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
+        }
+        let limit = inner.config.max_txn_bytes;
+        self.writes.write(tree, key, op, value, limit)
     }
 
     /// Deletes a key. The caller holds the row lock that covers the key.
     pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
-        self.check()?;
-        let limit = self.inner().config.max_txn_bytes;
-        self.writes.write(tree, key, Op::Delete, &[], limit)
+        self.write(tree, key, Op::Delete, &[])
     }
 
     /// Raises a counter with the commit of this transaction. It is not undone by a rollback to a savepoint: a number
@@ -374,8 +399,14 @@ impl Txn {
     ) -> Result<LockOutcome> {
         self.check()?;
         let limit_bytes = self.inner().config.max_txn_bytes;
-        if self.writes.bytes() + self.owner.held_count() as u64 * LOCK_BYTES > limit_bytes {
+        let held = self.owner.held_count();
+        if self.writes.bytes() + held as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
+        }
+        if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
+            self.inner().weigh_locks();
+            let bytes = ADMITTED_LOCKS * LOCK_BYTES as usize;
+            self.inner().budget.admit(bytes)?;
         }
         let writes = self.writes.count();
         let locks = &self.inner().locks;

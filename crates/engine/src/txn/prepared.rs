@@ -162,6 +162,7 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
 }
 
 fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
+    let _charge = commit::charge_record(inner, &txn.writes, &mut txn.payload)?;
     let payload = &mut txn.payload;
     record::begin(payload);
     record::put_xid(payload, xid);
@@ -194,7 +195,6 @@ pub(crate) fn commit_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
     let (mut txn, place) = log_decision(inner, xid, RecordKind::CommitPrepared)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(inner, &txn.writes, txn.start, place.seq);
-    inner.note_inserted(txn.writes.bytes() as usize);
     inner.prepared.remove(xid);
     inner.watermark.complete(place.start, place.seq);
     commit::let_go_of_locks(inner, &mut txn.owner, place.seq);

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::budget::MemoryUse;
 use crate::codec::put_varint;
 use crate::commit::record;
 use crate::memtable::{MemEntry, Memtable};
@@ -24,7 +25,7 @@ use crate::tree::Tree;
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
 /// What one write costs beside its key and value (node, tower, log framing).
-const WRITE_OVERHEAD_BYTES: u64 = 64;
+pub(super) const WRITE_OVERHEAD_BYTES: u64 = 64;
 /// Emptied tables kept for the next transaction.
 const KEPT_TABLES: usize = 4;
 
@@ -113,7 +114,8 @@ impl WriteSet {
         {
             Ok(at) => at,
             Err(at) => {
-                let table = self.spare.pop().unwrap_or_default();
+                let charged = || Memtable::charged(tree.budget(), MemoryUse::Transactions);
+                let table = self.spare.pop().unwrap_or_else(|| Arc::new(charged()));
                 self.trees.insert(
                     at,
                     TreeWrites {

@@ -3,12 +3,14 @@
 //! Neighbours: sorts, hash tables, buffers and groups ask [`may_keep`] before they keep, and charge what
 //! they keep; what may not be kept goes through `spill`.
 //! **Invariants**: the sum of all charges of a statement stays within
-//! [`Limits::memory_bytes`](super::Limits), beyond it the statement fails with MySQL's error; an operator
-//! that can spill does so at its own budget, or earlier when the statement as a whole is short.
+//! [`Limits::memory_bytes`](super::Limits), and that of all statements and transactions within the
+//! engine's budget; beyond it the statement fails with MySQL's error. An operator that can spill does so at
+//! its own budget, or earlier when the statement as a whole, or the server, is short.
 
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::spill::TempFiles;
+use crate::exec_error::engine_error;
 use crate::expr::EvalEnv;
 
 /// Who asks, for the error.
@@ -58,10 +60,15 @@ pub(crate) fn may_keep(env: &EvalEnv<'_>, held: u64, more: u64, budget: Budget) 
     if held + more > own {
         return false;
     }
-    let all = env.exec.map_or(u64::MAX, |e| e.limits.memory_bytes);
-    // What cannot spill needs room, too.
+    if held < LEAST_RUN_BYTES {
+        return true;
+    }
+    // What cannot spill needs room, too: of this statement, and of others.
     let wanted = env.states.memory.get().saturating_add(more);
-    wanted <= all - all / 4 || held < LEAST_RUN_BYTES
+    env.exec.is_none_or(|exec| {
+        let all = exec.limits.memory_bytes;
+        wanted <= all - all / 4 && env.states.has_room(wanted, exec.txn.memory())
+    })
 }
 
 /// Bytes of one kept value.
@@ -97,13 +104,20 @@ pub(crate) fn charge(env: &EvalEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResu
             ),
         });
     }
-    env.states.memory.set(used);
-    Ok(())
+    match env.exec {
+        Some(exec) => env
+            .states
+            .raise_memory(used, exec.txn.memory())
+            .map_err(|e| engine_error(&e)),
+        None => {
+            env.states.memory.set(used);
+            Ok(())
+        }
+    }
 }
 
 /// Gives `bytes` back.
 pub(crate) fn refund(env: &EvalEnv<'_>, bytes: u64) {
     env.states
-        .memory
-        .set(env.states.memory.get().saturating_sub(bytes));
+        .set_memory(env.states.memory.get().saturating_sub(bytes));
 }

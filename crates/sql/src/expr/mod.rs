@@ -25,6 +25,7 @@ use esker_types::func::{FuncDef, Signature};
 use esker_types::{SqlType, TypeKind, Value};
 
 pub use env::{EvalEnv, NoVars, OuterRow, SubqueryStates, UserVars};
+pub(crate) use env::{RESERVATION_STEP, Reserved};
 
 use crate::plan::QueryPlan;
 

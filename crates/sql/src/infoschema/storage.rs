@@ -11,6 +11,7 @@ use esker_engine::compact::{CompactionKind, CompactionStats};
 use esker_engine::extent::HasMeta;
 use esker_engine::{StallCause, TreeId};
 use esker_types::Value;
+use esker_vfs::machine;
 
 use super::{Viewer, optional, text, yes_no};
 
@@ -76,16 +77,25 @@ fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
             limit.map_or(Value::Null, Value::UInt),
         ]
     };
-    vec![
-        row(
-            "memtables",
-            memory.memtables as u64,
-            Some(memory.memtables_limit as u64),
-        ),
+    let mut rows = vec![
+        row("memtables", memory.memtables, Some(memory.memtables_limit)),
+        row("memtables still read", memory.lingering_memtables, None),
         row("block cache", memory.cache, Some(memory.cache_limit)),
-        row("log buffer", memory.log_buffer as u64, None),
+        row("blocks outside the cache", memory.blocks_outside, None),
         row("extent metadata", memory.extent_metadata, None),
-    ]
+        row("log buffer", memory.log_buffer, None),
+        row("transactions", memory.transactions, None),
+        row("row locks", memory.row_locks, None),
+        row("flush and compaction", memory.background, None),
+        row("statements", memory.statements, None),
+        row("all", memory.total, Some(memory.limit)),
+    ];
+    // The process has more than what the engine counts: code, connections, the catalog, holes of the heap.
+    if let Some(resident) = machine::resident() {
+        rows.push(row("resident", resident.now, None));
+        rows.push(row("resident, at most", resident.peak, None));
+    }
+    rows
 }
 
 fn stalls(viewer: &Viewer) -> Vec<Vec<Value>> {

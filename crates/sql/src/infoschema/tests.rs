@@ -349,6 +349,42 @@ fn trees_memory_and_flushes_are_shown() {
 }
 
 #[test]
+fn memory_is_shown_by_cause_limited_and_refused() {
+    let machine = SimEnv::new(6);
+    let instance = open(&machine);
+    let s = &mut session(&instance, Privileges::ALL);
+    let area = |what: &str, area: &str| {
+        format!("SELECT {what} FROM information_schema.ESKER_MEMORY WHERE AREA = '{area}'")
+    };
+    assert_eq!(number(s, &area("BYTES", "log buffer")), 1 << 20);
+    let parts = "SELECT SUM(BYTES) FROM information_schema.ESKER_MEMORY WHERE AREA NOT LIKE 'resident%' AND AREA <> 'all'";
+    assert!(number(s, parts) > 1 << 20);
+    assert!(number(s, &area("BYTES", "resident")) > 0);
+    // The default is a share of the machine; what is set holds at once.
+    assert_eq!(
+        number(s, &area("LIMIT_BYTES", "all")),
+        number(s, "SELECT @@esker_memory_limit")
+    );
+    run(s, "SET GLOBAL esker_memory_limit = 67108864").unwrap();
+    assert_eq!(number(s, &area("LIMIT_BYTES", "all")), 64 << 20);
+    assert!(number(s, &area("LIMIT_BYTES", "memtables")) < 32 << 20);
+    assert_eq!(instance.engine().memory().limit(), 64 << 20);
+    run(s, "CREATE DATABASE d").unwrap();
+    run(s, "CREATE TABLE d.large (id INT PRIMARY KEY, v LONGTEXT)").unwrap();
+    run(s, "BEGIN").unwrap();
+    let insert = |i| format!("INSERT INTO d.large VALUES ({i}, REPEAT('x', 1000000))");
+    let refused = (0..60).find_map(|i| run(s, &insert(i)).err()).unwrap();
+    assert_eq!((refused.code, refused.state), (1041, "HY000"));
+    assert!(number(s, &area("BYTES", "transactions")) > 8 << 20);
+    run(s, "ROLLBACK").unwrap();
+    assert!(number(s, &area("BYTES", "transactions")) < 1 << 20);
+    run(s, "INSERT INTO d.large VALUES (1, 'x')").unwrap();
+    run(s, "SET GLOBAL esker_memory_limit = DEFAULT").unwrap();
+    assert!(instance.engine().memory().limit() >= 256 << 20);
+    instance.shutdown().unwrap();
+}
+
+#[test]
 fn the_flush_policy_follows_its_variables() {
     let machine = SimEnv::new(4);
     let instance = open(&machine);

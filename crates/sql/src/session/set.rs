@@ -103,6 +103,9 @@ impl Session {
             let threads = instance.variable_u64("esker_scan_threads") as usize;
             instance.engine.set_scan_threads(threads);
         }
+        if id.def().name == "esker_memory_limit" {
+            self.facts.instance.apply_memory_limit();
+        }
         if !COMMIT_SWITCHES.contains(&id.def().name) {
             return;
         }

@@ -161,7 +161,7 @@ pub static VARS: &[VarDef] = &[
     var("esker_log_live_size", G, FIX, VarKind::UInt { min: 4_194_304, max: 1_099_511_627_776 }, "1073741824"),
     var("esker_log_segment_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "67108864"),
     var("esker_max_transaction_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 1_099_511_627_776 }, "4294967296"),
-    var("esker_memory_limit", G, FIX, VarKind::UInt { min: 67_108_864, max: 17_592_186_044_416 }, "4294967296"),
+    var("esker_memory_limit", G, SET, VarKind::UInt { min: 67_108_864, max: 17_592_186_044_416 }, "4294967296"),
     var("esker_memtable_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "134217728"),
     var("esker_parallel_scan_rows", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10000"),
     var("esker_query_memory_limit", B, SET, VarKind::UInt { min: 1_048_576, max: 1_099_511_627_776 }, "1073741824"),

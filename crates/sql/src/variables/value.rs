@@ -4,7 +4,7 @@
 //! **Invariants**: integers out of range are clamped (MySQL warns 1292), wrong types are 1232, words
 //! that are not in an enumeration are 1231.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlMode, SqlResult, Value};
@@ -78,10 +78,30 @@ impl VarValue {
 /// # Panics
 /// When the table's default is not valid, which a test excludes.
 pub fn default_of(def: &VarDef) -> VarValue {
+    if def.name == MEMORY_LIMIT
+        && let Some(bytes) = machine_share()
+    {
+        return VarValue::UInt(bytes);
+    }
     match from_text(def, def.default) {
         Ok(v) => v,
         Err(e) => panic!("{}: {e}", def.name),
     }
+}
+
+/// The variable whose default depends on the machine.
+const MEMORY_LIMIT: &str = "esker_memory_limit";
+/// Its default is the machine's memory by this: the rest is for connections, the page cache, and others.
+const MACHINE_SHARE: u64 = 2;
+/// It is not less, however small the machine, and not more than the variable takes.
+const MEMORY_DEFAULTS: (u64, u64) = (256 << 20, 1 << 44);
+
+/// The memory of a database that has the machine to itself; `None` where the machine does not tell.
+fn machine_share() -> Option<u64> {
+    static MACHINE: OnceLock<Option<u64>> = OnceLock::new();
+    let machine = (*MACHINE.get_or_init(esker_vfs::machine::memory))?;
+    let (least, most) = MEMORY_DEFAULTS;
+    Some((machine / MACHINE_SHARE).clamp(least, most))
 }
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {

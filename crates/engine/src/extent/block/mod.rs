@@ -18,6 +18,8 @@ mod tests;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use crate::budget::Charge;
+use crate::cache::Bytes;
 use crate::codec::{Malformed, u32_at, u64_at, varint_at};
 use crate::iter::compare_versions;
 use crate::{Op, Seq};
@@ -61,7 +63,7 @@ fn hint_of(rest: &[u8]) -> u32 {
 
 /// A decoded block.
 pub(crate) struct Block {
-    bytes: Box<[u8]>,
+    bytes: Bytes,
     /// End of the entries, start of the restart array.
     entries_end: usize,
     /// End of the restart array.
@@ -69,6 +71,8 @@ pub(crate) struct Block {
     /// Bytes that all keys begin with.
     prefix: Range<usize>,
     base: Seq,
+    /// Its memory, for as long as somebody has it.
+    _charge: Charge,
 }
 
 /// An entry as it is encoded.
@@ -89,8 +93,8 @@ pub(crate) struct Found {
 }
 
 impl Block {
-    /// Takes the raw bytes of a block.
-    pub(crate) fn new(bytes: Box<[u8]>) -> Result<Block, Malformed> {
+    /// Takes the raw bytes of a block; `charge` pays for them.
+    pub(crate) fn new(bytes: Bytes, charge: Charge) -> Result<Block, Malformed> {
         let trailer = bytes
             .len()
             .checked_sub(TRAILER_BYTES)
@@ -111,6 +115,7 @@ impl Block {
             restarts_end: trailer,
             prefix: 0..0,
             base,
+            _charge: charge,
         };
         let first = block.entry(0).ok_or(DAMAGED)?;
         if first.shared != 0 || prefix > first.rest.len() {
@@ -122,7 +127,12 @@ impl Block {
 
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len() + size_of::<Block>()
+        Self::memory_of(&self.bytes)
+    }
+
+    /// Bytes in memory of a block that has these.
+    pub(crate) fn memory_of(bytes: &Bytes) -> usize {
+        bytes.memory() + size_of::<Block>()
     }
 
     /// Bytes of the format.

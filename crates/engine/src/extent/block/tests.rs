@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::cursor::Buffers;
 use super::*;
+use crate::budget::Charge;
 
 type Version = (Vec<u8>, Seq, Op, Vec<u8>);
 
@@ -18,7 +19,7 @@ fn build(versions: &[Version]) -> Block {
     let mut bytes = Vec::new();
     builder.finish(&mut bytes);
     assert!(bytes.len() <= bound, "{} > {bound}", bytes.len());
-    Block::new(bytes.into()).unwrap()
+    Block::new(bytes.into_boxed_slice().into(), Charge::default()).unwrap()
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -129,12 +130,12 @@ proptest! {
 
     #[test]
     fn damaged_blocks_never_panic(list in versions(), flips in prop::collection::vec(any::<(u16, u8)>(), 1..8)) {
-        let mut bytes = build(&list).bytes.into_vec();
+        let mut bytes = build(&list).bytes.to_vec();
         for (byte, mask) in flips {
             let index = usize::from(byte) % bytes.len();
             bytes[index] ^= mask;
         }
-        let Ok(block) = Block::new(bytes.into()) else { return Ok(()) };
+        let Ok(block) = Block::new(bytes.into_boxed_slice().into(), Charge::default()) else { return Ok(()) };
         let block = Arc::new(block);
         let _ = block.get(&[1, 2], 1 << 46);
         let mut cursor = BlockCursor::new(Arc::clone(&block), Buffers::default());

@@ -263,7 +263,7 @@ impl Run<'_, '_> {
             }
         }
         // They are gone when the next ones come.
-        self.states.memory.set(charged);
+        self.states.set_memory(charged);
         Ok((rows, true))
     }
 

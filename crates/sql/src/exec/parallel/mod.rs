@@ -27,7 +27,7 @@ use crate::expr::EvalEnv;
 use crate::plan::{Access, AccessKind, BlockPlan, Node, QueryPlan, Root, ScanPlan, Source};
 use crate::result::Mode;
 use groups::GroupTable;
-use task::{Duty, Part, TableTask};
+use task::{Duty, Part, Room, TableTask};
 
 /// Of the memory that a statement may still use, this part is for partial results.
 const MEMORY_PART: u64 = 2;
@@ -183,8 +183,8 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option
                 Duty::Top => exec.limits.sort_bytes,
                 _ => exec.limits.table_bytes,
             };
-            let limit = budget.min(left / MEMORY_PART);
-            let work = TableTask::new(block, scan, index, duty, keep, limit, env);
+            let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
+            let work = TableTask::new(block, scan, index, duty, keep, room, env);
             read(work, block, exec, env)
         }
     }
@@ -269,7 +269,7 @@ fn read(
         }
         Ok(true)
     })?;
-    let bytes = task.bytes();
+    let bytes = task.hand_over();
     if !is_complete || charge(env, bytes, Purpose::Hash).is_err() {
         // The serial way warns of the same rows.
         env.ctx.warning_count.set(warned);

@@ -2,18 +2,21 @@
 //!
 //! Neighbours: `parallel::run` makes a [`TableTask`] for all threads; `groups` holds what is aggregated; the engine calls
 //! with rows.
-//! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes;
+//! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes
+//! with what is reserved for them;
 //! the error of a task is that of its first row that has one.
 
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use esker_engine::MemoryBudget;
 use esker_engine::scan::{ParallelScan, ScanWork};
 use esker_types::collation::Collation;
 use esker_types::ctx::MAX_WARNINGS;
 use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 
 use super::super::memory::row_bytes;
 use super::super::rowkey;
@@ -22,7 +25,7 @@ use super::super::sort::order_key;
 use super::groups::GroupTable;
 use crate::catalog::TableDef;
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, NoVars, SubqueryStates};
+use crate::expr::{EvalEnv, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
 use crate::plan::{Access, BlockPlan, Node, ScanPlan, Source};
 
 /// What is done with the rows.
@@ -133,9 +136,44 @@ pub(super) struct TableTask {
     /// Rows that are kept of an order.
     keep: usize,
     surroundings: Surroundings,
-    /// Bytes of the results of all tasks, and how many there may be.
+    room: Room,
+}
+
+/// Memory for the results of all tasks.
+pub(super) struct Room {
     bytes: AtomicU64,
     limit_bytes: u64,
+    budget: Arc<MemoryBudget>,
+    reserved: Mutex<Reserved>,
+}
+
+impl Room {
+    pub(super) fn new(limit_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+        Room {
+            bytes: AtomicU64::new(0),
+            limit_bytes,
+            budget: Arc::clone(budget),
+            reserved: Mutex::default(),
+        }
+    }
+
+    /// Notes bytes of results; false if they are too many, for the statement or for the server.
+    fn take(&self, bytes: u64) -> bool {
+        if bytes == 0 {
+            return true;
+        }
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let all = before + bytes;
+        let is_in_step = before / RESERVATION_STEP == all / RESERVATION_STEP;
+        all <= self.limit_bytes
+            && (is_in_step || self.reserved.lock().raise(all, &self.budget).is_ok())
+    }
+
+    /// Bytes of all results. From here on the statement itself answers for them.
+    fn hand_over(&self) -> u64 {
+        self.reserved.lock().lower(0);
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 impl TableTask {
@@ -145,7 +183,7 @@ impl TableTask {
         index: usize,
         duty: Duty,
         keep: u64,
-        limit_bytes: u64,
+        room: Room,
         env: &EvalEnv<'_>,
     ) -> Self {
         let ctx = env.ctx;
@@ -166,8 +204,7 @@ impl TableTask {
                 strict_write: ctx.strict_write.get(),
                 params: env.params.to_vec(),
             },
-            bytes: AtomicU64::new(0),
-            limit_bytes,
+            room,
         }
     }
 
@@ -175,9 +212,9 @@ impl TableTask {
         self.rows.tasks()
     }
 
-    /// Bytes of the results of all tasks.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+    /// Bytes of the results of all tasks; the caller charges them.
+    pub(super) fn hand_over(&self) -> u64 {
+        self.room.hand_over()
     }
 
     /// Slots that the kept rows fill.
@@ -198,11 +235,6 @@ impl TableTask {
             },
             _ => unreachable!("only single tables are read in parallel"),
         }
-    }
-
-    /// Notes bytes of results; false if they are too many.
-    fn take_bytes(&self, bytes: u64) -> bool {
-        bytes == 0 || self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit_bytes
     }
 
     fn do_task(
@@ -240,7 +272,7 @@ impl TableTask {
                 };
                 match added {
                     Ok(bytes) => {
-                        is_too_large = !self.take_bytes(bytes);
+                        is_too_large = !self.room.take(bytes);
                         !is_too_large
                     }
                     Err(e) => {

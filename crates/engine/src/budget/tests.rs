@@ -1,0 +1,134 @@
+//! The counters, the guards, and what they move.
+
+use std::sync::atomic::AtomicU64;
+use std::thread;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_size_is_rounded_up_to_its_class() {
+    let cases = [
+        (1, 1),
+        (64, 64),
+        (65, 80),
+        (80, 80),
+        (81, 96),
+        (16 << 10, 16 << 10),
+        ((16 << 10) + 1, 20 << 10),
+        ((60 << 10) + 1, 64 << 10),
+        ((64 << 10) + 1, 68 << 10),
+    ];
+    for (bytes, taken) in cases {
+        assert_eq!(heap_bytes(bytes), taken, "{bytes}");
+    }
+}
+
+#[test]
+fn what_is_charged_is_given_back() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let mut charge = Charge::of(&budget, MemoryUse::Memtables, 1000);
+    charge.raise_to(500);
+    assert_eq!(budget.used(MemoryUse::Memtables), 1000);
+    charge.raise_to(1500);
+    charge.set(700);
+    assert_eq!(budget.used(MemoryUse::Memtables), 700);
+    let other = Charge::of(&budget, MemoryUse::LogBuffer, 300);
+    assert_eq!(budget.total(), 1000);
+    drop((charge, other));
+    assert_eq!(budget.total(), 0);
+}
+
+#[test]
+fn threads_that_follow_one_size_charge_it_once() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let charge = Charge::new(&budget, MemoryUse::Memtables);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10_000).for_each(|bytes| charge.raise_to(bytes)));
+        }
+    });
+    assert_eq!(budget.used(MemoryUse::Memtables), 9_999);
+    drop(charge);
+    assert_eq!(budget.total(), 0);
+}
+
+#[test]
+fn a_reservation_grows_shrinks_and_is_refused() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let mut sort = budget.reserve(MIB).expect("fits");
+    sort.grow(9 * MIB).expect("fits");
+    // Half of what is not fixed.
+    let refused = sort.grow(23 * MIB).expect_err("too much");
+    assert!(
+        matches!(refused, EngineError::OutOfMemory { limit_bytes, .. } if limit_bytes == 32 * MIB)
+    );
+    assert_eq!(sort.bytes(), 10 * MIB);
+    // A transaction counts against it as well.
+    assert!(budget.has_room(14 * MIB) && !budget.has_room(15 * MIB));
+    let writes = Charge::of(&budget, MemoryUse::Transactions, 20 * MIB);
+    assert!(!budget.has_room(0));
+    assert!(budget.reserve(3 * MIB).is_err());
+    sort.shrink(5 * MIB);
+    let second = budget.reserve(3 * MIB).expect("fits now");
+    assert_eq!(budget.used(MemoryUse::Statements), 8 * MIB);
+    drop((sort, second, writes));
+    assert_eq!(budget.total(), 0);
+}
+
+#[test]
+fn the_cache_gives_way_to_memtables_and_demands_and_comes_back() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let cache = BlockCache::governed(&budget);
+    let alone = budget.cache_capacity();
+    assert!(alone > 50 * MIB);
+    let tables = Charge::of(&budget, MemoryUse::Memtables, 20 * MIB);
+    let beside = budget.cache_capacity();
+    assert!((alone - beside).abs_diff(20 * MIB) < 3 * MIB, "{beside}");
+    let hard = budget.memtables_hard();
+    let sort = budget.reserve(20 * MIB).expect("fits");
+    assert!(budget.memtables_hard() + 9 * MIB < hard);
+    assert!(budget.cache_capacity() + 17 * MIB < beside);
+    drop((tables, sort));
+    // Nobody hurries; it comes back with the looks, slowly, for memtables may grow again.
+    budget.look(0);
+    assert!(budget.cache_capacity() > beside - 20 * MIB);
+    for _ in 0..1000 {
+        budget.look(0);
+    }
+    assert!(budget.cache_capacity().abs_diff(alone) < 2 * MIB);
+    drop(cache);
+}
+
+#[test]
+fn a_new_limit_holds_at_once() {
+    let budget = MemoryBudget::new(1024 * MIB);
+    let cache = BlockCache::governed(&budget);
+    budget.set_limit(64 * MIB);
+    assert_eq!(budget.limit(), 64 * MIB);
+    assert!(budget.memtables_hard() <= 32 * MIB);
+    assert!(budget.cache_capacity() <= 64 * MIB);
+    drop(cache);
+}
+
+#[test]
+fn who_flushes_is_told_when_memtables_have_too_much() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let alarms = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&alarms);
+    budget.set_alarm(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let mut tables = Charge::of(&budget, MemoryUse::Memtables, 20 * MIB);
+    assert_eq!(alarms.load(Ordering::Relaxed), 0);
+    tables.raise_to(24 * MIB);
+    assert!(alarms.load(Ordering::Relaxed) > 0);
+    // Those that are flushed and still read are nobody's fault.
+    let before = alarms.load(Ordering::Relaxed);
+    budget.look(10 * MIB);
+    assert_eq!(budget.lingering(), 14 * MIB);
+    assert_eq!(budget.unflushed(), 10 * MIB);
+    assert_eq!(alarms.load(Ordering::Relaxed), before);
+    tables.set(0);
+}

@@ -1,0 +1,264 @@
+//! Memory for the bytes of blocks: frames of one size, in regions of pages that are given back to the system one by one.
+//!
+//! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has shrunk.
+//!
+//! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to memtables.
+//!
+//! **Invariants**
+//! - A frame belongs to one [`Bytes`], from `keep` to its drop, or is in one of the lists; never both, never twice.
+//! - The bytes of a frame are written before the `Bytes` exists, and never again before its drop.
+//! - Regions live as long as the pool, and every `Bytes` keeps the pool.
+
+use std::mem;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use esker_vfs::pages::Pages;
+use parking_lot::Mutex;
+
+use crate::budget::heap_bytes;
+
+/// Bytes of a frame: a block of the usual size, and a page for those that come out a little larger. A page that is not touched
+/// takes no memory.
+const FRAME_BYTES: usize = 20 << 10;
+/// Frames of a region.
+const REGION_FRAMES: usize = 1024;
+
+const _: () = assert!(FRAME_BYTES.is_multiple_of(Pages::UNIT));
+
+/// A frame: its region, and its number there.
+#[derive(Clone, Copy)]
+struct Place {
+    region: u32,
+    number: u32,
+}
+
+#[derive(Default)]
+struct State {
+    regions: Vec<Arc<Pages>>,
+    /// Free, but still with memory.
+    warm: Vec<Place>,
+    /// Free, and without.
+    cold: Vec<Place>,
+    /// The system gave no more: the heap has to do.
+    is_exhausted: bool,
+}
+
+/// A pool of frames.
+#[derive(Default)]
+pub(crate) struct Frames {
+    state: Mutex<State>,
+}
+
+impl Frames {
+    /// Keeps these bytes: in a frame if they fit into one and are worth it, else where they are.
+    pub(crate) fn keep(self: &Arc<Self>, bytes: Box<[u8]>) -> Bytes {
+        if bytes.len() > FRAME_BYTES || bytes.len() <= FRAME_BYTES / 2 {
+            return Bytes::from(bytes);
+        }
+        let Some((place, pages)) = self.take() else {
+            return Bytes::from(bytes);
+        };
+        // SAFETY: the frame lies in the region, which `pages` keeps mapped.
+        let start = unsafe { pages.base().add(place.number as usize * FRAME_BYTES) };
+        // SAFETY: the frame is this call's alone, was taken off the lists, and is at least as long as the bytes.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr(), bytes.len()) };
+        Bytes {
+            start,
+            length: bytes.len(),
+            owner: Owner::Frame {
+                pool: Arc::clone(self),
+                place,
+            },
+        }
+    }
+
+    fn take(&self) -> Option<(Place, Arc<Pages>)> {
+        let mut state = self.state.lock();
+        if state.warm.is_empty() && state.cold.is_empty() {
+            state.grow();
+        }
+        let place = state.warm.pop().or_else(|| state.cold.pop())?;
+        Some((place, Arc::clone(&state.regions[place.region as usize])))
+    }
+
+    fn put(&self, place: Place) {
+        self.state.lock().warm.push(place);
+    }
+
+    /// Gives the memory of free frames back to the system.
+    pub(crate) fn trim(&self) {
+        let (warm, regions) = {
+            let mut state = self.state.lock();
+            (mem::take(&mut state.warm), state.regions.clone())
+        };
+        for place in &warm {
+            let offset = place.number as usize * FRAME_BYTES;
+            // SAFETY: the frame was taken off the lists and is free, so no `Bytes` has it.
+            unsafe { regions[place.region as usize].give_back(offset, FRAME_BYTES) };
+        }
+        self.state.lock().cold.extend(warm);
+    }
+
+    /// Free frames that still have memory.
+    #[cfg(test)]
+    fn warm(&self) -> usize {
+        self.state.lock().warm.len()
+    }
+}
+
+impl State {
+    fn grow(&mut self) {
+        if self.is_exhausted {
+            return;
+        }
+        match Pages::map(REGION_FRAMES * FRAME_BYTES) {
+            Ok(pages) => {
+                let region = self.regions.len() as u32;
+                let frames = (0..REGION_FRAMES as u32).rev();
+                self.cold
+                    .extend(frames.map(|number| Place { region, number }));
+                self.regions.push(Arc::new(pages));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no more address space for cached blocks; they go to the heap");
+                self.is_exhausted = true;
+            }
+        }
+    }
+}
+
+enum Owner {
+    Heap,
+    Frame { pool: Arc<Frames>, place: Place },
+}
+
+/// Bytes that do not change, in a frame or on the heap.
+pub(crate) struct Bytes {
+    start: NonNull<u8>,
+    length: usize,
+    owner: Owner,
+}
+
+// SAFETY: the bytes are written before the value exists and only read afterwards, and the owner keeps them.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// What they take of the memory.
+    pub(crate) fn memory(&self) -> usize {
+        match self.owner {
+            Owner::Heap => heap_bytes(self.length),
+            Owner::Frame { .. } => self.length.next_multiple_of(Pages::UNIT),
+        }
+    }
+}
+
+impl From<Box<[u8]>> for Bytes {
+    fn from(bytes: Box<[u8]>) -> Self {
+        // Taken back by the drop.
+        let owned = Box::leak(bytes);
+        Bytes {
+            length: owned.len(),
+            start: NonNull::from(owned).cast(),
+            owner: Owner::Heap,
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the owner keeps these bytes, which nobody writes while the value lives.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        match &self.owner {
+            Owner::Frame { pool, place } => pool.put(*place),
+            Owner::Heap => {
+                let owned = NonNull::slice_from_raw_parts(self.start, self.length);
+                // SAFETY: leaked from a box of this length by `from`, and dropped once, here.
+                drop(unsafe { Box::from_raw(owned.as_ptr()) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn content(seed: usize, length: usize) -> Box<[u8]> {
+        (0..length).map(|n| (n * 31 + seed * 7) as u8).collect()
+    }
+
+    #[test]
+    fn what_is_kept_stays_as_it_is_wherever_it_is() {
+        let pool = Arc::new(Frames::default());
+        // Small, usual, just fitting, too large; and more than a region.
+        let lengths = [0, 100, 16 << 10, FRAME_BYTES, FRAME_BYTES + 1];
+        let kept: Vec<(usize, usize, Bytes)> = (0..3 * REGION_FRAMES)
+            .map(|n| {
+                let length = lengths[n % lengths.len()];
+                (n, length, pool.keep(content(n, length)))
+            })
+            .collect();
+        for (n, length, bytes) in &kept {
+            assert_eq!(**bytes, *content(*n, *length));
+        }
+        drop(kept);
+        assert!(pool.warm() >= REGION_FRAMES);
+    }
+
+    #[test]
+    fn frames_are_used_again_and_trimming_touches_only_free_ones() {
+        let pool = Arc::new(Frames::default());
+        let keep = |n| pool.keep(content(n, 16 << 10));
+        let first: Vec<Bytes> = (0..100).map(keep).collect();
+        let places: Vec<_> = first.iter().map(|bytes| bytes.as_ptr()).collect();
+        drop(first);
+        let again: Vec<Bytes> = (0..50).map(keep).collect();
+        assert!(again.iter().all(|bytes| places.contains(&bytes.as_ptr())));
+        assert_eq!(pool.warm(), 50);
+        pool.trim();
+        assert_eq!(pool.warm(), 0);
+        for (n, bytes) in again.iter().enumerate() {
+            assert_eq!(**bytes, *content(n, 16 << 10));
+        }
+        drop(again);
+        assert_eq!(pool.warm(), 50);
+    }
+
+    #[test]
+    fn threads_keep_drop_and_trim_at_once() {
+        let pool = Arc::new(Frames::default());
+        thread::scope(|scope| {
+            for seed in 0..4 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let length = (12 << 10) + round;
+                        let kept: Vec<Bytes> = (0..8)
+                            .map(|n| pool.keep(content(seed + n, length)))
+                            .collect();
+                        for (n, bytes) in kept.iter().enumerate() {
+                            assert_eq!(**bytes, *content(seed + n, length));
+                        }
+                        if round % 50 == 0 {
+                            pool.trim();
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
