@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use esker_bench::commit::{self, CommitArgs};
+use esker_bench::footprint::{self, MemoryArgs};
 use esker_bench::kv::{self, KvArgs};
 use esker_bench::logbuf::{self, LogArgs};
 use esker_bench::paper::{self, PaperArgs};
@@ -77,6 +78,14 @@ enum What {
     ///     esker bench scan --rows 10000000 --tiers compacted --cache cold --dir /var/tmp
     #[command(verbatim_doc_comment)]
     Scan(ScanArgs),
+    /// More data than memory: who has how much of it while rows are loaded, read, changed and scanned.
+    ///
+    /// Reports for each step the most that the engine counted, by itself and as a share of the limit, the most that was
+    /// resident, and how often writers were held back. Example, a small one:
+    ///
+    ///     esker bench memory --data-mib 200 --limit-mib 64 --memtable-mib 8 --dir /var/tmp
+    #[command(verbatim_doc_comment)]
+    Memory(MemoryArgs),
     /// Every comparison of the Aether paper, as tables (Markdown) and curves (SVG).
     ///
     /// The log buffer's variants; early lock release over skew and sync latency; flush pipelining against
@@ -93,6 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         What::Kv(args) => kv::run(args, &progress).map(|table| vec![table]),
         What::Scan(args) => scan::run(args, &progress).map(|table| vec![table]),
         What::Log(args) => logbuf::run(args, &progress).map(|table| vec![table]),
+        What::Memory(args) => footprint::run(args, &progress).map(|table| vec![table]),
         What::Recovery(args) => recovery::run(args, &progress).map(|table| vec![table]),
         What::Restart(args) => {
             print(&restart::run(args).map_err(|e| e.to_string())?);

@@ -5,7 +5,8 @@
 //!
 //! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
 //! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
-//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by several threads) · [`paper`] (all
+//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by several threads) ·
+//! [`footprint`] (more data than memory) · [`paper`] (all
 //! series) · [`spread`] (of repeated ones) · [`report`] and [`plot`] (tables, JSON, SVG).
 //!
 //! **Invariants**
@@ -14,6 +15,7 @@
 
 pub mod commit;
 mod executor;
+pub mod footprint;
 pub mod kv;
 pub mod latency;
 pub mod logbuf;

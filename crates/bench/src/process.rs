@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use esker_vfs::{Fs, OpenMode, OsFs};
+use esker_vfs::{Fs, OpenMode, OsFs, machine};
 
 /// Longest file of `/proc` that is read.
 const MAX_PROC_BYTES: usize = 8 * 1024;
@@ -164,9 +164,7 @@ pub fn cpu_seconds() -> f64 {
 
 /// The most memory this process ever had resident, in bytes.
 pub fn peak_bytes() -> u64 {
-    let status = read_proc("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    first_number(line.unwrap_or_default()) << 10
+    machine::resident().map_or(0, |resident| resident.peak)
 }
 
 fn first_number(text: &str) -> u64 {

@@ -16,29 +16,29 @@ const POOL_BYTES: usize = 1 << 20;
 const PIECE_BYTES: usize = 100;
 
 /// Shortest key.
-pub(super) const MIN_KEY_BYTES: u64 = NUMBER_BYTES as u64;
+pub(crate) const MIN_KEY_BYTES: u64 = NUMBER_BYTES as u64;
 /// Longest value.
-pub(super) const MAX_VALUE_BYTES: u64 = POOL_BYTES as u64;
+pub(crate) const MAX_VALUE_BYTES: u64 = POOL_BYTES as u64;
 
 /// A buffer for one key at a time.
-pub(super) struct Key(Vec<u8>);
+pub(crate) struct Key(Vec<u8>);
 
 impl Key {
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         assert!(bytes >= NUMBER_BYTES, "the number fits into the key");
         Key(vec![b'0'; bytes])
     }
 
     /// The key of this number.
     #[inline]
-    pub(super) fn of(&mut self, number: u64) -> &[u8] {
+    pub(crate) fn of(&mut self, number: u64) -> &[u8] {
         self.0[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
         &self.0
     }
 
     /// A key right behind that of this number, which nobody ever writes.
     #[inline]
-    pub(super) fn missing(&mut self, number: u64) -> &[u8] {
+    pub(crate) fn missing(&mut self, number: u64) -> &[u8] {
         self.of(number);
         if let Some(last) = self.0.last_mut() {
             *last = b'1';
@@ -48,14 +48,14 @@ impl Key {
 }
 
 /// Values that a compressor makes about half as large.
-pub(super) struct Values {
+pub(crate) struct Values {
     pool: Vec<u8>,
     bytes: usize,
     at: usize,
 }
 
 impl Values {
-    pub(super) fn new(bytes: usize, seed: u64) -> Self {
+    pub(crate) fn new(bytes: usize, seed: u64) -> Self {
         let mut rng = SimRng::new(seed);
         let mut pool = Vec::with_capacity(POOL_BYTES + bytes + PIECE_BYTES);
         while pool.len() < POOL_BYTES + bytes {
@@ -70,7 +70,7 @@ impl Values {
 
     /// The next value.
     #[inline]
-    pub(super) fn next(&mut self) -> &[u8] {
+    pub(crate) fn next(&mut self) -> &[u8] {
         if self.at >= POOL_BYTES {
             self.at = 0;
         }

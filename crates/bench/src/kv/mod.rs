@@ -7,7 +7,7 @@
 //! - A step that fills begins with an engine and a directory of its own; the others go on with what is there, with
 //!   `--reopen` in an engine that was opened for them.
 
-mod data;
+pub(crate) mod data;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ pub struct KvArgs {
     /// Threads; filling in order takes one.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
-    /// Memory for blocks, and as much again for memtables, in MiB.
+    /// Half of the engine's memory limit, in MiB: memtables may have that much, the cache has what they do not use.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     cache_mib: u64,
     /// Size of a memtable in MiB.
