@@ -17,6 +17,12 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 const FIRST_PORT: u16 = 24_000;
 const PORTS: u16 = 6_000;
 
+/// A setting of the tests from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
 /// A port nobody listens on now.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -65,6 +71,26 @@ impl Server {
         self.child.wait().expect("wait");
     }
 
+    /// kill -9 of a server that others still talk to; [`Server::kill`] must follow.
+    pub fn kill_from_outside(&self) {
+        let killed = Command::new("kill")
+            .args(["-9", &self.pid().to_string()])
+            .status();
+        assert!(killed.expect("kill").success());
+    }
+
+    /// What the next start is given.
+    pub fn set_args(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|a| (*a).to_owned()).collect();
+    }
+
+    /// Starts again, and kills it so long after that, whatever it is doing then.
+    pub fn live_for(&mut self, life: Duration) {
+        self.child = launch(&self.dir, self.port, &self.args);
+        std::thread::sleep(life);
+        self.kill();
+    }
+
     /// Starts again on the same directory.
     pub fn restart(&mut self) {
         self.child = spawn(&self.dir, self.port, &self.args);
@@ -110,15 +136,19 @@ pub fn serve_command() -> Command {
     command
 }
 
-fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
-    let mut child = serve_command()
+fn launch(dir: &Path, port: u16, args: &[String]) -> Child {
+    serve_command()
         .arg(format!("--port={port}"))
         .arg(format!("--datadir={}", dir.join("data").display()))
         .args(args)
         .stdout(Stdio::piped())
         .stderr(log_file(dir))
         .spawn()
-        .expect("start the server");
+        .expect("start the server")
+}
+
+fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
+    let mut child = launch(dir, port, args);
     let stdout = child.stdout.take().expect("stdout");
     let mut line = String::new();
     BufReader::new(stdout)

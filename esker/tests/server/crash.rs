@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Ask, Server};
+use crate::common::{Ask, Server, setting};
 use esker_server::client::{Client, ClientError};
 
 const ACCOUNTS: u64 = 50;
@@ -36,13 +36,6 @@ impl Dice {
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % below
     }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(default)
 }
 
 /// What clients know.

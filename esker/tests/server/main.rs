@@ -3,6 +3,7 @@
 mod clients;
 mod common;
 mod crash;
+mod crash_mix;
 mod damaged;
 mod drivers;
 mod fixtures;
