@@ -261,8 +261,14 @@ impl<'a> Collector<'a> {
             RecordKind::Prepare => {
                 let range = record.payload_range();
                 self.part.bytes += range.len();
+                let (share, of) = WANTED_SHARE;
+                let is_alone = range.len() >= record.buffer.len() / of * share;
                 let (prepare, mut reader) = Prepare::read(record.buffer, range, start, seq)?;
-                self.part.prepares.push(prepare);
+                // A small piece would keep all of the buffer, and nobody counts that.
+                self.part.prepares.push(match is_alone {
+                    true => prepare,
+                    false => prepare.alone(),
+                });
                 self.raise_counters(&mut reader, seq)
             }
             RecordKind::CommitPrepared | RecordKind::RollbackPrepared => {

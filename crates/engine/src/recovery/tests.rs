@@ -295,6 +295,37 @@ fn put(engine: &Engine, tree: &Tree, key: &[u8], value: &[u8]) {
     assert!(txn.commit().unwrap().seq.is_some());
 }
 
+/// Prepares are looked at wherever they are; what lies around them in a dead log does not stay in memory with them.
+#[test]
+fn a_prepare_keeps_nothing_of_a_dead_log_but_itself() {
+    let crashed = Crashed::after(|engine, tree| {
+        for n in 0..40u64 {
+            for row in 0..10 {
+                put(engine, tree, &(n * 100 + row).to_be_bytes(), &[7; 900]);
+            }
+            let mut txn = engine.begin(Isolation::ReadCommitted);
+            // Now and then one that is a buffer of its own.
+            let bytes = if n % 10 == 0 { 100_000 } else { 50 };
+            txn.put(tree, &(n * 100 + 99).to_be_bytes(), &vec![8; bytes])
+                .unwrap();
+            txn.prepare(&n.to_be_bytes()).unwrap();
+            engine.flush_log().unwrap();
+        }
+    });
+    let trees = crashed.trees();
+    let mut plan = plan(&trees);
+    plan.trees[0].recovery_point = LATEST;
+    let parts = parts(&crashed.log(&trees), &plan);
+    let prepares: Vec<_> = parts.iter().flat_map(|(part, _)| &part.prepares).collect();
+    assert_eq!(prepares.len(), 40);
+    let kept: usize = prepares.iter().map(|prepare| prepare.kept_bytes()).sum();
+    let counted: usize = parts.iter().map(|(part, _)| part.bytes).sum();
+    assert!(
+        kept <= 2 * counted,
+        "{kept} bytes are kept, {counted} are counted"
+    );
+}
+
 /// A log of which the hot key's first version is at the beginning and the last one at the end.
 fn hot_row() -> Crashed {
     Crashed::after(|engine, tree| {

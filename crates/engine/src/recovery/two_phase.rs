@@ -90,6 +90,15 @@ impl Prepare {
         self
     }
 
+    /// Bytes that it keeps in memory.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        match &self.payload {
+            Payload::InLog(buffer, _) => buffer.capacity(),
+            Payload::Own(bytes) => bytes.len(),
+        }
+    }
+
     fn keep_alone(&mut self) {
         if let Payload::InLog(..) = self.payload {
             self.payload = Payload::Own(self.payload().into());
