@@ -5,8 +5,9 @@
 
 Each seed makes a database and runs queries and changes on both servers; answers are compared by the
 semantics of their types, and after each change the table is. Beside that Esker is compared with itself: over the
-binary protocol, with parameters, split by a condition and its negation, and again after FLUSH, ANALYZE,
-without the secondary indexes, with others, and after kill -9. A statement that fails is made smaller and
+binary protocol, with parameters, split by a condition and its negation, through a view, read by several
+threads, with next to no memory, and again after FLUSH, ANALYZE, OPTIMIZE, without the secondary indexes,
+with others, and after kill -9. A statement that fails is made smaller and
 printed with the rows it needs. Exit status 1 if there was a difference that known.py does not explain.
 
 mysqld of MySQL is not in Debian's stable release: start one and say --oracle mysql --oracle-port PORT.
@@ -19,6 +20,15 @@ import changes, compare, known, queries, schema, servers, tree, wire  # noqa: E4
 
 QUERY_SECONDS = 20
 SQL_MODES = ["NO_UNSIGNED_SUBTRACTION", "NO_UNSIGNED_SUBTRACTION", ""]
+# Settings that must not change any answer; each beside the defaults.
+SETTINGS = [
+    ("two threads", {"esker_parallel_scan_rows": 0, "parallel_read_threads": 2}),
+    ("four threads", {"esker_parallel_scan_rows": 1, "parallel_read_threads": 4}),
+    ("one thread", {"parallel_read_threads": 1}),
+    ("no memory", {"sort_buffer_size": 32768, "join_buffer_size": 128, "tmp_table_size": 1024}),
+    ("no memory, four threads", {"esker_parallel_scan_rows": 0, "parallel_read_threads": 4, "sort_buffer_size": 32768,
+                                 "join_buffer_size": 128, "tmp_table_size": 1024}),
+]
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 
 
@@ -233,8 +243,24 @@ class Seed:
                 self.same(f"{prepared}\n-- parameters {parameters}\n{text}", mine, again, ordered, "parameters")
         elif node.flags["partition"] and roll < 0.9:
             self.split(node, mine)
+        self.with_settings(text, mine, ordered)
+        if self.rng.random() < 0.4:
+            self.through_view(text, mine, ordered)
         if len(self.kept) < 20:
             self.kept.append((text, ordered))
+
+    def with_settings(self, text, mine, ordered, when=""):
+        what, settings = self.rng.choice(SETTINGS)
+        self.esker.query("SET " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
+        self.same(text, mine, ask(self.esker, text), ordered, what + when)
+        self.esker.query("SET " + ", ".join(f"{name} = DEFAULT" for name in settings))
+
+    def through_view(self, text, mine, ordered):
+        """The same query as a view. What a view may not hold or name is refused when it is made."""
+        if ask(self.esker, f"CREATE OR REPLACE VIEW v AS {text}").error:
+            self.count("no views")
+            return
+        self.same(f"CREATE VIEW v AS {text};\nSELECT * FROM v", mine, ask(self.esker, "SELECT * FROM v"), ordered, "through a view")
 
     def split(self, node, mine):
         table, where = node.flags["partition"]
@@ -273,11 +299,15 @@ class Seed:
         def check(what):
             for (text, ordered), first in zip(self.kept, answers):
                 self.same(text, first, ask(self.esker, text), ordered, what)
+                self.with_settings(text, first, ordered, f", {what}")
         self.esker.query("FLUSH TABLES")
         check("after FLUSH TABLES")
         for t in self.tables:
             self.esker.query(f"ANALYZE TABLE {t.name}")
         check("after ANALYZE TABLE")
+        for t in self.tables:
+            self.esker.query(f"OPTIMIZE TABLE {t.name}")
+        check("after OPTIMIZE TABLE")
         for t in self.tables:
             for name, _ in t.keys:
                 self.esker.query(f"ALTER TABLE {t.name} DROP KEY {name}")
