@@ -9,13 +9,14 @@ use std::collections::hash_map::Entry;
 use std::ops::Deref;
 
 use esker_types::cmp::{self, CmpKind};
-use esker_types::func::{FuncTypes, SeededRand, merge};
+use esker_types::func::{FuncFlags, FuncTypes, SeededRand, merge};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
 use smallvec::SmallVec;
 
 use super::truth;
 use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
 use crate::exec::subquery;
+use crate::session::registry::interrupted;
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -184,6 +185,9 @@ impl Expr {
     }
 
     fn call(&self, call: &FuncCall, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        if call.def.flags.has(FuncFlags::REPEATS) {
+            return call.repeat(row, env);
+        }
         let mut args: SmallVec<[Value; 4]> = SmallVec::new();
         for arg in &call.args {
             args.push(arg.eval(row, env)?);
@@ -196,6 +200,30 @@ impl Expr {
     fn convert_from(&self, arg: &Expr, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
         let v = arg.eval(row, env)?;
         convert(env.ctx, v, &arg.ty, &self.ty)
+    }
+}
+
+impl FuncCall {
+    /// BENCHMARK: evaluates the second argument as often as the first says. A kill or a time limit ends it.
+    fn repeat(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let (count, repeated) = (&self.args[0], &self.args[1]);
+        let args = [count.eval(row, env)?, Value::Null];
+        let types = FuncTypes::new(&self.arg_types, &self.signature);
+        let result = self.def.call(env.ctx, &args, &types)?;
+        let times = match args[0] {
+            _ if result.is_null() => 0,
+            Value::UInt(n) => n,
+            ref n => cast::to_i64(env.ctx, n)?.unsigned_abs(),
+        };
+        for _ in 0..times {
+            match env.exec {
+                Some(exec) => exec.tick()?,
+                None if env.ctx.session.killed() => return Err(interrupted()),
+                None => {}
+            }
+            repeated.eval_ref(row, env)?;
+        }
+        Ok(result)
     }
 }
 

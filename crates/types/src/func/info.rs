@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::call::{Call, int, string};
 use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
-use super::{ArgType, BLOCKING, FuncDef, RetCtx, SESSION, Signature, TOTAL, def};
-use crate::error::{SqlError, SqlResult};
+use super::{ArgType, BLOCKING, FuncDef, FuncFlags, RetCtx, SESSION, Signature, TOTAL, def};
+use crate::cast;
+use crate::error::{Level, SqlError, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
@@ -50,7 +51,14 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("collation", 1, 1, TOTAL, text::<64>, collation),
     def("coercibility", 1, 1, TOTAL, ret_coercibility, coercibility),
     def("name_const", 2, 2, TOTAL, ret_second, second),
-    def("benchmark", 2, 2, SESSION, int_null::<1>, benchmark),
+    def(
+        "benchmark",
+        2,
+        2,
+        BLOCKING.with(FuncFlags::REPEATS),
+        int_null::<1>,
+        benchmark,
+    ),
     def("sleep", 1, 1, BLOCKING, int_never_null::<21>, sleep),
     def("get_lock", 2, 2, BLOCKING, int_null::<1>, get_lock),
     def("release_lock", 1, 1, SESSION, int_null::<1>, release_lock),
@@ -150,12 +158,22 @@ fn second(c: &Call) -> SqlResult<Value> {
     Ok(c.args[1].clone())
 }
 
-/// The executor evaluates the second argument as often as the first says; this gives the result.
+/// 0 for a count, NULL for none. The executor has the second argument evaluated that often
+/// ([`super::FuncFlags::REPEATS`]) unless this gives NULL.
 fn benchmark(c: &Call) -> SqlResult<Value> {
-    if c.null(0) {
-        return Ok(Value::Null);
+    match &c.args[0] {
+        Value::Null => Ok(Value::Null),
+        Value::UInt(_) => int(0),
+        count => {
+            let n = cast::to_i64(c.ctx, count)?;
+            if n >= 0 {
+                return int(0);
+            }
+            let message = format!("Incorrect count value: '{n}' for function benchmark");
+            c.ctx.warn(Level::Warning, 1411, message);
+            Ok(Value::Null)
+        }
     }
-    int(0)
 }
 
 /// How often SLEEP looks whether it is killed.

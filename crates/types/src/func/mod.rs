@@ -59,6 +59,8 @@ impl FuncFlags {
     /// Arguments are evaluated only when needed (IF, IFNULL, COALESCE); calling it with all
     /// arguments evaluated gives the same value.
     pub const LAZY: Self = Self(16);
+    /// The executor evaluates the second argument as often as the first says (BENCHMARK), then calls it.
+    pub const REPEATS: Self = Self(32);
 
     /// Are all bits of `other` set?
     pub const fn has(self, other: Self) -> bool {
