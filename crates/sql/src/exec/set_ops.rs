@@ -24,6 +24,8 @@ pub(super) struct SetOpsState {
     operands: Vec<RootExec>,
     /// Only UNION: rows stream, operand by operand.
     streaming: bool,
+    /// Operands up to the last UNION DISTINCT: their rows lose duplicates.
+    distinct_upto: usize,
     at: usize,
     /// UNION DISTINCT, and what of it had to wait for the end.
     seen: DistinctRows,
@@ -42,6 +44,11 @@ impl SetOpsState {
         Self {
             operands,
             streaming,
+            distinct_upto: plan
+                .steps
+                .iter()
+                .rposition(|(_, all, _)| !all)
+                .map_or(0, |i| i + 2),
             at: 0,
             seen: DistinctRows::default(),
             later: None,
@@ -93,11 +100,6 @@ impl SetOpsState {
         out: &mut Vec<Value>,
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        let distinct_upto = plan
-            .steps
-            .iter()
-            .rposition(|(_, all, _)| !all)
-            .map_or(0, |i| i + 2);
         loop {
             if next_later(&mut self.later, out, env)? {
                 return Ok(true);
@@ -110,12 +112,12 @@ impl SetOpsState {
                 if let Some(later) = self.later.take() {
                     later.close(env);
                 }
-                if self.at == distinct_upto {
+                if self.at == self.distinct_upto {
                     self.later = self.seen.drain(env)?;
                 }
                 continue;
             }
-            if self.at >= distinct_upto || self.first_time(columns, out, env)? {
+            if self.at >= self.distinct_upto || self.first_time(columns, out, env)? {
                 return Ok(true);
             }
         }
