@@ -182,8 +182,8 @@ impl Memory {
             let xid = self.waiting.keys().nth(at).cloned().expect("one of them");
             return self.decide(c, &xid, dice.roll(3) > 0);
         }
-        let free = (0..XIDS).map(|n| format!("{client}-{n}"));
-        let free = free.filter(|xid| !self.waiting.contains_key(xid)).next();
+        let mut names = (0..XIDS).map(|n| format!("{client}-{n}"));
+        let free = names.find(|xid| !self.waiting.contains_key(xid));
         let xid = free.filter(|_| dice.roll(3) == 0);
         let work = self.compose(client, dice);
         let begin = match &xid {
@@ -281,17 +281,12 @@ impl Memory {
     /// After a crash: what became of the statement without an answer, by what is found.
     fn settle(&mut self, done: &BTreeSet<u64>, prepared: &BTreeSet<String>) {
         match self.unanswered.take() {
-            None => {}
-            Some(Unanswered::Commit(work)) => {
-                if done.contains(&work.number) {
-                    self.apply(work);
-                }
+            Some(Unanswered::Commit(work)) if done.contains(&work.number) => self.apply(work),
+            Some(Unanswered::Prepare(xid, work)) if prepared.contains(&xid) => {
+                self.waiting.insert(xid, work);
             }
-            Some(Unanswered::Prepare(xid, work)) => {
-                if prepared.contains(&xid) {
-                    self.waiting.insert(xid, work);
-                }
-            }
+            // Nothing was under way, or nothing is left of it.
+            None | Some(Unanswered::Commit(_) | Unanswered::Prepare(..)) => {}
             Some(Unanswered::Decide(xid, work, commits)) => {
                 if prepared.contains(&xid) {
                     self.waiting.insert(xid, work);
