@@ -79,7 +79,7 @@ fn recovery_measures_restarts() {
         "{json}"
     );
     let json = stdout(&format!(
-        "recovery --rows 20000 --runs 1 --memory-mib 64 --restart-memory-mib 2 --dir {dir} --json"
+        "recovery --rows 20000 --runs 1 --memory-mib 256 --restart-memory-mib 2 --dir {dir} --json"
     ));
     assert!(
         number(&json, "flushes") > 0.0,
