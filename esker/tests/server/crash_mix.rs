@@ -460,7 +460,6 @@ fn every_way_finds_the_same(dir: &Path) {
 }
 
 #[test]
-#[ignore = "finds an index made by CREATE INDEX beside a load that disagrees with its rows after a crash"]
 #[expect(clippy::print_stdout, reason = "the figures of a long run by hand")]
 fn a_mixed_load_survives_kills_also_during_recovery() {
     let rounds = setting("ESKER_MIX_ROUNDS", 4);

@@ -60,8 +60,8 @@ pub(super) enum Work {
     Text,
     /// Ready to run: tree, the prepared statement it came from.
     Ready(Arc<Statement>, Option<u32>),
-    /// Ready to run from the plan of its text.
-    Planned(PlanKey, Plan),
+    /// Ready to run from the plan of its text, which was found when the catalog had this version.
+    Planned(PlanKey, Plan, u64),
     /// Rows are being pulled.
     Rows(Box<RowSource>),
     /// Rows of a short read are being pulled.
@@ -317,18 +317,19 @@ impl Session {
     /// Runs the statement, from the plan of its text if there is one.
     fn run_work(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
         if let Work::Text = running.work
-            && let Some((key, plan)) = self.find_text_plan(running)
+            && let Some((key, plan, version)) = self.find_text_plan(running)
         {
-            running.work = Work::Planned(key, plan);
+            running.work = Work::Planned(key, plan, version);
         }
-        if let Work::Planned(_, plan) = &running.work
+        if let Work::Planned(_, plan, _) = &running.work
             && !std::mem::replace(&mut running.counted, true)
         {
             self.count(Counter::Queries, 1);
             self.count(plan.command(), 1);
         }
-        if let Work::Planned(key, plan) = &running.work {
-            if let Some(done) = self.run_text_plan(*key, plan, &running.params, mode)? {
+        if let Work::Planned(key, plan, version) = &running.work {
+            let params = &running.params;
+            if let Some(done) = self.run_text_plan(*key, plan, *version, params, mode)? {
                 return Ok(done);
             }
             running.work = Work::Text;

@@ -35,8 +35,9 @@ const MAX_PARSED_BYTES: usize = 64;
 const OUT_OF_RANGE: u16 = 1690;
 
 impl Session {
-    /// The plan for the request's text, if it has one; then the literals are the parameters.
-    pub(super) fn find_text_plan(&mut self, running: &mut Running) -> Option<(PlanKey, Plan)> {
+    /// The plan for the request's text, if it has one, and a version of the catalog that its tables are not older than;
+    /// then the literals are the parameters.
+    pub(super) fn find_text_plan(&mut self, running: &mut Running) -> Option<(PlanKey, Plan, u64)> {
         if running.next != 0 {
             return None;
         }
@@ -92,7 +93,7 @@ impl Session {
         key: &[u8],
         running: &Running,
         make: impl FnOnce(&mut Self, &Running) -> Option<Plan>,
-    ) -> Option<(PlanKey, Plan)> {
+    ) -> Option<(PlanKey, Plan, u64)> {
         let hash = hash_of(key);
         let binding = self.facts.binding;
         let catalog = &self.facts.instance.catalog;
@@ -113,7 +114,7 @@ impl Session {
         };
         match plan {
             Plan::Long => None,
-            plan => Some((PlanKey::Text(hash), plan)),
+            plan => Some((PlanKey::Text(hash), plan, version)),
         }
     }
 
@@ -180,11 +181,13 @@ impl Session {
         self.plans.statistics()
     }
 
-    /// Runs the plan of a text; None: this time the text goes the way of any other text.
+    /// Runs the plan of a text; None: this time the text goes the way of any other text. `version` is the catalog's from
+    /// when the plan was found: the statement may have waited since, for the very change that makes the plan stale.
     pub(super) fn run_text_plan(
         &mut self,
         key: PlanKey,
         plan: &Plan,
+        version: u64,
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
@@ -192,7 +195,6 @@ impl Session {
             self.plans.count_hit();
             return self.run_statement(statement, &[], None, mode).map(Some);
         }
-        let version = self.facts.instance.catalog.version();
         let limit = self.vars.max_execution_time;
         self.begin_statement(limit.filter(|_| matches!(plan, Plan::Read(_))))?;
         self.clear_warnings();
