@@ -51,7 +51,7 @@ enum What {
     Log(LogArgs),
     /// Restarts after a crash, with everything still in the log.
     ///
-    /// Writes rows once, and restarts on copies of them: time until statements may run, until the first row
+    /// Writes rows once, and restarts on copies of them: time until the engine is open, until statements may run, until the first row
     /// is read and until nothing is left to do, rows and bytes of log per second, memory. Every restart has
     /// to bring back every row. Example, a log of which little is live, from the disk:
     ///
@@ -61,6 +61,12 @@ enum What {
     /// One restart: what `recovery` starts for each.
     #[command(hide = true)]
     Restart(RestartArgs),
+    /// Memory that is touched and given back: what `recovery` may start before each.
+    #[command(hide = true)]
+    Touch {
+        #[arg(long)]
+        mib: u64,
+    },
     /// Keys and values through the engine, in the steps that RocksDB's db_bench has.
     ///
     /// Reports operations per second and latencies of each step, bytes written to extents per byte that was put
@@ -106,6 +112,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         What::Recovery(args) => recovery::run(args, &progress).map(|table| vec![table]),
         What::Restart(args) => {
             print(&restart::run(args).map_err(|e| e.to_string())?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        What::Touch { mib } => {
+            recovery::touch(*mib);
             return Ok(ExitCode::SUCCESS);
         }
         What::Paper(args) => paper::run(args, &progress),

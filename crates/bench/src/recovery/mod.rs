@@ -123,6 +123,10 @@ pub struct RecoveryArgs {
     /// Memory of the engine at the restart, if it is another.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     restart_memory_mib: Option<u64>,
+    /// MiB of memory to touch before each restart. A virtual machine's host may take back what is free, and giving it again
+    /// can cost a second for each GiB, at random: with this it is paid before.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    touch_memory_mib: u64,
     /// Instead of the restarts: measure one thread, and model what up to 64 would do. The curve goes to this file.
     #[arg(long, value_name = "SVG")]
     model: Option<PathBuf>,
@@ -284,6 +288,7 @@ fn measure(args: &RecoveryArgs, shape: &Shape, scratch: &Path, series: &mut Seri
         series.device.push(copy::read_rate(&dir)?);
         copy::drop_cached(&dir)?;
     }
+    touch_memory(args.touch_memory_mib)?;
     series
         .outcomes
         .push(restart(args, shape, series.kind, &dir)?);
@@ -291,14 +296,48 @@ fn measure(args: &RecoveryArgs, shape: &Shape, scratch: &Path, series: &mut Seri
         .map_err(|source| Error::Io { path: dir, source })
 }
 
-/// Starts this program again for a restart on `dir`.
-fn restart(args: &RecoveryArgs, shape: &Shape, kind: Kind, dir: &Path) -> Result<Outcome> {
-    let start = |source| Error::Io {
+/// Has this program touch memory and end, so that the system has it at hand.
+fn touch_memory(mib: u64) -> Result<()> {
+    if mib == 0 {
+        return Ok(());
+    }
+    let status = this_program()?
+        .args(["bench", "touch"])
+        .arg(format!("--mib={mib}"))
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(Error::Restart(format!("{mib} MiB cannot be touched"))),
+        Err(error) => Err(not_started(error)),
+    }
+}
+
+/// What [`touch_memory`] starts.
+pub fn touch(mib: u64) {
+    let mut memory = vec![0_u8; (mib << 20) as usize];
+    for page in memory.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&memory);
+}
+
+fn this_program() -> Result<Command> {
+    std::env::current_exe()
+        .map(Command::new)
+        .map_err(not_started)
+}
+
+fn not_started(source: std::io::Error) -> Error {
+    Error::Io {
         path: PathBuf::from("this program"),
         source,
-    };
+    }
+}
+
+/// Starts this program again for a restart on `dir`.
+fn restart(args: &RecoveryArgs, shape: &Shape, kind: Kind, dir: &Path) -> Result<Outcome> {
     let memory_mib = args.restart_memory_mib.unwrap_or(args.memory_mib);
-    let output = Command::new(std::env::current_exe().map_err(start)?)
+    let output = this_program()?
         .args(["bench", "restart"])
         .arg("--dir")
         .arg(dir)
@@ -307,7 +346,7 @@ fn restart(args: &RecoveryArgs, shape: &Shape, kind: Kind, dir: &Path) -> Result
         .arg(format!("--threads={}", kind.threads))
         .arg(format!("--first-key={}", Key(shape.middle_key())))
         .output()
-        .map_err(start)?;
+        .map_err(not_started)?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(Error::Restart(format!("a restart failed: {errors}")));
@@ -340,6 +379,7 @@ fn table() -> Table {
             "cache",
             "entries",
             "log MB",
+            "open s",
             "ready s",
             "first read s",
             "built s",
@@ -367,6 +407,7 @@ fn row(shape: &Shape, series: &Series) -> Vec<Value> {
         },
         entries.into(),
         Value::Number(log / 1e6, 1),
+        Value::Number(figure(|o| o.opened), 3),
         Value::Number(figure(|o| o.ready), 3),
         Value::Number(figure(|o| o.first_read), 3),
         Value::Number(built, 3),

@@ -232,19 +232,19 @@ impl LogReader {
         )
     }
 
-    /// Hands over the records of at most `blocks` blocks, spread evenly over what no task has been made of so far. Blocks that are not
-    /// wanted are left out. Only for estimates: what comes may even be older than the log.
+    /// Hands over the records at `places` places, spread evenly over what no task has been made of so far: of a block at each, or of
+    /// the blocks of a chained record. Blocks of whole records that are not wanted are left out. Only for estimates: what comes may even be older than the log.
     ///
     /// # Errors
     /// The system refuses to read, or the sink has had enough.
-    pub fn sample<R: Replay>(&self, blocks: usize, sink: &mut R) -> Result<(), R::Error> {
+    pub fn sample<R: Replay>(&self, places: usize, sink: &mut R) -> Result<(), R::Error> {
         let segments: Vec<_> = self.cursor.lock().rest.iter().cloned().collect();
         let Some(first) = segments.first() else {
             return Ok(());
         };
         let first = first.start().max(self.from).0;
-        let step = self.end.0.saturating_sub(first) / (blocks as u64 + 1);
-        let targets = (1..=blocks as u64).map(|i| Lsn(first + i * step));
+        let step = self.end.0.saturating_sub(first) / (places as u64 + 1);
+        let targets = (1..=places as u64).map(|i| Lsn(first + i * step));
         let mut open: Option<Arc<SegmentFile>> = None;
         for target in targets {
             let Some(segment) = segments.iter().rfind(|segment| segment.start() <= target) else {

@@ -19,7 +19,11 @@ const GUESSES: usize = 3;
 /// Blocks that are looked at, from the place on, until one is wanted.
 const TRIES: usize = 32;
 
-/// A task of one block at or behind `target`, if one is found that the sink wants.
+/// Bytes of blocks that are looked at for the sake of chained records. Longer records are in no sample.
+const MAX_CHAIN_BYTES: u64 = 4 << 20;
+
+/// A task at or behind `target`, if one is found that the sink wants: a block of whole records, or as many blocks as a chained
+/// record needs.
 pub(super) fn block_near<R: Replay>(
     file: &Arc<SegmentFile>,
     target: Lsn,
@@ -37,6 +41,7 @@ pub(super) fn block_near<R: Replay>(
         let lsn_bytes = found.1.first.0.saturating_sub(start.0).max(1);
         file_bytes_a_byte = (offset - FIRST_BLOCK) as f64 / lsn_bytes as f64;
     }
+    let mut chain = Chain::default();
     for _ in 0..TRIES {
         let Some((at, header)) = find(file, offset)? else {
             return Ok(None);
@@ -49,8 +54,47 @@ pub(super) fn block_near<R: Replay>(
             return Ok(Some(task));
         }
         offset = block.end_offset();
+        if let Some(task) = chain.add(file, block, &header)? {
+            return Ok(Some(task));
+        }
     }
     Ok(None)
+}
+
+/// Blocks of chained records, from one where no record was open.
+#[derive(Default)]
+struct Chain {
+    /// What was found, once it is known where a record begins.
+    task: Option<Task>,
+}
+
+impl Chain {
+    /// Goes on with the next block; a task when every record that begins in the blocks also ends in them.
+    fn add(
+        &mut self,
+        file: &Arc<SegmentFile>,
+        block: BlockAt,
+        header: &BlockHeader,
+    ) -> Result<Option<Task>, WalError> {
+        let has_chunks = header.summary.chunks;
+        let ends_whole = !has_chunks || header.summary.largest == header.end().0;
+        let bytes = u64::from(block.payload_bytes);
+        let follows =
+            |task: &Task| task.end == block.first && task.bytes + bytes <= MAX_CHAIN_BYTES;
+        let end = block.end();
+        if let Some(mut task) = self.task.take_if(|task| has_chunks && follows(task))
+            && file.is_intact(&block)?
+        {
+            task.read(file, block);
+            if ends_whole {
+                return Ok(Some(task));
+            }
+            self.task = Some(task);
+        } else {
+            self.task = ends_whole.then(|| Task::new(end));
+        }
+        Ok(None)
+    }
 }
 
 /// The first block of the segment's live range at or behind this offset, and where it is.

@@ -243,3 +243,33 @@ fn samples_come_from_everywhere() {
     log.replay(&mut count).expect("no damage");
     assert_eq!(all, 2000, "samples take nothing away");
 }
+
+/// Blocks that have nothing but parts of records are all that a bulk load leaves.
+#[test]
+fn samples_have_chained_records_whole() {
+    const RECORD_BYTES: usize = 100_000;
+    let sim = SimEnv::new(7);
+    let config = || {
+        let mut config = config(FlushMode::Manual, &Fatals::default());
+        config.segment_bytes = 1 << 20;
+        config
+    };
+    let (wal, log) = Wal::create_or_open(&sim.env(), config(), Lsn(0)).expect("the log opens");
+    log.replay(&mut |_: Record<'_>| Ok::<(), WalError>(()))
+        .expect("nothing is there");
+    for _ in 0..100 {
+        commit(&wal, &[1; RECORD_BYTES]);
+        wal.flush_now().expect("the disk works");
+    }
+    let (first, end) = (Lsn::FIRST.0, wal.end().0);
+    drop(wal);
+    let (_wal, log) = Wal::create_or_open(&sim.env(), config(), Lsn(0)).expect("the log opens");
+    let mut in_tenth = [0; 10];
+    let mut sink = |record: Record<'_>| {
+        assert_eq!(record.payload.len(), RECORD_BYTES);
+        in_tenth[((record.start.0 - first) * 10 / (end - first)) as usize] += 1;
+        Ok::<(), WalError>(())
+    };
+    log.sample(50, &mut sink).expect("no damage");
+    assert!(in_tenth.iter().all(|n| *n > 0), "{in_tenth:?}");
+}
