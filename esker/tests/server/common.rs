@@ -96,6 +96,17 @@ impl Server {
         self.child = spawn(&self.dir, self.port, &self.args);
     }
 
+    /// Starts again, and [stops](Self::stop) it as soon as it listens.
+    pub fn stop_early(&mut self) {
+        self.child = launch(&self.dir, self.port, &self.args);
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.child.try_wait().expect("wait");
+            assert_eq!(ended, None, "the server ended before it listened");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.stop();
+    }
+
     /// SIGTERM, and waits for a clean end.
     pub fn stop(&mut self) {
         let status = Command::new("kill")

@@ -91,6 +91,26 @@ fn a_big_log_is_replayed_while_clients_wait_and_work() {
     }
 }
 
+/// Who asks a server to end while it reads its log gets a clean end, soon, and the next start has everything.
+#[test]
+fn a_server_that_is_stopped_while_it_recovers_ends_and_begins_again() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &SETTINGS);
+    let mut c = server.connect();
+    fill(&mut c);
+    let before = summary(&mut c);
+    server.kill();
+    for mode in ["SERIAL-SYNC", "SERIAL-ASYNC", "PARALLEL"] {
+        let mode = format!("--esker-recovery-mode={mode}");
+        let mut settings = SETTINGS.to_vec();
+        settings.push(&mode);
+        server.set_args(&settings);
+        server.stop_early();
+    }
+    server.restart();
+    assert_eq!(summary(&mut server.connect()), before);
+}
+
 fn tells_how_it_went(c: &mut Client, mode: &str) {
     let begun = Instant::now();
     while status(c, "phase") != "DONE" {

@@ -381,8 +381,12 @@ impl Workers {
         let thread = builder.spawn(move || {
             let abandoned = Abandoned(&inner);
             // Whoever waits is told of the error.
-            if let Err(error) = inner.replay(log) {
-                tracing::error!(%error, "the log could not be replayed");
+            match inner.replay(log) {
+                Ok(()) => {}
+                Err(error @ EngineError::Stopped(_)) => {
+                    tracing::info!(%error, "replaying ended before its time; the next start begins again");
+                }
+                Err(error) => tracing::error!(%error, "the log could not be replayed"),
             }
             drop(abandoned);
             inner.maintenance.ask_for_flush();
