@@ -10,14 +10,12 @@
 
 mod log;
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use esker_vfs::Env;
 use esker_wal::{LogView, Lsn};
 
-use crate::tree;
-use crate::{EngineError, Result, Seq, TreeId};
+use crate::{EngineError, Result, Seq, TreeId, inspect, tree};
 
 /// A part of a database that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,15 +88,7 @@ pub struct Checked {
 /// # Errors
 /// There is no database, somebody has it open, or the system refuses to read.
 pub fn check(env: &Env, dir: &Path, report: &mut dyn FnMut(&Finding)) -> Result<Checked> {
-    let name = || dir.display().to_string();
-    let io = |e| EngineError::io(format!("opening the data directory {}", name()), e);
-    if !env.fs.exists(&dir.join("manifest")).map_err(io)? {
-        return Err(io(ErrorKind::NotFound.into()));
-    }
-    let _lock = env.fs.lock_dir(dir).map_err(|e| match e.kind() {
-        ErrorKind::WouldBlock => EngineError::InUse(name().into()),
-        _ => io(e),
-    })?;
+    let _lock = inspect::lock(env, dir)?;
     let mut findings = 0;
     let mut count = |finding: &Finding| {
         findings += 1;
@@ -128,7 +118,7 @@ pub fn check(env: &Env, dir: &Path, report: &mut dyn FnMut(&Finding)) -> Result<
     let from = Lsn(trees.log.from);
     let mut log = log::LogCheck::new(&trees, &wal, &mut count);
     // A directory that is not there has no segments: `finish` says what that means.
-    if env.fs.exists(&wal).map_err(io)? {
+    if inspect::exists(env, dir, &wal)? {
         LogView::open(env.fs.clone(), &wal)?.walk(from, &mut log)?;
     }
     let checked = log.finish();

@@ -1,6 +1,6 @@
 //! Showing what the files of a database hold: the manifest, and the extents it names.
 //!
-//! Neighbours: `check` looks for damage only; `esker_wal::LogView` shows the log; the command `esker inspect` prints.
+//! Neighbours: `check` looks for damage only and locks the directory with what is here; `esker_wal::LogView` shows the log; the command `esker inspect` prints.
 //!
 //! **Invariants**
 //! - Nothing is changed.
@@ -151,7 +151,7 @@ pub fn extents(
 ///
 /// # Errors
 /// There is no database, or somebody has it open.
-fn lock(env: &Env, dir: &Path) -> Result<Box<dyn DirLock>> {
+pub(crate) fn lock(env: &Env, dir: &Path) -> Result<Box<dyn DirLock>> {
     must_exist(env, dir, &dir.join("manifest"))?;
     env.fs.lock_dir(dir).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock => EngineError::InUse(dir.display().to_string().into()),
@@ -160,11 +160,15 @@ fn lock(env: &Env, dir: &Path) -> Result<Box<dyn DirLock>> {
 }
 
 fn must_exist(env: &Env, dir: &Path, part: &Path) -> Result<()> {
-    match env.fs.exists(part) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(cannot_open(dir, ErrorKind::NotFound.into())),
-        Err(e) => Err(cannot_open(dir, e)),
+    match exists(env, dir, part)? {
+        true => Ok(()),
+        false => Err(cannot_open(dir, ErrorKind::NotFound.into())),
     }
+}
+
+/// Whether this part of the database is there.
+pub(crate) fn exists(env: &Env, dir: &Path, part: &Path) -> Result<bool> {
+    env.fs.exists(part).map_err(|e| cannot_open(dir, e))
 }
 
 fn cannot_open(dir: &Path, e: std::io::Error) -> EngineError {
