@@ -288,6 +288,65 @@ fn writers_are_told_when_there_is_no_room_to_compact() {
     assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
 }
 
+/// A database with something to merge that starts while the disk is full, so that its manifest is still to be written; after that
+/// the device fails so many times.
+fn started_without_manifest(failures: u64) -> World {
+    let mut world = World::new(6);
+    (0..MERGED).for_each(|_| world.add_layer());
+    let World {
+        machine,
+        engine,
+        tree,
+        model,
+        dice,
+        fatal,
+    } = world;
+    let id = tree.id();
+    drop((engine, tree));
+    let fault = || Fault::on(Op::Write).path(".manifest.new");
+    machine.fs.inject(fault().no_space());
+    machine.fs.inject(fault().times(failures));
+    let engine = Engine::open(machine.env(), config(Mode::Daemon, &fatal)).unwrap();
+    let tree = engine.tree(id).unwrap();
+    World {
+        machine,
+        engine,
+        tree,
+        model,
+        dice,
+        fatal,
+    }
+}
+
+/// Looks until it is so, for a while.
+fn in_time(is_so: impl Fn() -> bool) -> bool {
+    (0..LOOKS).any(|_| {
+        thread::sleep(PAUSE);
+        is_so()
+    })
+}
+
+#[test]
+fn background_work_tries_a_failing_device_again() {
+    let world = started_without_manifest(2);
+    let layers = || {
+        let superversion = world.tree.superversion();
+        superversion.version.levels().layers().len()
+    };
+    assert!(in_time(|| layers() < MERGED), "nothing was merged");
+    assert_eq!(world.machine.fs.fault_hits().len(), 3);
+    assert_eq!(world.check(), 0);
+    assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_device_that_keeps_failing_ends_the_engine() {
+    let world = started_without_manifest(u64::MAX);
+    let has_ended = || world.fatal.load(Ordering::SeqCst) > 0;
+    assert!(in_time(has_ended), "nobody was told");
+    assert!(world.machine.fs.fault_hits().len() > 3, "tried again first");
+}
+
 #[test]
 fn what_was_written_twice_survives_power_loss() {
     for (op, times) in [(Op::Write, 1), (Op::Write, 2), (Op::Sync, 1), (Op::Sync, 2)] {

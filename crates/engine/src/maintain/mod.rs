@@ -14,7 +14,9 @@
 //! - Memory is counted by the budget; here it is kept to the share that memtables have.
 //! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
 //!   meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told when that is
-//!   not possible. Any other failure of background work ends the engine's life through `on_fatal`.
+//!   not possible. An error of the device is tried again a few times: the job begins anew, and nothing of it is in force. (A
+//!   failed sync is none of these: what was to be durable may be gone, and the engine has stopped already.) Any other
+//!   failure of background work ends the engine's life through `on_fatal`.
 
 mod admit;
 mod decide;
@@ -51,8 +53,10 @@ const USUAL_COMPACTION_THREADS: usize = 4;
 
 /// A look at the picture without being asked.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
-/// Pause after a full disk.
+/// Pause after a full disk, or an error of the device.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// So many errors of the device in a row end a thread, and with it the engine.
+const IO_ATTEMPTS: u32 = 5;
 /// Pause while a committer still inserts into a sealed memtable.
 const QUIET_PAUSE: Duration = Duration::from_millis(1);
 
@@ -453,6 +457,7 @@ fn work(inner: &Inner, duty: &Duty) {
     let maintenance = &inner.maintenance;
     let mut pause = Duration::ZERO;
     let mut found_no_space = false;
+    let mut io_errors = 0;
     while maintenance.wait(pause, duty.is_asked) {
         let result = (duty.step)(inner);
         let finds_no_space = matches!(result, Err(EngineError::DiskFull(_)));
@@ -463,6 +468,10 @@ fn work(inner: &Inner, duty: &Duty) {
             _ => 0,
         };
         found_no_space = finds_no_space;
+        io_errors = match result {
+            Err(EngineError::Io { .. }) => io_errors + 1,
+            _ => 0,
+        };
         pause = match result {
             Ok(more) => {
                 if more {
@@ -477,6 +486,10 @@ fn work(inner: &Inner, duty: &Duty) {
                 RETRY_PAUSE
             }
             Err(_) if maintenance.signal.lock().stop => return,
+            Err(error) if (1..IO_ATTEMPTS).contains(&io_errors) => {
+                tracing::error!(%error, attempt = io_errors, of = IO_ATTEMPTS, "background work failed, trying again");
+                RETRY_PAUSE
+            }
             Err(error) => {
                 (inner.config.on_fatal)(&format!("background work failed: {error}"));
                 return;
