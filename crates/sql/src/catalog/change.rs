@@ -178,7 +178,8 @@ impl<'a> Change<'a> {
     }
 
     /// Commits and publishes. Blocks until the change is durable and every new snapshot sees it, then
-    /// drops the abandoned trees.
+    /// drops the abandoned trees. Once the change is durable it is a success: a tree that cannot be
+    /// dropped takes space until the next start.
     pub fn commit(mut self) -> SqlResult<Seq> {
         let commit = self.txn.commit().map_err(|e| engine_error(&e))?;
         self.adopted.iter_mut().for_each(|trees| trees.made.clear());
@@ -197,7 +198,7 @@ impl<'a> Change<'a> {
             .block()
             .map_err(|e| engine_error(&e))?;
         for id in abandoned {
-            engine.drop_tree(id).map_err(|e| engine_error(&e))?;
+            drop_or_leave(&engine, id);
         }
         Ok(seq)
     }
@@ -229,13 +230,17 @@ impl NewTrees {
 impl Drop for NewTrees {
     fn drop(&mut self) {
         for id in self.made.drain(..) {
-            // If this fails the tree is an orphan, which the next start drops.
-            if let Err(e) = self.engine.drop_tree(id) {
-                tracing::warn!(
-                    tree = id.0,
-                    "a tree of a failed change stays until restart: {e}"
-                );
-            }
+            drop_or_leave(&self.engine, id);
         }
+    }
+}
+
+/// Drops a tree that no definition names. If that fails it is an orphan, which the next start drops.
+fn drop_or_leave(engine: &Engine, id: TreeId) {
+    if let Err(e) = engine.drop_tree(id) {
+        tracing::warn!(
+            tree = id.0,
+            "a tree that no table names stays until restart: {e}"
+        );
     }
 }

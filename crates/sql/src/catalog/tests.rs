@@ -12,7 +12,10 @@ use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
 
 /// An engine on a simulated disk whose log is hardened by a thread of its own.
 fn engine() -> Engine {
-    let machine = esker_vfs::sim::SimEnv::new(7);
+    engine_on(&esker_vfs::sim::SimEnv::new(7))
+}
+
+fn engine_on(machine: &esker_vfs::sim::SimEnv) -> Engine {
     let mut config = EngineConfig::new("/db");
     (config.log_segment_bytes, config.log_buffer_bytes) = (2 << 20, 1 << 20);
     Engine::open(machine.env(), config).expect("opens")
@@ -279,6 +282,29 @@ fn dropped_trees_go_and_orphans_go_at_the_next_start() {
     Catalog::open(&engine).expect("opens");
     assert!(engine.tree(orphan).is_none());
     assert_eq!(engine.tree_ids(), with_schema);
+}
+
+#[test]
+fn a_change_is_made_even_if_what_it_abandons_stays() {
+    use esker_vfs::sim::{Fault, Op, SimEnv};
+    let machine = SimEnv::new(8);
+    let engine = engine_on(&machine);
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let tree = create(&catalog, "t").indexes[0].id;
+    let full = Fault::on(Op::Write).no_space().path(".manifest");
+    machine.fs.inject(full.forever());
+    let mut change = catalog.change();
+    let def = catalog.resolve("d", "t").expect("there");
+    change.drop_table(&def).expect("collected");
+    change.commit().expect("what matters is durable");
+    assert!(catalog.resolve("d", "t").is_none());
+    assert!(!machine.fs.fault_hits().is_empty());
+    assert!(engine.tree(tree).is_some(), "the disk is full");
+    machine.fs.clear_faults();
+    let catalog = Catalog::open(&engine).expect("opens again");
+    assert!(catalog.resolve("d", "t").is_none());
+    assert!(engine.tree(tree).is_none(), "the next start has room");
 }
 
 #[test]
