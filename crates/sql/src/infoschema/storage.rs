@@ -193,6 +193,7 @@ fn extents(viewer: &Viewer) -> Vec<Vec<Value>> {
                 meta.data_bytes,
                 meta.entries,
                 meta.deletes,
+                meta.rows,
                 meta.smallest_seq,
                 meta.largest_seq,
             ]));

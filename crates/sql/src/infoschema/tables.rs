@@ -75,8 +75,8 @@ pub static TABLES: &[TableSpec] = &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
         c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("LAYER", UInt), c("EXTENT_ID", UInt),
         c("STORED_BYTES", UInt), c("DATA_BYTES", UInt), c("VERSIONS", UInt), c("DELETES", UInt),
-        c("SMALLEST_SEQUENCE", UInt), c("LARGEST_SEQUENCE", UInt), c("FIRST_KEY", LongText),
-        c("LAST_KEY", LongText), c("QUARANTINED", Text(3)),
+        c("ROWS", UInt), c("SMALLEST_SEQUENCE", UInt), c("LARGEST_SEQUENCE", UInt),
+        c("FIRST_KEY", LongText), c("LAST_KEY", LongText), c("QUARANTINED", Text(3)),
     ] },
     TableSpec { name: "ESKER_LOG", columns: &[
         c("DURABLE_LSN", UInt), c("END_LSN", UInt), c("NEEDED_FROM_LSN", UInt), c("FIRST_LSN", UInt),

@@ -325,13 +325,13 @@ fn trees_memory_and_flushes_are_shown() {
     let extents = "FROM information_schema.ESKER_EXTENTS e JOIN information_schema.ESKER_TREES t USING (TREE_ID) \
          WHERE t.TABLE_SCHEMA = 'd' AND t.TABLE_NAME = 't' AND t.INDEX_NAME = 'PRIMARY'";
     let shown = format!(
-        "SELECT e.TABLE_NAME, e.INDEX_NAME, e.LEVEL, e.VERSIONS, e.DELETES, e.QUARANTINED, \
+        "SELECT e.TABLE_NAME, e.INDEX_NAME, e.LEVEL, e.VERSIONS, e.DELETES, e.ROWS, e.QUARANTINED, \
          e.STORED_BYTES = t.LEVEL0_BYTES, e.SMALLEST_SEQUENCE > 0 AND e.SMALLEST_SEQUENCE < e.LARGEST_SEQUENCE, \
          e.FIRST_KEY < e.LAST_KEY {extents}"
     );
     assert_eq!(
         run(s, &shown).unwrap(),
-        [["t", "PRIMARY", "0", "19", "0", "NO", "1", "1", "1"]]
+        [["t", "PRIMARY", "0", "19", "0", "19", "NO", "1", "1", "1"]]
     );
     assert!(number(s, &used("extent metadata")) > 0);
     let cached = number(s, &used("block cache"));
