@@ -6,11 +6,14 @@
 //! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read)
 //! → `pool` (who does them) → `merge` (the walk of a task).
 //!
+//! `estimate` tells planners how much lies between two keys.
+//!
 //! **Invariants**
 //! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans once.
 //! - Whatever a task has shown or counted has raised the transaction's dependency when the task is over.
 
 mod count;
+mod estimate;
 mod merge;
 mod pool;
 mod span;
