@@ -382,6 +382,8 @@ fn a_plan_ends_with_what_it_was_made_for() {
         "ALTER TABLE n MODIFY v CHAR(3)",
         "DROP INDEX k ON n",
         "CREATE INDEX again ON n (k)",
+        "ANALYZE TABLE n",
+        "ANALYZE TABLE n UPDATE HISTOGRAM ON v",
         "SET sql_mode = ''",
         "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
         "SET sql_mode = DEFAULT",

@@ -7,6 +7,7 @@ mod crash_mix;
 mod damaged;
 mod drivers;
 mod fixtures;
+mod histogram;
 mod hostile;
 mod inspect;
 mod isolation;

@@ -34,6 +34,10 @@ impl Writer {
         put_varint(&mut self.out, v);
     }
 
+    pub(super) fn double(&mut self, v: f64) {
+        self.out.extend_from_slice(&v.to_bits().to_le_bytes());
+    }
+
     pub(super) fn bytes(&mut self, v: &[u8]) {
         self.int(v.len() as u64);
         self.out.extend_from_slice(v);
@@ -186,6 +190,10 @@ impl<'a> Reader<'a> {
         let mut b = [0; 8];
         b.copy_from_slice(self.take(8)?);
         Ok(u64::from_le_bytes(b))
+    }
+
+    pub(super) fn double(&mut self) -> SqlResult<f64> {
+        self.word().map(f64::from_bits)
     }
 
     pub(super) fn value(&mut self) -> SqlResult<Value> {

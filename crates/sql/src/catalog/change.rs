@@ -15,6 +15,7 @@ use esker_types::SqlResult;
 use parking_lot::MutexGuard;
 
 use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
+use super::histogram::{Histogram, write_histogram};
 use super::{Inner, SchemaEntry, Snapshot, store};
 use crate::exec_error::engine_error;
 
@@ -97,21 +98,69 @@ impl<'a> Change<'a> {
     /// Creates a table, or replaces the definition with the same id. The schema exists. The
     /// definition's version is set here.
     pub fn put_table(&mut self, mut def: TableDef) -> SqlResult<Arc<TableDef>> {
-        def.version = self.next.version;
         debug_assert!(def.indexes[0].primary && def.layout.columns() == def.columns.len());
         self.put(&store::table_key(def.id), &store::table_value(&def))?;
+        let histograms = std::mem::take(&mut def.histograms);
+        for histogram in histograms {
+            if def.columns.iter().any(|c| histogram.is_of(c)) {
+                def.histograms.push(histogram);
+            } else {
+                // Its column is gone or of another type.
+                self.delete(&store::histogram_key(def.id, histogram.column))?;
+            }
+        }
         let marks = def
             .indexes
             .iter()
             .map(|i| &i.visible_from)
             .chain([&def.visible_from]);
         self.fresh.extend(marks.filter(|m| m.is_fresh()).cloned());
+        Ok(self.publish(def))
+    }
+
+    fn publish(&mut self, mut def: TableDef) -> Arc<TableDef> {
+        def.version = self.next.version;
         let def = Arc::new(def);
         let (schema, name) = (def.schema.clone(), def.name.clone());
         self.edit_tables(&schema, |tables| {
             tables.insert(name, def.clone());
         });
-        Ok(def)
+        def
+    }
+
+    /// Publishes the definition anew with its statistics, which makes every plan for it void: `made` replaces the
+    /// histograms of the same columns, those of the columns with the ids in `dropped` go. The caller holds
+    /// the table's metadata lock.
+    ///
+    /// # Errors
+    /// 1146 when the table is gone.
+    pub fn renew_statistics(
+        &mut self,
+        table: &TableDef,
+        made: Vec<Histogram>,
+        dropped: &[u32],
+    ) -> SqlResult<()> {
+        let now = self.next.table(&table.schema, &table.name);
+        let now = now.filter(|now| now.id == table.id);
+        let mut def = match now {
+            Some(now) => TableDef::clone(now),
+            None => return Err(super::no_such_table(&table.schema, &table.name)),
+        };
+        for &column in dropped {
+            self.delete(&store::histogram_key(def.id, column))?;
+        }
+        let replaced = |h: &Arc<Histogram>| {
+            dropped.contains(&h.column) || made.iter().any(|m| m.column == h.column)
+        };
+        def.histograms.retain(|h| !replaced(h));
+        for histogram in made {
+            let key = store::histogram_key(def.id, histogram.column);
+            self.put(&key, &write_histogram(&histogram))?;
+            def.histograms.push(Arc::new(histogram));
+        }
+        def.histograms.sort_by_key(|h| h.column);
+        self.publish(def);
+        Ok(())
     }
 
     /// Creates or replaces a view. The schema exists and has no table of this name.
@@ -157,6 +206,9 @@ impl<'a> Change<'a> {
 
     fn delete_table_row(&mut self, def: &TableDef) -> SqlResult<()> {
         self.abandoned.extend(def.indexes.iter().map(|i| i.id));
+        for histogram in &def.histograms {
+            self.delete(&store::histogram_key(def.id, histogram.column))?;
+        }
         self.delete(&store::table_key(def.id))
     }
 
@@ -183,7 +235,8 @@ impl<'a> Change<'a> {
     pub fn commit(mut self) -> SqlResult<Seq> {
         let commit = self.txn.commit().map_err(|e| engine_error(&e))?;
         self.adopted.iter_mut().for_each(|trees| trees.made.clear());
-        let Some(seq) = commit.seq else { return Ok(0) };
+        // Statistics of which no row is kept may be renewed: then there is nothing to wait for.
+        let seq = commit.seq.unwrap_or(0);
         self.fresh.drain(..).for_each(|mark| mark.set(seq));
         let version = self.next.version;
         self.catalog

@@ -14,6 +14,7 @@ use esker_engine::{Seq, Tree, TreeId};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
+use super::histogram::Histogram;
 use super::runtime::TableRuntime;
 use crate::codec::{KeyCodec, RowLayout};
 use crate::mdl::MdlObject;
@@ -97,6 +98,8 @@ pub struct TableDef {
     pub create_time_micros: i64,
     /// Ordinal of the AUTO_INCREMENT column.
     pub auto_column: Option<usize>,
+    /// Histograms of its columns, for estimates; rows of their own in the catalog.
+    pub histograms: Vec<Arc<Histogram>>,
     /// Next column id an ALTER may give (ids are never reused within a table).
     pub next_column_id: u32,
     /// Catalog version that published this definition.
@@ -246,6 +249,12 @@ impl TableDef {
     /// Ordinal of the column of this name (case-insensitive).
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| same_name(&c.name, name))
+    }
+
+    /// The histogram of a column, if it has one.
+    pub fn histogram(&self, col: usize) -> Option<&Arc<Histogram>> {
+        let id = self.columns[col].id;
+        self.histograms.iter().find(|h| h.column == id)
     }
 
     /// The clustered index: its tree holds the rows.

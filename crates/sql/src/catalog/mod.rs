@@ -1,7 +1,7 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions) · `runtime` (what outlives them in memory) · `bytes`, `store`
-//! (definitions as rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here
+//! In flow order: `def` (definitions) · `runtime` (what outlives them in memory), `sample`, `histogram`
+//! (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here
 //! [`Catalog`] and its snapshots.
 //! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables
 //! do not change under it.
@@ -18,6 +18,7 @@
 mod bytes;
 mod change;
 mod def;
+mod histogram;
 mod runtime;
 mod sample;
 mod show;
@@ -25,7 +26,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +41,7 @@ pub use def::{
     MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,
     TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
+pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};
@@ -288,7 +290,7 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
         snapshot.schemas.insert(entry.def.name.clone(), entry);
         Ok(())
     })?;
-    let mut tables: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<TableDef>>> = BTreeMap::new();
+    let mut tables = Loaded::new();
     scan_prefix(engine, tree, &[store::TABLE_PREFIX], |id, value| {
         let id = <[u8; 4]>::try_from(id).map_err(|_| damaged("catalog row: table id"))?;
         let id = TableId(u32::from_be_bytes(id));
@@ -302,6 +304,7 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
             .insert(def.name.clone(), Arc::new(def));
         Ok(())
     })?;
+    load_histograms(engine, tree, &mut tables)?;
     for (schema, tables) in tables {
         if let Some(entry) = snapshot.schemas.get_mut(&schema) {
             entry.tables = Arc::new(tables);
@@ -315,6 +318,28 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
         Ok(())
     })?;
     Ok(snapshot)
+}
+
+/// Tables by database and name.
+type Loaded = BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<TableDef>>>;
+
+fn load_histograms(engine: &Engine, tree: &Tree, tables: &mut Loaded) -> SqlResult<()> {
+    let all = tables.values_mut().flat_map(BTreeMap::values_mut);
+    let mut by_id: HashMap<u32, &mut Arc<TableDef>> = all.map(|t| (t.id.0, t)).collect();
+    scan_prefix(engine, tree, &[store::HISTOGRAM_PREFIX], |key, value| {
+        let no_column = || damaged("catalog: a histogram without its column");
+        let (ids, rest) = key.as_chunks::<4>();
+        let (&[table, column], []) = (ids, rest) else {
+            return Err(damaged("catalog row: key of a histogram"));
+        };
+        let table = by_id.get_mut(&u32::from_be_bytes(table));
+        let table = Arc::get_mut(table.ok_or_else(no_column)?).expect("nobody else has it yet");
+        let id = u32::from_be_bytes(column);
+        let column = table.columns.iter().find(|c| c.id == id);
+        let histogram = histogram::read_histogram(value, column.ok_or_else(no_column)?)?;
+        table.histograms.push(Arc::new(histogram));
+        Ok(())
+    })
 }
 
 /// A crash between making a tree and committing the change that names it leaves an orphan.

@@ -1,4 +1,4 @@
-//! Samples of indexes: how many entries share a key prefix, and where keys lie.
+//! Samples of indexes: how many entries share a key prefix.
 //!
 //! Neighbours: `plan::access` weighs paths of joins with them; the session and tests take them through
 //! [`TableRuntime::sample`].
@@ -29,9 +29,6 @@ const MOST: u64 = 16_384;
 pub struct IndexSample {
     /// Entries when it was taken.
     entries: f64,
-    /// Least and largest key.
-    low: Box<[u8]>,
-    high: Box<[u8]>,
     /// Entries per distinct value of the first 1, 2, … parts.
     per_prefix: Vec<f64>,
 }
@@ -87,26 +84,6 @@ impl IndexSample {
         self.per_prefix.get(parts.checked_sub(1)?).copied()
     }
 
-    /// Where between the least and the largest key (0 to 1) a key lies.
-    pub fn place(&self, key: &[u8]) -> f64 {
-        if key <= &*self.low {
-            return 0.0;
-        }
-        if key >= &*self.high {
-            return 1.0;
-        }
-        let (low, high, at) = (
-            self.number(&self.low),
-            self.number(&self.high),
-            self.number(key),
-        );
-        (at - low) / (high - low).max(1.0)
-    }
-
-    fn number(&self, key: &[u8]) -> f64 {
-        number_behind(key, common(&self.low, &self.high)) as f64
-    }
-
     fn take(engine: &Engine, index: &IndexDef, entries: f64) -> Option<Self> {
         let txn = engine.begin(Isolation::ReadCommitted);
         let end = |direction| -> Option<Box<[u8]>> {
@@ -154,11 +131,23 @@ impl IndexSample {
         let per_prefix = counts.per_prefix(entries);
         Some(Self {
             entries,
-            low,
-            high,
             per_prefix,
         })
     }
+}
+
+/// Where between two keys (0 to 1) a third one lies, taken as numbers.
+pub(super) fn place_between(low: &[u8], high: &[u8], key: &[u8]) -> f64 {
+    if key <= low {
+        return 0.0;
+    }
+    if key >= high {
+        return 1.0;
+    }
+    let shared = common(low, high);
+    let number = |key| number_behind(key, shared) as f64;
+    let (low, high, at) = (number(low), number(high), number(key));
+    (at - low) / (high - low).max(1.0)
 }
 
 /// Bytes that two keys have in common.

@@ -5,6 +5,7 @@
 //! key "S" schema             value: SchemaDef
 //! key "T" table id (BE u32)  value: TableDef
 //! key "W" schema 00 name     value: ViewDef
+//! key "H" table id, column id (BE u32 each)  value: Histogram
 //! ```
 //! `docs/formats/catalog.md` has the details.
 //!
@@ -38,6 +39,7 @@ pub(super) const VERSION_KEY: &[u8] = b"V";
 pub(super) const SCHEMA_PREFIX: u8 = b'S';
 pub(super) const TABLE_PREFIX: u8 = b'T';
 pub(super) const VIEW_PREFIX: u8 = b'W';
+pub(super) const HISTOGRAM_PREFIX: u8 = b'H';
 
 pub(super) fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA_PREFIX], name.as_bytes()].concat()
@@ -45,6 +47,12 @@ pub(super) fn schema_key(name: &str) -> Vec<u8> {
 
 pub(super) fn table_key(id: TableId) -> Vec<u8> {
     [&[TABLE_PREFIX][..], &id.0.to_be_bytes()].concat()
+}
+
+/// The key of a column's histogram.
+pub(super) fn histogram_key(table: TableId, column: u32) -> Vec<u8> {
+    let (table, column) = (table.0.to_be_bytes(), column.to_be_bytes());
+    [&[HISTOGRAM_PREFIX][..], &table, &column].concat()
 }
 
 /// Names have no zero byte.
@@ -404,6 +412,7 @@ pub(super) fn read_table(
         comment,
         row_format,
         create_time_micros,
+        histograms: Vec::new(),
         next_column_id,
         version,
         visible_from: VisibleFrom::default(),

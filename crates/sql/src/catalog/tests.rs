@@ -151,6 +151,7 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
         comment: "say \"hi\"".into(),
         row_format: "DYNAMIC".into(),
         create_time_micros: 1,
+        histograms: Vec::new(),
         next_column_id: 7,
         version: 0,
         visible_from: VisibleFrom::fresh(),
@@ -305,6 +306,27 @@ fn a_change_is_made_even_if_what_it_abandons_stays() {
     let catalog = Catalog::open(&engine).expect("opens again");
     assert!(catalog.resolve("d", "t").is_none());
     assert!(engine.tree(tree).is_none(), "the next start has room");
+}
+
+#[test]
+fn renewed_statistics_make_plans_void() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let before = create(&catalog, "t");
+    let mut change = catalog.change();
+    let renewed = change.renew_statistics(&before, Vec::new(), &[]);
+    renewed.expect("nothing to write");
+    change.commit().expect("published");
+    let now = catalog.resolve("d", "t").expect("there");
+    // Plans are for a definition, and this is another one of the same table.
+    assert!(!Arc::ptr_eq(&before, &now) && now.version > before.version);
+    assert_eq!(shown(&before), shown(&now));
+    let mut change = catalog.change();
+    change.drop_table(&now).expect("drops");
+    change.commit().expect("commits");
+    let late = catalog.change().renew_statistics(&now, Vec::new(), &[]);
+    assert_eq!(late.map_err(|e| e.code), Err(1146));
 }
 
 #[test]

@@ -268,6 +268,7 @@ pub(super) fn assemble(
         comment: meta.options.comment.clone().unwrap_or_default(),
         row_format: meta.options.row_format.clone().unwrap_or_default(),
         create_time_micros: ctx.eval.now_micros,
+        histograms: Vec::new(),
         next_column_id: meta.next_column_id,
         version: 0,
         visible_from: VisibleFrom::fresh(),

@@ -3,11 +3,13 @@
 //! Neighbours: `bind` resolves its tables, `exec` scans them, `session` answers most SHOW statements
 //! from the same row sources.
 //! Parts: `tables` (columns of every table) · `objects` (rows about schemas, tables, columns, keys) ·
+//! `histogram` (statistics of columns) ·
 //! `server` (rows about the server: variables, sessions, character sets) · `log` (rows about the log) ·
 //! `recovery` (how far the replay of the log is).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the
 //! catalog snapshot of that moment, and only about what the account may see.
 
+mod histogram;
 mod log;
 mod objects;
 pub mod recovery;
@@ -47,6 +49,8 @@ pub enum ColumnType {
     Text(u32),
     /// LONGTEXT.
     LongText,
+    /// JSON.
+    Json,
     /// BIGINT UNSIGNED.
     UInt,
     /// BIGINT.
@@ -65,6 +69,7 @@ impl ColumnType {
                 collation,
                 ..SqlType::new(TypeKind::LongText)
             },
+            Self::Json => SqlType::new(TypeKind::Json),
             Self::UInt => SqlType::bigint(true),
             Self::Int => SqlType::bigint(false),
             Self::DateTime => SqlType::new(TypeKind::DateTime),

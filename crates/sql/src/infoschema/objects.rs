@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_types::collation::{Charset, Collation};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
-use super::{TABLES, TableSpec, Viewer, Wanted, optional, text, yes_no};
+use super::{TABLES, TableSpec, Viewer, Wanted, histogram, optional, text, yes_no};
 use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 
 /// The rows of a table about schema objects; None when it is not one.
@@ -26,6 +26,9 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
             }
             rows
         }
+        "COLUMN_STATISTICS" => each_table(viewer, wanted, |_, table, out| {
+            histogram::rows(table, out);
+        }),
         "STATISTICS" => each_table(viewer, wanted, statistics),
         "KEY_COLUMN_USAGE" => each_table(viewer, wanted, key_columns),
         "TABLE_CONSTRAINTS" => each_table(viewer, wanted, table_constraints),

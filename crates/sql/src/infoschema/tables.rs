@@ -5,7 +5,7 @@
 //! **Invariant**: table names are upper case and sorted, so look-ups are a binary search.
 
 use super::ColumnSpec;
-use super::ColumnType::{DateTime, Int, LongText, Text, UInt};
+use super::ColumnType::{DateTime, Int, Json, LongText, Text, UInt};
 
 /// A table.
 #[derive(Debug)]
@@ -62,6 +62,10 @@ pub static TABLES: &[TableSpec] = &[
         c("GRANTEE", Text(292)), c("TABLE_CATALOG", Text(512)), c("TABLE_SCHEMA", Text(64)),
         c("TABLE_NAME", Text(64)), c("COLUMN_NAME", Text(64)), c("PRIVILEGE_TYPE", Text(64)),
         c("IS_GRANTABLE", Text(3)),
+    ] },
+    TableSpec { name: "COLUMN_STATISTICS", columns: &[
+        c("SCHEMA_NAME", Text(64)), c("TABLE_NAME", Text(64)), c("COLUMN_NAME", Text(64)),
+        c("HISTOGRAM", Json),
     ] },
     TableSpec { name: "ENGINES", columns: &[
         c("ENGINE", Text(64)), c("SUPPORT", Text(8)), c("COMMENT", Text(80)),

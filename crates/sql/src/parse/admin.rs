@@ -621,15 +621,19 @@ impl Parser<'_> {
             buckets = Some(self.number()?);
             self.expect_kw(Kw::BUCKETS)?;
         }
-        if !drop && matches!(self.kw(), Kw::USING | Kw::MANUAL) {
-            return Err(SqlError::not_supported(
-                "UPDATE HISTOGRAM with USING DATA or MANUAL UPDATE",
-            ));
+        if !drop && self.kw() == Kw::USING {
+            return Err(SqlError::not_supported("UPDATE HISTOGRAM with USING DATA"));
+        }
+        let mut auto_update = false;
+        if !drop && let Some(kw) = self.eat_any(&[Kw::AUTO, Kw::MANUAL]) {
+            self.expect_kw(Kw::UPDATE)?;
+            auto_update = kw == Kw::AUTO;
         }
         Ok(Histogram {
             drop,
             columns,
             buckets,
+            auto_update,
         })
     }
 }

@@ -5,13 +5,14 @@
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
-use esker_types::{SqlType, TypeKind, ValueRef};
+use esker_types::{SqlType, TypeKind};
 
 use super::edge::{always_located, usable};
-use super::ranges::RangeSpec;
-use super::{Access, AccessKind, KeyOperand, stats};
+use super::ranges::{RangeSpec, encode_operands};
+use super::{Access, AccessKind, KeyOperand, estimate, stats};
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::catalog::{IndexDef, IndexSample, TableDef};
 use crate::codec::KeyRange;
@@ -27,13 +28,15 @@ const NARROW: f64 = 0.3;
 const WIDE_KEY: u32 = 200;
 /// Cost of finding a key.
 const SEEK: f64 = 5.0;
+/// Ranges of a scan whose entries are estimated by looking.
+const MAX_DIVES: usize = 20;
 
 /// A stored table as the planner sees it.
 pub(super) struct Target<'a> {
     pub def: &'a Arc<TableDef>,
     /// Slots by column.
     pub slots: Vec<Option<u32>>,
-    types: Vec<SqlType>,
+    pub types: Vec<SqlType>,
     table: &'a ScopeTable,
     /// Rows must come from the clustered index: they are locked, or their bytes are wanted.
     whole_rows: bool,
@@ -232,10 +235,10 @@ impl<'a> Target<'a> {
         if index.unique && whole && operands.iter().all(|o| !o.null_safe) {
             return Some(path(AccessKind::Point(operands), 1.0));
         }
-        let spec = RangeSpec::new(index, &self.types, &self.slots, conds, known);
+        let spec = RangeSpec::new(&index.parts, &self.types, &self.slots, conds, known);
         let further = spec.as_ref().is_some_and(|s| s.leading_parts() > matched);
         if matched > 0 && !further {
-            let rows = self.rows_per_key(env, nth, matched);
+            let rows = self.matching_rows(env, nth, &operands);
             return Some(path(AccessKind::Ref(operands), rows));
         }
         let spec = spec?;
@@ -329,45 +332,36 @@ impl<'a> Target<'a> {
                 .fold(1.0f64, |a, b| a * b);
             return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
         }
-        let mut rows = 0.0;
-        for range in &ranges {
-            rows += self.one_range_rows(env, nth, range);
-        }
-        rows.min(self.rows)
+        // Of many ranges some stand for all.
+        let every = ranges.len().div_ceil(MAX_DIVES).max(1);
+        let looked_at = ranges.iter().step_by(every);
+        let rows = looked_at.map(|range| self.one_range_rows(nth, range) * every as f64);
+        rows.sum::<f64>().min(self.rows)
     }
 
-    fn one_range_rows(&self, env: &BindEnv<'_>, nth: usize, range: &KeyRange) -> f64 {
-        let index = &self.def.indexes[nth];
-        let bound = |b: &std::ops::Bound<Vec<u8>>| match b {
-            std::ops::Bound::Included(k) | std::ops::Bound::Excluded(k) => Some(k.clone()),
-            std::ops::Bound::Unbounded => None,
-        };
-        let (lower, upper) = (bound(&range.lower), bound(&range.upper));
-        let per_value = match index.unique && index.parts.len() == 1 {
-            true => 1.0,
-            false => self.rows_per_key(env, nth, 1),
-        };
-        if let (Some(lower), Some(upper)) = (&lower, &upper) {
-            let mut next = lower.clone();
-            if crate::codec::prefix_successor(&mut next) && next == *upper {
-                return per_value;
-            }
-        }
-        if let Some(sample) = self.sample(env, nth) {
-            let from = lower.as_ref().map_or(0.0, |k| sample.place(k));
-            let to = upper.as_ref().map_or(1.0, |k| sample.place(k));
-            return (self.rows * (to - from)).max(per_value.min(self.rows));
-        }
-        if let (Some(lower), Some(upper)) = (&lower, &upper)
-            && let Some(span) = self.integer_span(index, lower, upper)
+    fn one_range_rows(&self, nth: usize, range: &KeyRange) -> f64 {
+        let tree = &self.def.indexes[nth].tree;
+        stats::entries_between(tree, range).unwrap_or_else(|| {
+            let share = match (range.lower(), range.upper()) {
+                (Bound::Unbounded, Bound::Unbounded) => 1.0,
+                (Bound::Unbounded, _) | (_, Bound::Unbounded) => 1.0 / 3.0,
+                _ => 1.0 / 9.0,
+            };
+            (self.rows * share).max(1.0)
+        })
+    }
+
+    /// Rows with these values of an index's leading parts.
+    fn matching_rows(&self, env: &BindEnv<'_>, nth: usize, operands: &[KeyOperand]) -> f64 {
+        let codec = &self.def.indexes[nth].codec;
+        let mut key = Vec::new();
+        let constant = operands.iter().all(|o| o.expr.as_const().is_some());
+        if constant
+            && let Ok(true) = encode_operands(codec, operands, &[], &env.fold_env(), &mut key)
         {
-            return (span * per_value).min(self.rows);
+            return self.one_range_rows(nth, &KeyRange::prefix(key));
         }
-        match (lower, upper) {
-            (None, None) => self.rows,
-            (Some(_), Some(_)) => (self.rows / 9.0).max(1.0),
-            _ => (self.rows / 3.0).max(1.0),
-        }
+        self.rows_per_key(env, nth, operands.len())
     }
 
     /// A sample of an index, where what it says is worth its price: in joins.
@@ -383,6 +377,15 @@ impl<'a> Target<'a> {
         let sampled = self.sample(env, nth).and_then(|s| s.per_prefix(parts));
         let of = self.def.indexes[nth].parts.len();
         sampled.unwrap_or_else(|| stats::rows_per_key(self.rows, parts, of))
+    }
+
+    /// Distinct values of a column, where an index begins with it or a histogram tells.
+    pub fn distinct_values(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
+        let by_histogram = || {
+            let col = self.slots.iter().position(|s| *s == Some(slot))?;
+            Some(self.def.histogram(col)?.distinct().clamp(1.0, self.rows))
+        };
+        self.distinct(env, slot).or_else(by_histogram)
     }
 
     /// Distinct values of a column, where an index begins with it.
@@ -418,7 +421,19 @@ impl<'a> Target<'a> {
                 kept *= path.rows / self.rows;
             }
         }
-        rest.into_iter().map(other).product::<f64>() * kept
+        kept * self.filtered(env, rest, known, other)
+    }
+
+    /// Fraction of the rows that conditions keep: what histograms say of some, `other` of the rest.
+    pub fn filtered(
+        &self,
+        env: &BindEnv<'_>,
+        mut conds: Vec<&Expr>,
+        known: &dyn Fn(&Expr) -> bool,
+        other: &dyn Fn(&Expr) -> f64,
+    ) -> f64 {
+        let by_histograms = estimate::by_histograms(self, env, &mut conds, known);
+        by_histograms * conds.into_iter().map(other).product::<f64>()
     }
 
     /// Does the path's estimate already count the condition?
@@ -441,24 +456,6 @@ impl<'a> Target<'a> {
             ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
         );
         any && all && plain
-    }
-
-    /// Number of integers between two keys of an integer part.
-    fn integer_span(&self, index: &IndexDef, lower: &[u8], upper: &[u8]) -> Option<f64> {
-        let part = index.parts.first().filter(|p| !p.desc)?;
-        let ty = &self.types[part.col];
-        if !ty.is_integer() || ty.kind == TypeKind::Year {
-            return None;
-        }
-        let number = |key: &[u8]| {
-            let zone = jiff::tz::TimeZone::UTC;
-            match index.codec.decode_part(0, key, &zone)?.0 {
-                ValueRef::Int(v) => Some(v as f64),
-                ValueRef::UInt(v) => Some(v as f64),
-                _ => None,
-            }
-        };
-        Some((number(upper)? - number(lower)?).max(1.0))
     }
 
     /// Does the path give rows in this order? `Some(true)` when read backwards.

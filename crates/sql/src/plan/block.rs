@@ -317,7 +317,8 @@ fn ordered_path(
     } else {
         wanted
     };
-    let selective: f64 = conds.iter().map(super::stats::selectivity).product();
+    let by_form = &super::stats::selectivity;
+    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
     let through = |path: &Path| match path.access.kind {
         AccessKind::Full => selective,
         _ => selective.max(0.1).sqrt(),
@@ -427,10 +428,20 @@ pub(super) fn rows_looked_at(node: &Node) -> f64 {
             let left = rows_looked_at(&join.left);
             let right = rows_looked_at(&join.right);
             match &join.method {
-                super::JoinMethod::Nested => left + left * right,
+                super::JoinMethod::Nested => left + rows_out(&join.left) * right,
                 _ => left + right,
             }
         }
+    }
+}
+
+/// Estimated rows that a node gives.
+fn rows_out(node: &Node) -> f64 {
+    match node {
+        Node::Once | Node::Nothing(_) => 1.0,
+        Node::Filter(child, _) => rows_out(child),
+        Node::Scan(scan) => scan.rows_out,
+        Node::Join(join) => join.rows,
     }
 }
 

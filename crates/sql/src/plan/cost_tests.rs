@@ -37,7 +37,7 @@ fn sample(
 }
 
 #[test]
-fn samples_tell_duplicates_and_places() {
+fn samples_tell_duplicates() {
     let rig = tables();
     let table = rig.bench.catalog.resolve("d", "big").expect("big");
     let by_g = sample(&rig, &table, 1);
@@ -46,10 +46,6 @@ fn samples_tell_duplicates_and_places() {
     assert!(by_g.per_prefix(2).is_none());
     let by_id = sample(&rig, &table, 0);
     assert_eq!(by_id.per_prefix(1), Some(1.0));
-    let key = |id: i32| (id as u32 ^ 0x8000_0000).to_be_bytes();
-    assert!((by_id.place(&key(1500)) - 0.25).abs() < 0.02);
-    assert_eq!(by_id.place(&key(-5)), 0.0);
-    assert_eq!(by_id.place(&key(9000)), 1.0);
 }
 
 #[test]

@@ -522,6 +522,7 @@ impl Joiner<'_> {
         let seen = if use_seen { seen } else { 0 };
         let lock = self.block.locks[t];
         let facts = self.table_facts(t, &conds, seen);
+        let mut rows_in = facts.rows;
         let source = match &table.kind {
             TableKind::Base(def) => {
                 let target = Target::new(self.block, t, def);
@@ -533,6 +534,7 @@ impl Joiner<'_> {
                     .map(|p| p.access.index)
                     .collect();
                 let path = self.best_path(t, &target, &conds, seen);
+                rows_in = path.rows;
                 Source::Base {
                     def: def.clone(),
                     access: path.access,
@@ -561,10 +563,6 @@ impl Joiner<'_> {
             }
         };
         let (columns, cond_columns) = self.columns_of(t, &conds);
-        let rows_in = match &source {
-            Source::Base { .. } => facts.rows.max(facts.cost.min(facts.rows)),
-            _ => facts.rows,
-        };
         let scan = ScanPlan {
             alias: table.alias.clone(),
             source,
@@ -577,7 +575,7 @@ impl Joiner<'_> {
             first_only: false,
             lock,
             rows_in,
-            rows_out: facts.rows,
+            rows_out: facts.rows.min(rows_in),
         };
         let node = Node::Scan(Box::new(scan));
         Ok(Planned {

@@ -189,7 +189,7 @@ impl Joiner<'_> {
     /// Fraction of the rows (of a join's pairs) for which a condition is true.
     fn selectivity(&self, cond: &Expr) -> f64 {
         if let Some((a, b)) = equated_slots(cond) {
-            let values = self.distinct(a).into_iter().chain(self.distinct(b));
+            let values = [a, b].into_iter().filter_map(|s| self.distinct_values(s));
             if let Some(most) = values.max_by(f64::total_cmp) {
                 return 1.0 / most.max(1.0);
             }
@@ -199,12 +199,22 @@ impl Joiner<'_> {
 
     /// Distinct values of a column, where an index tells.
     pub(super) fn distinct(&self, slot: u32) -> Option<f64> {
+        self.target_of(slot)?.distinct(self.env, slot)
+    }
+
+    /// Distinct values of a column, where an index or a histogram tells.
+    fn distinct_values(&self, slot: u32) -> Option<f64> {
+        self.target_of(slot)?.distinct_values(self.env, slot)
+    }
+
+    /// The stored table that fills a slot.
+    fn target_of(&self, slot: u32) -> Option<Target<'_>> {
         let set = self
             .map
             .tables_of(&Expr::column(slot, SqlType::bigint(false)));
         let t = (set != 0).then(|| set.trailing_zeros() as usize)?;
         let def = self.block.tables[t].base_def()?;
-        Target::new(self.block, t, def).distinct(self.env, slot)
+        Some(Target::new(self.block, t, def))
     }
 
     pub(super) fn best_path(

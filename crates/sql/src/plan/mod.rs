@@ -15,6 +15,7 @@ mod conds;
 #[cfg(test)]
 mod cost_tests;
 pub(crate) mod edge;
+mod estimate;
 pub mod explain;
 mod join_order;
 mod join_search;
@@ -44,7 +45,7 @@ use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
 use block::rows_looked_at;
-pub(crate) use stats::tree_entries;
+pub(crate) use stats::{table_rows, tree_entries};
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
 /// A planned query expression.

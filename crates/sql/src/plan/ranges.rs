@@ -12,7 +12,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value, ValueRef};
 use super::KeyOperand;
 use super::edge::{Edge, locate, usable};
 use super::range_build::Builder;
-use crate::catalog::IndexDef;
+use crate::catalog::IndexPart;
 use crate::codec::{KeyCodec, KeyRange};
 use crate::expr::{CmpOp, EvalEnv, Expr, ExprKind, Test};
 
@@ -50,17 +50,17 @@ pub(super) enum PartTest {
 }
 
 impl RangeSpec {
-    /// What `conds` say of the index; `slots` are the table's slots by column. `None` when they say
-    /// nothing.
+    /// What `conds` say of keys with these parts; `slots` are the table's slots by column. `None` when
+    /// they say nothing.
     pub(crate) fn new(
-        index: &IndexDef,
+        parts: &[IndexPart],
         columns: &[SqlType],
         slots: &[Option<u32>],
         conds: &[Expr],
         known: &dyn Fn(&Expr) -> bool,
     ) -> Option<Self> {
         let shape = Shape {
-            index,
+            parts,
             columns,
             slots,
             known,
@@ -151,7 +151,7 @@ impl Pred {
 
 /// Reads conditions.
 struct Shape<'a> {
-    index: &'a IndexDef,
+    parts: &'a [IndexPart],
     columns: &'a [SqlType],
     slots: &'a [Option<u32>],
     /// Can the expression be evaluated when the scan opens?
@@ -163,7 +163,7 @@ impl Shape<'_> {
     fn part(&self, e: &Expr) -> Option<(usize, &SqlType)> {
         let slot = e.as_column()?;
         let col = self.slots.iter().position(|s| *s == Some(slot))?;
-        let part = self.index.parts.iter().position(|p| p.col == col)?;
+        let part = self.parts.iter().position(|p| p.col == col)?;
         Some((part, &self.columns[col]))
     }
 

@@ -4,9 +4,11 @@
 //! **Invariants**: an estimate never decides correctness; it is finite and at least 0.
 
 use esker_engine::Tree;
+use esker_engine::scan::KeySpan;
 use esker_types::TypeKind;
 
 use crate::catalog::{IndexDef, TableDef};
+use crate::codec::KeyRange;
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 
 /// Rows assumed for a computed table.
@@ -17,12 +19,26 @@ pub(super) const WORK_ROWS: f64 = 10.0;
 
 /// Entries of a tree, roughly: versions that are no tombstones.
 pub(crate) fn tree_entries(tree: &Tree) -> f64 {
+    versions_and_entries(tree).1
+}
+
+fn versions_and_entries(tree: &Tree) -> (f64, f64) {
     let state = tree.superversion();
     let memory = state.in_memory();
     let totals = state.version.totals();
-    let entries = memory.entries + totals.entries;
+    let versions = memory.entries + totals.entries;
     let deletes = memory.deletes + totals.deletes;
-    entries.saturating_sub(deletes.saturating_mul(2)) as f64
+    let entries = versions.saturating_sub(deletes.saturating_mul(2));
+    (versions as f64, entries as f64)
+}
+
+/// Entries of a tree in a range of keys, roughly. `None` when it cannot be read.
+pub(super) fn entries_between(tree: &Tree, range: &KeyRange) -> Option<f64> {
+    let span = KeySpan::new(range.lower(), range.upper());
+    let found = tree.entries_in(&span).ok()? as f64;
+    // Old versions and tombstones are taken to be spread evenly.
+    let (versions, entries) = versions_and_entries(tree);
+    Some(found * entries.max(1.0) / versions.max(1.0))
 }
 
 /// Rows of a table.

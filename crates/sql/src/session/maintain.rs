@@ -1,6 +1,6 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE.
 //!
-//! Neighbours: `other` hands them over; a checksum reads its table as a query would; `check_table` checks one.
+//! Neighbours: `other` hands them over; `histogram` makes histograms; a checksum reads its table as a query would; `check_table` checks one.
 //! **Invariants**
 //! - A table that cannot be worked on is a line of the answer, not an error of the statement; a
 //!   missing right is an error.
@@ -8,7 +8,7 @@
 //!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
 //!   the CRC-32C of each row.
 
-use esker_types::{Level, SqlError, SqlResult, SqlType, Value, ValueRef};
+use esker_types::{Level, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 
 use super::Session;
@@ -24,18 +24,18 @@ use crate::show;
 impl Session {
     pub(super) fn maintain(&mut self, m: &Maintain) -> Result<Done, ExecError> {
         let table = match m.kind {
-            MaintainKind::Analyze if m.histogram.is_some() => {
-                return Err(SqlError::not_supported("histograms").into());
-            }
             MaintainKind::Checksum => self.checksums(m)?,
-            _ => self.look_after(m)?,
+            _ => match &m.histogram {
+                Some(asked) => self.histograms(m, asked)?,
+                None => self.look_after(m)?,
+            },
         };
         let rows = table.rows.into_iter();
         Ok(Done::Rows(Box::new(RowSource::Table(table.columns, rows))))
     }
 
     /// The name as the answer shows it.
-    fn shown(&self, name: &ObjectName) -> String {
+    pub(super) fn shown(&self, name: &ObjectName) -> String {
         match (&name.schema, &self.facts.database) {
             (Some(s), _) => format!("{s}.{}", name.name),
             (None, Some(d)) => format!("{d}.{}", name.name),
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    fn require_for_table(&self, rights: &[&str], name: &ObjectName) -> SqlResult<()> {
+    pub(super) fn require_for_table(&self, rights: &[&str], name: &ObjectName) -> SqlResult<()> {
         let schema = name.schema.as_ref().map(|s| &*s.text);
         let schema = schema.or(self.facts.database.as_deref()).unwrap_or("");
         rights
@@ -71,6 +71,7 @@ impl Session {
             let shown = self.shown(name);
             let checked = match m.kind {
                 MaintainKind::Check if !upgrade => self.checked(name, quick)?,
+                MaintainKind::Analyze => self.analyzed(name)?,
                 _ => Vec::new(),
             };
             let mut row = |kind: &str, text: &str| {
@@ -99,11 +100,6 @@ impl Session {
                     }
                     row("status", "OK");
                 }
-                (Ok(table), MaintainKind::Analyze) => {
-                    let engine = &self.facts.instance.engine;
-                    table.runtime.resample(engine, table, tree_entries);
-                    row("status", "OK");
-                }
                 (Ok(_), _) if checked.is_empty() => row("status", "OK"),
                 (Ok(_), _) => {
                     checked.iter().for_each(|(kind, text)| row(kind, text));
@@ -113,6 +109,22 @@ impl Session {
         }
         let names = ["Table", "Op", "Msg_type", "Msg_text"];
         Ok(show::Table::texts(&names, rows))
+    }
+
+    /// ANALYZE TABLE takes samples and automatic histograms anew; there is nothing to find.
+    fn analyzed(&mut self, name: &ObjectName) -> Result<Vec<Finding>, ExecError> {
+        if self.find_table(name).is_err() {
+            return Ok(Vec::new());
+        }
+        // Planning takes the lock.
+        self.plan(&whole_table(name.clone()), &[])?;
+        let table = self.find_table(name)?;
+        let engine = &self.facts.instance.engine;
+        table.runtime.resample(engine, &table, tree_entries);
+        let renewed = self.refresh_histograms(&table);
+        self.end_statement(renewed.is_ok())?;
+        renewed?;
+        Ok(Vec::new())
     }
 
     /// What CHECK TABLE finds, with the table's metadata lock held meanwhile; nothing if there is no such table.
@@ -179,7 +191,7 @@ impl Session {
 }
 
 /// `TABLE name`.
-fn whole_table(name: ObjectName) -> Query {
+pub(super) fn whole_table(name: ObjectName) -> Query {
     Query {
         with: None,
         body: QueryBody::Table(name),

@@ -22,6 +22,7 @@ mod explain;
 mod export;
 mod facts;
 mod grants;
+mod histogram;
 mod load;
 mod lookup;
 mod maintain;

@@ -346,11 +346,14 @@ fn ret_to_base64(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     )))
 }
 
-fn to_base64(c: &Call) -> SqlResult<Value> {
-    let bytes = c.bytes(0);
+/// For [`encode_base64`]: one line, however long.
+pub const WITHOUT_BREAKS: usize = usize::MAX;
+
+/// Bytes in base64, with a line break behind so many characters.
+pub fn encode_base64(bytes: &[u8], line: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for (i, chunk) in bytes.chunks(3).enumerate() {
-        if i > 0 && i * 4 % BASE64_LINE == 0 {
+        if i > 0 && i * 4 % line == 0 {
             out.push(b'\n');
         }
         let group = (0..3).fold(0_usize, |g, k| {
@@ -361,6 +364,11 @@ fn to_base64(c: &Call) -> SqlResult<Value> {
             out.push(if k <= chunk.len() { coded } else { b'=' });
         }
     }
+    out
+}
+
+fn to_base64(c: &Call) -> SqlResult<Value> {
+    let out = encode_base64(&c.bytes(0), BASE64_LINE);
     if c.too_large("to_base64", out.len() as u128)? {
         return Ok(Value::Null);
     }

@@ -30,6 +30,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use call::Call;
+pub use encode::{WITHOUT_BREAKS, encode_base64};
 pub use math::SeededRand;
 
 use crate::collation::{Coercibility, Collation};

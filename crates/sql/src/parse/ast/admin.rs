@@ -387,6 +387,8 @@ pub struct Histogram {
     pub columns: Vec<Ident>,
     /// WITH n BUCKETS.
     pub buckets: Option<u64>,
+    /// AUTO UPDATE.
+    pub auto_update: bool,
 }
 
 /// What EXPLAIN explains.
