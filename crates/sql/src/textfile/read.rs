@@ -10,11 +10,19 @@
 //! ```
 //! **Invariants**
 //! - After the end of a line nothing is read before [`FieldReader::next_line`].
-//! - A field longer than the limit is an error, so memory is bounded.
+//! - A field longer than the limit is an error, so memory is bounded. What the field and the pieces of the file take is
+//!   reserved of the server's memory, or refused.
 
+use std::sync::Arc;
+
+use esker_engine::{MemoryBudget, Reservation};
 use esker_types::{SqlError, SqlResult};
 
 use super::{Dialect, FileSource};
+use crate::exec_error::engine_error;
+
+/// Memory is reserved in pieces of this size.
+const RESERVED_STEP: usize = 64 << 10;
 
 /// The bytes of the file around the place that is read.
 struct Input<'a> {
@@ -25,6 +33,9 @@ struct Input<'a> {
     /// The source has no more.
     ended: bool,
     piece: Vec<u8>,
+    /// What the field that is read takes.
+    field_bytes: usize,
+    memory: Reservation,
 }
 
 impl Input<'_> {
@@ -41,8 +52,20 @@ impl Input<'_> {
             } else {
                 self.buf.extend_from_slice(&self.piece);
             }
+            self.reserve()?;
         }
         Ok(&self.buf[self.pos..])
+    }
+
+    /// Reserves what is taken, beyond what was at most taken before.
+    fn reserve(&mut self) -> SqlResult<()> {
+        let taken = self.buf.capacity() + self.piece.capacity() + self.field_bytes;
+        let taken = taken.next_multiple_of(RESERVED_STEP);
+        let more = taken.saturating_sub(self.memory.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        self.memory.grow(more).map_err(|e| engine_error(&e))
     }
 
     fn peek(&mut self) -> SqlResult<Option<u8>> {
@@ -95,12 +118,16 @@ pub(crate) struct FieldReader<'a> {
 
 impl<'a> FieldReader<'a> {
     /// Reads from `source`; a field has at most `limit` bytes.
+    ///
+    /// # Errors
+    /// There is no memory left.
     pub(crate) fn new(
         dialect: &'a Dialect,
         source: &'a mut dyn FileSource,
         check_killed: &'a dyn Fn() -> SqlResult<()>,
         limit: usize,
-    ) -> Self {
+        memory: &Arc<MemoryBudget>,
+    ) -> SqlResult<Self> {
         // A line end that is also the field end is none.
         let line_end: &[u8] = match dialect.line_end == dialect.field_end {
             true => &[],
@@ -115,7 +142,7 @@ impl<'a> FieldReader<'a> {
         for byte in dialect.quote.iter().chain(&dialect.escape) {
             special_quoted[usize::from(*byte)] = true;
         }
-        Self {
+        Ok(Self {
             input: Input {
                 source,
                 check_killed,
@@ -123,6 +150,8 @@ impl<'a> FieldReader<'a> {
                 pos: 0,
                 ended: false,
                 piece: Vec::new(),
+                field_bytes: 0,
+                memory: memory.reserve(0).map_err(|e| engine_error(&e))?,
             },
             dialect,
             special,
@@ -136,7 +165,7 @@ impl<'a> FieldReader<'a> {
             line_ended: false,
             file_ended: false,
             cut: false,
-        }
+        })
     }
 
     /// Do lines have an end of their own?
@@ -305,6 +334,7 @@ impl<'a> FieldReader<'a> {
         let plain = self.input.plain(special);
         if plain.is_empty() {
             // At a special byte, or at the end of what is at hand.
+            self.input.field_bytes = self.field.capacity();
             let next = self.input.peek()?;
             return Ok(next.is_some_and(|byte| !special[usize::from(byte)]));
         }
@@ -411,7 +441,14 @@ mod tests {
     fn lines(file: &[u8], format: &FileFormat, most: usize, size: usize) -> Lines {
         let dialect = Dialect::new(format, SqlMode::default()).unwrap();
         let mut source = Pieces(file.chunks(size));
-        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        let mut reader = FieldReader::new(
+            &dialect,
+            &mut source,
+            &|| Ok(()),
+            1000,
+            &MemoryBudget::unlimited(),
+        )
+        .unwrap();
         let mut out = Lines::new();
         loop {
             let mut fields = Vec::new();
@@ -518,7 +555,14 @@ mod tests {
     fn rows_of_fixed_widths() {
         let dialect = Dialect::new(&format("", "", "\\", "", "\n"), SqlMode::default()).unwrap();
         let mut source = Pieces(b"abcdef\nab\n\\\nx\\\\y".chunks(2));
-        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        let mut reader = FieldReader::new(
+            &dialect,
+            &mut source,
+            &|| Ok(()),
+            1000,
+            &MemoryBudget::unlimited(),
+        )
+        .unwrap();
         let mut rows = Vec::new();
         while reader.read_row(4).unwrap() {
             rows.push((String::from_utf8_lossy(reader.field()).into_owned(), false));
@@ -533,11 +577,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_of_a_file_is_reserved_or_refused() {
+        let dialect = Dialect::new(&FileFormat::default(), SqlMode::default()).unwrap();
+        let file = vec![b'x'; 1 << 20];
+        let budget = MemoryBudget::new(64 << 20);
+        let reserved = || budget.used(esker_engine::MemoryUse::Statements);
+        let mut source = Pieces(file.chunks(100_000));
+        let limit = usize::MAX;
+        let mut reader =
+            FieldReader::new(&dialect, &mut source, &|| Ok(()), limit, &budget).unwrap();
+        assert_eq!(reserved(), 0);
+        assert!(reader.read_field().unwrap());
+        assert!((1 << 20..4 << 20).contains(&reserved()), "{}", reserved());
+        drop(reader);
+        assert_eq!(reserved(), 0);
+        // Half of the memory is for statements and transactions.
+        let others = budget.reserve((32 << 20) - (200 << 10)).unwrap();
+        let mut source = Pieces(file.chunks(100_000));
+        let mut reader =
+            FieldReader::new(&dialect, &mut source, &|| Ok(()), limit, &budget).unwrap();
+        assert_eq!(reader.read_field().unwrap_err().code, 1041);
+        drop((reader, others));
+        assert_eq!(reserved(), 0);
+    }
+
+    #[test]
     fn a_field_has_a_limit() {
         let dialect = Dialect::new(&FileFormat::default(), SqlMode::default()).unwrap();
         let file = vec![b'x'; 4000];
         let mut source = Pieces(file.chunks(100));
-        let mut reader = FieldReader::new(&dialect, &mut source, &|| Ok(()), 1000);
+        let mut reader = FieldReader::new(
+            &dialect,
+            &mut source,
+            &|| Ok(()),
+            1000,
+            &MemoryBudget::unlimited(),
+        )
+        .unwrap();
         assert_eq!(reader.read_field().unwrap_err().code, 1153);
     }
 }

@@ -163,7 +163,13 @@ impl CompiledLoad {
         source: &mut dyn FileSource,
     ) -> Result<DmlDone, ExecError> {
         let check_killed = env.check_killed;
-        let mut reader = FieldReader::new(&self.dialect, source, check_killed, self.field_limit);
+        let mut reader = FieldReader::new(
+            &self.dialect,
+            source,
+            check_killed,
+            self.field_limit,
+            env.txn.memory(),
+        )?;
         let lenient = self.insert.ignore || !env.ctx.sql_mode.is_strict();
         self.insert
             .run_with(env, lenient, |run| self.rows(run, &mut reader))
