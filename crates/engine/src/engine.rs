@@ -60,6 +60,8 @@ pub struct EngineConfig {
     pub memtable_bytes: usize,
     /// Largest write set of a transaction (with its locks).
     pub max_txn_bytes: u64,
+    /// Memory for the writes of a transaction, if that is a small part of all; what it writes beyond moves to extents.
+    pub txn_memory_bytes: u64,
     /// Size of a log segment.
     pub log_segment_bytes: u64,
     /// Size of the log buffer, a power of two.
@@ -96,6 +98,7 @@ impl EngineConfig {
             memory_limit: 512 << 20,
             memtable_bytes: 32 << 20,
             max_txn_bytes: 256 << 20,
+            txn_memory_bytes: 32 << 20,
             log_segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
             log_buffer: LogBufferKind::default(),
@@ -114,6 +117,11 @@ impl EngineConfig {
         }
     }
 }
+
+/// The writes of a transaction have one part in so many of the memory, ...
+const TXN_SHARE: usize = 16;
+/// ... but this much, however small that is.
+const LEAST_TXN_BYTES: usize = 1 << 20;
 
 /// What all handles share.
 pub(crate) struct Inner {
@@ -139,6 +147,13 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Bytes of writes that a transaction keeps in memory.
+    #[inline]
+    pub(crate) fn txn_memory(&self) -> u64 {
+        let share = (self.budget.limit() / TXN_SHARE).max(LEAST_TXN_BYTES);
+        self.config.txn_memory_bytes.min(share as u64)
+    }
+
     /// Everything up to here is applied and durable. Never falls.
     pub(crate) fn stable(&self) -> Seq {
         self.watermark.visible().min(self.log.durable())
@@ -633,7 +648,13 @@ impl Inner {
         } else {
             1
         };
-        let weigh = || self.weigh_memory();
+        let weigh = || {
+            // A full disk only keeps slots from being used until the next start.
+            if let Err(error) = self.trees.unstage_all() {
+                tracing::warn!(%error, "extents of transactions that did not commit stay until the next start");
+            }
+            self.weigh_memory();
+        };
         recovery::replay(
             log,
             &target,

@@ -181,6 +181,7 @@ fn a_transaction_that_does_not_fit_is_refused_and_gives_everything_back() {
     let engine = open(&machine, 16 * MIB);
     let tree = engine.create_tree().expect("creates");
     let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.set_may_spill(false);
     let refused = (0..1_000_000).find_map(|row| txn.put(&tree, &key(row), &VALUE).err());
     assert!(matches!(refused, Some(EngineError::OutOfMemory { .. })));
     let used = |what| engine.memory().used(what);

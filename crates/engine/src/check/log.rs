@@ -299,7 +299,7 @@ fn decode_commit(payload: &[u8]) -> Result<(), Malformed> {
             reader.write()?;
         }
     }
-    reader.finish()
+    reader.graft().map(drop)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Neighbours: `txn` comes in at the top; `esker-wal` fixes the order; memtables take the versions; the layer above awaits
 //! durability.
 //!
+//! A transaction too large for memory brings extents: `graft` has the steps around these, and such a commit does wait.
+//!
 //! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
 //! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
 //! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the locks
@@ -16,6 +18,7 @@
 
 pub(crate) mod acks;
 pub(crate) mod counters;
+mod graft;
 pub(crate) mod held;
 pub(crate) mod log;
 pub(crate) mod record;
@@ -48,20 +51,30 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
     let inner = txn.engine.inner();
     inner.recovery.ready()?;
     inner.admit_writer(&txn.writes)?;
+    let staged = match txn.writes.has_spilled() {
+        true => graft::stage(inner, &mut txn.writes)?,
+        false => None,
+    };
     let _charge = charge_record(inner, &txn.writes, &mut txn.payload)?;
     record::begin(&mut txn.payload);
     record::put_counters(&mut txn.payload, &txn.counters);
     let writes = txn.writes.encode(&mut txn.payload, &mut txn.tree_ids);
-    if writes == 0 && txn.counters.is_empty() {
+    if writes == 0 && txn.counters.is_empty() && staged.is_none() {
         return Ok(Commit { seq: None });
     }
     if !txn.counters.is_empty() {
         txn.tree_ids.insert(0, COUNTERS_TREE.0);
     }
+    if let Some(staged) = &staged {
+        staged.encode(&mut txn.payload, &mut txn.tree_ids);
+    }
     let place = inner
         .log
         .append(RecordKind::Commit, &txn.tree_ids, &txn.payload)?;
     let seq = place.seq;
+    if let Some(staged) = staged {
+        staged.graft(seq);
+    }
     for (tree, value) in &txn.counters {
         inner
             .counters
@@ -114,7 +127,7 @@ pub(crate) fn let_go_of_locks(inner: &Inner, owner: &mut Arc<LockOwner>, seq: Se
 
 /// Inserts the versions of a write set with sequence `seq`. The log is needed from `start` on until they are flushed.
 pub(crate) fn insert_writes(inner: &Inner, writes: &WriteSet, start: u64, seq: Seq) {
-    for tree_writes in writes.trees() {
+    for tree_writes in writes.logged() {
         let bytes = with_active(&tree_writes.tree, start, seq, |table| {
             writes.for_each_live(tree_writes, |op, key, value| {
                 table.insert(key, seq, op, value);

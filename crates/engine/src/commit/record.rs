@@ -3,7 +3,7 @@
 //! Neighbours: `commit` encodes, `recovery` decodes; `esker-wal` frames and checks the bytes.
 //!
 //! ```text
-//! Commit            version u8 | body
+//! Commit            version u8 | body | graft, if it has extents
 //! Prepare           version u8 | xid | locks | body
 //! CommitPrepared    version u8 | xid | prepare seq varint
 //! RollbackPrepared  version u8 | xid | prepare seq varint
@@ -13,6 +13,7 @@
 //! locks     number varint | per lock: mode u8 (1 shared, 2 exclusive) | tree varint | key length varint | key
 //! body      counters | number of trees varint | per tree: tree varint | number of writes varint | writes
 //! counters  number varint | per counter: tree varint | value varint       (raises: the larger value wins)
+//! graft     number varint                                                    (what is staged in the manifest under it)
 //! write     op u8 | key length varint | key | for a put: value length varint | value
 //! ```
 //! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend.
@@ -25,6 +26,7 @@
 
 use crate::codec::{self, Malformed, put_bytes, put_varint};
 use crate::lock::LockMode;
+use crate::tree::GraftId;
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
 
 /// Version of the payloads.
@@ -83,6 +85,11 @@ pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
     if op == Op::Put {
         put_bytes(out, value);
     }
+}
+
+/// Ends the payload of a commit that brings extents.
+pub(crate) fn put_graft(out: &mut Vec<u8>, graft: GraftId) {
+    put_varint(out, u64::from(graft.0));
 }
 
 pub(crate) fn counter_record(out: &mut Vec<u8>, how: CounterChange, tree: TreeId, value: u64) {
@@ -202,6 +209,16 @@ impl<'a> Reader<'a> {
             encoded: self.rest.since(begin),
             offset: begin,
         })
+    }
+
+    /// What the record of a commit brings in extents, behind its writes. Nothing may follow.
+    pub(crate) fn graft(&mut self) -> Result<Option<GraftId>, Malformed> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let graft = GraftId(self.rest.varint_u32()?);
+        self.finish()?;
+        Ok(Some(graft))
     }
 
     /// Nothing may follow the last part of a payload.

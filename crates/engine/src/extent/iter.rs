@@ -179,9 +179,13 @@ impl ExtentIter {
         };
         let bound = bound.filter(|bound| !is_before(bound));
         let cursor = self.cursor.as_mut().expect("a block was entered");
-        cursor
-            .drain(bound, sight, newest, visit)
-            .map_err(|what| self.extent.damaged_block(self.offset(), what))
+        let meta = self.extent.meta();
+        let mut stored = 0;
+        let drained = cursor.drain(bound, meta.stored_sight(sight), &mut stored, visit);
+        if stored > 0 {
+            *newest = meta.true_seq(stored).max(*newest);
+        }
+        drained.map_err(|what| self.extent.damaged_block(self.offset(), what))
     }
 
     fn leave(&mut self) {
@@ -235,6 +239,7 @@ impl InternalIter for ExtentIter {
             self.tail = Some(self.extent.tail_for(KeyHash::of(key))?);
         }
         let tail = self.tail()?;
+        let seq = self.extent.meta().stored_sight(seq);
         let number = tail.find(key, seq);
         if number == tail.blocks() {
             self.leave();
@@ -298,7 +303,7 @@ impl InternalIter for ExtentIter {
 
     #[inline]
     fn seq(&self) -> Seq {
-        self.at().seq()
+        self.extent.meta().true_seq(self.at().seq())
     }
 
     #[inline]

@@ -6,6 +6,8 @@
 //! **Invariants**
 //! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries,
 //!   rows <= entries - deletes.
+//! - Of a grafted extent only the manifest knows the sequence; header and entries have the numbers that the writes had in their
+//!   transaction.
 //! - A decoded meta lies inside its slots: header < filter < index < stored length <= slots * `SLOT_BYTES`.
 
 use std::cmp::Ordering;
@@ -13,7 +15,7 @@ use std::cmp::Ordering;
 use super::{HEADER_BYTES, SLOT_BYTES, SLOTS_PER_FILE};
 use crate::codec::{Malformed, Reader, put_bytes, put_varint};
 use crate::iter::compare_versions;
-use crate::{Seq, TreeId};
+use crate::{LATEST, Seq, TreeId};
 
 /// Place of an extent: data file and first slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +90,9 @@ pub struct ExtentMeta {
     pub largest_seq: Seq,
     /// The level for which it was compressed; it may have moved down since.
     pub packed_for: u8,
+    /// Its entries were written by a transaction before that had a sequence: whatever they say of themselves, all of them have
+    /// `largest_seq`, and every user key comes once.
+    pub is_grafted: bool,
     /// First version in internal order.
     pub first: Position,
     /// Last version in internal order.
@@ -100,7 +105,36 @@ impl ExtentMeta {
         &*self.first.key <= high && low <= &*self.last.key
     }
 
-    /// Everything but what it was compressed for.
+    /// The same extent when the transaction that has written it got this sequence.
+    pub(crate) fn grafted(&self, seq: Seq) -> ExtentMeta {
+        let mut meta = self.clone();
+        meta.is_grafted = true;
+        (meta.smallest_seq, meta.largest_seq) = (seq, seq);
+        (meta.first.seq, meta.last.seq) = (seq, seq);
+        meta
+    }
+
+    /// As which sequence its entries are looked for by who sees what is not newer than `sight`.
+    #[inline]
+    pub(crate) fn stored_sight(&self, sight: Seq) -> Seq {
+        match (self.is_grafted, sight >= self.largest_seq) {
+            (false, _) => sight,
+            (true, true) => LATEST,
+            // No entry has it: it is behind every version of a key.
+            (true, false) => 0,
+        }
+    }
+
+    /// The sequence of an entry that says this of itself.
+    #[inline]
+    pub(crate) fn true_seq(&self, stored: Seq) -> Seq {
+        match self.is_grafted {
+            false => stored,
+            true => self.largest_seq,
+        }
+    }
+
+    /// Everything but what it was compressed for, and whether it was grafted.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.id.0));
         put_varint(out, u64::from(self.slots));
@@ -121,7 +155,11 @@ impl ExtentMeta {
     }
 
     /// What [`ExtentMeta::encode`] has written.
-    pub(crate) fn decode(reader: &mut Reader<'_>, packed_for: u8) -> Result<Self, Malformed> {
+    pub(crate) fn decode(
+        reader: &mut Reader<'_>,
+        packed_for: u8,
+        is_grafted: bool,
+    ) -> Result<Self, Malformed> {
         fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
             Ok(Position {
                 key: reader.bytes()?.into(),
@@ -142,6 +180,7 @@ impl ExtentMeta {
             smallest_seq: reader.varint()?,
             largest_seq: reader.varint()?,
             packed_for,
+            is_grafted,
             first: position(reader)?,
             last: position(reader)?,
         };
@@ -174,6 +213,9 @@ impl ExtentMeta {
             || self.smallest_seq > self.largest_seq
         {
             return Err("the counts of an extent contradict each other");
+        }
+        if self.is_grafted && self.smallest_seq != self.largest_seq {
+            return Err("a grafted extent has more than one sequence");
         }
         if self.first.compare(&self.last.key, self.last.seq) == Ordering::Greater {
             return Err("the last key of an extent precedes its first");
@@ -322,6 +364,7 @@ mod tests {
             smallest_seq: 1 << 40,
             largest_seq: (1 << 40) + 77,
             packed_for: 0,
+            is_grafted: false,
             first: Position {
                 key: b"apple"[..].into(),
                 seq: 9,
@@ -338,13 +381,14 @@ mod tests {
         let mut bytes = Vec::new();
         meta().encode(&mut bytes);
         assert_eq!(
-            ExtentMeta::decode(&mut Reader::new(&bytes), 0).unwrap(),
+            ExtentMeta::decode(&mut Reader::new(&bytes), 0, false).unwrap(),
             meta()
         );
         for cut in 0..bytes.len() {
-            assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut]), 0).is_err());
+            assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut]), 0, false).is_err());
         }
-        let wrong: [fn(&mut ExtentMeta); 7] = [
+        let wrong: [fn(&mut ExtentMeta); 8] = [
+            |m| m.is_grafted = true,
             |m| m.slots = 1,
             |m| m.id = ExtentId::new(3, 511),
             |m| m.filter_offset = m.stored_bytes,
@@ -359,7 +403,7 @@ mod tests {
             let mut bytes = Vec::new();
             meta.encode(&mut bytes);
             assert!(
-                ExtentMeta::decode(&mut Reader::new(&bytes), 0).is_err(),
+                ExtentMeta::decode(&mut Reader::new(&bytes), 0, meta.is_grafted).is_err(),
                 "{meta:?}"
             );
         }

@@ -60,7 +60,7 @@ impl Store {
 pub struct Extent {
     meta: ExtentMeta,
     tree: TreeId,
-    slots: Slots,
+    slots: Arc<Slots>,
     store: Arc<Store>,
     quarantined: AtomicBool,
     /// The tail as long as the cache or a reader has it: a way around the cache.
@@ -110,7 +110,7 @@ impl Extent {
         store: &Arc<Store>,
         tree: TreeId,
         meta: ExtentMeta,
-        slots: Slots,
+        slots: Arc<Slots>,
     ) -> Arc<Self> {
         debug_assert_eq!(slots.id(), meta.id);
         let bytes = size_of::<Extent>() + meta.first.key.len() + meta.last.key.len();
@@ -128,8 +128,14 @@ impl Extent {
 
     /// An extent that the manifest names.
     pub(crate) fn adopt(store: &Arc<Store>, tree: TreeId, meta: ExtentMeta) -> Arc<Self> {
-        let slots = store.space.adopt(&meta);
+        let slots = Arc::new(store.space.adopt(&meta));
         Extent::new(store, tree, meta, slots)
+    }
+
+    /// The same extent when the transaction that has written it got this sequence. The handles share the slots.
+    pub(crate) fn grafted(&self, seq: Seq) -> Arc<Self> {
+        let slots = Arc::clone(&self.slots);
+        Extent::new(&self.store, self.tree, self.meta.grafted(seq), slots)
     }
 
     /// What is known about it.
@@ -308,15 +314,19 @@ impl Extent {
         if !tail.filter.may_contain(hash) {
             return Ok(None);
         }
-        let number = tail.find(key, snapshot);
+        let sight = self.meta.stored_sight(snapshot);
+        let number = tail.find(key, sight);
         if number == tail.blocks() {
             return Ok(None);
         }
         let block = self.block(&tail, number)?;
         let found = block
-            .get(key, snapshot)
+            .get(key, sight)
             .map_err(|what| self.corruption(tail.place(number).offset, what))?;
-        Ok(found.map(|found| FoundIn { block, found }))
+        Ok(found.map(|mut found| {
+            found.seq = self.meta.true_seq(found.seq);
+            FoundIn { block, found }
+        }))
     }
 
     pub(super) fn damaged_block(&self, offset: u32, what: Malformed) -> EngineError {
@@ -365,7 +375,11 @@ impl Extent {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().expect("that many were read");
         let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
         let tail = self.tail(ReadMode::Device)?;
-        let expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
+        let mut expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
+        if self.meta.is_grafted {
+            expected.smallest_seq = header.smallest_seq;
+            expected.largest_seq = header.largest_seq;
+        }
         if header != expected {
             return Err(self.corruption(0, "the header contradicts the manifest"));
         }

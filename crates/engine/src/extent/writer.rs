@@ -252,6 +252,7 @@ impl RunWriter {
             smallest_seq: tally.smallest_seq,
             largest_seq: tally.largest_seq,
             packed_for: self.level,
+            is_grafted: false,
             first: tally.first.expect("there is an entry"),
             last: Position {
                 key: self.last_key[..].into(),
@@ -262,7 +263,7 @@ impl RunWriter {
         self.out[..HEADER_BYTES].copy_from_slice(&header.encode());
         slots.write(&self.out)?;
         self.written_bytes += u64::from(stored_bytes);
-        Ok(Extent::new(&self.store, self.tree, meta, slots))
+        Ok(Extent::new(&self.store, self.tree, meta, Arc::new(slots)))
     }
 
     fn reset(&mut self) {

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use esker_vfs::Clock;
 use esker_wal::LogReader;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::budget::MemoryUse;
 use crate::compact::Effort;
@@ -132,6 +132,11 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
+    /// The right to flush. Of two that flush the same tree one would write what the other has hardened.
+    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock()
+    }
+
     pub(crate) fn log_from(&self) -> u64 {
         self.log_from.load(Ordering::Relaxed)
     }
@@ -220,7 +225,7 @@ impl Inner {
         match job {
             Job::Flush(id) => {
                 if let Some(tree) = self.trees.get(id) {
-                    self.flush_oldest(&tree)?;
+                    self.flush_oldest(&tree, &self.maintenance.flushing())?;
                 }
                 self.load();
                 self.maintenance.freed.notify_all();
@@ -254,16 +259,14 @@ impl Inner {
             self.switch(&tree);
         }
         for tree in self.trees.all() {
-            while self.flush_oldest(&tree)? {}
+            while self.flush_oldest(&tree, &self.maintenance.flushing())? {}
         }
         let load = self.load();
         self.checkpoint(load.visible, load.needed_from())
     }
 
     /// Writes the oldest replayed run or immutable memtable of a tree to extents; false if there is none.
-    fn flush_oldest(&self, tree: &Tree) -> Result<bool> {
-        // Of two that flush the same tree one would write what the other has hardened.
-        let _flushing = self.maintenance.flushing.lock();
+    pub(crate) fn flush_oldest(&self, tree: &Tree, _flushing: &MutexGuard<'_, ()>) -> Result<bool> {
         let now = Arc::clone(&tree.superversion());
         // What was replayed is durable.
         if now.replayed.is_empty() {

@@ -23,7 +23,7 @@ use super::two_phase::{Decision, Prepare, damaged};
 use crate::codec::Malformed;
 use crate::commit::COUNTERS_TREE;
 use crate::commit::record::{CounterChange, Reader, Write};
-use crate::tree::{Recovered, Tree, Trees};
+use crate::tree::{GraftId, Recovered, Tree, Trees};
 use crate::{EngineError, Op, Result, Seq, TreeId};
 
 /// Entries of the first piece of a list, and of the largest.
@@ -179,6 +179,8 @@ pub(super) struct Part {
     pub(super) prepares: Vec<Prepare>,
     pub(super) decisions: Vec<Decision>,
     pub(super) counters: CounterChanges,
+    /// Extents that came with a commit, each with its sequence.
+    pub(super) grafts: Vec<(Seq, GraftId)>,
     /// Memory: kept buffers and entries.
     pub(super) bytes: usize,
     pub(super) records: u64,
@@ -256,7 +258,11 @@ impl<'a> Collector<'a> {
                 self.raise_counters(&mut reader, seq)?;
                 self.enter(record.buffer);
                 let base = record.payload_range().start;
-                self.writes(&mut reader, start, seq, Origin::Log { base })
+                self.writes(&mut reader, start, seq, Origin::Log { base })?;
+                self.part
+                    .grafts
+                    .extend(reader.graft()?.map(|graft| (seq, graft)));
+                Ok(())
             }
             RecordKind::Prepare => {
                 let range = record.payload_range();
@@ -302,9 +308,10 @@ impl<'a> Collector<'a> {
 
     /// Collects the writes of a prepared transaction that was committed with sequence `seq`. They are copied.
     pub(super) fn committed(&mut self, prepare: &Prepare, seq: Seq) -> Result<(), EngineError> {
-        let collected = prepare
-            .writes()
-            .and_then(|mut reader| self.writes(&mut reader, prepare.start, seq, Origin::Elsewhere));
+        let collected = prepare.writes().and_then(|mut reader| {
+            self.writes(&mut reader, prepare.start, seq, Origin::Elsewhere)?;
+            reader.finish()
+        });
         collected.map_err(|what| prepare.damaged(what))
     }
 
@@ -366,7 +373,7 @@ impl<'a> Collector<'a> {
             }
             self.part.trees[index] = Some(lists);
         }
-        reader.finish()
+        Ok(())
     }
 
     /// The lists of a tree, to be put back.

@@ -17,7 +17,7 @@ use super::entry::Buffers;
 use super::run::{Facts, Pieces, ReplayedRun};
 use super::two_phase::{Prepare, TwoPhase};
 use crate::commit::counters::Counters;
-use crate::tree::Tree;
+use crate::tree::{GraftId, Tree};
 use crate::{Result, Seq};
 
 /// Decided prepares that one more thread is worth.
@@ -67,6 +67,14 @@ impl Harvest {
         let rows = parts.iter().map(|part| part.rows).sum();
         self.parts.extend(parts);
         Ok(rows)
+    }
+
+    /// The extents that came with its commits, in the order of the log.
+    pub(super) fn take_grafts(&mut self) -> Vec<(Seq, GraftId)> {
+        let parts = self.parts.iter_mut();
+        let mut grafts: Vec<_> = parts.flat_map(|part| part.grafts.drain(..)).collect();
+        grafts.sort_unstable();
+        grafts
     }
 
     /// End of its range of the log.

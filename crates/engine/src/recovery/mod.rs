@@ -5,7 +5,7 @@
 //!
 //! | record | what replay does |
 //! |---|---|
-//! | Commit | raises its counters; takes over its writes, tree by tree, unless the tree has them on disk or is gone |
+//! | Commit | raises its counters; takes over its writes, tree by tree, unless the tree has them on disk or is gone; grafts its extents, unless the manifest has them in their place |
 //! | Prepare | raises its counters; keeps the record until it is decided |
 //! | CommitPrepared | takes the prepare named by XID and sequence and takes over its writes |
 //! | RollbackPrepared | takes it and forgets it |

@@ -219,9 +219,13 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Brings prepares and decisions of a harvest together.
+    /// Brings prepares and decisions of a harvest together, and what was committed as extents to its trees.
     fn settle(&self, harvest: &mut Harvest) -> Result<()> {
         let mut two_phase = self.two_phase.lock();
+        // Before the runs of this harvest, which may have newer versions of the same keys, come and are flushed.
+        for (seq, graft) in harvest.take_grafts() {
+            self.target.trees.graft(graft, seq);
+        }
         let counters = self.target.counters;
         let committed = harvest.settle(self.plan, &mut two_phase, counters, self.threads)?;
         let recovery = self.target.recovery;
@@ -358,7 +362,7 @@ impl<'a> Sample<'a> {
                 }
             }
         }
-        reader.finish()
+        Ok(())
     }
 
     /// Every tree gets its share of the shards.

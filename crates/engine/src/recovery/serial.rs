@@ -81,7 +81,10 @@ impl Serial<'_> {
                 match prepare.filter(|_| commits) {
                     Some(prepare) => prepare
                         .writes()
-                        .and_then(|mut writes| self.insert(&mut writes, prepare.start, seq))
+                        .and_then(|mut writes| {
+                            self.insert(&mut writes, prepare.start, seq)?;
+                            writes.finish()
+                        })
                         .map_err(|what| prepare.damaged(what)),
                     None => Ok(()),
                 }
@@ -94,7 +97,11 @@ impl Serial<'_> {
     fn commit(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let mut reader = Reader::new(record.payload)?;
         self.raise_counters(&mut reader, record.end.0)?;
-        self.insert(&mut reader, record.start.0, record.end.0)
+        self.insert(&mut reader, record.start.0, record.end.0)?;
+        if let Some(graft) = reader.graft()? {
+            self.target.trees.graft(graft, record.end.0);
+        }
+        Ok(())
     }
 
     /// Inserts the writes that end a body.
@@ -113,7 +120,7 @@ impl Serial<'_> {
         }
         let rows = &self.target.recovery.rows;
         rows.fetch_add(inserted, Ordering::Relaxed);
-        reader.finish()
+        Ok(())
     }
 
     fn counter_set(&mut self, record: &Record<'_>) -> Result<(), Malformed> {

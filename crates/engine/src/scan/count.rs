@@ -98,6 +98,11 @@ impl<'a> Sweep<'a> {
         for run in &view.superversion.replayed {
             memory.push(Box::new(run.iter()));
         }
+        // What the transaction has moved to disk is no more than the rest of its writes.
+        let spills = view.own.iter();
+        for spill in spills.flat_map(|own| own.spills.iters(ReadMode::Cached)) {
+            memory.push(Box::new(spill));
+        }
         for iter in &mut memory {
             iter.seek(&span.lower)?;
         }

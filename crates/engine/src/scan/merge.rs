@@ -91,8 +91,12 @@ impl Tier {
             newest,
         } = self;
         match (source, &*sight) {
-            // Extents hold committed versions only.
-            (Source::Run(iter), sight) => iter.drain(bound, sight.upto(), newest, visit, go_on),
+            (Source::Run(iter), Sight::Snapshot(upto)) => {
+                iter.drain(bound, *upto, newest, visit, go_on)
+            }
+            (Source::Run(iter), Sight::Own(..)) => {
+                drain(&mut **iter, bound, sight, &mut 0, key, visit, go_on)
+            }
             (Source::Memtable(iter), Sight::Snapshot(upto)) => {
                 while iter.drain(bound, *upto, newest, KEYS_PER_QUESTION, visit) {
                     if !iter.valid() || bound.is_some_and(|bound| iter.key() >= bound) {

@@ -13,14 +13,21 @@ use super::merge::{Merge, Source, Tier};
 use super::span::KeySpan;
 use crate::extent::{Extent, HasMeta, ReadMode};
 use crate::tree::{Run, RunIter, SuperVersion};
-use crate::txn::{DeadRanges, Sight, note_dependency};
+use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
 use crate::{LATEST, Memtable, Result, Seq};
 
 /// The transaction's own writes to the tree.
 pub(crate) struct OwnWrites {
     pub(crate) table: Arc<Memtable>,
+    pub(crate) spills: Spills,
     pub(crate) upto: Seq,
     pub(crate) dead: DeadRanges,
+}
+
+impl OwnWrites {
+    pub(crate) fn sight(&self) -> Sight {
+        Sight::Own(self.upto, Arc::clone(&self.dead))
+    }
 }
 
 /// What a scan sees.
@@ -56,11 +63,11 @@ impl PinnedView {
         let mut tiers = Vec::new();
         let committed = || Sight::Snapshot(self.snapshot);
         if let Some(own) = &self.own {
-            let source = Source::Memtable(Box::new(own.table.iter()));
-            tiers.push(Tier::new(
-                source,
-                Sight::Own(own.upto, Arc::clone(&own.dead)),
-            ));
+            let table = Source::Memtable(Box::new(own.table.iter()));
+            let spills = own.spills.iters(ReadMode::Cached);
+            let spills = spills.map(|iter| Source::Run(Box::new(iter)));
+            let sources = std::iter::once(table).chain(spills);
+            tiers.extend(sources.map(|source| Tier::new(source, own.sight())));
         }
         for table in self.memtables() {
             let source = Source::Memtable(Box::new(table.iter()));

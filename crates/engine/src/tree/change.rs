@@ -7,6 +7,7 @@
 //! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
 
 use super::levels::{LEVELS, Place, RunId};
+use super::staged::GraftId;
 use crate::codec::{Malformed, Reader, put_varint};
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::{Seq, TreeId};
@@ -45,6 +46,16 @@ pub(crate) enum Change {
         from: u64,
         counters_as_of: Seq,
     },
+    /// An extent of a transaction that is about to commit, for this tree.
+    Stage {
+        graft: GraftId,
+        tree: TreeId,
+        meta: ExtentMeta,
+    },
+    /// Nothing is staged under this number any more.
+    Unstage {
+        graft: GraftId,
+    },
 }
 
 const CREATE_TREE: u8 = 1;
@@ -55,10 +66,15 @@ const RECOVERY_POINT: u8 = 5;
 const COUNTER: u8 = 6;
 const NEXT_TREE: u8 = 7;
 const LOG: u8 = 8;
+const STAGE: u8 = 9;
+const UNSTAGE: u8 = 10;
 
-/// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half.
+/// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half; the highest bit says
+/// that it was grafted.
 const LEVEL_MASK: u8 = 0x0F;
+const PACKED_MASK: u8 = 0x07;
 const PACKED_SHIFT: u32 = 4;
+const GRAFTED: u8 = 0x80;
 
 impl Change {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -77,7 +93,8 @@ impl Change {
             Change::DropTree { tree } => begin(DROP_TREE, *tree),
             Change::AddExtent { tree, place, meta } => {
                 begin(ADD_EXTENT, *tree);
-                out.push(place.level | meta.packed_for << PACKED_SHIFT);
+                let grafted = if meta.is_grafted { GRAFTED } else { 0 };
+                out.push(place.level | meta.packed_for << PACKED_SHIFT | grafted);
                 put_varint(out, place.run.0);
                 meta.encode(out);
             }
@@ -102,6 +119,16 @@ impl Change {
                 put_varint(out, *from);
                 put_varint(out, *counters_as_of);
             }
+            Change::Stage { graft, tree, meta } => {
+                begin(STAGE, *tree);
+                put_varint(out, u64::from(graft.0));
+                out.push(meta.packed_for);
+                meta.encode(out);
+            }
+            Change::Unstage { graft } => {
+                out.push(UNSTAGE);
+                put_varint(out, u64::from(graft.0));
+            }
         }
     }
 
@@ -113,6 +140,10 @@ impl Change {
                 counters_as_of: reader.varint()?,
             });
         }
+        if code == UNSTAGE {
+            let graft = GraftId(reader.varint_u32()?);
+            return Ok(Change::Unstage { graft });
+        }
         let tree = TreeId(reader.varint_u32()?);
         Ok(match code {
             CREATE_TREE => Change::CreateTree {
@@ -122,13 +153,13 @@ impl Change {
             DROP_TREE => Change::DropTree { tree },
             ADD_EXTENT => {
                 let byte = reader.u8()?;
-                let (level, packed_for) = (byte & LEVEL_MASK, byte >> PACKED_SHIFT);
+                let (level, packed_for) = (byte & LEVEL_MASK, byte >> PACKED_SHIFT & PACKED_MASK);
                 let run = RunId(reader.varint()?);
                 let are_levels = usize::from(level.max(packed_for)) < LEVELS;
                 if !are_levels || (level > 0 && run != RunId(0)) {
                     return Err("there is no such level or run");
                 }
-                let meta = ExtentMeta::decode(reader, packed_for)?;
+                let meta = ExtentMeta::decode(reader, packed_for, byte & GRAFTED != 0)?;
                 Change::AddExtent {
                     tree,
                     place: Place { level, run },
@@ -148,6 +179,15 @@ impl Change {
                 value: reader.varint()?,
             },
             NEXT_TREE => Change::NextTree { tree },
+            STAGE => {
+                let graft = GraftId(reader.varint_u32()?);
+                let packed_for = reader.u8()?;
+                if usize::from(packed_for) >= LEVELS {
+                    return Err("there is no such level");
+                }
+                let meta = ExtentMeta::decode(reader, packed_for, false)?;
+                Change::Stage { graft, tree, meta }
+            }
             _ => return Err("unknown kind of change"),
         })
     }
@@ -199,6 +239,19 @@ mod tests {
                 counters_as_of: 1 << 34,
             },
             Change::DropTree { tree },
+            Change::Stage {
+                graft: GraftId(70_000),
+                tree,
+                meta: paper(9, "a", "b", 10_000),
+            },
+            Change::AddExtent {
+                tree,
+                place: Place::layer(RunId(2)),
+                meta: paper(9, "a", "b", 10_000).grafted(1 << 40),
+            },
+            Change::Unstage {
+                graft: GraftId(70_000),
+            },
         ];
         let mut bytes = Vec::new();
         let mut ends = vec![0];

@@ -73,6 +73,11 @@ pub(crate) fn check(env: &Env, dir: &Path, report: Report<'_>) -> Result<Checked
             files.entry(meta.id.file()).or_default().push((id, meta));
         }
     }
+    for (tree, meta) in replayed.state.staged.values().flatten() {
+        checked.extents += 1;
+        checked.extent_bytes += u64::from(meta.stored_bytes);
+        files.entry(meta.id.file()).or_default().push((*tree, meta));
+    }
     for extents in files.values_mut() {
         extents.sort_unstable_by_key(|(_, meta)| meta.id.slot());
         check_file(env, &dir.join("extents"), extents, report);

@@ -4,7 +4,7 @@
 //! go through `Trees::install`; below are `extent` (data files) and the manifest.
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with its
-//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`]; `check` verifies it all without opening it.
+//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `staged` (extents that come with a commit); `check` verifies it all without opening it.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made durable,
@@ -19,6 +19,7 @@ mod health;
 pub(crate) mod levels;
 pub(crate) mod manifest;
 mod run;
+mod staged;
 mod state;
 mod version;
 
@@ -43,6 +44,8 @@ pub use levels::{LEVELS, Levels, Place, Run, RunId, ShapeEdit, Totals};
 pub use manifest::Uuid;
 use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;
+use staged::Staged;
+pub(crate) use staged::{GraftId, Grafts};
 pub(crate) use state::LogPoint;
 use state::State;
 pub use version::Version;
@@ -84,6 +87,24 @@ struct Meta {
     log: LogPoint,
     /// The counters as the manifest has them.
     counters: BTreeMap<TreeId, u64>,
+    /// Extents that wait for a commit.
+    staged: Staged,
+    /// What is published and not recorded yet: it comes before everything else.
+    owed: Vec<Change>,
+}
+
+impl Meta {
+    /// Records changes, and what is owed. After an error nothing has changed.
+    fn record(&mut self, changes: Vec<Change>) -> Result<()> {
+        let owed = self.owed.len();
+        self.owed.extend(changes);
+        let recorded = self.manifest.append(&self.owed);
+        match recorded {
+            Ok(()) => self.owed.clear(),
+            Err(_) => self.owed.truncate(owed),
+        }
+        recorded
+    }
 }
 
 struct Inner {
@@ -155,6 +176,10 @@ pub struct Work {
     pub built_bytes: u64,
     /// Sorted runs that had to be merged for them.
     pub build_spills: u64,
+    /// Transactions that brought extents, because their writes were too large for memory.
+    pub grafts: u64,
+    /// These extents.
+    pub grafted_extents: u64,
 }
 
 /// Numbers about the storage.
@@ -205,7 +230,7 @@ impl Trees {
                 (uuid, State::default())
             }
         };
-        let metas = state.trees.values().flat_map(|tree| tree.metas());
+        let metas = state.metas();
         let fs = Arc::clone(&env.fs);
         let space = Space::open(Arc::clone(&fs), &extents_dir, Arc::clone(&health), metas)?;
         let random = Arc::clone(&env.random);
@@ -216,7 +241,8 @@ impl Trees {
             .iter()
             .map(|(id, tree)| (*id, tree.counter))
             .collect();
-        let content = content(&trees, &counters, state.next_tree, state.log);
+        let staged = staged::adopt(&store, &state);
+        let content = content(&trees, &counters, &staged, state.next_tree, state.log);
         let site = Site {
             fs,
             dir: manifest_dir,
@@ -232,6 +258,8 @@ impl Trees {
             next_tree: state.next_tree,
             log: state.log,
             counters,
+            staged,
+            owed: Vec::new(),
         });
         let trees = RwLock::new(trees);
         Ok(Trees {
@@ -288,7 +316,7 @@ impl Trees {
         let following =
             id.0.checked_add(1)
                 .ok_or_else(|| EngineError::Stopped("all tree ids were given".into()))?;
-        meta.manifest.append(&[Change::CreateTree {
+        meta.record(vec![Change::CreateTree {
             tree: id,
             recovery_point,
         }])?;
@@ -304,7 +332,7 @@ impl Trees {
     pub fn drop_tree(&self, id: TreeId) -> Result<()> {
         let mut meta = self.recording()?;
         let tree = self.get(id).ok_or(EngineError::NoSuchTree(id))?;
-        meta.manifest.append(&[Change::DropTree { tree: id }])?;
+        meta.record(vec![Change::DropTree { tree: id }])?;
         meta.counters.remove(&id);
         self.inner.trees.write().remove(&id);
         for (_, extent) in tree.superversion().version.levels().extents() {
@@ -367,7 +395,7 @@ impl Trees {
                 .iter()
                 .map(|&(tree, value)| Change::Counter { tree, value }),
         );
-        meta.manifest.append(&changes)?;
+        meta.record(changes)?;
         meta.log = log;
         meta.counters.extend(changed);
         self.checkpoint_if_due(&mut meta);
@@ -401,7 +429,7 @@ impl Trees {
             meta: extent.meta().clone(),
         }));
         changes.extend(recovery_point.map(|seq| Change::RecoveryPoint { tree: id, seq }));
-        meta.manifest.append(&changes)?;
+        meta.record(changes)?;
         mark_slots(&old, &edit);
         tree.publish(Version::new(levels), flushed);
         if let Some(seq) = recovery_point {
@@ -449,8 +477,18 @@ impl Trees {
 
     fn write_checkpoint(&self, meta: &mut Meta) -> Result<()> {
         let trees = self.inner.trees.read().clone();
-        let content = content(&trees, &meta.counters, meta.next_tree, meta.log);
-        meta.manifest.checkpoint(content)
+        let Meta {
+            manifest,
+            next_tree,
+            log,
+            counters,
+            staged,
+            owed,
+        } = meta;
+        manifest.checkpoint(content(&trees, counters, staged, *next_tree, *log))?;
+        // It is in the trees.
+        owed.clear();
+        Ok(())
     }
 
     /// Reads and checks every extent of every tree; passes what is damaged to `report`. The number of extents checked.
@@ -537,6 +575,7 @@ fn mark_slots(old: &Version, edit: &ShapeEdit<Arc<Extent>>) {
 fn content<'a>(
     trees: &'a BTreeMap<TreeId, Tree>,
     counters: &'a BTreeMap<TreeId, u64>,
+    staged: &'a Staged,
     next_tree: TreeId,
     log: LogPoint,
 ) -> impl Iterator<Item = Change> + 'a {
@@ -573,6 +612,7 @@ fn content<'a>(
     ]
     .into_iter()
     .chain(per_tree)
+    .chain(staged::content(staged))
 }
 
 /// Data files without a manifest are a damaged database, not a new one.

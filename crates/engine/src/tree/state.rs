@@ -4,12 +4,13 @@
 //!
 //! **Invariants**
 //! - Only changes that make sense are accepted: a tree is created once and before everything else about it.
-//! - `next_tree` is larger than every id ever given.
+//! - `next_tree` is larger than every id ever given, to a tree or to what is staged.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::Change;
 use super::levels::{Levels, Place, ShapeEdit};
+use super::staged::GraftId;
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::{Seq, TreeId};
 
@@ -54,6 +55,8 @@ pub(crate) struct State {
     pub(crate) next_tree: TreeId,
     pub(crate) log: LogPoint,
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
+    /// What transactions have staged for their commit, each with the tree it is for.
+    pub(crate) staged: BTreeMap<GraftId, Vec<(TreeId, ExtentMeta)>>,
 }
 
 impl Default for State {
@@ -62,6 +65,7 @@ impl Default for State {
             next_tree: FIRST_TREE,
             log: LogPoint::default(),
             trees: BTreeMap::new(),
+            staged: BTreeMap::new(),
         }
     }
 }
@@ -121,8 +125,23 @@ impl State {
                 }
             }
             Change::Counter { tree, value } => self.tree(tree)?.counter = value,
+            Change::Stage { graft, tree, meta } => {
+                self.staged.entry(graft).or_default().push((tree, meta));
+                self.raise_next(graft.0.checked_add(1).ok_or("tree ids are used up")?);
+            }
+            Change::Unstage { graft } => {
+                self.staged
+                    .remove(&graft)
+                    .ok_or("something is unstaged that is not staged")?;
+            }
         }
         Ok(())
+    }
+
+    /// Everything that owns slots of data files.
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &ExtentMeta> {
+        let staged = self.staged.values().flatten().map(|(_, meta)| meta);
+        self.trees.values().flat_map(TreeState::metas).chain(staged)
     }
 
     fn tree(&mut self, tree: TreeId) -> Result<&mut TreeState, &'static str> {

@@ -9,7 +9,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::levels::{Levels, Totals};
+use super::levels::{Levels, Run, Totals};
 use super::run::RunIter;
 use crate::extent::{Extent, FoundIn, HasMeta, KeyHash, ReadMode};
 use crate::iter::InternalIter;
@@ -19,6 +19,27 @@ use crate::{LATEST, Op, Result, Seq};
 #[derive(Clone, Default)]
 pub struct Version {
     levels: Levels<Arc<Extent>>,
+}
+
+impl Run<Arc<Extent>> {
+    /// The newest version of `key` that is not newer than `snapshot`, if it is in this run. `hash` is that of the key, once
+    /// somebody needs it.
+    #[inline]
+    pub(crate) fn find_version(
+        &self,
+        key: &[u8],
+        snapshot: Seq,
+        hash: &mut Option<KeyHash>,
+    ) -> Result<Option<FoundIn>> {
+        let Some(extent) = self.extents().get(self.find(key, snapshot)) else {
+            return Ok(None);
+        };
+        if &*extent.meta().first.key > key || extent.meta().smallest_seq > snapshot {
+            return Ok(None);
+        }
+        let hash = *hash.get_or_insert_with(|| KeyHash::of(key));
+        extent.get(key, hash, snapshot)
+    }
 }
 
 impl Version {
@@ -62,14 +83,7 @@ impl Version {
     fn find(&self, key: &[u8], snapshot: Seq) -> Result<Option<FoundIn>> {
         let mut hash = None;
         for run in self.levels.runs() {
-            let Some(extent) = run.extents().get(run.find(key, snapshot)) else {
-                continue;
-            };
-            if &*extent.meta().first.key > key || extent.meta().smallest_seq > snapshot {
-                continue;
-            }
-            let hash = *hash.get_or_insert_with(|| KeyHash::of(key));
-            if let Some(found) = extent.get(key, hash, snapshot)? {
+            if let Some(found) = run.find_version(key, snapshot, &mut hash)? {
                 return Ok(Some(found));
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `lock` for rows, `commit` for the end, `tree` and `memtable` for what is read.
 //!
-//! Parts: `snapshots` (which versions must live) · `write_set` · `visible` → `cursor` (scans) · [`Txn`].
+//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · [`Txn`].
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -12,6 +12,7 @@
 mod cursor;
 pub(crate) mod prepared;
 mod snapshots;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod visible;
@@ -26,12 +27,14 @@ use smallvec::SmallVec;
 
 pub use cursor::Cursor;
 pub(crate) use snapshots::{SnapshotSlot, Snapshots};
+pub(crate) use spill::Spills;
 pub(crate) use visible::Sight;
 use write_set::WRITE_OVERHEAD_BYTES;
 pub(crate) use write_set::{DeadRanges, WriteSet};
 
 use crate::budget::MemoryBudget;
 use crate::engine::{Engine, Inner};
+use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
 use crate::scan::{OwnWrites, PinnedView};
@@ -117,6 +120,7 @@ pub struct Txn {
     /// The snapshot, or [`LATEST`] if none is taken.
     snapshot: AtomicU64,
     pub(crate) writes: WriteSet,
+    may_spill: bool,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
     pub(crate) owner: Arc<LockOwner>,
     /// The same for those who cancel waits from outside, once there are any.
@@ -142,6 +146,7 @@ impl Txn {
             slot: engine.inner().snapshots.slot(),
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
+            may_spill: true,
             counters: SmallVec::new(),
             owner: LockOwner::new(),
             shared_owner: OnceLock::new(),
@@ -265,9 +270,9 @@ impl Txn {
     ) -> Result<Option<R>> {
         self.check()?;
         if !self.writes.is_untouched()
-            && let Some(entry) = self.writes.get(tree.id(), key)
+            && let Some(written) = self.writes.get(tree.id(), key)?
         {
-            return Ok((entry.op == Op::Put).then(|| f(entry.value)));
+            return Ok(written.value().map(f));
         }
         let upto = self.sequence_of(view);
         let superversion = tree.superversion();
@@ -312,15 +317,12 @@ impl Txn {
         };
         let own = match self.writes.view(tree.id()) {
             None => None,
-            Some((table, upto, dead)) => {
-                let sight = Sight::Own(upto, dead);
-                Some(VisibleIter::new(
-                    Box::new(table.iter()),
-                    sight,
-                    range.clone(),
-                    direction,
-                )?)
-            }
+            Some(own) => Some(VisibleIter::new(
+                own_iter(&own),
+                own.sight(),
+                range.clone(),
+                direction,
+            )?),
         };
         // The snapshot is taken before the tiers are looked up.
         let sight = Sight::Snapshot(self.sequence_of(view));
@@ -342,7 +344,7 @@ impl Txn {
         let own = self.writes.view(tree.id());
         Ok(PinnedView {
             superversion: Arc::clone(&tree.superversion()),
-            own: own.map(|(table, upto, dead)| OwnWrites { table, upto, dead }),
+            own,
             snapshot,
             dependency: Arc::clone(&self.dependency),
         })
@@ -362,8 +364,11 @@ impl Txn {
     fn write(&mut self, tree: &Tree, key: &[u8], op: Op, value: &[u8]) -> Result<()> {
         self.check()?;
         let inner = self.engine.inner();
-        let before = self.writes.bytes();
         let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
+        if self.writes.bytes() + bytes > inner.txn_memory() && self.may_spill {
+            self.writes.spill(inner.trees.store())?;
+        }
+        let before = self.writes.bytes();
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
             // Small transactions are not worth a question. Large ones ask for what they need next, and for the record that
             // the commit will need, so that they are refused here and not there.
@@ -400,7 +405,7 @@ impl Txn {
         self.check()?;
         let limit_bytes = self.inner().config.max_txn_bytes;
         let held = self.owner.held_count();
-        if self.writes.bytes() + held as u64 * LOCK_BYTES > limit_bytes {
+        if self.writes.total_bytes() + held as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
@@ -451,6 +456,17 @@ impl Txn {
     /// Number of writes so far.
     pub fn write_count(&self) -> u64 {
         self.writes.count()
+    }
+
+    /// Whether writes that need more than [`EngineConfig::txn_memory_bytes`](crate::EngineConfig::txn_memory_bytes) move to disk, which is so at first. A
+    /// transaction that will be prepared must keep them in memory: they are part of its record.
+    pub fn set_may_spill(&mut self, may_spill: bool) {
+        self.may_spill = may_spill;
+    }
+
+    /// Whether writes have moved to disk. Then the commit waits for disk and log, and for what is flushed before it.
+    pub fn has_spilled(&self) -> bool {
+        self.writes.has_spilled()
     }
 
     /// Number of row locks held.
@@ -535,6 +551,19 @@ impl WaitCanceller {
         let owner = Arc::clone(&self.owner.lock());
         self.locks.cancel(&owner, reason)
     }
+}
+
+/// All writes of a transaction to a tree.
+fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
+    let table: Box<dyn InternalIter> = Box::new(own.table.iter());
+    if own.spills.is_empty() {
+        return table;
+    }
+    let spills = own.spills.iters(ReadMode::Cached);
+    let spills = spills.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
+    Box::new(MergingIter::new(
+        std::iter::once(table).chain(spills).collect(),
+    ))
 }
 
 /// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left out.

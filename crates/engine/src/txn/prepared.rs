@@ -134,6 +134,10 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
     let engine = txn.engine.clone();
     let inner = engine.inner();
     inner.recovery.ready()?;
+    if txn.writes.has_spilled() {
+        let limit_bytes = inner.txn_memory();
+        return Err(EngineError::TxnTooLarge { limit_bytes });
+    }
     inner.admit_writer(&txn.writes)?;
     inner.prepared.reserve(xid)?;
     match log_prepare(inner, txn, xid) {

@@ -7,6 +7,9 @@
 //! rollback to it a range of dead numbers, and gives a cursor a stable view (the numbers up to its creation) without
 //! copying anything.
 //!
+//! What is too much for memory moves to extents (`spill`). A tree of which something has moved is not logged: its writes become
+//! part of it as extents.
+//!
 //! **Invariants**
 //! - Write numbers start at 1 and only grow within a transaction.
 //! - `dead` ranges are half open (after, upto], disjoint and ascending. A write is live if its number is in none.
@@ -17,11 +20,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::spill::Spills;
 use crate::budget::MemoryUse;
 use crate::codec::put_varint;
 use crate::commit::record;
+use crate::extent::{FoundIn, Store};
 use crate::memtable::{MemEntry, Memtable};
-use crate::tree::Tree;
+use crate::scan::OwnWrites;
+use crate::tree::{Grafts, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
 /// What one write costs beside its key and value (node, tower, log framing).
@@ -40,10 +46,32 @@ pub(crate) fn is_dead(dead: &[(Seq, Seq)], number: Seq) -> bool {
         .any(|(after, upto)| *after < number && number <= *upto)
 }
 
+/// A write that was found.
+pub(crate) enum Written<'a> {
+    InMemory(MemEntry<'a>),
+    Spilled(FoundIn),
+}
+
+impl Written<'_> {
+    /// The value, unless it is a delete.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        let (op, value) = match self {
+            Written::InMemory(entry) => (entry.op, entry.value),
+            Written::Spilled(found) => (found.op(), found.value()),
+        };
+        (op == Op::Put).then_some(value)
+    }
+}
+
 /// The writes to one tree.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,
     pub(crate) table: Arc<Memtable>,
+    /// What has moved out of the table.
+    spills: Spills,
+    /// Bytes of the writes in the table.
+    bytes: u64,
 }
 
 /// All writes of a transaction.
@@ -53,7 +81,10 @@ pub(crate) struct WriteSet {
     trees: SmallVec<[TreeWrites; 2]>,
     dead: DeadRanges,
     last_number: Seq,
+    /// Bytes of the writes that are in memory, ...
     bytes: u64,
+    /// ... and of those that have moved to extents.
+    spilled_bytes: u64,
     spare: Vec<Arc<Memtable>>,
 }
 
@@ -69,8 +100,19 @@ impl WriteSet {
         self.last_number
     }
 
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes, wherever they are.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.bytes + self.spilled_bytes
+    }
+
+    /// Whether a part of it has moved to extents.
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.spilled_bytes > 0
     }
 
     pub(crate) fn write(
@@ -95,19 +137,21 @@ impl WriteSet {
                 limit_bytes,
             });
         }
-        let bytes = self.bytes + (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
-        if bytes > limit_bytes {
+        let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
+        if self.total_bytes() + bytes > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
-        self.bytes = bytes;
+        self.bytes += bytes;
         self.last_number += 1;
         let number = self.last_number;
-        let inserted = self.table_for(tree).insert(key, number, op, value);
+        let writes = self.writes_to(tree);
+        writes.bytes += bytes;
+        let inserted = writes.table.insert(key, number, op, value);
         debug_assert!(inserted, "write numbers are unique");
         Ok(())
     }
 
-    fn table_for(&mut self, tree: &Tree) -> &Memtable {
+    fn writes_to(&mut self, tree: &Tree) -> &mut TreeWrites {
         let at = match self
             .trees
             .binary_search_by_key(&tree.id(), |writes| writes.tree.id())
@@ -121,39 +165,87 @@ impl WriteSet {
                     TreeWrites {
                         tree: tree.clone(),
                         table,
+                        spills: Spills::default(),
+                        bytes: 0,
                     },
                 );
                 at
             }
         };
-        &self.trees[at].table
+        &mut self.trees[at]
     }
 
-    fn table(&self, tree: TreeId) -> Option<&Arc<Memtable>> {
+    fn find(&self, tree: TreeId) -> Option<&TreeWrites> {
         let at = self
             .trees
             .binary_search_by_key(&tree, |writes| writes.tree.id())
             .ok()?;
-        Some(&self.trees[at].table)
+        Some(&self.trees[at])
     }
 
     /// The live write to a key.
-    pub(crate) fn get(&self, tree: TreeId, key: &[u8]) -> Option<MemEntry<'_>> {
-        let table = self.table(tree)?;
+    #[inline]
+    pub(crate) fn get(&self, tree: TreeId, key: &[u8]) -> Result<Option<Written<'_>>> {
+        let Some(writes) = self.find(tree) else {
+            return Ok(None);
+        };
         let mut upto = LATEST;
-        loop {
-            let entry = table.get(key, upto)?;
+        while let Some(entry) = writes.table.get(key, upto) {
             if !is_dead(&self.dead, entry.seq) {
-                return Some(entry);
+                return Ok(Some(Written::InMemory(entry)));
             }
             upto = entry.seq - 1;
         }
+        let spilled = writes.spills.get(key, &self.dead)?;
+        Ok(spilled.map(Written::Spilled))
     }
 
-    /// What a cursor needs to walk the writes to a tree as they are now.
-    pub(crate) fn view(&self, tree: TreeId) -> Option<(Arc<Memtable>, Seq, DeadRanges)> {
-        let table = self.table(tree)?;
-        Some((Arc::clone(table), self.last_number, Arc::clone(&self.dead)))
+    /// The writes to a tree as they are now, to be walked.
+    pub(crate) fn view(&self, tree: TreeId) -> Option<OwnWrites> {
+        let writes = self.find(tree)?;
+        Some(OwnWrites {
+            table: Arc::clone(&writes.table),
+            spills: writes.spills.clone(),
+            upto: self.last_number,
+            dead: Arc::clone(&self.dead),
+        })
+    }
+
+    /// Moves the writes to the tree that has most of them in memory to extents. After an error nothing has changed.
+    pub(crate) fn spill(&mut self, store: &Arc<Store>) -> Result<()> {
+        let largest = (0..self.trees.len()).max_by_key(|at| self.trees[*at].bytes);
+        largest.map_or(Ok(()), |at| self.spill_tree(at, store))
+    }
+
+    fn spill_tree(&mut self, at: usize, store: &Arc<Store>) -> Result<()> {
+        let writes = &mut self.trees[at];
+        let (id, budget) = (writes.tree.id(), writes.tree.budget());
+        writes.spills.add(store, id, &writes.table, &self.dead)?;
+        let bytes = std::mem::take(&mut writes.bytes);
+        // A cursor may still walk the table.
+        if !Arc::get_mut(&mut writes.table).is_some_and(clear_table) {
+            writes.table = Arc::new(Memtable::charged(budget, MemoryUse::Transactions));
+        }
+        self.bytes -= bytes;
+        self.spilled_bytes += bytes;
+        Ok(())
+    }
+
+    /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is synced.
+    pub(crate) fn settle(&mut self, store: &Arc<Store>) -> Result<Grafts> {
+        let mut grafts = Grafts::new();
+        for at in 0..self.trees.len() {
+            if self.trees[at].spills.is_empty() {
+                continue;
+            }
+            self.spill_tree(at, store)?;
+            let TreeWrites { tree, spills, .. } = &self.trees[at];
+            let extents = spills.settle(store, tree.id(), &self.dead)?;
+            if !extents.is_empty() {
+                grafts.push((tree.clone(), extents));
+            }
+        }
+        Ok(grafts)
     }
 
     /// Makes every write after number `after` dead.
@@ -193,12 +285,17 @@ impl WriteSet {
         &self.trees
     }
 
+    /// The trees whose writes are in the log record.
+    pub(crate) fn logged(&self) -> impl Iterator<Item = &TreeWrites> {
+        self.trees.iter().filter(|writes| writes.spills.is_empty())
+    }
+
     /// Encodes the live writes (the end of a record body). Gives the number of writes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) -> u64 {
         let mut total = 0;
         tree_ids.clear();
         put_varint(out, self.live_trees());
-        for writes in &self.trees {
+        for writes in self.logged() {
             let begin = out.len();
             let mut count = 0;
             self.for_each_live(writes, |op, key, value| {
@@ -224,10 +321,10 @@ impl WriteSet {
     /// Number of trees with a live write.
     fn live_trees(&self) -> u64 {
         if self.dead.is_empty() {
-            return self.trees.len() as u64;
+            return self.logged().count() as u64;
         }
         let mut live = 0;
-        for writes in &self.trees {
+        for writes in self.logged() {
             let mut any = false;
             self.for_each_live(writes, |_, _, _| any = true);
             live += u64::from(any);
@@ -252,6 +349,7 @@ impl WriteSet {
         }
         self.last_number = 0;
         self.bytes = 0;
+        self.spilled_bytes = 0;
     }
 }
 

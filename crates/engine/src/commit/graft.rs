@@ -1,0 +1,94 @@
+//! The commit of a transaction that has a part of its writes in extents.
+//!
+//! Neighbours: `txn::spill` has the extents, `tree::staged` keeps them over a restart and hangs them into their trees, `commit`
+//! goes on with the rest.
+//!
+//! Steps: settle the extents → sync them → flush what their trees have in memory → stage them in the manifest → append the
+//! record, which names them → make it durable → graft. Only then the record is completed in the watermark: what a reader finds
+//! in extents is in a log that no crash takes back.
+//!
+//! **Invariants**
+//! - Nobody flushes between the flush of the trees and the graft. So the grafted layer is newer than every layer of its tree that
+//!   may have an older version of one of its keys, and the memtables have none: the transaction holds the row locks.
+//! - The log is durable up to the recovery points that are staged.
+//! - After the record is appended nothing fails any more, unless the log does.
+
+use parking_lot::MutexGuard;
+
+use super::record;
+use crate::engine::Inner;
+use crate::tree::GraftId;
+use crate::txn::WriteSet;
+use crate::{Result, Seq};
+
+/// Extents that are staged. Dropping it forgets them.
+pub(super) struct Staged<'a> {
+    inner: &'a Inner,
+    graft: GraftId,
+    /// The trees they are for.
+    trees: Vec<u32>,
+    _flushing: MutexGuard<'a, ()>,
+    is_over: bool,
+}
+
+/// Stages what a write set has in extents; `None` if nothing of it is live.
+pub(super) fn stage<'a>(inner: &'a Inner, writes: &mut WriteSet) -> Result<Option<Staged<'a>>> {
+    let store = inner.trees.store();
+    inner.trees.check_writable()?;
+    let grafts = writes.settle(store)?;
+    if grafts.is_empty() {
+        return Ok(None);
+    }
+    let extents = grafts.iter().flat_map(|(_, extents)| extents);
+    store.space.sync(extents.map(|extent| extent.slots()))?;
+    let flushing = inner.maintenance.flushing();
+    // Who had one of the row locks before has inserted what it wrote, but need not have completed its record.
+    inner.watermark.block_until(inner.log.end());
+    let flushed = inner.watermark.visible();
+    for (tree, _) in &grafts {
+        tree.rotate(flushed);
+        while inner.flush_oldest(tree, &flushing)? {}
+    }
+    inner.log.harden(flushed)?;
+    let graft = inner.trees.stage(&grafts, flushed)?;
+    inner.trees.note(|work| {
+        work.grafts += 1;
+        work.grafted_extents += grafts.iter().map(|(_, e)| e.len() as u64).sum::<u64>();
+    });
+    Ok(Some(Staged {
+        inner,
+        graft,
+        trees: grafts.iter().map(|(tree, _)| tree.id().0).collect(),
+        _flushing: flushing,
+        is_over: false,
+    }))
+}
+
+impl Staged<'_> {
+    /// Adds the extents to the commit record.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) {
+        record::put_graft(out, self.graft);
+        tree_ids.extend(&self.trees);
+        tree_ids.sort_unstable();
+    }
+
+    /// Makes the extents part of their trees. Their commit record has this sequence.
+    pub(super) fn graft(mut self, seq: Seq) {
+        self.is_over = true;
+        // A failure stops the engine, and whoever awaits the commit is told. The next start knows what became of it.
+        if self.inner.log.harden(seq).is_ok() {
+            self.inner.trees.graft(self.graft, seq);
+        }
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if let Err(error) = self.inner.trees.unstage(self.graft) {
+            tracing::warn!(%error, "extents of a transaction that did not commit stay until the next start");
+        }
+    }
+}
