@@ -330,6 +330,8 @@ impl Instance {
             ("Esker_built_extents", work.built_extents),
             ("Esker_built_trees", work.built_trees),
             ("Esker_build_spills", work.build_spills),
+            ("Esker_grafted_extents", work.grafted_extents),
+            ("Esker_grafted_transactions", work.grafts),
         ];
         status.extend(built.map(|(name, n)| (name, n.to_string())));
         status.extend(crate::infoschema::log_status(&stats));
@@ -506,6 +508,7 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
         memory_limit: size("esker_memory_limit") as usize,
         memtable_bytes: size("esker_memtable_size") as usize,
         max_txn_bytes: size("esker_max_transaction_size"),
+        txn_memory_bytes: size("esker_transaction_memory"),
         log_segment_bytes: size("esker_log_segment_size"),
         log_limit_bytes: size("esker_log_live_size"),
         log_buffer: globals

@@ -35,7 +35,8 @@ impl Session {
             Statement::Xa(xa) => self.run_xa(xa, mode),
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(_)
-                if mode == Mode::Inline && self.facts.instance.engine.holds_writers() =>
+                if mode == Mode::Inline
+                    && (self.facts.instance.engine.holds_writers() || self.txn.has_spilled()) =>
             {
                 Ok(Done::NeedThread)
             }

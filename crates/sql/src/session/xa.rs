@@ -247,6 +247,8 @@ impl Session {
             return Err(duplicate().into());
         }
         let begun = self.begin(&Begin::default());
+        // What is prepared is in one record of the log.
+        self.txn.set_may_spill(false);
         self.facts.xa = Some(Box::new(Branch {
             xid: xid.clone(),
             phase: Cell::new(Phase::Active),
@@ -409,6 +411,7 @@ impl Session {
     pub(super) fn end_branch(&mut self) {
         if let Some(branch) = self.facts.xa.take() {
             self.facts.instance.xids().close(&branch.xid);
+            self.txn.set_may_spill(true);
         }
     }
 
