@@ -16,6 +16,7 @@ mod oracle;
 mod recovery;
 mod rust_driver;
 mod settings;
+mod spill;
 mod statements;
 mod sysbench;
 mod views;
