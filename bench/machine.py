@@ -58,8 +58,17 @@ def cpu_seconds(pid):
 
 
 def rss_kib(pid):
+    return status_kib(pid, "VmRSS")
+
+
+def peak_rss_kib(pid):
+    """The most it ever had."""
+    return status_kib(pid, "VmHWM")
+
+
+def status_kib(pid, name):
     with open(f"/proc/{pid}/status") as f:
-        return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+        return int(re.search(rf"{name}:\s+(\d+)", f.read()).group(1))
 
 
 def settle_disk(cold):

@@ -1,6 +1,6 @@
 """Database servers side by side: each with its own process, directory and port, the same memory, and the log flushed
 at every commit."""
-import contextlib, os, socket, subprocess, sys, time
+import contextlib, os, shutil, socket, subprocess, sys, time
 
 import machine
 
@@ -109,6 +109,24 @@ def names(args, compared):
     return wanted
 
 
+def start(name, directory, disk, args, more):
+    place = os.path.join(directory, f"{name}-{disk.delay_us}")
+    os.makedirs(place)
+    return STARTERS[name](name, place, disk, args, more)
+
+
+def in_turn(args, directory, compared):
+    """Starts one server after the other; each is stopped and its files are removed before the next."""
+    machine.require(machine.MARIADB_CLIENT)
+    for name in names(args, compared):
+        server = start(name, directory, machine.Disk(0, directory), args, [])
+        try:
+            yield server
+        finally:
+            server.stop()
+            shutil.rmtree(server.directory)
+
+
 @contextlib.contextmanager
 def running(args, directory, compared, disk=None, more=None):
     """Starts the servers, with `more` options by name, and stops them in the end."""
@@ -116,9 +134,7 @@ def running(args, directory, compared, disk=None, more=None):
     disk, more, started = disk or machine.Disk(0, directory), more or {}, []
     try:
         for name in names(args, compared):
-            place = os.path.join(directory, f"{name}-{disk.delay_us}")
-            os.makedirs(place)
-            started.append(STARTERS[name](name, place, disk, args, more.get(name, [])))
+            started.append(start(name, directory, disk, args, more.get(name, [])))
             if disk.delay_us:
                 check_delay(started[-1], disk.delay_us)
         yield started
