@@ -100,8 +100,8 @@ pub use txn::{
 pub use wait::Ticket;
 
 pub use esker_wal::{
-    FlushPolicy, Histogram, LogBufferKind, LogSpace, MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT,
-    WaitCause, Waits, WalStats,
+    FlushPolicy, Histogram, LogBufferKind, LogSpace, MAX_BUFFER_BYTES as MAX_LOG_BUFFER_BYTES,
+    MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT, WaitCause, Waits, WalStats,
 };
 
 /// Identifies a tree. Never reused.

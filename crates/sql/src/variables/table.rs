@@ -152,7 +152,7 @@ pub static VARS: &[VarDef] = &[
     var("esker_force_recovery", G, FIX, VarKind::Enum(&["OFF", "POINT-IN-TIME"]), "OFF"),
     var("esker_foreign_keys", B, SET, VarKind::Enum(&["REFUSE", "IGNORE"]), "REFUSE"),
     var("esker_log_buffer", G, FIX, VarKind::Enum(&["B", "C", "D", "CD", "CDME"]), "CD"),
-    var("esker_log_buffer_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "16777216"),
+    var("esker_log_buffer_size", G, FIX, VarKind::UInt { min: 1_048_576, max: esker_engine::MAX_LOG_BUFFER_BYTES as u64 }, "16777216"),
     var("esker_log_flush_bytes", G, SET, VarKind::UInt { min: 0, max: 1_073_741_824 }, "0"),
     var("esker_log_flush_in_flight", G, SET, VarKind::UInt { min: 1, max: 4 }, "4"),
     var("esker_log_flush_interval", G, SET, VarKind::UInt { min: 0, max: 1_000_000 }, "0"),
