@@ -6,12 +6,18 @@
 //! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
 //! - Opening allocates no more than [`MAX_RAW_BYTES`], whatever the bytes.
 
+use lz4_flex::block::CompressTable;
+use zstd::bulk::Compressor;
+
 use crate::codec::{Malformed, u32_at};
 
 /// Compression byte, raw length, checksum.
 pub(super) const TRAILER_BYTES: usize = 9;
 /// Largest raw payload: a value of the largest size, its key, and change.
 const MAX_RAW_BYTES: usize = crate::MAX_VALUE_BYTES + (1 << 20);
+
+/// A buffer that a huge payload has blown up beyond this is not kept.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 const _: () = assert!(crate::MAX_KEY_BYTES < 1 << 19);
 
@@ -65,32 +71,91 @@ fn checksum(covered: &[u8], place: FramePlace) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(covered), &tail)
 }
 
-/// Appends the frame of `raw` to `out`.
-pub(super) fn seal(out: &mut Vec<u8>, raw: &[u8], compression: Compression, place: FramePlace) {
-    assert!(raw.len() <= MAX_RAW_BYTES);
-    let start = out.len();
-    let worth = raw.len() - raw.len() / 8;
-    let compressed = match compression {
-        Compression::None => None,
-        Compression::Lz4 => Some((STORED_LZ4, lz4_flex::block::compress(raw))),
-        Compression::Zstd(level) => zstd::bulk::compress(raw, level)
-            .ok()
-            .map(|bytes| (STORED_ZSTD, bytes)),
-    };
-    let code = match compressed {
-        Some((code, bytes)) if bytes.len() <= worth => {
-            out.extend_from_slice(&bytes);
-            code
+/// A way to compress with what it keeps from one payload to the next.
+enum Method {
+    None,
+    Lz4(CompressTable),
+    Zstd(Compressor<'static>),
+}
+
+/// Makes frames. Tables and buffers are kept between them.
+pub(super) struct Packer {
+    method: Method,
+    /// A compressed payload, until it is known whether it is worth it.
+    packed: Vec<u8>,
+}
+
+impl Packer {
+    /// One that compresses in this way.
+    pub(super) fn new(compression: Compression) -> Packer {
+        let method = match compression {
+            Compression::None => Method::None,
+            Compression::Lz4 => Method::Lz4(CompressTable::default()),
+            // Without memory for its tables payloads are stored as they are.
+            Compression::Zstd(level) => Compressor::new(level).map_or(Method::None, Method::Zstd),
+        };
+        Packer {
+            method,
+            packed: Vec::new(),
         }
-        _ => {
-            out.extend_from_slice(raw);
-            STORED_RAW
+    }
+
+    /// Bytes of memory it keeps.
+    pub(super) fn bytes(&mut self) -> usize {
+        let tables = match &mut self.method {
+            Method::None | Method::Lz4(_) => 0,
+            Method::Zstd(compressor) => compressor.context_mut().sizeof(),
+        };
+        tables + self.packed.capacity()
+    }
+
+    /// Appends the frame of `raw` to `out`.
+    pub(super) fn seal(&mut self, out: &mut Vec<u8>, raw: &[u8], place: FramePlace) {
+        assert!(raw.len() <= MAX_RAW_BYTES);
+        let start = out.len();
+        let worth = raw.len() - raw.len() / 8;
+        let code = match self.pack(raw) {
+            Some((code, length)) if length <= worth => {
+                out.extend_from_slice(&self.packed[..length]);
+                code
+            }
+            _ => {
+                out.extend_from_slice(raw);
+                STORED_RAW
+            }
+        };
+        out.push(code);
+        out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+        let checksum = checksum(&out[start..], place);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        if self.packed.len() > MAX_KEPT_BYTES {
+            self.packed = Vec::new();
         }
-    };
-    out.push(code);
-    out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
-    let checksum = checksum(&out[start..], place);
-    out.extend_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Compresses to the beginning of `packed`: how, and how many bytes it has become.
+    fn pack(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
+        let most = match self.method {
+            Method::None => return None,
+            Method::Lz4(_) => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Method::Zstd(_) => zstd::zstd_safe::compress_bound(raw.len()),
+        };
+        if self.packed.len() < most {
+            self.packed.resize(most, 0);
+        }
+        let packed = &mut self.packed[..];
+        match &mut self.method {
+            Method::None => None,
+            Method::Lz4(table) => {
+                let length = lz4_flex::block::compress_into_with_table(raw, packed, table);
+                Some((STORED_LZ4, length.ok()?))
+            }
+            Method::Zstd(compressor) => {
+                let length = compressor.compress_to_buffer(raw, packed);
+                Some((STORED_ZSTD, length.ok()?))
+            }
+        }
+    }
 }
 
 /// The raw payload of a frame.
@@ -139,16 +204,17 @@ mod tests {
             .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
             .collect();
         for compression in [Compression::None, Compression::Lz4, Compression::Zstd(3)] {
+            let mut packer = Packer::new(compression);
             for raw in [&repetitive[..], &random, b"", b"x"] {
                 let mut stored = b"before".to_vec();
-                seal(&mut stored, raw, compression, PLACE);
+                packer.seal(&mut stored, raw, PLACE);
                 let stored = stored.split_off(6);
                 assert_eq!(&*open(stored.clone(), PLACE).unwrap(), raw);
                 assert!(open(stored.clone(), FramePlace { stamp: 8, ..PLACE }).is_err());
                 assert!(open(stored, FramePlace { offset: 0, ..PLACE }).is_err());
             }
             let mut stored = Vec::new();
-            seal(&mut stored, &repetitive, compression, PLACE);
+            packer.seal(&mut stored, &repetitive, PLACE);
             assert_eq!(
                 compression == Compression::None,
                 stored.len() > repetitive.len()
@@ -157,14 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_packer_keeps_does_not_change_what_comes_next() {
+        let huge = b"0123456789".repeat(1 << 18);
+        for compression in [Compression::Lz4, Compression::Zstd(1)] {
+            let mut used = Packer::new(compression);
+            for raw in [&huge[..], &b"abc".repeat(99), &huge[..70_000], b"", &huge] {
+                let (mut first, mut again) = (Vec::new(), Vec::new());
+                Packer::new(compression).seal(&mut first, raw, PLACE);
+                used.seal(&mut again, raw, PLACE);
+                assert!(raw.is_empty() || first.len() < raw.len());
+                assert_eq!(&*open(again, PLACE).unwrap(), raw);
+                assert!(used.packed.len() <= MAX_KEPT_BYTES);
+            }
+        }
+    }
+
+    #[test]
     fn every_bit_of_a_frame_counts() {
         let mut stored = Vec::new();
-        seal(
-            &mut stored,
-            &b"some text, some text".repeat(9),
-            Compression::Lz4,
-            PLACE,
-        );
+        let text = b"some text, some text".repeat(9);
+        Packer::new(Compression::Lz4).seal(&mut stored, &text, PLACE);
         for bit in 0..stored.len() * 8 {
             let mut damaged = stored.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::block::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
 use super::filter::{self, KeyHash};
-use super::frame::{self, Compression, FramePlace};
+use super::frame::{self, Compression, FramePlace, Packer};
 use super::index::{self, IndexBuilder};
 use super::meta::Header;
 use super::reader::{Extent, Store};
@@ -81,7 +81,7 @@ pub(crate) struct RunWriter {
     store: Arc<Store>,
     tree: TreeId,
     level: u8,
-    compression: Compression,
+    packer: Packer,
     extents: Vec<Arc<Extent>>,
     tally: Tally,
     /// The bytes of the extent: room for the header, then the finished blocks.
@@ -104,7 +104,7 @@ impl RunWriter {
             store: Arc::clone(store),
             tree,
             level,
-            compression: store.options.compression[usize::from(level)],
+            packer: Packer::new(store.options.compression[usize::from(level)]),
             extents: Vec::new(),
             tally: Tally::new(store.random.next_u64()),
             out: vec![0; HEADER_BYTES],
@@ -191,7 +191,7 @@ impl RunWriter {
     fn finish_block(&mut self, following: Option<&[u8]>) {
         self.block.finish(&mut self.raw);
         let (place, start) = (self.place(), self.out.len());
-        frame::seal(&mut self.out, &self.raw, self.compression, place);
+        self.packer.seal(&mut self.out, &self.raw, place);
         let (separator, seq) = match following {
             Some(key) => index::separator(&self.last_key, self.last_seq, key),
             None => (&self.last_key[..], self.last_seq),
@@ -213,11 +213,12 @@ impl RunWriter {
             &mut self.raw,
         );
         let place = self.place();
-        frame::seal(&mut self.out, &self.raw, Compression::None, place);
+        // Its bits are as good as random.
+        Packer::new(Compression::None).seal(&mut self.out, &self.raw, place);
         let index_offset = self.out.len() as u32;
         self.index.finish(&mut self.raw);
         let place = self.place();
-        frame::seal(&mut self.out, &self.raw, self.compression, place);
+        self.packer.seal(&mut self.out, &self.raw, place);
         let next = Tally::new(self.store.random.next_u64());
         let tally = std::mem::replace(&mut self.tally, next);
         let extent = self.write(tally, filter_offset, index_offset, blocks)?;
@@ -267,8 +268,9 @@ impl RunWriter {
     }
 
     fn reset(&mut self) {
-        let buffers = self.out.capacity() + self.raw.capacity();
-        self.charge.raise_to(buffers);
+        let hashes = self.hashes.capacity() * size_of::<KeyHash>();
+        let blocks = self.out.capacity() + self.raw.capacity() + self.packer.bytes();
+        self.charge.raise_to(blocks + hashes);
         self.out.truncate(HEADER_BYTES);
         self.hashes.clear();
         for buffer in [&mut self.out, &mut self.raw] {
