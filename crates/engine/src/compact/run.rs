@@ -10,7 +10,6 @@
 //! - An extent that cannot be read ends its compaction, not the engine: it is quarantined, and tasks without it go on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::limits::{Limits, Pressure};
 use super::pace::{Effort, Pace};
@@ -85,9 +84,6 @@ impl CompactionKind {
 }
 
 type Extents = Vec<Arc<Extent>>;
-
-/// A tree that was not flushed for so long is at rest.
-const REST: Duration = Duration::from_secs(10);
 
 impl Trees {
     /// Does the most urgent compaction of all trees; false if none is due (or all that are due are being done).
@@ -179,10 +175,9 @@ impl Trees {
     /// What is to be done with a tree.
     fn due(&self, tree: &Tree, levels: &Levels<Arc<Extent>>, oldest_snapshot: Seq) -> Option<Task> {
         let limits = self.limits();
-        let rested = self.clock().mono_nanos().saturating_sub(tree.flushed_at());
         pick(levels, limits)
             .or_else(|| deletes_at_the_bottom(levels, limits, oldest_snapshot))
-            .or_else(|| sink(levels, limits).filter(|_| rested >= REST.as_nanos() as u64))
+            .or_else(|| sink(levels, limits).filter(|_| self.is_at_rest(tree)))
     }
 
     /// Why writers to this tree wait for a compaction that will not come; `None` if it will, or they do not wait.

@@ -41,6 +41,15 @@ const MIN_REST_BYTES: u64 = 128 << 10;
 /// Holes begin at multiples of this.
 const HOLE_ALIGN: u64 = 4096;
 
+/// Which free slots keep their disk space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// As many as are soon used again.
+    ForSoon,
+    /// None: nothing is going to be written.
+    Nothing,
+}
+
 #[derive(Default)]
 struct State {
     files: BTreeMap<u32, DataFile>,
@@ -307,11 +316,11 @@ impl Space {
         }
     }
 
-    /// Gives the disk space behind some free slots back to the file system, where there is more than is soon used again;
+    /// Gives the disk space behind some free slots back to the file system, where there is more than is kept;
     /// false if there is not. A file becomes shorter where nothing at its end is in use, and has holes elsewhere.
-    pub(crate) fn trim(&self) -> Result<bool> {
+    pub(crate) fn trim(&self, kept: Kept) -> Result<bool> {
         self.health.check()?;
-        let Some((number, trim, handle)) = self.begin_trim() else {
+        let Some((number, trim, handle)) = self.begin_trim(kept) else {
             return Ok(false);
         };
         let start = ExtentId::new(number, trim.slots.start).offset();
@@ -338,11 +347,14 @@ impl Space {
     }
 
     /// Takes the free slots that are trimmed next, so that nobody gets them meanwhile.
-    fn begin_trim(&self) -> Option<(u32, Trim, Arc<Handle>)> {
+    fn begin_trim(&self, kept: Kept) -> Option<(u32, Trim, Arc<Handle>)> {
         let mut state = self.state.lock();
         let backed = |file: &DataFile| u64::from(file.free() - file.hollow());
         let all: u64 = state.files.values().map(backed).sum();
-        let kept = KEPT_FREE_SLOTS.max(state.used_slots / USED_PER_KEPT_SLOT);
+        let kept = match kept {
+            Kept::ForSoon => KEPT_FREE_SLOTS.max(state.used_slots / USED_PER_KEPT_SLOT),
+            Kept::Nothing => 0,
+        };
         let most = all.checked_sub(kept).filter(|excess| *excess > 0)?;
         let most = MAX_TRIM_SLOTS.min(u32::try_from(most).unwrap_or(u32::MAX));
         let files = state.files.iter_mut().rev();
@@ -608,7 +620,7 @@ mod tests {
     }
 
     fn trim_all(space: &Space) {
-        while space.trim().unwrap() {}
+        while space.trim(Kept::ForSoon).unwrap() {}
     }
 
     #[test]
@@ -626,6 +638,8 @@ mod tests {
         assert_eq!(sim.fs.contents(path).unwrap().len() as u64, used(21));
         assert_eq!(sim.fs.contents(path).unwrap()[used(20) as usize], 7);
         // What is free is used again, with space or without.
+        while space.trim(Kept::Nothing).unwrap() {}
+        assert_eq!(sim.fs.used_bytes(), used(2));
         held.extend(written(&space, EXTENTS));
         assert_eq!(space.stats().free_slots, 512 - 2 - u64::from(EXTENTS));
         assert_eq!(sim.fs.used_bytes(), used(2 + u64::from(EXTENTS)));

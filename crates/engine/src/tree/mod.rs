@@ -27,13 +27,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use esker_vfs::{Clock, Env};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::cache::BlockCache;
 use crate::compact::{CompactionKind, CompactionStats, Limits};
-use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Space, SpaceStats, Store};
+use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Kept, Space, SpaceStats, Store};
 use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
 pub(crate) use handle::Oldest;
@@ -49,6 +50,9 @@ pub(crate) use staged::{GraftId, Grafts};
 pub(crate) use state::LogPoint;
 use state::State;
 pub use version::Version;
+
+/// A tree that was not flushed for so long is at rest.
+const REST: Duration = Duration::from_secs(10);
 
 /// How trees are opened.
 pub struct TreesConfig {
@@ -460,9 +464,19 @@ impl Trees {
         self.recording().map(drop)
     }
 
+    /// Whether nothing was flushed to the tree for a while.
+    pub(crate) fn is_at_rest(&self, tree: &Tree) -> bool {
+        let rested = self.clock().mono_nanos().saturating_sub(tree.flushed_at());
+        rested >= REST.as_nanos() as u64
+    }
+
     /// Gives disk space that is not soon used again back to the file system; false if there was none.
     pub(crate) fn trim(&self) -> Result<bool> {
-        self.inner.store.space.trim()
+        let kept = match self.all().iter().all(|tree| self.is_at_rest(tree)) {
+            true => Kept::Nothing,
+            false => Kept::ForSoon,
+        };
+        self.inner.store.space.trim(kept)
     }
 
     /// A checkpoint that fails (a full disk) is tried again later: the edits go on in the old file.
