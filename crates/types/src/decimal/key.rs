@@ -9,7 +9,7 @@
 //! frozen: it is on disk.
 
 use super::Decimal;
-use super::wide::{self, LIMBS};
+use super::wide::{self, LIMBS, POW10};
 
 /// Bytes of 288 bits.
 const MAG_BYTES: usize = LIMBS * 4;
@@ -59,6 +59,9 @@ impl Decimal {
             return None;
         }
         let neg = bytes[0] & 0x80 == 0;
+        if n <= size_of::<u128>() {
+            return Self::decode_small(neg, precision, scale, bytes);
+        }
         let flip = if neg { 0xff } else { 0 };
         let mut mag = [0u32; LIMBS];
         for (i, b) in bytes.iter().rev().enumerate() {
@@ -67,6 +70,21 @@ impl Decimal {
         }
         let value = Self { mag, scale, neg };
         (value.fits(precision, scale) && !(neg && value.is_zero())).then_some(value)
+    }
+}
+
+impl Decimal {
+    /// The same in one word.
+    #[inline]
+    fn decode_small(neg: bool, precision: u32, scale: u8, bytes: &[u8]) -> Option<Self> {
+        let mut word = [0; size_of::<u128>()];
+        let start = word.len() - bytes.len();
+        word[start..].copy_from_slice(bytes);
+        let raw = u128::from_be_bytes(word);
+        let digits = if neg { !raw } else { raw };
+        let mag = digits & ((1 << (8 * bytes.len() - 1)) - 1);
+        let fits = mag < POW10[precision as usize] && u32::from(scale) <= precision;
+        (fits && !(neg && mag == 0)).then(|| Self::from_parts(neg, mag, scale))
     }
 }
 

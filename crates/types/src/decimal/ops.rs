@@ -84,10 +84,10 @@ impl Decimal {
         let (mut a, mut b) = (wide::small(&self.mag)?, wide::small(&other.mag)?);
         let scale = self.scale.max(other.scale);
         if scale > self.scale {
-            a = a.checked_mul(*POW10.get(usize::from(scale - self.scale))?)?;
+            a = wide::mul_small(a, *POW10.get(usize::from(scale - self.scale))?)?;
         }
         if scale > other.scale {
-            b = b.checked_mul(*POW10.get(usize::from(scale - other.scale))?)?;
+            b = wide::mul_small(b, *POW10.get(usize::from(scale - other.scale))?)?;
         }
         if scale > super::MAX_SCALE || (a | b) >> 126 != 0 {
             return None;
@@ -103,11 +103,12 @@ impl Decimal {
     }
 
     /// Product.
+    #[inline]
     pub fn mul(&self, other: &Self) -> Result<Self, DecimalOverflow> {
         let neg = self.neg != other.neg;
         let scale = u32::from(self.scale) + u32::from(other.scale);
         if let (Some(a), Some(b)) = (wide::small(&self.mag), wide::small(&other.mag))
-            && let Some(p) = a.checked_mul(b)
+            && let Some(p) = wide::mul_small(a, b)
             && scale <= u32::from(super::MAX_SCALE)
         {
             return Ok(Self::from_parts(neg, p, scale as u8));

@@ -47,6 +47,15 @@ pub(super) fn small(mag: &Mag) -> Option<u128> {
     )
 }
 
+/// The product in 128 bits, when it fits. Most factors have one word: then it does.
+#[inline]
+pub(super) fn mul_small(a: u128, b: u128) -> Option<u128> {
+    match (a | b) >> 64 {
+        0 => Some(a * b),
+        _ => a.checked_mul(b),
+    }
+}
+
 /// A magnitude of 128 bits.
 #[inline]
 pub(super) fn from_u128(v: u128) -> Mag {
