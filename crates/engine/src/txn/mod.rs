@@ -160,6 +160,21 @@ impl Txn {
         }
     }
 
+    /// A transaction that sees what this one sees, for reading on other threads while this one waits. What it reads counts as
+    /// read by this one. `None` if this one has writes: only it sees them.
+    pub fn reader(&self) -> Option<Txn> {
+        if self.has_writes() {
+            return None;
+        }
+        let snapshot = self.snapshot();
+        let mut reader = Txn::new(&self.engine, Isolation::RepeatableRead);
+        // What is announced is kept already: the slot of this transaction holds the same sequence or an older one.
+        reader.slot.take(|| snapshot, || snapshot);
+        *reader.snapshot.get_mut() = snapshot;
+        reader.dependency = Arc::clone(&self.dependency);
+        Some(reader)
+    }
+
     fn inner(&self) -> &Inner {
         self.engine.inner()
     }
