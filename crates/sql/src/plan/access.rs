@@ -30,6 +30,9 @@ const WIDE_KEY: u32 = 200;
 const SEEK: f64 = 5.0;
 /// Ranges of a scan whose entries are estimated by looking.
 const MAX_DIVES: usize = 20;
+/// How many times that it is in a large table, whose blocks and their indexes no processor keeps near, and which is large.
+const FAR: f64 = 4.0;
+const LARGE_ROWS: f64 = 200_000.0;
 
 /// A stored table as the planner sees it.
 pub(super) struct Target<'a> {
@@ -132,8 +135,13 @@ impl<'a> Target<'a> {
             let width = stats::key_len(self.def, def, def.parts.len()).min(WIDE_KEY);
             rows * (ENTRY - NARROW * f64::from(WIDE_KEY - width) / f64::from(WIDE_KEY))
         } else {
-            rows * (ENTRY + SEEK)
+            rows * (ENTRY + self.seek())
         }
+    }
+
+    /// Cost of finding a key of this table.
+    fn seek(&self) -> f64 {
+        SEEK * (1.0 + (FAR - 1.0) * (self.rows / LARGE_ROWS).min(1.0))
     }
 
     /// All paths that may be taken.
@@ -193,7 +201,7 @@ impl<'a> Target<'a> {
             for_order: false,
             covering: index > 0 && self.covers(index),
         };
-        let cost = self.index_cost(index, self.rows) + SEEK;
+        let cost = self.index_cost(index, self.rows) + self.seek();
         Path {
             access,
             rows: self.rows,
@@ -226,7 +234,7 @@ impl<'a> Target<'a> {
             Path {
                 access,
                 rows,
-                cost: self.index_cost(nth, rows) + SEEK,
+                cost: self.index_cost(nth, rows) + self.seek(),
                 forced: false,
             }
         };
