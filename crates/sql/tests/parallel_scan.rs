@@ -132,7 +132,20 @@ fn table(instance: &Arc<Instance>, flush: impl Fn(u32)) -> Client {
         root.ok(&format!("INSERT INTO t VALUES {}", rows.join(",")));
         flush(part);
     }
-    root.ok("ANALYZE TABLE t");
+    root.ok("CREATE TABLE u (u INT PRIMARY KEY, t INT, w VARCHAR(20), m DECIMAL(10,2), KEY (t))");
+    let row = |u: u32| match u % 13 {
+        0 => format!("({u}, NULL, 'none', NULL)"),
+        r => format!(
+            "({u}, {}, 'w{}', {}.{r:02})",
+            u * 31 % 15_000,
+            u % 17,
+            u % 50
+        ),
+    };
+    let rows: Vec<String> = (0..2500).map(row).collect();
+    root.ok(&format!("INSERT INTO u VALUES {}", rows.join(",")));
+    flush(14);
+    root.ok("ANALYZE TABLE t, u");
     root
 }
 
@@ -171,8 +184,39 @@ const QUERIES: &[&str] = &[
     "SELECT id, CAST(c AS SIGNED) AS i, COUNT(*) FROM t WHERE c > '' GROUP BY id, i LIMIT 3",
 ];
 
+/// Joins, and subqueries in conditions.
+const JOINS: &[&str] = &[
+    "SELECT COUNT(*), SUM(p), SUM(m) FROM t JOIN u ON t = id",
+    "SELECT COUNT(*), SUM(p * m), MAX(w) FROM t JOIN u ON k = u % 90",
+    "SELECT w, COUNT(*), SUM(p) FROM u JOIN t ON t = id WHERE k > 20 GROUP BY w",
+    "SELECT w, c, SUM(k) FROM t JOIN u ON id = t GROUP BY w, c ORDER BY SUM(k) DESC, w, c LIMIT 9",
+    "SELECT id, COUNT(u), SUM(m) FROM t LEFT JOIN u ON t = id AND w <> 'w3' GROUP BY id HAVING COUNT(u) > 1",
+    "SELECT id, u, w FROM t LEFT JOIN u ON k = u WHERE c LIKE 'word%' AND w IS NULL ORDER BY d, id, u LIMIT 20",
+    "SELECT DISTINCT w, k FROM t JOIN u ON t = id WHERE m > 10",
+    "SELECT a.k, COUNT(*) FROM t a JOIN u ON a.id = u.t JOIN t b ON b.id = u.u WHERE a.k < b.k GROUP BY a.k",
+    "SELECT COUNT(*) FROM t JOIN u ON t <=> k WHERE u < 500",
+    "SELECT COUNT(*) FROM t JOIN u ON t = id AND w = 'nobody'",
+    "SELECT id, w FROM t JOIN u ON t = id WHERE k = 7 ORDER BY m, id, u",
+    "SELECT id, p FROM t WHERE c = 'word5' ORDER BY p",
+    "SELECT COUNT(*), SUM(p) FROM t WHERE id IN (SELECT t FROM u WHERE m > 20)",
+    "SELECT COUNT(*), SUM(p) FROM t WHERE id NOT IN (SELECT t FROM u WHERE m > 20)",
+    "SELECT COUNT(*) FROM t WHERE id NOT IN (SELECT t FROM u)",
+    "SELECT COUNT(*), SUM(k) FROM t WHERE EXISTS (SELECT * FROM u WHERE t = id AND m > k / 2)",
+    "SELECT COUNT(*) FROM t WHERE NOT EXISTS (SELECT * FROM u WHERE t = id)",
+    "SELECT SUM(p) FROM t WHERE p > (SELECT AVG(p) FROM t)",
+    "SELECT k, SUM(p) FROM t o WHERE p < (SELECT AVG(m) * 20 FROM u WHERE u.u = o.k) GROUP BY k",
+    "SELECT k, COUNT(*) FROM t WHERE id IN (SELECT t FROM u WHERE m < (SELECT AVG(m) FROM u)) GROUP BY k",
+    "SELECT id FROM t GROUP BY id HAVING SUM(p) > 999.9 AND id > (SELECT MIN(t) FROM u)",
+    "SELECT id, w, SUM(m) FROM t JOIN u ON t = id GROUP BY id, w HAVING SUM(m) > 40",
+    "SELECT COUNT(*) FROM t WHERE k = (SELECT u FROM u WHERE u = id % 60 AND w <> 'w1')",
+    // More than one row: an error, for some row.
+    "SELECT COUNT(*) FROM t WHERE k = (SELECT u FROM u WHERE m < id)",
+    "SELECT COUNT(*) FROM t WHERE id < 0 AND k = (SELECT u FROM u)",
+    "SELECT s, COUNT(*) FROM (SELECT w, SUM(k) AS s FROM t JOIN u ON t = id GROUP BY w, u) q GROUP BY s",
+];
+
 fn compare(root: &mut Client) {
-    for sql in QUERIES {
+    for sql in QUERIES.iter().chain(JOINS) {
         root.same(sql);
     }
 }
@@ -232,6 +276,38 @@ fn several_threads_have_really_read_and_explain_says_so() {
     ] {
         let shown = root.ok(&format!("EXPLAIN {serial}"));
         assert!(!shown[0].contains("parallel"), "{serial}: {shown:?}");
+    }
+}
+
+#[test]
+fn joins_and_subqueries_are_shared_out_too() {
+    let instance = open(&SimEnv::new(11));
+    let mut root = table(&instance, |_| {});
+    root.ok("SET esker_parallel_scan_rows = 100, parallel_read_threads = 2");
+    for sql in [
+        "SELECT SUM(p) FROM t JOIN u ON k = u % 90",
+        "SELECT SUM(p) FROM u JOIN t ON t = id",
+        "SELECT SUM(p) FROM t WHERE EXISTS (SELECT * FROM u WHERE t = id)",
+    ] {
+        let before = instance.engine().stats().scans.tasks;
+        root.ok(sql);
+        let tasks = instance.engine().stats().scans.tasks - before;
+        assert!(tasks >= 2, "{sql}: {tasks}");
+    }
+}
+
+/// A right side that does not fit goes to disk, the serial way.
+#[test]
+fn a_hash_join_too_large_for_memory_is_done_serially() {
+    let instance = open(&SimEnv::new(12));
+    let mut root = table(&instance, |_| {});
+    let sql = "SELECT COUNT(*), SUM(a.p), SUM(LENGTH(b.c)) FROM t a JOIN t b ON a.k = b.id % 9000 AND a.d <= b.d";
+    root.same(sql);
+    root.ok("SET join_buffer_size = 20000");
+    root.same(sql);
+    root.ok("SET tmp_table_size = 2000");
+    for sql in JOINS {
+        root.same(sql);
     }
 }
 

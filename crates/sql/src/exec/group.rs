@@ -7,12 +7,11 @@
 //! its details), whether they were put off or not; DISTINCT arguments reach an aggregate once per group;
 //! one group comes out for no rows only without GROUP BY.
 
-use std::collections::HashMap;
-
 use esker_types::func::aggregate::AggState;
 use esker_types::{SqlResult, Value};
 use smallvec::SmallVec;
 
+use super::hash_rows::KeyMap;
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::rowkey;
 use super::sort::{SortedRows, Sorter, order_key};
@@ -35,7 +34,7 @@ const ROLLED_UP: u8 = 0xFF;
 /// All groups of one block, or of one part of what was put off.
 #[derive(Default)]
 pub(crate) struct Groups {
-    by_key: HashMap<Box<[u8]>, u32>,
+    by_key: KeyMap<u32>,
     groups: Vec<Group>,
     /// Order in which groups are given, and how far it has come.
     sequence: Vec<u32>,

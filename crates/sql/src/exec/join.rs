@@ -1,18 +1,21 @@
 //! Joining two inputs: nested loops, buffered nested loops, hash join.
 //!
-//! Neighbours: `node` dispatches here; the planner decided the method; `disk_join` takes over a hash join
-//! whose right side does not fit.
+//! Neighbours: `node` dispatches here; the planner decided the method; `hash_rows` has the right rows of a hash join; `disk_join`
+//! takes over one whose right side does not fit; `parallel` joins with a [`RightSide`] on several threads.
 //! **Invariants**: for every left row the right rows come in the right input's order; a left join
 //! gives a left row exactly once with nulls when nothing on the right meets `on`; NULL keys never
 //! match in a hash join unless compared with `<=>`.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use esker_types::{SqlResult, Value};
 
 use super::disk_join::DiskJoin;
+use super::hash_rows::{HashRows, Ring};
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
+use super::parallel;
+use super::recursive::SharedRows;
 use super::rowkey;
 use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
 use crate::bind::JoinType;
@@ -22,59 +25,56 @@ use crate::plan::{HashBy, JoinMethod, JoinPlan};
 /// State of a join.
 pub(crate) struct JoinState {
     left: NodeState,
-    right: NodeState,
     /// A left row is current.
     have_left: bool,
     /// The current left row has met a right row.
     matched: bool,
-    kept: Kept,
-    /// Right rows of a buffered nested loop, and how far the search has come.
-    buffer: RowBuffer,
-    cursor: RowCursor,
+    right: RightSide,
     /// The results, when the right rows were too many.
     spilled: Option<Box<DiskJoin>>,
 }
 
-/// Right rows of a hash join in memory.
-#[derive(Default)]
-struct Kept {
-    /// Values of the right slots, in order of arrival.
-    rows: Vec<Box<[Value]>>,
-    /// Rows by key, chained: head by key, next by row.
-    heads: HashMap<Box<[u8]>, u32>,
-    chain: Vec<u32>,
-    bytes: u64,
-    /// Built since the join was opened.
-    ready: bool,
-    /// Where the search for the current left row continues.
-    at: u32,
+/// The right input, and the search in it for one left row after the other.
+pub(super) struct RightSide {
+    input: NodeState,
+    kept: Kept,
+    /// Where the search has come in a buffer, or among the rows of a key.
+    cursor: RowCursor,
+    ring: Ring,
     key: Vec<u8>,
 }
 
-/// Rough bytes of a key beyond its own.
-const KEY_BYTES: u64 = 48;
-/// No further row.
-const END: u32 = u32::MAX;
+/// Right rows that are read once; shared by the threads that join with them.
+#[derive(Clone, Default)]
+pub(super) enum Kept {
+    /// Not read yet, or not to be kept.
+    #[default]
+    Nothing,
+    Buffer(SharedRows),
+    Table(Arc<HashRows>),
+}
+
+/// What became of the right rows.
+pub(super) enum Gathered {
+    Kept(Kept),
+    /// They did not fit.
+    Apart(Partitions),
+}
 
 impl JoinState {
     pub fn new(plan: &JoinPlan) -> Self {
         Self {
             left: NodeState::new(&plan.left),
-            right: NodeState::new(&plan.right),
             have_left: false,
             matched: false,
-            kept: Kept::default(),
-            buffer: RowBuffer::default(),
-            cursor: RowCursor::default(),
+            right: RightSide::new(plan, Kept::Nothing),
             spilled: None,
         }
     }
 
     pub fn open(&mut self, plan: &JoinPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
         self.have_left = false;
-        refund(env, self.kept.bytes);
-        self.kept = Kept::default();
-        self.buffer.clear(env);
+        std::mem::take(&mut self.right.kept).give_back(env);
         self.spilled = None;
         self.left.open(&plan.left, row, env)
     }
@@ -95,12 +95,13 @@ impl JoinState {
                 }
                 self.have_left = true;
                 self.matched = false;
-                self.search(plan, row, env)?;
-                if self.spilled.is_some() {
+                if let Some(parts) = self.right.search(plan, row, env)? {
+                    let joined = DiskJoin::run(plan, parts, &mut self.left, row, env)?;
+                    self.spilled = Some(Box::new(joined));
                     continue;
                 }
             }
-            while self.next_right(plan, row, env)? {
+            while self.right.next(plan, row, env)? {
                 if all_true(&plan.on, row, env)? {
                     self.matched = true;
                     return Ok(true);
@@ -115,153 +116,190 @@ impl JoinState {
             }
         }
     }
+}
 
-    /// Begins the search for right rows of a new left row.
-    fn search(&mut self, plan: &JoinPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
-        match &plan.method {
-            JoinMethod::Nested => self.right.open(&plan.right, row, env),
-            JoinMethod::Buffered => {
-                if !self.kept.ready {
-                    self.keep(plan, row, env)?;
-                }
-                self.cursor = RowCursor::default();
-                Ok(())
-            }
-            JoinMethod::Hash { left, right, by } => {
-                if !self.kept.ready {
-                    self.keep_hashed(plan, right, by, row, env)?;
-                }
-                if self.spilled.is_some() {
-                    return Ok(());
-                }
-                let found = hash_key(left, by, row, env, &mut self.kept.key)?;
-                self.kept.at = match found {
-                    true => self.kept.heads.get(&*self.kept.key).copied().unwrap_or(END),
-                    false => END,
-                };
-                Ok(())
-            }
+impl RightSide {
+    /// The right side of a join, whose rows are `kept` if they were read before.
+    pub fn new(plan: &JoinPlan, kept: Kept) -> Self {
+        Self {
+            input: NodeState::new(&plan.right),
+            kept,
+            cursor: RowCursor::default(),
+            ring: Ring::default(),
+            key: Vec::new(),
         }
     }
 
-    fn next_right(
+    /// Begins the search for right rows of a new left row. Gives the right rows if there are too many to search in.
+    pub fn search(
+        &mut self,
+        plan: &JoinPlan,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Option<Partitions>> {
+        if matches!(plan.method, JoinMethod::Nested) {
+            self.input.open(&plan.right, row, env)?;
+            return Ok(None);
+        }
+        if matches!(self.kept, Kept::Nothing) {
+            match gather(plan, &mut self.input, row, env)? {
+                Gathered::Kept(kept) => self.kept = kept,
+                Gathered::Apart(parts) => return Ok(Some(parts)),
+            }
+        }
+        if let (Kept::Table(table), JoinMethod::Hash { left, by, .. }) = (&self.kept, &plan.method)
+        {
+            self.ring = match hash_key(left, by, row, env, &mut self.key)? {
+                true => table.find(&self.key),
+                false => Ring::default(),
+            };
+        } else {
+            self.cursor = RowCursor::default();
+        }
+        Ok(None)
+    }
+
+    /// Fills the slots of the next right row; false at the end.
+    pub fn next(
         &mut self,
         plan: &JoinPlan,
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
-        if matches!(plan.method, JoinMethod::Nested) {
-            return self.right.next(&plan.right, row, env);
-        }
-        let kept = &mut self.kept;
-        let found = match plan.method {
-            JoinMethod::Buffered => self.cursor.next(&self.buffer)?,
-            _ => kept.rows.get(kept.at as usize).map(|r| &**r),
+        let found = match &self.kept {
+            Kept::Nothing => return self.input.next(&plan.right, row, env),
+            Kept::Table(table) => table.next_of(&mut self.ring, &plan.right_slots, row)?,
+            Kept::Buffer(rows) => match self.cursor.next(rows)? {
+                Some(values) => {
+                    for (&slot, value) in plan.right_slots.iter().zip(values) {
+                        row[slot as usize].clone_from(value);
+                    }
+                    true
+                }
+                None => false,
+            },
         };
-        let Some(found) = found else {
-            return Ok(false);
-        };
-        for (&slot, value) in plan.right_slots.iter().zip(found) {
-            row[slot as usize].clone_from(value);
-        }
-        if let Some(next) = kept.chain.get(kept.at as usize) {
-            kept.at = *next;
-        }
-        if let Some(exec) = env.exec {
+        if found && let Some(exec) = env.exec {
             exec.tick()?;
         }
-        Ok(true)
-    }
-
-    /// Reads the right input. The current left row is preserved: inputs have their own slots.
-    fn keep(&mut self, plan: &JoinPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
-        self.right.open(&plan.right, row, env)?;
-        while self.right.next(&plan.right, row, env)? {
-            let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
-            self.buffer.push(values, Budget::Join, env)?;
-        }
-        self.kept.ready = true;
-        self.buffer.finish()
-    }
-
-    /// Reads the right input by key; if it does not fit, joins everything on disk.
-    fn keep_hashed(
-        &mut self,
-        plan: &JoinPlan,
-        exprs: &[Expr],
-        by: &[HashBy],
-        row: &mut [Value],
-        env: &EvalEnv<'_>,
-    ) -> SqlResult<()> {
-        let kept = &mut self.kept;
-        self.right.open(&plan.right, row, env)?;
-        // The last row of each key, so that chains keep the order of arrival.
-        let mut tails: HashMap<u32, u32> = HashMap::new();
-        let mut parts: Option<Partitions> = None;
-        while self.right.next(&plan.right, row, env)? {
-            if !hash_key(exprs, by, row, env, &mut kept.key)? {
-                continue;
-            }
-            let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
-            let bytes = row_bytes(values.clone()) + kept.key.len() as u64 + KEY_BYTES;
-            if parts.is_none()
-                && kept.bytes > 0
-                && !may_keep(env, kept.bytes, bytes, Budget::Join)
-                && let Some((temp, budget)) = Budget::Join.on_disk(env)
-            {
-                parts = Some(kept.spill(temp, budget, env)?);
-            }
-            if let Some(parts) = &mut parts {
-                let key = &kept.key;
-                parts.push(key, |out| {
-                    write_key(key, out);
-                    write_row(values, out);
-                })?;
-                continue;
-            }
-            charge(env, bytes, Purpose::Hash)?;
-            kept.bytes += bytes;
-            let this = kept.rows.len() as u32;
-            match kept.heads.get(&*kept.key) {
-                None => {
-                    kept.heads.insert(kept.key.as_slice().into(), this);
-                }
-                Some(&head) => {
-                    let tail = tails.insert(head, this).unwrap_or(head);
-                    kept.chain[tail as usize] = this;
-                }
-            }
-            kept.chain.push(END);
-            kept.rows.push(values.cloned().collect());
-        }
-        kept.ready = true;
-        if let Some(parts) = parts {
-            let joined = DiskJoin::run(plan, parts, &mut self.left, row, env)?;
-            self.spilled = Some(Box::new(joined));
-        }
-        Ok(())
+        Ok(found)
     }
 }
 
 impl Kept {
-    /// Moves the rows to disk, by key.
-    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &EvalEnv<'_>) -> SqlResult<Partitions> {
-        temp.count_table();
-        let mut parts = Partitions::new(temp, 0, budget)?;
-        for (key, head) in std::mem::take(&mut self.heads) {
-            let mut at = head;
-            while let Some(values) = self.rows.get(at as usize) {
-                parts.push(&key, |out| {
-                    write_key(&key, out);
-                    write_row(values.iter(), out);
-                })?;
-                at = self.chain[at as usize];
-            }
+    /// Gives the memory back that the rows were charged with.
+    pub fn give_back(self, env: &EvalEnv<'_>) {
+        match self {
+            Self::Nothing => {}
+            Self::Buffer(rows) => refund(env, rows.bytes()),
+            Self::Table(table) => refund(env, table.bytes()),
         }
-        (self.rows, self.chain) = (Vec::new(), Vec::new());
-        refund(env, std::mem::take(&mut self.bytes));
-        Ok(parts)
     }
+
+    /// Is it known that there is no row?
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Buffer(rows) => rows.is_empty(),
+            Self::Table(table) => table.is_empty(),
+        }
+    }
+}
+
+/// Reads the right input of a join that keeps it. The current left row is preserved: inputs have their own slots.
+pub(super) fn gather(
+    plan: &JoinPlan,
+    input: &mut NodeState,
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<Gathered> {
+    match &plan.method {
+        JoinMethod::Hash { right, by, .. } => gather_by_key(plan, right, by, input, row, env),
+        _ => {
+            let mut buffer = RowBuffer::default();
+            input.open(&plan.right, row, env)?;
+            while input.next(&plan.right, row, env)? {
+                let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
+                buffer.push(values, Budget::Join, env)?;
+            }
+            buffer.finish()?;
+            Ok(Gathered::Kept(Kept::Buffer(Arc::new(buffer))))
+        }
+    }
+}
+
+fn gather_by_key(
+    plan: &JoinPlan,
+    exprs: &[Expr],
+    by: &[HashBy],
+    input: &mut NodeState,
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<Gathered> {
+    if let Some(table) = parallel::hash_rows(plan, row.len(), env)? {
+        return Ok(Gathered::Kept(Kept::Table(Arc::new(table))));
+    }
+    let (mut table, mut charged) = (HashRows::default(), 0);
+    let mut parts: Option<Partitions> = None;
+    let mut key = Vec::new();
+    input.open(&plan.right, row, env)?;
+    while input.next(&plan.right, row, env)? {
+        if !hash_key(exprs, by, row, env, &mut key)? {
+            continue;
+        }
+        let values = plan.right_slots.iter().map(|s| &row[*s as usize]);
+        if let Some(parts) = &mut parts {
+            parts.push(&key, |out| {
+                write_key(&key, out);
+                write_row(values, out);
+            })?;
+            continue;
+        }
+        // What a row takes is known when it is there; before that it is what its values take elsewhere.
+        let more = HashRows::row_bytes(&key, row_bytes(values.clone()));
+        if !table.is_empty()
+            && (!may_keep(env, table.bytes(), more, Budget::Join) || !table.has_room())
+            && let Some((temp, budget)) = Budget::Join.on_disk(env)
+        {
+            let mut apart = spill(&table, plan, temp, budget)?;
+            refund(env, charged);
+            (table, charged) = (HashRows::default(), 0);
+            apart.push(&key, |out| {
+                write_key(&key, out);
+                write_row(values, out);
+            })?;
+            parts = Some(apart);
+            continue;
+        }
+        table.push(&key, values);
+        let bytes = table.bytes();
+        charge(env, bytes - charged, Purpose::Hash)?;
+        charged = bytes;
+    }
+    Ok(match parts {
+        Some(parts) => Gathered::Apart(parts),
+        None => Gathered::Kept(Kept::Table(Arc::new(table))),
+    })
+}
+
+/// Moves the rows to disk, by key.
+fn spill(
+    table: &HashRows,
+    plan: &JoinPlan,
+    temp: &TempFiles,
+    budget: u64,
+) -> SqlResult<Partitions> {
+    temp.count_table();
+    let mut parts = Partitions::new(temp, 0, budget)?;
+    let width = plan.right_slots.len() as u32;
+    table.each(|key, values| {
+        parts.push(key, |out| {
+            write_key(key, out);
+            out.extend_from_slice(&width.to_le_bytes());
+            out.extend_from_slice(values);
+        })
+    })?;
+    Ok(parts)
 }
 
 /// Encodes the key of a row; false when a NULL makes it match nothing.

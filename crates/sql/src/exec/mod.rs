@@ -1,11 +1,11 @@
 //! Running plans.
 //!
 //! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`,
-//! `window` (what happens to joined rows), `node`, `join`, `disk_join`, `scan` (where rows come from),
+//! `window` (what happens to joined rows), `node`, `join`, `hash_rows`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
 //! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
 //! and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE), `parallel`
-//! (blocks of one table read by several threads).
+//! (blocks read and joined by several threads).
 //! Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
@@ -16,6 +16,7 @@
 mod ctx;
 mod disk_join;
 mod group;
+mod hash_rows;
 mod join;
 mod memory;
 mod node;

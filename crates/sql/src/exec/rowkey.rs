@@ -18,8 +18,12 @@ use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
 use esker_types::{Decimal, SqlType, TypeKind, Value};
 
+use super::spill::put_number;
+
 const NULL: u8 = 0;
 const NOT_NULL: u8 = 1;
+/// An integer below zero, where keys have no order.
+const BELOW_ZERO: u8 = 2;
 
 /// Appends the key of one value.
 pub fn encode(value: &Value, ty: &SqlType, desc: bool, out: &mut Vec<u8>) {
@@ -82,8 +86,24 @@ pub fn same_representation(a: &SqlType, b: &SqlType, kind: CmpKind) -> bool {
     }
 }
 
-/// Appends the key under which a value compares in the given domain; see [`same_representation`].
+/// Appends the key under which a value is found in the given domain; see [`same_representation`]. It says what is equal, not what is
+/// less: integers, as most keys of joins are, take no more bytes than they need.
 pub fn encode_for(value: &Value, kind: CmpKind, out: &mut Vec<u8>) {
+    match value {
+        Value::Int(v) if *v < 0 => {
+            out.push(BELOW_ZERO);
+            return put_number(!*v as u64, out);
+        }
+        Value::Int(v) => {
+            out.push(NOT_NULL);
+            return put_number(*v as u64, out);
+        }
+        Value::UInt(v) => {
+            out.push(NOT_NULL);
+            return put_number(*v, out);
+        }
+        _ => {}
+    }
     let collation = match kind {
         CmpKind::Str(collation) => collation,
         _ => Collation::BINARY,
@@ -200,6 +220,24 @@ mod tests {
         ];
         assert!(values.windows(2).all(|w| key(&w[0], &ty) < key(&w[1], &ty)));
         assert_eq!(key(&Value::Int(5), &ty), key(&Value::UInt(5), &ty));
+    }
+
+    #[test]
+    fn integers_are_found_whatever_their_sign_and_type() {
+        let found = |v: &Value| {
+            let mut out = Vec::new();
+            encode_for(v, CmpKind::Int, &mut out);
+            out
+        };
+        assert_eq!(found(&Value::Int(7)), found(&Value::UInt(7)));
+        let different = [0, 1, -1, 127, 128, -128, i64::MAX, i64::MIN].map(Value::Int);
+        for (nth, a) in different.iter().enumerate() {
+            for b in &different[..nth] {
+                assert_ne!(found(a), found(b));
+            }
+        }
+        assert_ne!(found(&Value::Int(-1)), found(&Value::UInt(u64::MAX)));
+        assert_ne!(found(&Value::Null), found(&Value::Int(0)));
     }
 
     #[test]

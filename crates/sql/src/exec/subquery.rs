@@ -6,26 +6,47 @@
 //! statement; three-valued logic is MySQL's (`x IN (empty)` is false even for NULL); a state is out
 //! of the table while it is being used, so a query cannot meet its own state.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use esker_engine::View;
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
 use super::rowkey;
+use super::spill::write_values;
 use crate::bind::{Volatility, errors};
 use crate::expr::eval::compare_values;
-use crate::expr::{CmpOp, EvalEnv, Expr, OuterRow, Subquery, SubqueryForm};
+use crate::expr::{CmpOp, EvalEnv, Expr, OuterRow, Subquery, SubqueryForm, SubqueryStates};
 use crate::result::ColumnMeta;
 
 /// Running state of one subquery.
 pub struct SubqueryState {
     exec: RootExec,
-    cached: Option<Cached>,
+    cached: Option<Arc<Cached>>,
     /// Assignments made when `cached` was computed.
     as_of: u64,
+    /// Values for rows seen before, as long as that pays.
+    memo: Option<Memo>,
 }
+
+/// Values of a correlated subquery by the columns of the enclosing row that it reads.
+struct Memo {
+    slots: Vec<u32>,
+    values: HashMap<Box<[u8]>, Value>,
+    key: Vec<u8>,
+    bytes: usize,
+    asked: u32,
+    known: u32,
+}
+
+/// Bytes of a memo: then it begins anew.
+const MEMO_BYTES: usize = 1 << 20;
+/// After so many questions a memo has to have known one of so many.
+const MEMO_TRIAL: u32 = 1000;
+const MEMO_RATE: u32 = 8;
 
 /// The result of a subquery that does not depend on the row.
 enum Cached {
@@ -46,11 +67,7 @@ struct Rows {
 pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
     let mut state = match env.states.take(query.id) {
         Some(state) => state,
-        None => Box::new(SubqueryState {
-            exec: RootExec::new(&query.plan),
-            cached: None,
-            as_of: 0,
-        }),
+        None => Box::new(SubqueryState::new(query, None)),
     };
     let now = env.states.assignments.get();
     if state.as_of != now && query.plan.volatility == Volatility::Variables {
@@ -63,7 +80,175 @@ pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> Sq
     result
 }
 
+/// The result of a subquery that depends on no row, for other threads.
+pub(crate) struct Constant {
+    query: Box<Subquery>,
+    result: Arc<Cached>,
+}
+
+impl Constant {
+    /// Computes it, unless that was done before.
+    pub fn of(query: &Subquery, env: &EvalEnv<'_>) -> SqlResult<Self> {
+        debug_assert!(!query.correlated);
+        let mut state = match env.states.take(query.id) {
+            Some(state) => state,
+            None => Box::new(SubqueryState::new(query, None)),
+        };
+        let outer = OuterRow {
+            row: &[],
+            up: env.outer,
+        };
+        let result = state.constant(query, &env.nested(&outer));
+        env.states.put(query.id, state);
+        Ok(Self {
+            query: Box::new(query.clone()),
+            result: result?,
+        })
+    }
+
+    /// Makes it known to a thread.
+    pub fn give_to(&self, states: &SubqueryStates) {
+        let state = SubqueryState::new(&self.query, Some(Arc::clone(&self.result)));
+        states.put(self.query.id, Box::new(state));
+    }
+}
+
+impl Memo {
+    /// A memo for a subquery that gives the same value for the same columns.
+    fn of(query: &Subquery) -> Option<Self> {
+        let plan = &query.plan;
+        let is_function = plan.reach == 1
+            && plan.volatility == Volatility::Stable
+            && !plan.blocks
+            && !plan.locking
+            && matches!(query.form, SubqueryForm::Scalar | SubqueryForm::Exists);
+        let mut slots = Vec::new();
+        plan.outer_slots(1, &mut |slot| {
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        });
+        is_function.then(|| Self {
+            slots,
+            values: HashMap::new(),
+            key: Vec::new(),
+            bytes: 0,
+            asked: 0,
+            known: 0,
+        })
+    }
+
+    /// The value for a row, if it is known.
+    fn get(&mut self, row: &[Value]) -> Option<Value> {
+        self.key.clear();
+        write_values(self.slots.iter().map(|s| &row[*s as usize]), &mut self.key);
+        self.asked += 1;
+        let value = self.values.get(&*self.key)?;
+        self.known += 1;
+        Some(value.clone())
+    }
+
+    /// Notes the value for the row that was asked for last.
+    fn put(&mut self, value: &Value) {
+        let bytes = self.key.len() + size_of::<(Box<[u8]>, Value)>() * 2;
+        if self.bytes + bytes > MEMO_BYTES {
+            self.values.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.values
+            .insert(self.key.as_slice().into(), value.clone());
+    }
+
+    fn pays(&self) -> bool {
+        self.asked < MEMO_TRIAL || self.known >= self.asked / MEMO_RATE
+    }
+}
+
 impl SubqueryState {
+    fn new(query: &Subquery, cached: Option<Arc<Cached>>) -> Self {
+        Self {
+            exec: RootExec::new(&query.plan),
+            memo: query.correlated.then(|| Memo::of(query)).flatten(),
+            cached,
+            as_of: 0,
+        }
+    }
+
+    /// The result of a subquery that depends on no row.
+    fn constant(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Arc<Cached>> {
+        if let Some(cached) = &self.cached {
+            return Ok(Arc::clone(cached));
+        }
+        let cached = match &query.form {
+            SubqueryForm::Scalar | SubqueryForm::Exists => {
+                Cached::Value(self.single(query, inner)?)
+            }
+            SubqueryForm::Compare {
+                left,
+                op,
+                kinds,
+                all,
+                ..
+            } => {
+                let test = Test {
+                    left: &[],
+                    exprs: left,
+                    columns: &query.plan.columns,
+                    op: *op,
+                    kinds,
+                    all: *all,
+                };
+                Cached::Rows(self.materialise(query, &test, inner)?)
+            }
+        };
+        let cached = Arc::new(cached);
+        self.cached = Some(Arc::clone(&cached));
+        Ok(cached)
+    }
+
+    /// The value of EXISTS or of a scalar subquery, from its rows.
+    fn single(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Value> {
+        self.exec.reset(inner);
+        let value = match query.form {
+            SubqueryForm::Scalar => self.scalar(query, inner)?,
+            _ => Value::bool(self.exec.next_of(&query.plan, inner)?.is_some()),
+        };
+        self.exec.reset(inner);
+        Ok(value)
+    }
+
+    /// The same for a row: from the memo if that may be asked.
+    fn single_for(
+        &mut self,
+        query: &Subquery,
+        row: &[Value],
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Value> {
+        // What the statement itself changes may change the value.
+        let is_fixed = |e: &super::ExecCtx<'_>| e.view == View::Snapshot && !e.txn.has_writes();
+        if !inner.exec.is_some_and(is_fixed) || inner.states.profile.is_some() {
+            return self.single(query, inner);
+        }
+        let Some(memo) = &mut self.memo else {
+            return self.single(query, inner);
+        };
+        if let Some(value) = memo.get(row) {
+            return Ok(value);
+        }
+        if !memo.pays() {
+            self.memo = None;
+        }
+        let warnings = inner.ctx.warning_count.get();
+        let value = self.single(query, inner)?;
+        if let Some(memo) = &mut self.memo
+            && inner.ctx.warning_count.get() == warnings
+        {
+            memo.put(&value);
+        }
+        Ok(value)
+    }
+
     fn value(
         &mut self,
         query: &Subquery,
@@ -73,19 +258,13 @@ impl SubqueryState {
     ) -> SqlResult<Value> {
         match &query.form {
             SubqueryForm::Scalar | SubqueryForm::Exists => {
-                if let Some(Cached::Value(v)) = &self.cached {
-                    return Ok(v.clone());
+                if query.correlated {
+                    return self.single_for(query, row, inner);
                 }
-                self.exec.reset(inner);
-                let value = match query.form {
-                    SubqueryForm::Scalar => self.scalar(query, inner)?,
-                    _ => Value::bool(self.exec.next_of(&query.plan, inner)?.is_some()),
-                };
-                self.exec.reset(inner);
-                if !query.correlated {
-                    self.cached = Some(Cached::Value(value.clone()));
+                match &*self.constant(query, inner)? {
+                    Cached::Value(v) => Ok(v.clone()),
+                    Cached::Rows(_) => unreachable!("its form has a value"),
                 }
-                Ok(value)
             }
             SubqueryForm::Compare {
                 left,
@@ -113,11 +292,9 @@ impl SubqueryState {
                 if query.correlated {
                     return self.search_stream(query, &test, inner);
                 }
-                if self.cached.is_none() {
-                    self.cached = Some(Cached::Rows(self.materialise(query, &test, inner)?));
-                }
-                let Some(Cached::Rows(rows)) = &self.cached else {
-                    unreachable!("filled just now")
+                let cached = self.constant(query, inner)?;
+                let Cached::Rows(rows) = &*cached else {
+                    unreachable!("its form has rows")
                 };
                 rows.search(&test, inner)
             }

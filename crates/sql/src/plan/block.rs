@@ -416,7 +416,7 @@ fn leftmost(node: &Node) -> Option<&ScanPlan> {
 }
 
 /// Estimated rows an execution looks at.
-pub(super) fn rows_looked_at(node: &Node) -> f64 {
+pub(crate) fn rows_looked_at(node: &Node) -> f64 {
     match node {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(child, _) => rows_looked_at(child),

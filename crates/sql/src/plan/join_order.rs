@@ -406,7 +406,7 @@ impl Joiner<'_> {
         };
         let join = JoinPlan {
             left: before.node,
-            right: right.node,
+            right: Arc::new(right.node),
             kind,
             on,
             method,

@@ -44,7 +44,7 @@ use crate::parse::ast;
 use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
-use block::rows_looked_at;
+pub(crate) use block::rows_looked_at;
 pub(crate) use stats::{table_rows, tree_entries};
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
@@ -386,7 +386,8 @@ pub(crate) struct KeyOperand {
 #[derive(Debug)]
 pub(crate) struct JoinPlan {
     pub left: Node,
-    pub right: Node,
+    /// Shared with the threads that help to read it.
+    pub right: Arc<Node>,
     pub kind: JoinType,
     /// Conditions of the join evaluated when both rows are there.
     pub on: Vec<Expr>,

@@ -6,9 +6,10 @@
 
 use esker_types::func::FuncFlags;
 
+use crate::bind::Volatility;
 use crate::expr::fold::is_volatile;
-use crate::expr::{Expr, ExprKind};
-use crate::plan::GroupPlan;
+use crate::expr::{Expr, ExprKind, Subquery, SubqueryForm};
+use crate::plan::{BlockPlan, GroupPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, Source};
 
 /// Aggregates whose partial states can be put together.
 const MERGED: &[&str] = &[
@@ -32,15 +33,20 @@ const MERGED: &[&str] = &[
 
 /// May any thread evaluate the expression?
 pub(super) fn fits(expr: &Expr) -> bool {
+    fits_within(expr, 0)
+}
+
+/// The same for an expression of a query `levels` below the block.
+fn fits_within(expr: &Expr, levels: u16) -> bool {
     !expr.any(&mut |e| match &e.kind {
-        ExprKind::Outer { .. }
-        | ExprKind::UserVar(_)
+        ExprKind::Outer { depth, .. } => *depth > levels,
+        ExprKind::Subquery(query) => !subquery_fits(query, levels),
+        ExprKind::UserVar(_)
         | ExprKind::Assign(..)
         | ExprKind::SeededRand(..)
         | ExprKind::Aggregate(_)
         | ExprKind::Window(_)
         | ExprKind::Grouping(_)
-        | ExprKind::Subquery(_)
         | ExprKind::Row(_) => true,
         ExprKind::Func(call) => {
             is_volatile(call.def)
@@ -49,6 +55,131 @@ pub(super) fn fits(expr: &Expr) -> bool {
         }
         _ => false,
     })
+}
+
+/// A subquery that depends on no row is computed before, by the statement's thread.
+fn subquery_fits(query: &Subquery, levels: u16) -> bool {
+    let plan = &query.plan;
+    let single = matches!(query.form, SubqueryForm::Compare { single: true, .. });
+    if single || plan.volatility != Volatility::Stable || plan.locking || plan.blocks {
+        return false;
+    }
+    !query.correlated || (plan.reach <= levels + 1 && query_fits(plan, levels + 1))
+}
+
+/// May any thread run the query?
+fn query_fits(plan: &QueryPlan, levels: u16) -> bool {
+    match &plan.root {
+        Root::Block(block) => {
+            block.windows.is_none()
+                && node_fits(&block.source, levels)
+                && block_exprs(block).all(|e| fits_within(e, levels))
+        }
+        Root::SetOps(ops) => {
+            let mut others = ops.steps.iter().map(|(_, _, query)| query);
+            query_fits(&ops.first, levels) && others.all(|q| query_fits(q, levels))
+        }
+        Root::Recursive(_) | Root::Values(_) => false,
+    }
+}
+
+fn node_fits(node: &Node, levels: u16) -> bool {
+    let fit = |exprs: &[Expr]| exprs.iter().all(|e| fits_within(e, levels));
+    match node {
+        Node::Once | Node::Nothing(_) => true,
+        Node::Filter(input, conds) => fit(conds) && node_fits(input, levels),
+        Node::Join(join) => {
+            let keys = match &join.method {
+                JoinMethod::Hash { left, right, .. } => fit(left) && fit(right),
+                _ => true,
+            };
+            keys && fit(&join.on) && node_fits(&join.left, levels) && node_fits(&join.right, levels)
+        }
+        Node::Scan(scan) => {
+            let source = match &scan.source {
+                Source::Derived(plan) => !scan.lateral && query_fits(plan, levels),
+                _ => is_stored(scan),
+            };
+            source && scan.lock.is_none() && fit(&scan.conds)
+        }
+    }
+}
+
+/// Does the scan read a stored table?
+pub(super) fn is_stored(scan: &ScanPlan) -> bool {
+    matches!(scan.source, Source::Base { .. })
+}
+
+/// Expressions of a block without windows, beside those of its tables and joins.
+fn block_exprs(block: &BlockPlan) -> impl Iterator<Item = &Expr> {
+    let group = block.group.iter().flat_map(|g| {
+        let aggs = g.aggs.iter();
+        let of_aggs = aggs.flat_map(|a| a.args.iter().chain(a.order.iter().map(|k| &k.expr)));
+        g.keys.iter().chain(of_aggs)
+    });
+    let order = block.order.iter().map(|k| &k.expr);
+    group.chain(order).chain(&block.output).chain(&block.having)
+}
+
+/// Does evaluating it run a query?
+pub(super) fn has_queries(expr: &Expr) -> bool {
+    expr.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)))
+}
+
+/// Finds the subqueries in an expression that are computed once.
+pub(super) fn constant_subqueries<'p>(expr: &'p Expr, found: &mut Vec<&'p Subquery>) {
+    expr.visit(&mut |e| {
+        if let ExprKind::Subquery(query) = &e.kind {
+            match query.correlated {
+                false => found.push(query),
+                true => constants_of_query(&query.plan, found),
+            }
+        }
+    });
+}
+
+fn constants_of_query<'p>(plan: &'p QueryPlan, found: &mut Vec<&'p Subquery>) {
+    match &plan.root {
+        Root::Block(block) => {
+            constants_of_node(&block.source, found);
+            block_exprs(block).for_each(|e| constant_subqueries(e, found));
+        }
+        Root::SetOps(ops) => {
+            constants_of_query(&ops.first, found);
+            for (_, _, query) in &ops.steps {
+                constants_of_query(query, found);
+            }
+        }
+        Root::Recursive(_) | Root::Values(_) => {}
+    }
+}
+
+/// The same for the conditions of a node.
+fn constants_of_node<'p>(node: &'p Node, found: &mut Vec<&'p Subquery>) {
+    match node {
+        Node::Once | Node::Nothing(_) => {}
+        Node::Filter(input, conds) => {
+            conds.iter().for_each(|e| constant_subqueries(e, found));
+            constants_of_node(input, found);
+        }
+        Node::Join(join) => {
+            join.on.iter().for_each(|e| constant_subqueries(e, found));
+            if let JoinMethod::Hash { left, right, .. } = &join.method {
+                let keys = left.iter().chain(right);
+                keys.for_each(|e| constant_subqueries(e, found));
+            }
+            constants_of_node(&join.left, found);
+            constants_of_node(&join.right, found);
+        }
+        Node::Scan(scan) => {
+            scan.conds
+                .iter()
+                .for_each(|e| constant_subqueries(e, found));
+            if let Source::Derived(plan) = &scan.source {
+                constants_of_query(plan, found);
+            }
+        }
+    }
 }
 
 /// Can groups be computed in parts?

@@ -5,11 +5,12 @@
 //! **Invariants**: groups stand in the order of their first row, also after merging tables of rows that follow each other;
 //! DISTINCT arguments reach an aggregate once per group.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use esker_types::func::aggregate::AggState;
 use esker_types::{EvalCtx, SqlResult, Value};
 
+use super::super::hash_rows::KeyMap;
 use super::super::memory::row_bytes;
 use super::super::rowkey;
 use crate::bind::AggCall;
@@ -23,7 +24,7 @@ const ENTRY_BYTES: u64 = 48;
 /// Groups by their keys.
 #[derive(Default)]
 pub(super) struct GroupTable {
-    by_key: HashMap<Box<[u8]>, u32>,
+    by_key: KeyMap<u32>,
     groups: Vec<Group>,
     given: usize,
     key: Vec<u8>,
@@ -36,6 +37,33 @@ struct Group {
     kept: Box<[Value]>,
     keys: Box<[Value]>,
     accs: Vec<Acc>,
+}
+
+impl Group {
+    /// Rough bytes, but for distinct arguments.
+    fn bytes(&self) -> u64 {
+        row_bytes(&self.kept)
+            + row_bytes(&self.keys)
+            + 2 * (self.key.len() as u64 + ENTRY_BYTES)
+            + STATE_BYTES * self.accs.len() as u64
+    }
+
+    /// Fills the slots of its row, and goes on.
+    fn show(&mut self, plan: &GroupPlan, row: &mut [Value], ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        for (slot, value) in plan.kept.iter().zip(&self.kept) {
+            row[*slot as usize].clone_from(value);
+        }
+        for (nth, value) in self.keys.iter().enumerate() {
+            if let Some(slot) = plan.keys[nth].as_column() {
+                row[slot as usize].clone_from(value);
+            }
+            row[plan.key_base as usize + nth].clone_from(value);
+        }
+        for (nth, acc) in self.accs.iter_mut().enumerate() {
+            row[plan.agg_base as usize + nth] = acc.finish(ctx)?;
+        }
+        Ok(())
+    }
 }
 
 /// Arguments of a row, and their key.
@@ -84,13 +112,15 @@ impl Acc {
                 Ok(0)
             }
             Self::Plain(state) => {
-                if let [arg] = &call.args[..]
-                    && let Value::Int(v) = &*arg.eval_ref(row, env)?
-                {
-                    return state.update_int(env.ctx, *v).map(|()| 0);
+                let [arg] = &call.args[..] else {
+                    evaluate(call, args, row, env)?;
+                    return state.update(env.ctx, args).map(|()| 0);
+                };
+                match &*arg.eval_ref(row, env)? {
+                    Value::Int(v) => state.update_int(env.ctx, *v)?,
+                    value => state.update(env.ctx, std::slice::from_ref(value))?,
                 }
-                evaluate(call, args, row, env)?;
-                state.update(env.ctx, args).map(|()| 0)
+                Ok(0)
             }
             Self::Distinct { state, seen, order } => {
                 evaluate(call, args, row, env)?;
@@ -185,6 +215,34 @@ impl GroupTable {
         Ok(bytes)
     }
 
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// No further row belongs to the groups so far: from `from` on keeps those that `wanted` says yes to when their row is in `row`.
+    /// Gives the bytes that became free.
+    pub fn complete(
+        &mut self,
+        plan: &GroupPlan,
+        from: usize,
+        row: &mut [Value],
+        ctx: &EvalCtx<'_>,
+        wanted: &mut dyn FnMut(&[Value]) -> SqlResult<bool>,
+    ) -> SqlResult<u64> {
+        self.by_key.clear();
+        let (mut freed, mut at) = (0, from);
+        while let Some(group) = self.groups.get_mut(at) {
+            group.show(plan, row, ctx)?;
+            if wanted(row)? {
+                at += 1;
+            } else {
+                freed += self.groups.remove(at).bytes();
+            }
+        }
+        Ok(freed)
+    }
+
     /// Begins the group of `self.key`.
     fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
         let mut keys = Vec::with_capacity(plan.keys.len());
@@ -197,10 +255,7 @@ impl GroupTable {
             keys: keys.into(),
             accs: plan.aggs.iter().map(Acc::new).collect(),
         };
-        let bytes = row_bytes(&group.kept)
-            + row_bytes(&group.keys)
-            + 2 * (self.key.len() as u64 + ENTRY_BYTES)
-            + STATE_BYTES * plan.aggs.len() as u64;
+        let bytes = group.bytes();
         self.enter(group);
         Ok(bytes)
     }
@@ -236,7 +291,7 @@ impl GroupTable {
                 accs: plan.aggs.iter().map(Acc::new).collect(),
             });
         }
-        self.by_key = HashMap::new();
+        self.by_key = KeyMap::default();
     }
 
     /// Fills `row` with the next group's row; false at the end.

@@ -1,15 +1,20 @@
-//! Query blocks whose table is read by several threads.
+//! Query blocks, and right sides of hash joins, whose rows are read and joined by several threads.
 //!
-//! In flow order: this file (which blocks qualify, running them), `fit` (which expressions other threads may evaluate), `task` (what
-//! a thread does with its share of the rows), `groups` (partial groups and how they become one).
-//! Neighbours: `root` asks here before it reads a table by itself; the engine's `scan` cuts the table and has the threads;
-//! rows are decoded and judged as in `scan`.
-//! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT or LIMIT
+//! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
+//! rows through joins, and where they are shared out), `task` (what a thread does with its share of the rows), `pipeline` (joining in
+//! a task), `sink` (what it keeps), `segments` and `groups` (partial groups and how they become one).
+//! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
+//! table and has the threads; rows are decoded and judged as in `scan`.
+//! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT
 //! would drop anyway; sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way
 //! goes the serial way from the beginning.
 
 mod fit;
 mod groups;
+mod pipeline;
+mod segments;
+mod sink;
+mod spine;
 mod task;
 
 use std::sync::{Arc, OnceLock};
@@ -19,18 +24,30 @@ use esker_engine::scan::{KeySpan, Outcome, ScanWork, TASKS_PER_THREAD};
 use esker_engine::{EngineError, View};
 use esker_types::{SqlResult, Value};
 
-use super::memory::{Purpose, charge, refund};
+use super::hash_rows::HashRows;
+use super::join::{Gathered, Kept, gather};
+use super::memory::{Purpose, charge, refund, row_bytes};
+use super::node::NodeState;
 use super::root::limit_values;
+use super::subquery::Constant;
 use super::{ExecCtx, Limits};
+use crate::bind::JoinType;
+use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
-use crate::expr::EvalEnv;
-use crate::plan::{Access, AccessKind, BlockPlan, Node, QueryPlan, Root, ScanPlan, Source};
+use crate::expr::{EvalEnv, Expr};
+use crate::plan::{
+    AccessKind, BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Root, ScanPlan, Source,
+};
 use crate::result::Mode;
 use groups::GroupTable;
-use task::{Duty, Part, Room, TableTask};
+use sink::{Duty, Part, Wanted};
+use spine::{Cut, Spine, Stage};
+use task::{Given, Input, Owner, Room, TableTask};
 
 /// Of the memory that a statement may still use, this part is for partial results.
 const MEMORY_PART: u64 = 2;
+/// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
+const MOST_ROWS: f64 = 100_000.0;
 
 /// Rows of a block that was read in parallel.
 pub(crate) struct ParallelRows {
@@ -40,14 +57,15 @@ pub(crate) struct ParallelRows {
 }
 
 enum Rows {
-    /// Rows of the table that are still wanted, by the slots they fill.
+    /// Joined rows that are still wanted, by the slots they fill.
     Plain(Vec<u32>, std::vec::IntoIter<Box<[Value]>>),
     Groups(Box<GroupTable>),
 }
 
-/// The table of a block that could be read in parallel.
+/// What of a node's rows threads share.
 struct Candidate<'p> {
-    scan: &'p ScanPlan,
+    spine: Spine<'p>,
+    cut: Cut,
     duty: Duty,
 }
 
@@ -58,7 +76,7 @@ pub(crate) fn usable_threads(wanted: u32) -> u32 {
     wanted.min(*PROCESSORS.get_or_init(count))
 }
 
-/// The threads that would read the table of a query's outermost block, if it qualifies; for EXPLAIN.
+/// The threads that would read the tables of a query's outermost block, if it qualifies; for EXPLAIN.
 pub(crate) fn threads_for(plan: &QueryPlan, limits: &Limits) -> Option<u32> {
     let Root::Block(block) = &plan.root else {
         return None;
@@ -68,72 +86,169 @@ pub(crate) fn threads_for(plan: &QueryPlan, limits: &Limits) -> Option<u32> {
 
 /// What of the block other threads may do, if it is worth it.
 fn candidate<'p>(block: &'p BlockPlan, limits: &Limits) -> Option<Candidate<'p>> {
-    let Node::Scan(scan) = &block.source else {
-        return None;
+    let spine = Spine::of(&block.source)?;
+    let duty = duty(block, &spine)?;
+    let fits = match duty {
+        Duty::Count | Duty::Rows | Duty::Hash => true,
+        Duty::Group => block.group.as_ref().is_some_and(fit::group_fits),
+        Duty::Distinct => block.output.iter().all(fit::fits),
+        Duty::Top => block.order.iter().all(|key| fit::fits(&key.expr)),
     };
-    let Source::Base { access, .. } = &scan.source else {
-        return None;
-    };
-    let reads_in_full = matches!(access.kind, AccessKind::Full | AccessKind::Ranges(_))
-        && (access.index == 0 || access.covering);
-    let plain = scan.lock.is_none()
-        && !scan.first_only
-        && !scan.lateral
-        && scan.key_slot.is_none()
-        && scan.row_slot.is_none();
-    if !reads_in_full || !plain || scan.rows_in < limits.parallel_rows as f64 {
-        return None;
-    }
-    let duty = duty(block, access)?;
-    let fits = scan.conds.iter().all(fit::fits)
-        && match duty {
-            Duty::Count => true,
-            Duty::Group => block.group.as_ref().is_some_and(fit::group_fits),
-            Duty::Distinct => block.output.iter().all(fit::fits),
-            Duty::Top => block.order.iter().all(|key| fit::fits(&key.expr)),
-        };
-    fits.then_some(Candidate { scan, duty })
+    let cut = spine.cut(&block.source, limits).filter(|_| fits)?;
+    Some(Candidate { spine, cut, duty })
 }
 
-fn duty(block: &BlockPlan, access: &Access) -> Option<Duty> {
+fn duty(block: &BlockPlan, spine: &Spine<'_>) -> Option<Duty> {
+    let scan = spine.driver;
     if let Some(group) = &block.group {
-        let Node::Scan(scan) = &block.source else {
-            return None;
-        };
+        let counts = fit::only_counts_rows(group) && scan.conds.is_empty();
         return Some(
-            match fit::only_counts_rows(group) && scan.conds.is_empty() {
+            match counts && spine.stages.is_empty() && fit::is_stored(scan) {
                 true => Duty::Count,
                 false => Duty::Group,
             },
         );
     }
     // A walk in the order of an index ends early, or spares the sort.
-    let in_order = access.for_order || access.reverse;
-    if block.windows.is_some() || block.having.is_some() || block.calc_found_rows || in_order {
+    let in_order = match &scan.source {
+        Source::Base { access, .. } => access.for_order || access.reverse,
+        _ => false,
+    };
+    if in_order {
+        return None;
+    }
+    if block.windows.is_some() || block.having.is_some() || block.calc_found_rows {
         return None;
     }
     match (block.distinct, block.order.is_empty(), &block.limit) {
         (true, _, None) => Some(Duty::Distinct),
         (true, false, Some(_)) => Some(Duty::Distinct),
         (false, false, Some(_)) => Some(Duty::Top),
+        (false, _, None) if spine.rows() <= MOST_ROWS && !is_whole(spine) => Some(Duty::Rows),
         _ => None,
     }
 }
 
-/// Reads the block's table in parallel, if that is possible and worth it.
-pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option<ParallelRows>> {
-    let Some(exec) = env.exec else {
-        return Ok(None);
-    };
+/// Are all rows of a table wanted as they are?
+fn is_whole(spine: &Spine<'_>) -> bool {
+    spine.stages.is_empty() && spine.driver.conds.is_empty()
+}
+
+/// The context of a statement that may use several threads now.
+fn several_threads<'e>(env: &EvalEnv<'e>) -> Option<&'e ExecCtx<'e>> {
     // EXPLAIN ANALYZE tells what each operator of the serial way does.
     let is_profiled = env.states.profile.is_some();
-    if exec.mode != Mode::Thread || exec.view != View::Snapshot || is_profiled {
+    env.exec
+        .filter(|exec| exec.mode == Mode::Thread && exec.view == View::Snapshot && !is_profiled)
+}
+
+/// Reads the block's rows in parallel, if that is possible and worth it.
+pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option<ParallelRows>> {
+    let Some(exec) = several_threads(env) else {
         return Ok(None);
-    }
+    };
     let Some(candidate) = candidate(block, &exec.limits) else {
         return Ok(None);
     };
-    let Source::Base { def, access, .. } = &candidate.scan.source else {
+    if candidate.duty == Duty::Count && candidate.cut == Cut::Table {
+        let Some((spans, index)) = spans(candidate.spine.driver, exec, env)? else {
+            return Ok(None);
+        };
+        let Source::Base { def, .. } = &candidate.spine.driver.source else {
+            return Ok(None);
+        };
+        let rows = count(exec, &def.indexes[index].tree, spans)?;
+        let group = block.group.as_ref().expect("its duty says so");
+        let groups = Box::new(GroupTable::counted(group, rows));
+        return Ok(Some(ParallelRows {
+            rows: Rows::Groups(groups),
+            bytes: 0,
+        }));
+    }
+    let keep = match candidate.duty {
+        Duty::Top => {
+            let (skip, count) = limit_values(block.limit.as_ref(), env)?;
+            skip.saturating_add(count)
+        }
+        _ => u64::MAX,
+    };
+    let wanted = Wanted {
+        duty: candidate.duty,
+        keep,
+        slots: slots_of(&block.source),
+        width: block.width as usize,
+    };
+    let mut exprs = candidate.spine.exprs(candidate.cut);
+    if let Some(group) = &block.group {
+        exprs.extend(&group.keys);
+        exprs.extend(group.aggs.iter().flat_map(|agg| &agg.args));
+    }
+    exprs.extend(block.order.iter().map(|key| &key.expr));
+    exprs.extend(block.having.iter().chain(&block.output));
+    let owner = Owner::Block(Arc::clone(block));
+    let Some(task) = prepare(owner, &block.source, &candidate, wanted, &exprs, env)? else {
+        return Ok(None);
+    };
+    read(task, block, exec, env)
+}
+
+/// Reads the right side of a hash join in parallel, if that is possible and worth it.
+pub(super) fn hash_rows(
+    join: &JoinPlan,
+    width: usize,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<HashRows>> {
+    let (Some(exec), JoinMethod::Hash { right, by, .. }) = (several_threads(env), &join.method)
+    else {
+        return Ok(None);
+    };
+    let Some(spine) = Spine::of(&join.right).filter(|_| right.iter().all(fit::fits)) else {
+        return Ok(None);
+    };
+    let Some(cut) = spine.cut(&join.right, &exec.limits) else {
+        return Ok(None);
+    };
+    let duty = Duty::Hash;
+    let candidate = Candidate { spine, cut, duty };
+    let wanted = Wanted {
+        duty,
+        keep: u64::MAX,
+        slots: join.right_slots.clone(),
+        width,
+    };
+    let mut exprs = candidate.spine.exprs(cut);
+    exprs.extend(right);
+    let owner = Owner::Right {
+        node: Arc::clone(&join.right),
+        keys: right.clone(),
+        by: by.clone(),
+    };
+    match prepare(owner, &join.right, &candidate, wanted, &exprs, env)? {
+        Some(task) => build(task, exec, env),
+        None => Ok(None),
+    }
+}
+
+/// Slots that the rows of a node fill.
+fn slots_of(node: &Node) -> Vec<u32> {
+    match node {
+        Node::Once | Node::Nothing(_) => Vec::new(),
+        Node::Filter(input, _) => slots_of(input),
+        Node::Scan(scan) => scan.columns.iter().map(|(_, slot)| *slot).collect(),
+        Node::Join(join) => {
+            let slots = join.left_slots.iter().chain(&join.right_slots);
+            slots.copied().collect()
+        }
+    }
+}
+
+/// What a table is read by: ranges of an index, which may be another than the plan's.
+fn spans(
+    scan: &ScanPlan,
+    exec: &ExecCtx<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<(Vec<KeySpan>, usize)>> {
+    let Source::Base { def, access, .. } = &scan.source else {
         return Ok(None);
     };
     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
@@ -146,48 +261,175 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option
     let index = if stale { 0 } else { access.index };
     let ranges = match &access.kind {
         AccessKind::Ranges(spec) => spec.build(&def.indexes[index].codec, &[], env)?,
-        _ => vec![crate::codec::KeyRange::ALL],
+        _ => vec![KeyRange::ALL],
     };
     let spans = ranges
         .iter()
         .map(|range| KeySpan::new(range.lower(), range.upper()))
         .collect();
-    let tree = &def.indexes[index].tree;
-    match candidate.duty {
-        Duty::Count => {
-            let rows = count(exec, tree, spans)?;
-            let group = block.group.as_ref().expect("its duty says so");
-            let groups = Box::new(GroupTable::counted(group, rows));
-            Ok(Some(ParallelRows {
-                rows: Rows::Groups(groups),
-                bytes: 0,
-            }))
-        }
-        duty => {
-            let wanted = exec.limits.read_threads as usize * TASKS_PER_THREAD;
-            let scan = exec.txn.parallel_scan(tree, spans, wanted);
-            let scan = scan.map_err(|e| engine_error(&e))?;
-            let keep = match duty {
-                Duty::Top => {
-                    let (skip, count) = limit_values(block.limit.as_ref(), env)?;
-                    skip.saturating_add(count)
-                }
-                _ => u64::MAX,
-            };
-            let left = exec
-                .limits
-                .memory_bytes
-                .saturating_sub(env.states.memory.get());
-            // What is larger than the budget of its operator goes the serial way, which writes to disk.
-            let budget = match duty {
-                Duty::Top => exec.limits.sort_bytes,
-                _ => exec.limits.table_bytes,
-            };
-            let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
-            let work = TableTask::new(block, scan, index, duty, keep, room, env);
-            read(work, block, exec, env)
+    Ok(Some((spans, index)))
+}
+
+/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: right sides of joins, subqueries that depend on
+/// no row, rows that are not shared out. `None`: it must be done the serial way.
+fn prepare(
+    owner: Owner,
+    node: &Node,
+    candidate: &Candidate<'_>,
+    wanted: Wanted,
+    exprs: &[&Expr],
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<TableTask>> {
+    let Some(exec) = several_threads(env) else {
+        return Ok(None);
+    };
+    let Candidate { spine, cut, duty } = candidate;
+    let has_queries = exprs.iter().any(|e| fit::has_queries(e));
+    let mut given = Given::default();
+    if has_queries || spine.looks_up(*cut) {
+        given.reader = exec.txn.reader();
+        if given.reader.is_none() {
+            return Ok(None);
         }
     }
+    let mut constants = Vec::new();
+    exprs
+        .iter()
+        .for_each(|e| fit::constant_subqueries(e, &mut constants));
+    for query in constants {
+        match Constant::of(query, env) {
+            Ok(constant) => given.constants.push(constant),
+            // Perhaps no row ever asks for it.
+            Err(_) => return Ok(None),
+        }
+    }
+    let passed = cut.passed();
+    let Some(sides) = sides(spine, passed, wanted.width, env)? else {
+        return Ok(None);
+    };
+    given.sides = sides;
+    let input = match cut {
+        _ if joins_nothing(spine, &given.sides) => Some(Input::nothing()),
+        Cut::Table => table_input(spine, exec, env)?,
+        Cut::Rows(passed) => {
+            let before = Spine::node_before(node, *passed, spine.stages.len());
+            let input = rows_input(before, wanted.width, exec, env)?;
+            input.map(|(input, bytes)| {
+                given.bytes = bytes;
+                input
+            })
+        }
+    };
+    let Some(input) = input else {
+        given.give_back(env);
+        return Ok(None);
+    };
+    let left = exec
+        .limits
+        .memory_bytes
+        .saturating_sub(env.states.memory.get());
+    // What is larger than the budget of its operator goes the serial way, which writes to disk.
+    let budget = match duty {
+        Duty::Top => exec.limits.sort_bytes,
+        Duty::Hash => exec.limits.join_bytes,
+        _ => exec.limits.table_bytes,
+    };
+    let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
+    let input = (input, passed);
+    let bounds = (exec.limits, room);
+    Ok(Some(TableTask::new(
+        owner, input, given, wanted, bounds, env,
+    )))
+}
+
+/// Reads the right sides of the joins behind the first `passed` stages. `None` if one does not fit.
+fn sides(
+    spine: &Spine<'_>,
+    passed: usize,
+    width: usize,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<Vec<Kept>>> {
+    let mut row = vec![Value::Null; width];
+    let mut sides = Vec::with_capacity(spine.stages.len());
+    for (nth, stage) in spine.stages.iter().enumerate() {
+        let side = match stage {
+            Stage::Join(join) if nth >= passed && !matches!(join.method, JoinMethod::Nested) => {
+                match gather(join, &mut NodeState::new(&join.right), &mut row, env)? {
+                    Gathered::Kept(kept) => kept,
+                    Gathered::Apart(_) => {
+                        sides.into_iter().for_each(|side: Kept| side.give_back(env));
+                        return Ok(None);
+                    }
+                }
+            }
+            _ => Kept::Nothing,
+        };
+        sides.push(side);
+    }
+    Ok(Some(sides))
+}
+
+/// Is it known of an inner join that its right side has no row?
+fn joins_nothing(spine: &Spine<'_>, sides: &[Kept]) -> bool {
+    spine.stages.iter().zip(sides).any(|(stage, side)| {
+        matches!(stage, Stage::Join(join) if join.kind != JoinType::Left) && side.is_empty()
+    })
+}
+
+/// The parts of a table.
+fn table_input(
+    spine: &Spine<'_>,
+    exec: &ExecCtx<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<Input>> {
+    let scan = spine.driver;
+    let (Some((spans, index)), Source::Base { def, access, .. }) =
+        (spans(scan, exec, env)?, &scan.source)
+    else {
+        return Ok(None);
+    };
+    // Joined rows may have to come in the order of the index.
+    if index != access.index && !spine.stages.is_empty() {
+        return Ok(None);
+    }
+    let wanted = exec.limits.read_threads as usize * TASKS_PER_THREAD;
+    let rows = exec
+        .txn
+        .parallel_scan(&def.indexes[index].tree, spans, wanted)
+        .map_err(|e| engine_error(&e))?;
+    Ok(Some(Input::Table { rows, index }))
+}
+
+/// The rows of a node, to be shared out, and the bytes they are charged with. `None` if they are too many.
+fn rows_input(
+    node: &Node,
+    width: usize,
+    exec: &ExecCtx<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<(Input, u64)>> {
+    let slots = slots_of(node);
+    let (mut rows, mut row, mut bytes) = (Vec::new(), vec![Value::Null; width], 0);
+    let mut state = NodeState::new(node);
+    state.open(node, &mut row, env)?;
+    while state.next(node, &mut row, env)? {
+        let values: Box<[Value]> = slots.iter().map(|s| row[*s as usize].clone()).collect();
+        bytes += row_bytes(&values);
+        rows.push(values);
+        if bytes > exec.limits.table_bytes {
+            return Ok(None);
+        }
+    }
+    if charge(env, bytes, Purpose::Hash).is_err() {
+        return Ok(None);
+    }
+    let tasks = exec.limits.read_threads as usize * TASKS_PER_THREAD;
+    let per_task = rows.len().div_ceil(tasks).max(1);
+    let input = Input::Rows {
+        rows,
+        slots,
+        per_task,
+    };
+    Ok(Some((input, bytes)))
 }
 
 /// Asks for helpers, does the tasks, and passes what they bring to `take`, in order.
@@ -244,6 +486,26 @@ fn count(exec: &ExecCtx<'_>, tree: &esker_engine::Tree, spans: Vec<KeySpan>) -> 
     Ok(rows)
 }
 
+/// How many warnings there were: the serial way warns of the same rows.
+struct Warnings {
+    count: u64,
+    kept: usize,
+}
+
+impl Warnings {
+    fn of(env: &EvalEnv<'_>) -> Self {
+        Self {
+            count: env.ctx.warning_count.get(),
+            kept: env.ctx.warnings.borrow().len(),
+        }
+    }
+
+    fn forget_later(self, env: &EvalEnv<'_>) {
+        env.ctx.warning_count.set(self.count);
+        env.ctx.warnings.borrow_mut().truncate(self.kept);
+    }
+}
+
 /// Does the tasks and puts together what they bring. `None` if that takes too much memory.
 fn read(
     task: TableTask,
@@ -251,29 +513,29 @@ fn read(
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
-    let (tasks, slots) = (task.tasks(), task.slots());
-    let task = Arc::new(task);
+    let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut groups = block
         .group
         .as_ref()
         .map(|_| Box::new(GroupTable::default()));
     let mut rows: Vec<Box<[Value]>> = Vec::new();
-    let (warned, warnings) = (env.ctx.warning_count.get(), env.ctx.warnings.borrow().len());
+    let warnings = Warnings::of(env);
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
         done.give_warnings(env.ctx);
         match (done.part?, &mut groups) {
             (Part::TooLarge, _) => return Ok(false),
             (Part::Groups(part), Some(groups)) => groups.merge(*part, env.ctx)?,
             (Part::Rows(part), _) => rows.extend(part),
-            (Part::Groups(_), None) => unreachable!("only a block with groups makes groups"),
+            (Part::Groups(_) | Part::Records(_), _) => {
+                unreachable!("a task makes what its block wants")
+            }
         }
         Ok(true)
-    })?;
+    });
+    task.given().give_back(env);
     let bytes = task.hand_over();
-    if !is_complete || charge(env, bytes, Purpose::Hash).is_err() {
-        // The serial way warns of the same rows.
-        env.ctx.warning_count.set(warned);
-        env.ctx.warnings.borrow_mut().truncate(warnings);
+    if !is_complete? || charge(env, bytes, Purpose::Hash).is_err() {
+        warnings.forget_later(env);
         return Ok(None);
     }
     let rows = match (groups, &block.group) {
@@ -281,9 +543,30 @@ fn read(
             groups.finish(group);
             Rows::Groups(groups)
         }
-        _ => Rows::Plain(slots, rows.into_iter()),
+        _ => Rows::Plain(task.slots().to_vec(), rows.into_iter()),
     };
     Ok(Some(ParallelRows { rows, bytes }))
+}
+
+/// Does the tasks and puts the rows they bring into one table. `None` if that takes too much memory.
+fn build(task: TableTask, exec: &ExecCtx<'_>, env: &EvalEnv<'_>) -> SqlResult<Option<HashRows>> {
+    let (tasks, task) = (task.tasks(), Arc::new(task));
+    let mut table = HashRows::default();
+    let warnings = Warnings::of(env);
+    let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
+        done.give_warnings(env.ctx);
+        match done.part? {
+            Part::Records(part) if table.has_room() => table.take(&part).map(|()| true),
+            _ => Ok(false),
+        }
+    });
+    task.given().give_back(env);
+    task.hand_over();
+    if !is_complete? || charge(env, table.bytes(), Purpose::Hash).is_err() {
+        warnings.forget_later(env);
+        return Ok(None);
+    }
+    Ok(Some(table))
 }
 
 impl ParallelRows {

@@ -1,59 +1,43 @@
-//! What a thread does with its share of a table: decode, filter, and keep what the block still needs of it.
+//! What a thread does with its share of the rows: decode, filter, join, and keep what is still needed of them.
 //!
-//! Neighbours: `parallel::run` makes a [`TableTask`] for all threads; `groups` holds what is aggregated; the engine calls
+//! Neighbours: `parallel` makes a [`TableTask`] for all threads; `pipeline` joins; `sink` keeps what arrives; the engine calls
 //! with rows.
 //! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes
 //! with what is reserved for them;
 //! the error of a task is that of its first row that has one.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esker_engine::MemoryBudget;
 use esker_engine::scan::{ParallelScan, ScanWork};
+use esker_engine::{MemoryBudget, Txn, View};
 use esker_types::collation::Collation;
 use esker_types::ctx::MAX_WARNINGS;
 use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use super::super::memory::row_bytes;
-use super::super::rowkey;
+use super::super::join::Kept;
+use super::super::memory::refund;
 use super::super::scan::{Cover, Verdict, judge};
-use super::super::sort::order_key;
-use super::groups::GroupTable;
+use super::super::subquery::Constant;
+use super::super::{ExecCtx, Limits};
+use super::pipeline::Pipeline;
+use super::sink::{Part, Sink, Wanted};
+use super::spine::Spine;
 use crate::catalog::TableDef;
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
-use crate::plan::{Access, BlockPlan, Node, ScanPlan, Source};
-
-/// What is done with the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
-    /// Their number is all that is wanted.
-    Count,
-    /// They are grouped, or aggregated as one group.
-    Group,
-    /// Of rows with the same select list the first is kept.
-    Distinct,
-    /// The first n of an order are kept.
-    Top,
-}
+use crate::expr::{EvalEnv, Expr, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
+use crate::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
+use crate::result::Mode;
+use crate::session::registry::interrupted;
 
 /// What a task brings.
 pub(super) struct Done {
     pub(super) part: SqlResult<Part>,
     warnings: Vec<Warning>,
     warning_count: u64,
-}
-
-/// The result of a share of the rows.
-pub(super) enum Part {
-    Groups(Box<GroupTable>),
-    Rows(Vec<Box<[Value]>>),
-    /// All tasks together need too much memory.
-    TooLarge,
 }
 
 impl Done {
@@ -126,16 +110,72 @@ impl SessionInfo for NoSession {
     }
 }
 
-/// The reading of a table, for any thread.
+/// Whose rows are wanted.
+pub(super) enum Owner {
+    /// Rows of a block's joins.
+    Block(Arc<BlockPlan>),
+    /// Rows of the right side of a hash join, their keys and how they compare.
+    Right {
+        node: Arc<Node>,
+        keys: Vec<Expr>,
+        by: Vec<HashBy>,
+    },
+}
+
+/// What the tasks share among them.
+pub(super) enum Input {
+    /// A table, by an index.
+    Table { rows: ParallelScan, index: usize },
+    /// Rows that were read before, with the slots they fill.
+    Rows {
+        rows: Vec<Box<[Value]>>,
+        slots: Vec<u32>,
+        per_task: usize,
+    },
+}
+
+/// What the tasks have from the statement's thread.
+#[derive(Default)]
+pub(super) struct Given {
+    /// Right rows of the joins, by stage.
+    pub sides: Vec<Kept>,
+    /// Results of subqueries that depend on no row.
+    pub constants: Vec<Constant>,
+    /// What sees the statement's snapshot, where single rows are looked up.
+    pub reader: Option<Txn>,
+    /// Bytes charged for the rows that are shared out.
+    pub bytes: u64,
+}
+
+impl Input {
+    /// No row.
+    pub(super) fn nothing() -> Self {
+        Self::Rows {
+            rows: Vec::new(),
+            slots: Vec::new(),
+            per_task: 1,
+        }
+    }
+}
+
+impl Given {
+    /// Gives the memory back that was charged for it.
+    pub(super) fn give_back(&self, env: &EvalEnv<'_>) {
+        self.sides.iter().for_each(|s| s.clone().give_back(env));
+        refund(env, self.bytes);
+    }
+}
+
+/// Reading and joining, for any thread.
 pub(super) struct TableTask {
-    block: Arc<BlockPlan>,
-    rows: ParallelScan,
-    /// The index that is read: the plan's, or the clustered one.
-    index: usize,
-    duty: Duty,
-    /// Rows that are kept of an order.
-    keep: usize,
+    owner: Owner,
+    input: Input,
+    /// Stages that the rows of `input` have passed.
+    passed: usize,
+    given: Given,
+    wanted: Wanted,
     surroundings: Surroundings,
+    limits: Limits,
     room: Room,
 }
 
@@ -157,8 +197,14 @@ impl Room {
         }
     }
 
-    /// Notes bytes of results; false if they are too many, for the statement or for the server.
-    fn take(&self, bytes: u64) -> bool {
+    /// Notes bytes of results, or of results that are gone if negative; false if they are too many, for the statement or for the
+    /// server.
+    fn take(&self, bytes: i64) -> bool {
+        let Ok(bytes) = u64::try_from(bytes) else {
+            self.bytes
+                .fetch_sub(bytes.unsigned_abs(), Ordering::Relaxed);
+            return true;
+        };
         if bytes == 0 {
             return true;
         }
@@ -178,21 +224,20 @@ impl Room {
 
 impl TableTask {
     pub(super) fn new(
-        block: &Arc<BlockPlan>,
-        rows: ParallelScan,
-        index: usize,
-        duty: Duty,
-        keep: u64,
-        room: Room,
+        owner: Owner,
+        (input, passed): (Input, usize),
+        given: Given,
+        wanted: Wanted,
+        (limits, room): (Limits, Room),
         env: &EvalEnv<'_>,
     ) -> Self {
         let ctx = env.ctx;
         TableTask {
-            block: Arc::clone(block),
-            rows,
-            index,
-            duty,
-            keep: usize::try_from(keep).unwrap_or(usize::MAX),
+            owner,
+            input,
+            passed,
+            given,
+            wanted,
             surroundings: Surroundings {
                 sql_mode: ctx.sql_mode,
                 time_zone: ctx.time_zone.clone(),
@@ -204,12 +249,21 @@ impl TableTask {
                 strict_write: ctx.strict_write.get(),
                 params: env.params.to_vec(),
             },
+            // What runs within a task is not shared out again.
+            limits: Limits {
+                read_threads: 1,
+                parallel_rows: u64::MAX,
+                ..limits
+            },
             room,
         }
     }
 
     pub(super) fn tasks(&self) -> usize {
-        self.rows.tasks()
+        match &self.input {
+            Input::Table { rows, .. } => rows.tasks(),
+            Input::Rows { rows, per_task, .. } => rows.len().div_ceil(*per_task),
+        }
     }
 
     /// Bytes of the results of all tasks; the caller charges them.
@@ -218,23 +272,20 @@ impl TableTask {
     }
 
     /// Slots that the kept rows fill.
-    pub(super) fn slots(&self) -> Vec<u32> {
-        self.plan()
-            .0
-            .columns
-            .iter()
-            .map(|(_, slot)| *slot)
-            .collect()
+    pub(super) fn slots(&self) -> &[u32] {
+        &self.wanted.slots
     }
 
-    fn plan(&self) -> (&ScanPlan, &TableDef, &Access) {
-        match &self.block.source {
-            Node::Scan(scan) => match &scan.source {
-                Source::Base { def, access, .. } => (scan, def, access),
-                _ => unreachable!("only stored tables are read in parallel"),
-            },
-            _ => unreachable!("only single tables are read in parallel"),
-        }
+    pub(super) fn given(&self) -> &Given {
+        &self.given
+    }
+
+    fn spine(&self) -> Spine<'_> {
+        let node = match &self.owner {
+            Owner::Block(block) => &block.source,
+            Owner::Right { node, .. } => node,
+        };
+        Spine::of(node).expect("it was cut by its stages")
     }
 
     fn do_task(
@@ -244,51 +295,169 @@ impl TableTask {
         go_on: &mut dyn FnMut() -> bool,
     ) -> SqlResult<Part> {
         let states = SubqueryStates::default();
+        for constant in &self.given.constants {
+            constant.give_to(&states);
+        }
+        let go_on = RefCell::new(go_on);
+        let check = || match (go_on.borrow_mut())() {
+            true => Ok(()),
+            false => Err(interrupted()),
+        };
+        let exec =
+            self.given.reader.as_ref().map(|reader| {
+                ExecCtx::new(reader, View::Snapshot, Mode::Thread, self.limits, &check)
+            });
         let env = EvalEnv {
             ctx,
             params: &self.surroundings.params,
             vars: &NoVars,
             outer: None,
-            exec: None,
+            exec: exec.as_ref(),
             states: &states,
         };
-        let (scan, def, access) = self.plan();
-        let covered = (self.index != 0).then(|| Cover::new(def, access, scan));
-        let mut row = vec![Value::Null; self.block.width as usize];
-        let mut kept = Kept::new(self, scan);
-        let mut failed = Ok(());
+        let spine = self.spine();
+        let mut sink = Sink::new(&self.owner, &self.wanted, &spine);
         let mut is_too_large = false;
-        let ended = self.rows.read(
-            task,
-            |key, value| {
-                let taken = match &covered {
-                    None => judge(scan, def, key, value, &mut row, &env),
-                    Some(cover) => cover.judge(scan, def, self.index, key, value, &mut row, &env),
-                };
-                let added = match taken {
-                    Ok(Verdict::Drop) => return true,
-                    Ok(Verdict::Take) => kept.add(&row, &env),
-                    Err(e) => Err(e),
-                };
-                match added {
-                    Ok(bytes) => {
-                        is_too_large = !self.room.take(bytes);
-                        !is_too_large
+        let mut take = |row: &[Value]| {
+            let bytes = sink.add(row, &env)?;
+            is_too_large = !self.room.take(bytes);
+            Ok(!is_too_large)
+        };
+        let mut flow = Flow {
+            pipeline: Pipeline::new(
+                &spine.stages[self.passed..],
+                &self.given.sides[self.passed..],
+            ),
+            row: vec![Value::Null; self.wanted.width],
+            env: &env,
+            take: &mut take,
+        };
+        match &self.input {
+            Input::Table { rows, index } => {
+                self.read(rows, task, *index, spine.driver, &mut flow, &mut || {
+                    (go_on.borrow_mut())()
+                })?;
+            }
+            Input::Rows {
+                rows,
+                slots,
+                per_task,
+            } => {
+                let rows = rows.chunks(*per_task).nth(task).unwrap_or_default();
+                for values in rows {
+                    for (slot, value) in slots.iter().zip(values) {
+                        flow.row[*slot as usize].clone_from(value);
                     }
-                    Err(e) => {
-                        failed = Err(e);
-                        false
+                    if !flow.push()? || check().is_err() {
+                        break;
                     }
                 }
+            }
+        }
+        Ok(match is_too_large {
+            true => Part::TooLarge,
+            false => sink.finish(),
+        })
+    }
+
+    /// Reads a task's part of a table.
+    fn read(
+        &self,
+        rows: &ParallelScan,
+        task: usize,
+        index: usize,
+        scan: &ScanPlan,
+        flow: &mut Flow<'_, '_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> SqlResult<()> {
+        let (def, access) = stored(scan);
+        let entries = match (index, access.covering) {
+            (0, _) => Entries::Rows,
+            (_, true) => Entries::Covering(Cover::new(def, access, scan)),
+            (_, false) => Entries::Leading,
+        };
+        let mut failed = Ok(());
+        let ended = rows.read(
+            task,
+            |key, value| {
+                let goes_on = entries
+                    .judge(scan, def, index, (key, value), &mut flow.row, flow.env)
+                    .and_then(|verdict| match verdict {
+                        Verdict::Drop => Ok(true),
+                        Verdict::Take => flow.push(),
+                    });
+                goes_on.unwrap_or_else(|e| {
+                    failed = Err(e);
+                    false
+                })
             },
             go_on,
         );
         failed?;
         ended.map_err(|e| engine_error(&e))?;
-        Ok(match is_too_large {
-            true => Part::TooLarge,
-            false => kept.finish(),
-        })
+        Ok(())
+    }
+}
+
+fn stored(scan: &ScanPlan) -> (&TableDef, &Access) {
+    match &scan.source {
+        Source::Base { def, access, .. } => (def, access),
+        _ => unreachable!("only stored tables are cut"),
+    }
+}
+
+/// The row of a task, on its way.
+struct Flow<'f, 'p> {
+    pipeline: Pipeline<'p>,
+    row: Vec<Value>,
+    env: &'f EvalEnv<'f>,
+    take: &'f mut dyn FnMut(&[Value]) -> SqlResult<bool>,
+}
+
+impl Flow<'_, '_> {
+    /// Sends it on; false if no more rows are wanted.
+    fn push(&mut self) -> SqlResult<bool> {
+        self.pipeline.push(&mut self.row, self.env, self.take)
+    }
+}
+
+/// What the entries of an index have.
+enum Entries {
+    /// The rows.
+    Rows,
+    /// All columns that are needed.
+    Covering(Cover),
+    /// The keys of the rows.
+    Leading,
+}
+
+impl Entries {
+    /// Decodes the row of an entry and evaluates the table's own conditions.
+    fn judge(
+        &self,
+        scan: &ScanPlan,
+        def: &TableDef,
+        index: usize,
+        (key, value): (&[u8], &[u8]),
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        match self {
+            Self::Rows => judge(scan, def, key, value, row, env),
+            Self::Covering(cover) => cover.judge(scan, def, index, key, value, row, env),
+            Self::Leading => {
+                let key = def.indexes[index].codec.clustered_of(key, value)?;
+                let exec = env.exec.expect("what looks rows up has a reader");
+                let found = exec
+                    .txn
+                    .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
+                        judge(scan, def, key, stored, row, env)
+                    });
+                found
+                    .map_err(|e| engine_error(&e))?
+                    .unwrap_or(Ok(Verdict::Drop))
+            }
+        }
     }
 }
 
@@ -317,179 +486,6 @@ impl ScanWork for TableTask {
             part,
             warnings: ctx.warnings.take(),
             warning_count: ctx.warning_count.get(),
-        }
-    }
-}
-
-/// What a task keeps of its rows.
-enum Kept<'p> {
-    Groups(&'p BlockPlan, Box<GroupTable>),
-    Distinct {
-        block: &'p BlockPlan,
-        scan: &'p ScanPlan,
-        seen: HashSet<Box<[u8]>>,
-        key: Vec<u8>,
-        rows: Vec<Box<[Value]>>,
-    },
-    Top {
-        block: &'p BlockPlan,
-        scan: &'p ScanPlan,
-        limit: usize,
-        top: BinaryHeap<Ordered>,
-        arrivals: u64,
-        key: Vec<u8>,
-    },
-}
-
-/// A row at its place in an order; the largest is the first to go.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Ordered {
-    key: Box<[u8]>,
-    arrival: u64,
-    row: Row,
-}
-
-/// A row that takes no part in the order.
-struct Row(Box<[Value]>);
-
-impl PartialEq for Row {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-impl Eq for Row {}
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Row {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
-}
-
-/// How many warnings there were: a row that is kept is evaluated again by the statement's thread, which then warns.
-struct Warned<'c> {
-    ctx: &'c EvalCtx<'c>,
-    kept: usize,
-    count: u64,
-}
-
-impl<'c> Warned<'c> {
-    fn of(ctx: &'c EvalCtx<'c>) -> Self {
-        Warned {
-            ctx,
-            kept: ctx.warnings.borrow().len(),
-            count: ctx.warning_count.get(),
-        }
-    }
-
-    fn forget_later(&self) {
-        if self.ctx.warning_count.get() != self.count {
-            self.ctx.warning_count.set(self.count);
-            self.ctx.warnings.borrow_mut().truncate(self.kept);
-        }
-    }
-}
-
-fn pick(scan: &ScanPlan, row: &[Value]) -> Box<[Value]> {
-    let slots = scan.columns.iter().map(|(_, slot)| *slot as usize);
-    slots.map(|slot| row[slot].clone()).collect()
-}
-
-impl<'p> Kept<'p> {
-    fn new(task: &'p TableTask, scan: &'p ScanPlan) -> Self {
-        let block = &*task.block;
-        match task.duty {
-            Duty::Group | Duty::Count => Self::Groups(block, Box::default()),
-            Duty::Distinct => Self::Distinct {
-                block,
-                scan,
-                seen: HashSet::new(),
-                key: Vec::new(),
-                rows: Vec::new(),
-            },
-            Duty::Top => Self::Top {
-                block,
-                scan,
-                limit: task.keep,
-                top: BinaryHeap::new(),
-                arrivals: 0,
-                key: Vec::new(),
-            },
-        }
-    }
-
-    /// Takes a row; gives the bytes that took.
-    fn add(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
-        match self {
-            Self::Groups(block, groups) => {
-                let plan = block.group.as_ref().expect("its duty says so");
-                groups.add(plan, row, env)
-            }
-            Self::Distinct {
-                block,
-                scan,
-                seen,
-                key,
-                rows,
-            } => {
-                let warned = Warned::of(env.ctx);
-                key.clear();
-                for expr in &block.output {
-                    rowkey::encode(&*expr.eval_ref(row, env)?, &expr.ty, false, key);
-                }
-                if seen.contains(key.as_slice()) {
-                    return Ok(0);
-                }
-                warned.forget_later();
-                seen.insert(key.as_slice().into());
-                let values = pick(scan, row);
-                let bytes = key.len() as u64 + 32 + row_bytes(&values);
-                rows.push(values);
-                Ok(bytes)
-            }
-            Self::Top {
-                block,
-                scan,
-                limit,
-                top,
-                arrivals,
-                key,
-            } => {
-                let warned = Warned::of(env.ctx);
-                order_key(&block.order, row, env, key)?;
-                if top.len() >= *limit && top.peek().is_none_or(|worst| **key >= *worst.key) {
-                    return Ok(0);
-                }
-                warned.forget_later();
-                let values = pick(scan, row);
-                let bytes = key.len() as u64 + 32 + row_bytes(&values);
-                top.push(Ordered {
-                    key: key.as_slice().into(),
-                    arrival: *arrivals,
-                    row: Row(values),
-                });
-                *arrivals += 1;
-                if top.len() > *limit {
-                    top.pop();
-                    // What goes made room for what came.
-                    return Ok(0);
-                }
-                Ok(bytes)
-            }
-        }
-    }
-
-    fn finish(self) -> Part {
-        match self {
-            Self::Groups(_, groups) => Part::Groups(groups),
-            Self::Distinct { rows, .. } => Part::Rows(rows),
-            Self::Top { top, .. } => {
-                let sorted = top.into_sorted_vec().into_iter();
-                Part::Rows(sorted.map(|ordered| ordered.row.0).collect())
-            }
         }
     }
 }

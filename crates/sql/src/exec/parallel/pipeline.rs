@@ -1,0 +1,82 @@
+//! Rows on their way through filters and joins, within one task.
+//!
+//! Neighbours: `spine` says which way; `join` has the right sides; `task` takes the rows that arrive.
+//! **Invariant**: rows arrive in the order in which the plan's operators would give them.
+
+use esker_types::{SqlResult, Value};
+
+use super::super::join::{Kept, RightSide};
+use super::super::node::all_true;
+use super::spine::Stage;
+use crate::bind::JoinType;
+use crate::expr::{EvalEnv, Expr};
+use crate::plan::JoinPlan;
+
+/// Stages with what they keep in a task.
+pub(super) struct Pipeline<'p>(Vec<Step<'p>>);
+
+enum Step<'p> {
+    Filter(&'p [Expr]),
+    Join(&'p JoinPlan, Box<RightSide>),
+}
+
+/// Takes a row that has passed all stages; false: no more is wanted.
+pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
+
+impl<'p> Pipeline<'p> {
+    /// A way through `stages`, with the right rows that were read before.
+    pub fn new(stages: &[Stage<'p>], kept: &[Kept]) -> Self {
+        let steps = stages.iter().zip(kept).map(|(stage, kept)| match stage {
+            Stage::Filter(conds) => Step::Filter(conds),
+            Stage::Join(join) => Step::Join(join, Box::new(RightSide::new(join, kept.clone()))),
+        });
+        Self(steps.collect())
+    }
+
+    /// Sends a row on its way. False if no more is wanted.
+    pub fn push(
+        &mut self,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+        arrival: Arrival<'_>,
+    ) -> SqlResult<bool> {
+        push(&mut self.0, row, env, arrival)
+    }
+}
+
+fn push(
+    steps: &mut [Step<'_>],
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+    arrival: Arrival<'_>,
+) -> SqlResult<bool> {
+    let Some((step, rest)) = steps.split_first_mut() else {
+        return arrival(row);
+    };
+    match step {
+        Step::Filter(conds) => match all_true(conds, row, env)? {
+            true => push(rest, row, env, arrival),
+            false => Ok(true),
+        },
+        Step::Join(join, right) => {
+            let apart = right.search(join, row, env)?;
+            debug_assert!(apart.is_none(), "what is kept was read before");
+            let mut matched = false;
+            while right.next(join, row, env)? {
+                if all_true(&join.on, row, env)? {
+                    matched = true;
+                    if !push(rest, row, env, arrival)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            if matched || join.kind != JoinType::Left {
+                return Ok(true);
+            }
+            for &slot in &join.right_slots {
+                row[slot as usize] = Value::Null;
+            }
+            push(rest, row, env, arrival)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Groups of rows that come sorted by one of the groups' keys: when its value changes, the groups so far are complete.
+//!
+//! Neighbours: `task` shows every row before it is grouped; `groups` has the groups.
+//! **Invariant**: a group is dropped only when no row of it can come, in this task or another, and HAVING is not true for it; so the
+//! groups of a task's first and last value stay, whatever HAVING says.
+
+use esker_types::{SqlResult, SqlType, Value};
+
+use super::super::rowkey;
+use super::fit::fits;
+use super::groups::GroupTable;
+use super::spine::Spine;
+use crate::expr::{EvalEnv, Expr};
+use crate::plan::{BlockPlan, GroupPlan, Source};
+
+/// Watches the value by which rows come sorted.
+pub(super) struct Segments<'p> {
+    plan: &'p GroupPlan,
+    having: &'p Expr,
+    slot: u32,
+    ty: &'p SqlType,
+    /// The value now, and the one of a new row.
+    current: Vec<u8>,
+    next: Vec<u8>,
+    /// The first of its groups; `None` with the task's first value.
+    start: Option<usize>,
+    row: Vec<Value>,
+}
+
+impl<'p> Segments<'p> {
+    /// Where that is possible, and HAVING may drop groups.
+    pub fn of(block: &'p BlockPlan, spine: &Spine<'p>) -> Option<Self> {
+        let (plan, having) = (block.group.as_ref()?, block.having.as_ref()?);
+        let scan = spine.driver;
+        let Source::Base { def, access, .. } = &scan.source else {
+            return None;
+        };
+        let part = def.primary().parts.first()?;
+        if access.index != 0 || access.reverse || part.prefix_len.is_some() || !fits(having) {
+            return None;
+        }
+        let (_, slot) = *scan.columns.iter().find(|(col, _)| *col == part.col)?;
+        let key = plan.keys.iter().find(|k| k.as_column() == Some(slot))?;
+        Some(Self {
+            plan,
+            having,
+            slot,
+            ty: &key.ty,
+            current: Vec::new(),
+            next: Vec::new(),
+            start: None,
+            row: vec![Value::Null; block.width as usize],
+        })
+    }
+
+    /// Looks at a row that is about to be grouped. Gives the bytes of groups that are dropped.
+    pub fn note(
+        &mut self,
+        groups: &mut GroupTable,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<u64> {
+        self.next.clear();
+        rowkey::encode(&row[self.slot as usize], self.ty, false, &mut self.next);
+        if self.next == self.current {
+            return Ok(0);
+        }
+        let is_first = self.current.is_empty();
+        std::mem::swap(&mut self.current, &mut self.next);
+        let mut freed = 0;
+        if let Some(start) = self.start {
+            let having = self.having;
+            let mut wanted = |row: &[Value]| having.is_true(row, env);
+            freed = groups.complete(self.plan, start, &mut self.row, env.ctx, &mut wanted)?;
+        }
+        if !is_first {
+            self.start = Some(groups.len());
+        }
+        Ok(freed)
+    }
+}
