@@ -4,7 +4,8 @@
     python3 bench/oracle --seeds 1-100 [--statements 60] [--oracle mariadb|mysql|none] [--binary PATH]
 
 Each seed makes a database and runs queries and changes on both servers; answers are compared by the
-semantics of their types, and after each change the table is. Beside that Esker is compared with itself: over the
+semantics of their types, and after each change the table is. Beside MySQL, values of every sort are stored in columns of every
+type, too: errors, warnings and contents are compared. Beside that Esker is compared with itself: over the
 binary protocol, with parameters, split by a condition and its negation, through a view, read by several
 threads, with next to no memory, and again after FLUSH, ANALYZE, OPTIMIZE, without the secondary indexes,
 with others, and after kill -9. A statement that fails is made smaller and
@@ -16,7 +17,7 @@ import argparse, os, random, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import changes, compare, known, queries, schema, servers, tree, wire  # noqa: E402 (beside this script)
+import changes, compare, known, queries, schema, servers, stores, tree, wire  # noqa: E402 (beside this script)
 
 QUERY_SECONDS = 20
 SQL_MODES = ["NO_UNSIGNED_SUBTRACTION", "NO_UNSIGNED_SUBTRACTION", ""]
@@ -369,9 +370,45 @@ class Seed:
                 return f"{table.name}: {problem}"
         return None
 
+    # Assignments
+
+    def warnings(self, connection):
+        return [row[1] for row in connection.query("SHOW WARNINGS").rows]
+
+    def store(self, assignments):
+        text, parameters, read = assignments.assignment()
+        self.count("assignments")
+        said = []
+        for c in (self.esker, self.oracle):
+            answer = ask(c, text, bool(parameters), parameters)
+            said.append((answer, self.warnings(c), ask(c, read)))
+        (mine, my_warnings, my_row), (theirs, their_warnings, their_row) = said
+        if mine.code != theirs.code:
+            problem = "errors differ"
+        elif my_row.result.rows != their_row.result.rows:
+            problem = "what is stored differs"
+        elif my_warnings != their_warnings:
+            problem = f"warnings differ: {my_warnings}, not {their_warnings}"
+        else:
+            return
+        if not known.explain(self.known, text, mine, theirs):
+            self.found("assignment differs", f"{text} {parameters or ''}", f"Esker:  {mine}, {my_row}\noracle: {theirs}, {their_row}\n({problem})")
+
+    def stores(self):
+        """Only beside MySQL: MariaDB converts otherwise."""
+        assignments = stores.Stores(random.Random(self.number))
+        self.both(assignments.create())
+        for n in range(self.args.assignments):
+            if n % 50 == 0:
+                self.both(f"SET sql_mode = '{assignments.rng.choice(stores.MODES)}'")
+            self.store(assignments)
+        self.both(f"SET sql_mode = '{self.mode}'")
+
     def run(self):
         try:
             self.setup()
+            if self.mysql and self.oracle:
+                self.stores()
             for n in range(self.args.statements):
                 if self.oracle and n % 3 == 2 and self.rng.random() < self.args.changes:
                     if not self.change():
@@ -398,6 +435,7 @@ def main():
     p.add_argument("--seeds", default="1-20", help="a number or a range")
     p.add_argument("--statements", type=int, default=60, help="statements of each seed")
     p.add_argument("--changes", type=float, default=0.5, help="share of changes among every third statement")
+    p.add_argument("--assignments", type=int, default=100, help="values stored in columns of every type, beside MySQL only")
     p.add_argument("--oracle", choices=["mariadb", "mysql", "none"], default="mariadb")
     p.add_argument("--oracle-port", type=int, help="a server that runs already; root without a password")
     p.add_argument("--esker-port", type=int, help="an Esker that runs already")

@@ -20,8 +20,8 @@ class Changes:
         # MySQL refuses subqueries on the table that is changed (1093).
         self.queries.tables = [t for t in everything if t is not table] or everything
         try:
-            return table, r.choice([self.insert, self.insert, self.insert_select, self.duplicate, self.update, self.update, self.update,
-                                    self.update_joined, self.delete, self.delete_joined])(table)
+            return table, r.choice([self.insert, self.insert, self.insert_select, self.duplicate, self.duplicate_select, self.update, self.update,
+                                    self.update_computed, self.update_joined, self.update_both, self.delete, self.delete_joined])(table)
         finally:
             self.queries.tables = everything
 
@@ -93,6 +93,20 @@ class Changes:
             sets = [Node("set", f"k = {table.name}.k")]
         return Node("change", f"INSERT INTO {table.name} ({self.names(table)}) VALUES ", Items(", ", rows), " ON DUPLICATE KEY UPDATE ", Items(", ", sets))
 
+    def duplicate_select(self, table):
+        """The table into itself: every other row under its own id again."""
+        r, q = self.rng, self.queries
+        if not (table.primary and table.primary[0].endswith("(id)") and table.rows):
+            return self.insert_select(table)
+        alias = q.alias("a")
+        cells = [f"{alias}.id + {alias}.id % 2 * {self.fresh_id()}" if c.name == "id" else r.choice([f"{alias}.{c.name}", c.literal(r)]) for c in table.columns]
+        others = [c for c in table.columns if c.name != "id"]
+        sets = [Node("set", f"{c.name} = ", r.choice([f"VALUES({c.name})", c.literal(r), f"IF({table.name}.id % 3 = 0, VALUES({c.name}), {table.name}.{c.name})"]))
+                for c in r.sample(others, min(len(others), 2))]
+        where = optional(" WHERE ", q.condition(1, Scope([source_of(table, alias)])))
+        return Node("change", f"INSERT INTO {table.name} ({self.names(table)}) SELECT ", ", ".join(cells), f" FROM {table.name} AS {alias}", where,
+                    f" ORDER BY {alias}.id ON DUPLICATE KEY UPDATE ", Items(", ", sets))
+
     def value(self, column, scope):
         """A value for a column: a literal, its own, or computed."""
         r, q = self.rng, self.queries
@@ -142,6 +156,29 @@ class Changes:
             return self.update(table)
         sets = Items(", ", [Node("set", f"a.{c.name} = {c.literal(r)}") for c in r.sample(columns, min(len(columns), 2))])
         return Node("change", "UPDATE ", tree, " SET ", sets, optional(" WHERE ", q.condition(1, scope)))
+
+    def update_computed(self, table):
+        """A column set to what a correlated subquery computes from another table."""
+        r, q = self.rng, self.queries
+        other, alias = r.choice(q.tables), q.alias("z")
+        pairs = [(c, d) for c in table.columns for d in other.columns
+                 if c.kind == d.kind and c.kind in ("num", "date", "datetime", "time", "dbl") and c.name != "id" and c.unit != "year" and d.unit != "year"]
+        if not pairs:
+            return self.update(table)
+        column, source = r.choice(pairs)
+        value = f"(SELECT {r.choice(['MIN', 'MAX'])}({alias}.{source.name}) FROM {other.name} AS {alias} WHERE {alias}.k {r.choice(['=', '<=', '<>'])} {table.name}.k)"
+        where = optional(" WHERE ", q.condition(2, self.bare(table)))
+        return Node("change", f"UPDATE {r.choice(['', 'IGNORE '])}{table.name} SET {column.name} = {value}", where)
+
+    def update_both(self, table):
+        """Both tables of a join at once."""
+        r, q = self.rng, self.queries
+        scope, tree, other = self.joined(table)
+        columns = [(a, t) for a, t in (("a", table), ("b", other)) if other is not table or a == "a"]
+        sets = [Node("set", f"{a}.{c.name} = {c.literal(r)}") for a, t in columns for c in r.sample(t.columns, 1) if c.name not in ("id", "k")]
+        if not sets:
+            return self.update(table)
+        return Node("change", "UPDATE ", tree, " SET ", Items(", ", sets), optional(" WHERE ", q.condition(1, scope)))
 
     def delete(self, table):
         r = self.rng

@@ -29,9 +29,9 @@ PERIOD_ADD(202001, {i})|PERIOD_DIFF(202003, 202001 + {+})|LENGTH({bin})|UNIX_TIM
 ELT({+}, {num}, {num}, {num}) + 0|CONV(HEX({num} & 4095), 16, 10) + 0|GREATEST({num}, {num}) % 7|ROUND({num} / 4, 2)""",
     "dbl": "({dbl} + {i})|({dbl} - {dbl})|({dbl} * {i})|(-{dbl})|ABS({dbl})|IFNULL({dbl}, {dbl})|IF({bool}, {dbl}, {dbl})|"
            "GREATEST({dbl}, {dbl})|LEAST({dbl}, {i})|COALESCE({dbl}, {i})|FLOOR({dbl})|CEIL({dbl})|ROUND({dbl})|CAST({num} AS DOUBLE)|CASE WHEN {bool} THEN {dbl} END",
-    "approx": "({dbl} / 3)|SQRT(ABS({num}))|POW({dbl}, 2)|LN(ABS({num}) + 1)|EXP({i} / 7)|LOG10(ABS({num}) + 1)|ATAN2({dbl}, {i})|SIN({num})|COS({dbl})|"
+    "approx": "({dbl} / 3)|SQRT(ABS({num}))|POW({dbl}, 2)|LN(ABS({num}) + 1)|EXP({i} / 7e0)|LOG10(ABS({num}) + 1)|ATAN2({dbl}, {i})|SIN({num})|COS({dbl})|"
               "DEGREES({dbl})|RADIANS({num})|({num} / 7e0)|ROUND({dbl} / 3, 2)|TRUNCATE({dbl} / 3, 1)|MOD({dbl}, 0.3)|LOG(2, ABS({num}) + 1)|ATAN({num})|COT({num} + 1.5)|"
-              "TAN({i} / 9)|ASIN({i} / 9)|ACOS({i} / 9)|({str} + 0)|({str} * 1.5)|({str} + {num})",
+              "TAN({i} / 9e0)|ASIN({i} / 9e0)|ACOS({i} / 9e0)|({str} + 0)|({str} * 1.5)|({str} + {num})",
     "str": """CONCAT({str}, {str})|CONCAT({str}, {num})|CONCAT({date}, {str})|CONCAT_WS('-', {str}, {str}, {num})|UPPER({str})|LOWER({str})|LEFT({str}, {+})|RIGHT({str}, {+})
 SUBSTRING({str}, {i})|SUBSTRING({str}, {i}, {+})|SUBSTRING_INDEX({str}, 'b', {i})|TRIM({str})|LTRIM({str})|RTRIM({str})|TRIM(LEADING 'a' FROM {str})|TRIM(TRAILING 'b' FROM {str})|TRIM(BOTH 'a' FROM {str})
 LPAD({str}, {+}, 'xy')|RPAD({str}, {+}, 'xy')|REPEAT({str}, {+})|REPLACE({str}, 'a', {str})|REVERSE({str})|INSERT({str}, {i}, {+}, 'QQ')|ELT({+}, {str}, {str})
