@@ -5,6 +5,7 @@
 //! **Invariants**: `sort_cmp` is a total order with NULL first and agrees with `hash64`; `compare`
 //! is NULL (`None`) when an operand is.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::cast::{self, to_decimal, to_f64, to_int, to_str};
@@ -222,16 +223,25 @@ pub fn compare<'a>(
     Ok(Some(match (a, b, kind) {
         (ValueRef::Null, _, _) | (_, ValueRef::Null, _) => return Ok(None),
         (ValueRef::Int(a), ValueRef::Int(b), CmpKind::Int) => a.cmp(&b),
-        (ValueRef::Str(a), ValueRef::Str(b), CmpKind::Str(c)) => c.compare(a, b),
+        (ValueRef::Str(a), ValueRef::Str(b), CmpKind::Str(c))
+            if types.0.collation.same_bytes(c) && types.1.collation.same_bytes(c) =>
+        {
+            c.compare(a, b)
+        }
         (a, b, CmpKind::Int) => to_int(ctx, a)?.cmp(&to_int(ctx, b)?),
         (a, b, CmpKind::Decimal) => to_decimal(ctx, a)?.cmp(&to_decimal(ctx, b)?),
         (a, b, CmpKind::Double) => to_f64(ctx, a)?
             .partial_cmp(&to_f64(ctx, b)?)
             .unwrap_or(Ordering::Equal),
-        (a, b, CmpKind::Str(c)) => c.compare(&to_str(a, types.0), &to_str(b, types.1)),
+        (a, b, CmpKind::Str(c)) => c.compare(&text_in(c, a, types.0), &text_in(c, b, types.1)),
         (a, b, CmpKind::Time) => time_of(ctx, a)?.cmp(&time_of(ctx, b)?),
         (a, b, CmpKind::DateTime) => moment_of(ctx, a)?.cmp(&moment_of(ctx, b)?),
     }))
+}
+
+/// The text as a comparison in `collation` takes it.
+fn text_in<'a>(collation: Collation, v: ValueRef<'a>, ty: &SqlType) -> Cow<'a, [u8]> {
+    ty.collation.recode(to_str(v, ty), collation)
 }
 
 /// The moment; what is no date compares as zero (after its warning).

@@ -321,3 +321,55 @@ fn a_rolled_up_key_that_stands_before_is_not_null() {
         ["1|2", "1|2", "1|NULL", "NULL|NULL"]
     );
 }
+
+#[test]
+fn latin1_texts_become_the_bytes_that_they_store() {
+    let rig = Rig::new(&[
+        "CREATE TABLE b (l VARCHAR(9) CHARACTER SET latin1, v VARBINARY(9), b8 BIT(8), KEY (l))",
+        "INSERT INTO b VALUES ('é', x'e9', b'11101001'), ('a', 'a', b'1')",
+    ]);
+    for (sql, bytes) in [
+        ("CAST(l AS BINARY)", ["61", "E9"]),
+        ("CONCAT(l, v)", ["6161", "E9E9"]),
+        ("COALESCE(l, v)", ["61", "E9"]),
+        ("IF(1, l, v)", ["61", "E9"]),
+        ("REPLACE(l, 'x', v)", ["61", "E9"]),
+        ("GREATEST(l, v)", ["61", "E9"]),
+        ("ELT(1, l, v)", ["61", "E9"]),
+    ] {
+        let query = format!("SELECT HEX({sql}) FROM b ORDER BY v");
+        assert_eq!(rig.rows(&query), bytes, "{sql}");
+    }
+    assert_eq!(
+        rig.value("SELECT HEX(GROUP_CONCAT(l, v ORDER BY v)) FROM b"),
+        "61612CE9E9"
+    );
+    assert_eq!(
+        rig.rows("SELECT HEX(x) FROM (SELECT l x FROM b UNION SELECT v FROM b) q ORDER BY 1"),
+        ["61", "E9"]
+    );
+    assert_eq!(
+        rig.rows("SELECT CONVERT(b8 USING latin1) FROM b WHERE v > 'b'"),
+        ["é"]
+    );
+}
+
+#[test]
+fn latin1_texts_compare_with_bytes_as_the_bytes_that_they_store() {
+    let rig = Rig::new(&[
+        "CREATE TABLE b (l VARCHAR(9) CHARACTER SET latin1, v VARBINARY(9), KEY (l), KEY (v))",
+        "INSERT INTO b VALUES ('é', x'e9'), ('a', 'a')",
+    ]);
+    assert_eq!(
+        rig.rows(
+            "SELECT l = v, l = x'e9', x'e9' = l, l IN (x'e9'), l <=> v, l BETWEEN x'e9' AND x'e9' FROM b \
+             ORDER BY v"
+        ),
+        ["1|0|0|0|1|0", "1|1|1|1|1|1"]
+    );
+    assert_eq!(rig.value("SELECT COUNT(*) FROM b WHERE l = x'e9'"), "1");
+    assert_eq!(
+        rig.value("SELECT COUNT(*) FROM b x JOIN b y ON x.l = y.v"),
+        "2"
+    );
+}

@@ -77,7 +77,7 @@ pub fn same_representation(a: &SqlType, b: &SqlType, kind: CmpKind) -> bool {
         CmpKind::Int => both(SqlType::is_integer),
         CmpKind::Decimal => both(|t| t.kind == TypeKind::Decimal),
         CmpKind::Double => both(|t| matches!(t.kind, TypeKind::Double | TypeKind::Float)),
-        CmpKind::Str(_) => both(SqlType::is_string),
+        CmpKind::Str(_) => both(SqlType::is_string) && a.collation.same_bytes(b.collation),
         CmpKind::Time => both(|t| t.kind == TypeKind::Time),
         CmpKind::DateTime => {
             both(|t| t.kind == TypeKind::Date)

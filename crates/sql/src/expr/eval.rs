@@ -231,7 +231,7 @@ impl FuncCall {
 pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> SqlResult<Value> {
     let same = match (&v, &to.kind) {
         (Value::Null, _) => true,
-        (Value::Str(_), _) if to.is_string() => true,
+        (Value::Str(_), _) if to.is_string() => from.collation.same_bytes(to.collation),
         (Value::Int(_), k) => is_plain_integer(k) && !to.unsigned || *k == TypeKind::Year,
         (Value::UInt(_), k) => is_plain_integer(k) && to.unsigned,
         (Value::Double(_), TypeKind::Double | TypeKind::Float)

@@ -37,7 +37,10 @@ pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
         (TypeKind::Set(_) | TypeKind::Null | TypeKind::Json, _) => false,
         (TypeKind::Enum(_), CmpKind::Str(_)) => value.ty.is_string(),
         (_, CmpKind::Str(collation)) => {
-            column.is_string() && value.ty.is_string() && collation == column.collation
+            column.is_string()
+                && value.ty.is_string()
+                && collation == column.collation
+                && collation.same_bytes(value.ty.collation)
         }
         (_, CmpKind::Time) => column.kind == TypeKind::Time,
         (_, CmpKind::DateTime) => {

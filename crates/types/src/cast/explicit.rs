@@ -233,6 +233,11 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
                 return Ok(Value::Null);
             }
         }
+    } else if binary {
+        text = from
+            .collation
+            .recode(text.into(), ty.collation)
+            .into_owned();
     }
     let limit = ty.length as usize;
     let length = if binary {

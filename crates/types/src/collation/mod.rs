@@ -20,6 +20,7 @@ mod pattern;
 mod tests;
 mod weights;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
@@ -47,6 +48,29 @@ fn old_level(which: list::OldUca) -> UcaLevel {
 }
 
 impl Collation {
+    /// Are a string's bytes the same here and in `other`? Inside, texts are UTF-8, whatever their character set stores.
+    pub fn same_bytes(self, other: Self) -> bool {
+        self == other
+            || !matches!(
+                (self.charset(), other.charset()),
+                (Charset::Latin1, Charset::Binary) | (Charset::Binary, Charset::Latin1)
+            )
+    }
+
+    /// A string of this collation as an operation in `to` takes it: a text that becomes bytes has those of its own
+    /// character set, bytes that become a text are read in that one's.
+    pub fn recode<'a>(self, text: Cow<'a, [u8]>, to: Self) -> Cow<'a, [u8]> {
+        let recoded = match (self.charset(), to.charset()) {
+            (Charset::Latin1, Charset::Binary) => Charset::Latin1.encode_lossy(&text),
+            (Charset::Binary, Charset::Latin1) => Charset::Latin1.decode_lossy(&text),
+            _ => return text,
+        };
+        match recoded {
+            Cow::Owned(recoded) => Cow::Owned(recoded),
+            Cow::Borrowed(_) => text,
+        }
+    }
+
     /// Order of two strings.
     pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self.family() {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::FuncTypes;
 use crate::cast;
-use crate::collation::{Charset, Collation, char_count, char_offset};
+use crate::collation::{Collation, char_count, char_offset};
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlResult};
@@ -47,17 +47,18 @@ impl<'a> Call<'a> {
         i < self.args.len()
     }
 
-    /// Argument `i` as text in UTF-8, or as bytes when it is a byte string.
+    /// Argument `i` as text in UTF-8, or as bytes when it or the result is a byte string.
     pub fn text(&self, i: usize) -> Cow<'a, [u8]> {
-        cast::to_str(&self.args[i], self.ty(i))
+        match self.types.ret.is_string() && self.ret_collation().is_binary() {
+            true => self.bytes(i),
+            false => cast::to_str(&self.args[i], self.ty(i)),
+        }
     }
 
     /// Argument `i` as bytes in its own character set.
     pub fn bytes(&self, i: usize) -> Cow<'a, [u8]> {
-        match (self.text(i), self.ty(i).collation.charset()) {
-            (Cow::Borrowed(s), Charset::Latin1) => Charset::Latin1.encode_lossy(s),
-            (s, _) => s,
-        }
+        let text = cast::to_str(&self.args[i], self.ty(i));
+        self.ty(i).collation.recode(text, Collation::BINARY)
     }
 
     /// Argument `i` as a signed integer, rounded (an unsigned one keeps its bits).

@@ -230,7 +230,8 @@ fn ret_convert<const CS: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Sig
 
 /// CONVERT(x USING charset): bytes are taken as being in that character set already.
 fn convert(c: &Call, charset: Charset) -> SqlResult<Value> {
-    if !c.is_binary(0) {
+    let is_bytes = c.is_binary(0) || c.ty(0).kind == TypeKind::Bit;
+    if !is_bytes {
         let s = c.text(0);
         // What latin1 cannot hold is gone, though inside the value stays UTF-8.
         let kept = charset.decode_lossy(&charset.encode_lossy(&s)).into_owned();

@@ -246,10 +246,10 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
             let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
             cast::to_datetime(ctx, v, flags)?.map_or(Value::Null, Value::DateTime)
         }
-        _ if to.is_string() => match v {
-            Value::Str(_) => v.clone(),
-            _ => Value::Str(cast::to_str(v, from).into_owned()),
-        },
+        _ if to.is_string() => {
+            let text = from.collation.recode(cast::to_str(v, from), to.collation);
+            Value::Str(text.into_owned())
+        }
         _ => v.clone(),
     })
 }

@@ -8,7 +8,7 @@ use std::any::Any;
 
 use super::{AggDef, AggState, AggTypes, same};
 use crate::cast;
-use crate::collation::valid_utf8;
+use crate::collation::{Collation, valid_utf8};
 use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::func::ret::collation_of;
@@ -45,7 +45,7 @@ fn ret_group_concat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 struct Concat {
     args: Vec<SqlType>,
     separator: Vec<u8>,
-    bytes: bool,
+    collation: Collation,
     out: Option<Vec<u8>>,
     rows: u64,
     /// Nothing more fits; the warning has been given.
@@ -56,7 +56,7 @@ fn group_concat(types: &AggTypes) -> Box<dyn AggState> {
     Box::new(Concat {
         args: types.args.clone(),
         separator: types.separator.clone(),
-        bytes: types.ret.collation.is_binary(),
+        collation: types.ret.collation,
         out: None,
         rows: 0,
         cut: false,
@@ -81,7 +81,7 @@ impl Concat {
         text.iter().for_each(|t| out.extend_from_slice(t));
         if out.len() > limit {
             out.truncate(limit);
-            if !self.bytes {
+            if !self.collation.is_binary() {
                 out.truncate(valid_utf8(out));
             }
             self.cut = true;
@@ -97,13 +97,15 @@ impl AggState for Concat {
         if args.iter().any(Value::is_null) {
             return Ok(());
         }
-        if let [Value::Str(s)] = args {
+        if let ([Value::Str(s)], [ty]) = (args, &self.args[..])
+            && ty.collation.same_bytes(self.collation)
+        {
             return self.append(ctx, &[s]);
         }
         let texts: Vec<_> = args
             .iter()
             .zip(&self.args)
-            .map(|(v, ty)| cast::to_str(v, ty))
+            .map(|(v, ty)| ty.collation.recode(cast::to_str(v, ty), self.collation))
             .collect();
         let texts: Vec<&[u8]> = texts.iter().map(|t| &**t).collect();
         self.append(ctx, &texts)
