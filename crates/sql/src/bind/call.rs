@@ -11,8 +11,7 @@ use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
 use esker_types::{SqlError, SqlResult};
 
 use super::block::{AggCall, OrderKey, Volatility};
-use super::expr::{bind_all, bind_expr, number_literal};
-use super::literal::literal_number;
+use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::{AggRule, Scope};
 use super::{BindEnv, compare, errors, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
@@ -125,33 +124,28 @@ fn bind_arguments(
     function: &str,
     args: &[ast::Expr],
 ) -> SqlResult<Vec<Expr>> {
-    let numeric = function.starts_with("char_using_")
-        || matches!(
-            function,
-            "abs"
-                | "bin"
-                | "ceil"
-                | "ceiling"
-                | "char"
-                | "exp"
-                | "floor"
-                | "mod"
-                | "oct"
-                | "pow"
-                | "power"
-                | "round"
-                | "sign"
-                | "sqrt"
-                | "truncate"
-        );
-    if !numeric {
-        return bind_all(env, scope, args);
-    }
-    let bind = |arg| match number_literal(arg) {
-        Some(bytes) => Ok(literal_number(bytes)),
-        None => bind_expr(env, scope, arg),
+    let bind = |(nth, arg)| match takes_number(function, nth) {
+        true => numeric_operand(env, scope, arg),
+        false => bind_expr(env, scope, arg),
     };
-    args.iter().map(bind).collect()
+    args.iter().enumerate().map(bind).collect()
+}
+
+/// Does a function compute with a number, or judge a truth, in its `nth` argument (from 0)?
+fn takes_number(function: &str, nth: usize) -> bool {
+    let starts = |prefix: &str| function.starts_with(prefix);
+    match function {
+        "if" | "elt" | "make_set" | "export_set" | "format" | "from_unixtime" => nth == 0,
+        "repeat" | "left" | "right" => nth == 1,
+        "abs" | "acos" | "asin" | "atan" | "atan2" | "bin" | "bit_count" | "ceil" | "ceiling"
+        | "char" | "cos" | "cot" | "degrees" | "exp" | "floor" | "from_days" | "inet_ntoa"
+        | "interval" | "ln" | "log" | "log10" | "log2" | "makedate" | "maketime" | "mod"
+        | "oct" | "period_add" | "period_diff" | "pow" | "power" | "radians" | "rand" | "round"
+        | "sec_to_time" | "sign" | "sin" | "space" | "sqrt" | "tan" | "truncate" => true,
+        _ if starts("date_add_") || starts("date_sub_") => nth == 1,
+        _ if starts("timestampadd_") => nth == 0,
+        _ => starts("char_using_"),
+    }
 }
 
 /// 1305, or 1235 for what MySQL has and Esker does not.
@@ -255,10 +249,11 @@ pub(super) fn bind_case(
     let operand = operand.map(|e| bind_expr(env, scope, e)).transpose()?;
     let mut bound = Vec::with_capacity(whens.len());
     for (when, then) in whens {
-        let when = bind_expr(env, scope, when)?;
         let when = match &operand {
-            Some(operand) => compare::compare_case(env, operand.clone(), when)?,
-            None => when,
+            Some(operand) => {
+                compare::compare_case(env, operand.clone(), bind_expr(env, scope, when)?)?
+            }
+            None => bind_condition(env, scope, when)?,
         };
         bound.push((when, bind_expr(env, scope, then)?));
     }
@@ -288,7 +283,7 @@ fn bind_aggregate(
         return Err(errors::invalid_group_func());
     }
     scope.agg_rule.set(AggRule::Nested);
-    let parts = bind_aggregate_parts(env, scope, call);
+    let parts = bind_aggregate_parts(env, scope, def.name, call);
     scope.agg_rule.set(AggRule::Allowed);
     let (args, order) = parts?;
     if !args.is_empty() && args.iter().all(only_outer) {
@@ -327,9 +322,18 @@ fn bind_aggregate(
 fn bind_aggregate_parts(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
+    name: &str,
     call: &ast::Call,
 ) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
-    let args = bind_all(env, scope, &call.args)?;
+    // What chooses or counts values takes them as they are.
+    let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
+    let args = match chooses {
+        true => bind_all(env, scope, &call.args)?,
+        false => {
+            let bind = |arg| numeric_operand(env, scope, arg);
+            call.args.iter().map(bind).collect::<SqlResult<_>>()?
+        }
+    };
     let mut order = Vec::with_capacity(call.order_by.len());
     for item in &call.order_by {
         // A position names an argument.

@@ -32,7 +32,7 @@ pub fn bind_expr(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlR
 /// # Errors
 /// As [`bind_expr`].
 pub fn bind_condition(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
-    bind_expr(env, scope, expr)
+    numeric_operand(env, scope, expr)
 }
 
 /// Binds several.
@@ -65,17 +65,20 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::And(conds) => connective(env, scope, conds, ExprKind::And)?,
         ast::Expr::Or(conds) => connective(env, scope, conds, ExprKind::Or)?,
         ast::Expr::Xor(a, b) => {
-            let (a, b) = (bind_expr(env, scope, a)?, bind_expr(env, scope, b)?);
+            let (a, b) = (
+                bind_condition(env, scope, a)?,
+                bind_condition(env, scope, b)?,
+            );
             let nullable = a.ty.nullable || b.ty.nullable;
             Expr::condition(ExprKind::Xor(Box::new([a, b])), nullable)
         }
-        ast::Expr::Not(e) => negation(bind_expr(env, scope, e)?),
+        ast::Expr::Not(e) => negation(bind_condition(env, scope, e)?),
         ast::Expr::Is {
             expr,
             negated,
             test,
         } => {
-            let arg = Box::new(bind_expr(env, scope, expr)?);
+            let arg = Box::new(bind_condition(env, scope, expr)?);
             let test = match test {
                 IsTest::Null => Test::Null,
                 IsTest::True => Test::True,
@@ -165,7 +168,8 @@ fn connective(
     conds: &[ast::Expr],
     kind: fn(Vec<Expr>) -> ExprKind,
 ) -> SqlResult<Expr> {
-    let conds = bind_all(env, scope, conds)?;
+    let bind = |cond| bind_condition(env, scope, cond);
+    let conds = conds.iter().map(bind).collect::<SqlResult<Vec<_>>>()?;
     let nullable = conds.iter().any(|c| c.ty.nullable);
     Ok(Expr::condition(kind(conds), nullable))
 }
@@ -277,8 +281,12 @@ fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> 
     })
 }
 
-/// An operand of arithmetic: hexadecimal literals are numbers there.
-fn numeric_operand(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr) -> SqlResult<Expr> {
+/// What a number or a truth is wanted of: hexadecimal literals are numbers there.
+pub(super) fn numeric_operand(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    arg: &ast::Expr,
+) -> SqlResult<Expr> {
     match number_literal(arg) {
         Some(bytes) => Ok(literal::literal_number(bytes)),
         None => bind_expr(env, scope, arg),

@@ -12,7 +12,7 @@ use esker_engine::{LockMode, WaitPolicy};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
-use super::expr::{bind_expr, with_aliases};
+use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
 use super::scope::{AggRule, AliasUse, ColumnAt, CteEntry, Scope, TableKind};
 use super::window::{self, WindowRule};
@@ -63,7 +63,7 @@ pub(super) fn bind_select(
     let filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
-            Some(bind_expr(env, &scope, filter)?)
+            Some(bind_condition(env, &scope, filter)?)
         }
         None => None,
     };

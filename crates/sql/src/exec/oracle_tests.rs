@@ -373,3 +373,27 @@ fn latin1_texts_compare_with_bytes_as_the_bytes_that_they_store() {
         "2"
     );
 }
+
+#[test]
+fn hexadecimal_literals_are_numbers_to_aggregates_and_truths() {
+    let rig = Rig::new(&["CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (2)"]);
+    assert_eq!(
+        rig.rows("SELECT SUM(x'41'), AVG(b'101'), BIT_OR(0x4142), STD(x'41'), MAX(x'41') FROM t"),
+        ["130|5.0000|16706|0|A"]
+    );
+    assert_eq!(
+        rig.rows(
+            "SELECT x'41' IS TRUE, NOT x'00', x'41' AND 1, x'41' XOR 0, CASE WHEN x'41' THEN 1 END, \
+             IF(x'41', 1, 2)"
+        ),
+        ["1|1|1|1|1|1"]
+    );
+    assert_eq!(rig.value("SELECT COUNT(*) FROM t WHERE x'41'"), "2");
+    assert_eq!(
+        rig.rows(
+            "SELECT INTERVAL(0x41, 60, 70), LOG10(0x0a), SEC_TO_TIME(x'41'), \
+             DATE'2024-01-01' + INTERVAL x'0a' DAY, CONCAT(x'41')"
+        ),
+        ["1|1|00:01:05|2024-01-11|A"]
+    );
+}
