@@ -397,3 +397,29 @@ fn hexadecimal_literals_are_numbers_to_aggregates_and_truths() {
         ["1|1|00:01:05|2024-01-11|A"]
     );
 }
+
+#[test]
+fn a_time_under_a_unit_of_days_is_a_moment_of_today() {
+    let rig = Rig::new(&[]);
+    assert_eq!(
+        rig.rows(
+            "SELECT DATE_ADD(TIME'10:00:00', INTERVAL '1 1' DAY_HOUR), \
+             DATE_ADD(TIME'10:00:00', INTERVAL '1:1' HOUR_MINUTE), CAST(TIME'25:00:00' AS DATE), \
+             DAY(TIME'25:00:00'), CAST(TIME'25:00:00' AS DATETIME)"
+        ),
+        ["2026-01-03 11:00:00|11:01:00|2026-01-03|3|2026-01-03 01:00:00"]
+    );
+}
+
+#[test]
+fn a_number_that_is_a_day_has_no_fraction() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME(3))");
+    assert_eq!(bench.code("INSERT INTO t (id, d) VALUES (1, 127.5)"), 1292);
+    let ran = bench.ok("INSERT IGNORE INTO t VALUES (2, 20200131.7, 20200131.7)");
+    assert_eq!(ran.codes(), [1265, 1265]);
+    assert_eq!(bench.rows("t"), ["2|2020-01-31|2020-01-31 00:00:00.000"]);
+    let rig = Rig::new(&[]);
+    assert_eq!(rig.value("SELECT CAST(20200131.7 AS DATE)"), "2020-01-31");
+    assert!(rig.warnings.borrow().is_empty());
+}

@@ -110,6 +110,13 @@ pub(super) fn read_datetime(
             let out_of_range = bad(TemporalWarn::OUT_OF_RANGE);
             let (whole, micro) = split_number(&n, truncates(ctx)).ok_or(out_of_range)?;
             let mut p = datetime_from_number(whole, flags)?;
+            if p.kind == ParsedKind::Date {
+                // A day has no fraction.
+                if micro != 0 {
+                    p.warn = TemporalWarn(p.warn.0 | TemporalWarn::TRUNCATED.0);
+                }
+                return Ok(p);
+            }
             p.datetime = p.datetime.with_microsecond(micro);
             p.time = p.datetime.time();
             Ok(p)
@@ -242,14 +249,14 @@ pub fn to_date<'a>(
     flags: DateFlags,
 ) -> SqlResult<Option<Date>> {
     let v = v.into();
-    match v {
-        ValueRef::Null => return Ok(None),
-        // The day of a duration is the current one, even when the moment is on another.
-        ValueRef::Time(_) => return Ok(Some(today(ctx))),
-        _ => {}
-    }
     // The fraction is of no interest: it is cut, not rounded into the next day.
-    match read_datetime(ctx, v, flags.with(DateFlags::TRUNCATE_FRACTION)) {
+    let whole = match v {
+        ValueRef::Null => return Ok(None),
+        ValueRef::Decimal(d) => ValueRef::Decimal(d.truncate(0).unwrap_or(d)),
+        ValueRef::Double(d) => ValueRef::Double(d.trunc()),
+        v => v,
+    };
+    match read_datetime(ctx, whole, flags.with(DateFlags::TRUNCATE_FRACTION)) {
         Ok(p) => {
             if !p.warn.is_none() {
                 truncated(ctx, "date", &shown(v))?;

@@ -99,6 +99,15 @@ impl IntervalUnit {
         )
     }
 
+    /// Does the unit count days or more?
+    pub fn has_days(self) -> bool {
+        self.is_date_only()
+            || matches!(
+                self,
+                U::DayMicrosecond | U::DaySecond | U::DayMinute | U::DayHour
+            )
+    }
+
     /// Can adding it give microseconds?
     pub fn has_micros(self) -> bool {
         matches!(

@@ -77,9 +77,7 @@ fn added_type(u: IntervalUnit, date: &ArgType, n: &ArgType, ctx: &RetCtx) -> Sql
     let ret = match date.ty.kind {
         TypeKind::Date if u.is_date_only() => SqlType::new(TypeKind::Date),
         TypeKind::Date => temporal(TypeKind::DateTime, of_unit),
-        TypeKind::Time if !u.is_date_only() => {
-            temporal(TypeKind::Time, of_unit.max(date.ty.decimals))
-        }
+        TypeKind::Time if !u.has_days() => temporal(TypeKind::Time, of_unit.max(date.ty.decimals)),
         TypeKind::DateTime | TypeKind::Timestamp | TypeKind::Time => {
             temporal(TypeKind::DateTime, of_unit.max(date.ty.decimals))
         }
