@@ -6,6 +6,7 @@
 //! for parameters that exist, and is used by exactly one execution; what was too long is reported by
 //! that execution (error 1153).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use esker_sql::Session;
@@ -92,7 +93,16 @@ impl Parameters {
                 .map_err(|_| wrong())
         };
         self.long_bytes -= bound.drop_long_data();
-        decoded
+        let mut values = decoded?;
+        for value in &mut values {
+            // Byte strings, too: a column of bytes gets back what was sent, for a parameter has the client's character set.
+            if let Value::Str(text) = value
+                && let Cow::Owned(utf8) = session.to_utf8(text)
+            {
+                *text = utf8;
+            }
+        }
+        Ok(values)
     }
 
     /// COM_STMT_RESET.

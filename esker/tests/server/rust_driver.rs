@@ -342,6 +342,35 @@ fn statements_prepared_several_and_large() {
 }
 
 #[test]
+fn parameters_are_in_the_clients_character_set() {
+    let (server, _dir) = server();
+    wait(async {
+        let mut c = connect(&server).await;
+        c.query_drop("CREATE TABLE t (id INT PRIMARY KEY, w VARCHAR(9), b BLOB)")
+            .await
+            .expect("table");
+        let insert = "INSERT INTO t VALUES (?, ?, ?)";
+        let malformed = c
+            .exec_drop(insert, (1, b"\xff\0".to_vec(), b"".to_vec()))
+            .await;
+        assert_eq!(code(malformed), error(1366, "HY000"));
+        c.exec_drop(insert, (2, "é", b"\xe9\xff".to_vec()))
+            .await
+            .expect("utf8mb4");
+        c.query_drop("SET NAMES latin1").await.expect("names");
+        c.exec_drop(insert, (3, b"\xe9".to_vec(), b"\xe9\xff".to_vec()))
+            .await
+            .expect("latin1");
+        let stored: Vec<(String, String)> = c
+            .query("SELECT HEX(w), HEX(b) FROM t ORDER BY id")
+            .await
+            .expect("select");
+        let expected = ("C3A9".to_owned(), "E9FF".to_owned());
+        assert_eq!(stored, [expected.clone(), expected]);
+    });
+}
+
+#[test]
 fn pools_reset_connections() {
     let (server, _dir) = server();
     wait(async {

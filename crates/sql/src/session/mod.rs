@@ -424,7 +424,7 @@ impl Session {
     }
 
     /// The client's bytes as UTF-8.
-    fn to_utf8<'a>(&self, text: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
+    pub fn to_utf8<'a>(&self, text: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
         match self.vars.charset_client {
             Charset::Latin1 => Charset::Latin1.decode_lossy(text),
             _ => text.into(),

@@ -124,18 +124,14 @@ fn to_charset(
             Err(bad) => bad,
         }
     } else {
-        let checked = match charset {
-            // Text inside the server is valid UTF-8 already.
-            Charset::Utf8mb4 => Ok(()),
-            _ => charset.encode(&text).map(|_| ()),
-        };
-        match checked {
+        // A parameter's bytes are the client's: nobody has looked at them before.
+        match charset.encode(&text).map(|_| ()) {
             Ok(()) => return Ok((text, true)),
             Err(bad) => bad,
         }
     };
     t.incorrect_string(&printable(&text, bad))?;
-    if from_binary || matches!(charset, Charset::Utf8mb3) {
+    if from_binary || matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4) {
         let mut text = text;
         text.truncate(bad.0);
         return Ok((text, false));

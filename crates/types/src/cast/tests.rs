@@ -318,3 +318,22 @@ fn implicit_defaults_fit_their_columns() {
         });
     }
 }
+
+#[test]
+fn bytes_that_are_no_text_never_enter_a_text_column() {
+    // As a parameter of a prepared statement brings them: called a text, looked at by nobody.
+    let sent = Value::Str(b"ok\xFF\x00".to_vec());
+    let from = SqlType::varchar(4, Collation::UTF8MB4_0900_AI_CI);
+    let column = column_type("varchar(9)");
+    let refused = "Incorrect string value: '\\xFF\\x00' @";
+    for (strict, stored, raised) in [(true, "!", 'E'), (false, "ok", 'W')] {
+        with_ctx_at(SqlMode::default(), crate::testing::NOW_MICROS, |ctx| {
+            ctx.strict_write.set(strict);
+            let result = to_column(ctx, sent.clone(), &from, &column, "c", 1);
+            let value = result.as_ref().map_or("!".into(), |v| shown(v, &column));
+            assert_eq!(value, stored);
+            let said = diagnostics(ctx, result.as_ref().err());
+            assert_eq!(said, format!("{raised}1366 {refused}"));
+        });
+    }
+}
