@@ -103,7 +103,7 @@ impl<'p> Spine<'p> {
     }
 
     /// The node whose rows have passed `stages` stages, below `node`.
-    pub fn node_before<'n>(node: &'n Node, stages: usize, all: usize) -> &'n Node {
+    pub fn node_before(node: &Node, stages: usize, all: usize) -> &Node {
         let mut node = node;
         for _ in stages..all {
             node = match node {
