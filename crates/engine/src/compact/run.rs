@@ -240,7 +240,6 @@ impl Trees {
         let mut edit = ShapeEdit::default();
         let mut merged = Vec::new();
         let mut replaced = Vec::new();
-        let settled = Settled::of(tree, &below, oldest_snapshot);
         let mut writer = RunWriter::new(self.store(), tree.id(), task.output.level);
         for piece in plan(&inputs, rules) {
             match piece {
@@ -259,7 +258,7 @@ impl Trees {
                         is_bottom,
                         |key, seq, op, value| {
                             pace.step(key.len() + value.len())?;
-                            writer.add(key, settled.seq(seq), op, value)
+                            writer.add(key, seq, op, value)
                         },
                     )?;
                     // What follows in key order may be an extent that is linked.
@@ -295,28 +294,6 @@ impl Trees {
         });
         tracing::debug!(tree = tree.id().0, reason = ?task.reason, ?stats, "compacted");
         Ok(stats)
-    }
-}
-
-/// The versions whose sequence says nothing any more: they are the only one of their key from here down, and every snapshot,
-/// of today and later, sees them. As 0 it takes next to no space, on disk and in the cache.
-struct Settled {
-    up_to: Seq,
-}
-
-impl Settled {
-    fn of(tree: &Tree, below: &[Run<Arc<Extent>>], oldest_snapshot: Seq) -> Settled {
-        // Beyond the recovery point, what is on disk tells how far the log must reach.
-        let up_to = match below {
-            [] => oldest_snapshot.min(tree.recovery_point()),
-            _ => 0,
-        };
-        Settled { up_to }
-    }
-
-    /// The sequence that is stored. Of a key there is one version, at most, that is not newer than the oldest snapshot.
-    fn seq(&self, seq: Seq) -> Seq {
-        if seq <= self.up_to { 0 } else { seq }
     }
 }
 

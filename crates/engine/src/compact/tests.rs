@@ -412,7 +412,7 @@ impl World {
             .collect();
         sources.extend(superversion.version.iters());
         let mut iter = MergingIter::new(sources);
-        let mut newest: BTreeMap<String, (Option<Seq>, Option<String>)> = BTreeMap::new();
+        let mut newest: BTreeMap<String, (Seq, Option<String>)> = BTreeMap::new();
         if forward {
             iter.seek_to_first().unwrap()
         } else {
@@ -422,9 +422,9 @@ impl World {
             if iter.seq() <= snapshot {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let value = (iter.op() == Op::Put).then(|| text(iter.value()));
-                let slot = newest.entry(text(iter.key())).or_insert((None, None));
-                if Some(iter.seq()) > slot.0 {
-                    *slot = (Some(iter.seq()), value);
+                let slot = newest.entry(text(iter.key())).or_insert((0, None));
+                if iter.seq() > slot.0 {
+                    *slot = (iter.seq(), value);
                 }
             }
             if forward {
@@ -763,70 +763,6 @@ fn a_snapshot_keeps_what_it_sees_and_only_that() {
     world.rotate_and_flush();
     world.compact_all();
     assert_eq!(world.tree.superversion().version.totals().entries, 200);
-    world.check();
-}
-
-/// The sequences that are stored, smallest and largest, and the entries.
-fn stored_seqs(world: &World) -> (Seq, Seq, u64) {
-    let version = Arc::clone(&world.tree.superversion().version);
-    let all = version.levels().extents().map(|(_, extent)| {
-        extent.verify().unwrap();
-        extent.meta().clone()
-    });
-    all.fold((Seq::MAX, 0, 0), |(smallest, largest, entries), meta| {
-        (
-            smallest.min(meta.smallest_seq),
-            largest.max(meta.largest_seq),
-            entries + meta.entries,
-        )
-    })
-}
-
-#[test]
-fn at_the_bottom_versions_that_all_snapshots_see_have_no_sequence() {
-    let sim = SimEnv::new(1);
-    let mut world = World::new(&sim, 1);
-    let write = |world: &mut World, text: &str| {
-        for n in 0..400 {
-            world.write(format!("key/{n:03}"), Some(format!("{text} {n}")));
-        }
-        world.rotate_and_flush();
-    };
-    write(&mut world, "first");
-    write(&mut world, "seen");
-    world.snapshots.insert(world.seq);
-    let seen = world.seq;
-    write(&mut world, "last");
-    world.trees.sink_tree(&world.tree, world.oldest()).unwrap();
-    // What the snapshot sees, for it and later ones, and what it does not, with its sequence.
-    assert_eq!(stored_seqs(&world), (0, world.seq, 800));
-    world.check();
-    world.snapshots.clear();
-    write(&mut world, "again");
-    assert!(stored_seqs(&world).1 > seen);
-    world.trees.sink_tree(&world.tree, world.oldest()).unwrap();
-    assert_eq!(stored_seqs(&world), (0, 0, 400));
-    world.check();
-    // Above versions of their keys, sequences decide.
-    write(&mut world, "above");
-    write(&mut world, "newest");
-    world.compact_all();
-    assert!(stored_seqs(&world).1 == world.seq);
-    world.check();
-}
-
-#[test]
-fn beyond_the_recovery_point_sequences_stay_for_the_log_must_reach_them() {
-    let sim = SimEnv::new(1);
-    let mut world = World::new(&sim, 1);
-    for n in 0..400 {
-        world.write(format!("key/{n:03}"), Some(format!("text {n}")));
-    }
-    let recovery_point = world.seq - 100;
-    world.tree.rotate(recovery_point);
-    world.trees.flush(&world.tree, world.seq).unwrap();
-    world.trees.sink_tree(&world.tree, world.seq).unwrap();
-    assert_eq!(stored_seqs(&world), (0, world.seq, 400));
     world.check();
 }
 
