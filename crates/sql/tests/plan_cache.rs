@@ -155,6 +155,13 @@ impl Pair {
         pair
     }
 
+    /// Runs a statement whose answer names the database on both sides.
+    fn apart(&mut self, sql: &str) {
+        for answer in [self.plans.run(sql), self.plain.run(sql)] {
+            assert_eq!(answer.error, None, "{sql}");
+        }
+    }
+
     /// Runs a statement on both sides and compares.
     fn both(&mut self, sql: &str) -> Answer {
         let with = self.plans.run(sql);
@@ -415,7 +422,10 @@ fn a_plan_ends_with_what_it_was_made_for() {
                 pair.both(sql);
             }
         }
-        pair.both(change);
+        match change.starts_with("ANALYZE") {
+            true => pair.apart(change),
+            false => drop(pair.both(change)),
+        }
     }
     assert!(pair.hits() > 200, "{} statements had a plan", pair.hits());
 }
