@@ -47,7 +47,7 @@ fn read(engine: &Engine, tree: &Tree) -> Result<Rows, EngineError> {
 fn count(txn: &Txn, tree: &Tree) -> u64 {
     let count = txn.parallel_count(tree, vec![KeySpan::all()], 4).unwrap();
     let tasks = (0..count.tasks()).map(|task| count.count(task, &mut || true));
-    let read: u64 = tasks.map(|rows| rows.unwrap().unwrap()).sum();
+    let read: u64 = tasks.map(|rows| rows.unwrap().unwrap().rows).sum();
     count.counted() + read
 }
 

@@ -439,3 +439,116 @@ fn what_needs_too_much_memory_is_done_serially() {
     root.ok("SET esker_query_memory_limit = DEFAULT");
     root.same(sql);
 }
+
+/// EXPLAIN tells how the table is cut, EXPLAIN ANALYZE what was done, in parallel as the statement itself.
+#[test]
+fn explain_tells_tasks_and_threads_and_what_was_read() {
+    let instance = open(&SimEnv::new(11));
+    let engine = instance.engine().clone();
+    let mut root = table(&instance, |_| {});
+    engine.flush_all().expect("flushes");
+    engine.compact().expect("compacts");
+    root.ok("SET esker_parallel_scan_rows = 0, parallel_read_threads = 8");
+    let before = engine.stats().scans;
+    let sum = "SELECT k, SUM(p) FROM t WHERE c LIKE 'w%' GROUP BY k";
+    let shown = root.ok(&format!("EXPLAIN {sum}"));
+    assert!(shown[0].contains("Using parallel scan ("), "{shown:?}");
+    assert!(shown[0].contains(" threads, "), "{shown:?}");
+    let shown = root.ok(&format!("EXPLAIN FORMAT=TREE {sum}"));
+    assert!(shown[0].contains("-> Parallel scan: "), "{shown:?}");
+    let shown = root.ok(&format!("EXPLAIN FORMAT=JSON {sum}"));
+    assert!(shown[0].contains("\"parallel_scan\": {"), "{shown:?}");
+    assert!(shown[0].contains("\"tasks\": "), "{shown:?}");
+    let counted = "SELECT COUNT(*) FROM t";
+    let shown = root.ok(&format!("EXPLAIN {counted}"));
+    assert!(
+        shown[0].contains("0 tasks, 14000 rows from metadata"),
+        "{shown:?}"
+    );
+    // Nothing was run for that.
+    assert_eq!(engine.stats().scans, before);
+
+    let rows = root.ok(sum).len();
+    let matching = root.ok("SELECT COUNT(*) FROM t WHERE c LIKE 'w%'")[0].clone();
+    let matching = matching.trim_end_matches('|');
+    let before = engine.stats().scans.tasks;
+    let shown = root.ok(&format!("EXPLAIN ANALYZE {sum}"))[0].clone();
+    assert!(engine.stats().scans.tasks > before, "{shown}");
+    for wanted in [
+        format!(" rows={rows} loops=1)\n"),
+        format!(" rows={matching} loops=1)\n"),
+        "rows read=14000 rows from metadata=0".to_owned(),
+        "-> Parallel scan: threads=".to_owned(),
+    ] {
+        assert!(shown.contains(&wanted), "{wanted} in {shown}");
+    }
+    assert!(!shown.contains("never executed"), "{shown}");
+    let shown = root.ok(&format!("EXPLAIN ANALYZE {counted}"))[0].clone();
+    let wanted = "Parallel scan: threads=1 tasks=0 rows read=0 rows from metadata=14000";
+    assert!(shown.contains(wanted), "{shown}");
+    // A few newer rows: they are read, the rest is counted.
+    root.ok("DELETE FROM t WHERE id IN (10, 20)");
+    root.ok("INSERT INTO t (id, n) VALUES (-1, 3)");
+    let shown = root.ok(&format!("EXPLAIN ANALYZE {counted}"))[0].clone();
+    assert!(shown.contains("rows from metadata=14000"), "{shown}");
+    assert!(shown.contains(" rows read=3 "), "{shown}");
+    let shown = root.ok("EXPLAIN ANALYZE SELECT id FROM t ORDER BY x LIMIT 20")[0].clone();
+    assert!(shown.contains("-> Parallel scan: threads="), "{shown}");
+    assert!(
+        shown.contains("Sort: t.x") && !shown.contains("never"),
+        "{shown}"
+    );
+}
+
+/// The line of EXPLAIN ANALYZE with a word in it, without its times.
+fn line(shown: &str, word: &str) -> String {
+    let line = shown.lines().find(|line| line.contains(word));
+    let line = line.unwrap_or_else(|| panic!("{word} in {shown}"));
+    match (line.split_once(" (actual time="), line.split_once(" rows=")) {
+        (Some((text, _)), Some(_)) => {
+            let rows = line.rsplit_once(" rows=").expect("it has some").1;
+            format!("{} rows={rows}", text.trim())
+        }
+        _ => line.trim().to_owned(),
+    }
+}
+
+/// What a statement with joins shares out is told as for one table, and its operators have the rows of the serial way.
+#[test]
+fn explain_tells_of_joins_that_are_shared_out() {
+    let instance = open(&SimEnv::new(12));
+    let mut root = table(&instance, |_| {});
+    for (sql, words) in [
+        (
+            "SELECT SUM(p) FROM t JOIN u ON k = u % 90 WHERE c LIKE 'w%'",
+            &["hash join", "Filter: (t.c", "on u"][..],
+        ),
+        (
+            "SELECT k, COUNT(*) FROM t WHERE EXISTS (SELECT * FROM u WHERE t = id AND u > 3) GROUP BY k",
+            &["Group aggregate", "Filter: "],
+        ),
+        (
+            "SELECT SUM(p) FROM u LEFT JOIN t ON t = id WHERE u > 3",
+            &["left join", "Filter: (u.u"],
+        ),
+    ] {
+        root.ok("SET esker_parallel_scan_rows = 100000000");
+        let serial = root.ok(&format!("EXPLAIN ANALYZE {sql}"))[0].clone();
+        assert!(!serial.contains("Parallel"), "{serial}");
+        root.ok("SET esker_parallel_scan_rows = 100, parallel_read_threads = 2");
+        let before = instance.engine().stats().scans.tasks;
+        let shown = root.ok(&format!("EXPLAIN ANALYZE {sql}"))[0].clone();
+        assert!(instance.engine().stats().scans.tasks > before, "{sql}");
+        assert!(shown.contains("-> Parallel "), "{shown}");
+        assert!(!shown.contains("never executed"), "{shown}");
+        for word in words {
+            assert_eq!(line(&shown, word), line(&serial, word), "{sql}: {shown}");
+        }
+        let planned = root.ok(&format!("EXPLAIN {sql}"));
+        assert!(planned[0].contains("Using parallel "), "{planned:?}");
+        let tree = root.ok(&format!("EXPLAIN FORMAT=TREE {sql}"))[0].clone();
+        assert_eq!(tree.matches("-> Parallel ").count(), 1, "{tree}");
+        let document = root.ok(&format!("EXPLAIN FORMAT=JSON {sql}"))[0].clone();
+        assert_eq!(document.matches("\"parallel_").count(), 1, "{document}");
+    }
+}

@@ -112,7 +112,7 @@ impl ScanWork for Count {
     type Output = Result<u64, EngineError>;
 
     fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Self::Output {
-        Ok(self.0.count(task, go_on)?.unwrap_or(0))
+        Ok(self.0.count(task, go_on)?.map_or(0, |task| task.rows))
     }
 }
 

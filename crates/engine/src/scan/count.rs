@@ -14,6 +14,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::CountedTask;
 use super::span::{KeySpan, following};
 use super::split;
 use super::view::PinnedView;
@@ -323,13 +324,14 @@ impl Overlay {
         view: &PinnedView,
         mode: ReadMode,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<CountedTask>> {
         let run = view
             .runs()
             .nth(self.run)
             .expect("it was found in this view");
         let extents = &run.extents()[self.extents.clone()];
-        let mut rows: u64 = extents.iter().map(|extent| extent.meta().rows).sum();
+        let from_metadata = extents.iter().map(|extent| extent.meta().rows).sum();
+        let (mut rows, mut read): (u64, u64) = (from_metadata, 0);
         let mut newest = extents
             .iter()
             .map(|extent| extent.meta().largest_seq)
@@ -340,6 +342,7 @@ impl Overlay {
         let goes_on = merge.run(
             &mut |key, op, _| match is_below(run, key) {
                 Ok(is_below) => {
+                    read += 1;
                     match (op, is_below) {
                         (Op::Put, false) => rows += 1,
                         (Op::Delete, true) => rows -= 1,
@@ -357,7 +360,11 @@ impl Overlay {
         failed?;
         newest = newest.max(merge.newest());
         view.note(newest);
-        Ok(goes_on.then_some(rows))
+        Ok(goes_on.then_some(CountedTask {
+            rows,
+            read,
+            from_metadata,
+        }))
     }
 }
 

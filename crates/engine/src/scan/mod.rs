@@ -54,6 +54,17 @@ pub struct ParallelCount {
     tasks: Vec<CountTask>,
 }
 
+/// What a task of a count has brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedTask {
+    /// Keys that are there.
+    pub rows: u64,
+    /// Keys that were read for that.
+    pub read: u64,
+    /// Rows that were taken from the metadata of extents. What was read may have taken some of them away.
+    pub from_metadata: u64,
+}
+
 enum CountTask {
     Read(KeySpan),
     Overlay(Overlay),
@@ -108,7 +119,6 @@ impl Txn {
             count::sort_out(&view, &span, &mut counted)?;
         }
         view.note(counted.newest);
-        self.scans().note_counted(counted.rows);
         let mode = self.read_mode(&view, &counted.unread);
         let read = split::split(&view, &counted.unread, tasks, least)?;
         let overlays = Overlay::even_out(counted.overlays, &view, tasks);
@@ -209,7 +219,11 @@ impl ParallelCount {
     }
 
     /// The keys of a task. `None` if `go_on`, which is asked as by [`ParallelScan::read`], said no.
-    pub fn count(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Result<Option<u64>> {
+    pub fn count(
+        &self,
+        task: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<CountedTask>> {
         match &self.tasks[task] {
             CountTask::Overlay(overlay) => overlay.count(&self.view, self.mode, go_on),
             CountTask::Read(span) => {
@@ -219,7 +233,11 @@ impl ParallelCount {
                     true
                 };
                 let ended = read(&self.view, span, self.mode, &mut row, go_on)?;
-                Ok(ended.then_some(rows))
+                Ok(ended.then_some(CountedTask {
+                    rows,
+                    read: rows,
+                    from_metadata: 0,
+                }))
             }
         }
     }

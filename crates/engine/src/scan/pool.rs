@@ -126,7 +126,8 @@ impl ScanPool {
         }
     }
 
-    pub(super) fn note_counted(&self, rows: u64) {
+    /// So many rows were counted without reading.
+    pub fn note_counted(&self, rows: u64) {
         self.shared.counted.fetch_add(rows, Ordering::Relaxed);
     }
 

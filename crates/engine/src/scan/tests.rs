@@ -108,7 +108,7 @@ fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
 fn count(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> u64 {
     let count = txn.cut_count(tree, spans, tasks, 1).unwrap();
     let tasks = 0..count.tasks();
-    let counted = tasks.map(|task| count.count(task, &mut || true).unwrap().unwrap());
+    let counted = tasks.map(|task| count.count(task, &mut || true).unwrap().unwrap().rows);
     count.counted() + counted.sum::<u64>()
 }
 

@@ -1,7 +1,7 @@
 //! What operators did: rows, runs and time, for EXPLAIN ANALYZE.
 //!
 //! Neighbours: `node` and `root` report what they do when a statement is measured; `plan::explain` prints
-//! it beside the plan. A scan may add what it alone knows, see [`Profile::note`].
+//! it beside the plan. An operator may add what it alone knows, see [`Profile::note`].
 //! **Invariants**: an operator is known by the address of its plan, which does not move while the
 //! statement runs, and by its stage, because a block has several; times include what is below.
 
@@ -101,7 +101,30 @@ impl Profile {
         all.entry((address(plan), Stage::Read)).or_default().rows += 1;
     }
 
-    /// Sets what is printed behind a scan: what only it knows of its work, as `tasks=4 threads=2`.
+    /// Enters a loop of an operator that was done as a whole, somewhere else.
+    pub fn add<T>(&self, plan: &T, stage: Stage, rows: u64, took: Duration) {
+        let mut all = self.measured.borrow_mut();
+        let m = all.entry((address(plan), stage)).or_default();
+        m.loops += 1;
+        m.rows += rows;
+        m.first += took;
+        m.total += took;
+        m.begun = true;
+    }
+
+    /// Enters what another profile has measured of the same plan.
+    pub fn take_in(&self, other: &Profile) {
+        let mut all = self.measured.borrow_mut();
+        for (operator, more) in other.measured.borrow().iter() {
+            let m = all.entry(*operator).or_default();
+            m.loops += more.loops;
+            m.rows += more.rows;
+            m.first += more.first;
+            m.total += more.total;
+        }
+    }
+
+    /// Sets what is printed below an operator: what only it knows of its work, as `tasks=4 threads=2`.
     pub fn note<T>(&self, plan: &T, text: String) {
         self.notes.borrow_mut().insert(address(plan), text);
     }

@@ -127,7 +127,7 @@ impl RootExec {
         if !self.tail.opened {
             self.tail.open(limit.as_ref(), env)?;
             if let (State::Block(state), Root::Block(block)) = (&mut self.state, &plan.root) {
-                state.open(block, env)?;
+                state.open(plan, block, env)?;
             }
             if !order.is_empty() && (self.tail.left > 0 || count_all) {
                 let mut sort = || self.sort(plan, order, limit.is_some(), env);
@@ -332,8 +332,13 @@ impl BlockState {
         }
     }
 
-    fn open(&mut self, plan: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<()> {
-        self.parallel = parallel::run(plan, env)?;
+    fn open(
+        &mut self,
+        whole: &QueryPlan,
+        plan: &Arc<BlockPlan>,
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        self.parallel = parallel::run(whole, plan, env)?;
         match self.parallel {
             Some(_) => Ok(()),
             None => self.node.open(&plan.source, &mut self.row, env),
@@ -428,7 +433,13 @@ impl BlockState {
         env: &EvalEnv<'_>,
     ) -> SqlResult<bool> {
         if let Some(rows) = &mut self.parallel {
-            return rows.next(plan, &mut self.row, env);
+            let mut next = || rows.next(plan, &mut self.row, env);
+            return match &env.states.profile {
+                Some(profile) if plan.group.is_some() => {
+                    profile.next(whole, Stage::Group, |found| *found, next)
+                }
+                _ => next(),
+            };
         }
         let (Some(groups), Some(group)) = (&mut self.groups, &plan.group) else {
             return self.node.next(&plan.source, &mut self.row, env);

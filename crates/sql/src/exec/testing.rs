@@ -341,7 +341,7 @@ impl Rig {
     /// EXPLAIN: `table type key Extra` of every line.
     pub fn explain(&self, sql: &str) -> Vec<String> {
         let plan = self.plan(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
-        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional);
+        let (columns, rows) = explain::explain(&plan, ast::ExplainFormat::Traditional, &|_| None);
         let shown = [2, 4, 6, 11];
         let line = |row: &Vec<Value>| {
             let cells = shown.map(|c| row_text(&columns[c..=c], &row[c..=c]));

@@ -364,7 +364,7 @@ fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
     let kinds = |sql: &str| {
         let plan = rig.plan(sql, &[]).expect("plans");
-        let (_, rows) = super::explain::explain(&plan, ExplainFormat::Traditional);
+        let (_, rows) = super::explain::explain(&plan, ExplainFormat::Traditional, &|_| None);
         let cell = |v: &esker_types::Value| match v {
             esker_types::Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
             esker_types::Value::UInt(n) => n.to_string(),
@@ -394,7 +394,7 @@ fn explain_shows_subqueries_and_unions() {
 /// EXPLAIN in a format with one text.
 fn document(rig: &Rig, sql: &str, format: ExplainFormat) -> String {
     let plan = rig.plan(sql, &[]).expect("plans");
-    let (_, rows) = super::explain::explain(&plan, format);
+    let (_, rows) = super::explain::explain(&plan, format, &|_| None);
     match &rows[..] {
         [row] => match &row[..] {
             [esker_types::Value::Str(text)] => String::from_utf8_lossy(text).into_owned(),

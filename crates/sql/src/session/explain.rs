@@ -5,17 +5,18 @@
 //! locks are those of the statement itself; what runs for ANALYZE stops on KILL and at the time limit
 //! like any query.
 
+use esker_engine::View;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::change::changed_meanwhile;
-use super::run::{Done, RowSource};
-use crate::exec::{RowStream, parallel};
+use super::run::{Done, RowSource, check_killed, eval_ctx};
+use crate::exec::{ExecCtx, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
+use crate::expr::SubqueryStates;
 use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
-use crate::plan::explain::{
-    Explained, explain, explain_analyzed, explain_change, explain_insert, note_threads,
-};
+use crate::plan::QueryPlan;
+use crate::plan::explain::{Explained, explain, explain_analyzed, explain_change, explain_insert};
 use crate::result::{Mode, RowSink};
 
 impl Session {
@@ -42,12 +43,7 @@ impl Session {
             }
             Statement::Query(query) => {
                 let plan = self.plan(query, params)?;
-                let threads = parallel::threads_for(&plan, &self.limits());
-                let (columns, mut rows) = explain(&plan, format);
-                if let Some(threads) = threads {
-                    note_threads(&mut rows, threads);
-                }
-                (columns, rows)
+                self.show(&plan, params, format)
             }
             _ if asked.analyze => {
                 let what = "EXPLAIN ANALYZE of a statement that changes rows";
@@ -75,6 +71,33 @@ impl Session {
         self.end_statement(true)?;
         let rows = rows.into_iter();
         Ok(Done::Rows(Box::new(RowSource::Table(columns, rows))))
+    }
+
+    /// Shows a plan, and how several threads would now read its tables.
+    fn show(&self, plan: &QueryPlan, params: &[Value], format: ExplainFormat) -> Explained {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let killed = || check_killed(&self.facts, self.statement_deadline);
+        let exec = ExecCtx::new(
+            &self.txn,
+            View::Snapshot,
+            Mode::Thread,
+            self.limits(),
+            &killed,
+        );
+        let env = StatementEnv {
+            ctx: &ctx,
+            params,
+            vars: &self.facts,
+            exec: &exec,
+        };
+        let states = SubqueryStates::default();
+        // What cannot be cut now is an error only for who runs the statement.
+        explain(plan, format, &|block| {
+            let forecast = parallel::forecast(block, &env.eval(&states));
+            forecast.ok().flatten()
+        })
     }
 
     /// Runs a query, throws its rows away, and shows what its operators did.

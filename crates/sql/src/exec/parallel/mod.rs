@@ -2,7 +2,8 @@
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
 //! rows through joins, and where they are shared out), `task` (what a thread does with its share of the rows), `pipeline` (joining in
-//! a task), `sink` (what it keeps), `segments` and `groups` (partial groups and how they become one).
+//! a task), `sink` (what it keeps), `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what
+//! would be done) and `tally` (what was).
 //! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
 //! table and has the threads; rows are decoded and judged as in `scan`.
 //! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT
@@ -10,24 +11,28 @@
 //! goes the serial way from the beginning.
 
 mod fit;
+mod forecast;
 mod groups;
 mod pipeline;
 mod segments;
 mod sink;
 mod spine;
+mod tally;
 mod task;
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Instant;
 
-use esker_engine::scan::{KeySpan, Outcome, ScanWork, TASKS_PER_THREAD};
-use esker_engine::{EngineError, View};
+use esker_engine::scan::{CountedTask, KeySpan, Outcome, ScanWork, TASKS_PER_THREAD};
+use esker_engine::{EngineError, Tree, View};
 use esker_types::{SqlResult, Value};
 
 use super::hash_rows::HashRows;
 use super::join::{Gathered, Kept, gather};
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::node::NodeState;
+use super::profile::Stage as Operator;
 use super::root::limit_values;
 use super::subquery::Constant;
 use super::{ExecCtx, Limits};
@@ -35,13 +40,13 @@ use crate::bind::JoinType;
 use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{
-    AccessKind, BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Root, ScanPlan, Source,
-};
+use crate::plan::{AccessKind, BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
 use crate::result::Mode;
+pub(crate) use forecast::{Forecast, Forecasts, Shared, forecast};
 use groups::GroupTable;
 use sink::{Duty, Part, Wanted};
 use spine::{Cut, Spine, Stage};
+use tally::Tally;
 use task::{Given, Input, Owner, Room, TableTask};
 
 /// Of the memory that a statement may still use, this part is for partial results.
@@ -74,14 +79,6 @@ pub(crate) fn usable_threads(wanted: u32) -> u32 {
     static PROCESSORS: OnceLock<u32> = OnceLock::new();
     let count = || thread::available_parallelism().map_or(1, |n| n.get() as u32);
     wanted.min(*PROCESSORS.get_or_init(count))
-}
-
-/// The threads that would read the tables of a query's outermost block, if it qualifies; for EXPLAIN.
-pub(crate) fn threads_for(plan: &QueryPlan, limits: &Limits) -> Option<u32> {
-    let Root::Block(block) = &plan.root else {
-        return None;
-    };
-    candidate(block, limits).map(|_| limits.read_threads)
 }
 
 /// What of the block other threads may do, if it is worth it.
@@ -136,35 +133,44 @@ fn is_whole(spine: &Spine<'_>) -> bool {
 
 /// The context of a statement that may use several threads now.
 fn several_threads<'e>(env: &EvalEnv<'e>) -> Option<&'e ExecCtx<'e>> {
-    // EXPLAIN ANALYZE tells what each operator of the serial way does.
-    let is_profiled = env.states.profile.is_some();
     env.exec
-        .filter(|exec| exec.mode == Mode::Thread && exec.view == View::Snapshot && !is_profiled)
+        .filter(|exec| exec.mode == Mode::Thread && exec.view == View::Snapshot)
 }
 
-/// Reads the block's rows in parallel, if that is possible and worth it.
-pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option<ParallelRows>> {
+/// Reads the block's rows in parallel, if that is possible and worth it. `whole` is the query of the block.
+pub(crate) fn run(
+    whole: &QueryPlan,
+    block: &Arc<BlockPlan>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<ParallelRows>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
     };
     let Some(candidate) = candidate(block, &exec.limits) else {
         return Ok(None);
     };
-    if candidate.duty == Duty::Count && candidate.cut == Cut::Table {
-        let Some((spans, index)) = spans(candidate.spine.driver, exec, env)? else {
-            return Ok(None);
-        };
-        let Source::Base { def, .. } = &candidate.spine.driver.source else {
-            return Ok(None);
-        };
-        let rows = count(exec, &def.indexes[index].tree, spans)?;
-        let group = block.group.as_ref().expect("its duty says so");
-        let groups = Box::new(GroupTable::counted(group, rows));
-        return Ok(Some(ParallelRows {
-            rows: Rows::Groups(groups),
-            bytes: 0,
-        }));
+    let start = Instant::now();
+    let rows = match candidate.duty {
+        Duty::Count if candidate.cut == Cut::Table => count(block, &candidate, exec, env)?,
+        _ => {
+            let Some(task) = block_task(block, &candidate, env)? else {
+                return Ok(None);
+            };
+            read(task, block, exec, env)?
+        }
+    };
+    if let (Some(profile), Some(_), Some(_)) = (&env.states.profile, &rows, &block.group) {
+        profile.add(whole, Operator::Group, 0, start.elapsed());
     }
+    Ok(rows)
+}
+
+/// What the tasks of a block are made of.
+fn block_task(
+    block: &Arc<BlockPlan>,
+    candidate: &Candidate<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<TableTask>> {
     let keep = match candidate.duty {
         Duty::Top => {
             let (skip, count) = limit_values(block.limit.as_ref(), env)?;
@@ -178,6 +184,13 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option
         slots: slots_of(&block.source),
         width: block.width as usize,
     };
+    let exprs = block_exprs(block, candidate);
+    let owner = Owner::Block(Arc::clone(block));
+    prepare(owner, &block.source, candidate, wanted, &exprs, env)
+}
+
+/// What the tasks of a block evaluate, and who merges what they bring.
+fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p Expr> {
     let mut exprs = candidate.spine.exprs(candidate.cut);
     if let Some(group) = &block.group {
         exprs.extend(&group.keys);
@@ -185,11 +198,7 @@ pub(crate) fn run(block: &Arc<BlockPlan>, env: &EvalEnv<'_>) -> SqlResult<Option
     }
     exprs.extend(block.order.iter().map(|key| &key.expr));
     exprs.extend(block.having.iter().chain(&block.output));
-    let owner = Owner::Block(Arc::clone(block));
-    let Some(task) = prepare(owner, &block.source, &candidate, wanted, &exprs, env)? else {
-        return Ok(None);
-    };
-    read(task, block, exec, env)
+    exprs
 }
 
 /// Reads the right side of a hash join in parallel, if that is possible and worth it.
@@ -242,20 +251,29 @@ fn slots_of(node: &Node) -> Vec<u32> {
     }
 }
 
-/// What a table is read by: ranges of an index, which may be another than the plan's.
-fn spans(
-    scan: &ScanPlan,
+/// What of which tree is read.
+struct Target<'p> {
+    tree: &'p Tree,
+    /// The index that is read: the plan's, or the clustered one.
+    index: usize,
+    spans: Vec<KeySpan>,
+}
+
+/// What the transaction may read of the table that is read first, if all of it is to be had in one way.
+fn target<'p>(
+    spine: &Spine<'p>,
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<(Vec<KeySpan>, usize)>> {
-    let Source::Base { def, access, .. } = &scan.source else {
+) -> SqlResult<Option<Target<'p>>> {
+    let Source::Base { def, access, .. } = &spine.driver.source else {
         return Ok(None);
     };
     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
     // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead to a row that it has
     // moved elsewhere in the index.
     let stale = access.index != 0 && exec.txn.has_writes();
-    if stale && !matches!(access.kind, AccessKind::Full) {
+    // Joined rows may have to come in the order of the index.
+    if stale && (!matches!(access.kind, AccessKind::Full) || !spine.stages.is_empty()) {
         return Ok(None);
     }
     let index = if stale { 0 } else { access.index };
@@ -267,7 +285,21 @@ fn spans(
         .iter()
         .map(|range| KeySpan::new(range.lower(), range.upper()))
         .collect();
-    Ok(Some((spans, index)))
+    Ok(Some(Target {
+        tree: &def.indexes[index].tree,
+        index,
+        spans,
+    }))
+}
+
+/// Tasks that are asked for.
+fn wanted_tasks(exec: &ExecCtx<'_>) -> usize {
+    exec.limits.read_threads as usize * TASKS_PER_THREAD
+}
+
+/// Do tasks that evaluate `exprs` look up single rows or run queries?
+fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
+    exprs.iter().any(|e| fit::has_queries(e)) || candidate.spine.looks_up(candidate.cut)
 }
 
 /// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: right sides of joins, subqueries that depend on
@@ -284,9 +316,8 @@ fn prepare(
         return Ok(None);
     };
     let Candidate { spine, cut, duty } = candidate;
-    let has_queries = exprs.iter().any(|e| fit::has_queries(e));
     let mut given = Given::default();
-    if has_queries || spine.looks_up(*cut) {
+    if needs_reader(exprs, candidate) {
         given.reader = exec.txn.reader();
         if given.reader.is_none() {
             return Ok(None);
@@ -335,7 +366,7 @@ fn prepare(
         _ => exec.limits.table_bytes,
     };
     let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
-    let input = (input, passed);
+    let input = (input, *cut);
     let bounds = (exec.limits, room);
     Ok(Some(TableTask::new(
         owner, input, given, wanted, bounds, env,
@@ -382,20 +413,12 @@ fn table_input(
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Input>> {
-    let scan = spine.driver;
-    let (Some((spans, index)), Source::Base { def, access, .. }) =
-        (spans(scan, exec, env)?, &scan.source)
-    else {
+    let Some(Target { tree, index, spans }) = target(spine, exec, env)? else {
         return Ok(None);
     };
-    // Joined rows may have to come in the order of the index.
-    if index != access.index && !spine.stages.is_empty() {
-        return Ok(None);
-    }
-    let wanted = exec.limits.read_threads as usize * TASKS_PER_THREAD;
     let rows = exec
         .txn
-        .parallel_scan(&def.indexes[index].tree, spans, wanted)
+        .parallel_scan(tree, spans, wanted_tasks(exec))
         .map_err(|e| engine_error(&e))?;
     Ok(Some(Input::Table { rows, index }))
 }
@@ -422,8 +445,7 @@ fn rows_input(
     if charge(env, bytes, Purpose::Hash).is_err() {
         return Ok(None);
     }
-    let tasks = exec.limits.read_threads as usize * TASKS_PER_THREAD;
-    let per_task = rows.len().div_ceil(tasks).max(1);
+    let per_task = rows.len().div_ceil(wanted_tasks(exec)).max(1);
     let input = Input::Rows {
         rows,
         slots,
@@ -464,26 +486,54 @@ fn work<W: ScanWork>(
 }
 
 /// Rows by their number.
-struct CountTask(esker_engine::scan::ParallelCount);
+struct CountTask(esker_engine::scan::ParallelCount, Tally);
 
 impl ScanWork for CountTask {
-    type Output = Result<Option<u64>, EngineError>;
+    type Output = Result<Option<CountedTask>, EngineError>;
 
     fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Self::Output {
+        self.1.note_thread();
         self.0.count(task, go_on)
     }
 }
 
-fn count(exec: &ExecCtx<'_>, tree: &esker_engine::Tree, spans: Vec<KeySpan>) -> SqlResult<u64> {
-    let wanted = exec.limits.read_threads as usize * TASKS_PER_THREAD;
-    let count = exec.txn.parallel_count(tree, spans, wanted);
-    let count = count.map_err(|e| engine_error(&e))?;
-    let (mut rows, tasks) = (count.counted(), count.tasks());
-    work(exec, Arc::new(CountTask(count)), tasks, |counted| {
-        rows += counted.map_err(|e| engine_error(&e))?.unwrap_or(0);
+/// Counts the rows of the block's table. `None` if all of it is not to be had in one way.
+fn count(
+    block: &BlockPlan,
+    candidate: &Candidate<'_>,
+    exec: &ExecCtx<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<ParallelRows>> {
+    let Some(target) = target(&candidate.spine, exec, env)? else {
+        return Ok(None);
+    };
+    let count = exec
+        .txn
+        .parallel_count(target.tree, target.spans, wanted_tasks(exec))
+        .map_err(|e| engine_error(&e))?;
+    let (mut rows, mut from_metadata) = (count.counted(), count.counted());
+    let tasks = count.tasks();
+    let task = Arc::new(CountTask(count, Tally::new(0)));
+    let tally = &task.1;
+    work(exec, Arc::clone(&task), tasks, |counted| {
+        if let Some(counted) = counted.map_err(|e| engine_error(&e))? {
+            rows += counted.rows;
+            from_metadata += counted.from_metadata;
+            tally.note_read(counted.read);
+        }
         Ok(true)
     })?;
-    Ok(rows)
+    exec.txn.scans().note_counted(from_metadata);
+    tally.note_counted(from_metadata);
+    tally.note_passed([rows]);
+    if let Some(profile) = &env.states.profile {
+        tally.report(profile, &block.source, Cut::Table, tasks);
+    }
+    let group = block.group.as_ref().expect("its duty says so");
+    Ok(Some(ParallelRows {
+        rows: Rows::Groups(Box::new(GroupTable::counted(group, rows))),
+        bytes: 0,
+    }))
 }
 
 /// How many warnings there were: the serial way warns of the same rows.
@@ -521,7 +571,7 @@ fn read(
     let mut rows: Vec<Box<[Value]>> = Vec::new();
     let warnings = Warnings::of(env);
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
-        done.give_warnings(env.ctx);
+        done.give_to(env);
         match (done.part?, &mut groups) {
             (Part::TooLarge, _) => return Ok(false),
             (Part::Groups(part), Some(groups)) => groups.merge(*part, env.ctx)?,
@@ -538,6 +588,7 @@ fn read(
         warnings.forget_later(env);
         return Ok(None);
     }
+    task.report(env);
     let rows = match (groups, &block.group) {
         (Some(mut groups), Some(group)) => {
             groups.finish(group);
@@ -554,7 +605,7 @@ fn build(task: TableTask, exec: &ExecCtx<'_>, env: &EvalEnv<'_>) -> SqlResult<Op
     let mut table = HashRows::default();
     let warnings = Warnings::of(env);
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
-        done.give_warnings(env.ctx);
+        done.give_to(env);
         match done.part? {
             Part::Records(part) if table.has_room() => table.take(&part).map(|()| true),
             _ => Ok(false),
@@ -566,6 +617,7 @@ fn build(task: TableTask, exec: &ExecCtx<'_>, env: &EvalEnv<'_>) -> SqlResult<Op
         warnings.forget_later(env);
         return Ok(None);
     }
+    task.report(env);
     Ok(Some(table))
 }
 

@@ -13,9 +13,19 @@ use crate::expr::{EvalEnv, Expr};
 use crate::plan::JoinPlan;
 
 /// Stages with what they keep in a task.
-pub(super) struct Pipeline<'p>(Vec<Step<'p>>);
+pub(super) struct Pipeline<'p> {
+    steps: Vec<Step<'p>>,
+    /// Rows that have come in.
+    rows: u64,
+}
 
-enum Step<'p> {
+struct Step<'p> {
+    work: Work<'p>,
+    /// Rows that have passed it.
+    rows: u64,
+}
+
+enum Work<'p> {
     Filter(&'p [Expr]),
     Join(&'p JoinPlan, Box<RightSide>),
 }
@@ -26,11 +36,20 @@ pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
 impl<'p> Pipeline<'p> {
     /// A way through `stages`, with the right rows that were read before.
     pub fn new(stages: &[Stage<'p>], kept: &[Kept]) -> Self {
-        let steps = stages.iter().zip(kept).map(|(stage, kept)| match stage {
-            Stage::Filter(conds) => Step::Filter(conds),
-            Stage::Join(join) => Step::Join(join, Box::new(RightSide::new(join, kept.clone()))),
+        let works = stages.iter().zip(kept).map(|(stage, kept)| match stage {
+            Stage::Filter(conds) => Work::Filter(conds),
+            Stage::Join(join) => Work::Join(join, Box::new(RightSide::new(join, kept.clone()))),
         });
-        Self(steps.collect())
+        let steps = works.map(|work| Step { work, rows: 0 });
+        Self {
+            steps: steps.collect(),
+            rows: 0,
+        }
+    }
+
+    /// Rows that have come in, and that have passed each stage.
+    pub fn rows_passed(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.rows).chain(self.steps.iter().map(|step| step.rows))
     }
 
     /// Sends a row on its way. False if no more is wanted.
@@ -40,7 +59,8 @@ impl<'p> Pipeline<'p> {
         env: &EvalEnv<'_>,
         arrival: Arrival<'_>,
     ) -> SqlResult<bool> {
-        push(&mut self.0, row, env, arrival)
+        self.rows += 1;
+        push(&mut self.steps, row, env, arrival)
     }
 }
 
@@ -53,18 +73,22 @@ fn push(
     let Some((step, rest)) = steps.split_first_mut() else {
         return arrival(row);
     };
-    match step {
-        Step::Filter(conds) => match all_true(conds, row, env)? {
-            true => push(rest, row, env, arrival),
+    match &mut step.work {
+        Work::Filter(conds) => match all_true(conds, row, env)? {
+            true => {
+                step.rows += 1;
+                push(rest, row, env, arrival)
+            }
             false => Ok(true),
         },
-        Step::Join(join, right) => {
+        Work::Join(join, right) => {
             let apart = right.search(join, row, env)?;
             debug_assert!(apart.is_none(), "what is kept was read before");
             let mut matched = false;
             while right.next(join, row, env)? {
                 if all_true(&join.on, row, env)? {
                     matched = true;
+                    step.rows += 1;
                     if !push(rest, row, env, arrival)? {
                         return Ok(false);
                     }
@@ -76,6 +100,7 @@ fn push(
             for &slot in &join.right_slots {
                 row[slot as usize] = Value::Null;
             }
+            step.rows += 1;
             push(rest, row, env, arrival)
         }
     }

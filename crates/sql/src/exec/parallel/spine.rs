@@ -67,16 +67,9 @@ impl<'p> Spine<'p> {
         if rows_looked_at(node) < limits.parallel_rows as f64 {
             return None;
         }
-        let mut rows = self.driver.rows_out;
-        for (nth, stage) in self.stages.iter().enumerate() {
-            if nth >= from && rows >= LEAST_ROWS {
-                return Some(Cut::Rows(nth));
-            }
-            if let Stage::Join(join) = stage {
-                rows = join.rows;
-            }
-        }
-        None
+        (from..self.stages.len())
+            .find(|passed| self.rows_behind(*passed) >= LEAST_ROWS)
+            .map(Cut::Rows)
     }
 
     /// Is the first table one to cut, and large enough?
@@ -95,7 +88,13 @@ impl<'p> Spine<'p> {
 
     /// Estimated rows that have passed all stages.
     pub fn rows(&self) -> f64 {
-        let joined = self.stages.iter().rev().find_map(|stage| match stage {
+        self.rows_behind(self.stages.len())
+    }
+
+    /// Estimated rows that have passed so many stages.
+    pub fn rows_behind(&self, passed: usize) -> f64 {
+        let stages = self.stages[..passed].iter();
+        let joined = stages.rev().find_map(|stage| match stage {
             Stage::Join(join) => Some(join.rows),
             Stage::Filter(_) => None,
         });

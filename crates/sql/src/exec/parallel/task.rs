@@ -1,7 +1,7 @@
 //! What a thread does with its share of the rows: decode, filter, join, and keep what is still needed of them.
 //!
 //! Neighbours: `parallel` makes a [`TableTask`] for all threads; `pipeline` joins; `sink` keeps what arrives; the engine calls
-//! with rows.
+//! with rows; `tally` is told what was done.
 //! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes
 //! with what is reserved for them;
 //! the error of a task is that of its first row that has one.
@@ -22,10 +22,11 @@ use super::super::join::Kept;
 use super::super::memory::refund;
 use super::super::scan::{Cover, Verdict, judge};
 use super::super::subquery::Constant;
-use super::super::{ExecCtx, Limits};
+use super::super::{ExecCtx, Limits, Profile};
 use super::pipeline::Pipeline;
 use super::sink::{Part, Sink, Wanted};
-use super::spine::Spine;
+use super::spine::{Cut, Spine};
+use super::tally::Tally;
 use crate::catalog::TableDef;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
@@ -38,11 +39,17 @@ pub(super) struct Done {
     pub(super) part: SqlResult<Part>,
     warnings: Vec<Warning>,
     warning_count: u64,
+    /// What operators did that run within the task, when the statement is measured.
+    profile: Option<Box<Profile>>,
 }
 
 impl Done {
-    /// Moves the task's warnings into the statement's.
-    pub(super) fn give_warnings(&self, ctx: &EvalCtx<'_>) {
+    /// Moves the task's warnings into the statement's, and what was measured into its profile.
+    pub(super) fn give_to(&self, env: &EvalEnv<'_>) {
+        if let (Some(all), Some(own)) = (&env.states.profile, &self.profile) {
+            all.take_in(own);
+        }
+        let ctx = env.ctx;
         ctx.warning_count
             .set(ctx.warning_count.get() + self.warning_count);
         let mut kept = ctx.warnings.borrow_mut();
@@ -170,13 +177,15 @@ impl Given {
 pub(super) struct TableTask {
     owner: Owner,
     input: Input,
-    /// Stages that the rows of `input` have passed.
-    passed: usize,
+    cut: Cut,
     given: Given,
     wanted: Wanted,
     surroundings: Surroundings,
     limits: Limits,
     room: Room,
+    /// Whether operators that run within a task are measured.
+    is_measured: bool,
+    tally: Tally,
 }
 
 /// Memory for the results of all tasks.
@@ -225,17 +234,21 @@ impl Room {
 impl TableTask {
     pub(super) fn new(
         owner: Owner,
-        (input, passed): (Input, usize),
+        (input, cut): (Input, Cut),
         given: Given,
         wanted: Wanted,
         (limits, room): (Limits, Room),
         env: &EvalEnv<'_>,
     ) -> Self {
         let ctx = env.ctx;
+        let stages = given.sides.len();
         TableTask {
+            // Such operators have a reader. What tasks do themselves is only counted.
+            is_measured: env.states.profile.is_some() && given.reader.is_some(),
+            tally: Tally::new(stages),
             owner,
             input,
-            passed,
+            cut,
             given,
             wanted,
             surroundings: Surroundings {
@@ -280,23 +293,34 @@ impl TableTask {
         &self.given
     }
 
-    fn spine(&self) -> Spine<'_> {
-        let node = match &self.owner {
+    /// Tells the profile of a statement that is measured what all tasks did.
+    pub(super) fn report(&self, env: &EvalEnv<'_>) {
+        if let Some(profile) = &env.states.profile {
+            let (node, tasks) = (self.node(), self.tasks());
+            self.tally.report(profile, node, self.cut, tasks);
+        }
+    }
+
+    fn node(&self) -> &Node {
+        match &self.owner {
             Owner::Block(block) => &block.source,
             Owner::Right { node, .. } => node,
-        };
-        Spine::of(node).expect("it was cut by its stages")
+        }
+    }
+
+    fn spine(&self) -> Spine<'_> {
+        Spine::of(self.node()).expect("it was cut by its stages")
     }
 
     fn do_task(
         &self,
         task: usize,
         ctx: &EvalCtx<'_>,
+        states: &SubqueryStates,
         go_on: &mut dyn FnMut() -> bool,
     ) -> SqlResult<Part> {
-        let states = SubqueryStates::default();
         for constant in &self.given.constants {
-            constant.give_to(&states);
+            constant.give_to(states);
         }
         let go_on = RefCell::new(go_on);
         let check = || match (go_on.borrow_mut())() {
@@ -313,7 +337,7 @@ impl TableTask {
             vars: &NoVars,
             outer: None,
             exec: exec.as_ref(),
-            states: &states,
+            states,
         };
         let spine = self.spine();
         let mut sink = Sink::new(&self.owner, &self.wanted, &spine);
@@ -323,20 +347,19 @@ impl TableTask {
             is_too_large = !self.room.take(bytes);
             Ok(!is_too_large)
         };
+        let passed = self.cut.passed();
         let mut flow = Flow {
-            pipeline: Pipeline::new(
-                &spine.stages[self.passed..],
-                &self.given.sides[self.passed..],
-            ),
+            pipeline: Pipeline::new(&spine.stages[passed..], &self.given.sides[passed..]),
+            read: 0,
             row: vec![Value::Null; self.wanted.width],
             env: &env,
             take: &mut take,
         };
-        match &self.input {
+        let taken = match &self.input {
             Input::Table { rows, index } => {
                 self.read(rows, task, *index, spine.driver, &mut flow, &mut || {
                     (go_on.borrow_mut())()
-                })?;
+                })
             }
             Input::Rows {
                 rows,
@@ -344,16 +367,14 @@ impl TableTask {
                 per_task,
             } => {
                 let rows = rows.chunks(*per_task).nth(task).unwrap_or_default();
-                for values in rows {
-                    for (slot, value) in slots.iter().zip(values) {
-                        flow.row[*slot as usize].clone_from(value);
-                    }
-                    if !flow.push()? || check().is_err() {
-                        break;
-                    }
-                }
+                flow.take_up(rows, slots, &check)
             }
-        }
+        };
+        let before = std::iter::repeat_n(0, passed);
+        self.tally.note_read(flow.read);
+        self.tally
+            .note_passed(before.chain(flow.pipeline.rows_passed()));
+        taken?;
         Ok(match is_too_large {
             true => Part::TooLarge,
             false => sink.finish(),
@@ -380,6 +401,7 @@ impl TableTask {
         let ended = rows.read(
             task,
             |key, value| {
+                flow.read += 1;
                 let goes_on = entries
                     .judge(scan, def, index, (key, value), &mut flow.row, flow.env)
                     .and_then(|verdict| match verdict {
@@ -409,6 +431,8 @@ fn stored(scan: &ScanPlan) -> (&TableDef, &Access) {
 /// The row of a task, on its way.
 struct Flow<'f, 'p> {
     pipeline: Pipeline<'p>,
+    /// Rows that were read, or taken of those that are shared out.
+    read: u64,
     row: Vec<Value>,
     env: &'f EvalEnv<'f>,
     take: &'f mut dyn FnMut(&[Value]) -> SqlResult<bool>,
@@ -418,6 +442,25 @@ impl Flow<'_, '_> {
     /// Sends it on; false if no more rows are wanted.
     fn push(&mut self) -> SqlResult<bool> {
         self.pipeline.push(&mut self.row, self.env, self.take)
+    }
+
+    /// Sends rows on that were read before.
+    fn take_up(
+        &mut self,
+        rows: &[Box<[Value]>],
+        slots: &[u32],
+        check: &dyn Fn() -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        for values in rows {
+            self.read += 1;
+            for (slot, value) in slots.iter().zip(values) {
+                self.row[*slot as usize].clone_from(value);
+            }
+            if !self.push()? || check().is_err() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -465,6 +508,7 @@ impl ScanWork for TableTask {
     type Output = Done;
 
     fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Done {
+        self.tally.note_thread();
         let around = &self.surroundings;
         let ctx = EvalCtx {
             sql_mode: around.sql_mode,
@@ -481,9 +525,12 @@ impl ScanWork for TableTask {
             warnings: Vec::new().into(),
             warning_count: 0.into(),
         };
-        let part = self.do_task(task, &ctx, go_on);
+        let mut states = SubqueryStates::default();
+        states.profile = self.is_measured.then(Box::default);
+        let part = self.do_task(task, &ctx, &states, go_on);
         Done {
             part,
+            profile: states.profile,
             warnings: ctx.warnings.take(),
             warning_count: ctx.warning_count.get(),
         }

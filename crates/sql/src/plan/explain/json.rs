@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::text::Names;
 use super::{block_queries, first_id, scan_line};
+use crate::exec::parallel::{Forecast, Forecasts, Shared};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
 use crate::plan::{
@@ -28,8 +29,8 @@ enum Json {
 type Members = Vec<(&'static str, Json)>;
 
 /// The document for a plan.
-pub(super) fn json(plan: &QueryPlan) -> String {
-    let document = Json::Object(vec![("query_block", query(plan, None))]);
+pub(super) fn json(plan: &QueryPlan, forecasts: Forecasts<'_>) -> String {
+    let document = Json::Object(vec![("query_block", query(plan, None, forecasts))]);
     let mut out = String::new();
     write(&document, 0, &mut out);
     out
@@ -94,13 +95,15 @@ fn rows(value: f64) -> Json {
 }
 
 /// What `query_block` is.
-fn query(plan: &QueryPlan, up: Option<&Names<'_>>) -> Json {
+fn query(plan: &QueryPlan, up: Option<&Names<'_>>, forecasts: Forecasts<'_>) -> Json {
     match &plan.root {
-        Root::Block(block) => Json::Object(block_members(plan, block, up)),
-        Root::SetOps(ops) => Json::Object(set_ops(ops, up)),
+        Root::Block(block) => Json::Object(block_members(plan, block, up, forecasts)),
+        Root::SetOps(ops) => Json::Object(set_ops(ops, up, forecasts)),
         Root::Recursive(recursive) => {
             let parts = std::iter::once(&recursive.seed).chain(&recursive.members);
-            let parts = parts.map(|part| nested(part, false, up)).collect();
+            let parts = parts
+                .map(|part| nested(part, false, up, forecasts))
+                .collect();
             Json::Object(vec![
                 ("recursive", Json::Bool(true)),
                 ("query_specifications", Json::List(parts)),
@@ -111,15 +114,20 @@ fn query(plan: &QueryPlan, up: Option<&Names<'_>>) -> Json {
 }
 
 /// A query inside another.
-fn nested(plan: &QueryPlan, dependent: bool, up: Option<&Names<'_>>) -> Json {
+fn nested(
+    plan: &QueryPlan,
+    dependent: bool,
+    up: Option<&Names<'_>>,
+    forecasts: Forecasts<'_>,
+) -> Json {
     Json::Object(vec![
         ("dependent", Json::Bool(dependent)),
         ("cacheable", Json::Bool(!dependent)),
-        ("query_block", query(plan, up)),
+        ("query_block", query(plan, up, forecasts)),
     ])
 }
 
-fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>) -> Members {
+fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, forecasts: Forecasts<'_>) -> Members {
     let name = match ops.steps.last().map(|s| s.0) {
         Some(SetOp::Except) => "except",
         Some(SetOp::Intersect) => "intersect",
@@ -140,7 +148,7 @@ fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>) -> Members {
     if !ops.order.is_empty() {
         members.push(("using_filesort", Json::Bool(true)));
     }
-    let queries = parts().map(|q| nested(q, false, up)).collect();
+    let queries = parts().map(|q| nested(q, false, up, forecasts)).collect();
     members.push(("query_specifications", Json::List(queries)));
     let result = match name {
         "except" => "except_result",
@@ -150,11 +158,25 @@ fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>) -> Members {
     vec![(result, Json::Object(members))]
 }
 
-fn block_members(plan: &QueryPlan, block: &BlockPlan, up: Option<&Names<'_>>) -> Members {
+fn block_members(
+    plan: &QueryPlan,
+    block: &BlockPlan,
+    up: Option<&Names<'_>>,
+    forecasts: Forecasts<'_>,
+) -> Members {
     let names = Names::of(block, up);
     let mut members = vec![("select_id", Json::Number(block.id.into()))];
     let mut tables = Vec::new();
-    node(&block.source, &names, &mut Vec::new(), &mut tables);
+    node(
+        &block.source,
+        &names,
+        forecasts,
+        &mut Vec::new(),
+        &mut tables,
+    );
+    if let (Some(first), Some(forecast)) = (tables.first_mut(), forecasts(block)) {
+        first.push(shared_out(forecast));
+    }
     let mut inside: Members = match &block.source {
         Node::Once if tables.is_empty() => vec![("message", text("No tables used"))],
         Node::Nothing(why) => vec![("message", text(*why))],
@@ -212,7 +234,7 @@ fn block_members(plan: &QueryPlan, block: &BlockPlan, up: Option<&Names<'_>>) ->
     let subqueries: Vec<Json> = inner
         .into_iter()
         .filter(|(kind, _)| kind.ends_with("SUBQUERY"))
-        .map(|(kind, query)| nested(query, kind == "DEPENDENT SUBQUERY", Some(&names)))
+        .map(|(kind, query)| nested(query, kind == "DEPENDENT SUBQUERY", Some(&names), forecasts))
         .collect();
     if !subqueries.is_empty() {
         members.push(("attached_subqueries", Json::List(subqueries)));
@@ -221,18 +243,24 @@ fn block_members(plan: &QueryPlan, block: &BlockPlan, up: Option<&Names<'_>>) ->
 }
 
 /// Adds the tables of a node; `conds`: conditions that are met above it, for its last table.
-fn node(node_plan: &Node, names: &Names<'_>, conds: &mut Vec<Expr>, out: &mut Vec<Members>) {
+fn node(
+    node_plan: &Node,
+    names: &Names<'_>,
+    forecasts: Forecasts<'_>,
+    conds: &mut Vec<Expr>,
+    out: &mut Vec<Members>,
+) {
     match node_plan {
         Node::Once | Node::Nothing(_) => {}
         Node::Filter(child, more) => {
             conds.extend(more.iter().cloned());
-            node(child, names, conds, out);
+            node(child, names, forecasts, conds, out);
         }
         Node::Join(join) => {
-            node(&join.left, names, &mut Vec::new(), out);
+            node(&join.left, names, forecasts, &mut Vec::new(), out);
             let first = out.len();
             conds.extend(join.on.iter().cloned());
-            node(&join.right, names, conds, out);
+            node(&join.right, names, forecasts, conds, out);
             let buffer = match &join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered => "Block Nested Loop",
@@ -248,11 +276,37 @@ fn node(node_plan: &Node, names: &Names<'_>, conds: &mut Vec<Expr>, out: &mut Ve
                 }
             }
         }
-        Node::Scan(scan) => out.push(table(node_plan, scan, names, std::mem::take(conds))),
+        Node::Scan(scan) => out.push(table(
+            node_plan,
+            scan,
+            names,
+            forecasts,
+            std::mem::take(conds),
+        )),
     }
 }
 
-fn table(node: &Node, scan: &ScanPlan, names: &Names<'_>, conds: Vec<Expr>) -> Members {
+/// How several threads share a block's first table, or the joining of its rows.
+fn shared_out(forecast: Forecast) -> (&'static str, Json) {
+    let name = match forecast.shared {
+        Shared::Scan => "parallel_scan",
+        Shared::Join => "parallel_join",
+    };
+    let members = vec![
+        ("threads", Json::Number(forecast.threads.into())),
+        ("tasks", Json::Number(forecast.tasks)),
+        ("rows_from_metadata", Json::Number(forecast.from_metadata)),
+    ];
+    (name, Json::Object(members))
+}
+
+fn table(
+    node: &Node,
+    scan: &ScanPlan,
+    names: &Names<'_>,
+    forecasts: Forecasts<'_>,
+    conds: Vec<Expr>,
+) -> Members {
     let line = scan_line(scan);
     let mut members = vec![("table_name", text(line.table.unwrap_or_default()))];
     if let Some(access) = line.access {
@@ -321,7 +375,7 @@ fn table(node: &Node, scan: &ScanPlan, names: &Names<'_>, conds: Vec<Expr>) -> M
                 ),
                 ("dependent", Json::Bool(scan.lateral)),
                 ("cacheable", Json::Bool(!scan.lateral)),
-                ("query_block", query(plan, up)),
+                ("query_block", query(plan, up, forecasts)),
             ]),
         ));
     }

@@ -21,6 +21,7 @@ use super::{
     Source,
 };
 use crate::exec::Profile;
+use crate::exec::parallel::Forecasts;
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast::{ExplainFormat, SetOp};
 use crate::result::ColumnMeta;
@@ -28,25 +29,32 @@ use crate::result::ColumnMeta;
 /// Rows of an EXPLAIN.
 pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
 
-/// Shows a plan.
-pub fn explain(plan: &QueryPlan, format: ExplainFormat) -> Explained {
+/// Shows a plan; `forecasts` knows which of its tables several threads would read.
+pub(crate) fn explain(
+    plan: &QueryPlan,
+    format: ExplainFormat,
+    forecasts: Forecasts<'_>,
+) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None),
-        ExplainFormat::Tree => document(tree::tree(plan, None)),
-        ExplainFormat::Json => document(json::json(plan)),
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None, forecasts),
+        ExplainFormat::Tree => document(tree::tree(plan, None, forecasts)),
+        ExplainFormat::Json => document(json::json(plan, forecasts)),
     }
 }
 
+/// For statements that read alone.
+const ALONE: Forecasts<'static> = &|_| None;
+
 /// Shows a plan that was run, and what it did.
 pub fn explain_analyzed(plan: &QueryPlan, profile: &Profile) -> Explained {
-    document(tree::tree(plan, Some(profile)))
+    document(tree::tree(plan, Some(profile), ALONE))
 }
 
 /// Shows the search for rows of an UPDATE or DELETE.
 pub fn explain_change(plan: &QueryPlan, verb: &'static str, format: ExplainFormat) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, Some(verb)),
-        _ => explain(plan, format),
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, Some(verb), ALONE),
+        _ => explain(plan, format, ALONE),
     }
 }
 
@@ -71,10 +79,7 @@ pub fn explain_insert(
             "EXPLAIN FORMAT=TREE or JSON of INSERT",
         ));
     }
-    let mut out = Rows {
-        rows: Vec::new(),
-        seen: HashSet::new(),
-    };
+    let mut out = Rows::new(ALONE);
     let target = Line {
         table: Some(table.to_owned()),
         access: Some("ALL"),
@@ -123,11 +128,12 @@ fn columns() -> Arc<[ColumnMeta]> {
         .collect()
 }
 
-fn traditional(plan: &QueryPlan, verb: Option<&'static str>) -> Explained {
-    let mut out = Rows {
-        rows: Vec::new(),
-        seen: HashSet::new(),
-    };
+fn traditional(
+    plan: &QueryPlan,
+    verb: Option<&'static str>,
+    forecasts: Forecasts<'_>,
+) -> Explained {
+    let mut out = Rows::new(forecasts);
     let simple = verb.unwrap_or_else(|| {
         if out.is_simple(plan) {
             "SIMPLE"
@@ -139,10 +145,11 @@ fn traditional(plan: &QueryPlan, verb: Option<&'static str>) -> Explained {
     (columns(), out.rows)
 }
 
-struct Rows {
+struct Rows<'f> {
     rows: Vec<Vec<Value>>,
     /// Plans already shown.
     seen: HashSet<*const QueryPlan>,
+    forecasts: Forecasts<'f>,
 }
 
 /// One line.
@@ -159,7 +166,15 @@ struct Line {
     extra: Vec<String>,
 }
 
-impl Rows {
+impl<'f> Rows<'f> {
+    fn new(forecasts: Forecasts<'f>) -> Self {
+        Rows {
+            rows: Vec::new(),
+            seen: HashSet::new(),
+            forecasts,
+        }
+    }
+
     /// A single block without subqueries?
     fn is_simple(&self, plan: &QueryPlan) -> bool {
         match &plan.root {
@@ -259,6 +274,12 @@ impl Rows {
             if sorted || !block.order.is_empty() {
                 first.extra.push("Using filesort".into());
             }
+            if let Some(forecast) = (self.forecasts)(block) {
+                let word = forecast.shared.word();
+                first
+                    .extra
+                    .push(format!("Using parallel {word} ({forecast})"));
+            }
         }
         for line in lines {
             self.push(Some(block.id), kind, line);
@@ -309,18 +330,6 @@ fn prepend_extra(cells: &mut [Value], word: &str) {
     *extra = match extra {
         Value::Str(text) => Value::str(format!("{word}; {}", String::from_utf8_lossy(text))),
         _ => Value::str(word),
-    };
-}
-
-/// Says in the first line of a table that several threads read.
-pub fn note_threads(rows: &mut [Vec<Value>], threads: u32) {
-    let words = format!("Using parallel scan ({threads} threads)");
-    let Some(extra) = rows.first_mut().and_then(|cells| cells.get_mut(11)) else {
-        return;
-    };
-    *extra = match extra {
-        Value::Str(text) => Value::str(format!("{}; {words}", String::from_utf8_lossy(text))),
-        _ => Value::str(words),
     };
 }
 

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use super::text::Names;
 use super::{block_queries, first_id, scan_line};
 use crate::bind::JoinType;
+use crate::exec::parallel::{Forecast, Forecasts};
 use crate::exec::{Profile, Stage};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
@@ -19,10 +20,16 @@ use crate::plan::{
 };
 
 /// The tree of a plan; with a profile, what it did.
-pub(super) fn tree(plan: &QueryPlan, profile: Option<&Profile>) -> String {
+pub(super) fn tree(
+    plan: &QueryPlan,
+    profile: Option<&Profile>,
+    forecasts: Forecasts<'_>,
+) -> String {
     let mut tree = Tree {
         out: String::new(),
         profile,
+        forecasts,
+        forecast: None,
     };
     tree.query(plan, 0, None);
     tree.out
@@ -31,6 +38,9 @@ pub(super) fn tree(plan: &QueryPlan, profile: Option<&Profile>) -> String {
 struct Tree<'p> {
     out: String,
     profile: Option<&'p Profile>,
+    forecasts: Forecasts<'p>,
+    /// How the rows of the block are shared out whose first table comes next.
+    forecast: Option<Forecast>,
 }
 
 /// Estimates of a line: cost and rows.
@@ -183,6 +193,7 @@ impl Tree<'_> {
             self.line(depth, &text, all, Some((plan, Stage::Group)));
             depth += 1;
         }
+        self.forecast = (self.forecasts)(block);
         self.node(&block.source, depth, &names);
         let mut inner = Vec::new();
         block_queries(block, &mut inner);
@@ -218,16 +229,25 @@ impl Tree<'_> {
             Node::Filter(child, conds) => {
                 let text = format!("Filter: {}", names.all(conds));
                 self.line(depth, &text, None, own);
+                self.note(node, depth + 1);
                 self.node(child, depth + 1, names);
             }
             Node::Join(join) => {
                 let text = join_text(join, names);
                 let estimate = Some((rows_looked_at(node), join.rows));
                 self.line(depth, &text, estimate, own);
+                self.note(node, depth + 1);
                 self.node(&join.left, depth + 1, names);
                 self.node(&join.right, depth + 1, names);
             }
             Node::Scan(scan) => self.scan(node, scan, depth, names),
+        }
+    }
+
+    /// What only the operator knew of its work.
+    fn note(&mut self, node: &Node, depth: usize) {
+        if let Some(note) = self.profile.and_then(|p| p.note_of(node)) {
+            self.plain(depth, &note);
         }
     }
 
@@ -247,8 +267,11 @@ impl Tree<'_> {
             let _ = write!(text, "  (rows read={})", read.rows);
         }
         self.line(depth, &text, Some((cost, scan.rows_in)), own);
-        if let Some(note) = self.profile.and_then(|p| p.note_of(scan)) {
-            self.plain(depth + 1, &note);
+        self.note(node, depth + 1);
+        // The first table of a block stands above all others of it.
+        if let Some(forecast) = self.forecast.take() {
+            let word = forecast.shared.word();
+            self.plain(depth + 1, &format!("Parallel {word}: {forecast}"));
         }
         if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
             let up = if scan.lateral { Some(names) } else { None };

@@ -1,0 +1,93 @@
+//! What the threads that share a table or a join did, for EXPLAIN ANALYZE.
+//!
+//! Neighbours: the tasks note, the statement's thread reports to its profile; `plan::explain` prints that.
+//! **Invariant**: counters are added to once per task, so that counting costs nothing that shows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::spine::{Cut, Spine};
+use crate::exec::{Profile, Stage};
+use crate::plan::Node;
+
+/// What the tasks did.
+#[derive(Debug)]
+pub(super) struct Tally {
+    since: Instant,
+    /// Rows of the table, or that were shared out.
+    read: AtomicU64,
+    counted: AtomicU64,
+    /// Rows that met the table's conditions, and those that passed each stage.
+    passed: Box<[AtomicU64]>,
+    /// Those that have done a task: a few, so a list will do.
+    threads: Mutex<Vec<ThreadId>>,
+}
+
+impl Tally {
+    /// Nothing was done yet, and rows will pass so many stages.
+    pub(super) fn new(stages: usize) -> Self {
+        Tally {
+            since: Instant::now(),
+            read: AtomicU64::new(0),
+            counted: AtomicU64::new(0),
+            passed: (0..=stages).map(|_| AtomicU64::new(0)).collect(),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// This thread does a task.
+    pub(super) fn note_thread(&self) {
+        let id = thread::current().id();
+        let mut threads = self.threads.lock();
+        if !threads.contains(&id) {
+            threads.push(id);
+        }
+    }
+
+    /// So many rows were read, or taken of those that are shared out.
+    pub(super) fn note_read(&self, rows: u64) {
+        self.read.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// So many rows met the table's conditions, and passed the first stages, in their order.
+    pub(super) fn note_passed(&self, rows: impl IntoIterator<Item = u64>) {
+        for (all, more) in self.passed.iter().zip(rows) {
+            all.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// So many rows were counted from metadata.
+    pub(super) fn note_counted(&self, rows: u64) {
+        self.counted.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for. What the
+    /// statement's thread has read before has told of itself.
+    pub(super) fn report(&self, profile: &Profile, node: &Node, cut: Cut, tasks: usize) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (took, stages) = (self.since.elapsed(), self.passed.len() - 1);
+        let first = match cut {
+            Cut::Table => 0,
+            Cut::Rows(passed) => passed + 1,
+        };
+        for nth in first..=stages {
+            let node = Spine::node_before(node, nth, stages);
+            profile.add(node, Stage::Node, count(&self.passed[nth]), took);
+        }
+        let (threads, read) = (self.threads.lock().len().max(1), count(&self.read));
+        let text = match cut {
+            Cut::Table => format!(
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={}",
+                count(&self.counted),
+            ),
+            Cut::Rows(_) => {
+                format!("Parallel join: threads={threads} tasks={tasks} rows shared out={read}")
+            }
+        };
+        let shared = Spine::node_before(node, cut.passed(), stages);
+        profile.note(shared, text);
+    }
+}
