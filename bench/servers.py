@@ -196,6 +196,13 @@ class Login:
             value = row[1:] if value is None else value
         return value.decode()
 
+    def tell(self, text):
+        """Runs a statement without rows."""
+        self.send(0, b"\x03" + text.encode())
+        body = self.packet()
+        if body[:1] == b"\xff":
+            sys.exit(f"{text}: {body[9:].decode(errors='replace')}")
+
     def close(self):
         self.stream.close()
         self.socket.close()
