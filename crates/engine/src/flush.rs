@@ -43,7 +43,7 @@ impl Trees {
     ) -> Result<bool> {
         self.check_writable()?;
         let version = Arc::clone(&tree.superversion().version);
-        let mut writer = RunWriter::new(self.store(), tree.id(), 0);
+        let mut writer = RunWriter::new(self.store(), tree.id(), 0).with_fields(tree.fields());
         // There is no older tier in memory, so the extents are all that lies below.
         let is_bottom = |key: &[u8]| {
             version

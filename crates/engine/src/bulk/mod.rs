@@ -146,7 +146,7 @@ impl TreeBuilder {
             0 => return Ok(Built::default()),
             1 => runs.remove(0),
             _ => {
-                let writer = RunWriter::new(self.trees.store(), self.tree.id(), LEVEL);
+                let writer = self.writer(LEVEL);
                 merge(runs, writer, Some(self.seq), go_on)?
             }
         };
@@ -167,6 +167,11 @@ impl TreeBuilder {
             work.build_spills += built.spilled_runs;
         });
         Ok(built)
+    }
+
+    fn writer(&self, level: u8) -> RunWriter {
+        let writer = RunWriter::new(self.trees.store(), self.tree.id(), level);
+        writer.with_fields(self.tree.fields())
     }
 
     fn install(&self, extents: Extents) -> Result<()> {
@@ -198,11 +203,12 @@ impl TreeBuilder {
         let Some((first, last)) = self.batch.ends() else {
             return Ok(());
         };
-        let (store, id) = (self.trees.store(), self.tree.id());
         if self.main.is_none() || *self.tail < *first {
-            let main = self
-                .main
-                .get_or_insert_with(|| RunWriter::new(store, id, LEVEL));
+            let main = match self.main.take() {
+                Some(main) => main,
+                None => self.writer(LEVEL),
+            };
+            let main = self.main.insert(main);
             self.batch
                 .each(|key, value| main.add(key, self.seq, Op::Put, value))?;
             self.tail.clear();
@@ -211,7 +217,7 @@ impl TreeBuilder {
             self.spilled_runs += 1;
             // Later batches have higher sequences: of two equal keys the merge meets the later one first.
             let seq = self.seq + self.spilled_runs;
-            let mut run = RunWriter::new(store, id, 0);
+            let mut run = self.writer(0);
             self.batch
                 .each(|key, value| run.add(key, seq, Op::Put, value))?;
             let run = run.finish()?;
@@ -237,7 +243,7 @@ impl TreeBuilder {
                 break;
             }
             let runs = std::mem::take(&mut self.tiers[tier]);
-            let writer = RunWriter::new(self.trees.store(), self.tree.id(), 0);
+            let writer = self.writer(0);
             run = merge(runs, writer, None, go_on)?;
         }
         Ok(())

@@ -240,7 +240,8 @@ impl Trees {
         let mut edit = ShapeEdit::default();
         let mut merged = Vec::new();
         let mut replaced = Vec::new();
-        let mut writer = RunWriter::new(self.store(), tree.id(), task.output.level);
+        let mut writer =
+            RunWriter::new(self.store(), tree.id(), task.output.level).with_fields(tree.fields());
         for piece in plan(&inputs, rules) {
             match piece {
                 Piece::Link(extents) => {

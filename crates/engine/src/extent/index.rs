@@ -1,4 +1,4 @@
-//! The index of an extent (one separator per block) and the tail, index and filter together, as they are kept in memory.
+//! The index of an extent (one separator per block, and what the block says of its values) and the tail, index and filter together, as they are kept in memory.
 //!
 //! Neighbours: `writer` builds it; `reader` and `iter` find blocks with it; `cache` keeps tails. The bytes are described
 //! in `docs/formats/extent.md`.
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::HEADER_BYTES;
 use super::filter::Filter;
 use super::hints::Hints;
+use super::zones::Zones;
 use crate::Seq;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::codec::{Malformed, Reader, put_bytes, put_varint};
@@ -42,7 +43,7 @@ impl IndexBuilder {
         self.body.len() + 5
     }
 
-    /// Encodes the index and begins a new one.
+    /// Encodes the separators and begins anew; what is known of values comes behind them.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.clear();
         put_varint(out, u64::from(self.blocks));
@@ -80,6 +81,7 @@ struct IndexEntry {
 /// Filter and index of an extent.
 pub(crate) struct Tail {
     pub(super) filter: Filter,
+    pub(super) zones: Zones,
     hints: Hints,
     separators: Box<[u8]>,
     entries: Box<[IndexEntry]>,
@@ -110,11 +112,13 @@ impl Tail {
                 seq: reader.varint()?,
             });
         }
+        let zones = Zones::read(&mut reader, count)?;
         if block_end != filter_offset || !reader.is_empty() {
             return Err("the index does not fit its blocks");
         }
         let mut tail = Tail {
             filter,
+            zones,
             hints: Hints::default(),
             separators: separators.into(),
             entries: entries.into(),
@@ -134,6 +138,7 @@ impl Tail {
     pub(crate) fn bytes(&self) -> usize {
         self.filter.bytes()
             + self.hints.bytes()
+            + self.zones.bytes()
             + self.separators.len()
             + self.entries.len() * size_of::<IndexEntry>()
             + size_of::<Tail>()
@@ -213,6 +218,8 @@ mod tests {
         builder.add(200, b"p", 7);
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
+        // Nothing is said of values.
+        bytes.push(0);
         let filter = || Filter::new(vec![6; 65].into()).unwrap();
         let end = HEADER_BYTES as u32 + 300;
         let tail = Tail::new(filter(), &bytes, end).unwrap();

@@ -4,6 +4,8 @@
 //!
 //! **Invariants**
 //! - Nothing is read before the first seek; at most one block is held.
+//! - With a sieve, the walk stands behind blocks that are left out as if they were not there. Their keys are not begun in front of
+//!   them nor do they go on behind, but for what the sieve allows.
 
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use super::block::{Block, BlockCursor, Buffers, Drained};
 use super::filter::KeyHash;
 use super::index::Tail;
 use super::reader::Extent;
+use super::sieve::Sieve;
 use crate::budget::Charge;
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
@@ -33,6 +36,9 @@ pub(crate) enum ReadMode {
 /// Bytes that are read at once when reading ahead; as many behind them are asked for meanwhile.
 const READ_AHEAD_BYTES: u32 = 512 << 10;
 
+/// A filtered walk looks so far ahead for blocks that it will want, too.
+const READ_AHEAD_BLOCKS: usize = 64;
+
 /// Stored bytes that were read ahead.
 struct Ahead {
     offset: u32,
@@ -47,17 +53,18 @@ impl Ahead {
     }
 }
 
-/// A stored block, out of what was read ahead or together with what follows it.
+/// A stored block, out of what was read ahead or together with what follows it, up to `end`.
 fn read_ahead(
     extent: &Extent,
     ahead: &mut Option<Ahead>,
     offset: u32,
     stored_bytes: u32,
+    end: u32,
 ) -> Result<Vec<u8>> {
     if let Some(bytes) = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes)) {
         return Ok(bytes.to_vec());
     }
-    let rest = extent.meta().filter_offset - offset;
+    let rest = end - offset;
     let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
     if rest > length {
         extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
@@ -76,6 +83,8 @@ fn read_ahead(
 pub(crate) struct ExtentIter {
     extent: Arc<Extent>,
     mode: ReadMode,
+    /// What a walk forward leaves out, and the number of the extent in its run.
+    sieve: Option<(Arc<Sieve>, usize)>,
     tail: Option<Arc<Tail>>,
     /// Number of the block the cursor is in.
     number: usize,
@@ -90,12 +99,37 @@ impl ExtentIter {
         ExtentIter {
             extent,
             mode,
+            sieve: None,
             tail: None,
             number: 0,
             cursor: None,
             ahead: None,
             spare: Buffers::default(),
         }
+    }
+
+    /// The walk goes forward only, and leaves out what `sieve` lets pass; `number`: of the extent in its run.
+    pub(crate) fn with_sieve(mut self, sieve: Option<&Arc<Sieve>>, number: usize) -> Self {
+        self.sieve = sieve.map(|sieve| (Arc::clone(sieve), number));
+        self
+    }
+
+    /// The first block from `block` on that is not left out.
+    fn not_left_out(&self, tail: &Tail, block: usize) -> usize {
+        match &self.sieve {
+            None => block,
+            Some((sieve, number)) => sieve.next(*number, tail, block),
+        }
+    }
+
+    /// Where the blocks end that are wanted from `block` on, without a gap.
+    fn stretch_end(&self, tail: &Tail, block: usize) -> u32 {
+        let last = match &self.sieve {
+            None => tail.blocks() - 1,
+            Some((sieve, number)) => sieve.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
+        };
+        let place = tail.place(last);
+        place.offset + place.stored_bytes
     }
 
     fn tail(&mut self) -> Result<Arc<Tail>> {
@@ -113,13 +147,17 @@ impl ExtentIter {
     }
 
     fn read_block(&mut self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
+        if self.mode == ReadMode::Cached {
+            return self.extent.block(tail, number);
+        }
+        let end = self.stretch_end(tail, number);
         let Self { extent, ahead, .. } = self;
         let place = tail.place(number);
         match self.mode {
-            ReadMode::Cached => return extent.block(tail, number),
+            ReadMode::Cached | ReadMode::Device => {}
             ReadMode::Ahead => {
                 return extent.block_by(tail, number, || {
-                    read_ahead(extent, ahead, place.offset, place.stored_bytes)
+                    read_ahead(extent, ahead, place.offset, place.stored_bytes, end)
                 });
             }
             ReadMode::Once => {
@@ -127,9 +165,8 @@ impl ExtentIter {
                     return Ok(block);
                 }
             }
-            ReadMode::Device => {}
         }
-        let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes)?;
+        let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes, end)?;
         Ok(Arc::new(extent.decode_block(stored, place.offset)?))
     }
 
@@ -208,8 +245,9 @@ impl ExtentIter {
     /// The cursor has run off its block's end: goes on in the next.
     fn next_block(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        if self.number + 1 < tail.blocks() {
-            return self.enter(&tail, self.number + 1, BlockCursor::seek_to_first);
+        let next = self.not_left_out(&tail, self.number + 1);
+        if next < tail.blocks() {
+            return self.enter(&tail, next, BlockCursor::seek_to_first);
         }
         self.leave();
         Ok(())
@@ -240,10 +278,14 @@ impl InternalIter for ExtentIter {
         }
         let tail = self.tail()?;
         let seq = self.extent.meta().stored_sight(seq);
-        let number = tail.find(key, seq);
+        let found = tail.find(key, seq);
+        let number = self.not_left_out(&tail, found);
         if number == tail.blocks() {
             self.leave();
             return Ok(());
+        }
+        if number > found {
+            return self.enter(&tail, number, BlockCursor::seek_to_first);
         }
         self.enter(&tail, number, |cursor| cursor.seek(key, seq))?;
         if !self.in_block() {
@@ -254,7 +296,12 @@ impl InternalIter for ExtentIter {
 
     fn seek_to_first(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        self.enter(&tail, 0, BlockCursor::seek_to_first)
+        let first = self.not_left_out(&tail, 0);
+        if first == tail.blocks() {
+            self.leave();
+            return Ok(());
+        }
+        self.enter(&tail, first, BlockCursor::seek_to_first)
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {

@@ -4,9 +4,9 @@
 //! their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
-//! `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps).
-//! Reading: `reader` (one extent) → `iter` (a walk over it) → `warmth` (what of it is cached); `inspect` (all its parts, for
-//! people).
+//! `zones` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is
+//! one) → `meta` (what the manifest keeps). Reading: `reader` (one extent) → `iter` (a walk over it) → `sieve` (what of it a
+//! filtered walk leaves out) → `warmth` (what of it is cached); `inspect` (all its parts, for people).
 //!
 //! **Invariants**
 //! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit
@@ -23,9 +23,11 @@ mod inspect;
 mod iter;
 mod meta;
 mod reader;
+mod sieve;
 mod space;
 mod warmth;
 mod writer;
+mod zones;
 
 pub(crate) use block::{Block, Drained};
 pub(crate) use filter::KeyHash;
@@ -38,12 +40,14 @@ pub(crate) use meta::FORMAT_VERSION;
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
 pub use reader::Extent;
 pub(crate) use reader::{FoundIn, Store};
+pub(crate) use sieve::{Conditions, Sieve};
 pub use space::SpaceStats;
 pub(crate) use space::file_path;
 pub(crate) use space::{Kept, Space};
 pub(crate) use warmth::Piece;
 pub use writer::ExtentOptions;
 pub(crate) use writer::RunWriter;
+pub use zones::{FieldId, FieldTest, FieldValue, Fields, MAX_FIELDS};
 
 /// Bytes of a slot; an extent is normally cut before it outgrows one.
 pub const SLOT_BYTES: u64 = 2 << 20;

@@ -1,6 +1,6 @@
 //! Writes a sorted run: entries in, extents out.
 //!
-//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index` make the parts; `space` has the slots.
+//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index`, `zones` make the parts; `space` has the slots.
 //!
 //! **Invariants**
 //! - Entries come in strictly ascending internal order; extents of a run do not overlap.
@@ -16,6 +16,7 @@ use super::frame::{self, Compression, FramePlace, Packer};
 use super::index::{self, IndexBuilder};
 use super::meta::Header;
 use super::reader::{Extent, Store};
+use super::zones::{Fields, ZoneBuilder};
 use super::{ExtentMeta, HEADER_BYTES, Position, SLOT_BYTES};
 use crate::budget::{Charge, MemoryUse};
 use crate::iter::compare_versions;
@@ -89,6 +90,7 @@ pub(crate) struct RunWriter {
     block: BlockBuilder,
     raw: Vec<u8>,
     index: IndexBuilder,
+    zones: ZoneBuilder,
     hashes: Vec<KeyHash>,
     last_key: Vec<u8>,
     last_seq: Seq,
@@ -111,6 +113,7 @@ impl RunWriter {
             block: BlockBuilder::new(),
             raw: Vec::new(),
             index: IndexBuilder::default(),
+            zones: ZoneBuilder::default(),
             hashes: Vec::new(),
             last_key: Vec::new(),
             last_seq: 0,
@@ -121,6 +124,13 @@ impl RunWriter {
                 store.options.extent_bytes,
             ),
         }
+    }
+
+    /// Has blocks say something of these fields of their values.
+    pub(crate) fn with_fields(mut self, fields: Option<Arc<dyn Fields>>) -> Self {
+        assert!(self.tally.entries == 0 && self.extents.is_empty());
+        self.zones = ZoneBuilder::new(fields);
+        self
     }
 
     /// Adds an entry behind all others.
@@ -140,6 +150,7 @@ impl RunWriter {
             self.finish_block(Some(key));
         }
         self.block.add(key, seq, op, value);
+        self.zones.add(op, value);
         let is_newest = self.tally.entries == 0 || self.last_key != key;
         if is_newest {
             self.hashes.push(KeyHash::of(key));
@@ -175,6 +186,7 @@ impl RunWriter {
             + self.block.size_bound()
             + filter
             + self.index.bytes()
+            + self.zones.bound()
             + self.last_key.len()
             + 4 * frame::TRAILER_BYTES
             + INDEX_ENTRY_BYTES
@@ -197,6 +209,9 @@ impl RunWriter {
             None => (&self.last_key[..], self.last_seq),
         };
         self.index.add(self.out.len() - start, separator, seq);
+        // Whether it goes on in another extent is for the reader to see: that one may be written anew without this one.
+        self.zones
+            .finish_block(following == Some(&self.last_key[..]));
     }
 
     /// Ends the extent, if there is anything in it, and writes it.
@@ -217,6 +232,7 @@ impl RunWriter {
         Packer::new(Compression::None).seal(&mut self.out, &self.raw, place);
         let index_offset = self.out.len() as u32;
         self.index.finish(&mut self.raw);
+        self.zones.finish(&mut self.raw);
         let place = self.place();
         self.packer.seal(&mut self.out, &self.raw, place);
         let next = Tally::new(self.store.random.next_u64());

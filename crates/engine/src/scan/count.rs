@@ -338,7 +338,7 @@ impl Overlay {
             .max()
             .unwrap_or(0);
         let mut failed = Ok(());
-        let mut merge = view.merge(&self.span, mode, Some(self.run))?;
+        let mut merge = view.merge(&self.span, mode, Some(self.run), None)?;
         let goes_on = merge.run(
             &mut |key, op, _| match is_below(run, key) {
                 Ok(is_below) => {

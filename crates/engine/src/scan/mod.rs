@@ -14,6 +14,8 @@
 
 mod count;
 mod estimate;
+#[cfg(test)]
+mod filter_tests;
 mod merge;
 mod pool;
 mod span;
@@ -26,11 +28,14 @@ pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub use span::KeySpan;
 pub(crate) use view::{OwnWrites, PinnedView};
 
-use crate::extent::{HasMeta, ReadMode};
+use std::sync::Arc;
+
+use crate::extent::{Conditions, FieldTest, HasMeta, ReadMode};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use crate::{LATEST, Op, Result};
 use count::{Counted, Overlay};
+use merge::Merge;
 use split::MIN_TASK_ENTRIES;
 
 /// Tasks for each thread: so many that one that takes long does not keep the other threads waiting.
@@ -44,6 +49,8 @@ pub struct ParallelScan {
     view: PinnedView,
     mode: ReadMode,
     tasks: Vec<KeySpan>,
+    /// Rows that do not meet them are not wanted.
+    conditions: Option<Arc<Conditions>>,
 }
 
 /// A count of keys, of which a part is known and the rest is cut into tasks.
@@ -93,7 +100,12 @@ impl Txn {
         let spans = tidy(spans);
         let mode = self.read_mode(&view, &spans);
         let tasks = split::split(&view, &spans, tasks, least)?;
-        Ok(ParallelScan { view, mode, tasks })
+        Ok(ParallelScan {
+            view,
+            mode,
+            tasks,
+            conditions: None,
+        })
     }
 
     /// Counts the keys of `spans` as far as that is known without reading, and cuts the rest into about `tasks` parts.
@@ -173,6 +185,19 @@ fn tidy(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
 }
 
 impl ParallelScan {
+    /// The same scan for rows that pass all `tests`. It may leave out rows that do not, by whole blocks; those that are left are for
+    /// the caller to judge.
+    #[must_use]
+    pub fn with_tests(mut self, tests: Vec<FieldTest>) -> ParallelScan {
+        self.conditions = (!tests.is_empty()).then(|| Conditions::new(tests));
+        self
+    }
+
+    /// Blocks that the tasks have left out so far.
+    pub fn blocks_skipped(&self) -> u64 {
+        self.conditions.as_ref().map_or(0, |c| c.skipped())
+    }
+
     /// Number of tasks. Every key of task n is smaller than every key of task n + 1.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
@@ -186,18 +211,19 @@ impl ParallelScan {
         mut row: impl FnMut(&[u8], &[u8]) -> bool,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
-        read(&self.view, &self.tasks[task], self.mode, &mut row, go_on)
+        let merge =
+            self.view
+                .merge(&self.tasks[task], self.mode, None, self.conditions.as_ref())?;
+        read(&self.view, merge, &mut row, go_on)
     }
 }
 
 fn read(
     view: &PinnedView,
-    span: &KeySpan,
-    mode: ReadMode,
+    mut merge: Merge,
     row: &mut impl FnMut(&[u8], &[u8]) -> bool,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<bool> {
-    let mut merge = view.merge(span, mode, None)?;
     let result = merge.run(
         &mut |key, op, value| op == Op::Delete || row(key, value),
         go_on,
@@ -232,7 +258,8 @@ impl ParallelCount {
                     rows += 1;
                     true
                 };
-                let ended = read(&self.view, span, self.mode, &mut row, go_on)?;
+                let merge = self.view.merge(span, self.mode, None, None)?;
+                let ended = read(&self.view, merge, &mut row, go_on)?;
                 Ok(ended.then_some(CountedTask {
                     rows,
                     read: rows,

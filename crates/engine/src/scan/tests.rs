@@ -13,9 +13,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Direction, Engine, EngineConfig, Isolation, Mode, View};
 
-const KEYS: u16 = 60;
+pub(super) const KEYS: u16 = 60;
 
-fn config() -> EngineConfig {
+pub(super) fn config() -> EngineConfig {
     let mut config = EngineConfig::new("/db");
     config.mode = Mode::Manual;
     config.log_segment_bytes = 1 << 20;
@@ -26,7 +26,7 @@ fn config() -> EngineConfig {
     config
 }
 
-fn key(n: u16) -> Vec<u8> {
+pub(super) fn key(n: u16) -> Vec<u8> {
     // Keys of different lengths, some a prefix of others.
     let mut key = vec![b'k', (n / 6) as u8];
     key.extend(std::iter::repeat_n(b'x', usize::from(n % 6)));
@@ -34,7 +34,7 @@ fn key(n: u16) -> Vec<u8> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     /// Commits puts (true) and deletes.
     Commit(Vec<(u16, bool)>),
     Flush,
@@ -45,7 +45,7 @@ enum Step {
     Reopen,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let write = (0..KEYS, prop::bool::weighted(0.7));
     let step = prop_oneof![
         6 => prop::collection::vec(write, 1..25).prop_map(Step::Commit),
@@ -57,7 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-fn span() -> impl Strategy<Value = KeySpan> {
+pub(super) fn span() -> impl Strategy<Value = KeySpan> {
     let bound = || {
         prop_oneof![
             2 => Just(Bound::Unbounded),
@@ -71,7 +71,7 @@ fn span() -> impl Strategy<Value = KeySpan> {
     })
 }
 
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
     let lower = Bound::Included(span.lower.as_slice());

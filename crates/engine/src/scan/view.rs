@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::merge::{Merge, Source, Tier};
 use super::span::KeySpan;
-use crate::extent::{Extent, HasMeta, ReadMode};
+use crate::extent::{Conditions, Extent, HasMeta, ReadMode, Sieve};
 use crate::tree::{Run, RunIter, SuperVersion};
 use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
 use crate::{LATEST, Memtable, Result, Seq};
@@ -53,12 +53,14 @@ impl PinnedView {
             .filter(|table| !table.is_empty())
     }
 
-    /// A merge of everything in the span, but for the run with the number `left_out`.
+    /// A merge of everything in the span, but for the run with the number `left_out`, and for blocks whose rows cannot meet the
+    /// conditions.
     pub(super) fn merge(
         &self,
         span: &KeySpan,
         mode: ReadMode,
         left_out: Option<usize>,
+        conditions: Option<&Arc<Conditions>>,
     ) -> Result<Merge> {
         let mut tiers = Vec::new();
         let committed = || Sight::Snapshot(self.snapshot);
@@ -81,7 +83,12 @@ impl PinnedView {
             let first = run.extents().get(run.find(&span.lower, LATEST));
             let has_some = first.is_some_and(|e| span.is_before_end(&e.meta().first.key));
             if has_some && left_out != Some(number) {
-                let source = Source::Run(Box::new(RunIter::new(run.clone(), mode)));
+                let sieve = conditions.map(|conditions| {
+                    let older = self.runs().skip(number + 1).cloned().collect();
+                    Sieve::new(conditions, run.clone(), older)
+                });
+                let iter = RunIter::new(run.clone(), mode).with_sieve(sieve);
+                let source = Source::Run(Box::new(iter));
                 tiers.push(Tier::new(source, committed()));
             }
         }

@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::version::Version;
 use crate::budget::{MemoryBudget, MemoryUse};
+use crate::extent::Fields;
 use crate::{Memtable, ReplayedRun, Seq, TreeId};
 
 /// Memtables, replayed runs and extents of a tree at one moment.
@@ -99,6 +100,8 @@ struct Inner {
     is_dropped: AtomicBool,
     /// When it was flushed last, in nanoseconds of the monotonic clock.
     flushed_at: AtomicU64,
+    /// What blocks that are written from now on say of their values.
+    fields: RwLock<Option<Arc<dyn Fields>>>,
     /// Held by the flush of this tree.
     flushing: Mutex<()>,
     /// Held by the compaction of this tree.
@@ -138,6 +141,7 @@ impl Tree {
                 recovery_point: AtomicU64::new(recovery_point),
                 is_dropped: AtomicBool::new(false),
                 flushed_at: AtomicU64::new(0),
+                fields: RwLock::default(),
                 flushing: Mutex::new(()),
                 compacting: Mutex::new(()),
             }),
@@ -148,6 +152,17 @@ impl Tree {
     #[inline]
     pub fn id(&self) -> TreeId {
         self.inner.id
+    }
+
+    /// Has blocks that are written from now on say which values these fields have, so that filtered scans can leave blocks
+    /// out ([`ParallelScan::with_tests`](crate::scan::ParallelScan::with_tests)).
+    pub fn set_fields(&self, fields: Arc<dyn Fields>) {
+        *self.inner.fields.write() = Some(fields);
+    }
+
+    /// What [`Tree::set_fields`] has set.
+    pub(crate) fn fields(&self) -> Option<Arc<dyn Fields>> {
+        self.inner.fields.read().clone()
     }
 
     /// What its memory is charged to.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::levels::Run;
-use crate::extent::{Drained, Extent, ExtentIter, ReadMode};
+use crate::extent::{Drained, Extent, ExtentIter, ReadMode, Sieve};
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};
 
@@ -16,6 +16,8 @@ use crate::{LATEST, Op, Result, Seq};
 pub(crate) struct RunIter {
     run: Run<Arc<Extent>>,
     mode: ReadMode,
+    /// What a walk forward leaves out.
+    sieve: Option<Arc<Sieve>>,
     /// Index of the extent that `open` walks over.
     number: usize,
     open: Option<ExtentIter>,
@@ -31,10 +33,25 @@ impl RunIter {
         RunIter {
             run,
             mode,
+            sieve: None,
             number: 0,
             open: None,
             carried: Vec::new(),
         }
+    }
+
+    /// The walk goes forward only, and leaves out what `sieve` lets pass.
+    pub(crate) fn with_sieve(mut self, sieve: Option<Arc<Sieve>>) -> Self {
+        self.sieve = sieve;
+        self
+    }
+
+    /// If the open extent has nothing left: to the first entry of the next that has some.
+    fn settle(&mut self) -> Result<()> {
+        while self.open.as_ref().is_some_and(|open| !open.valid()) {
+            self.enter(self.number + 1, ExtentIter::seek_to_first)?;
+        }
+        Ok(())
     }
 
     /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there is
@@ -109,7 +126,8 @@ impl RunIter {
                 self.open = None;
                 return Ok(());
             };
-            self.open = Some(ExtentIter::new(Arc::clone(extent), self.mode));
+            let iter = ExtentIter::new(Arc::clone(extent), self.mode);
+            self.open = Some(iter.with_sieve(self.sieve.as_ref(), number));
             self.number = number;
         }
         place(self.open.as_mut().expect("opened above"))
@@ -128,11 +146,13 @@ impl InternalIter for RunIter {
 
     fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
         let number = self.run.find(key, seq);
-        self.enter(number, |extent| extent.seek_version(key, seq))
+        self.enter(number, |extent| extent.seek_version(key, seq))?;
+        self.settle()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.enter(0, ExtentIter::seek_to_first)
+        self.enter(0, ExtentIter::seek_to_first)?;
+        self.settle()
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
@@ -156,10 +176,7 @@ impl InternalIter for RunIter {
     fn next(&mut self) -> Result<()> {
         let open = self.open.as_mut().expect("the iterator stands on an entry");
         open.next()?;
-        if open.valid() {
-            return Ok(());
-        }
-        self.enter(self.number + 1, ExtentIter::seek_to_first)
+        self.settle()
     }
 
     fn prev(&mut self) -> Result<()> {
