@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::tests::{KEYS, Rows, Step, config, key, span, steps};
 use super::*;
 use crate::extent::{FieldId, FieldValue, Fields};
-use crate::{Engine, Isolation};
+use crate::{Engine, EngineConfig, Isolation};
 
 const FIELD: FieldId = FieldId(11);
 
@@ -107,11 +107,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn filtered_scans_are_what_a_model_sees(
+        // With little memory, most transactions write extents of their own, which their commits graft.
+        txn_memory_bytes in prop_oneof![Just(64 << 20), Just(300)],
         steps in steps(),
         own in prop::collection::vec((0..KEYS, prop::bool::weighted(0.6)), 0..12),
         scans in prop::collection::vec((span(), 1..6usize, field_test()), 1..8),
     ) {
         let machine = SimEnv::new(7);
+        let config = || EngineConfig { txn_memory_bytes, ..config() };
         let mut engine = Engine::open(machine.env(), config()).unwrap();
         let id = engine.create_tree().unwrap().id();
         let mut model = Model::new();
@@ -319,4 +322,51 @@ fn an_extent_says_nothing_of_fields_nobody_knew_when_it_was_written() {
     engine.compact().unwrap();
     let txn = engine.begin(Isolation::RepeatableRead);
     assert!(wanted(&txn, &tree, &KeySpan::all(), 1, &ones).1 > 10);
+}
+
+/// Extents of a large transaction speak of the field before anybody sees them, and go on when they are grafted.
+#[test]
+fn what_a_large_transaction_wrote_is_left_out_too_and_hides_what_is_below() {
+    let config = EngineConfig {
+        txn_memory_bytes: 1 << 10,
+        ..config()
+    };
+    let engine = Engine::open(SimEnv::new(1).env(), config).unwrap();
+    let tree = engine.create_tree().unwrap();
+    tree.set_fields(Arc::new(OneField));
+    let (fives, nines) = (test(false, [(5, 5)]), test(false, [(9, 9)]));
+    put(&engine, &tree, (0..400).map(|n| (n, (n / 40) as u8)));
+    assert!(engine.stats().storage.work.grafts > 0);
+    let (found, skipped) = numbers(&engine, &tree, &fives);
+    let below: Vec<u32> = (200..240).collect();
+    assert!(found == below && skipped > 20, "{skipped}");
+    // At the bottom it is the same.
+    engine.compact().unwrap();
+    let (found, skipped) = numbers(&engine, &tree, &fives);
+    assert!(found == below && skipped > 20, "{skipped}");
+
+    let before = engine.begin(Isolation::RepeatableRead);
+    before.snapshot();
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for n in (0..400u32).step_by(2) {
+        txn.put(&tree, &n.to_be_bytes(), &[NUMBER, 9]).unwrap();
+    }
+    let keys = |rows: Rows| -> Vec<u32> {
+        let number = |key: Vec<u8>| u32::from_be_bytes(key[..].try_into().unwrap());
+        rows.into_iter().map(|(key, _)| number(key)).collect()
+    };
+    let seen_by =
+        |txn: &Txn, test: &FieldTest| keys(wanted(txn, &tree, &KeySpan::all(), 3, test).0);
+    let odd: Vec<u32> = below.iter().copied().filter(|n| n % 2 == 1).collect();
+    let changed: Vec<u32> = (0..400).filter(|n| n % 2 == 0 || *n >= 360).collect();
+    // The transaction sees its own writes, which others do not, and what they hide.
+    assert_eq!(seen_by(&txn, &fives), odd);
+    assert_eq!(seen_by(&txn, &nines), changed);
+    assert_eq!(seen_by(&before, &fives), below);
+    let _ = txn.commit().unwrap();
+    assert_eq!(numbers(&engine, &tree, &fives).0, odd);
+    assert_eq!(numbers(&engine, &tree, &nines).0, changed);
+    // For an older snapshot the grafted extents are there, but hide nothing.
+    assert_eq!(seen_by(&before, &fives), below);
+    assert_eq!(seen_by(&before, &nines), (360..400).collect::<Vec<_>>());
 }

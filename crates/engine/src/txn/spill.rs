@@ -18,8 +18,8 @@ use super::write_set::is_dead;
 use crate::extent::{Extent, FoundIn, ReadMode, RunWriter, Store};
 use crate::iter::{InternalIter, MergingIter};
 use crate::memtable::Memtable;
-use crate::tree::{Run, RunId, RunIter};
-use crate::{LATEST, Result, Seq, TreeId};
+use crate::tree::{Run, RunId, RunIter, Tree};
+use crate::{LATEST, Result, Seq};
 
 /// Spills are compressed as compaction would compress them in the end.
 const PACKED_FOR: u8 = 2;
@@ -31,6 +31,10 @@ struct Spill {
     numbers: RangeInclusive<Seq>,
     /// Every key comes once.
     has_unique_keys: bool,
+}
+
+fn writer(store: &Arc<Store>, tree: &Tree) -> RunWriter {
+    RunWriter::new(store, tree.id(), PACKED_FOR).with_fields(tree.fields())
 }
 
 /// The spills of a tree. Cheap to clone.
@@ -48,11 +52,11 @@ impl Spills {
     pub(super) fn add(
         &mut self,
         store: &Arc<Store>,
-        tree: TreeId,
+        tree: &Tree,
         table: &Memtable,
         dead: &[(Seq, Seq)],
     ) -> Result<()> {
-        let mut writer = RunWriter::new(store, tree, PACKED_FOR);
+        let mut writer = writer(store, tree);
         let (mut first, mut last) = (Seq::MAX, 0);
         let mut has_unique_keys = true;
         let mut previous: Option<&[u8]> = None;
@@ -103,7 +107,7 @@ impl Spills {
     pub(super) fn settle(
         &self,
         store: &Arc<Store>,
-        tree: TreeId,
+        tree: &Tree,
         dead: &[(Seq, Seq)],
     ) -> Result<Vec<Arc<Extent>>> {
         match self.in_order(dead) {
@@ -137,14 +141,14 @@ impl Spills {
     fn merge(
         &self,
         store: &Arc<Store>,
-        tree: TreeId,
+        tree: &Tree,
         dead: &[(Seq, Seq)],
     ) -> Result<Vec<Arc<Extent>>> {
         let sources = self.iters(ReadMode::Once);
         let sources = sources.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
         let mut merged = MergingIter::new(sources.collect());
         merged.seek_to_first()?;
-        let mut writer = RunWriter::new(store, tree, PACKED_FOR);
+        let mut writer = writer(store, tree);
         let mut previous: Option<Vec<u8>> = None;
         while merged.valid() {
             let (key, number) = (merged.key(), merged.seq());

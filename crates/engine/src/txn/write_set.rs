@@ -219,11 +219,12 @@ impl WriteSet {
 
     fn spill_tree(&mut self, at: usize, store: &Arc<Store>) -> Result<()> {
         let writes = &mut self.trees[at];
-        let (id, budget) = (writes.tree.id(), writes.tree.budget());
-        writes.spills.add(store, id, &writes.table, &self.dead)?;
+        let spills = &mut writes.spills;
+        spills.add(store, &writes.tree, &writes.table, &self.dead)?;
         let bytes = std::mem::take(&mut writes.bytes);
         // A cursor may still walk the table.
         if !Arc::get_mut(&mut writes.table).is_some_and(clear_table) {
+            let budget = writes.tree.budget();
             writes.table = Arc::new(Memtable::charged(budget, MemoryUse::Transactions));
         }
         self.bytes -= bytes;
@@ -240,7 +241,7 @@ impl WriteSet {
             }
             self.spill_tree(at, store)?;
             let TreeWrites { tree, spills, .. } = &self.trees[at];
-            let extents = spills.settle(store, tree.id(), &self.dead)?;
+            let extents = spills.settle(store, tree, &self.dead)?;
             if !extents.is_empty() {
                 grafts.push((tree.clone(), extents));
             }
