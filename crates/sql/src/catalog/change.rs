@@ -115,6 +115,7 @@ impl<'a> Change<'a> {
             .map(|i| &i.visible_from)
             .chain([&def.visible_from]);
         self.fresh.extend(marks.filter(|m| m.is_fresh()).cloned());
+        def.announce_fields();
         Ok(self.publish(def))
     }
 

@@ -16,7 +16,7 @@ use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use super::histogram::Histogram;
 use super::runtime::TableRuntime;
-use crate::codec::{KeyCodec, RowLayout};
+use crate::codec::{KeyCodec, RowFields, RowLayout};
 use crate::mdl::MdlObject;
 
 /// Name of the hidden clustered index of a table without primary key, as InnoDB calls it.
@@ -295,6 +295,17 @@ impl TableDef {
         }
         let text = "Table definition has changed, please retry transaction";
         Err(SqlError::new(1412, "HY000", text))
+    }
+
+    /// The column by which rows are ordered first; none if that is a hidden row id.
+    pub(crate) fn leading_column(&self) -> Option<usize> {
+        self.primary().parts.first().map(|part| part.col)
+    }
+
+    /// Tells the engine of which columns blocks of rows are to speak. Before a row of this definition is written.
+    pub(crate) fn announce_fields(&self) {
+        let fields = RowFields::new(&self.columns, &self.layout, self.leading_column());
+        self.primary().tree.set_fields(Arc::new(fields));
     }
 
     /// The tree whose persistent counter is this table's AUTO_INCREMENT.

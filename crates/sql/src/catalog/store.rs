@@ -398,7 +398,7 @@ pub(super) fn read_table(
     }
     let counter = engine.counter(indexes[0].id);
     let layout = RowLayout::new(&columns, layouts);
-    Ok(TableDef {
+    let def = TableDef {
         id,
         mdl: locks.table(&schema, &name),
         schema,
@@ -417,5 +417,7 @@ pub(super) fn read_table(
         version,
         visible_from: VisibleFrom::default(),
         runtime: Arc::new(TableRuntime::new(counter)),
-    })
+    };
+    def.announce_fields();
+    Ok(def)
 }

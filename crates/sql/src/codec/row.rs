@@ -113,6 +113,11 @@ impl RowLayout {
         self.types.len()
     }
 
+    /// Types of all columns.
+    pub(crate) fn column_types(&self) -> &[SqlType] {
+        &self.types
+    }
+
     /// Type of a column.
     pub fn column_type(&self, col: usize) -> &SqlType {
         &self.types[col]
@@ -167,7 +172,7 @@ impl VersionMap {
 }
 
 /// A stored field.
-enum Raw<'a> {
+pub(super) enum Raw<'a> {
     Null,
     Bytes(&'a [u8]),
     Missing,
@@ -235,7 +240,7 @@ impl<'a> RowReader<'a> {
     }
 
     #[inline]
-    fn raw(&self, col: usize) -> (Raw<'a>, Phys) {
+    pub(super) fn raw(&self, col: usize) -> (Raw<'a>, Phys) {
         let is_null = |bit: u16| self.nulls[usize::from(bit / 8)] >> (bit % 8) & 1 == 1;
         match self.map.places[col] {
             Place::Fixed {

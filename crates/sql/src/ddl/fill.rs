@@ -44,6 +44,9 @@ struct Fill<'a> {
 impl<'a> Fill<'a> {
     /// Fills the indexes at `which`, and the clustered one if `with_rows`.
     fn new(ctx: &'a DdlCtx<'a>, table: &'a TableDef, which: &[usize], with_rows: bool) -> Self {
+        if with_rows {
+            table.announce_fields();
+        }
         let builders = which.len() + usize::from(with_rows);
         let memory = (SORT_BYTES / builders.max(1)).max(LEAST_SORT_BYTES);
         let engine = ctx.catalog.engine();

@@ -1,7 +1,7 @@
 //! Query blocks, and right sides of hash joins, whose rows are read and joined by several threads.
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
-//! rows through joins, and where they are shared out), `task` (what a thread does with its share of the rows), `pipeline` (joining in
+//! rows through joins, and where they are shared out), `filter` (which blocks of a table need not be read), `task` (what a thread does with its share of the rows), `pipeline` (joining in
 //! a task), `sink` (what it keeps), `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what
 //! would be done) and `tally` (what was).
 //! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
@@ -10,6 +10,7 @@
 //! would drop anyway; sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way
 //! goes the serial way from the beginning.
 
+mod filter;
 mod fit;
 mod forecast;
 mod groups;
@@ -37,6 +38,7 @@ use super::root::limit_values;
 use super::subquery::Constant;
 use super::{ExecCtx, Limits};
 use crate::bind::JoinType;
+use crate::catalog::TableDef;
 use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
@@ -253,6 +255,7 @@ fn slots_of(node: &Node) -> Vec<u32> {
 
 /// What of which tree is read.
 struct Target<'p> {
+    def: &'p TableDef,
     tree: &'p Tree,
     /// The index that is read: the plan's, or the clustered one.
     index: usize,
@@ -286,6 +289,7 @@ fn target<'p>(
         .map(|range| KeySpan::new(range.lower(), range.upper()))
         .collect();
     Ok(Some(Target {
+        def,
         tree: &def.indexes[index].tree,
         index,
         spans,
@@ -413,13 +417,19 @@ fn table_input(
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Input>> {
-    let Some(Target { tree, index, spans }) = target(spine, exec, env)? else {
+    let Some(target) = target(spine, exec, env)? else {
         return Ok(None);
     };
+    let index = target.index;
     let rows = exec
         .txn
-        .parallel_scan(tree, spans, wanted_tasks(exec))
+        .parallel_scan(target.tree, target.spans, wanted_tasks(exec))
         .map_err(|e| engine_error(&e))?;
+    // Entries of other indexes are not what blocks speak of.
+    let rows = match index {
+        0 => rows.with_tests(filter::tests(spine.driver, target.def, env)),
+        _ => rows,
+    };
     Ok(Some(Input::Table { rows, index }))
 }
 
@@ -527,7 +537,11 @@ fn count(
     tally.note_counted(from_metadata);
     tally.note_passed([rows]);
     if let Some(profile) = &env.states.profile {
-        tally.report(profile, &block.source, Cut::Table, tasks);
+        let work = tally::Work {
+            tasks,
+            blocks_skipped: 0,
+        };
+        tally.report(profile, &block.source, Cut::Table, work);
     }
     let group = block.group.as_ref().expect("its duty says so");
     Ok(Some(ParallelRows {

@@ -26,6 +26,13 @@ pub(super) struct Tally {
     threads: Mutex<Vec<ThreadId>>,
 }
 
+/// What the input of the tasks tells.
+pub(super) struct Work {
+    pub tasks: usize,
+    /// Blocks that were not read because no row in them could meet the conditions.
+    pub blocks_skipped: u64,
+}
+
 impl Tally {
     /// Nothing was done yet, and rows will pass so many stages.
     pub(super) fn new(stages: usize) -> Self {
@@ -66,7 +73,7 @@ impl Tally {
 
     /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for. What the
     /// statement's thread has read before has told of itself.
-    pub(super) fn report(&self, profile: &Profile, node: &Node, cut: Cut, tasks: usize) {
+    pub(super) fn report(&self, profile: &Profile, node: &Node, cut: Cut, work: Work) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (took, stages) = (self.since.elapsed(), self.passed.len() - 1);
         let first = match cut {
@@ -77,11 +84,13 @@ impl Tally {
             let node = Spine::node_before(node, nth, stages);
             profile.add(node, Stage::Node, count(&self.passed[nth]), took);
         }
+        let tasks = work.tasks;
         let (threads, read) = (self.threads.lock().len().max(1), count(&self.read));
         let text = match cut {
             Cut::Table => format!(
-                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={}",
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={}",
                 count(&self.counted),
+                work.blocks_skipped,
             ),
             Cut::Rows(_) => {
                 format!("Parallel join: threads={threads} tasks={tasks} rows shared out={read}")

@@ -26,7 +26,7 @@ use super::super::{ExecCtx, Limits, Profile};
 use super::pipeline::Pipeline;
 use super::sink::{Part, Sink, Wanted};
 use super::spine::{Cut, Spine};
-use super::tally::Tally;
+use super::tally::{Tally, Work};
 use crate::catalog::TableDef;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
@@ -296,8 +296,15 @@ impl TableTask {
     /// Tells the profile of a statement that is measured what all tasks did.
     pub(super) fn report(&self, env: &EvalEnv<'_>) {
         if let Some(profile) = &env.states.profile {
-            let (node, tasks) = (self.node(), self.tasks());
-            self.tally.report(profile, node, self.cut, tasks);
+            let blocks_skipped = match &self.input {
+                Input::Table { rows, .. } => rows.blocks_skipped(),
+                Input::Rows { .. } => 0,
+            };
+            let work = Work {
+                tasks: self.tasks(),
+                blocks_skipped,
+            };
+            self.tally.report(profile, self.node(), self.cut, work);
         }
     }
 
