@@ -1,31 +1,40 @@
 //! `esker bench scan`: counting and summing all rows of a tree by several threads, through the engine's API.
 //!
-//! Neighbours: `query` is what the threads do with the rows; `esker_engine::scan` cuts the tree and has the pool.
+//! Parts: `query` (what the threads do with the rows) · `model` (what more threads would do).
+//!
+//! Neighbours: `esker_engine::scan` cuts the tree and has the pool.
 //!
 //! **Invariants**
 //! - Every run of a query must bring what the rows were made to give, or the benchmark fails.
 //! - Rows are written in the order of their keys, but for those that make a spread tree: every tenth is changed later.
 
+mod model;
 mod query;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use esker_engine::scan::TASKS_PER_THREAD;
 use esker_engine::{Engine, EngineConfig, Isolation, Tree, TreeId};
-use esker_vfs::Env;
+use esker_vfs::{Env, Fs, OpenMode, OsFs};
 
 use crate::report::{Table, Value};
 use crate::scratch::Scratch;
 use crate::spread::Spread;
 use crate::{Error, Progress, Result};
+use model::{Cut, Shape};
 use query::Answer;
 
 /// Rows per commit while filling.
 const BATCH_ROWS: u64 = 10_000;
+const KEY_BYTES: u64 = 8;
+/// How often hot rows are changed.
+const CHANGES: u64 = 8;
 
 /// Where the rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,6 +45,8 @@ pub enum Tiers {
     Replayed,
     /// In extents that nothing overlaps, but a tenth of them changed since, half of these on disk and half in memory.
     Spread,
+    /// In extents, but the last twentieth of the keys changed eight times since, in memory.
+    Hot,
     /// In extents that nothing overlaps.
     Compacted,
 }
@@ -51,6 +62,8 @@ pub enum Query {
     Sum,
     /// The sum of a field over half of the rows, by another field.
     Filter,
+    /// The sum of a field over a hundredth of the rows, by a field that ascends with the keys, more or less.
+    Recent,
 }
 
 /// Whether blocks are in the engine's cache when a run begins.
@@ -84,7 +97,7 @@ pub struct ScanArgs {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "count,rows,sum,filter"
+        default_value = "count,rows,sum,filter,recent"
     )]
     query: Vec<Query>,
     /// Threads, separated by commas.
@@ -96,6 +109,16 @@ pub struct ScanArgs {
     /// Runs of each, of which the one in the middle counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
+    /// Whether blocks have statistics of the fields of values.
+    #[arg(long, default_value = "on", value_name = "on|off", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    statistics: bool,
+    /// Instead of the runs: time every task on one thread, and model what up to 64 would do with them. The curve goes to this file.
+    #[arg(long, value_name = "SVG")]
+    model: Option<PathBuf>,
+    /// model: GB of a second that the memory gives to all threads together.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    memory_gb_s: u64,
     /// Put the data below this directory, on the real disk (it is removed afterwards). Without it they are in memory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -103,6 +126,9 @@ pub struct ScanArgs {
 
 /// Does what `args` say.
 pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
+    if let Some(svg) = &args.model {
+        return forecast(args, svg, progress);
+    }
     let mut table = Table::new(
         format!(
             "{} rows with values of {} bytes",
@@ -115,6 +141,9 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             "cache",
             "tasks",
             "counted",
+            "blocks skipped",
+            "MiB stored",
+            "filled in s",
             "ms",
             "+- %",
             "rows/s",
@@ -137,6 +166,44 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             }
         }
     }
+    Ok(table)
+}
+
+/// Times the tasks of the first query in every tier, cut as for each number of threads, and models the rest.
+fn forecast(args: &ScanArgs, svg: &Path, progress: Progress<'_>) -> Result<Table> {
+    let query = args.query.iter().copied().find(|q| *q != Query::Rows);
+    let query = query.unwrap_or(Query::Sum);
+    let mut shapes = Vec::new();
+    for &tiers in &args.tiers {
+        progress(&format!("filling: {}", name(tiers)));
+        let database = Database::fill(args, tiers)?;
+        let mut cuts = Vec::new();
+        for threads in model::THREADS {
+            progress(&format!("{}: tasks for {threads} threads", name(tiers)));
+            let tasks = |each: usize| database.time_tasks(args, query, threads as usize * each);
+            cuts.push(Cut {
+                threads,
+                tasks: tasks(TASKS_PER_THREAD)?,
+                coarse: tasks(1)?,
+            });
+        }
+        shapes.push(Shape {
+            name: name(tiers),
+            rows: args.rows as f64,
+            bytes: (args.rows * (args.value_bytes + KEY_BYTES)) as f64,
+            cuts,
+        });
+    }
+    let (table, plot) = model::show(&shapes, args.memory_gb_s as f64 * 1e9);
+    let write = || -> std::io::Result<()> {
+        let file = OsFs.open(svg, OpenMode::CreateOrOpen)?;
+        file.set_len(0)?;
+        file.write_all_at(plot.to_svg().as_bytes(), 0)
+    };
+    write().map_err(|source| Error::Io {
+        path: svg.to_owned(),
+        source,
+    })?;
     Ok(table)
 }
 
@@ -163,7 +230,8 @@ fn measure(
         let txn = database.engine.begin(Isolation::RepeatableRead);
         let tasks = threads as usize * TASKS_PER_THREAD;
         let start = Instant::now();
-        last = query::run(&txn, &database.tree, query, tasks, threads as usize - 1)?;
+        let helpers = threads as usize - 1;
+        last = query::run(&txn, &database.tree, query, args.rows, tasks, helpers)?;
         if run > 0 {
             times.push(start.elapsed());
         }
@@ -181,6 +249,9 @@ fn measure(
         name(args.cache).into(),
         (last.tasks as u64).into(),
         last.counted.into(),
+        last.skipped.into(),
+        Value::Number(database.stored_bytes() as f64 / f64::from(1 << 20), 1),
+        Value::Number(database.filled.as_secs_f64(), 2),
         Value::Number(spread.median * 1e3, 2),
         Value::Number(spread.percent(), 1),
         Value::Number(per_second, 0),
@@ -197,6 +268,9 @@ struct Database {
     env: Env,
     config: EngineConfig,
     scratch: Scratch,
+    /// How long it took to write the rows and bring them where they are.
+    filled: Duration,
+    has_statistics: bool,
 }
 
 impl Database {
@@ -215,18 +289,28 @@ impl Database {
         let engine = Engine::open(env.clone(), config.clone())?;
         engine.switches().set_async_commit(true);
         let tree = engine.create_tree()?;
-        let database = Database {
+        let start = Instant::now();
+        let mut database = Database {
             id: tree.id(),
             engine,
             tree,
             env,
             config,
             scratch,
+            filled: Duration::ZERO,
+            has_statistics: args.statistics,
         };
+        database.announce_fields();
         database.put(args, 0..args.rows)?;
         match tiers {
             Tiers::Memtable => {}
             Tiers::Replayed => return database.reopen(),
+            Tiers::Hot => {
+                database.settle()?;
+                for _ in 0..CHANGES {
+                    database.put(args, args.rows - args.rows / 20..args.rows)?;
+                }
+            }
             Tiers::Spread => {
                 database.settle()?;
                 database.put(args, (0..args.rows).step_by(20))?;
@@ -235,7 +319,34 @@ impl Database {
             }
             Tiers::Compacted => database.settle()?,
         }
+        database.filled = start.elapsed();
         Ok(database)
+    }
+
+    fn announce_fields(&self) {
+        if self.has_statistics {
+            self.tree.set_fields(Arc::new(query::RowFields));
+        }
+    }
+
+    /// Bytes of all extents.
+    fn stored_bytes(&self) -> u64 {
+        let version = Arc::clone(&self.tree.superversion().version);
+        version.levels().runs().map(|run| run.bytes()).sum()
+    }
+
+    /// Seconds of each task of a query that is cut into about so many, the least of some runs.
+    fn time_tasks(&self, args: &ScanArgs, query: Query, wanted: usize) -> Result<Vec<f64>> {
+        let mut least: Option<Vec<f64>> = None;
+        for _ in 0..=args.repeat {
+            let txn = self.engine.begin(Isolation::RepeatableRead);
+            let times = query::time_tasks(&txn, &self.tree, query, args.rows, wanted)?;
+            least = Some(match least {
+                None => times,
+                Some(least) => least.iter().zip(times).map(|(a, b)| a.min(b)).collect(),
+            });
+        }
+        Ok(least.unwrap_or_default())
     }
 
     fn put(&self, args: &ScanArgs, rows: impl Iterator<Item = u64>) -> Result<()> {
@@ -271,6 +382,8 @@ impl Database {
             env,
             config,
             scratch,
+            filled,
+            has_statistics,
         } = self;
         engine.shutdown()?;
         // The old engine gives the directory back before the new one takes it.
@@ -279,13 +392,17 @@ impl Database {
         engine.wait_built().block()?;
         let tree = engine.tree(id);
         let gone = || Error::Restart("the tree is gone after the engine was opened again".into());
-        Ok(Database {
+        let database = Database {
             tree: tree.ok_or_else(gone)?,
             engine,
             id,
             env,
             config,
             scratch,
-        })
+            filled,
+            has_statistics,
+        };
+        database.announce_fields();
+        Ok(database)
     }
 }

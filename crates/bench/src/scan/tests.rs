@@ -18,9 +18,9 @@ fn measured(line: &str) -> Table {
 #[test]
 fn every_query_has_its_answer_in_every_tier() {
     let table = measured(
-        "scan --rows 30000 --value-bytes 40 --repeat 1 --tiers memtable,replayed,spread,compacted",
+        "scan --rows 30000 --value-bytes 40 --repeat 1 --tiers memtable,replayed,spread,hot,compacted",
     );
-    assert_eq!(table.len(), 4 * 4 * 2);
+    assert_eq!(table.len(), 5 * 5 * 2);
     assert!(table.to_json().contains("\"counted\": 30000"));
 }
 
@@ -30,4 +30,26 @@ fn cold_runs_open_the_engine_again() {
         "scan --rows 5000 --repeat 2 --cache cold --tiers compacted --query filter,rows --threads 1",
     );
     assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn statistics_spare_blocks_and_can_be_left_out() {
+    let skipped = |statistics| {
+        let line = format!(
+            "scan --rows 30000 --repeat 1 --tiers compacted --query recent --threads 1 --statistics {statistics}"
+        );
+        measured(&line).to_json().contains("\"blocks skipped\": 0,")
+    };
+    assert!(!skipped("on") && skipped("off"));
+}
+
+#[test]
+fn the_model_has_a_line_for_every_number_of_threads_and_draws_them() {
+    let svg = std::env::temp_dir().join(format!("esker-scan-model-{}.svg", std::process::id()));
+    let line = "scan --rows 20000 --repeat 1 --tiers compacted,hot --query sum --model";
+    let table = measured(&format!("{line} {}", svg.display()));
+    assert_eq!(table.len(), 2 * model::THREADS.len());
+    let file = OsFs.open(&svg, OpenMode::Read).expect("it was drawn");
+    assert!(file.len().expect("has a length") > 1000);
+    OsFs.remove_file(&svg).expect("goes");
 }
