@@ -6,9 +6,10 @@ use std::fmt;
 
 use esker_types::SqlResult;
 
+use super::prepare::{needs_reader, target, wanted_tasks};
 use super::sink::Duty;
 use super::spine::Cut;
-use super::{block_exprs, candidate, needs_reader, several_threads, target, wanted_tasks};
+use super::{block_exprs, candidate, several_threads};
 use crate::exec_error::engine_error;
 use crate::expr::EvalEnv;
 use crate::plan::BlockPlan;

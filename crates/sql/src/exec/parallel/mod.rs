@@ -1,9 +1,10 @@
 //! Query blocks, and right sides of hash joins, whose rows are read and joined by several threads.
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
-//! rows through joins, and where they are shared out), `filter` (which blocks of a table need not be read), `task` (what a thread does with its share of the rows), `pipeline` (joining in
-//! a task), `sink` (what it keeps), `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what
-//! would be done) and `tally` (what was).
+//! rows through joins, and where they are shared out), `prepare` (what comes before the tasks), `filter` (which blocks of a table need
+//! not be read), `task` (what a thread does with its share of the rows), `pipeline` (joining in a task), `sink` (what it keeps),
+//! `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what would be done) and `tally` (what
+//! was).
 //! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
 //! table and has the threads; rows are decoded and judged as in `scan`.
 //! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT
@@ -15,6 +16,7 @@ mod fit;
 mod forecast;
 mod groups;
 mod pipeline;
+mod prepare;
 mod segments;
 mod sink;
 mod spine;
@@ -25,34 +27,27 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use esker_engine::scan::{CountedTask, KeySpan, Outcome, ScanWork, TASKS_PER_THREAD};
-use esker_engine::{EngineError, Tree, View};
+use esker_engine::scan::{CountedTask, Outcome, ScanWork};
+use esker_engine::{EngineError, View};
 use esker_types::{SqlResult, Value};
 
 use super::hash_rows::HashRows;
-use super::join::{Gathered, Kept, gather};
-use super::memory::{Purpose, charge, refund, row_bytes};
-use super::node::NodeState;
+use super::memory::{Purpose, charge, refund};
 use super::profile::Stage as Operator;
 use super::root::limit_values;
-use super::subquery::Constant;
 use super::{ExecCtx, Limits};
-use crate::bind::JoinType;
-use crate::catalog::TableDef;
-use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{AccessKind, BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
+use crate::plan::{BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
 use crate::result::Mode;
 pub(crate) use forecast::{Forecast, Forecasts, Shared, forecast};
 use groups::GroupTable;
+use prepare::{prepare, target, wanted_tasks};
 use sink::{Duty, Part, Wanted};
-use spine::{Cut, Spine, Stage};
+use spine::{Cut, Spine};
 use tally::Tally;
-use task::{Given, Input, Owner, Room, TableTask};
+use task::{Owner, TableTask};
 
-/// Of the memory that a statement may still use, this part is for partial results.
-const MEMORY_PART: u64 = 2;
 /// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
 const MOST_ROWS: f64 = 100_000.0;
 
@@ -251,217 +246,6 @@ fn slots_of(node: &Node) -> Vec<u32> {
             slots.copied().collect()
         }
     }
-}
-
-/// What of which tree is read.
-struct Target<'p> {
-    def: &'p TableDef,
-    tree: &'p Tree,
-    /// The index that is read: the plan's, or the clustered one.
-    index: usize,
-    spans: Vec<KeySpan>,
-}
-
-/// What the transaction may read of the table that is read first, if all of it is to be had in one way.
-fn target<'p>(
-    spine: &Spine<'p>,
-    exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
-) -> SqlResult<Option<Target<'p>>> {
-    let Source::Base { def, access, .. } = &spine.driver.source else {
-        return Ok(None);
-    };
-    def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
-    // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead to a row that it has
-    // moved elsewhere in the index.
-    let stale = access.index != 0 && exec.txn.has_writes();
-    // Joined rows may have to come in the order of the index.
-    if stale && (!matches!(access.kind, AccessKind::Full) || !spine.stages.is_empty()) {
-        return Ok(None);
-    }
-    let index = if stale { 0 } else { access.index };
-    let ranges = match &access.kind {
-        AccessKind::Ranges(spec) => spec.build(&def.indexes[index].codec, &[], env)?,
-        _ => vec![KeyRange::ALL],
-    };
-    let spans = ranges
-        .iter()
-        .map(|range| KeySpan::new(range.lower(), range.upper()))
-        .collect();
-    Ok(Some(Target {
-        def,
-        tree: &def.indexes[index].tree,
-        index,
-        spans,
-    }))
-}
-
-/// Tasks that are asked for.
-fn wanted_tasks(exec: &ExecCtx<'_>) -> usize {
-    exec.limits.read_threads as usize * TASKS_PER_THREAD
-}
-
-/// Do tasks that evaluate `exprs` look up single rows or run queries?
-fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
-    exprs.iter().any(|e| fit::has_queries(e)) || candidate.spine.looks_up(candidate.cut)
-}
-
-/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: right sides of joins, subqueries that depend on
-/// no row, rows that are not shared out. `None`: it must be done the serial way.
-fn prepare(
-    owner: Owner,
-    node: &Node,
-    candidate: &Candidate<'_>,
-    wanted: Wanted,
-    exprs: &[&Expr],
-    env: &EvalEnv<'_>,
-) -> SqlResult<Option<TableTask>> {
-    let Some(exec) = several_threads(env) else {
-        return Ok(None);
-    };
-    let Candidate { spine, cut, duty } = candidate;
-    let mut given = Given::default();
-    if needs_reader(exprs, candidate) {
-        given.reader = exec.txn.reader();
-        if given.reader.is_none() {
-            return Ok(None);
-        }
-    }
-    let mut constants = Vec::new();
-    exprs
-        .iter()
-        .for_each(|e| fit::constant_subqueries(e, &mut constants));
-    for query in constants {
-        match Constant::of(query, env) {
-            Ok(constant) => given.constants.push(constant),
-            // Perhaps no row ever asks for it.
-            Err(_) => return Ok(None),
-        }
-    }
-    let passed = cut.passed();
-    let Some(sides) = sides(spine, passed, wanted.width, env)? else {
-        return Ok(None);
-    };
-    given.sides = sides;
-    let input = match cut {
-        _ if joins_nothing(spine, &given.sides) => Some(Input::nothing()),
-        Cut::Table => table_input(spine, exec, env)?,
-        Cut::Rows(passed) => {
-            let before = Spine::node_before(node, *passed, spine.stages.len());
-            let input = rows_input(before, wanted.width, exec, env)?;
-            input.map(|(input, bytes)| {
-                given.bytes = bytes;
-                input
-            })
-        }
-    };
-    let Some(input) = input else {
-        given.give_back(env);
-        return Ok(None);
-    };
-    let left = exec
-        .limits
-        .memory_bytes
-        .saturating_sub(env.states.memory.get());
-    // What is larger than the budget of its operator goes the serial way, which writes to disk.
-    let budget = match duty {
-        Duty::Top => exec.limits.sort_bytes,
-        Duty::Hash => exec.limits.join_bytes,
-        _ => exec.limits.table_bytes,
-    };
-    let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
-    let input = (input, *cut);
-    let bounds = (exec.limits, room);
-    Ok(Some(TableTask::new(
-        owner, input, given, wanted, bounds, env,
-    )))
-}
-
-/// Reads the right sides of the joins behind the first `passed` stages. `None` if one does not fit.
-fn sides(
-    spine: &Spine<'_>,
-    passed: usize,
-    width: usize,
-    env: &EvalEnv<'_>,
-) -> SqlResult<Option<Vec<Kept>>> {
-    let mut row = vec![Value::Null; width];
-    let mut sides = Vec::with_capacity(spine.stages.len());
-    for (nth, stage) in spine.stages.iter().enumerate() {
-        let side = match stage {
-            Stage::Join(join) if nth >= passed && !matches!(join.method, JoinMethod::Nested) => {
-                match gather(join, &mut NodeState::new(&join.right), &mut row, env)? {
-                    Gathered::Kept(kept) => kept,
-                    Gathered::Apart(_) => {
-                        sides.into_iter().for_each(|side: Kept| side.give_back(env));
-                        return Ok(None);
-                    }
-                }
-            }
-            _ => Kept::Nothing,
-        };
-        sides.push(side);
-    }
-    Ok(Some(sides))
-}
-
-/// Is it known of an inner join that its right side has no row?
-fn joins_nothing(spine: &Spine<'_>, sides: &[Kept]) -> bool {
-    spine.stages.iter().zip(sides).any(|(stage, side)| {
-        matches!(stage, Stage::Join(join) if join.kind != JoinType::Left) && side.is_empty()
-    })
-}
-
-/// The parts of a table.
-fn table_input(
-    spine: &Spine<'_>,
-    exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
-) -> SqlResult<Option<Input>> {
-    let Some(target) = target(spine, exec, env)? else {
-        return Ok(None);
-    };
-    let index = target.index;
-    let rows = exec
-        .txn
-        .parallel_scan(target.tree, target.spans, wanted_tasks(exec))
-        .map_err(|e| engine_error(&e))?;
-    // Entries of other indexes are not what blocks speak of.
-    let rows = match index {
-        0 => rows.with_tests(filter::tests(spine.driver, target.def, env)),
-        _ => rows,
-    };
-    Ok(Some(Input::Table { rows, index }))
-}
-
-/// The rows of a node, to be shared out, and the bytes they are charged with. `None` if they are too many.
-fn rows_input(
-    node: &Node,
-    width: usize,
-    exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
-) -> SqlResult<Option<(Input, u64)>> {
-    let slots = slots_of(node);
-    let (mut rows, mut row, mut bytes) = (Vec::new(), vec![Value::Null; width], 0);
-    let mut state = NodeState::new(node);
-    state.open(node, &mut row, env)?;
-    while state.next(node, &mut row, env)? {
-        let values: Box<[Value]> = slots.iter().map(|s| row[*s as usize].clone()).collect();
-        bytes += row_bytes(&values);
-        rows.push(values);
-        if bytes > exec.limits.table_bytes {
-            return Ok(None);
-        }
-    }
-    if charge(env, bytes, Purpose::Hash).is_err() {
-        return Ok(None);
-    }
-    let per_task = rows.len().div_ceil(wanted_tasks(exec)).max(1);
-    let input = Input::Rows {
-        rows,
-        slots,
-        per_task,
-    };
-    Ok(Some((input, bytes)))
 }
 
 /// Asks for helpers, does the tasks, and passes what they bring to `take`, in order.
