@@ -170,6 +170,8 @@ fn threads_that_flush_by_themselves_tell_nobody_too_early() {
                         waits.push((seq, acks.wait(seq)));
                     }
                     while !waits.is_empty() {
+                        // A wait can wake those that were polled before it: then there is something to do.
+                        let before = count.get();
                         waits.retain_mut(|(seq, wait)| match poll(wait, &waker) {
                             Poll::Pending => true,
                             Poll::Ready(told) => {
@@ -180,7 +182,6 @@ fn threads_that_flush_by_themselves_tell_nobody_too_early() {
                                 false
                             }
                         });
-                        let before = count.get();
                         if acks.rest(&waker) && !waits.is_empty() {
                             count.wait_for_more_than(before);
                         }
