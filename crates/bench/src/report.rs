@@ -6,6 +6,12 @@
 //! - Every row has a value for every column; a missing one is [`Value::Nothing`].
 
 use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+use esker_vfs::{Fs, OpenMode, OsFs};
+
+use crate::{Error, Result};
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -221,6 +227,19 @@ pub fn to_json(tables: &[Table]) -> String {
         .map(|table| format!("{}:\n {}", quoted(&table.title), table.to_json()))
         .collect();
     format!("{{{}}}\n", fields.join(",\n"))
+}
+
+/// Writes a file; one that was there is replaced as a whole.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let file = OsFs.open(path, OpenMode::CreateOrOpen)?;
+        file.set_len(0)?;
+        file.write_all_at(text.as_bytes(), 0)
+    };
+    write().map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 //! **Invariants**
 //! - Files that were there are replaced as a whole.
 
-use std::io;
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use esker_vfs::{Fs, OpenMode, OsFs};
+use esker_vfs::{Fs, OsFs};
 
 use super::{Chapter, Trust};
+use crate::report::replace;
 use crate::spread::Spread;
 use crate::{Error, Result};
 
@@ -73,16 +73,4 @@ fn trust(trust: &Trust, quick: bool) -> String {
         out += "**Quick run: too short for conclusions.**\n\n";
     }
     out
-}
-
-fn replace(path: &Path, text: &str) -> Result<()> {
-    let write = || -> io::Result<()> {
-        let file = OsFs.open(path, OpenMode::CreateOrOpen)?;
-        file.set_len(0)?;
-        file.write_all_at(text.as_bytes(), 0)
-    };
-    write().map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source,
-    })
 }

@@ -22,9 +22,9 @@ use std::process::Command;
 
 use clap::{Args, ValueEnum};
 use esker_engine::RecoveryMode;
-use esker_vfs::{Fs, OpenMode, OsFs};
+use esker_vfs::{Fs, OsFs};
 
-use crate::report::{Table, Value};
+use crate::report::{self, Table, Value};
 use crate::{Error, Progress, Result};
 use data::{Content, Shape};
 use model::Costs;
@@ -249,15 +249,7 @@ fn forecast(
         memory: args.memory_gb_s as f64 * 1e9,
     };
     let (table, plot) = model::show(&costs);
-    let write = || -> std::io::Result<()> {
-        let file = OsFs.open(svg, OpenMode::CreateOrOpen)?;
-        file.set_len(0)?;
-        file.write_all_at(plot.to_svg().as_bytes(), 0)
-    };
-    write().map_err(|source| Error::Io {
-        path: svg.to_owned(),
-        source,
-    })?;
+    report::replace(svg, &plot.to_svg())?;
     Ok(table)
 }
 

@@ -21,9 +21,9 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use esker_engine::scan::TASKS_PER_THREAD;
 use esker_engine::{Engine, EngineConfig, Isolation, Tree, TreeId};
-use esker_vfs::{Env, Fs, OpenMode, OsFs};
+use esker_vfs::Env;
 
-use crate::report::{Table, Value};
+use crate::report::{self, Table, Value};
 use crate::scratch::Scratch;
 use crate::spread::Spread;
 use crate::{Error, Progress, Result};
@@ -195,15 +195,7 @@ fn forecast(args: &ScanArgs, svg: &Path, progress: Progress<'_>) -> Result<Table
         });
     }
     let (table, plot) = model::show(&shapes, args.memory_gb_s as f64 * 1e9);
-    let write = || -> std::io::Result<()> {
-        let file = OsFs.open(svg, OpenMode::CreateOrOpen)?;
-        file.set_len(0)?;
-        file.write_all_at(plot.to_svg().as_bytes(), 0)
-    };
-    write().map_err(|source| Error::Io {
-        path: svg.to_owned(),
-        source,
-    })?;
+    report::replace(svg, &plot.to_svg())?;
     Ok(table)
 }
 

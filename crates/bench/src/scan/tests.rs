@@ -1,5 +1,7 @@
 //! Every query over every kind of tree, small. Answers are checked by the benchmark itself.
 
+use esker_vfs::{Fs, OpenMode, OsFs};
+
 use clap::Parser;
 
 use super::*;

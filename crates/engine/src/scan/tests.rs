@@ -290,6 +290,31 @@ fn a_few_newer_rows_are_all_that_is_read() {
     assert_eq!(count(&txn), expected);
 }
 
+/// Few are counted, many are estimated; in extents, and with more of them in a memtable.
+#[test]
+fn entries_between_keys_are_estimated() {
+    let (engine, tree) = settled(20_000);
+    let span = |from: u32, to: u32| {
+        KeySpan::new(
+            Bound::Included(&from.to_be_bytes()),
+            Bound::Excluded(&to.to_be_bytes()),
+        )
+    };
+    let entries = |from, to| tree.entries_in(&span(from, to)).unwrap();
+    assert_eq!((entries(100, 100), entries(100, 107)), (0, 7));
+    assert_eq!(entries(30_000, 40_000), 0);
+    for (from, to) in [(0, 20_000), (0, 10_000), (5_000, 15_000), (19_000, 30_000)] {
+        let real = u64::from(to.min(20_000) - from);
+        assert!(
+            (real * 7 / 10..=real * 13 / 10).contains(&entries(from, to)),
+            "{from} {to}"
+        );
+    }
+    let before = entries(5_000, 15_000);
+    write(&engine, &tree, 5_000..15_000);
+    assert!(entries(5_000, 15_000) > before * 3 / 2);
+}
+
 #[test]
 fn what_is_counted_raises_the_dependency() {
     let (engine, tree) = settled(3000);

@@ -173,6 +173,25 @@ pub struct ColumnDef {
     pub explicit_collation: bool,
 }
 
+#[cfg(test)]
+impl ColumnDef {
+    /// A column with nothing special about it, for tests.
+    pub(crate) fn plain(id: u32, ty: SqlType) -> Self {
+        Self {
+            id,
+            name: format!("c{id}").into(),
+            ty,
+            default: DefaultDef::None,
+            on_update_now: false,
+            auto_increment: false,
+            invisible: false,
+            comment: Box::default(),
+            instant_default: None,
+            explicit_collation: false,
+        }
+    }
+}
+
 /// DEFAULT of a column.
 #[derive(Debug, Clone)]
 pub enum DefaultDef {

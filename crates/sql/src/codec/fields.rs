@@ -208,23 +208,11 @@ fn number(phys: Phys, is_signed: bool, bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::DefaultDef;
     use crate::codec::{LayoutVersion, encode_row};
     use esker_types::{Date, DateTime, Decimal, SqlType, Time, TypeKind};
 
     fn column(id: u32, ty: SqlType) -> ColumnDef {
-        ColumnDef {
-            id,
-            name: format!("c{id}").into(),
-            ty,
-            default: DefaultDef::None,
-            on_update_now: false,
-            auto_increment: false,
-            invisible: false,
-            comment: Box::default(),
-            instant_default: None,
-            explicit_collation: false,
-        }
+        ColumnDef::plain(id, ty)
     }
 
     fn unsigned(kind: TypeKind) -> SqlType {

@@ -8,21 +8,10 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::{ColumnDef, DefaultDef, IndexPart};
+use crate::catalog::{ColumnDef, IndexPart};
 
 fn column(id: u32, ty: SqlType) -> ColumnDef {
-    ColumnDef {
-        id,
-        name: format!("c{id}").into(),
-        ty,
-        default: DefaultDef::None,
-        on_update_now: false,
-        auto_increment: false,
-        invisible: false,
-        comment: Box::default(),
-        instant_default: None,
-        explicit_collation: false,
-    }
+    ColumnDef::plain(id, ty)
 }
 
 fn layout(columns: &[ColumnDef]) -> RowLayout {

@@ -6,21 +6,9 @@ use esker_types::collation::Collation;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::*;
-use crate::catalog::DefaultDef;
 
 fn column(ty: SqlType) -> ColumnDef {
-    ColumnDef {
-        id: 7,
-        name: "c".into(),
-        ty,
-        default: DefaultDef::None,
-        on_update_now: false,
-        auto_increment: false,
-        invisible: false,
-        comment: Box::default(),
-        instant_default: None,
-        explicit_collation: false,
-    }
+    ColumnDef::plain(7, ty)
 }
 
 fn made(column: &ColumnDef, values: &[Value], buckets: u32, sampling_rate: f64) -> Histogram {
