@@ -423,10 +423,14 @@ impl Engine {
         self.inner.flush_all()
     }
 
-    /// Compacts until nothing is due.
+    /// Compacts until nothing is due, and nothing is being compacted in the background either.
     pub fn compact(&self) -> Result<()> {
-        while self.inner.compact_step(Effort::Full)? {}
-        Ok(())
+        loop {
+            while self.inner.compact_step(Effort::Full)? {}
+            if !self.inner.trees.wait_for_compactions() {
+                return Ok(());
+            }
+        }
     }
 
     /// Brings all that a tree has on disk to the lowest level, without versions that nobody can see, and gives the space that
@@ -720,5 +724,19 @@ pub(crate) mod tests {
         config.log_segment_bytes = 1 << 20;
         config.log_buffer_bytes = 1 << 20;
         Engine::open(machine.env(), config).expect("opens")
+    }
+
+    #[test]
+    fn compacting_waits_for_what_others_are_compacting() {
+        let engine = memory_engine();
+        let tree = engine.create_tree().expect("made");
+        let other = tree.compacting();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| engine.compact());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(!waiting.is_finished());
+            drop(other);
+            waiting.join().expect("no panic").expect("compacts");
+        });
     }
 }

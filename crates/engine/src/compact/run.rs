@@ -106,6 +106,14 @@ impl Trees {
         Ok(false)
     }
 
+    /// Waits for every compaction that is being done; false if there was none.
+    pub(crate) fn wait_for_compactions(&self) -> bool {
+        let trees = self.all();
+        let busy = trees.iter().filter(|tree| tree.try_compacting().is_none());
+        // All of them, one after the other.
+        busy.map(|tree| drop(tree.compacting())).count() > 0
+    }
+
     /// Does the most urgent compaction of one tree; `None` if none is due or one is being done.
     pub(crate) fn compact_tree(
         &self,
