@@ -376,7 +376,52 @@ fn conditions_on_derived_tables_change_nothing_else() {
     }
     // It reaches the access path.
     let lines = rig.explain("SELECT * FROM (SELECT id, b FROM t) q WHERE id = 3");
-    assert_eq!(lines[1], "t const PRIMARY NULL");
+    assert_eq!(lines, ["t const PRIMARY NULL"]);
+}
+
+#[test]
+fn merged_derived_tables_give_the_rows_of_filled_ones() {
+    let rig = rig();
+    // A derived table with LIMIT is filled first.
+    for sql in [
+        "SELECT n, x FROM (SELECT id n, a * 2 x FROM t WHERE id > 1{}) q WHERE x > 20 ORDER BY n",
+        "SELECT y, COUNT(*), SUM(n) FROM (SELECT a % 20 y, u.tid n FROM t, u WHERE u.tid >= t.id{}) q GROUP BY y ORDER BY y",
+        "SELECT MAX(x), MIN(x) FROM (SELECT a + id x FROM t{}) q",
+        "SELECT MAX(n) FROM (SELECT id n FROM t{}) q WHERE n < 4",
+        "SELECT q.n, u.tid FROM (SELECT id n, id again FROM t{}) q LEFT JOIN u ON u.tid = q.again ORDER BY q.n, u.tid",
+        "SELECT w FROM (SELECT x + 1 w FROM (SELECT id x FROM t) p WHERE x < 4{}) q WHERE w <> 3 ORDER BY w",
+        "SELECT n FROM (SELECT id n FROM t{}) q WHERE EXISTS (SELECT 1 FROM u WHERE u.tid = q.n) ORDER BY n",
+        "SELECT DISTINCT x FROM (SELECT 'a' x, id FROM t{}) q",
+        "SELECT x, COUNT(*) FROM (SELECT 'a' x FROM t{}) q GROUP BY x HAVING x = 'A'",
+        "SELECT s.n, q.n FROM (SELECT id n FROM t{}) q JOIN (SELECT tid n FROM u) s ON s.n = q.n ORDER BY 1, 2",
+        "SELECT n, (SELECT COUNT(*) FROM u WHERE u.tid >= q.n) FROM (SELECT id n FROM t{}) q ORDER BY 1",
+        "SELECT a IS NULL, COUNT(b) FROM (SELECT a, b FROM t{}) q GROUP BY 1 WITH ROLLUP",
+    ] {
+        let (merged, filled) = (sql.replace("{}", ""), sql.replace("{}", " LIMIT 1000"));
+        let is_filled = |sql: &str| {
+            rig.explain(sql)
+                .iter()
+                .any(|line| line.contains("<derived"))
+        };
+        assert!(!is_filled(&merged) && is_filled(&filled), "{sql}");
+        assert_eq!(rig.rows(&merged), rig.rows(&filled), "{sql}");
+        assert!(!rig.rows(&merged).is_empty(), "{sql}");
+    }
+    // These cannot be merged.
+    for sql in [
+        "SELECT * FROM t LEFT JOIN (SELECT tid + 0 n FROM u) q ON q.n = t.id",
+        "SELECT n FROM (SELECT id + 0 n FROM t) q WHERE EXISTS (SELECT 1 FROM u WHERE u.tid = q.n)",
+        "SELECT * FROM (SELECT id FROM t) q, t WHERE t.id = q.id",
+        "SELECT * FROM (SELECT DISTINCT a FROM t) q",
+        "SELECT * FROM (SELECT RAND() r, id FROM t) q WHERE r < 2",
+    ] {
+        let plan = rig.explain(sql);
+        assert!(
+            plan.iter().any(|line| line.contains("<derived")),
+            "{sql}: {plan:?}"
+        );
+        assert!(!rig.rows(sql).is_empty(), "{sql}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, ValuesPlan, pushdown, window,
+    Source, ValuesPlan, merge, pushdown, window,
 };
 use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, TableKind};
 use crate::expr::{Expr, ExprKind};
@@ -135,6 +135,11 @@ fn plan_block(
     block: &Block,
     further: Vec<Expr>,
 ) -> SqlResult<(Root, bool, Estimate)> {
+    let merged = merge::merged(env, block, &further);
+    let (block, further) = match merged {
+        Some((ref block, further)) => (block, further),
+        None => (block, further),
+    };
     let mut locking = block.locks.iter().any(Option::is_some);
     let map = SlotMap::new(&block.tables, block.width);
     let mut filter = Vec::new();
@@ -203,9 +208,10 @@ pub(super) fn is_shared(query: &BoundQuery) -> Option<u32> {
 
 /// Slots of a group's first row that are read after grouping.
 fn kept_slots(block: &Block) -> Vec<u32> {
-    let Some(group) = &block.group else {
+    if block.group.is_none() {
         return Vec::new();
-    };
+    }
+    let columns: HashSet<u32> = block.tables.iter().flat_map(|t| t.used_slots()).collect();
     let mut slots = HashSet::new();
     let after = block
         .output
@@ -215,7 +221,7 @@ fn kept_slots(block: &Block) -> Vec<u32> {
         .chain(block.windows.exprs());
     for expr in after {
         expr.slots(&mut |slot| {
-            if slot < group.key_base {
+            if columns.contains(&slot) {
                 slots.insert(slot);
             }
         });
@@ -363,9 +369,13 @@ fn extreme_path(
     if arg.ty.is_string() || !(arg.ty.is_numeric() || arg.ty.is_temporal()) {
         return None;
     }
-    let reads_others = block.output.iter().chain(&block.having).any(|e| {
-        e.any(&mut |e| matches!(e.kind, ExprKind::Column(s) if s < group.key_base && s != slot))
-    });
+    let columns = block.tables[0].used_slots();
+    let is_other = |s: u32| s != slot && columns.contains(&s);
+    let reads_others = block
+        .output
+        .iter()
+        .chain(&block.having)
+        .any(|e| e.any(&mut |e| matches!(e.kind, ExprKind::Column(s) if is_other(s))));
     if reads_others || block.locks[0].is_some() {
         return None;
     }

@@ -19,6 +19,7 @@ mod estimate;
 pub mod explain;
 mod join_order;
 mod join_search;
+mod merge;
 mod pushdown;
 mod range_build;
 pub mod ranges;

@@ -61,7 +61,7 @@ fn is_nulled(node: &JoinNode, table: usize) -> bool {
     }
 }
 
-fn contains(node: &JoinNode, table: usize) -> bool {
+pub(super) fn contains(node: &JoinNode, table: usize) -> bool {
     match node {
         JoinNode::Table(t) => *t == table,
         JoinNode::Join { left, right, .. } => contains(left, table) || contains(right, table),

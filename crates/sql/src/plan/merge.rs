@@ -1,0 +1,396 @@
+//! Derived tables that become part of the query that names them.
+//!
+//! A derived table (a view, a common table expression that is named once) whose query only joins, filters and computes is not
+//! filled first: its tables take its place in FROM, its WHERE joins the outer one, and its columns are replaced by what they stand
+//! for. Then the tables are joined in the best order of all, and read in parallel where the whole block may be.
+//!
+//! Neighbours: `block` asks before it plans; what is not merged may still be given conditions by `pushdown`.
+//! **Invariants**: a merged table gives the same rows as a filled one; slots of the outer block keep their numbers, because plans of
+//! subqueries refer to them. Statements that change rows are left as they are: a derived table is filled before the first change.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::pushdown::contains;
+use crate::bind::{
+    BindEnv, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, ScopeTable, TableKind,
+    Volatility, Windows,
+};
+use crate::expr::{Expr, ExprKind, fold};
+
+/// Most tables of a block; more are not joined by merging.
+const MOST_TABLES: usize = 61;
+
+/// The block and further conditions on its rows, with every derived table merged that can be; `None` if none can.
+pub(super) fn merged(
+    env: &BindEnv<'_>,
+    block: &Block,
+    further: &[Expr],
+) -> Option<(Block, Vec<Expr>)> {
+    if env.changes_rows.get() || !takes_others(block) {
+        return None;
+    }
+    let mut done: Option<(Block, Vec<Expr>)> = None;
+    loop {
+        let (outer, conds) = match &done {
+            Some((block, conds)) => (block, &conds[..]),
+            None => (block, further),
+        };
+        let candidates = 0..outer.tables.len();
+        match candidates.filter_map(|nth| Merge::of(outer, nth)).next() {
+            Some(merge) => done = Some(merge.apply(outer, conds)),
+            None => return done,
+        }
+    }
+}
+
+/// May tables of another block join this one's?
+fn takes_others(block: &Block) -> bool {
+    !block.straight_join
+        && block.windows.calls.is_empty()
+        && block.locks.iter().all(Option::is_none)
+        && !block.tables.iter().any(|table| table.lateral)
+}
+
+/// Does the query nothing but joining, filtering and computing what it shows?
+fn is_plain(query: &BoundQuery) -> Option<&Block> {
+    let Body::Block(block) = &query.body else {
+        return None;
+    };
+    let is_plain = query.volatility == Volatility::Stable
+        && query.reach == 0
+        && super::block::is_shared(query).is_none()
+        && takes_others(block)
+        && block.join.is_some()
+        && block.group.is_none()
+        && block.having.is_none()
+        && !block.distinct
+        && block.order.is_empty()
+        && block.limit.is_none()
+        && !block.calc_found_rows;
+    let are_read = |table: &ScopeTable| {
+        !matches!(table.kind, TableKind::Recursive(_) | TableKind::Row)
+            && table.key_slot.is_none()
+            && table.row_slot.is_none()
+    };
+    (is_plain && block.tables.iter().all(are_read)).then_some(block)
+}
+
+/// May it be evaluated as often as the outer query likes?
+fn is_cheap(e: &Expr) -> bool {
+    !e.any(&mut |e| match &e.kind {
+        ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
+        ExprKind::SeededRand(..) | ExprKind::Outer { .. } => true,
+        ExprKind::Func(call) => fold::is_volatile(call.def),
+        _ => false,
+    })
+}
+
+/// Has the expression no subquery? Those have plans, which refer to rows of their block by slots.
+fn is_alone(e: &Expr) -> bool {
+    !e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)))
+}
+
+/// How one derived table is merged.
+struct Merge<'b> {
+    /// Its place among the outer tables.
+    at: usize,
+    inner: &'b Block,
+    /// Slots of the outer block, by slot of the inner one.
+    places: Vec<u32>,
+    /// What the derived table's slots stand for, where that is no column in the same place.
+    stands_for: HashMap<u32, Expr>,
+    width: u32,
+}
+
+impl<'b> Merge<'b> {
+    fn of(outer: &'b Block, at: usize) -> Option<Self> {
+        let table = &outer.tables[at];
+        let TableKind::Derived(query) = &table.kind else {
+            return None;
+        };
+        let inner = is_plain(query)?;
+        let is_nulled = outer.join.as_ref().is_none_or(|join| is_nulled(join, at));
+        let others = outer
+            .tables
+            .iter()
+            .enumerate()
+            .filter(|(nth, _)| *nth != at);
+        let mut aliases = others.map(|(_, table)| &table.alias);
+        let are_named_apart =
+            aliases.all(|alias| inner.tables.iter().all(|table| table.alias != *alias));
+        let fits = outer.tables.len() + inner.tables.len() - 1 <= MOST_TABLES;
+        if is_nulled || !are_named_apart || !fits || !exprs(inner).all(|e| is_alone(e)) {
+            return None;
+        }
+        let merge = Self::with_places(outer, at, inner)?;
+        // Subqueries that are planned read rows of the outer block where they are.
+        let mut moved = false;
+        for e in exprs(outer) {
+            e.visit(&mut |e| {
+                if let ExprKind::Subquery(query) = &e.kind {
+                    let reads = &mut |slot| moved |= merge.stands_for.contains_key(&slot);
+                    query.plan.outer_slots(1, reads);
+                }
+            });
+        }
+        (!moved).then_some(merge)
+    }
+
+    fn with_places(outer: &'b Block, at: usize, inner: &'b Block) -> Option<Self> {
+        let mut places: Vec<Option<u32>> = vec![None; inner.width as usize];
+        let mut computed = Vec::new();
+        let table = &outer.tables[at];
+        for (column, slot) in table.slots.borrow().iter().enumerate() {
+            let (Some(slot), output) = (slot, &inner.output[column]) else {
+                continue;
+            };
+            if output.ty != table.columns[column].ty || !is_cheap(output) {
+                return None;
+            }
+            match output.as_column().map(|from| &mut places[from as usize]) {
+                Some(place @ None) => *place = Some(*slot),
+                _ => computed.push((*slot, output)),
+            }
+        }
+        let behind = |(nth, place): (usize, Option<u32>)| place.unwrap_or(outer.width + nth as u32);
+        let mut merge = Self {
+            at,
+            inner,
+            places: places.into_iter().enumerate().map(behind).collect(),
+            stands_for: HashMap::new(),
+            width: outer.width + inner.width,
+        };
+        for (slot, output) in computed {
+            let moved = merge.moved(output);
+            merge.stands_for.insert(slot, moved);
+        }
+        Some(merge)
+    }
+
+    fn apply(&self, outer: &Block, further: &[Expr]) -> (Block, Vec<Expr>) {
+        let replaced = |e: &Expr| self.replaced(e);
+        let mut tables = Vec::with_capacity(outer.tables.len() + self.inner.tables.len() - 1);
+        for (nth, table) in outer.tables.iter().enumerate() {
+            match nth == self.at {
+                true => tables.extend(
+                    self.inner
+                        .tables
+                        .iter()
+                        .map(|table| self.moved_table(table)),
+                ),
+                false => tables.push(with_slots(table, |slot| slot)),
+            }
+        }
+        let keyed = |keys: &[crate::bind::OrderKey]| {
+            let keys = keys.iter().cloned().map(|mut key| {
+                key.expr = self.replaced(&key.expr);
+                key
+            });
+            keys.collect::<Vec<_>>()
+        };
+        let group = outer.group.as_ref().map(|group| GroupBy {
+            keys: group.keys.iter().map(replaced).collect(),
+            aggs: group
+                .aggs
+                .iter()
+                .cloned()
+                .map(|mut agg| {
+                    agg.args = agg.args.iter().map(replaced).collect();
+                    agg.order = keyed(&agg.order);
+                    agg
+                })
+                .collect(),
+            ..*group
+        });
+        let wheres = outer.filter.iter().map(replaced);
+        let filters: Vec<Expr> = wheres
+            .chain(self.inner.filter.iter().map(|e| self.moved(e)))
+            .collect();
+        let block = Block {
+            id: outer.id,
+            locks: vec![None; tables.len()],
+            tables,
+            join: outer.join.as_ref().map(|join| self.join(join)),
+            filter: both(filters),
+            group,
+            having: outer.having.as_ref().map(replaced),
+            windows: Windows {
+                base: self.width,
+                ..Windows::default()
+            },
+            output: outer.output.iter().map(replaced).collect(),
+            distinct: outer.distinct,
+            order: keyed(&outer.order),
+            limit: outer.limit.clone(),
+            width: self.width,
+            straight_join: false,
+            calc_found_rows: outer.calc_found_rows,
+        };
+        (block, further.iter().map(replaced).collect())
+    }
+
+    /// An expression of the outer block.
+    fn replaced(&self, e: &Expr) -> Expr {
+        let mut e = e.clone();
+        rewrite(&mut e, &|slot| self.stands_for.get(&slot).cloned());
+        e
+    }
+
+    /// An expression of the inner block.
+    fn moved(&self, e: &Expr) -> Expr {
+        let mut e = e.clone();
+        move_slots(&mut e, &self.places);
+        e
+    }
+
+    fn moved_table(&self, table: &ScopeTable) -> ScopeTable {
+        with_slots(table, |slot| self.places[slot as usize])
+    }
+
+    /// The outer joins, with the inner ones in place of the table.
+    fn join(&self, node: &JoinNode) -> JoinNode {
+        match node {
+            JoinNode::Table(nth) if *nth == self.at => {
+                let inner = self.inner.join.as_ref().expect("a plain query has tables");
+                let number = |nth: usize| self.at + nth;
+                map_join(inner, &number, &|e| self.moved(e))
+            }
+            JoinNode::Table(nth) if *nth > self.at => {
+                JoinNode::Table(nth + self.inner.tables.len() - 1)
+            }
+            JoinNode::Table(nth) => JoinNode::Table(*nth),
+            JoinNode::Join {
+                left,
+                right,
+                kind,
+                on,
+            } => JoinNode::Join {
+                left: Box::new(self.join(left)),
+                right: Box::new(self.join(right)),
+                kind: *kind,
+                on: on.as_ref().map(|e| self.replaced(e)),
+            },
+        }
+    }
+}
+
+fn map_join(
+    node: &JoinNode,
+    number: &dyn Fn(usize) -> usize,
+    expr: &dyn Fn(&Expr) -> Expr,
+) -> JoinNode {
+    match node {
+        JoinNode::Table(nth) => JoinNode::Table(number(*nth)),
+        JoinNode::Join {
+            left,
+            right,
+            kind,
+            on,
+        } => JoinNode::Join {
+            left: Box::new(map_join(left, number, expr)),
+            right: Box::new(map_join(right, number, expr)),
+            kind: *kind,
+            on: on.as_ref().map(expr),
+        },
+    }
+}
+
+/// May an outer join null the table's columns, or is its place in the order of joins fixed?
+fn is_nulled(node: &JoinNode, table: usize) -> bool {
+    match node {
+        JoinNode::Table(_) => false,
+        JoinNode::Join {
+            left, right, kind, ..
+        } => {
+            let here = match kind {
+                JoinType::Inner => false,
+                JoinType::Straight => contains(left, table) || contains(right, table),
+                JoinType::Left => contains(right, table),
+            };
+            here || is_nulled(left, table) || is_nulled(right, table)
+        }
+    }
+}
+
+/// Every expression over the rows of a block.
+fn exprs(block: &Block) -> impl Iterator<Item = &Expr> {
+    let mut ons = Vec::new();
+    if let Some(join) = &block.join {
+        conditions(join, &mut ons);
+    }
+    let group = block.group.iter().flat_map(|group| {
+        let aggs = group.aggs.iter().flat_map(|agg| {
+            let order = agg.order.iter().map(|key| &key.expr);
+            agg.args.iter().chain(order)
+        });
+        group.keys.iter().chain(aggs)
+    });
+    ons.into_iter()
+        .chain(&block.filter)
+        .chain(group)
+        .chain(&block.having)
+        .chain(&block.output)
+        .chain(block.order.iter().map(|key| &key.expr))
+}
+
+fn conditions<'b>(node: &'b JoinNode, out: &mut Vec<&'b Expr>) {
+    if let JoinNode::Join {
+        left, right, on, ..
+    } = node
+    {
+        conditions(left, out);
+        conditions(right, out);
+        out.extend(on);
+    }
+}
+
+fn both(mut conds: Vec<Expr>) -> Option<Expr> {
+    if conds.len() < 2 {
+        return conds.pop();
+    }
+    let (ty, coer) = (conds[0].ty.clone(), conds[0].coer);
+    Some(Expr {
+        kind: ExprKind::And(conds),
+        ty,
+        coer,
+    })
+}
+
+/// Replaces columns for which `by` gives something.
+fn rewrite(e: &mut Expr, by: &dyn Fn(u32) -> Option<Expr>) {
+    if let ExprKind::Column(slot) = e.kind {
+        if let Some(other) = by(slot) {
+            *e = other;
+        }
+        return;
+    }
+    for child in e.children_mut() {
+        rewrite(child, by);
+    }
+}
+
+fn move_slots(e: &mut Expr, places: &[u32]) {
+    if let ExprKind::Column(slot) = &mut e.kind {
+        *slot = places[*slot as usize];
+    }
+    for child in e.children_mut() {
+        move_slots(child, places);
+    }
+}
+
+/// The same table with its columns in other slots.
+fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> ScopeTable {
+    let slots = table.slots.borrow();
+    ScopeTable {
+        schema: table.schema.clone(),
+        alias: table.alias.clone(),
+        kind: table.kind.clone(),
+        columns: table.columns.clone(),
+        hints: table.hints.clone(),
+        slots: RefCell::new(slots.iter().map(|slot| slot.map(&place)).collect()),
+        key_slot: table.key_slot.map(&place),
+        row_slot: table.row_slot.map(&place),
+        lateral: table.lateral,
+    }
+}
