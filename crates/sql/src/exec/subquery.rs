@@ -6,13 +6,14 @@
 //! statement; three-valued logic is MySQL's (`x IN (empty)` is false even for NULL); a state is out
 //! of the table while it is being used, so a query cannot meet its own state.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_engine::View;
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, SqlType, Value};
 
+use super::hash_rows::{KeyHash, KeyMap};
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
 use super::rowkey;
@@ -30,12 +31,15 @@ pub struct SubqueryState {
     as_of: u64,
     /// Values for rows seen before, as long as that pays.
     memo: Option<Memo>,
+    /// The left side of a comparison and its key; kept for their memory.
+    left: Vec<Value>,
+    key: Vec<u8>,
 }
 
 /// Values of a correlated subquery by the columns of the enclosing row that it reads.
 struct Memo {
     slots: Vec<u32>,
-    values: HashMap<Box<[u8]>, Value>,
+    values: KeyMap<Value>,
     key: Vec<u8>,
     bytes: usize,
     asked: u32,
@@ -58,7 +62,7 @@ enum Cached {
 struct Rows {
     rows: Vec<Vec<Value>>,
     /// Keys of the rows without NULL, when equality can be decided on keys.
-    keys: Option<HashSet<Box<[u8]>>>,
+    keys: Option<HashSet<Box<[u8]>, KeyHash>>,
     /// Some row has a NULL.
     has_null: bool,
 }
@@ -130,7 +134,7 @@ impl Memo {
         });
         is_function.then(|| Self {
             slots,
-            values: HashMap::new(),
+            values: KeyMap::default(),
             key: Vec::new(),
             bytes: 0,
             asked: 0,
@@ -172,6 +176,8 @@ impl SubqueryState {
             memo: query.correlated.then(|| Memo::of(query)).flatten(),
             cached,
             as_of: 0,
+            left: Vec::new(),
+            key: Vec::new(),
         }
     }
 
@@ -273,31 +279,39 @@ impl SubqueryState {
                 all,
                 single,
             } => {
-                let mut values = Vec::with_capacity(left.len());
-                for e in left {
-                    values.push(e.eval(row, env)?);
+                let mut values = std::mem::take(&mut self.left);
+                values.resize(left.len(), Value::Null);
+                for (e, value) in left.iter().zip(&mut values) {
+                    e.eval_into(row, env, value)?;
                 }
-                let columns = &query.plan.columns;
                 let test = Test {
                     left: &values,
                     exprs: left,
-                    columns,
+                    columns: &query.plan.columns,
                     op: *op,
                     kinds,
                     all: *all,
                 };
-                if *single {
-                    return self.compare_row(query, &test, inner);
-                }
-                if query.correlated {
-                    return self.search_stream(query, &test, inner);
-                }
-                let cached = self.constant(query, inner)?;
-                let Cached::Rows(rows) = &*cached else {
-                    unreachable!("its form has rows")
+                let result = match (*single, query.correlated) {
+                    (true, _) => self.compare_row(query, &test, inner),
+                    (false, true) => self.search_stream(query, &test, inner),
+                    (false, false) => self.search(query, &test, inner),
                 };
-                rows.search(&test, inner)
+                self.left = values;
+                result
             }
+        }
+    }
+
+    fn search(
+        &mut self,
+        query: &Subquery,
+        test: &Test<'_>,
+        inner: &EvalEnv<'_>,
+    ) -> SqlResult<Value> {
+        match &*self.constant(query, inner)? {
+            Cached::Rows(rows) => rows.search(test, &mut self.key, inner),
+            Cached::Value(_) => unreachable!("its form has rows"),
         }
     }
 
@@ -366,7 +380,7 @@ impl SubqueryState {
                 .all(|((e, ty), kind)| rowkey::same_representation(&e.ty, ty, *kind));
         let mut rows = Rows {
             rows: Vec::new(),
-            keys: hashed.then(HashSet::new),
+            keys: hashed.then(HashSet::default),
             has_null: false,
         };
         let mut key = Vec::new();
@@ -394,7 +408,7 @@ impl SubqueryState {
 }
 
 impl Rows {
-    fn search(&self, test: &Test<'_>, env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn search(&self, test: &Test<'_>, key: &mut Vec<u8>, env: &EvalEnv<'_>) -> SqlResult<Value> {
         let Some(keys) = &self.keys else {
             return self.scan(test, env);
         };
@@ -409,9 +423,8 @@ impl Rows {
                 self.scan(test, env)
             };
         }
-        let mut key = Vec::new();
-        test.key(test.left, &mut key);
-        if keys.contains(&*key) {
+        test.key(test.left, key);
+        if keys.contains(key.as_slice()) {
             return Ok(Value::bool(true));
         }
         match (self.has_null, test.left.len()) {

@@ -120,7 +120,7 @@ impl<'b> Merge<'b> {
         let are_named_apart =
             aliases.all(|alias| inner.tables.iter().all(|table| table.alias != *alias));
         let fits = outer.tables.len() + inner.tables.len() - 1 <= MOST_TABLES;
-        if is_nulled || !are_named_apart || !fits || !exprs(inner).all(|e| is_alone(e)) {
+        if is_nulled || !are_named_apart || !fits || !exprs(inner).all(is_alone) {
             return None;
         }
         let merge = Self::with_places(outer, at, inner)?;
