@@ -407,6 +407,14 @@ fn merged_derived_tables_give_the_rows_of_filled_ones() {
         assert_eq!(rig.rows(&merged), rig.rows(&filled), "{sql}");
         assert!(!rig.rows(&merged).is_empty(), "{sql}");
     }
+    // Expressions do not grow without bounds.
+    let doubled = (0..40).fold("SELECT 0 + id x FROM t".to_owned(), |inner, nth| {
+        format!("SELECT x + x x FROM ({inner}) q{nth}")
+    });
+    assert_eq!(
+        rig.rows(&format!("SELECT MAX(x) FROM ({doubled}) q")),
+        [(4_i64 << 40).to_string()]
+    );
     // These cannot be merged.
     for sql in [
         "SELECT * FROM t LEFT JOIN (SELECT tid + 0 n FROM u) q ON q.n = t.id",

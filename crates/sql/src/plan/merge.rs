@@ -20,6 +20,8 @@ use crate::expr::{Expr, ExprKind, fold};
 
 /// Most tables of a block; more are not joined by merging.
 const MOST_TABLES: usize = 61;
+/// Most operators of a block's expressions; merging `a + a` of `a + a` of … would double them each time.
+const MOST_OPERATORS: usize = 10_000;
 
 /// The block and further conditions on its rows, with every derived table merged that can be; `None` if none can.
 pub(super) fn merged(
@@ -86,6 +88,13 @@ fn is_cheap(e: &Expr) -> bool {
     })
 }
 
+/// Operators of an expression.
+fn size(e: &Expr) -> usize {
+    let mut operators = 0;
+    e.visit(&mut |_| operators += 1);
+    operators
+}
+
 /// Has the expression no subquery? Those have plans, which refer to rows of their block by slots.
 fn is_alone(e: &Expr) -> bool {
     !e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)))
@@ -124,17 +133,29 @@ impl<'b> Merge<'b> {
             return None;
         }
         let merge = Self::with_places(outer, at, inner)?;
-        // Subqueries that are planned read rows of the outer block where they are.
-        let mut moved = false;
+        merge.suits(outer).then_some(merge)
+    }
+
+    /// Can the outer block's expressions be rewritten, and stay small?
+    fn suits(&self, outer: &Block) -> bool {
+        let sizes: HashMap<u32, usize> = self
+            .stands_for
+            .iter()
+            .map(|(slot, e)| (*slot, size(e)))
+            .collect();
+        let (mut operators, mut are_read) = (0, false);
         for e in exprs(outer) {
-            e.visit(&mut |e| {
-                if let ExprKind::Subquery(query) = &e.kind {
-                    let reads = &mut |slot| moved |= merge.stands_for.contains_key(&slot);
+            e.visit(&mut |e| match &e.kind {
+                ExprKind::Column(slot) => operators += sizes.get(slot).copied().unwrap_or(1),
+                // It is planned, and reads rows of the outer block where they are.
+                ExprKind::Subquery(query) => {
+                    let reads = &mut |slot| are_read |= sizes.contains_key(&slot);
                     query.plan.outer_slots(1, reads);
                 }
+                _ => operators += 1,
             });
         }
-        (!moved).then_some(merge)
+        !are_read && operators <= MOST_OPERATORS
     }
 
     fn with_places(outer: &'b Block, at: usize, inner: &'b Block) -> Option<Self> {
