@@ -78,10 +78,9 @@ impl VarValue {
 /// # Panics
 /// When the table's default is not valid, which a test excludes.
 pub fn default_of(def: &VarDef) -> VarValue {
-    if def.name == MEMORY_LIMIT
-        && let Some(bytes) = machine_share()
-    {
-        return VarValue::UInt(bytes);
+    let of_machine = MACHINE_DEFAULTS.iter().find(|d| d.name == def.name);
+    if let (Some(default), Some(memory)) = (of_machine, machine_memory()) {
+        return VarValue::UInt(default.bytes(memory));
     }
     match from_text(def, def.default) {
         Ok(v) => v,
@@ -89,19 +88,47 @@ pub fn default_of(def: &VarDef) -> VarValue {
     }
 }
 
-/// The variable whose default depends on the machine.
-const MEMORY_LIMIT: &str = "esker_memory_limit";
-/// Its default is the machine's memory by this: the rest is for connections, the page cache, and others.
-const MACHINE_SHARE: u64 = 2;
-/// It is not less, however small the machine, and not more than the variable takes.
-const MEMORY_DEFAULTS: (u64, u64) = (256 << 20, 1 << 44);
+/// A default that depends on the machine's memory.
+struct MachineDefault {
+    name: &'static str,
+    /// The memory is divided by this ...
+    part: u64,
+    /// ... and the default lies between these, in bytes.
+    bounds: (u64, u64),
+}
+
+/// The variables whose defaults depend on the machine.
+const MACHINE_DEFAULTS: [MachineDefault; 3] = [
+    // The rest is for connections, the page cache, and others.
+    MachineDefault {
+        name: "esker_memory_limit",
+        part: 2,
+        bounds: (256 << 20, 1 << 44),
+    },
+    // Memory is taken as rows come, and what the server has not left goes to disk: these only keep one operator from all of it.
+    MachineDefault {
+        name: "join_buffer_size",
+        part: 32,
+        bounds: (64 << 20, 1 << 30),
+    },
+    MachineDefault {
+        name: "tmp_table_size",
+        part: 32,
+        bounds: (64 << 20, 1 << 30),
+    },
+];
+
+impl MachineDefault {
+    fn bytes(&self, memory: u64) -> u64 {
+        let (least, most) = self.bounds;
+        (memory / self.part).clamp(least, most)
+    }
+}
 
 /// The memory of a database that has the machine to itself; `None` where the machine does not tell.
-fn machine_share() -> Option<u64> {
+fn machine_memory() -> Option<u64> {
     static MACHINE: OnceLock<Option<u64>> = OnceLock::new();
-    let machine = (*MACHINE.get_or_init(esker_vfs::machine::memory))?;
-    let (least, most) = MEMORY_DEFAULTS;
-    Some((machine / MACHINE_SHARE).clamp(least, most))
+    *MACHINE.get_or_init(esker_vfs::machine::memory)
 }
 
 pub(super) fn bad_value(def: &VarDef, given: &str) -> SqlError {
