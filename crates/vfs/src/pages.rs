@@ -1,12 +1,15 @@
-//! Memory in pages, straight from the operating system: what is not used can be given back page by page, which a heap cannot do.
+//! Memory in pages, straight from the operating system: what is not used is given back at once, as a whole or page by page, which
+//! a heap cannot do.
 //!
-//! Neighbours: the block cache of the engine keeps its blocks in it.
+//! Neighbours: the block cache of the engine keeps its blocks in it, memtables their larger chunks.
 //!
 //! **Invariants**
 //! - A region is mapped from its making to its drop, private and anonymous: all of it is readable and writable, and bytes that
 //!   nobody has written since they were given back are zero.
+//! - A sparse region has only pages of [`Pages::UNIT`]: what takes memory is what was touched, whatever the system is set to.
 
 use std::io;
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -27,11 +30,60 @@ impl Pages {
     /// Smallest unit that can be given back; offsets and lengths are multiples of it.
     pub const UNIT: usize = 4096;
 
-    /// A region of this many bytes, more than 0, all of them zero.
+    /// Bytes of a huge page, which takes memory as a whole. A dense region of a multiple of it begins at a multiple of it.
+    pub const HUGE: usize = 2 << 20;
+
+    /// A region of this many bytes, more than 0, all of them zero, of which parts will be used, and given back.
     ///
     /// # Errors
     /// The system has no address space left, or allows no more.
-    pub fn map(bytes: usize) -> io::Result<Pages> {
+    pub fn map_sparse(bytes: usize) -> io::Result<Pages> {
+        let pages = Self::map(bytes)?;
+        pages.advise(Advice::LinuxNoHugepage);
+        Ok(pages)
+    }
+
+    /// A region of this many bytes, more than 0, all of them zero, that will be used as a whole: of huge pages, if it has room for
+    /// them and the system has them.
+    ///
+    /// # Errors
+    /// As [`Pages::map_sparse`].
+    pub fn map_dense(bytes: usize) -> io::Result<Pages> {
+        let pages = Self::map(bytes)?;
+        if !bytes.is_multiple_of(Self::HUGE) {
+            return Ok(pages);
+        }
+        // Systems of today place such regions well by themselves.
+        let pages = match pages.base.addr().get().is_multiple_of(Self::HUGE) {
+            true => pages,
+            false => Self::map(bytes + Self::HUGE)?.cut_to_huge(bytes),
+        };
+        pages.advise(Advice::LinuxHugepage);
+        Ok(pages)
+    }
+
+    /// The part of this many bytes that begins at a multiple of [`Pages::HUGE`].
+    fn cut_to_huge(self, bytes: usize) -> Pages {
+        let front = self.base.addr().get().next_multiple_of(Self::HUGE) - self.base.addr().get();
+        let whole = mem::ManuallyDrop::new(self);
+        // SAFETY: at most HUGE less than the base, and there are HUGE bytes more than the part has.
+        let (base, end) = unsafe { (whole.base.add(front), whole.base.add(front + bytes)) };
+        for (start, length) in [(whole.base, front), (end, Self::HUGE - front)] {
+            if length > 0 {
+                // SAFETY: these bytes of the region are in front of the part or behind it, and nobody knows them.
+                let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), length) };
+            }
+        }
+        Pages { base, bytes }
+    }
+
+    /// Says how the region will be used. A system that does not want to know it goes on as before.
+    fn advise(&self, advice: Advice) {
+        // SAFETY: the region is mapped, and this advice does not change what is in it.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
+    }
+
+    fn map(bytes: usize) -> io::Result<Pages> {
         assert!(bytes > 0);
         // SAFETY: a new mapping at an address the system chooses touches nothing that exists.
         let base = unsafe {
@@ -81,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_part_that_was_given_back_is_zero_and_the_rest_stays() {
-        let pages = Pages::map(4 * Pages::UNIT).expect("maps");
+        let pages = Pages::map_sparse(4 * Pages::UNIT).expect("maps");
         // SAFETY: nobody else knows the region.
         let all =
             || unsafe { std::slice::from_raw_parts_mut(pages.base().as_ptr(), 4 * Pages::UNIT) };
@@ -95,5 +147,31 @@ mod tests {
             .collect();
         let full = 7 * Pages::UNIT;
         assert_eq!(sums, [full, 0, 0, full]);
+    }
+    #[test]
+    fn a_dense_region_begins_where_a_huge_page_can() {
+        // Two that follow each other, with something odd between them, are not both placed well by accident.
+        let regions: Vec<Pages> = (0..8)
+            .map(|n| match n % 2 {
+                0 => Pages::map_dense(Pages::HUGE),
+                _ => Pages::map_dense(3 * Pages::UNIT),
+            })
+            .map(|region| region.expect("maps"))
+            .collect();
+        for region in &regions {
+            // SAFETY: nobody else uses the region.
+            let all =
+                unsafe { std::slice::from_raw_parts_mut(region.base().as_ptr(), region.bytes) };
+            assert!(all.iter().all(|byte| *byte == 0));
+            all.fill(1);
+            if region.bytes == Pages::HUGE {
+                assert!(region.base().addr().get().is_multiple_of(Pages::HUGE));
+            }
+        }
+        let cut = Pages::map(2 * Pages::HUGE).expect("maps");
+        let cut = cut.cut_to_huge(Pages::HUGE);
+        assert!(cut.base().addr().get().is_multiple_of(Pages::HUGE));
+        // SAFETY: nobody else uses the region.
+        unsafe { std::slice::from_raw_parts_mut(cut.base().as_ptr(), cut.bytes) }.fill(1);
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! **Invariants**
 //! - A frame belongs to one [`Bytes`], from `keep` to its drop, or is in one of the lists; never both, never twice.
-//! - The bytes of a frame are written before the `Bytes` exists, and never again before its drop.
+//! - The bytes of a frame are written before anybody else has the `Bytes`, and never again before its drop.
+//! - A frame knows how many of its pages may have memory: what one `Bytes` has touched, the next one has as well.
 //! - Regions live as long as the pool, and every `Bytes` keeps the pool.
 
 use std::mem;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use esker_vfs::pages::Pages;
@@ -26,12 +27,14 @@ const FRAME_BYTES: usize = 20 << 10;
 const REGION_FRAMES: usize = 1024;
 
 const _: () = assert!(FRAME_BYTES.is_multiple_of(Pages::UNIT));
+const _: () = assert!(REGION_FRAMES <= 1 << u16::BITS && FRAME_BYTES / Pages::UNIT < 1 << u8::BITS);
 
-/// A frame: its region, and its number there.
+/// A frame: its region, its number there, and how many of its pages were touched since it was last given back.
 #[derive(Clone, Copy)]
 struct Place {
     region: u32,
-    number: u32,
+    number: u16,
+    touched: u8,
 }
 
 #[derive(Default)]
@@ -52,34 +55,43 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Keeps these bytes: in a frame if they fit into one and are worth it, else where they are.
-    pub(crate) fn keep(self: &Arc<Self>, bytes: Box<[u8]>) -> Bytes {
-        if bytes.len() > FRAME_BYTES || bytes.len() <= FRAME_BYTES / 2 {
-            return Bytes::from(bytes);
-        }
-        let Some((place, pages)) = self.take() else {
-            return Bytes::from(bytes);
+    /// So many bytes, which `write` writes: in a frame if they fit into one and are worth it, else on the heap.
+    pub(crate) fn fill<E>(
+        self: &Arc<Self>,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Bytes, E> {
+        let usual = FRAME_BYTES / 2 + 1..=FRAME_BYTES;
+        let taken = usual.contains(&length).then(|| self.take(length)).flatten();
+        let Some((place, pages)) = taken else {
+            let mut bytes = vec![0; length];
+            write(&mut bytes)?;
+            return Ok(Bytes::from(bytes.into_boxed_slice()));
         };
-        // SAFETY: the frame lies in the region, which `pages` keeps mapped.
-        let start = unsafe { pages.base().add(place.number as usize * FRAME_BYTES) };
-        // SAFETY: the frame is this call's alone, was taken off the lists, and is at least as long as the bytes.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr(), bytes.len()) };
-        Bytes {
+        // SAFETY: the frame lies in the region, which the pool keeps mapped.
+        let start = unsafe { pages.base().add(usize::from(place.number) * FRAME_BYTES) };
+        let bytes = Bytes {
             start,
-            length: bytes.len(),
+            length,
             owner: Owner::Frame {
                 pool: Arc::clone(self),
                 place,
             },
-        }
+        };
+        // SAFETY: the frame was taken off the lists and is at least so long, its memory is initialised, and nobody else has the
+        // bytes before this call has returned them.
+        write(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) })?;
+        Ok(bytes)
     }
 
-    fn take(&self) -> Option<(Place, Arc<Pages>)> {
+    /// A frame, of which so many bytes will be touched.
+    fn take(&self, length: usize) -> Option<(Place, Arc<Pages>)> {
         let mut state = self.state.lock();
         if state.warm.is_empty() && state.cold.is_empty() {
             state.grow();
         }
-        let place = state.warm.pop().or_else(|| state.cold.pop())?;
+        let mut place = state.warm.pop().or_else(|| state.cold.pop())?;
+        place.touched = place.touched.max(length.div_ceil(Pages::UNIT) as u8);
         Some((place, Arc::clone(&state.regions[place.region as usize])))
     }
 
@@ -94,11 +106,15 @@ impl Frames {
             (mem::take(&mut state.warm), state.regions.clone())
         };
         for place in &warm {
-            let offset = place.number as usize * FRAME_BYTES;
+            let offset = usize::from(place.number) * FRAME_BYTES;
             // SAFETY: the frame was taken off the lists and is free, so no `Bytes` has it.
             unsafe { regions[place.region as usize].give_back(offset, FRAME_BYTES) };
         }
-        self.state.lock().cold.extend(warm);
+        let cold = warm.into_iter().map(|place| Place {
+            touched: 0,
+            ..place
+        });
+        self.state.lock().cold.extend(cold);
     }
 
     /// Free frames that still have memory.
@@ -113,12 +129,15 @@ impl State {
         if self.is_exhausted {
             return;
         }
-        match Pages::map(REGION_FRAMES * FRAME_BYTES) {
+        match Pages::map_sparse(REGION_FRAMES * FRAME_BYTES) {
             Ok(pages) => {
                 let region = self.regions.len() as u32;
-                let frames = (0..REGION_FRAMES as u32).rev();
-                self.cold
-                    .extend(frames.map(|number| Place { region, number }));
+                let frames = (0..REGION_FRAMES as u16).rev();
+                self.cold.extend(frames.map(|number| Place {
+                    region,
+                    number,
+                    touched: 0,
+                }));
                 self.regions.push(Arc::new(pages));
             }
             Err(error) => {
@@ -151,7 +170,7 @@ impl Bytes {
     pub(crate) fn memory(&self) -> usize {
         match self.owner {
             Owner::Heap => heap_bytes(self.length),
-            Owner::Frame { .. } => self.length.next_multiple_of(Pages::UNIT),
+            Owner::Frame { place, .. } => usize::from(place.touched) * Pages::UNIT,
         }
     }
 }
@@ -201,6 +220,14 @@ mod tests {
         (0..length).map(|n| (n * 31 + seed * 7) as u8).collect()
     }
 
+    fn keep(pool: &Arc<Frames>, content: &[u8]) -> Bytes {
+        let write = |bytes: &mut [u8]| {
+            bytes.copy_from_slice(content);
+            Ok::<_, ()>(())
+        };
+        pool.fill(content.len(), write).expect("written")
+    }
+
     #[test]
     fn what_is_kept_stays_as_it_is_wherever_it_is() {
         let pool = Arc::new(Frames::default());
@@ -209,7 +236,7 @@ mod tests {
         let kept: Vec<(usize, usize, Bytes)> = (0..3 * REGION_FRAMES)
             .map(|n| {
                 let length = lengths[n % lengths.len()];
-                (n, length, pool.keep(content(n, length)))
+                (n, length, keep(&pool, &content(n, length)))
             })
             .collect();
         for (n, length, bytes) in &kept {
@@ -222,7 +249,7 @@ mod tests {
     #[test]
     fn frames_are_used_again_and_trimming_touches_only_free_ones() {
         let pool = Arc::new(Frames::default());
-        let keep = |n| pool.keep(content(n, 16 << 10));
+        let keep = |n| keep(&pool, &content(n, 16 << 10));
         let first: Vec<Bytes> = (0..100).map(keep).collect();
         let places: Vec<_> = first.iter().map(|bytes| bytes.as_ptr()).collect();
         drop(first);
@@ -248,7 +275,7 @@ mod tests {
                     for round in 0..200 {
                         let length = (12 << 10) + round;
                         let kept: Vec<Bytes> = (0..8)
-                            .map(|n| pool.keep(content(seed + n, length)))
+                            .map(|n| keep(pool, &content(seed + n, length)))
                             .collect();
                         for (n, bytes) in kept.iter().enumerate() {
                             assert_eq!(**bytes, *content(seed + n, length));
@@ -260,5 +287,20 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn what_was_touched_counts_until_it_is_given_back_and_a_failure_keeps_nothing() {
+        let pool = Arc::new(Frames::default());
+        let memory = |length| keep(&pool, &content(1, length)).memory();
+        assert_eq!(memory(16 << 10), 16 << 10);
+        assert_eq!(memory(FRAME_BYTES), FRAME_BYTES);
+        // The same frame, all of whose pages still have memory.
+        assert_eq!(memory(16 << 10), FRAME_BYTES);
+        pool.trim();
+        assert_eq!(memory((12 << 10) + 1), 16 << 10);
+        assert!(pool.fill(16 << 10, |_| Err(())).is_err());
+        assert!(pool.fill(100, |_| Err(())).is_err());
+        assert_eq!(pool.warm(), 1);
     }
 }

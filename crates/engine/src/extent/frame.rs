@@ -6,8 +6,10 @@
 //! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
 //! - Opening allocates no more than [`MAX_RAW_BYTES`], whatever the bytes.
 
+use std::cell::RefCell;
+
 use lz4_flex::block::CompressTable;
-use zstd::bulk::Compressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::codec::{Malformed, u32_at};
 
@@ -158,34 +160,84 @@ impl Packer {
     }
 }
 
+thread_local! {
+    /// What zstd needs to decompress: some 100 KiB, which would be allocated for every block otherwise.
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// A frame whose checksum is right.
+pub(super) struct Sealed<'a> {
+    payload: &'a [u8],
+    code: u8,
+    raw_bytes: usize,
+}
+
+impl<'a> Sealed<'a> {
+    /// Checks what is stored.
+    pub(super) fn check(stored: &'a [u8], place: FramePlace) -> Result<Self, Malformed> {
+        let payload_end = stored
+            .len()
+            .checked_sub(TRAILER_BYTES)
+            .ok_or("a frame is too short")?;
+        let covered = payload_end + TRAILER_BYTES - 4;
+        if u32_at(stored, covered) != Some(checksum(&stored[..covered], place)) {
+            return Err("the checksum is wrong");
+        }
+        let raw_bytes =
+            u32_at(stored, payload_end + 1).map_or(usize::MAX, |length| length as usize);
+        if raw_bytes > MAX_RAW_BYTES {
+            return Err("a frame is too long");
+        }
+        Ok(Sealed {
+            payload: &stored[..payload_end],
+            code: stored[payload_end],
+            raw_bytes,
+        })
+    }
+
+    /// Bytes of the raw payload.
+    pub(super) fn raw_bytes(&self) -> usize {
+        self.raw_bytes
+    }
+
+    /// Writes the raw payload, which has the length of `raw`.
+    pub(super) fn unpack(&self, raw: &mut [u8]) -> Result<(), Malformed> {
+        let length = match self.code {
+            STORED_RAW if self.payload.len() == raw.len() => {
+                raw.copy_from_slice(self.payload);
+                raw.len()
+            }
+            STORED_RAW => self.payload.len(),
+            STORED_LZ4 => lz4_flex::block::decompress_into(self.payload, raw)
+                .map_err(|_| "a frame cannot be decompressed")?,
+            STORED_ZSTD => unpack_zstd(self.payload, raw)?,
+            _ => return Err("unknown compression"),
+        };
+        match length == raw.len() {
+            true => Ok(()),
+            false => Err("a frame has another length than it says"),
+        }
+    }
+}
+
+fn unpack_zstd(payload: &[u8], raw: &mut [u8]) -> Result<usize, Malformed> {
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            None => unpacker.insert(Decompressor::new().map_err(|_| "zstd cannot be used")?),
+        };
+        unpacker
+            .decompress_to_buffer(payload, raw)
+            .map_err(|_| "a frame cannot be decompressed")
+    })
+}
+
 /// The raw payload of a frame.
-pub(super) fn open(mut stored: Vec<u8>, place: FramePlace) -> Result<Box<[u8]>, Malformed> {
-    let payload_end = stored
-        .len()
-        .checked_sub(TRAILER_BYTES)
-        .ok_or("a frame is too short")?;
-    let covered = payload_end + TRAILER_BYTES - 4;
-    if u32_at(&stored, covered) != Some(checksum(&stored[..covered], place)) {
-        return Err("the checksum is wrong");
-    }
-    let code = stored[payload_end];
-    let raw_bytes = u32_at(&stored, payload_end + 1).map_or(usize::MAX, |length| length as usize);
-    if raw_bytes > MAX_RAW_BYTES {
-        return Err("a frame is too long");
-    }
-    stored.truncate(payload_end);
-    let raw = match code {
-        STORED_RAW => stored,
-        STORED_LZ4 => lz4_flex::block::decompress(&stored, raw_bytes)
-            .map_err(|_| "a frame cannot be decompressed")?,
-        STORED_ZSTD => zstd::bulk::decompress(&stored, raw_bytes)
-            .map_err(|_| "a frame cannot be decompressed")?,
-        _ => return Err("unknown compression"),
-    };
-    if raw.len() != raw_bytes {
-        return Err("a frame has another length than it says");
-    }
-    Ok(raw.into_boxed_slice())
+pub(super) fn open(stored: &[u8], place: FramePlace) -> Result<Box<[u8]>, Malformed> {
+    let sealed = Sealed::check(stored, place)?;
+    let mut raw = vec![0; sealed.raw_bytes()].into_boxed_slice();
+    sealed.unpack(&mut raw)?;
+    Ok(raw)
 }
 
 #[cfg(test)]
@@ -209,9 +261,9 @@ mod tests {
                 let mut stored = b"before".to_vec();
                 packer.seal(&mut stored, raw, PLACE);
                 let stored = stored.split_off(6);
-                assert_eq!(&*open(stored.clone(), PLACE).unwrap(), raw);
-                assert!(open(stored.clone(), FramePlace { stamp: 8, ..PLACE }).is_err());
-                assert!(open(stored, FramePlace { offset: 0, ..PLACE }).is_err());
+                assert_eq!(&*open(&stored, PLACE).unwrap(), raw);
+                assert!(open(&stored, FramePlace { stamp: 8, ..PLACE }).is_err());
+                assert!(open(&stored, FramePlace { offset: 0, ..PLACE }).is_err());
             }
             let mut stored = Vec::new();
             packer.seal(&mut stored, &repetitive, PLACE);
@@ -232,7 +284,7 @@ mod tests {
                 Packer::new(compression).seal(&mut first, raw, PLACE);
                 used.seal(&mut again, raw, PLACE);
                 assert!(raw.is_empty() || first.len() < raw.len());
-                assert_eq!(&*open(again, PLACE).unwrap(), raw);
+                assert_eq!(&*open(&again, PLACE).unwrap(), raw);
                 assert!(used.packed.len() <= MAX_KEPT_BYTES);
             }
         }
@@ -246,7 +298,7 @@ mod tests {
         for bit in 0..stored.len() * 8 {
             let mut damaged = stored.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(open(damaged, PLACE).is_err(), "bit {bit}");
+            assert!(open(&damaged, PLACE).is_err(), "bit {bit}");
         }
     }
 }

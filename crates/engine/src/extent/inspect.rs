@@ -94,7 +94,7 @@ impl Extent {
             .read(place.offset, place.stored_bytes as usize)
             .and_then(|stored| {
                 let packed = frame::packed(&stored);
-                let block = self.decode_block(stored, place.offset)?;
+                let block = self.decode_block(&stored, place.offset)?;
                 content(packed, block).map_err(|what| self.damaged_block(place.offset, what))
             });
         BlockParts {

@@ -54,29 +54,31 @@ impl Ahead {
 }
 
 /// A stored block, out of what was read ahead or together with what follows it, up to `end`.
-fn read_ahead(
+fn read_ahead<'a>(
     extent: &Extent,
-    ahead: &mut Option<Ahead>,
+    ahead: &'a mut Option<Ahead>,
     offset: u32,
     stored_bytes: u32,
     end: u32,
-) -> Result<Vec<u8>> {
-    if let Some(bytes) = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes)) {
-        return Ok(bytes.to_vec());
+) -> Result<&'a [u8]> {
+    let is_there = |ahead: &Ahead| ahead.get(offset, stored_bytes).is_some();
+    if !ahead.as_ref().is_some_and(is_there) {
+        let rest = end - offset;
+        let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
+        if rest > length {
+            extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
+        }
+        // Not both at once.
+        *ahead = None;
+        let bytes = extent.read(offset, length as usize)?;
+        *ahead = Some(Ahead {
+            offset,
+            _charge: extent.background_charge(bytes.len()),
+            bytes,
+        });
     }
-    let rest = end - offset;
-    let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
-    if rest > length {
-        extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
-    }
-    let bytes = extent.read(offset, length as usize)?;
-    let stored = bytes[..stored_bytes as usize].to_vec();
-    *ahead = Some(Ahead {
-        offset,
-        _charge: extent.background_charge(bytes.len()),
-        bytes,
-    });
-    Ok(stored)
+    let stored = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes));
+    Ok(stored.expect("it was there, or was just read"))
 }
 
 /// A cursor over an extent.

@@ -16,7 +16,7 @@ use esker_vfs::Random;
 
 use super::block::{Block, Found};
 use super::filter::{Filter, KeyHash};
-use super::frame::{self, FramePlace};
+use super::frame::{self, FramePlace, Sealed};
 use super::index::Tail;
 use super::iter::{ExtentIter, ReadMode};
 use super::meta::{ExtentMeta, HasMeta, Header};
@@ -189,15 +189,15 @@ impl Extent {
         Ok(buffer)
     }
 
-    fn open_frame(&self, stored: Vec<u8>, offset: u32) -> Result<Box<[u8]>> {
-        frame::open(
-            stored,
-            FramePlace {
-                stamp: self.meta.stamp,
-                offset,
-            },
-        )
-        .map_err(|what| self.corruption(offset, what))
+    fn frame_place(&self, offset: u32) -> FramePlace {
+        FramePlace {
+            stamp: self.meta.stamp,
+            offset,
+        }
+    }
+
+    fn open_frame(&self, stored: &[u8], offset: u32) -> Result<Box<[u8]>> {
+        frame::open(stored, self.frame_place(offset)).map_err(|what| self.corruption(offset, what))
     }
 
     /// Filter and index for a search with this hash. Most searches find them at hand; the cache is asked often enough
@@ -234,8 +234,8 @@ impl Extent {
     fn load_tail(&self) -> Result<Tail> {
         let budget = self.store.cache.budget();
         let (offset, index_offset) = (self.meta.filter_offset, self.meta.index_offset);
-        let mut stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
-        let index = stored.split_off((index_offset - offset) as usize);
+        let stored = self.read(offset, (self.meta.stored_bytes - offset) as usize)?;
+        let (stored, index) = stored.split_at((index_offset - offset) as usize);
         let filter = Filter::new(self.open_frame(stored, offset)?)
             .map_err(|what| self.corruption(offset, what))?;
         let index = self.open_frame(index, index_offset)?;
@@ -262,14 +262,14 @@ impl Extent {
     }
 
     /// A block, from the cache or out of the bytes that `read` gives.
-    pub(super) fn block_by(
+    pub(super) fn block_by<Stored: AsRef<[u8]>>(
         &self,
         tail: &Tail,
         number: usize,
-        read: impl FnOnce() -> Result<Vec<u8>>,
+        read: impl FnOnce() -> Result<Stored>,
     ) -> Result<Arc<Block>> {
         let place = tail.place(number);
-        let load = || self.decode_block(read()?, place.offset);
+        let load = || self.decode_block(read()?.as_ref(), place.offset);
         if place.stored_bytes > MAX_CACHED_FRAME_BYTES {
             return load().map(Arc::new);
         }
@@ -300,9 +300,11 @@ impl Extent {
         self.store.cache.peek_block(self.meta.stamp, offset)
     }
 
-    pub(super) fn decode_block(&self, stored: Vec<u8>, offset: u32) -> Result<Block> {
-        let raw = self.open_frame(stored, offset)?;
-        let bytes = self.cache().frames().keep(raw);
+    pub(super) fn decode_block(&self, stored: &[u8], offset: u32) -> Result<Block> {
+        let frames = self.cache().frames();
+        let bytes = Sealed::check(stored, self.frame_place(offset))
+            .and_then(|sealed| frames.fill(sealed.raw_bytes(), |raw| sealed.unpack(raw)))
+            .map_err(|what| self.corruption(offset, what))?;
         let memory = Block::memory_of(&bytes);
         let charge = Charge::of(self.cache().budget(), MemoryUse::Blocks, memory);
         Block::new(bytes, charge).map_err(|what| self.corruption(offset, what))

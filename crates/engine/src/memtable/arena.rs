@@ -1,6 +1,7 @@
 //! Memory of one memtable: chunks that grow, are filled by many threads at once, and are freed together.
 //!
-//! Neighbours: only `skiplist` allocates here.
+//! Neighbours: only `skiplist` allocates here. Large chunks are regions of pages, which the system has back as soon as they are
+//! dropped: on the heap a flushed table was there for another second, while the cache had been told that its memory is free.
 //!
 //! **Invariants**
 //! - A chunk never moves and is never freed while the arena is shared: what was allocated stays where it is until the
@@ -12,14 +13,18 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
+use esker_vfs::pages::Pages;
+
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex};
 
 /// Alignment of every allocation.
 pub(super) const ALIGN: usize = 8;
 /// Size of the first chunk; every further one is twice as large as the one before.
 const FIRST_CHUNK_BYTES: usize = 2 * 1024;
-/// Chunks do not grow beyond this.
-const MAX_CHUNK_BYTES: usize = 1024 * 1024;
+/// Chunks do not grow beyond this: a huge page, which a list of rows in random places is the better for.
+const MAX_CHUNK_BYTES: usize = Pages::HUGE;
+/// Chunks of this size and above are pages of their own: a small transaction does not ask the system for memory.
+const PAGES_FROM_BYTES: usize = 256 * 1024;
 /// An allocation larger than this share of the next chunk gets a chunk of its own.
 const OWN_CHUNK_DIVISOR: usize = 4;
 /// The largest chunk that `clear` keeps for the next use.
@@ -30,10 +35,30 @@ struct Chunk {
     base: NonNull<u8>,
     capacity: usize,
     used: AtomicUsize,
+    /// The region it is; none on the heap.
+    pages: Option<Pages>,
 }
 
 impl Chunk {
-    fn new(capacity: usize) -> Box<Chunk> {
+    /// A chunk of at least this many bytes.
+    fn new(bytes: usize) -> Box<Chunk> {
+        if bytes < PAGES_FROM_BYTES {
+            return Self::on_heap(bytes);
+        }
+        let capacity = bytes.next_multiple_of(Pages::UNIT);
+        // Without address space there may still be room between other things.
+        let Ok(pages) = Pages::map_dense(capacity) else {
+            return Self::on_heap(bytes);
+        };
+        Box::new(Chunk {
+            base: pages.base(),
+            capacity,
+            used: AtomicUsize::new(0),
+            pages: Some(pages),
+        })
+    }
+
+    fn on_heap(capacity: usize) -> Box<Chunk> {
         let layout = Self::layout(capacity);
         // SAFETY: the layout has a size above zero (all callers ask for at least `FIRST_CHUNK_BYTES` or a node).
         let raw = unsafe { alloc(layout) };
@@ -44,6 +69,7 @@ impl Chunk {
             base,
             capacity,
             used: AtomicUsize::new(0),
+            pages: None,
         })
     }
 
@@ -75,6 +101,9 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        if self.pages.is_some() {
+            return;
+        }
         // SAFETY: `base` came from `alloc` with this very layout and is freed once, here.
         unsafe { dealloc(self.base.as_ptr(), Self::layout(self.capacity)) };
     }
@@ -151,9 +180,10 @@ impl Arena {
     }
 
     fn adopt(&self, chunks: &mut Chunks, bytes: usize) -> NonNull<Chunk> {
-        let chunk = NonNull::from(Box::leak(Chunk::new(bytes)));
+        let chunk = Chunk::new(bytes);
+        self.allocated.fetch_add(chunk.capacity, Ordering::Relaxed);
+        let chunk = NonNull::from(Box::leak(chunk));
         chunks.all.push(chunk);
-        self.allocated.fetch_add(bytes, Ordering::Relaxed);
         chunk
     }
 
