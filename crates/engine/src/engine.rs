@@ -629,6 +629,8 @@ pub struct MemoryStats {
     pub background: u64,
     /// Sorts, hash tables and buffers of statements.
     pub statements: u64,
+    /// Buffers of the temporary files of statements.
+    pub temp_files: u64,
 }
 
 impl Inner {
@@ -696,6 +698,7 @@ impl Inner {
             row_locks: used(MemoryUse::RowLocks),
             background: used(MemoryUse::Background),
             statements: used(MemoryUse::Statements),
+            temp_files: used(MemoryUse::TempFiles),
         }
     }
 

@@ -77,7 +77,7 @@ pub mod tree;
 mod txn;
 pub mod wait;
 
-pub use budget::{MemoryBudget, MemoryUse, Reservation};
+pub use budget::{Charge, MemoryBudget, MemoryUse, Reservation};
 pub use bulk::{BuildError, Built, TreeBuilder};
 pub use cache::CacheStats;
 pub use check::{Checked, DamagedPart, Finding, check};

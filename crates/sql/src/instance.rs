@@ -153,7 +153,7 @@ impl Starting {
         let accounts = Accounts::default();
         let loaded = accounts::store::load(&config.env, &config.data_dir)?;
         let first_start = loaded.is_none();
-        let temp = TempSpace::open(config.env.fs.clone(), &config.data_dir)?;
+        let temp = TempSpace::open(config.env.fs.clone(), &config.data_dir, engine.memory())?;
         let version = globals.named("version").as_text().to_owned();
         let instance = Instance {
             started_micros: config.env.clock.wall_micros(),

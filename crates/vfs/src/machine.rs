@@ -14,6 +14,8 @@ pub struct Resident {
     pub now: u64,
     /// The most there ever was.
     pub peak: u64,
+    /// Of what is resident now, pages of files: code, mostly.
+    pub files: u64,
 }
 
 /// Memory of this process that is resident.
@@ -22,6 +24,7 @@ pub fn resident() -> Option<Resident> {
     Some(Resident {
         now: kibibytes(&status, "VmRSS:")?,
         peak: kibibytes(&status, "VmHWM:")?,
+        files: kibibytes(&status, "RssFile:")?,
     })
 }
 
@@ -92,6 +95,7 @@ mod tests {
     fn this_process_is_smaller_than_the_machine() {
         let resident = resident().expect("Linux tells");
         assert!(resident.now > 0 && resident.now <= resident.peak);
+        assert!(resident.files > 0 && resident.files < resident.now);
         assert!(resident.peak < memory().expect("Linux tells"));
     }
 }

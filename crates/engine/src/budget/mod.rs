@@ -72,11 +72,13 @@ pub enum MemoryUse {
     Background,
     /// Sorts, hash tables and buffers of statements.
     Statements,
+    /// Buffers of the temporary files of statements.
+    TempFiles,
 }
 
 impl MemoryUse {
     /// All of them.
-    pub const ALL: [MemoryUse; 9] = [
+    pub const ALL: [MemoryUse; 10] = [
         MemoryUse::Memtables,
         MemoryUse::Replayed,
         MemoryUse::Blocks,
@@ -86,15 +88,17 @@ impl MemoryUse {
         MemoryUse::RowLocks,
         MemoryUse::Background,
         MemoryUse::Statements,
+        MemoryUse::TempFiles,
     ];
 
     /// What is there as long as the database is open, however the memory is divided.
     const FIXED: [MemoryUse; 2] = [MemoryUse::ExtentMetadata, MemoryUse::LogBuffer];
-    /// What can be refused.
-    const DEMANDS: [MemoryUse; 3] = [
+    /// What can be refused; but for buffers of temporary files, which are there for who was refused.
+    const DEMANDS: [MemoryUse; 4] = [
         MemoryUse::Transactions,
         MemoryUse::RowLocks,
         MemoryUse::Statements,
+        MemoryUse::TempFiles,
     ];
 
     /// Whether more of it makes less of the others at once.
@@ -252,6 +256,12 @@ impl MemoryBudget {
         self.sum(&MemoryUse::DEMANDS).saturating_add(bytes) <= limit - limit / 4
     }
 
+    /// What transactions and statements can still take together.
+    pub fn room(&self) -> usize {
+        let demands = self.sum(&MemoryUse::DEMANDS);
+        self.demands_limit().saturating_sub(demands)
+    }
+
     /// What transactions and statements may take together.
     fn demands_limit(&self) -> usize {
         let fixed = self.sum(&MemoryUse::FIXED);
@@ -344,14 +354,14 @@ impl MemoryBudget {
 
 /// Follows the size of a thing: takes what it grows by, and gives everything back when it is dropped.
 #[derive(Default)]
-pub(crate) struct Charge {
+pub struct Charge {
     account: Option<(Arc<MemoryBudget>, MemoryUse)>,
     bytes: AtomicUsize,
 }
 
 impl Charge {
     /// Nothing, on this account.
-    pub(crate) fn new(budget: &Arc<MemoryBudget>, what: MemoryUse) -> Charge {
+    pub fn new(budget: &Arc<MemoryBudget>, what: MemoryUse) -> Charge {
         Charge {
             account: Some((Arc::clone(budget), what)),
             bytes: AtomicUsize::new(0),
@@ -371,7 +381,7 @@ impl Charge {
 
     /// The thing has at least this size. Many threads may say so at once.
     #[inline]
-    pub(crate) fn raise_to(&self, bytes: usize) {
+    pub fn raise_to(&self, bytes: usize) {
         if self.bytes.load(Ordering::Relaxed) < bytes {
             self.raise(bytes);
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use esker_engine::View;
+use esker_engine::{MemoryBudget, View};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
@@ -138,7 +138,8 @@ impl Rig {
         }
         let machine = SimEnv::new(12);
         let fs = machine.env().fs;
-        let space = TempSpace::open(fs, Path::new("/db")).expect("the simulated disk has room");
+        let space = TempSpace::open(fs, Path::new("/db"), &MemoryBudget::unlimited())
+            .expect("the simulated disk has room");
         Self {
             bench,
             sql_mode: SqlMode::DEFAULT,

@@ -88,10 +88,14 @@ fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
         row("row locks", memory.row_locks, None),
         row("flush and compaction", memory.background, None),
         row("statements", memory.statements, None),
+        row("buffers of temporary files", memory.temp_files, None),
         row("all", memory.total, Some(memory.limit)),
     ];
-    // The process has more than what the engine counts: code, connections, the catalog, holes of the heap.
     if let Some(resident) = machine::resident() {
+        // What nobody counts: connections, the catalog, stacks, holes of the heap, and what it has freed but not given back.
+        let not_counted = resident.now.saturating_sub(resident.files + memory.total);
+        rows.push(row("not counted", not_counted, None));
+        rows.push(row("code and mapped files", resident.files, None));
         rows.push(row("resident", resident.now, None));
         rows.push(row("resident, at most", resident.peak, None));
     }

@@ -6,12 +6,13 @@
 //! ```
 //! Neighbours: `space` makes the files; everything else in `spill` writes and reads runs.
 //! **Invariants**: a file only grows, its blocks belong to runs that are written side by side; a block
-//! holds whole records, at least one; a run is read as it was written, block by block.
+//! holds whole records, at least one; a run is read as it was written, block by block; buffers are charged, as large as they are.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use esker_engine::Charge;
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::File;
 
@@ -97,7 +98,13 @@ impl SpillFile {
             next: 0,
             buffer: Vec::new(),
             at: 0,
+            charge: self.buffer_charge(),
         }
+    }
+
+    /// A charge for a buffer of what is written to it or read from it.
+    pub(super) fn buffer_charge(&self) -> Charge {
+        self.handle.space.buffer_charge()
     }
 }
 
@@ -123,6 +130,8 @@ pub(crate) struct Run {
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of the largest block.
+    pub(super) longest: usize,
 }
 
 /// Writes one run.
@@ -131,7 +140,9 @@ pub(crate) struct RunWriter {
     blocks: Vec<Block>,
     records: u64,
     bytes: u64,
+    longest: usize,
     block_bytes: usize,
+    charge: Option<Charge>,
 }
 
 impl RunWriter {
@@ -142,7 +153,9 @@ impl RunWriter {
             blocks: Vec::new(),
             records: 0,
             bytes: 0,
+            longest: 0,
             block_bytes,
+            charge: None,
         }
     }
 
@@ -161,6 +174,8 @@ impl RunWriter {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; LEN_BYTES]);
         write(&mut self.buffer);
+        let charge = self.charge.get_or_insert_with(|| file.buffer_charge());
+        charge.raise_to(self.buffer.capacity());
         let len = self.buffer.len() - start - LEN_BYTES;
         let stored = u32::try_from(len).map_err(|_| too_long())?;
         self.buffer[start..start + LEN_BYTES].copy_from_slice(&stored.to_le_bytes());
@@ -176,6 +191,7 @@ impl RunWriter {
         let crc = crc32c::crc32c(&self.buffer[CRC_BYTES..]);
         self.buffer[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
         self.blocks.push(file.append(&self.buffer)?);
+        self.longest = self.longest.max(self.buffer.len());
         self.buffer.clear();
         Ok(())
     }
@@ -187,6 +203,7 @@ impl RunWriter {
             blocks: self.blocks.into(),
             records: self.records,
             bytes: self.bytes,
+            longest: self.longest,
         })
     }
 }
@@ -198,6 +215,7 @@ pub(crate) struct RunReader {
     next: usize,
     buffer: Vec<u8>,
     at: usize,
+    charge: Charge,
 }
 
 impl RunReader {
@@ -220,6 +238,7 @@ impl RunReader {
         };
         self.next += 1;
         self.buffer.resize(block.len as usize, 0);
+        self.charge.raise_to(self.buffer.capacity());
         let read = self.handle.file.read_exact_at(&mut self.buffer, block.at);
         read.map_err(|e| io_error(2, "Error reading file", &e))?;
         let (stored, records) = self.buffer.split_at(CRC_BYTES);
@@ -233,13 +252,17 @@ impl RunReader {
 
 #[cfg(test)]
 mod tests {
+    use esker_engine::{MemoryBudget, MemoryUse};
+
     use super::*;
     use crate::exec::spill::{TempFiles, TempSpace};
 
     #[test]
     fn runs_side_by_side_are_read_back_and_damage_is_found() -> SqlResult<()> {
         let machine = esker_vfs::sim::SimEnv::new(1);
-        let space = TempSpace::open(machine.env().fs, std::path::Path::new("/data"))?;
+        let memory = MemoryBudget::unlimited();
+        let space = TempSpace::open(machine.env().fs, std::path::Path::new("/data"), &memory)?;
+        let counted = || memory.used(MemoryUse::TempFiles);
         let temp = TempFiles::new(space.clone());
         let mut file = temp.create()?;
         assert!(space.names().is_empty(), "a file in use has no name");
@@ -251,17 +274,21 @@ mod tests {
                 out.resize(out.len() + usize::from(n) * 3 % 200, n)
             })?;
         }
+        // Two buffers, each for a block and the record that ended it.
+        assert!((2 * 64..4 * 300).contains(&counted()), "{}", counted());
         let [even, odd] = writers;
         let runs = [even.finish(&mut file)?, odd.finish(&mut file)?];
         for (first, run) in runs.iter().enumerate() {
             let mut reader = file.read(run);
+            assert_eq!(counted(), 0);
             for n in (first as u8..100).step_by(2) {
                 let expected = vec![n; usize::from(n) * 3 % 200];
                 assert_eq!(reader.next()?, Some(&expected[..]));
             }
             assert_eq!(reader.next()?, None);
+            assert!(counted() >= run.longest && run.longest >= 64);
         }
-        assert_eq!(space.used_bytes(), file.end);
+        assert_eq!((space.used_bytes(), counted()), (file.end, 0));
         let at = runs[0].blocks[1].at + 9;
         file.handle
             .file

@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use esker_engine::Charge;
 use esker_types::SqlResult;
 
 use super::file::{Run, RunReader, RunWriter, SpillFile, block_bytes};
@@ -34,6 +35,7 @@ struct Head {
     record: Vec<u8>,
     key_end: usize,
     run: usize,
+    charge: Charge,
 }
 
 impl Head {
@@ -47,6 +49,7 @@ impl Head {
         };
         self.record.clear();
         self.record.extend_from_slice(record);
+        self.charge.raise_to(self.record.capacity());
         let len = record.first_chunk::<KEY_LEN_BYTES>();
         let end = len.map(|len| KEY_LEN_BYTES + u32::from_le_bytes(*len) as usize);
         self.key_end = end
@@ -95,6 +98,7 @@ impl Merge {
                 record: Vec::new(),
                 key_end: 0,
                 run,
+                charge: file.buffer_charge(),
             };
             if head.fill(reader)? {
                 heads.push(head);
@@ -126,6 +130,20 @@ impl Merge {
     }
 }
 
+/// How many runs are merged at a time: as many as have their buffers, a block and a record each, within the budget, and within
+/// half of what the server has left.
+fn ways(runs: &[Run], block: usize, budget: u64, env: &EvalEnv<'_>) -> usize {
+    let room = env
+        .exec
+        .map_or(u64::MAX, |exec| exec.txn.memory().room() as u64);
+    let longest = runs.iter().map(|run| run.longest).max().unwrap_or(0);
+    let each = match longest > 2 * block {
+        true => 2 * longest,
+        false => block,
+    };
+    (budget.min(room / 2) / each as u64).clamp(*WAYS.start(), *WAYS.end()) as usize
+}
+
 /// Merges runs until they can be merged in one go; `keep`: records beyond it are dropped.
 pub(crate) fn narrow_runs(
     temp: &TempFiles,
@@ -136,8 +154,8 @@ pub(crate) fn narrow_runs(
     env: &EvalEnv<'_>,
 ) -> SqlResult<(SpillFile, Vec<Run>)> {
     let block = block_bytes(budget);
-    let ways = (budget / block as u64).clamp(*WAYS.start(), *WAYS.end()) as usize;
-    while runs.len() > ways {
+    while runs.len() > ways(&runs, block, budget, env) {
+        let ways = ways(&runs, block, budget, env);
         temp.count_merge();
         let mut target = temp.create()?;
         let mut merged = Vec::with_capacity(runs.len().div_ceil(ways));

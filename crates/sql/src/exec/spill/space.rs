@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use esker_engine::{Charge, MemoryBudget, MemoryUse};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Fs, OpenMode};
 
@@ -26,14 +27,20 @@ pub struct TempSpace {
     next: AtomicU64,
     /// Bytes of open temporary files.
     pub(super) used: AtomicU64,
+    /// Where their buffers are counted.
+    memory: Arc<MemoryBudget>,
 }
 
 impl TempSpace {
-    /// Makes the directory below `data_dir`, or empties the one that is there.
+    /// Makes the directory below `data_dir`, or empties the one that is there. Buffers are charged to `memory`.
     ///
     /// # Errors
     /// 1030 when the directory cannot be made, read or emptied.
-    pub fn open(fs: Arc<dyn Fs>, data_dir: &std::path::Path) -> SqlResult<Arc<Self>> {
+    pub fn open(
+        fs: Arc<dyn Fs>,
+        data_dir: &std::path::Path,
+        memory: &Arc<MemoryBudget>,
+    ) -> SqlResult<Arc<Self>> {
         let dir = data_dir.join(DIRECTORY);
         let fail =
             |e: std::io::Error| SqlError::new(1030, "HY000", format!("{}: {e}", dir.display()));
@@ -51,12 +58,18 @@ impl TempSpace {
             dir,
             next: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            memory: Arc::clone(memory),
         }))
     }
 
     /// Bytes in open temporary files.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// A charge for a buffer, which is never refused: who was refused memory needs it to do without.
+    pub(super) fn buffer_charge(&self) -> Charge {
+        Charge::new(&self.memory, MemoryUse::TempFiles)
     }
 
     /// Files in use have no name: what is listed here was left over.

@@ -3,6 +3,7 @@
 //! Neighbours: `exec::testing`; the queries run over a few thousand rows with budgets of a few
 //! kilobytes, so that sorts have many runs and partitions come apart several times.
 
+use esker_engine::MemoryBudget;
 use esker_types::SqlError;
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{Fault, Op, SimEnv};
@@ -309,13 +310,14 @@ fn what_an_earlier_process_left_is_removed() -> Result<(), SqlError> {
     let machine = SimEnv::new(3);
     let fs = machine.env().fs;
     let dir = std::path::Path::new("/data");
-    TempSpace::open(fs.clone(), dir)?;
+    let memory = MemoryBudget::unlimited();
+    TempSpace::open(fs.clone(), dir, &memory)?;
     for name in ["7.tmp", "README"] {
         let path = dir.join("tmp").join(name);
         let file = fs.open(&path, OpenMode::CreateNew).expect("creates");
         file.write_all_at(b"left over", 0).expect("writes");
     }
-    let space = TempSpace::open(fs, dir)?;
+    let space = TempSpace::open(fs, dir, &memory)?;
     assert_eq!(space.names(), ["README"]);
     assert_eq!(space.used_bytes(), 0);
     Ok(())
