@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use esker_engine::extent::{Compression, SLOT_BYTES};
-use esker_engine::{Engine, EngineConfig, EngineStats, Tree};
+use esker_engine::{Engine, EngineConfig, EngineStats, Isolation, Tree, Txn};
 use esker_vfs::Env;
 
 use crate::report::{Table, Value};
@@ -107,6 +107,8 @@ struct Database {
     written_bytes: u64,
     /// What the engines did that were open before this one.
     before: Rewritten,
+    /// Holds a snapshot between two steps.
+    held: Option<Txn>,
     scratch: Scratch,
 }
 
@@ -126,6 +128,7 @@ impl Database {
             engine,
             written_bytes: 0,
             before: Rewritten::default(),
+            held: None,
             scratch,
         })
     }
@@ -136,7 +139,7 @@ impl Database {
         let id = self.tree.id();
         self.engine.shutdown()?;
         // The directory belongs to one engine at a time.
-        drop((self.engine, self.tree));
+        drop((self.engine, self.tree, self.held));
         let engine = open(args, &self.scratch)?;
         let tree = engine
             .tree(id)
@@ -145,6 +148,7 @@ impl Database {
             engine,
             tree,
             before,
+            held: None,
             written_bytes: self.written_bytes,
             scratch: self.scratch,
         })
@@ -207,6 +211,8 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
             "stalls",
             "write amp",
             "linked",
+            "versions",
+            "deletes",
             "stored MiB",
             "disk MiB",
         ],
@@ -218,7 +224,7 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
             // First the old one goes, for both would be in the same place.
             drop(database.take());
         }
-        let reopens = args.reopen && step != Step::Settle;
+        let reopens = args.reopen && !step.is_pause();
         let open = match database.take() {
             Some(database) if reopens => database.reopen(args)?,
             Some(database) => database,
@@ -228,6 +234,15 @@ pub fn run(args: &KvArgs, progress: Progress<'_>) -> Result<Table> {
         let before = database.engine.stats();
         if step == Step::Fillsync {
             database.engine.switches().set_async_commit(false);
+        }
+        match step {
+            Step::Hold => {
+                let txn = database.engine.begin(Isolation::RepeatableRead);
+                txn.snapshot();
+                database.held = Some(txn);
+            }
+            Step::Release => database.held = None,
+            _ => {}
         }
         let outcome = run::run(step, &database.engine, &database.tree, args)?;
         database.engine.switches().set_async_commit(true);
@@ -257,20 +272,21 @@ fn row(
         _ => Value::Number(count as f64 / seconds, 0),
     };
     let part = |number: usize| match step {
-        Step::Sustained => {
+        _ if step.is_timed() => {
             let ops = outcome.done.parts[number] as f64;
             Value::Number(ops / (args.seconds.as_secs_f64() / run::PARTS as f64), 0)
         }
         _ => Value::Nothing,
     };
     let rewritten = database.rewritten();
-    let stored: u64 = database.tree.superversion().version.bytes();
+    let now = database.tree.superversion();
+    let (on_disk, in_memory) = (now.version.totals(), now.in_memory());
     let mib = |bytes: u64| Value::Number(bytes as f64 / f64::from(1 << 20), 1);
     vec![
         step.name().into(),
         outcome.threads.into(),
         ops.into(),
-        match step.is_write() || step == Step::Settle {
+        match step.is_write() || step.is_pause() {
             true => Value::Nothing,
             false => outcome.done.found.into(),
         },
@@ -290,7 +306,9 @@ fn row(
             bytes => Value::Number(rewritten.bytes as f64 / bytes as f64, 2),
         },
         rewritten.linked_extents.into(),
-        mib(stored),
+        (on_disk.entries + in_memory.entries).into(),
+        (on_disk.deletes + in_memory.deletes).into(),
+        mib(now.version.bytes()),
         mib(stats.storage.space.used_slots * SLOT_BYTES),
     ]
 }

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use esker_engine::scan::KeySpan;
 use esker_engine::{Direction, Engine, Isolation, Tree, Txn, View};
 use esker_vfs::sim::SimRng;
 
@@ -42,12 +43,25 @@ pub enum Step {
     Overwrite,
     /// Delete random keys.
     Deleterandom,
+    /// Delete every key once, ascending, in one thread.
+    Deleteseq,
+    /// A queue, for `--seconds`, in one thread: put a key behind all others, scan for the first one, delete it. Shows whether it
+    /// goes on as it began.
+    Queue,
+    /// Take a snapshot, and keep it until `release`.
+    Hold,
+    /// Let go of the snapshot.
+    Release,
     /// Flush all memtables and compact until nothing is due.
     Settle,
+    /// Wait until background work changes nothing any more, for as long as it takes a tree to be at rest.
+    Rest,
     /// Get random keys.
     Readrandom,
     /// Get keys that do not exist, between those that do.
     Readmissing,
+    /// Count all keys, in `--threads` tasks one after the other.
+    Count,
     /// Scan forward from the first key, once per thread.
     Readseq,
     /// Scan backward from the last key, once per thread.
@@ -67,7 +81,21 @@ impl Step {
     }
 
     pub(super) fn is_write(self) -> bool {
-        self.is_fresh() || matches!(self, Step::Overwrite | Step::Deleterandom)
+        self.is_fresh()
+            || matches!(
+                self,
+                Step::Overwrite | Step::Deleterandom | Step::Deleteseq | Step::Queue
+            )
+    }
+
+    /// Whether it neither writes nor reads.
+    pub(super) fn is_pause(self) -> bool {
+        matches!(self, Step::Settle | Step::Rest | Step::Hold | Step::Release)
+    }
+
+    /// Whether it goes on for a time and shows how it began and how it ended.
+    pub(super) fn is_timed(self) -> bool {
+        matches!(self, Step::Sustained | Step::Queue)
     }
 
     pub(super) fn name(self) -> String {
@@ -78,8 +106,10 @@ impl Step {
     /// Threads and operations of each; whoever fills in order is alone.
     fn share(self, args: &KvArgs) -> (u64, u64) {
         match self {
-            Step::Settle => (1, 0),
-            Step::Fillseq => (1, args.num),
+            _ if self.is_pause() => (1, 0),
+            Step::Fillseq | Step::Deleteseq => (1, args.num),
+            Step::Count => (1, 1),
+            Step::Queue => (1, u64::MAX),
             Step::Fillrandom => (args.threads, args.num.div_ceil(args.threads)),
             Step::Sustained => (args.threads, u64::MAX),
             _ => (args.threads, args.ops().div_ceil(args.threads)),
@@ -123,9 +153,15 @@ pub(super) struct Outcome {
 pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Result<Outcome> {
     let (threads, ops) = step.share(args);
     let start = Instant::now();
-    if step == Step::Settle {
-        engine.flush_all()?;
-        engine.compact()?;
+    if step.is_pause() {
+        match step {
+            Step::Settle => {
+                engine.flush_all()?;
+                engine.compact()?;
+            }
+            Step::Rest => rest(engine, tree, start + args.seconds),
+            _ => {}
+        }
         return Ok(Outcome {
             elapsed: start.elapsed(),
             threads,
@@ -190,6 +226,33 @@ pub(super) fn run(step: Step, engine: &Engine, tree: &Tree, args: &KvArgs) -> Re
     })
 }
 
+/// How often background work is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// It rests when nothing has changed for so long: a tree is at rest after ten seconds.
+const RESTED: Duration = Duration::from_secs(13);
+
+/// Waits until background work has changed nothing for a while.
+fn rest(engine: &Engine, tree: &Tree, deadline: Instant) {
+    let look = || {
+        let now = tree.superversion();
+        let on_disk = now.version.totals().entries;
+        (
+            on_disk,
+            now.in_memory().entries,
+            engine.stats().storage.work,
+        )
+    };
+    let mut seen = look();
+    let mut since = Instant::now();
+    while since.elapsed() < RESTED && Instant::now() < deadline {
+        thread::sleep(LOOK);
+        let now = look();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+}
+
 /// A thread of a step.
 struct Worker<'a> {
     engine: &'a Engine,
@@ -217,7 +280,12 @@ impl Worker<'_> {
             Step::Readrandom | Step::Readmissing | Step::Readwhilewriting => self.get_all(step)?,
             Step::Seekrandom => self.seek_all()?,
             Step::Sustained => self.update_all()?,
-            Step::Settle => unreachable!("settling needs no workers"),
+            Step::Deleteseq => self.delete_in_order()?,
+            Step::Queue => self.queue()?,
+            Step::Count => self.count()?,
+            Step::Settle | Step::Rest | Step::Hold | Step::Release => {
+                unreachable!("pauses need no workers")
+            }
         }
         Ok(self.done)
     }
@@ -270,7 +338,6 @@ impl Worker<'_> {
     fn update_all(&mut self) -> Result<()> {
         let args = self.args;
         let mut values = Values::new(args.value_bytes as usize, args.seed);
-        let part_nanos = args.seconds.as_nanos() / PARTS as u128 + 1;
         self.repeat(None, |worker, _| {
             let key = worker.key.of(worker.rng.below(args.num));
             worker.txn.new_statement();
@@ -281,8 +348,7 @@ impl Worker<'_> {
             worker.txn.put(worker.tree, key, values.next())?;
             worker.commit(false)?;
             worker.done.written_bytes += args.key_bytes + args.value_bytes;
-            let part = (worker.start.elapsed().as_nanos() / part_nanos) as usize;
-            worker.done.parts[part.min(PARTS - 1)] += 1;
+            worker.note_part();
             Ok(true)
         })
     }
@@ -296,6 +362,68 @@ impl Worker<'_> {
             worker.done.written_bytes += args.key_bytes;
             Ok(true)
         })
+    }
+
+    fn delete_in_order(&mut self) -> Result<()> {
+        self.repeat(None, |worker, number| {
+            let key = worker.key.of(number);
+            worker.txn.delete(worker.tree, key)?;
+            worker.commit(false)?;
+            worker.done.written_bytes += worker.args.key_bytes;
+            Ok(true)
+        })
+    }
+
+    fn queue(&mut self) -> Result<()> {
+        let args = self.args;
+        let mut values = Values::new(args.value_bytes as usize, args.seed);
+        let mut first = Vec::new();
+        self.repeat(None, |worker, number| {
+            let key = worker.key.of(args.num + number);
+            worker.txn.put(worker.tree, key, values.next())?;
+            worker.commit(false)?;
+            worker.txn.new_statement();
+            let mut rows = worker.txn.scan(
+                worker.tree,
+                Bound::Unbounded,
+                Bound::Unbounded,
+                Direction::Forward,
+                View::Snapshot,
+            )?;
+            first.clear();
+            if let Some((key, _)) = rows.next()? {
+                first.extend_from_slice(key);
+                worker.done.found += 1;
+            }
+            drop(rows);
+            worker.txn.delete(worker.tree, &first)?;
+            worker.commit(false)?;
+            worker.done.written_bytes += 2 * args.key_bytes + args.value_bytes;
+            worker.note_part();
+            Ok(true)
+        })
+    }
+
+    fn count(&mut self) -> Result<()> {
+        let tasks = self.args.threads as usize;
+        self.repeat(None, |worker, _| {
+            worker.txn.new_statement();
+            let all = vec![KeySpan::all()];
+            let count = worker.txn.parallel_count(worker.tree, all, tasks)?;
+            worker.done.found = count.counted();
+            for task in 0..count.tasks() {
+                let counted = count.count(task, &mut || true)?;
+                worker.done.found += counted.map_or(0, |counted| counted.rows);
+            }
+            Ok(true)
+        })
+    }
+
+    /// Counts an operation in its part of the time.
+    fn note_part(&mut self) {
+        let part_nanos = self.args.seconds.as_nanos() / PARTS as u128 + 1;
+        let part = (self.start.elapsed().as_nanos() / part_nanos) as usize;
+        self.done.parts[part.min(PARTS - 1)] += 1;
     }
 
     #[inline]

@@ -86,3 +86,28 @@ fn a_sustained_step_says_how_it_began_and_how_it_ended() {
     }
     assert_eq!(field(&json, "found")[1], field(&json, "ops")[1], "{json}");
 }
+
+#[test]
+fn what_was_deleted_in_order_is_gone_and_a_snapshot_keeps_its_versions() {
+    let json = measured(
+        "kv fillseq,settle,hold,deleteseq,settle,count,readseq,release,settle,count --num 3000",
+    );
+    let found: Vec<_> = field(&json, "found")
+        .into_iter()
+        .filter(|count| *count != "null")
+        .collect();
+    assert_eq!(found, ["0", "0", "0"]);
+    let versions = field(&json, "versions");
+    assert_eq!(versions[4], "6000", "rows and deletes: {json}");
+    assert_eq!(versions[9], "0", "{json}");
+}
+
+#[test]
+fn a_queue_ends_with_as_many_rows_as_it_began_with() {
+    let json = measured("kv fillseq,queue,readseq --num 20 --seconds 0.2 --threads 1");
+    assert_eq!(field(&json, "found")[2], "20", "{json}");
+    assert!(
+        field(&json, "first 10 %")[1].parse::<f64>().is_ok(),
+        "{json}"
+    );
+}
