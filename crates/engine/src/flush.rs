@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::compact::retain;
+use crate::compact::{Gaps, Settled, retain};
 use crate::extent::RunWriter;
 use crate::iter::InternalIter;
 use crate::tree::{Installation, Oldest, Place, ShapeEdit, Tree, Trees};
@@ -45,17 +45,19 @@ impl Trees {
         let version = Arc::clone(&tree.superversion().version);
         let mut writer = RunWriter::new(self.store(), tree.id(), 0).with_fields(tree.fields());
         // There is no older tier in memory, so the extents are all that lies below.
-        let is_bottom = |key: &[u8]| {
-            version
-                .levels()
-                .runs()
-                .all(|run| run.overlapping(key, key).is_empty())
-        };
+        let is_bottom = |delete: Settled<'_>| delete.has_nothing_in(version.levels().runs());
+        let below = version.levels().runs().cloned();
+        let mut gaps = Gaps::new(below, self.limits().gap_bytes);
         let counts = retain(
             versions,
             oldest_snapshot,
             is_bottom,
-            |key, seq, op, value| writer.add(key, seq, op, value),
+            |key, seq, op, value| {
+                if gaps.is_before(key) {
+                    writer.cut()?;
+                }
+                writer.add(key, seq, op, value)
+            },
         )?;
         writer.cut()?;
         let written_bytes = writer.written_bytes();

@@ -50,6 +50,9 @@ pub trait InternalIter: Send {
     fn op(&self) -> Op;
     /// The value; empty for a delete.
     fn value(&self) -> &[u8];
+    /// Tells the tier that the delete the iterator stands on was of no use to who looks for rows: what costs readers much
+    /// goes to where it can be dropped.
+    fn step_over(&mut self) {}
 }
 
 /// Compares two versions in internal order.
@@ -280,6 +283,12 @@ impl InternalIter for MergingIter {
 
     fn value(&self) -> &[u8] {
         self.at().value()
+    }
+
+    fn step_over(&mut self) {
+        if let Some(current) = self.current {
+            self.sources[current].step_over();
+        }
     }
 }
 

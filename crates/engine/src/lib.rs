@@ -95,7 +95,7 @@ pub use recovery::{
 };
 pub use tree::{OnFatal, Tree};
 pub use txn::{
-    Commit, Cursor, Direction, Isolation, SavepointId, SnapshotAt, Txn, View, WaitCanceller,
+    Commit, Cursor, Direction, Isolation, Near, SavepointId, SnapshotAt, Txn, View, WaitCanceller,
 };
 pub use wait::Ticket;
 

@@ -2,21 +2,30 @@
 
 use std::ops::Bound;
 
-use esker_engine::{Direction, Engine, EngineConfig, Isolation, Mode, Tree, View};
+use esker_engine::extent::Compression;
+use esker_engine::{Direction, Engine, EngineConfig, Isolation, Mode, Near, Tree, View};
 use esker_vfs::sim::SimEnv;
 
 /// More than it takes for a memtable to be switched because of its deletes.
 const ROWS: u64 = 40_000;
 const BATCH_ROWS: u64 = 1000;
 
-fn engine() -> (SimEnv, Engine, Tree) {
-    let machine = SimEnv::new(1);
+fn config() -> EngineConfig {
     let mut config = EngineConfig::new("/db");
     config.mode = Mode::Manual;
     config.log_buffer_bytes = 1 << 20;
+    config
+}
+
+fn engine_with(config: EngineConfig) -> (SimEnv, Engine, Tree) {
+    let machine = SimEnv::new(1);
     let engine = Engine::open(machine.env(), config).unwrap();
     let tree = engine.create_tree().unwrap();
     (machine, engine, tree)
+}
+
+fn engine() -> (SimEnv, Engine, Tree) {
+    engine_with(config())
 }
 
 fn change(engine: &Engine, tree: &Tree, keys: std::ops::Range<u64>, value: Option<&[u8]>) {
@@ -100,4 +109,198 @@ fn what_a_snapshot_sees_stays_until_it_is_gone() {
     engine.flush_all().unwrap();
     settle(&engine);
     assert_eq!(versions(&tree), 0);
+}
+
+/// Puts a row behind all others, looks for the first one, deletes it.
+fn pass_through(engine: &Engine, tree: &Tree, row: u64) {
+    change(engine, tree, row..row + 1, Some(b"job"));
+    let first = first_key(engine, tree, Direction::Forward).expect("one was just put");
+    change(engine, tree, first..first + 1, None);
+}
+
+#[test]
+fn the_first_row_of_a_queue_is_near_however_many_have_passed() {
+    let (_machine, engine, tree) = engine();
+    const WAITING: u64 = 10;
+    change(&engine, &tree, 0..WAITING, Some(b"job"));
+    let mut most = 0;
+    for row in WAITING..6000 {
+        pass_through(&engine, &tree, row);
+        if row.is_multiple_of(50) {
+            settle(&engine);
+        }
+        most = most.max(versions(&tree));
+    }
+    // A row is put and deleted; some 700 deletes are stepped over so often that they are worth a flush.
+    assert!(most < 2000, "{most} versions");
+    assert!(engine.stats().storage.work.switches.steps > 3);
+    let waiting = 6000 - WAITING..6000;
+    assert_eq!(
+        first_key(&engine, &tree, Direction::Forward),
+        Some(waiting.start)
+    );
+}
+
+#[test]
+fn a_queue_is_not_flushed_for_nothing_while_a_snapshot_needs_all_of_it() {
+    let (_machine, engine, tree) = engine();
+    change(&engine, &tree, 0..1, Some(b"job"));
+    let old = engine.begin(Isolation::RepeatableRead);
+    old.snapshot();
+    for row in 1..3000 {
+        pass_through(&engine, &tree, row);
+    }
+    settle(&engine);
+    // Nothing is in front in memory any more, and what is on disk is not rewritten again and again.
+    for _ in 0..50 {
+        assert_eq!(first_key(&engine, &tree, Direction::Forward), Some(2999));
+    }
+    settle(&engine);
+    let work = engine.stats().storage.work;
+    for _ in 0..500 {
+        first_key(&engine, &tree, Direction::Forward);
+    }
+    settle(&engine);
+    assert_eq!(engine.stats().storage.work, work);
+    drop(old);
+    for _ in 0..500 {
+        first_key(&engine, &tree, Direction::Forward);
+    }
+    settle(&engine);
+    assert!(versions(&tree) < 10);
+}
+
+#[test]
+fn deletes_that_the_log_has_brought_back_are_flushed_when_readers_step_over_them() {
+    let (machine, engine, tree) = engine();
+    change(&engine, &tree, 0..2001, Some(b"job"));
+    change(&engine, &tree, 0..2000, None);
+    let id = tree.id();
+    drop((engine, tree));
+    let engine = Engine::open(machine.env(), config()).unwrap();
+    let tree = engine.tree(id).unwrap();
+    let replayed = |tree: &Tree| tree.superversion().replayed.len();
+    settle(&engine);
+    assert_eq!(replayed(&tree), 1);
+    for _ in 0..200 {
+        assert_eq!(first_key(&engine, &tree, Direction::Forward), Some(2000));
+    }
+    settle(&engine);
+    assert_eq!(replayed(&tree), 0);
+    assert_eq!(versions(&tree), 1);
+}
+
+#[test]
+fn rows_that_came_and_went_leave_nothing_among_others() {
+    let (_machine, engine, tree) = engine();
+    let spread = |row: u64| row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1;
+    for row in 0..3000 {
+        let key = spread(row);
+        change(&engine, &tree, key..key + 1, Some(&[7; 50]));
+    }
+    engine.flush_all().unwrap();
+    settle(&engine);
+    let txn = engine.begin(Isolation::ReadCommitted);
+    for row in 0..1000 {
+        let key = spread(row) + 1;
+        // Whoever inserts looks whether the row is there already; then the filters are in memory.
+        let found = txn.get(&tree, &key.to_be_bytes(), View::Latest).unwrap();
+        assert_eq!(found, None);
+        change(&engine, &tree, key..key + 1, Some(b"short"));
+        change(&engine, &tree, key..key + 1, None);
+    }
+    engine.flush_all().unwrap();
+    // The filters of what lies below are not always right.
+    let deletes = tree.superversion().version.totals().deletes;
+    assert!(deletes < 50, "{deletes} deletes were written");
+}
+
+#[test]
+fn old_versions_on_the_lowest_level_go_when_their_snapshot_is_gone() {
+    let (_machine, engine, tree) = engine();
+    change(&engine, &tree, 0..ROWS, Some(b"first"));
+    let old = engine.begin(Isolation::RepeatableRead);
+    old.snapshot();
+    change(&engine, &tree, 0..ROWS, Some(b"second"));
+    engine.flush_all().unwrap();
+    engine.sink(&tree).unwrap();
+    settle(&engine);
+    assert_eq!(versions(&tree), 2 * ROWS);
+    drop(old);
+    settle(&engine);
+    assert_eq!(versions(&tree), ROWS);
+}
+
+#[test]
+fn a_queue_in_a_large_table_leaves_its_middle_alone() {
+    const BACKLOG: u64 = 60_000;
+    let mut config = config();
+    config.extents.compression = [Compression::None; 3];
+    let (_machine, engine, tree) = engine_with(config);
+    let row = [7; 1000];
+    for from in (0..BACKLOG).step_by(100) {
+        change(&engine, &tree, from..from + 100, Some(&row));
+    }
+    engine.flush_all().unwrap();
+    engine.sink(&tree).unwrap();
+    settle(&engine);
+    let whole = tree.superversion().version.levels().extents().count();
+    let before = engine.stats().storage.work.compaction;
+    change(&engine, &tree, 0..1000, None);
+    for from in (BACKLOG..BACKLOG + 1000).step_by(100) {
+        change(&engine, &tree, from..from + 100, Some(&row));
+    }
+    engine.flush_all().unwrap();
+    settle(&engine);
+    assert_eq!(first_key(&engine, &tree, Direction::Forward), Some(1000));
+    let merged = engine.stats().storage.work.compaction.merged - before.merged;
+    assert!(
+        whole > 10 && merged * 3 < whole as u64,
+        "{merged} of {whole}"
+    );
+}
+
+#[test]
+fn the_space_of_a_dropped_tree_is_free_unless_somebody_reads_it() {
+    let (_machine, engine, tree) = engine();
+    let used = || engine.stats().storage.space.used_slots;
+    change(&engine, &tree, 0..ROWS, Some(&[7; 100]));
+    engine.flush_all().unwrap();
+    let other = engine.create_tree().unwrap();
+    // A snapshot alone holds nothing: whoever drops a tree has seen to it that nobody begins to read it.
+    let old = engine.begin(Isolation::RepeatableRead);
+    old.snapshot();
+    let (lower, upper) = (Bound::Unbounded, Bound::Unbounded);
+    let mut rows = old
+        .scan(&tree, lower, upper, Direction::Forward, View::Snapshot)
+        .unwrap();
+    assert!(used() > 0);
+    engine.drop_tree(tree.id()).unwrap();
+    drop(tree);
+    let mut seen = 0;
+    while rows.next().unwrap().is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, ROWS);
+    assert!(used() > 0);
+    drop(rows);
+    assert_eq!(used(), 0);
+    drop((old, other));
+}
+
+#[test]
+fn a_cursor_gives_up_at_many_deletes_and_goes_on_where_it_was() {
+    let (_machine, engine, tree) = engine();
+    change(&engine, &tree, 0..101, Some(b"row"));
+    change(&engine, &tree, 0..100, None);
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let (lower, upper) = (Bound::Unbounded, Bound::Unbounded);
+    let mut rows = txn
+        .scan(&tree, lower, upper, Direction::Forward, View::Latest)
+        .unwrap();
+    let key = |row: u64| row.to_be_bytes();
+    assert_eq!(rows.next_within(10).unwrap(), Near::Deleted(&key(10)));
+    assert_eq!(rows.next_within(88).unwrap(), Near::Deleted(&key(99)));
+    assert_eq!(rows.next_within(0).unwrap(), Near::Row(&key(100), b"row"));
+    assert_eq!(rows.next_within(0).unwrap(), Near::End);
 }

@@ -34,6 +34,8 @@ pub struct Limits {
     pub job_bytes: u64,
     /// Extents with more than this share of deletes, in percent, go down.
     pub delete_percent: u64,
+    /// A run is cut where so many bytes lie below and it has nothing.
+    pub gap_bytes: u64,
     /// A tree at rest sinks to level 2 if what lies above has at least this many bytes ...
     pub sink_bytes: u64,
     /// ... and this share of level 2, in percent.
@@ -56,11 +58,23 @@ impl Default for Limits {
             level2_per_level1: 10,
             job_bytes: 256 << 20,
             delete_percent: 30,
+            gap_bytes: 16 << 20,
             sink_bytes: 8 << 20,
             sink_percent: 10,
             repacks: true,
         }
     }
+}
+
+/// Steps of readers over deletes are no reason to flush as long as they are not more than this.
+pub(crate) const FREE_STEPS: u64 = 256 << 10;
+/// A version is flushed or merged in about the time of so many steps.
+pub(crate) const STEPS_PER_ENTRY: u64 = 4;
+
+/// Whether readers have stepped over the deletes of a tier so often that it would have been better to rewrite
+/// `entries` versions, so that the deletes go: whatever they do next, they and the rewrite together cost at most about twice as much as with foresight.
+pub(crate) fn hinders_readers(steps: u64, entries: u64) -> bool {
+    steps >= FREE_STEPS && steps / STEPS_PER_ENTRY >= entries
 }
 
 /// How far background work is behind, for those who make work for it.

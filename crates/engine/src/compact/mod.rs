@@ -3,13 +3,14 @@
 //! Neighbours: `maintain` calls `Trees::compact_one` and asks for the [`Pressure`]; `tree` publishes the result.
 //!
 //! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and which
-//! only move, pure as well) → `retain` (which versions stay) → `run` (does it, as quickly as `pace` says) →
+//! only move, pure as well) → `retain` (which versions stay), `gaps` (where runs are cut) → `run` (does it, as quickly as `pace` says) →
 //! `refresh` (the cache).
 //!
 //! **Invariants**
 //! - Deciders return data and touch nothing; the doer decides nothing.
 //! - For one user key, versions that move down are older than every version that stays above.
 
+mod gaps;
 mod limits;
 mod pace;
 mod pick;
@@ -18,10 +19,14 @@ mod refresh;
 mod retain;
 mod run;
 
+pub(crate) use gaps::Gaps;
+pub(crate) use limits::hinders_readers;
+#[cfg(test)]
+pub(crate) use limits::{FREE_STEPS, STEPS_PER_ENTRY};
 pub use limits::{Limits, Pressure};
 pub(crate) use pace::Effort;
 pub use pick::{Input, Reason, Task, pick, sink};
-pub(crate) use retain::retain;
+pub(crate) use retain::{Settled, retain};
 pub use run::{CompactionKind, CompactionStats};
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::limits::Limits;
+use super::limits::{Limits, hinders_readers};
 use crate::Seq;
 use crate::extent::{ExtentMeta, HasMeta, Position};
 use crate::tree::{Levels, Place, Run, RunId};
@@ -28,8 +28,10 @@ pub enum Reason {
     Layers,
     /// The upper run has grown.
     Size,
-    /// Extents consist of deletes to a large part.
+    /// Extents consist of deletes, or of what nobody sees any more, to a large part.
     Deletes,
+    /// Readers step over deletes of an extent again and again.
+    Steps,
     /// The tree is at rest and could take less space.
     Space,
 }
@@ -366,35 +368,70 @@ fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option
         .find(|task| !task.touches_quarantined(levels))
 }
 
-/// A rewrite of an extent of the lowest level with many deletes. They came there when a snapshot still needed what they
-/// delete; `oldest_snapshot` needs none of it any more, so all of them go.
-pub(super) fn deletes_at_the_bottom<E: HasMeta>(
+/// A rewrite of an extent of the lowest level with many versions that are no rows: deletes, and what newer versions hide. They
+/// came there when a snapshot still needed them; `oldest_snapshot` needs none of it any more, so all of them go.
+pub(super) fn garbage_at_the_bottom<E: HasMeta>(
     levels: &Levels<E>,
     limits: &Limits,
     oldest_snapshot: Seq,
 ) -> Option<Task> {
     let bottom = levels.level(2);
     let is_due = |meta: &ExtentMeta| {
-        meta.deletes * 100 / meta.entries > limits.delete_percent
+        (meta.entries - meta.rows) * 100 / meta.entries > limits.delete_percent
             && meta.largest_seq <= oldest_snapshot
     };
-    let quarantined = Quarantined::of(bottom);
     let extents = bottom.extents().iter().enumerate();
     let mut due = extents.filter(|(_, extent)| is_due(extent.meta()));
-    due.find_map(|(at, _)| {
-        let range = clean_start(bottom, at)..clean_end(bottom, at + 1);
-        let is_clean = bottom.extents()[range.clone()]
-            .iter()
-            .all(|extent| extent.meta().largest_seq <= oldest_snapshot);
-        (is_clean && !quarantined.meets(&range)).then(|| Task {
-            reason: Reason::Deletes,
-            inputs: vec![Input {
-                place: Place::level(2),
-                range,
-            }],
-            output: Place::level(2),
-            urgency: 1,
-        })
+    due.find_map(|(at, _)| rewrite_at_the_bottom(levels, at, Reason::Deletes, oldest_snapshot))
+}
+
+/// A rewrite of an extent of the lowest level, if no snapshot needs the past of its keys.
+fn rewrite_at_the_bottom<E: HasMeta>(
+    levels: &Levels<E>,
+    at: usize,
+    reason: Reason,
+    oldest_snapshot: Seq,
+) -> Option<Task> {
+    let bottom = levels.level(2);
+    let range = clean_start(bottom, at)..clean_end(bottom, at + 1);
+    let is_clean =
+        |extent: &E| extent.meta().largest_seq <= oldest_snapshot && !extent.is_quarantined();
+    let all_are = bottom.extents()[range.clone()].iter().all(is_clean);
+    all_are.then(|| Task {
+        reason,
+        inputs: vec![Input {
+            place: Place::level(2),
+            range,
+        }],
+        output: Place::level(2),
+        urgency: 1,
+    })
+}
+
+/// Brings an extent whose deletes readers have stepped over again and again closer to what it deletes, as soon as they would
+/// have been better off had that been done at once. `oldest_snapshot` needs none of what is deleted any more.
+pub(super) fn deletes_in_the_way<E: HasMeta>(
+    levels: &Levels<E>,
+    oldest_snapshot: Seq,
+) -> Option<Task> {
+    levels.extents().find_map(|(place, extent)| {
+        let (meta, steps) = (extent.meta(), extent.stepped_over());
+        let is_asked = meta.deletes > 0 && meta.largest_seq <= oldest_snapshot;
+        if !is_asked || !hinders_readers(steps, meta.entries) {
+            return None;
+        }
+        let task = match place.level {
+            2 => {
+                let at = levels.level(2).find(&meta.first.key, meta.first.seq);
+                rewrite_at_the_bottom(levels, at, Reason::Steps, oldest_snapshot)?
+            }
+            _ => Task {
+                reason: Reason::Steps,
+                ..removal_of(levels, place, meta)
+            },
+        };
+        let pays = hinders_readers(steps, task.entries(levels));
+        (pays && !task.touches_quarantined(levels)).then_some(task)
     })
 }
 
@@ -500,6 +537,22 @@ impl Task {
                 .iter()
                 .any(E::is_quarantined)
         })
+    }
+
+    /// Whether it is there to drop what nobody sees any more of the lowest level.
+    pub(super) fn is_rewrite_at_the_bottom(&self) -> bool {
+        let is_at_bottom = matches!(&self.inputs[..], [input] if input.place == Place::level(2));
+        is_at_bottom && matches!(self.reason, Reason::Deletes | Reason::Steps)
+    }
+
+    /// Versions in all that takes part.
+    fn entries<E: HasMeta>(&self, levels: &Levels<E>) -> u64 {
+        let of = |input: &Input| {
+            let run = levels.run(input.place).expect("picked from this shape");
+            let extents = run.extents()[input.range.clone()].iter();
+            extents.map(|extent| extent.meta().entries).sum::<u64>()
+        };
+        self.inputs.iter().map(of).sum()
     }
 
     /// Runs of level 0 that take part, newest first.

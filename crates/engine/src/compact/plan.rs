@@ -41,6 +41,8 @@ pub(crate) struct Rules {
     pub(crate) small_bytes: u32,
     /// Deletes vanish in the output, so it is worth rewriting extents that have some.
     pub(crate) drops_deletes: bool,
+    /// So do versions that newer ones hide, and it is for them that the task is done.
+    pub(crate) drops_hidden: bool,
     /// Extents that were compressed for a level above this are rewritten.
     pub(crate) packs_for: u8,
     /// The index of the input that hangs at the output place already.
@@ -129,6 +131,10 @@ fn judge<E: HasMeta>(members: &[(usize, E)], rules: Rules) -> Kind {
     }
     let has_deletes = members.iter().any(|(_, extent)| extent.meta().deletes > 0);
     if rules.drops_deletes && has_deletes && rules.resident != Some(run) {
+        return Kind::Entangled;
+    }
+    let has_hidden = |meta: &ExtentMeta| meta.entries - meta.deletes > meta.rows;
+    if rules.drops_hidden && members.iter().any(|(_, e)| has_hidden(e.meta())) {
         return Kind::Entangled;
     }
     if members

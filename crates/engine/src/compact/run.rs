@@ -11,12 +11,13 @@
 
 use std::sync::Arc;
 
+use super::gaps::Gaps;
 use super::limits::{Limits, Pressure};
 use super::pace::{Effort, Pace};
-use super::pick::{Reason, Task, deletes_at_the_bottom, pick, sink};
+use super::pick::{Reason, Task, deletes_in_the_way, garbage_at_the_bottom, pick, sink};
 use super::plan::{Piece, Rules, plan};
 use super::refresh::refresh;
-use super::retain::retain;
+use super::retain::{Settled, retain};
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
 use crate::tree::{Installation, Levels, Place, Run, RunId, RunIter, ShapeEdit, Tree, Trees};
@@ -58,23 +59,27 @@ pub enum CompactionKind {
     ToLevel2,
     /// Extents with many deletes were merged with what lies below.
     Deletes,
+    /// Extents whose deletes readers stepped over again and again were merged with what lies below.
+    Steps,
     /// A tree at rest was made smaller.
     Space,
 }
 
 impl CompactionKind {
     /// All of them.
-    pub const ALL: [CompactionKind; 5] = [
+    pub const ALL: [CompactionKind; 6] = [
         CompactionKind::Layers,
         CompactionKind::ToLevel1,
         CompactionKind::ToLevel2,
         CompactionKind::Deletes,
+        CompactionKind::Steps,
         CompactionKind::Space,
     ];
 
     fn of(task: &Task) -> Self {
         match (task.reason, task.output.level) {
             (Reason::Deletes, _) => CompactionKind::Deletes,
+            (Reason::Steps, _) => CompactionKind::Steps,
             (Reason::Space, _) => CompactionKind::Space,
             (_, 0) => CompactionKind::Layers,
             (_, 1) => CompactionKind::ToLevel1,
@@ -145,7 +150,7 @@ impl Trees {
             let version = Arc::clone(&tree.superversion().version);
             let levels = version.levels();
             let task = sink(levels, &limits)
-                .or_else(|| deletes_at_the_bottom(levels, &limits, oldest_snapshot));
+                .or_else(|| garbage_at_the_bottom(levels, &limits, oldest_snapshot));
             match task {
                 Some(task) => self.compact(tree, levels, &task, oldest_snapshot, Effort::Full)?,
                 None => return Ok(()),
@@ -184,7 +189,8 @@ impl Trees {
     fn due(&self, tree: &Tree, levels: &Levels<Arc<Extent>>, oldest_snapshot: Seq) -> Option<Task> {
         let limits = self.limits();
         pick(levels, limits)
-            .or_else(|| deletes_at_the_bottom(levels, limits, oldest_snapshot))
+            .or_else(|| garbage_at_the_bottom(levels, limits, oldest_snapshot))
+            .or_else(|| deletes_in_the_way(levels, oldest_snapshot))
             .or_else(|| sink(levels, limits).filter(|_| self.is_at_rest(tree)))
     }
 
@@ -234,6 +240,7 @@ impl Trees {
         let rules = Rules {
             small_bytes: self.store().options.extent_bytes as u32 / 2,
             drops_deletes: task.output.level == 2,
+            drops_hidden: task.is_rewrite_at_the_bottom(),
             packs_for: match task.reason {
                 Reason::Space if self.limits().repacks && task.output.level == 2 => 2,
                 _ => 0,
@@ -250,6 +257,8 @@ impl Trees {
         let mut replaced = Vec::new();
         let mut writer =
             RunWriter::new(self.store(), tree.id(), task.output.level).with_fields(tree.fields());
+        // Pieces come in key order.
+        let mut gaps = Gaps::new(below.iter().cloned(), self.limits().gap_bytes);
         for piece in plan(&inputs, rules) {
             match piece {
                 Piece::Link(extents) => {
@@ -258,8 +267,7 @@ impl Trees {
                 Piece::Merge(parts) => {
                     merged.extend(parts.iter().flatten().map(|extent| extent.meta().id));
                     replaced.extend(parts.iter().cloned());
-                    let is_bottom =
-                        |key: &[u8]| below.iter().all(|run| run.overlapping(key, key).is_empty());
+                    let is_bottom = |delete: Settled<'_>| delete.has_nothing_in(&below);
                     let mut iter = merge(parts);
                     let counts = retain(
                         &mut iter,
@@ -267,6 +275,9 @@ impl Trees {
                         is_bottom,
                         |key, seq, op, value| {
                             pace.step(key.len() + value.len())?;
+                            if gaps.is_before(key) {
+                                writer.cut()?;
+                            }
                             writer.add(key, seq, op, value)
                         },
                     )?;

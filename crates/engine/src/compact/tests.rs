@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv, SimRng};
 
-use super::pick::{Input, Reason, deletes_at_the_bottom};
+use super::pick::{Input, Reason, deletes_in_the_way, garbage_at_the_bottom};
 use super::plan::{Piece, Rules, plan};
 use super::*;
 use crate::cache::BlockCache;
@@ -31,6 +31,7 @@ fn limits() -> Limits {
         level2_per_level1: 4,
         job_bytes: 64 << 10,
         delete_percent: 50,
+        gap_bytes: 20 << 10,
         sink_bytes: 10 << 10,
         sink_percent: 20,
         repacks: true,
@@ -185,6 +186,7 @@ fn deletes_at_the_bottom_go_when_no_snapshot_needs_what_they_delete() {
     let extent = |id, first, last, deletes, largest_seq| {
         let mut meta = paper(id, first, last, 5 * KB);
         (meta.deletes, meta.largest_seq) = (deletes, largest_seq);
+        meta.rows = meta.entries - deletes;
         (Place::level(2), meta)
     };
     let levels = shape(&[
@@ -194,12 +196,60 @@ fn deletes_at_the_bottom_go_when_no_snapshot_needs_what_they_delete() {
     ]);
     assert_eq!(pick(&levels, &limits()), None);
     let range_at = |oldest| {
-        let task = deletes_at_the_bottom(&levels, &limits(), oldest)?;
+        let task = garbage_at_the_bottom(&levels, &limits(), oldest)?;
         assert_eq!((task.output, task.inputs.len()), (Place::level(2), 1));
         Some(task.inputs[0].range.clone())
     };
     assert_eq!(range_at(69), None);
     assert_eq!(range_at(70), Some(1..2));
+    // Old versions of rows are no better than deletes.
+    let (place, mut meta) = extent(4, "a", "b", 0, 90);
+    meta.rows = 40;
+    let levels = shape(&[(place, meta)]);
+    let is_due = |oldest| garbage_at_the_bottom(&levels, &limits(), oldest).is_some();
+    assert!(!is_due(89) && is_due(90));
+}
+
+/// An extent whose deletes readers have stepped over.
+#[derive(Clone, Debug)]
+struct Trodden(ExtentMeta, u64);
+
+impl HasMeta for Trodden {
+    fn meta(&self) -> &ExtentMeta {
+        &self.0
+    }
+    fn stepped_over(&self) -> u64 {
+        self.1
+    }
+}
+
+#[test]
+fn deletes_that_readers_step_over_go_as_soon_as_that_would_have_been_cheaper() {
+    let levels = |steps: u64, entries_below: u64, level: u8| {
+        let mut upper = paper(1, "k", "m", 5 * KB);
+        (upper.entries, upper.deletes, upper.rows) = (100, 10, 90);
+        let mut lower = paper(2, "a", "z", 5 * KB);
+        lower.entries = entries_below;
+        let mut extents = vec![(Place::level(level), upper)];
+        if level < 2 {
+            extents.push((Place::level(level + 1), lower));
+        }
+        shape(&extents).map(|meta| Trodden(meta.clone(), if meta.id.0 == 1 { steps } else { 0 }))
+    };
+    let due = |levels: &Levels<Trodden>| deletes_in_the_way(levels, 100);
+    for level in [1, 2] {
+        let task = due(&levels(FREE_STEPS, 1000, level)).expect("due");
+        assert_eq!(task.reason, Reason::Steps);
+        assert_eq!(task.inputs[0].place, Place::level(level));
+        assert_eq!(task.output, Place::level(2));
+        assert_eq!(due(&levels(FREE_STEPS - 1, 1000, level)), None);
+    }
+    // All that would be rewritten counts.
+    let below = FREE_STEPS / STEPS_PER_ENTRY;
+    assert_eq!(due(&levels(FREE_STEPS, below, 1)), None);
+    assert!(due(&levels(2 * FREE_STEPS, below, 1)).is_some());
+    // A snapshot may still need what is deleted.
+    assert_eq!(deletes_in_the_way(&levels(FREE_STEPS, 1000, 1), 99), None);
 }
 
 #[test]
@@ -245,6 +295,7 @@ fn only_what_overlaps_is_merged_the_rest_is_linked() {
     let rules = Rules {
         small_bytes: 5 * KB,
         drops_deletes: false,
+        drops_hidden: false,
         packs_for: 0,
         resident: Some(1),
     };
@@ -276,6 +327,7 @@ fn small_neighbours_are_put_together_and_deletes_are_rewritten_at_the_bottom() {
     let rules = |drops_deletes| Rules {
         small_bytes: 5 * KB,
         drops_deletes,
+        drops_hidden: false,
         packs_for: 0,
         resident: None,
     };

@@ -94,6 +94,8 @@ pub(crate) struct ExtentIter {
     ahead: Option<Ahead>,
     /// Buffers of a cursor that is gone.
     spare: Buffers,
+    /// Deletes that the walk has stepped over.
+    stepped_over: u64,
 }
 
 impl ExtentIter {
@@ -107,6 +109,7 @@ impl ExtentIter {
             cursor: None,
             ahead: None,
             spare: Buffers::default(),
+            stepped_over: 0,
         }
     }
 
@@ -220,7 +223,13 @@ impl ExtentIter {
         let cursor = self.cursor.as_mut().expect("a block was entered");
         let meta = self.extent.meta();
         let mut stored = 0;
-        let drained = cursor.drain(bound, meta.stored_sight(sight), &mut stored, visit);
+        let mut deletes = 0;
+        let mut visit = |key: &[u8], op: Op, value: &[u8]| {
+            deletes += u64::from(op == Op::Delete);
+            visit(key, op, value)
+        };
+        let drained = cursor.drain(bound, meta.stored_sight(sight), &mut stored, &mut visit);
+        self.stepped_over += deletes;
         if stored > 0 {
             *newest = meta.true_seq(stored).max(*newest);
         }
@@ -363,5 +372,17 @@ impl InternalIter for ExtentIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.at().value()
+    }
+
+    fn step_over(&mut self) {
+        self.stepped_over += 1;
+    }
+}
+
+impl Drop for ExtentIter {
+    fn drop(&mut self) {
+        if self.stepped_over > 0 {
+            self.extent.note_stepped_over(self.stepped_over);
+        }
     }
 }

@@ -233,6 +233,11 @@ pub trait HasMeta: Clone {
     fn is_quarantined(&self) -> bool {
         false
     }
+
+    /// How often walks for rows have stepped over one of its deletes since it is open.
+    fn stepped_over(&self) -> u64 {
+        0
+    }
 }
 
 impl HasMeta for ExtentMeta {

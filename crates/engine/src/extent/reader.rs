@@ -63,6 +63,8 @@ pub struct Extent {
     slots: Arc<Slots>,
     store: Arc<Store>,
     quarantined: AtomicBool,
+    /// Deletes that walks for rows have stepped over, each as often as that was.
+    stepped_over: AtomicU64,
     /// The tail as long as the cache or a reader has it: a way around the cache.
     tail: ArcSwapWeak<Tail>,
     _charge: Charge,
@@ -75,6 +77,10 @@ impl HasMeta for Arc<Extent> {
 
     fn is_quarantined(&self) -> bool {
         self.quarantined.load(Ordering::Relaxed)
+    }
+
+    fn stepped_over(&self) -> u64 {
+        self.stepped_over.load(Ordering::Relaxed)
     }
 }
 
@@ -121,6 +127,7 @@ impl Extent {
             slots,
             store: Arc::clone(store),
             quarantined: AtomicBool::new(false),
+            stepped_over: AtomicU64::new(0),
             tail: ArcSwapWeak::default(),
             _charge: Charge::of(budget, MemoryUse::ExtentMetadata, bytes),
         })
@@ -308,6 +315,19 @@ impl Extent {
         let memory = Block::memory_of(&bytes);
         let charge = Charge::of(self.cache().budget(), MemoryUse::Blocks, memory);
         Block::new(bytes, charge).map_err(|what| self.corruption(offset, what))
+    }
+
+    /// Walks for rows have stepped over so many deletes.
+    pub(super) fn note_stepped_over(&self, deletes: u64) {
+        self.stepped_over.fetch_add(deletes, Ordering::Relaxed);
+    }
+
+    /// Whether it may have versions of a key with this hash, as far as that is known without reading.
+    pub(crate) fn may_contain(&self, hash: KeyHash) -> bool {
+        let (stamp, offset) = (self.meta.stamp, self.meta.filter_offset);
+        let known = self.tail.load().upgrade();
+        let known = known.or_else(|| self.store.cache.peek_tail(stamp, offset));
+        known.is_none_or(|tail| tail.filter.may_contain(hash))
     }
 
     /// The newest version of `key` that is not newer than `snapshot`, if it is in this extent.

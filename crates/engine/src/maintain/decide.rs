@@ -7,6 +7,7 @@
 //! - Every job makes progress towards a picture in which nothing is due, so the loop of jobs ends.
 
 use crate::TreeId;
+use crate::compact::hinders_readers;
 
 /// A tree in the picture.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(super) struct TreeLoad {
     /// Versions in the active memtable, and deletes among them.
     pub(super) active_entries: u64,
     pub(super) active_deletes: u64,
+    /// How often walks for rows have stepped over one of these deletes.
+    pub(super) active_steps: u64,
     /// Versions on disk; may be 0 while there are few deletes.
     pub(super) stored_entries: u64,
     /// The same of the immutable ones together.
@@ -26,6 +29,11 @@ pub(super) struct TreeLoad {
     /// The same of what was replayed from the log. It may stay in memory, like an active memtable.
     pub(super) replayed_bytes: usize,
     pub(super) replayed_first_lsn: u64,
+    /// Versions in the oldest of it, and how often walks for rows have stepped over a delete there.
+    pub(super) replayed_entries: u64,
+    pub(super) replayed_steps: u64,
+    /// Compaction is so far behind with it that one more layer may slow down writers.
+    pub(super) is_piled_up: bool,
 }
 
 impl TreeLoad {
@@ -42,7 +50,7 @@ impl TreeLoad {
     /// What brings them to disk: what is older goes first.
     fn flush_resting(&self) -> Job {
         match self.replayed_first_lsn {
-            u64::MAX => Job::Switch(self.id),
+            u64::MAX => Job::Switch(self.id, Cause::Room),
             _ => Job::Flush(self.id),
         }
     }
@@ -61,6 +69,18 @@ impl TreeLoad {
         self.active_deletes >= MIN_DELETES
             && self.active_deletes >= self.active_entries / DELETE_SHARE
             && self.active_deletes >= self.stored_entries / STORED_PER_DELETE
+    }
+
+    /// What is better done for the sake of readers.
+    fn relief_of_readers(&self) -> Option<Job> {
+        if self.is_piled_up {
+            return None;
+        }
+        if hinders_readers(self.replayed_steps, self.replayed_entries) {
+            return Some(Job::Flush(self.id));
+        }
+        let hinders = hinders_readers(self.active_steps, self.active_entries);
+        hinders.then_some(Job::Switch(self.id, Cause::Steps))
     }
 }
 
@@ -90,13 +110,24 @@ pub(super) struct Limits {
     pub(super) checkpoint_bytes: u64,
 }
 
+/// Why a memtable is switched before it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Memory or the log needs room.
+    Room,
+    /// It consists of deletes.
+    Deletes,
+    /// Readers have stepped over its deletes again and again.
+    Steps,
+}
+
 /// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// Write the oldest replayed run or immutable memtable of the tree to extents.
     Flush(TreeId),
     /// Switch the memtable of the tree.
-    Switch(TreeId),
+    Switch(TreeId, Cause),
     /// Store the counters and the start of the log, and let go of the log before it.
     Checkpoint { log_from: u64 },
 }
@@ -138,9 +169,12 @@ impl Load {
         {
             return Some(tree.flush_resting());
         }
+        if let Some(job) = self.trees.iter().find_map(TreeLoad::relief_of_readers) {
+            return Some(job);
+        }
         let mut trees = self.trees.iter();
         if let Some(tree) = trees.find(|tree| tree.consists_of_deletes()) {
-            return Some(Job::Switch(tree.id));
+            return Some(Job::Switch(tree.id, Cause::Deletes));
         }
         let needed_from = self.needed_from();
         if needed_from.saturating_sub(self.log_from) >= self.limits.checkpoint_bytes {
@@ -162,6 +196,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::{FREE_STEPS, STEPS_PER_ENTRY};
 
     const LIMITS: Limits = Limits {
         memory_bytes: 1000,
@@ -187,6 +222,7 @@ mod tests {
             active_first_lsn: active_lsn,
             active_entries: 0,
             active_deletes: 0,
+            active_steps: 0,
             stored_entries: 0,
             immutable_bytes: immutable,
             immutable_first_lsn: if immutable > 0 {
@@ -196,6 +232,9 @@ mod tests {
             },
             replayed_bytes: 0,
             replayed_first_lsn: u64::MAX,
+            replayed_entries: 0,
+            replayed_steps: 0,
+            is_piled_up: false,
         }
     }
 
@@ -230,7 +269,7 @@ mod tests {
         load.trees = vec![tree(1, 400, 9_995, 0), tree(2, 500, 9_996, 0)];
         assert_eq!(load.decide(), None);
         load.trees.push(tree(3, 450, 9_997, 0));
-        assert_eq!(load.decide(), Some(Job::Switch(TreeId(2))));
+        assert_eq!(load.decide(), Some(Job::Switch(TreeId(2), Cause::Room)));
     }
 
     #[test]
@@ -241,7 +280,7 @@ mod tests {
             load.trees[0].active_entries = entries;
             load.trees[0].active_deletes = deletes;
             load.trees[0].stored_entries = stored;
-            load.decide() == Some(Job::Switch(TreeId(1)))
+            load.decide() == Some(Job::Switch(TreeId(1), Cause::Deletes))
         };
         assert!(switched(2 * MIN_DELETES, MIN_DELETES, 0));
         assert!(switched(MIN_DELETES, MIN_DELETES, 16 * MIN_DELETES));
@@ -251,11 +290,37 @@ mod tests {
     }
 
     #[test]
+    fn readers_who_step_over_deletes_have_them_flushed_when_it_would_have_been_cheaper() {
+        let switched = |entries, steps| {
+            let mut load = idle();
+            load.trees = vec![tree(1, 400, 9_995, 0)];
+            load.trees[0].active_entries = entries;
+            load.trees[0].active_steps = steps;
+            load.decide() == Some(Job::Switch(TreeId(1), Cause::Steps))
+        };
+        assert!(switched(2, FREE_STEPS));
+        assert!(!switched(2, FREE_STEPS - 1), "a flush is not for nothing");
+        assert!(switched(FREE_STEPS, STEPS_PER_ENTRY * FREE_STEPS));
+        assert!(!switched(FREE_STEPS + 1, STEPS_PER_ENTRY * FREE_STEPS));
+        // Writers come first.
+        let mut load = idle();
+        load.trees = vec![tree(1, 400, 9_995, 0)];
+        load.trees[0].active_steps = FREE_STEPS;
+        load.trees[0].is_piled_up = true;
+        assert_eq!(load.decide(), None);
+        // What was replayed is in front of the memtable.
+        let mut load = idle();
+        load.trees = vec![replayed(1, 400, 9_995)];
+        (load.trees[0].replayed_entries, load.trees[0].replayed_steps) = (2, FREE_STEPS);
+        assert_eq!(load.decide(), Some(Job::Flush(TreeId(1))));
+    }
+
+    #[test]
     fn long_log_switches_the_tree_that_holds_it() {
         let mut load = idle();
         load.log_from = 4_000;
         load.trees = vec![tree(1, 10, 4_050, 0), tree(2, 500, 9_000, 0)];
-        assert_eq!(load.decide(), Some(Job::Switch(TreeId(1))));
+        assert_eq!(load.decide(), Some(Job::Switch(TreeId(1), Cause::Room)));
         // Once it is flushed, the log before the other one can go.
         load.trees.remove(0);
         assert_eq!(load.decide(), Some(Job::Checkpoint { log_from: 9_000 }));

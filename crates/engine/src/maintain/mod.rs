@@ -34,12 +34,12 @@ use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::budget::MemoryUse;
-use crate::compact::Effort;
+use crate::compact::{Effort, hinders_readers};
 use crate::engine::{Inner, Mode};
-use crate::tree::Tree;
+use crate::tree::{SuperVersion, Tree};
 use crate::txn::LOCK_BYTES;
 use crate::{EngineError, Result};
-use decide::{Job, Limits, Load, MIN_DELETES, TreeLoad};
+use decide::{Cause, Job, Limits, Load, MIN_DELETES, TreeLoad};
 use stalls::StallCounters;
 pub use stalls::{StallCause, Stalls};
 use throttle::Throttle;
@@ -166,16 +166,29 @@ impl Inner {
         let Some(_switching) = self.maintenance.switching.try_lock() else {
             return;
         };
-        if tree.superversion().active.bytes() >= self.config.memtable_bytes {
-            self.switch(tree);
+        if tree.superversion().active.bytes() >= self.config.memtable_bytes && self.switch(tree) {
+            self.trees.note(|work| work.switches.full += 1);
             self.maintenance.ask_for_flush();
         }
     }
 
-    fn switch(&self, tree: &Tree) {
+    /// Whether there was anything in it.
+    fn switch(&self, tree: &Tree) -> bool {
         // Every record up to here is inserted already, so into the table that ends its life now or an earlier one.
         let recovery_point = self.watermark.visible();
-        tree.rotate(recovery_point);
+        tree.rotate(recovery_point)
+    }
+
+    /// A reader comes to a tree: if deletes there have hindered others enough, they are taken away soon.
+    #[inline]
+    pub(crate) fn look_at_steps(&self, now: &SuperVersion) {
+        let active = &now.active;
+        let replayed = now.replayed.last();
+        if hinders_readers(active.stepped_over(), active.entries())
+            || replayed.is_some_and(|run| hinders_readers(run.stepped_over(), run.entries()))
+        {
+            self.maintenance.ask_for_flush();
+        }
     }
 
     fn load(&self) -> Load {
@@ -184,7 +197,10 @@ impl Inner {
         let prepared_first_lsn = self.prepared.first_lsn();
         let trees = self.trees.all();
         let load = Load {
-            trees: trees.iter().map(tree_load).collect(),
+            trees: trees
+                .iter()
+                .map(|tree| tree_load(tree, self.trees.limits().layers_slow))
+                .collect(),
             replayed_bytes: replayed_bytes(&trees),
             prepared_first_lsn,
             visible,
@@ -231,9 +247,15 @@ impl Inner {
                 self.maintenance.freed.notify_all();
                 self.maintenance.ask_for_compaction();
             }
-            Job::Switch(id) => {
-                if let Some(tree) = self.trees.get(id) {
-                    self.switch(&tree);
+            Job::Switch(id, cause) => {
+                if let Some(tree) = self.trees.get(id)
+                    && self.switch(&tree)
+                {
+                    self.trees.note(|work| match cause {
+                        Cause::Room => work.switches.room += 1,
+                        Cause::Deletes => work.switches.deletes += 1,
+                        Cause::Steps => work.switches.steps += 1,
+                    });
                 }
             }
             Job::Checkpoint { log_from } => self.checkpoint(load.visible, log_from)?,
@@ -296,14 +318,16 @@ impl Inner {
     }
 }
 
-fn tree_load(tree: &Tree) -> TreeLoad {
+fn tree_load(tree: &Tree, layers_slow: usize) -> TreeLoad {
     let superversion = tree.superversion();
     let immutables = superversion.immutables.iter();
     let active_deletes = superversion.active.deletes();
+    let oldest_run = superversion.replayed.last();
     TreeLoad {
         id: tree.id(),
         active_entries: superversion.active.entries(),
         active_deletes,
+        active_steps: superversion.active.stepped_over(),
         // Nobody asks, and all extents would have to be looked at.
         stored_entries: match active_deletes < MIN_DELETES {
             true => 0,
@@ -330,6 +354,9 @@ fn tree_load(tree: &Tree) -> TreeLoad {
             .iter()
             .map(|run| run.first_lsn())
             .fold(u64::MAX, u64::min),
+        replayed_entries: oldest_run.map_or(0, |run| run.entries()),
+        replayed_steps: oldest_run.map_or(0, |run| run.stepped_over()),
+        is_piled_up: superversion.version.levels().layers().len() >= layers_slow / 2,
     }
 }
 

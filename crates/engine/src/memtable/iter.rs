@@ -7,6 +7,7 @@
 //! - The list has no backward links: `prev` searches again, which costs a logarithm and keeps inserts cheap.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Memtable;
 use super::skiplist::Entry;
@@ -17,6 +18,8 @@ use crate::{LATEST, Op, Result, Seq};
 pub struct MemIter {
     entry: Option<Entry>,
     table: Arc<Memtable>,
+    /// Deletes that the walk has stepped over, and the table was not told of.
+    stepped_over: u64,
 }
 
 // SAFETY: `entry` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes and versions are immutable
@@ -25,7 +28,11 @@ unsafe impl Send for MemIter {}
 
 impl MemIter {
     pub(super) fn new(table: Arc<Memtable>) -> Self {
-        MemIter { entry: None, table }
+        MemIter {
+            entry: None,
+            table,
+            stepped_over: 0,
+        }
     }
 
     /// Shows `visit` the newest version up to `upto` of every key from the current one on, which is before `bound` if there is one,
@@ -52,6 +59,7 @@ impl MemIter {
             self.entry = next;
             if let Some(found) = found {
                 *newest = found.seq().max(*newest);
+                self.stepped_over += u64::from(found.op() == Op::Delete);
                 // SAFETY: as for the key.
                 if !visit(key, found.op(), unsafe { found.value() }) {
                     return false;
@@ -126,5 +134,18 @@ impl InternalIter for MemIter {
     fn value(&self) -> &[u8] {
         // SAFETY: as for the key.
         unsafe { self.at().value() }
+    }
+
+    fn step_over(&mut self) {
+        self.stepped_over += 1;
+    }
+}
+
+impl Drop for MemIter {
+    fn drop(&mut self) {
+        if self.stepped_over > 0 {
+            let steps = &self.table.stepped_over;
+            steps.fetch_add(self.stepped_over, Ordering::Relaxed);
+        }
     }
 }

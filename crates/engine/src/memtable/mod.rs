@@ -46,6 +46,8 @@ pub struct MemEntry<'a> {
 pub struct Memtable {
     list: SkipList,
     deletes: AtomicU64,
+    /// Deletes that walks for rows have stepped over, each as often as that was.
+    stepped_over: AtomicU64,
     pins: Pins,
     charge: Charge,
 }
@@ -71,6 +73,7 @@ impl Memtable {
         Memtable {
             list: SkipList::new(),
             deletes: AtomicU64::new(0),
+            stepped_over: AtomicU64::new(0),
             pins: Pins::new(),
             charge,
         }
@@ -159,6 +162,11 @@ impl Memtable {
         self.deletes.load(Ordering::Relaxed)
     }
 
+    /// How often walks for rows have stepped over one of them.
+    pub(crate) fn stepped_over(&self) -> u64 {
+        self.stepped_over.load(Ordering::Relaxed)
+    }
+
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.entries() == 0
@@ -196,6 +204,7 @@ impl Memtable {
         self.list.clear();
         self.charge.set(self.list.allocated_bytes());
         self.deletes = AtomicU64::new(0);
+        self.stepped_over = AtomicU64::new(0);
         self.pins = Pins::new();
     }
 }

@@ -47,6 +47,8 @@ pub struct ReplayedRun {
     facts: Facts,
     /// Shards sorted so far, of all runs together.
     sorted: Arc<AtomicU64>,
+    /// Deletes that walks for rows have stepped over, each as often as that was.
+    stepped_over: AtomicU64,
 }
 
 impl ReplayedRun {
@@ -64,6 +66,7 @@ impl ReplayedRun {
             buffers,
             facts,
             sorted,
+            stepped_over: AtomicU64::new(0),
         }
     }
 
@@ -75,6 +78,11 @@ impl ReplayedRun {
     /// Number of tombstones among them.
     pub fn deletes(&self) -> u64 {
         self.facts.deletes
+    }
+
+    /// How often walks for rows have stepped over one of them.
+    pub(crate) fn stepped_over(&self) -> u64 {
+        self.stepped_over.load(Ordering::Relaxed)
     }
 
     /// Memory of the run: its entries, and its rows in buffers that it may share with runs of other trees.
@@ -184,6 +192,7 @@ impl ReplayedRun {
             index: 0,
             at: None,
             window: Window::default(),
+            stepped_over: 0,
         }
     }
 }
@@ -242,6 +251,8 @@ pub struct ReplayedIter {
     index: usize,
     at: Option<Decoded>,
     window: Window,
+    /// Deletes that the walk has stepped over, and the run was not told of.
+    stepped_over: u64,
 }
 
 impl ReplayedIter {
@@ -357,5 +368,18 @@ impl InternalIter for ReplayedIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.run.buffers.decoded_value(self.at())
+    }
+
+    fn step_over(&mut self) {
+        self.stepped_over += 1;
+    }
+}
+
+impl Drop for ReplayedIter {
+    fn drop(&mut self) {
+        if self.stepped_over > 0 {
+            let steps = &self.run.stepped_over;
+            steps.fetch_add(self.stepped_over, Ordering::Relaxed);
+        }
     }
 }

@@ -167,6 +167,9 @@ impl Pass<'_> {
             if !self.resolved && self.sight.sees(iter.seq()) {
                 self.resolved = true;
                 *self.newest = iter.seq().max(*self.newest);
+                if iter.op() == Op::Delete {
+                    iter.step_over();
+                }
                 if !visit(key, iter.op(), iter.value()) {
                     return Ok(false);
                 }

@@ -41,6 +41,8 @@ pub struct InMemory {
     pub entries: u64,
     /// Tombstones.
     pub deletes: u64,
+    /// How often walks for rows have stepped over one of them.
+    pub steps: u64,
     /// Bytes.
     pub bytes: usize,
 }
@@ -49,14 +51,24 @@ impl SuperVersion {
     /// What is in memory: memtables and replayed runs.
     pub fn in_memory(&self) -> InMemory {
         let tables = std::iter::once(&self.active).chain(&self.immutables);
-        let tables = tables.map(|table| (table.entries(), table.deletes(), table.bytes()));
-        let runs = self.replayed.iter();
-        let runs = runs.map(|run| (run.entries(), run.deletes(), run.bytes()));
+        let tables = tables.map(|table| InMemory {
+            entries: table.entries(),
+            deletes: table.deletes(),
+            steps: table.stepped_over(),
+            bytes: table.bytes(),
+        });
+        let runs = self.replayed.iter().map(|run| InMemory {
+            entries: run.entries(),
+            deletes: run.deletes(),
+            steps: run.stepped_over(),
+            bytes: run.bytes(),
+        });
         let mut sum = InMemory::default();
-        for (entries, deletes, bytes) in tables.chain(runs) {
-            sum.entries += entries;
-            sum.deletes += deletes;
-            sum.bytes += bytes;
+        for tier in tables.chain(runs) {
+            sum.entries += tier.entries;
+            sum.deletes += tier.deletes;
+            sum.steps += tier.steps;
+            sum.bytes += tier.bytes;
         }
         sum
     }

@@ -153,9 +153,24 @@ pub struct Recovered {
 /// Times a flush or compaction is tried when the device does not take its extents.
 const WRITE_ATTEMPTS: u32 = 3;
 
+/// Memtables that ended their life, so that they could be flushed, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCounts {
+    /// They were full.
+    pub full: u64,
+    /// Memory or the log needed room.
+    pub room: u64,
+    /// They consisted of deletes.
+    pub deletes: u64,
+    /// Readers stepped over their deletes again and again.
+    pub steps: u64,
+}
+
 /// What was done in the background since the trees were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
+    /// Memtables that ended their life, by why.
+    pub switches: SwitchCounts,
     /// Memtables that were flushed.
     pub flushes: u64,
     /// Bytes of the extents they became.

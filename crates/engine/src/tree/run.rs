@@ -98,6 +98,9 @@ impl RunIter {
             if !resolved && self.seq() <= sight {
                 resolved = true;
                 *newest = self.seq().max(*newest);
+                if self.op() == Op::Delete {
+                    self.step_over();
+                }
                 if !visit(&key, self.op(), self.value()) {
                     return Ok(false);
                 }
@@ -217,5 +220,11 @@ impl InternalIter for RunIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.at().value()
+    }
+
+    fn step_over(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.step_over();
+        }
     }
 }

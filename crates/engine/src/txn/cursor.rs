@@ -26,6 +26,17 @@ pub struct Cursor {
     at: At,
 }
 
+/// What a cursor has found nearby.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Near<'a> {
+    /// A row.
+    Row(&'a [u8], &'a [u8]),
+    /// Nothing but deletes, up to this key.
+    Deleted(&'a [u8]),
+    /// There are no more rows.
+    End,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Start,
@@ -57,15 +68,26 @@ impl Cursor {
     )]
     #[inline]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self.next_within(u64::MAX)? {
+            Near::Row(key, value) => Ok(Some((key, value))),
+            Near::Deleted(_) | Near::End => Ok(None),
+        }
+    }
+
+    /// As [`Cursor::next`], but gives up at the delete behind `patience` others that it has stepped over. The next call goes
+    /// on from there.
+    #[inline]
+    pub fn next_within(&mut self, patience: u64) -> Result<Near<'_>> {
+        let mut deletes = 0;
         loop {
             self.advance()?;
             self.at = self.choose();
             match self.at {
-                At::Start => return Ok(None),
+                At::Start => return Ok(Near::End),
                 At::Committed => {
                     note_dependency(&self.dependency, self.committed.seq());
                     if self.committed.op() == Op::Put {
-                        return Ok(Some((self.committed.key(), self.committed.value())));
+                        break;
                     }
                 }
                 At::Own | At::Both => {
@@ -75,9 +97,22 @@ impl Cursor {
                     }
                 }
             }
+            if deletes == patience {
+                return Ok(Near::Deleted(self.standing().key()));
+            }
+            deletes += 1;
         }
-        let own = self.own.as_ref().expect("chosen, so there");
-        Ok(Some((own.key(), own.value())))
+        let row = self.standing();
+        Ok(Near::Row(row.key(), row.value()))
+    }
+
+    /// What the cursor stands on.
+    #[inline]
+    fn standing(&self) -> &VisibleIter {
+        match (self.at, &self.own) {
+            (At::Own | At::Both, Some(own)) => own,
+            _ => &self.committed,
+        }
     }
 
     #[inline]

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Near};
 pub(crate) use snapshots::{SnapshotSlot, Snapshots};
 pub(crate) use spill::Spills;
 pub(crate) use visible::Sight;
@@ -38,7 +38,7 @@ use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
 use crate::scan::{OwnWrites, PinnedView};
-use crate::tree::Tree;
+use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
 use visible::{Range, VisibleIter};
 
@@ -341,8 +341,11 @@ impl Txn {
         };
         // The snapshot is taken before the tiers are looked up.
         let sight = Sight::Snapshot(self.sequence_of(view));
-        let committed =
-            VisibleIter::new(committed_iter(tree, lower, upper), sight, range, direction)?;
+        let tiers = tree.superversion();
+        self.inner().look_at_steps(&tiers);
+        let committed = committed_iter(&tiers, lower, upper);
+        drop(tiers);
+        let committed = VisibleIter::new(committed, sight, range, direction)?;
         Ok(Cursor::new(
             committed,
             own,
@@ -357,8 +360,10 @@ impl Txn {
         // The snapshot is taken before the tiers are looked up.
         let snapshot = self.snapshot();
         let own = self.writes.view(tree.id());
+        let superversion = Arc::clone(&tree.superversion());
+        self.inner().look_at_steps(&superversion);
         Ok(PinnedView {
-            superversion: Arc::clone(&tree.superversion()),
+            superversion,
             own,
             snapshot,
             dependency: Arc::clone(&self.dependency),
@@ -582,8 +587,11 @@ fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
 }
 
 /// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left out.
-fn committed_iter(tree: &Tree, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Box<dyn InternalIter> {
-    let superversion = tree.superversion();
+fn committed_iter(
+    superversion: &SuperVersion,
+    lower: Bound<&[u8]>,
+    upper: Bound<&[u8]>,
+) -> Box<dyn InternalIter> {
     let mut sources = superversion.version.iters_in(lower, upper);
     let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
     let tables = tables

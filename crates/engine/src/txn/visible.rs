@@ -214,6 +214,9 @@ impl VisibleIter {
                 self.seq = seq;
                 self.op = self.iter.op();
                 self.valid = true;
+                if self.op == Op::Delete {
+                    self.iter.step_over();
+                }
                 return Ok(());
             }
             steps += 1;
@@ -277,5 +280,8 @@ impl VisibleIter {
         self.seq = self.iter.seq();
         self.op = self.iter.op();
         self.valid = true;
+        if self.op == Op::Delete {
+            self.iter.step_over();
+        }
     }
 }

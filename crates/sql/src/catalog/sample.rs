@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use esker_engine::{Direction, Engine, Isolation, Tree, TreeId, View};
+use esker_engine::{Direction, Engine, Isolation, Near, Tree, TreeId, View};
 use parking_lot::Mutex;
 
 use super::{IndexDef, TableDef, TableRuntime};
@@ -23,6 +23,10 @@ const LONG_RUN: u64 = 2048;
 /// Entries up to which all are looked at, and most that are looked at in a larger index.
 const WHOLE: f64 = (PLACES * SHORT_RUN) as f64;
 const MOST: u64 = 16_384;
+/// Deletes that are stepped over for an entry, and for all of a small index. A sample is for plans: it must not take
+/// longer than they save where all has just been deleted.
+const PATIENCE: u64 = 1024;
+const WHOLE_PATIENCE: u64 = PLACES * PATIENCE;
 
 /// What a sample says of an index.
 #[derive(Debug)]
@@ -91,7 +95,11 @@ impl IndexSample {
             let mut cursor = txn
                 .scan(&index.tree, all, all, direction, View::Latest)
                 .ok()?;
-            cursor.next().ok()?.map(|(key, _)| key.into())
+            match cursor.next_within(PATIENCE).ok()? {
+                // Only for places between the ends: a key that is gone will do.
+                Near::Row(key, _) | Near::Deleted(key) => Some(key.into()),
+                Near::End => None,
+            }
         };
         let (low, high) = (end(Direction::Forward)?, end(Direction::Backward)?);
         let mut counts = Counts::new(index);
@@ -108,8 +116,9 @@ impl IndexSample {
                     View::Latest,
                 )
                 .ok()?;
+            let patience = if whole { WHOLE_PATIENCE } else { PATIENCE };
             while whole || counts.wants_more() {
-                let Some((key, _)) = cursor.next().ok()? else {
+                let Near::Row(key, _) = cursor.next_within(patience).ok()? else {
                     break;
                 };
                 counts.add(key);

@@ -55,12 +55,23 @@ fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
         ..CompactionStats::default()
     };
     let mut rows = vec![row("flush", work.flushes, flushed)];
+    let switches = [
+        ("memtable was full", work.switches.full),
+        ("memory or log needed room", work.switches.room),
+        ("memtable of deletes", work.switches.deletes),
+        (
+            "memtable whose deletes readers step over",
+            work.switches.steps,
+        ),
+    ];
+    rows.extend(switches.map(|(why, count)| row(why, count, CompactionStats::default())));
     for (kind, (count, done)) in CompactionKind::ALL.into_iter().zip(work.kinds) {
         let name = match kind {
             CompactionKind::Layers => "level 0, layers merged",
             CompactionKind::ToLevel1 => "level 0 to level 1",
             CompactionKind::ToLevel2 => "level 1 to level 2",
             CompactionKind::Deletes => "extents full of deletes",
+            CompactionKind::Steps => "extents whose deletes readers step over",
             CompactionKind::Space => "trees at rest made smaller",
         };
         rows.push(row(name, count, done));
@@ -160,16 +171,28 @@ fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
         let tree = engine.tree(id)?;
         let now = tree.superversion();
         let totals = now.version.totals();
+        let in_memory = now.in_memory();
+        let extents = now.version.levels().extents();
+        let steps = extents
+            .map(|(_, extent)| extent.stepped_over())
+            .sum::<u64>();
         let mut row = tree_and_name(id, &names);
         row.extend(numbers([
             (1 + now.immutables.len() + now.replayed.len()) as u64,
-            now.in_memory().bytes as u64,
+            in_memory.bytes as u64,
             totals.layers as u64,
         ]));
         for level in 0..totals.extents.len() {
             row.extend(numbers([totals.extents[level], totals.bytes[level]]));
         }
-        row.extend(numbers([totals.entries, totals.deletes, totals.data_bytes]));
+        row.extend(numbers([
+            totals.entries,
+            totals.deletes,
+            totals.data_bytes,
+            in_memory.entries,
+            in_memory.deletes,
+            in_memory.steps + steps,
+        ]));
         Some(row)
     };
     engine.tree_ids().into_iter().filter_map(row).collect()
@@ -203,6 +226,7 @@ fn extents(viewer: &Viewer) -> Vec<Vec<Value>> {
             ]));
             row.extend([&meta.first, &meta.last].map(|position| text(hex(&position.key))));
             row.push(yes_no(extent.is_quarantined()));
+            row.push(Value::UInt(extent.stepped_over()));
             rows.push(row);
         }
     }

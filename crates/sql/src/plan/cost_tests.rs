@@ -49,6 +49,19 @@ fn samples_tell_duplicates() {
 }
 
 #[test]
+fn a_sample_of_what_was_deleted_does_not_walk_over_all_of_it() {
+    let mut rig = tables();
+    rig.bench.ok("DELETE FROM big WHERE id < 5990");
+    let table = rig.bench.catalog.resolve("d", "big").expect("big");
+    let steps = || table.indexes[0].tree.superversion().in_memory().steps;
+    let before = steps();
+    sample(&rig, &table, 0);
+    // 32 places and two ends, each with the patience for 1024 deletes; to the next row it would be three times as many.
+    let steps = steps() - before;
+    assert!((1024..=34 * 1025).contains(&steps), "{steps}");
+}
+
+#[test]
 fn a_selective_table_drives_an_index_join() {
     let rig = tables();
     let lines = rig.explain("SELECT SUM(v) FROM big, few WHERE big.g = few.g AND few.kind = 3");
