@@ -367,7 +367,7 @@ fn memory_is_shown_by_cause_limited_and_refused() {
     // Every byte that is resident has a cause, were it only that nobody counts it; of what is counted some was not touched yet.
     let resident = number(s, &area("BYTES", "resident"));
     let others = ["all", "not counted", "code and mapped files"];
-    let explained: i64 = others.map(|a| number(s, &area("BYTES", a))).iter().sum();
+    let explained: u64 = others.iter().map(|a| number(s, &area("BYTES", a))).sum();
     assert!(
         resident > 0 && explained + (8 << 20) >= resident,
         "{explained} of {resident}"
