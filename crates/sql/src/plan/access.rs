@@ -23,6 +23,9 @@ use crate::parse::ast::{IndexHintKind, IndexHintScope};
 const ROW: f64 = 1.0;
 /// Cost of the next entry of an index that has all columns.
 const ENTRY: f64 = 0.8;
+/// How many times a key must be found for the row of an entry that has not all columns: rows that follow each other in an index lie
+/// anywhere in the table.
+const SCATTERED: f64 = 2.0;
 /// What a narrow entry saves of it, and from which key length on an entry is wide.
 const NARROW: f64 = 0.3;
 const WIDE_KEY: u32 = 200;
@@ -135,7 +138,7 @@ impl<'a> Target<'a> {
             let width = stats::key_len(self.def, def, def.parts.len()).min(WIDE_KEY);
             rows * (ENTRY - NARROW * f64::from(WIDE_KEY - width) / f64::from(WIDE_KEY))
         } else {
-            rows * (ENTRY + self.seek())
+            rows * (ENTRY + SCATTERED * self.seek())
         }
     }
 

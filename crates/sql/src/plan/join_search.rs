@@ -18,6 +18,9 @@ const BUILD: f64 = 1.5;
 const PROBE: f64 = 0.6;
 const LOOK: f64 = 0.2;
 
+/// What reading a table costs more that no row before says anything of: one thread reads it, and only the rest is shared out.
+const ALONE: f64 = 2.0;
+
 /// Fewest rows that an estimate says.
 const LEAST_ROWS: f64 = 0.01;
 
@@ -64,9 +67,14 @@ impl Joiner<'_> {
             UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
         };
         let locked = self.has_lock(unit.tables);
+        let is_tied = all.iter().any(|c| {
+            let read = self.map.tables_of(c);
+            read & unit.tables != 0 && read & have != 0
+        });
+        let opened = if is_tied { 1.0 } else { ALONE };
         let mut best = Step {
             rows,
-            cost: before.cost + before.rows * nested.cost,
+            cost: before.cost + before.rows * nested.cost * opened,
             method: Method::Nested,
         };
         // Rows read once into memory would be locked although they match nothing.

@@ -49,7 +49,7 @@ use tally::Tally;
 use task::{Owner, TableTask};
 
 /// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
-const MOST_ROWS: f64 = 100_000.0;
+const MOST_ROWS: f64 = 250_000.0;
 
 /// Rows of a block that was read in parallel.
 pub(crate) struct ParallelRows {
