@@ -16,9 +16,11 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, ValuesPlan, merge, pushdown, window,
+    Source, ValuesPlan, merge, needed, pushdown, window,
 };
-use crate::bind::{BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, TableKind};
+use crate::bind::{
+    BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
+};
 use crate::expr::{Expr, ExprKind};
 
 /// Rows assumed wanted when LIMIT is not known yet.
@@ -184,7 +186,7 @@ fn plan_block(
         kept: kept_slots(block),
     });
     let windows = window::plan(block);
-    let plan = BlockPlan {
+    let mut plan = BlockPlan {
         id: block.id,
         source,
         width: windows.as_ref().map_or(block.width, |w| w.width),
@@ -197,6 +199,11 @@ fn plan_block(
         limit: block.limit.clone(),
         calc_found_rows: block.calc_found_rows,
     };
+    // Rows that are to be changed are wanted as they are stored.
+    let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
+    if block.tables.iter().all(is_read) {
+        needed::prune(&mut plan);
+    }
     Ok((Root::Block(Arc::new(plan)), locking, cost))
 }
 

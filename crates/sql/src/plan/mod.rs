@@ -1,7 +1,8 @@
 //! From bound blocks to operators: access paths, join order, and what EXPLAIN shows of them.
 //!
 //! In flow order: `conds` (splitting and placing conditions), `ranges`, `range_build`, `runs` (conditions to key ranges),
-//! `stats` (estimates), `access` (one table's path), `order` (join order), `block` (a whole block),
+//! `stats` (estimates), `access` (one table's path), `order` (join order), `block` (a whole block), `needed` (what its joins keep),
+//! `group_keys` (what tells its groups apart),
 //! `explain` (what a user sees). Statements that need no planning at all are `crate::short`'s.
 //! Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
@@ -20,6 +21,7 @@ pub mod explain;
 mod join_order;
 mod join_search;
 mod merge;
+mod needed;
 mod pushdown;
 mod range_build;
 pub mod ranges;
@@ -395,9 +397,9 @@ pub(crate) struct JoinPlan {
     pub method: JoinMethod,
     /// Estimated rows.
     pub rows: f64,
-    /// Slots that `left` fills.
+    /// Slots that `left` fills and somebody reads afterwards.
     pub left_slots: Vec<u32>,
-    /// Slots that `right` fills: nulled for a left row without match.
+    /// The same of `right`: nulled for a left row without match.
     pub right_slots: Vec<u32>,
 }
 
