@@ -168,8 +168,10 @@ impl Groups {
         env: &EvalEnv<'_>,
     ) -> SqlResult<()> {
         self.key.clear();
-        for (key, expr) in keys[..level].iter().zip(&plan.keys) {
-            rowkey::encode(key, &expr.ty, false, &mut self.key);
+        for (nth, key) in keys[..level].iter().enumerate() {
+            if plan.tells[nth] {
+                rowkey::encode(key, &plan.keys[nth].ty, false, &mut self.key);
+            }
         }
         if level < keys.len() {
             self.key.push(ROLLED_UP);

@@ -16,7 +16,7 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, ValuesPlan, merge, needed, pushdown, window,
+    Source, ValuesPlan, group_keys, merge, needed, pushdown, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -161,6 +161,7 @@ fn plan_block(
             derived[nth] = Some(plan);
         }
     }
+    let tells = group_keys::telling(block, &filter);
     let mut order = block.order.clone();
     order.retain(|k| !matches!(k.expr.kind, ExprKind::Const(_)));
     let joiner = Joiner {
@@ -178,6 +179,7 @@ fn plan_block(
     };
     let group = block.group.as_ref().map(|g| GroupPlan {
         keys: g.keys.clone(),
+        tells,
         key_base: g.key_base,
         aggs: g.aggs.clone(),
         agg_base: g.agg_base,

@@ -18,6 +18,7 @@ mod cost_tests;
 pub(crate) mod edge;
 mod estimate;
 pub mod explain;
+mod group_keys;
 mod join_order;
 mod join_search;
 mod merge;
@@ -165,6 +166,14 @@ impl BlockPlan {
     }
 }
 
+impl GroupPlan {
+    /// The keys that tell groups apart.
+    pub(crate) fn telling_keys(&self) -> impl Iterator<Item = &Expr> {
+        let keys = self.keys.iter().zip(&self.tells);
+        keys.filter_map(|(key, tells)| tells.then_some(key))
+    }
+}
+
 impl Node {
     fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
         match self {
@@ -235,6 +244,8 @@ pub(crate) struct BlockPlan {
 #[derive(Debug)]
 pub(crate) struct GroupPlan {
     pub keys: Vec<Expr>,
+    /// Which of the keys tell groups apart; the others follow from them.
+    pub tells: Vec<bool>,
     pub key_base: u32,
     pub aggs: Vec<AggCall>,
     pub agg_base: u32,

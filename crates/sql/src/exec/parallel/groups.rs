@@ -198,7 +198,7 @@ impl GroupTable {
             0
         } else {
             self.key.clear();
-            for key in &plan.keys {
+            for key in plan.telling_keys() {
                 rowkey::encode(&*key.eval_ref(row, env)?, &key.ty, false, &mut self.key);
             }
             match self.by_key.get(&*self.key) {
