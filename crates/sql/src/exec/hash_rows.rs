@@ -73,7 +73,7 @@ impl Default for KeyHash {
 impl KeyHash {
     /// Multiplies and folds, eight bytes at a time.
     #[inline]
-    fn of(&self, key: &[u8]) -> u64 {
+    pub fn of(&self, key: &[u8]) -> u64 {
         let [seed, factor] = self.seeds;
         let fold = |a: u64, b: u64| {
             let product = u128::from(a) * u128::from(b ^ factor);
@@ -146,6 +146,11 @@ impl HashRows {
     /// No row?
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Different keys.
+    pub fn keys(&self) -> usize {
+        self.keys
     }
 
     /// Adds a row behind all others.

@@ -14,7 +14,7 @@ use super::disk_join::DiskJoin;
 use super::hash_rows::{HashRows, Ring};
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
-use super::parallel;
+use super::parallel::{self, Sieve};
 use super::recursive::SharedRows;
 use super::rowkey;
 use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
@@ -142,7 +142,7 @@ impl RightSide {
             return Ok(None);
         }
         if matches!(self.kept, Kept::Nothing) {
-            match gather(plan, &mut self.input, row, env)? {
+            match gather(plan, &mut self.input, &[], row, env)? {
                 Gathered::Kept(kept) => self.kept = kept,
                 Gathered::Apart(parts) => return Ok(Some(parts)),
             }
@@ -206,15 +206,19 @@ impl Kept {
     }
 }
 
-/// Reads the right input of a join that keeps it. The current left row is preserved: inputs have their own slots.
+/// Reads the right input of a join that keeps it, but for rows that do not pass `sieves`. The current left row is preserved: inputs have
+/// their own slots.
 pub(super) fn gather(
     plan: &JoinPlan,
     input: &mut NodeState,
+    sieves: &[Sieve],
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Gathered> {
     match &plan.method {
-        JoinMethod::Hash { right, by, .. } => gather_by_key(plan, right, by, input, row, env),
+        JoinMethod::Hash { right, by, .. } => {
+            gather_by_key(plan, (right, by), input, sieves, row, env)
+        }
         _ => {
             let mut buffer = RowBuffer::default();
             input.open(&plan.right, row, env)?;
@@ -230,20 +234,25 @@ pub(super) fn gather(
 
 fn gather_by_key(
     plan: &JoinPlan,
-    exprs: &[Expr],
-    by: &[HashBy],
+    (exprs, by): (&[Expr], &[HashBy]),
     input: &mut NodeState,
+    sieves: &[Sieve],
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Gathered> {
-    if let Some(table) = parallel::hash_rows(plan, row.len(), env)? {
+    if let Some(table) = parallel::hash_rows(plan, row.len(), sieves, env)? {
         return Ok(Gathered::Kept(Kept::Table(Arc::new(table))));
     }
     let (mut table, mut charged) = (HashRows::default(), 0);
     let mut parts: Option<Partitions> = None;
     let mut key = Vec::new();
     input.open(&plan.right, row, env)?;
-    while input.next(&plan.right, row, env)? {
+    'rows: while input.next(&plan.right, row, env)? {
+        for sieve in sieves {
+            if !sieve.passes(row, env, &mut key)? {
+                continue 'rows;
+            }
+        }
         if !hash_key(exprs, by, row, env, &mut key)? {
             continue;
         }

@@ -18,7 +18,7 @@ use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
 use esker_types::{Decimal, SqlType, TypeKind, Value};
 
-use super::spill::put_number;
+use super::spill::{number, put_number};
 
 const NULL: u8 = 0;
 const NOT_NULL: u8 = 1;
@@ -109,6 +109,19 @@ pub fn encode_for(value: &Value, kind: CmpKind, out: &mut Vec<u8>) {
         _ => Collation::BINARY,
     };
     encode_asc(value, collation, out);
+}
+
+/// The integer whose key from [`encode_for`] this is, if it is that of an integer of 64 bits with a sign. Keys of other domains may look
+/// like one.
+#[inline]
+pub fn integer_of(key: &[u8]) -> Option<i64> {
+    let (sign, mut rest) = key.split_first()?;
+    let digits = i64::try_from(number(&mut rest)?).ok()?;
+    match (*sign, rest) {
+        (NOT_NULL, []) => Some(digits),
+        (BELOW_ZERO, []) => Some(!digits),
+        _ => None,
+    }
 }
 
 /// Appends the keys of a row.
@@ -238,6 +251,12 @@ mod tests {
         }
         assert_ne!(found(&Value::Int(-1)), found(&Value::UInt(u64::MAX)));
         assert_ne!(found(&Value::Null), found(&Value::Int(0)));
+        for value in &different {
+            let Value::Int(v) = value else { continue };
+            assert_eq!(integer_of(&found(value)), Some(*v));
+        }
+        assert_eq!(integer_of(&found(&Value::UInt(u64::MAX))), None);
+        assert_eq!(integer_of(&found(&Value::Null)), None);
     }
 
     #[test]

@@ -512,20 +512,10 @@ pub(super) fn judge(
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Verdict> {
-    if let Some(profile) = &env.states.profile {
-        profile.count_read(plan);
-    }
-    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
-    let (early, late) = plan.columns.split_at(plan.cond_columns);
-    for &(column, slot) in early {
-        assign(&mut row[slot as usize], reader.field(column));
-    }
-    if !all_true(&plan.conds, row, env)? {
+    let Some(reader) = meets(plan, def, stored, row, env)? else {
         return Ok(Verdict::Drop);
-    }
-    for &(column, slot) in late {
-        assign(&mut row[slot as usize], reader.field(column));
-    }
+    };
+    fill(&plan.columns[plan.cond_columns..], &reader, row);
     if let Some(slot) = plan.key_slot {
         assign(&mut row[slot as usize], ValueRef::Str(key));
     }
@@ -533,6 +523,38 @@ pub(super) fn judge(
         assign(&mut row[slot as usize], ValueRef::Str(stored));
     }
     Ok(Verdict::Take)
+}
+
+/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest.
+#[inline]
+pub(super) fn meets<'r>(
+    plan: &ScanPlan,
+    def: &'r TableDef,
+    stored: &'r [u8],
+    row: &mut [Value],
+    env: &EvalEnv<'r>,
+) -> SqlResult<Option<RowReader<'r>>> {
+    if let Some(profile) = &env.states.profile {
+        profile.count_read(plan);
+    }
+    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
+    let mut decoded = 0;
+    for (cond, end) in plan.conds.iter().zip(&plan.cond_ends) {
+        fill(&plan.columns[decoded..*end], &reader, row);
+        decoded = *end;
+        if !cond.is_true(row, env)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(reader))
+}
+
+/// Decodes columns of a stored row into their slots.
+#[inline]
+pub(super) fn fill(columns: &[(usize, u32)], reader: &RowReader<'_>, row: &mut [Value]) {
+    for &(column, slot) in columns {
+        assign(&mut row[slot as usize], reader.field(column));
+    }
 }
 
 fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {

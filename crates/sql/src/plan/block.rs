@@ -455,7 +455,7 @@ pub(crate) fn rows_looked_at(node: &Node) -> f64 {
 }
 
 /// Estimated rows that a node gives.
-fn rows_out(node: &Node) -> f64 {
+pub(crate) fn rows_out(node: &Node) -> f64 {
     match node {
         Node::Once | Node::Nothing(_) => 1.0,
         Node::Filter(child, _) => rows_out(child),

@@ -12,7 +12,7 @@ use esker_types::SqlResult;
 
 use super::access::{Path, Target};
 use super::block::is_shared;
-use super::conds::{SlotMap, TableSet, implied, rejects_null, split};
+use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
 use super::join_search::{Facts, before_facts};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
@@ -562,13 +562,16 @@ impl Joiner<'_> {
                 });
             }
         };
-        let (columns, cond_columns) = self.columns_of(t, &conds);
+        let mut conds = conds;
+        cheap_first(&mut conds);
+        let (columns, cond_ends) = self.columns_of(t, &conds);
         let scan = ScanPlan {
             alias: table.alias.clone(),
             source,
             conds,
             columns,
-            cond_columns,
+            cond_columns: cond_ends.last().copied().unwrap_or(0),
+            cond_ends,
             key_slot: table.key_slot,
             row_slot: table.row_slot,
             lateral: table.lateral,
@@ -586,23 +589,25 @@ impl Joiner<'_> {
         })
     }
 
-    /// Columns to decode: those the conditions read first.
-    fn columns_of(&self, t: usize, conds: &[Expr]) -> (Vec<(usize, u32)>, usize) {
-        let mut wanted = std::collections::HashSet::new();
+    /// Columns to decode, those that conditions read first, and how many of them each condition needs.
+    fn columns_of(&self, t: usize, conds: &[Expr]) -> (Vec<(usize, u32)>, Vec<usize>) {
+        let slots = self.block.tables[t].slots.borrow();
+        let used = slots.iter().enumerate();
+        let mut rest: Vec<(usize, u32)> = used.filter_map(|(col, s)| Some((col, (*s)?))).collect();
+        let (mut columns, mut cond_ends) = (Vec::with_capacity(rest.len()), Vec::new());
         for cond in conds {
+            let mut wanted = std::collections::HashSet::new();
             cond.slots(&mut |slot| {
                 wanted.insert(slot);
             });
+            let (own, others): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(_, s)| wanted.contains(s));
+            columns.extend(own);
+            cond_ends.push(columns.len());
+            rest = others;
         }
-        let slots = self.block.tables[t].slots.borrow();
-        let used = slots
-            .iter()
-            .enumerate()
-            .filter_map(|(col, s)| Some((col, (*s)?)));
-        let (mut early, late): (Vec<_>, Vec<_>) = used.partition(|(_, s)| wanted.contains(s));
-        let cond_columns = early.len();
-        early.extend(late);
-        (early, cond_columns)
+        columns.extend(rest);
+        (columns, cond_ends)
     }
 
     /// Conditions `column = text` of a computed table.

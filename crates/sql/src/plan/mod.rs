@@ -48,7 +48,7 @@ use crate::parse::ast;
 use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
-pub(crate) use block::rows_looked_at;
+pub(crate) use block::{rows_looked_at, rows_out};
 pub(crate) use stats::{table_rows, tree_entries};
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 
@@ -175,6 +175,19 @@ impl GroupPlan {
 }
 
 impl Node {
+    /// Adds the slots that its tables fill.
+    pub(crate) fn filled_slots(&self, slots: &mut Vec<u32>) {
+        match self {
+            Node::Once | Node::Nothing(_) => {}
+            Node::Filter(input, _) => input.filled_slots(slots),
+            Node::Join(join) => {
+                join.left.filled_slots(slots);
+                join.right.filled_slots(slots);
+            }
+            Node::Scan(scan) => slots.extend(scan.columns.iter().map(|(_, slot)| *slot)),
+        }
+    }
+
     fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
         match self {
             Node::Once | Node::Nothing(_) => {}
@@ -303,12 +316,14 @@ pub(crate) struct ScanPlan {
     pub alias: Arc<str>,
     /// What is read.
     pub source: Source,
-    /// Conditions on this table's row (and rows before it), evaluated as soon as it is read.
+    /// Conditions on this table's row (and rows before it), evaluated as soon as it is read, one after the other.
     pub conds: Vec<Expr>,
     /// Columns to decode, with their slots: first those that `conds` read.
     pub columns: Vec<(usize, u32)>,
     /// How many of `columns` the conditions need.
     pub cond_columns: usize,
+    /// How many each condition needs, with those before it.
+    pub cond_ends: Vec<usize>,
     /// Slot of the row key.
     pub key_slot: Option<u32>,
     /// Slot of the stored row.

@@ -2,7 +2,8 @@
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
 //! rows through joins, and where they are shared out), `prepare` (what comes before the tasks), `filter` (which blocks of a table need
-//! not be read), `task` (what a thread does with its share of the rows), `pipeline` (joining in a task), `sink` (what it keeps),
+//! not be read), `task` (what a thread does with its share of the rows), `sieve` (which of its rows later joins
+//! drop), `pipeline` (joining in a task), `sink` (what it keeps),
 //! `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what would be done) and `tally` (what
 //! was).
 //! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
@@ -18,6 +19,7 @@ mod groups;
 mod pipeline;
 mod prepare;
 mod segments;
+mod sieve;
 mod sink;
 mod spine;
 mod tally;
@@ -43,6 +45,7 @@ use crate::result::Mode;
 pub(crate) use forecast::{Forecast, Forecasts, Shared, forecast};
 use groups::GroupTable;
 use prepare::{prepare, target, wanted_tasks};
+pub(super) use sieve::Sieve;
 use sink::{Duty, Part, Wanted};
 use spine::{Cut, Spine};
 use tally::Tally;
@@ -183,7 +186,7 @@ fn block_task(
     };
     let exprs = block_exprs(block, candidate);
     let owner = Owner::Block(Arc::clone(block));
-    prepare(owner, &block.source, candidate, wanted, &exprs, env)
+    prepare(owner, &block.source, candidate, (wanted, &[]), &exprs, env)
 }
 
 /// What the tasks of a block evaluate, and who merges what they bring.
@@ -198,10 +201,11 @@ fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p E
     exprs
 }
 
-/// Reads the right side of a hash join in parallel, if that is possible and worth it.
+/// Reads the right side of a hash join in parallel, if that is possible and worth it. Rows that do not pass `sieves` need not come.
 pub(super) fn hash_rows(
     join: &JoinPlan,
     width: usize,
+    sieves: &[Sieve],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<HashRows>> {
     let (Some(exec), JoinMethod::Hash { right, by, .. }) = (several_threads(env), &join.method)
@@ -229,6 +233,7 @@ pub(super) fn hash_rows(
         keys: right.clone(),
         by: by.clone(),
     };
+    let wanted = (wanted, sieves);
     match prepare(owner, &join.right, &candidate, wanted, &exprs, env)? {
         Some(task) => build(task, exec, env),
         None => Ok(None),

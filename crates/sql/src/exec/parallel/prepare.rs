@@ -10,9 +10,10 @@ use esker_types::{SqlResult, Value};
 
 use super::super::ExecCtx;
 use super::super::join::{Gathered, Kept, gather};
-use super::super::memory::{Purpose, charge, row_bytes};
+use super::super::memory::{Purpose, charge, refund, row_bytes};
 use super::super::node::NodeState;
 use super::super::subquery::Constant;
+use super::sieve::Sieve;
 use super::sink::{Duty, Wanted};
 use super::spine::{Cut, Spine, Stage};
 use super::task::{Given, Input, Owner, Room, TableTask};
@@ -22,7 +23,7 @@ use crate::catalog::TableDef;
 use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{AccessKind, JoinMethod, Node, Source};
+use crate::plan::{AccessKind, JoinMethod, JoinPlan, Node, Source, rows_out};
 
 /// Of the memory that a statement may still use, this part is for partial results.
 const MEMORY_PART: u64 = 2;
@@ -81,12 +82,12 @@ pub(super) fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
 }
 
 /// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: right sides of joins, subqueries that depend on
-/// no row, rows that are not shared out. `None`: it must be done the serial way.
+/// no row, rows that are not shared out. Rows that do not pass `outer` need not come. `None`: it must be done the serial way.
 pub(super) fn prepare(
     owner: Owner,
     node: &Node,
     candidate: &Candidate<'_>,
-    wanted: Wanted,
+    (wanted, outer): (Wanted, &[Sieve]),
     exprs: &[&Expr],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
@@ -113,10 +114,19 @@ pub(super) fn prepare(
         }
     }
     let passed = cut.passed();
-    let Some(sides) = sides(spine, passed, wanted.width, env)? else {
+    let Some(Sides {
+        kept,
+        sieves,
+        bytes,
+    }) = sides(spine, passed, wanted.width, env)?
+    else {
         return Ok(None);
     };
-    given.sides = sides;
+    given.sides = kept;
+    given.bytes = bytes;
+    let slots: Vec<u32> = spine.driver.columns.iter().map(|(_, slot)| *slot).collect();
+    let all = outer.iter().cloned().chain(sieves);
+    given.sieves = all.filter(|s| s.reads_only(&slots)).collect();
     let input = match cut {
         _ if joins_nothing(spine, &given.sides) => Some(Input::nothing()),
         Cut::Table => table_input(spine, exec, env)?,
@@ -124,7 +134,7 @@ pub(super) fn prepare(
             let before = Spine::node_before(node, *passed, spine.stages.len());
             let input = rows_input(before, wanted.width, exec, env)?;
             input.map(|(input, bytes)| {
-                given.bytes = bytes;
+                given.bytes += bytes;
                 input
             })
         }
@@ -151,29 +161,67 @@ pub(super) fn prepare(
     )))
 }
 
-/// Reads the right sides of the joins behind the first `passed` stages. `None` if one does not fit.
+/// Right sides of joins.
+struct Sides {
+    /// Their rows, by stage.
+    kept: Vec<Kept>,
+    /// What finds something in them.
+    sieves: Vec<Sieve>,
+    /// Bytes charged for that.
+    bytes: u64,
+}
+
+impl Sides {
+    fn give_back(self, env: &EvalEnv<'_>) {
+        self.kept.into_iter().for_each(|side| side.give_back(env));
+        refund(env, self.bytes);
+    }
+}
+
+/// Reads the right sides of the joins behind the first `passed` stages, those with few rows first: what they have decides which rows of
+/// others are needed. `None` if one does not fit.
 fn sides(
     spine: &Spine<'_>,
     passed: usize,
     width: usize,
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<Vec<Kept>>> {
+) -> SqlResult<Option<Sides>> {
     let mut row = vec![Value::Null; width];
-    let mut sides = Vec::with_capacity(spine.stages.len());
-    for (nth, stage) in spine.stages.iter().enumerate() {
-        let side = match stage {
-            Stage::Join(join) if nth >= passed && !matches!(join.method, JoinMethod::Nested) => {
-                match gather(join, &mut NodeState::new(&join.right), &mut row, env)? {
-                    Gathered::Kept(kept) => kept,
-                    Gathered::Apart(_) => {
-                        sides.into_iter().for_each(|side: Kept| side.give_back(env));
-                        return Ok(None);
-                    }
-                }
+    let mut sides = Sides {
+        kept: vec![Kept::Nothing; spine.stages.len()],
+        sieves: Vec::new(),
+        bytes: 0,
+    };
+    let stages = spine.stages.iter().enumerate().skip(passed);
+    let mut joins: Vec<(usize, &JoinPlan)> = stages
+        .filter_map(|(nth, stage)| match stage {
+            Stage::Join(join) if !matches!(join.method, JoinMethod::Nested) => Some((nth, *join)),
+            _ => None,
+        })
+        .collect();
+    joins.sort_by(|(_, a), (_, b)| rows_out(&a.right).total_cmp(&rows_out(&b.right)));
+    for (nth, join) in joins {
+        let is_inner = join.kind != JoinType::Left;
+        let sifted = sides.sieves.iter().filter(|_| is_inner);
+        let own: Vec<Sieve> = sifted.filter_map(|s| s.for_right(join)).collect();
+        let mut input = NodeState::new(&join.right);
+        let kept = match gather(join, &mut input, &own, &mut row, env)? {
+            Gathered::Kept(kept) => kept,
+            Gathered::Apart(_) => {
+                sides.give_back(env);
+                return Ok(None);
             }
-            _ => Kept::Nothing,
         };
-        sides.push(side);
+        if let Some((sieve, bytes)) = Sieve::of(join, &kept, !own.is_empty(), env)? {
+            sides.sieves.push(sieve);
+            sides.bytes += bytes;
+        }
+        let ends = is_inner && kept.is_empty();
+        sides.kept[nth] = kept;
+        if ends {
+            // Nothing comes out, whatever the others have.
+            break;
+        }
     }
     Ok(Some(sides))
 }

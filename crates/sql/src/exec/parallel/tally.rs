@@ -20,6 +20,8 @@ pub(super) struct Tally {
     /// Rows of the table, or that were shared out.
     read: AtomicU64,
     counted: AtomicU64,
+    /// Rows that later joins would have dropped.
+    sifted: AtomicU64,
     /// Rows that met the table's conditions, and those that passed each stage.
     passed: Box<[AtomicU64]>,
     /// Those that have done a task: a few, so a list will do.
@@ -40,6 +42,7 @@ impl Tally {
             since: Instant::now(),
             read: AtomicU64::new(0),
             counted: AtomicU64::new(0),
+            sifted: AtomicU64::new(0),
             passed: (0..=stages).map(|_| AtomicU64::new(0)).collect(),
             threads: Mutex::default(),
         }
@@ -66,6 +69,11 @@ impl Tally {
         }
     }
 
+    /// So many rows met the table's conditions and were dropped because a later join has nothing for them.
+    pub(super) fn note_sifted(&self, rows: u64) {
+        self.sifted.fetch_add(rows, Ordering::Relaxed);
+    }
+
     /// So many rows were counted from metadata.
     pub(super) fn note_counted(&self, rows: u64) {
         self.counted.fetch_add(rows, Ordering::Relaxed);
@@ -86,9 +94,13 @@ impl Tally {
         }
         let tasks = work.tasks;
         let (threads, read) = (self.threads.lock().len().max(1), count(&self.read));
+        let sifted = match count(&self.sifted) {
+            0 => String::new(),
+            rows => format!(" rows sifted out={rows}"),
+        };
         let text = match cut {
             Cut::Table => format!(
-                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={}",
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={}{sifted}",
                 count(&self.counted),
                 work.blocks_skipped,
             ),

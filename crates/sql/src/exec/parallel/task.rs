@@ -20,10 +20,11 @@ use parking_lot::Mutex;
 
 use super::super::join::Kept;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict, judge};
+use super::super::scan::{Cover, Verdict};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits, Profile};
 use super::pipeline::Pipeline;
+use super::sieve::{Sieve, Sifter};
 use super::sink::{Part, Sink, Wanted};
 use super::spine::{Cut, Spine};
 use super::tally::{Tally, Work};
@@ -146,11 +147,13 @@ pub(super) enum Input {
 pub(super) struct Given {
     /// Right rows of the joins, by stage.
     pub sides: Vec<Kept>,
+    /// What of the rows of the table finds something in later joins.
+    pub sieves: Vec<Sieve>,
     /// Results of subqueries that depend on no row.
     pub constants: Vec<Constant>,
     /// What sees the statement's snapshot, where single rows are looked up.
     pub reader: Option<Txn>,
-    /// Bytes charged for the rows that are shared out.
+    /// Bytes charged for the rows that are shared out, and for sieves.
     pub bytes: u64,
 }
 
@@ -404,13 +407,15 @@ impl TableTask {
             (_, true) => Entries::Covering(Cover::new(def, access, scan)),
             (_, false) => Entries::Leading,
         };
+        let mut sifter = Sifter::new(&self.given.sieves, scan);
         let mut failed = Ok(());
         let ended = rows.read(
             task,
             |key, value| {
                 flow.read += 1;
+                let entry = (index, key, value);
                 let goes_on = entries
-                    .judge(scan, def, index, (key, value), &mut flow.row, flow.env)
+                    .judge(scan, def, entry, &mut sifter, &mut flow.row, flow.env)
                     .and_then(|verdict| match verdict {
                         Verdict::Drop => Ok(true),
                         Verdict::Take => flow.push(),
@@ -422,6 +427,7 @@ impl TableTask {
             },
             go_on,
         );
+        self.tally.note_sifted(sifter.dropped);
         failed?;
         ended.map_err(|e| engine_error(&e))?;
         Ok(())
@@ -482,26 +488,29 @@ enum Entries {
 }
 
 impl Entries {
-    /// Decodes the row of an entry and evaluates the table's own conditions.
+    /// Decodes the row of an entry of an index, evaluates the table's own conditions and asks the sieves.
     fn judge(
         &self,
         scan: &ScanPlan,
         def: &TableDef,
-        index: usize,
-        (key, value): (&[u8], &[u8]),
+        (index, key, value): (usize, &[u8], &[u8]),
+        sifter: &mut Sifter<'_>,
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
         match self {
-            Self::Rows => judge(scan, def, key, value, row, env),
-            Self::Covering(cover) => cover.judge(scan, def, index, key, value, row, env),
+            Self::Rows => sifter.judge(scan, def, value, row, env),
+            Self::Covering(cover) => match cover.judge(scan, def, index, key, value, row, env)? {
+                Verdict::Take => sifter.sift(row, env),
+                Verdict::Drop => Ok(Verdict::Drop),
+            },
             Self::Leading => {
                 let key = def.indexes[index].codec.clustered_of(key, value)?;
                 let exec = env.exec.expect("what looks rows up has a reader");
                 let found = exec
                     .txn
                     .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
-                        judge(scan, def, key, stored, row, env)
+                        sifter.judge(scan, def, stored, row, env)
                     });
                 found
                     .map_err(|e| engine_error(&e))?
