@@ -23,7 +23,7 @@ mod tests;
 pub(crate) use fields::{RowFields, columns_with_fields, field_of, part_of};
 pub use key::{KeyCodec, KeyPart, KeyRange, prefix_successor};
 pub use phys::Phys;
-pub(crate) use row::MAX_LAYOUT_VERSIONS;
+pub(crate) use row::{FieldPlaces, MAX_LAYOUT_VERSIONS, Raw};
 pub use row::{LayoutVersion, RowLayout, RowReader, encode_row, patch_row};
 pub(crate) use temporal::utc_to_zone;
 

@@ -150,6 +150,24 @@ impl Phys {
         Ok(())
     }
 
+    /// The number of a non-null field of this kind, whose order is that of the values: of integers themselves, of decimals their
+    /// digits, of dates and times their packed form. `None` for kinds without, and where 64 bits are not enough.
+    #[inline]
+    pub(crate) fn number(self, bytes: &[u8]) -> Option<i64> {
+        match self {
+            Phys::Int { unsigned, .. } => match decode_int(bytes, unsigned) {
+                ValueRef::UInt(v) => i64::try_from(v).ok(),
+                ValueRef::Int(v) => Some(v),
+                _ => None,
+            },
+            Phys::Decimal { precision, .. } => Decimal::decode_digits(u32::from(precision), bytes),
+            Phys::Date => Some(temporal::date_of(half_word(bytes)).packed().into()),
+            Phys::DateTime => i64::try_from(temporal::datetime_of(word(bytes)).packed()).ok(),
+            Phys::Time => Some(temporal::time_of(word(bytes) as i64).micros()),
+            _ => None,
+        }
+    }
+
     /// Reads a non-null field; `bytes` has this kind's length.
     pub fn decode<'a>(self, bytes: &'a [u8], ty: &'a SqlType, zone: &TimeZone) -> ValueRef<'a> {
         match self {

@@ -172,7 +172,8 @@ impl VersionMap {
 }
 
 /// A stored field.
-pub(super) enum Raw<'a> {
+#[derive(Clone, Copy)]
+pub(crate) enum Raw<'a> {
     Null,
     Bytes(&'a [u8]),
     Missing,
@@ -311,6 +312,114 @@ impl<'a> RowReader<'a> {
     /// Was the row written with the current layout?
     pub fn is_current(&self) -> bool {
         std::ptr::eq(self.map, self.layout.current())
+    }
+}
+
+/// Where the rows of every layout version have one column.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldPlaces {
+    pub(crate) phys: Phys,
+    by_version: Vec<FieldPlace>,
+}
+
+/// The same for one version, from the start of the row.
+#[derive(Debug, Clone, Copy)]
+enum FieldPlace {
+    Fixed {
+        null: NullBit,
+        from: usize,
+        to: usize,
+    },
+    Var {
+        null: NullBit,
+        nth: usize,
+        ends_at: usize,
+        vars: usize,
+    },
+    Missing,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct NullBit {
+    at: usize,
+    mask: u8,
+}
+
+impl NullBit {
+    fn new(bit: u16) -> Self {
+        Self {
+            at: HEADER_BYTES + usize::from(bit / 8),
+            mask: 1 << (bit % 8),
+        }
+    }
+
+    #[inline]
+    fn is_set(self, row: &[u8]) -> bool {
+        row[self.at] & self.mask != 0
+    }
+}
+
+impl RowLayout {
+    /// Where rows have a column. `None` if some version stores it in another way than the current one.
+    pub(crate) fn field_places(&self, col: usize) -> Option<FieldPlaces> {
+        let current = Phys::of(&self.types[col]);
+        let place = |map: &VersionMap| {
+            let fixed_at = HEADER_BYTES + map.null_bytes;
+            match map.places[col] {
+                Place::Fixed { phys, .. } | Place::Var { phys, .. } if phys != current => None,
+                Place::Fixed {
+                    at, len, null_bit, ..
+                } => Some(FieldPlace::Fixed {
+                    null: NullBit::new(null_bit),
+                    from: fixed_at + at as usize,
+                    to: fixed_at + (at + len) as usize,
+                }),
+                Place::Var { nth, null_bit, .. } => Some(FieldPlace::Var {
+                    null: NullBit::new(null_bit),
+                    nth: usize::from(nth),
+                    ends_at: fixed_at + map.fixed_bytes,
+                    vars: map.vars,
+                }),
+                Place::Missing => Some(FieldPlace::Missing),
+            }
+        };
+        Some(FieldPlaces {
+            phys: current,
+            by_version: self.maps.iter().map(place).collect::<Option<_>>()?,
+        })
+    }
+
+    /// What older rows have of a column that was added later; TIMESTAMP in UTC.
+    pub(crate) fn missing(&self, col: usize) -> &Value {
+        &self.missing[col]
+    }
+}
+
+impl FieldPlaces {
+    /// The field of a row of which a [`RowReader`] could be made.
+    #[inline]
+    pub(crate) fn find<'r>(&self, row: &'r [u8]) -> Raw<'r> {
+        match self.by_version[usize::from(row[0])] {
+            FieldPlace::Fixed { null, .. } | FieldPlace::Var { null, .. } if null.is_set(row) => {
+                Raw::Null
+            }
+            FieldPlace::Fixed { from, to, .. } => Raw::Bytes(&row[from..to]),
+            FieldPlace::Var {
+                nth, ends_at, vars, ..
+            } => {
+                let width = if row[1] & WIDE_OFFSETS == 0 { 2 } else { 4 };
+                let end = |nth: usize| {
+                    let at = ends_at + nth * width;
+                    let mut wide = [0; 4];
+                    wide[..width].copy_from_slice(&row[at..at + width]);
+                    u32::from_le_bytes(wide) as usize
+                };
+                let start = if nth == 0 { 0 } else { end(nth - 1) };
+                let vars_at = ends_at + vars * width;
+                Raw::Bytes(&row[vars_at + start..vars_at + end(nth)])
+            }
+            FieldPlace::Missing => Raw::Missing,
+        }
     }
 }
 

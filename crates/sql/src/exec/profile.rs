@@ -97,8 +97,13 @@ impl Profile {
 
     /// Counts a row that a scan looks at.
     pub fn count_read<T>(&self, plan: &T) {
+        self.count_reads(plan, 1);
+    }
+
+    /// Counts rows that a scan looks at.
+    pub fn count_reads<T>(&self, plan: &T, rows: u64) {
         let mut all = self.measured.borrow_mut();
-        all.entry((address(plan), Stage::Read)).or_default().rows += 1;
+        all.entry((address(plan), Stage::Read)).or_default().rows += rows;
     }
 
     /// Enters a loop of an operator that was done as a whole, somewhere else.

@@ -512,7 +512,8 @@ pub(super) fn judge(
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Verdict> {
-    let Some(reader) = meets(plan, def, stored, row, env)? else {
+    count_read(plan, env);
+    let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
         return Ok(Verdict::Drop);
     };
     fill(&plan.columns[plan.cond_columns..], &reader, row);
@@ -525,21 +526,32 @@ pub(super) fn judge(
     Ok(Verdict::Take)
 }
 
-/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest.
+/// Notes that a row was read, where the statement is measured.
+#[inline]
+pub(super) fn count_read(plan: &ScanPlan, env: &EvalEnv<'_>) {
+    if let Some(profile) = &env.states.profile {
+        profile.count_read(plan);
+    }
+}
+
+/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest. The first
+/// `met` are known to be true.
 #[inline]
 pub(super) fn meets<'r>(
     plan: &ScanPlan,
     def: &'r TableDef,
+    met: usize,
     stored: &'r [u8],
     row: &mut [Value],
     env: &EvalEnv<'r>,
 ) -> SqlResult<Option<RowReader<'r>>> {
-    if let Some(profile) = &env.states.profile {
-        profile.count_read(plan);
-    }
     let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
-    let mut decoded = 0;
-    for (cond, end) in plan.conds.iter().zip(&plan.cond_ends) {
+    let mut decoded = match met {
+        0 => 0,
+        _ => plan.cond_ends[met - 1],
+    };
+    fill(&plan.columns[..decoded], &reader, row);
+    for (cond, end) in plan.conds.iter().zip(&plan.cond_ends).skip(met) {
         fill(&plan.columns[decoded..*end], &reader, row);
         decoded = *end;
         if !cond.is_true(row, env)? {

@@ -74,6 +74,29 @@ impl Decimal {
 }
 
 impl Decimal {
+    /// The digits of what [`Self::encode`] wrote: the number times `10^scale`. `None` when they do not fit, or cannot be of
+    /// DECIMAL(`precision`, ..).
+    #[inline]
+    pub fn decode_digits(precision: u32, bytes: &[u8]) -> Option<i64> {
+        if bytes.len() > size_of::<u64>() {
+            let number = Self::decode(precision, 0, bytes)?;
+            return i64::try_from(number.unscaled_i128()?).ok();
+        }
+        if bytes.len() != width(precision) {
+            return None;
+        }
+        let raw = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+        let sign = 1 << (8 * bytes.len() - 1);
+        let digits = if raw & sign == 0 {
+            // The complement of the sign and the magnitude.
+            -i64::try_from(sign - 1 - raw).ok()?
+        } else {
+            i64::try_from(raw - sign).ok()?
+        };
+        let fits = u128::from(digits.unsigned_abs()) < POW10[precision as usize];
+        (fits && (digits != 0 || raw & sign != 0)).then_some(digits)
+    }
+
     /// The same in one word.
     #[inline]
     fn decode_small(neg: bool, precision: u32, scale: u8, bytes: &[u8]) -> Option<Self> {

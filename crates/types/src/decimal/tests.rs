@@ -266,6 +266,36 @@ fn damaged_keys_are_refused() {
     assert!(Decimal::decode(4, 2, &[0x7f, 0xff, 0xff][..Decimal::encoded_len(4)]).is_none());
 }
 
+#[test]
+fn digits_are_those_of_the_number() {
+    for word in 0..=u16::MAX {
+        let bytes = word.to_be_bytes();
+        let digits = Decimal::decode(4, 2, &bytes).and_then(|d| d.unscaled_i128());
+        let digits = digits.map(|n| n as i64);
+        assert_eq!(Decimal::decode_digits(4, &bytes), digits, "{bytes:x?}");
+    }
+    for text in ["0", "-1", "123456789012345678", "-999999999999999999"] {
+        for precision in [18, 19, 30, 38, 39, 65] {
+            let mut bytes = Vec::new();
+            d(text).encode(precision, 0, &mut bytes);
+            let digits = text.parse().ok();
+            assert_eq!(Decimal::decode_digits(precision, &bytes), digits, "{text}");
+            assert_eq!(Decimal::decode_digits(precision, &bytes[1..]), None);
+        }
+    }
+    for (text, fits) in [
+        ("9223372036854775807", true),
+        ("9223372036854775808", false),
+        ("-9223372036854775808", true),
+        ("99999999999999999999", false),
+    ] {
+        let mut bytes = Vec::new();
+        d(text).encode(20, 0, &mut bytes);
+        let found = Decimal::decode_digits(20, &bytes);
+        assert_eq!(found, text.parse().ok().filter(|_| fits), "{text}");
+    }
+}
+
 /// The form is on disk: it must never change.
 #[test]
 fn keys_are_frozen() {

@@ -1,6 +1,6 @@
 //! Groups of a part of the rows, and how the parts become one.
 //!
-//! Neighbours: `task` adds rows, the statement's thread merges the tables of the tasks in their order. The serial way is
+//! Neighbours: `task` adds rows, `batch` what it has summed up of many, the statement's thread merges the tables of the tasks in their order. The serial way is
 //! `exec::group`, which also does rollups, GROUP_CONCAT and what is too large for memory.
 //! **Invariants**: groups stand in the order of their first row, also after merging tables of rows that follow each other;
 //! DISTINCT arguments reach an aggregate once per group.
@@ -13,6 +13,7 @@ use esker_types::{EvalCtx, SqlResult, Value};
 use super::super::hash_rows::KeyMap;
 use super::super::memory::row_bytes;
 use super::super::rowkey;
+use super::sink::Warned;
 use crate::bind::AggCall;
 use crate::expr::EvalEnv;
 use crate::plan::GroupPlan;
@@ -64,6 +65,16 @@ impl Group {
         }
         Ok(())
     }
+}
+
+/// What an aggregate is given of many rows of a group at once.
+pub(super) enum Partial {
+    /// So many rows count.
+    Rows(u64),
+    /// The sum of so many rows, none NULL, is `digits / 10^scale`.
+    Sum { rows: u64, digits: i128, scale: u8 },
+    /// The smallest or largest.
+    Extreme(Value),
 }
 
 /// Arguments of a row, and their key.
@@ -138,6 +149,24 @@ impl Acc {
         }
     }
 
+    fn take(&mut self, partial: Partial, ctx: &EvalCtx<'_>) -> SqlResult<()> {
+        match (self, partial) {
+            (Self::Rows(n), Partial::Rows(more)) => *n += more,
+            (Self::Plain(state), Partial::Rows(rows)) => state.add_rows(rows),
+            (
+                Self::Plain(state),
+                Partial::Sum {
+                    rows,
+                    digits,
+                    scale,
+                },
+            ) => state.add_sum(rows, digits, scale)?,
+            (Self::Plain(state), Partial::Extreme(value)) => state.update(ctx, &[value])?,
+            _ => unreachable!("a batch gives what the aggregate is made for"),
+        }
+        Ok(())
+    }
+
     fn merge(&mut self, other: Acc, ctx: &EvalCtx<'_>) -> SqlResult<()> {
         match (self, other) {
             (Self::Rows(n), Self::Rows(more)) => *n += more,
@@ -190,6 +219,20 @@ impl GroupTable {
 
     /// Takes a row; gives the bytes that took.
     pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
+        let (at, mut bytes) = self.place(plan, row, env)?;
+        for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
+            bytes += acc.update(call, &mut self.args, row, env)?;
+        }
+        Ok(bytes)
+    }
+
+    /// The number of a row's group, which begins if this is its first row; and the bytes that took.
+    pub fn place(
+        &mut self,
+        plan: &GroupPlan,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<(usize, u64)> {
         let mut bytes = 0;
         let at = if plan.keys.is_empty() {
             if self.groups.is_empty() {
@@ -209,10 +252,17 @@ impl GroupTable {
                 }
             }
         };
-        for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
-            bytes += acc.update(call, &mut self.args, row, env)?;
-        }
-        Ok(bytes)
+        Ok((at, bytes))
+    }
+
+    /// Gives an aggregate of a group what many rows come to.
+    pub fn deposit(
+        &mut self,
+        (group, nth): (usize, usize),
+        partial: Partial,
+        ctx: &EvalCtx<'_>,
+    ) -> SqlResult<()> {
+        self.groups[group].accs[nth].take(partial, ctx)
     }
 
     /// Number of groups.
@@ -246,9 +296,12 @@ impl GroupTable {
     /// Begins the group of `self.key`.
     fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
         let mut keys = Vec::with_capacity(plan.keys.len());
+        // They have warned when they were looked up.
+        let warned = Warned::of(env.ctx);
         for key in &plan.keys {
             keys.push(key.eval(row, env)?);
         }
+        warned.forget_later();
         let group = Group {
             key: self.key.as_slice().into(),
             kept: plan.kept.iter().map(|s| row[*s as usize].clone()).collect(),

@@ -2,8 +2,8 @@
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
 //! rows through joins, and where they are shared out), `prepare` (what comes before the tasks), `filter` (which blocks of a table need
-//! not be read), `task` (what a thread does with its share of the rows), `sieve` (which of its rows later joins
-//! drop), `pipeline` (joining in a task), `sink` (what it keeps),
+//! not be read), `task` (what a thread does with its share of the rows), `batch` (judging and summing up rows by columns), `sieve`
+//! (which rows later joins drop), `pipeline` (joining in a task), `sink` (what it keeps),
 //! `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what would be done) and `tally` (what
 //! was).
 //! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
@@ -12,6 +12,7 @@
 //! would drop anyway; sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way
 //! goes the serial way from the beginning.
 
+mod batch;
 mod filter;
 mod fit;
 mod forecast;

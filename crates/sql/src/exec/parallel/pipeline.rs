@@ -52,6 +52,12 @@ impl<'p> Pipeline<'p> {
         std::iter::once(self.rows).chain(self.steps.iter().map(|step| step.rows))
     }
 
+    /// Rows have come in, and nothing was in their way.
+    pub fn note_rows(&mut self, rows: u64) {
+        debug_assert!(self.steps.is_empty(), "they would have to be sent");
+        self.rows += rows;
+    }
+
     /// Sends a row on its way. False if no more is wanted.
     pub fn push(
         &mut self,

@@ -147,16 +147,17 @@ impl<'t> Sifter<'t> {
         }
     }
 
-    /// Decodes a stored row as far as it gets.
+    /// Decodes a stored row as far as it gets; the first `met` conditions are known to be true.
     pub fn judge(
         &mut self,
         scan: &ScanPlan,
         def: &TableDef,
+        met: usize,
         stored: &[u8],
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
-        let Some(reader) = meets(scan, def, stored, row, env)? else {
+        let Some(reader) = meets(scan, def, met, stored, row, env)? else {
             return Ok(Verdict::Drop);
         };
         fill(&self.keys, &reader, row);

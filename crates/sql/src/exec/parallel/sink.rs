@@ -17,7 +17,7 @@ use super::segments::Segments;
 use super::spine::Spine;
 use super::task::Owner;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{BlockPlan, HashBy};
+use crate::plan::{BlockPlan, GroupPlan, HashBy};
 
 /// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +83,14 @@ impl Ord for Row {
 }
 
 /// How many warnings there were: a row that is kept is evaluated again by the statement's thread, which then warns.
-struct Warned<'c> {
+pub(super) struct Warned<'c> {
     ctx: &'c EvalCtx<'c>,
     kept: usize,
     count: u64,
 }
 
 impl<'c> Warned<'c> {
-    fn of(ctx: &'c EvalCtx<'c>) -> Self {
+    pub(super) fn of(ctx: &'c EvalCtx<'c>) -> Self {
         Warned {
             ctx,
             kept: ctx.warnings.borrow().len(),
@@ -98,11 +98,14 @@ impl<'c> Warned<'c> {
         }
     }
 
-    fn forget_later(&self) {
-        if self.ctx.warning_count.get() != self.count {
+    /// Forgets those that came later. Were there any?
+    pub(super) fn forget_later(&self) -> bool {
+        let is_new = self.ctx.warning_count.get() != self.count;
+        if is_new {
             self.ctx.warning_count.set(self.count);
             self.ctx.warnings.borrow_mut().truncate(self.kept);
         }
+        is_new
     }
 }
 
@@ -270,6 +273,14 @@ impl<'p> Sink<'p> {
                 Ok(bytes as i64)
             }
         }
+    }
+
+    /// The groups of a task that makes groups.
+    pub(super) fn groups(&mut self) -> (&'p GroupPlan, &mut GroupTable) {
+        let Self::Groups { block, groups, .. } = self else {
+            unreachable!("only what is grouped is summed up");
+        };
+        (block.group.as_ref().expect("its duty says so"), groups)
     }
 
     pub(super) fn finish(self) -> Part {

@@ -22,6 +22,8 @@ pub(super) struct Tally {
     counted: AtomicU64,
     /// Rows that later joins would have dropped.
     sifted: AtomicU64,
+    /// Rows that were judged in batches.
+    batched: AtomicU64,
     /// Rows that met the table's conditions, and those that passed each stage.
     passed: Box<[AtomicU64]>,
     /// Those that have done a task: a few, so a list will do.
@@ -43,6 +45,7 @@ impl Tally {
             read: AtomicU64::new(0),
             counted: AtomicU64::new(0),
             sifted: AtomicU64::new(0),
+            batched: AtomicU64::new(0),
             passed: (0..=stages).map(|_| AtomicU64::new(0)).collect(),
             threads: Mutex::default(),
         }
@@ -79,6 +82,11 @@ impl Tally {
         self.counted.fetch_add(rows, Ordering::Relaxed);
     }
 
+    /// So many rows were judged in batches.
+    pub(super) fn note_batched(&self, rows: u64) {
+        self.batched.fetch_add(rows, Ordering::Relaxed);
+    }
+
     /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for. What the
     /// statement's thread has read before has told of itself.
     pub(super) fn report(&self, profile: &Profile, node: &Node, cut: Cut, work: Work) {
@@ -100,9 +108,10 @@ impl Tally {
         };
         let text = match cut {
             Cut::Table => format!(
-                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={}{sifted}",
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={} rows in batches={}{sifted}",
                 count(&self.counted),
                 work.blocks_skipped,
+                count(&self.batched),
             ),
             Cut::Rows(_) => {
                 format!("Parallel join: threads={threads} tasks={tasks} rows shared out={read}")

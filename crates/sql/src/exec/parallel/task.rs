@@ -1,7 +1,7 @@
 //! What a thread does with its share of the rows: decode, filter, join, and keep what is still needed of them.
 //!
-//! Neighbours: `parallel` makes a [`TableTask`] for all threads; `pipeline` joins; `sink` keeps what arrives; the engine calls
-//! with rows; `tally` is told what was done.
+//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `batch` judges them by columns where it
+//! can; `pipeline` joins; `sink` keeps what arrives; `tally` is told what was done.
 //! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes
 //! with what is reserved for them;
 //! the error of a task is that of its first row that has one.
@@ -20,9 +20,10 @@ use parking_lot::Mutex;
 
 use super::super::join::Kept;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict};
+use super::super::scan::{Cover, Verdict, count_read};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits, Profile};
+use super::batch::{Batch, Program};
 use super::pipeline::Pipeline;
 use super::sieve::{Sieve, Sifter};
 use super::sink::{Part, Sink, Wanted};
@@ -186,6 +187,8 @@ pub(super) struct TableTask {
     surroundings: Surroundings,
     limits: Limits,
     room: Room,
+    /// How to judge the rows of a table by columns.
+    program: Option<Program>,
     /// Whether operators that run within a task are measured.
     is_measured: bool,
     tally: Tally,
@@ -245,7 +248,12 @@ impl TableTask {
     ) -> Self {
         let ctx = env.ctx;
         let stages = given.sides.len();
+        let program = match input {
+            Input::Table { index: 0, .. } => Program::of(&owner, &wanted, env),
+            _ => None,
+        };
         TableTask {
+            program,
             // Such operators have a reader. What tasks do themselves is only counted.
             is_measured: env.states.profile.is_some() && given.reader.is_some(),
             tally: Tally::new(stages),
@@ -350,20 +358,17 @@ impl TableTask {
             states,
         };
         let spine = self.spine();
-        let mut sink = Sink::new(&self.owner, &self.wanted, &spine);
-        let mut is_too_large = false;
-        let mut take = |row: &[Value]| {
-            let bytes = sink.add(row, &env)?;
-            is_too_large = !self.room.take(bytes);
-            Ok(!is_too_large)
-        };
         let passed = self.cut.passed();
         let mut flow = Flow {
             pipeline: Pipeline::new(&spine.stages[passed..], &self.given.sides[passed..]),
             read: 0,
+            batched: 0,
             row: vec![Value::Null; self.wanted.width],
+            sifter: Sifter::new(&self.given.sieves, spine.driver),
             env: &env,
-            take: &mut take,
+            sink: Sink::new(&self.owner, &self.wanted, &spine),
+            room: &self.room,
+            is_too_large: false,
         };
         let taken = match &self.input {
             Input::Table { rows, index } => {
@@ -382,12 +387,14 @@ impl TableTask {
         };
         let before = std::iter::repeat_n(0, passed);
         self.tally.note_read(flow.read);
+        self.tally.note_batched(flow.batched);
+        self.tally.note_sifted(flow.sifter.dropped);
         self.tally
             .note_passed(before.chain(flow.pipeline.rows_passed()));
         taken?;
-        Ok(match is_too_large {
+        Ok(match flow.is_too_large {
             true => Part::TooLarge,
-            false => sink.finish(),
+            false => flow.sink.finish(),
         })
     }
 
@@ -398,28 +405,27 @@ impl TableTask {
         task: usize,
         index: usize,
         scan: &ScanPlan,
-        flow: &mut Flow<'_, '_>,
+        flow: &mut Flow<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> SqlResult<()> {
         let (def, access) = stored(scan);
+        let mut batch = self.program.as_ref().map(|p| Batch::new(p, scan, def));
         let entries = match (index, access.covering) {
             (0, _) => Entries::Rows,
             (_, true) => Entries::Covering(Cover::new(def, access, scan)),
             (_, false) => Entries::Leading,
         };
-        let mut sifter = Sifter::new(&self.given.sieves, scan);
         let mut failed = Ok(());
         let ended = rows.read(
             task,
             |key, value| {
                 flow.read += 1;
-                let entry = (index, key, value);
-                let goes_on = entries
-                    .judge(scan, def, entry, &mut sifter, &mut flow.row, flow.env)
-                    .and_then(|verdict| match verdict {
-                        Verdict::Drop => Ok(true),
-                        Verdict::Take => flow.push(),
-                    });
+                let goes_on = match &mut batch {
+                    Some(batch) => batch.add(value, flow),
+                    None => entries
+                        .judge(scan, def, (index, key, value), flow)
+                        .and_then(|verdict| flow.follow(verdict)),
+                };
                 goes_on.unwrap_or_else(|e| {
                     failed = Err(e);
                     false
@@ -427,10 +433,12 @@ impl TableTask {
             },
             go_on,
         );
-        self.tally.note_sifted(sifter.dropped);
         failed?;
-        ended.map_err(|e| engine_error(&e))?;
-        Ok(())
+        let is_complete = ended.map_err(|e| engine_error(&e))?;
+        match batch {
+            Some(batch) if is_complete => batch.finish(flow),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -442,19 +450,56 @@ fn stored(scan: &ScanPlan) -> (&TableDef, &Access) {
 }
 
 /// The row of a task, on its way.
-struct Flow<'f, 'p> {
-    pipeline: Pipeline<'p>,
+pub(super) struct Flow<'f> {
+    pub pipeline: Pipeline<'f>,
     /// Rows that were read, or taken of those that are shared out.
     read: u64,
-    row: Vec<Value>,
-    env: &'f EvalEnv<'f>,
-    take: &'f mut dyn FnMut(&[Value]) -> SqlResult<bool>,
+    /// Rows that were judged in batches.
+    pub batched: u64,
+    pub row: Vec<Value>,
+    sifter: Sifter<'f>,
+    pub env: &'f EvalEnv<'f>,
+    pub sink: Sink<'f>,
+    room: &'f Room,
+    is_too_large: bool,
 }
 
-impl Flow<'_, '_> {
+impl Flow<'_> {
+    /// Sends the row on if it was taken; false if no more rows are wanted.
+    pub fn follow(&mut self, verdict: Verdict) -> SqlResult<bool> {
+        match verdict {
+            Verdict::Drop => Ok(true),
+            Verdict::Take => self.push(),
+        }
+    }
+
+    /// Decodes a stored row of which the first `met` conditions are known to be true, and evaluates the others.
+    pub fn judge(
+        &mut self,
+        scan: &ScanPlan,
+        def: &TableDef,
+        met: usize,
+        stored: &[u8],
+    ) -> SqlResult<Verdict> {
+        self.sifter
+            .judge(scan, def, met, stored, &mut self.row, self.env)
+    }
+
     /// Sends it on; false if no more rows are wanted.
     fn push(&mut self) -> SqlResult<bool> {
-        self.pipeline.push(&mut self.row, self.env, self.take)
+        let (env, sink, room) = (self.env, &mut self.sink, self.room);
+        let is_too_large = &mut self.is_too_large;
+        self.pipeline.push(&mut self.row, env, &mut |row| {
+            let bytes = sink.add(row, env)?;
+            *is_too_large = !room.take(bytes);
+            Ok(!*is_too_large)
+        })
+    }
+
+    /// Notes bytes of results; false if they are too many.
+    pub fn charge(&mut self, bytes: u64) -> bool {
+        self.is_too_large |= !self.room.take(bytes as i64);
+        !self.is_too_large
     }
 
     /// Sends rows on that were read before.
@@ -494,23 +539,28 @@ impl Entries {
         scan: &ScanPlan,
         def: &TableDef,
         (index, key, value): (usize, &[u8], &[u8]),
-        sifter: &mut Sifter<'_>,
-        row: &mut [Value],
-        env: &EvalEnv<'_>,
+        flow: &mut Flow<'_>,
     ) -> SqlResult<Verdict> {
+        let env = flow.env;
         match self {
-            Self::Rows => sifter.judge(scan, def, value, row, env),
-            Self::Covering(cover) => match cover.judge(scan, def, index, key, value, row, env)? {
-                Verdict::Take => sifter.sift(row, env),
-                Verdict::Drop => Ok(Verdict::Drop),
-            },
+            Self::Rows => {
+                count_read(scan, env);
+                flow.judge(scan, def, 0, value)
+            }
+            Self::Covering(cover) => {
+                match cover.judge(scan, def, index, key, value, &mut flow.row, env)? {
+                    Verdict::Take => flow.sifter.sift(&flow.row, env),
+                    Verdict::Drop => Ok(Verdict::Drop),
+                }
+            }
             Self::Leading => {
                 let key = def.indexes[index].codec.clustered_of(key, value)?;
                 let exec = env.exec.expect("what looks rows up has a reader");
                 let found = exec
                     .txn
                     .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
-                        sifter.judge(scan, def, stored, row, env)
+                        count_read(scan, env);
+                        flow.judge(scan, def, 0, stored)
                     });
                 found
                     .map_err(|e| engine_error(&e))?

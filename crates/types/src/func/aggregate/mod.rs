@@ -41,6 +41,12 @@ pub trait AggState: Send {
         debug_assert!(rows == 0, "only COUNT takes rows unseen");
     }
 
+    /// SUM and AVG of exact numbers: takes so many rows, none of them NULL, by their sum, which is `digits / 10^scale`.
+    fn add_sum(&mut self, rows: u64, _digits: i128, _scale: u8) -> SqlResult<()> {
+        debug_assert!(rows == 0, "only SUM and AVG take sums");
+        Ok(())
+    }
+
     /// Takes a row back that was taken before; false when this state cannot, or not exactly.
     fn remove(&mut self, _ctx: &EvalCtx, _args: &[Value]) -> SqlResult<bool> {
         Ok(false)

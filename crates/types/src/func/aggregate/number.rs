@@ -272,6 +272,11 @@ impl AggState for Sum {
         self.total.add_int(v)
     }
 
+    fn add_sum(&mut self, rows: u64, digits: i128, scale: u8) -> SqlResult<()> {
+        self.rows += rows;
+        self.total.add_decimal(&Decimal::from_i128(digits, scale))
+    }
+
     fn remove(&mut self, ctx: &EvalCtx, args: &[Value]) -> SqlResult<bool> {
         if args[0].is_null() {
             return Ok(true);

@@ -75,6 +75,33 @@ fn run(name: &str, ty: &SqlType, rows: &[Value]) -> String {
     })
 }
 
+/// A sum that comes as one of all rows, or of some beside single ones.
+#[test]
+fn sums_of_many_rows_at_once() {
+    let rows = decimals(&["1.25", "-7.50", "0.00", "99999999.99"]);
+    let digits = [125, -750, 0, 9_999_999_999_i128];
+    for name in ["sum", "avg"] {
+        let ty = SqlType::decimal(10, 2);
+        let wanted = run(name, &ty, &rows);
+        with_ctx_at(SqlMode::DEFAULT, 0, |ctx| {
+            let types = types(ctx, name, &ty);
+            for cut in 0..=rows.len() {
+                let mut state = lookup(name).expect("exists").state(&types);
+                for row in &rows[..cut] {
+                    state
+                        .update(ctx, std::slice::from_ref(row))
+                        .expect("updates");
+                }
+                let rest = &digits[cut..];
+                state
+                    .add_sum(rest.len() as u64, rest.iter().sum(), 2)
+                    .expect("adds");
+                assert_eq!(text(&mut *state, ctx, &types), wanted, "{name} from {cut}");
+            }
+        });
+    }
+}
+
 fn ints(rows: &[i64]) -> Vec<Value> {
     rows.iter().map(|v| Value::Int(*v)).collect()
 }

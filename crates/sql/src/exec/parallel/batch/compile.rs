@@ -1,0 +1,442 @@
+//! From a statement's expressions to a program for batches.
+//!
+//! Neighbours: `conditions` has the part for truths; `program` has the nodes; `expr::eval` says what expressions mean.
+//! **Invariants**: a node is made only where its numbers are those of the row way, for all values that are not unusual; constants are
+//! evaluated the row way, once, and quietly.
+
+use std::cmp::Ordering;
+
+use esker_types::arith::{BinOp, UnOp};
+use esker_types::{SqlType, TypeKind, Value};
+
+use super::super::fit;
+use super::super::segments::Segments;
+use super::super::sink::{Duty, Wanted};
+use super::super::spine::Spine;
+use super::super::task::Owner;
+use super::program::{
+    Agg, ByRow, Column, Fold, Kind, Node, Operand, Program, Step, Sum, TRUTH, What,
+};
+use crate::bind::AggCall;
+use crate::catalog::TableDef;
+use crate::expr::eval::convert;
+use crate::expr::{Arith, Case, EvalEnv, Expr, ExprKind, Unary};
+use crate::plan::{GroupPlan, Node as PlanNode, ScanPlan, Source};
+
+/// Powers of ten in 64 bits.
+pub(super) const MOST_DIGITS: u8 = 18;
+
+pub(super) struct Compiler<'c> {
+    scan: &'c ScanPlan,
+    def: &'c TableDef,
+    /// Where constants are evaluated: warnings stay there.
+    pub(super) env: &'c EvalEnv<'c>,
+    columns: Vec<Column>,
+    nodes: Vec<Node>,
+    by_row: Vec<ByRow>,
+    steps: Vec<Step>,
+    /// Nodes that steps compute already.
+    stepped: usize,
+}
+
+impl Program {
+    /// How the rows of the owner's first table are judged. `None`: row by row.
+    pub(in crate::exec::parallel) fn of(
+        owner: &Owner,
+        wanted: &Wanted,
+        env: &EvalEnv<'_>,
+    ) -> Option<Self> {
+        let node: &PlanNode = match owner {
+            Owner::Block(block) => &block.source,
+            Owner::Right { node, .. } => node,
+        };
+        let spine = Spine::of(node)?;
+        let Source::Base { def, .. } = &spine.driver.source else {
+            return None;
+        };
+        let quiet = env.ctx.quiet();
+        let env = EvalEnv {
+            ctx: &quiet,
+            ..*env
+        };
+        let mut compiler = Compiler {
+            scan: spine.driver,
+            def,
+            env: &env,
+            columns: Vec::new(),
+            nodes: Vec::new(),
+            by_row: Vec::new(),
+            steps: Vec::new(),
+            stepped: 0,
+        };
+        let met = compiler.conditions();
+        let mut fold = None;
+        if let (Owner::Block(block), Duty::Group | Duty::Count) = (owner, wanted.duty)
+            && let Some(group) = &block.group
+            && met == spine.driver.conds.len()
+            && spine.stages.is_empty()
+            && Segments::of(block, &spine).is_none()
+        {
+            fold = compiler.fold(group);
+        }
+        if fold.is_none() && met == 0 {
+            return None;
+        }
+        Some(Self {
+            columns: compiler.columns,
+            nodes: compiler.nodes,
+            by_row: compiler.by_row,
+            steps: compiler.steps,
+            met,
+            fold,
+        })
+    }
+}
+
+impl Compiler<'_> {
+    /// Steps for the table's conditions as far as they are understood; gives how many.
+    fn conditions(&mut self) -> usize {
+        let conds = &self.scan.conds;
+        for (nth, cond) in conds.iter().enumerate() {
+            let Some(truth) = self.truth(cond) else {
+                return nth;
+            };
+            self.compute_nodes();
+            self.steps.push(Step::Keep(truth));
+        }
+        conds.len()
+    }
+
+    fn compute_nodes(&mut self) {
+        let new = self.stepped..self.nodes.len();
+        self.steps.extend(new.map(Step::Compute));
+        self.stepped = self.nodes.len();
+    }
+
+    fn fold(&mut self, group: &GroupPlan) -> Option<Fold> {
+        let marks = self.marks();
+        let found = self.groups(group);
+        match found {
+            Some(_) => self.compute_nodes(),
+            None => self.back_to(marks),
+        }
+        found
+    }
+
+    fn groups(&mut self, group: &GroupPlan) -> Option<Fold> {
+        let keys = match &group.keys[..] {
+            [] => None,
+            exprs => {
+                let mut slots = Vec::new();
+                for expr in exprs {
+                    if fit::has_queries(expr) {
+                        return None;
+                    }
+                    expr.slots(&mut |slot| slots.push(slot));
+                }
+                slots.sort_unstable();
+                slots.dedup();
+                let columns = slots.into_iter().map(|slot| self.column(slot));
+                Some(columns.collect::<Option<Vec<_>>>()?)
+            }
+        };
+        let (mut sums, mut aggs) = (Vec::new(), Vec::new());
+        for call in &group.aggs {
+            let (sum, what) = self.aggregate(call)?;
+            let known = sums.iter().position(|s| *s == sum);
+            let sum = known.unwrap_or_else(|| {
+                sums.push(sum);
+                sums.len() - 1
+            });
+            aggs.push(Agg { sum, what });
+        }
+        Some(Fold { keys, sums, aggs })
+    }
+
+    fn aggregate(&mut self, call: &AggCall) -> Option<(Sum, What)> {
+        if call.args.is_empty() {
+            return Some((Sum::Rows, What::Count));
+        }
+        let [arg] = &call.args[..] else {
+            return None;
+        };
+        if call.distinct {
+            return None;
+        }
+        match call.def.name {
+            "count" => Some((self.count(arg)?, What::Count)),
+            "sum" | "avg" if call.types.ret.kind == TypeKind::Decimal => {
+                let (operand, kind) = self.number(arg)?;
+                let scale = kind.scale()?;
+                Some((Sum::Total(operand), What::Sum { scale }))
+            }
+            "min" | "max" => {
+                let (operand, kind) = self.number(arg)?;
+                let order = match call.def.name {
+                    "min" => Ordering::Less,
+                    _ => Ordering::Greater,
+                };
+                Some((Sum::Extreme(operand, order), What::Extreme(kind)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What COUNT(`arg`) counts.
+    fn count(&mut self, arg: &Expr) -> Option<Sum> {
+        let Some(slot) = arg.as_column() else {
+            return self.number(arg).map(|(operand, _)| Sum::NotNull(operand));
+        };
+        let column = self.column(slot)?;
+        if Kind::of_column(self.columns[column].places.phys).is_some() {
+            return self.number(arg).map(|(operand, _)| Sum::NotNull(operand));
+        }
+        // 1 where it is not NULL, and NULL where it is.
+        let is_null = self.node(Node::ColumnIsNull(column));
+        Some(Sum::NotNull(self.node(Node::Case {
+            whens: vec![(is_null, Operand::Null)],
+            otherwise: Operand::Const(1),
+        })))
+    }
+
+    pub(super) fn marks(&self) -> (usize, usize) {
+        (self.nodes.len(), self.by_row.len())
+    }
+
+    /// Forgets what was made since: nobody needs it.
+    pub(super) fn back_to(&mut self, (nodes, by_row): (usize, usize)) {
+        self.nodes.truncate(nodes);
+        self.by_row.truncate(by_row);
+    }
+
+    /// The node, once.
+    pub(super) fn node(&mut self, node: Node) -> Operand {
+        let known = self.nodes.iter().position(|n| *n == node);
+        Operand::Node(known.unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        }))
+    }
+
+    /// The stored column of a slot.
+    pub(super) fn column(&mut self, slot: u32) -> Option<usize> {
+        if let Some(known) = self.columns.iter().position(|c| c.slot == slot) {
+            return Some(known);
+        }
+        let (col, _) = *self.scan.columns.iter().find(|(_, s)| *s == slot)?;
+        let layout = &self.def.layout;
+        let places = layout.field_places(col)?;
+        let missing = match layout.missing(col) {
+            Value::Null => Some(None),
+            value => Kind::of_column(places.phys)
+                .and_then(|kind| kind.number(value))
+                .map(Some),
+        };
+        self.columns.push(Column {
+            col,
+            slot,
+            places,
+            missing,
+        });
+        Some(self.columns.len() - 1)
+    }
+
+    /// The value of an expression that needs no row; `None` also if it fails or warns.
+    pub(super) fn constant(&self, expr: &Expr) -> Option<Value> {
+        let needs_row = expr.any(&mut |e| {
+            matches!(
+                e.kind,
+                ExprKind::Column(_) | ExprKind::Outer { .. } | ExprKind::Subquery(_)
+            )
+        });
+        if needs_row {
+            return None;
+        }
+        let before = self.env.ctx.warning_count.get();
+        let value = expr.eval(&[], self.env).ok()?;
+        (self.env.ctx.warning_count.get() == before).then_some(value)
+    }
+
+    /// An expression as numbers, and what they stand for.
+    pub(super) fn number(&mut self, expr: &Expr) -> Option<(Operand, Kind)> {
+        let marks = self.marks();
+        if let Some(found) = self.native(expr) {
+            return Some(found);
+        }
+        self.back_to(marks);
+        let kind = Kind::of_type(&expr.ty)?;
+        Some((self.by_row(expr, false, kind)?, kind))
+    }
+
+    fn native(&mut self, expr: &Expr) -> Option<(Operand, Kind)> {
+        if let Some(value) = self.constant(expr) {
+            let kind = Kind::of(&value)?;
+            return Some((Operand::Const(kind.number(&value)?), kind));
+        }
+        match &expr.kind {
+            ExprKind::Column(slot) => {
+                let column = self.column(*slot)?;
+                let kind = Kind::of_column(self.columns[column].places.phys)?;
+                Some((self.node(Node::Column(column)), kind))
+            }
+            ExprKind::Arith(arith) => self.arith(arith, &expr.ty),
+            ExprKind::Unary(unary) => self.negation(unary, &expr.ty),
+            ExprKind::Case(case) => self.case(case, &expr.ty),
+            ExprKind::Coalesce(args) => self.coalesce(args, &expr.ty),
+            ExprKind::NullIf(cmp) => {
+                let equal = self.compare(cmp.op, (&cmp.left, &cmp.right), cmp.kind)?;
+                let kind = Kind::of_type(&expr.ty)?;
+                let otherwise = self.converted(&cmp.left, &expr.ty, kind)?;
+                let whens = vec![(equal, Operand::Null)];
+                Some((self.node(Node::Case { whens, otherwise }), kind))
+            }
+            ExprKind::Convert(arg) => {
+                let kind = Kind::of_type(&expr.ty)?;
+                Some((self.converted(arg, &expr.ty, kind)?, kind))
+            }
+            _ => Some((self.condition(expr)?, TRUTH)),
+        }
+    }
+
+    /// An expression of one column, evaluated the row way.
+    pub(super) fn by_row(&mut self, expr: &Expr, is_truth: bool, kind: Kind) -> Option<Operand> {
+        let mut slots = Vec::new();
+        expr.slots(&mut |slot| slots.push(slot));
+        slots.dedup();
+        let &[slot] = &slots[..] else {
+            return None;
+        };
+        let needs_more =
+            expr.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)));
+        if needs_more {
+            return None;
+        }
+        let column = self.column(slot)?;
+        self.by_row.push(ByRow {
+            expr: expr.clone(),
+            column,
+            is_truth,
+            kind,
+        });
+        Some(self.node(Node::ByRow(self.by_row.len() - 1)))
+    }
+
+    fn arith(&mut self, arith: &Arith, ty: &SqlType) -> Option<(Operand, Kind)> {
+        if !matches!(arith.op, BinOp::Add | BinOp::Sub | BinOp::Mul) {
+            return None;
+        }
+        let [(a, a_kind), (b, b_kind)] =
+            [self.number(&arith.args[0])?, self.number(&arith.args[1])?];
+        let (a_scale, b_scale) = (a_kind.scale()?, b_kind.scale()?);
+        let mut args = [a, b];
+        let (kind, unsigned) = match ty.kind {
+            TypeKind::BigInt if a_scale == 0 && b_scale == 0 => {
+                let is_int = |kind| matches!(kind, Kind::Int { .. });
+                if !is_int(a_kind) || !is_int(b_kind) {
+                    return None;
+                }
+                let unsigned = ty.unsigned;
+                (Kind::Int { unsigned }, unsigned)
+            }
+            TypeKind::Decimal => {
+                let scale = match arith.op {
+                    BinOp::Mul => a_scale + b_scale,
+                    _ => a_scale.max(b_scale),
+                };
+                if arith.op != BinOp::Mul {
+                    args = [
+                        self.scaled(a, scale - a_scale)?,
+                        self.scaled(b, scale - b_scale)?,
+                    ];
+                }
+                if scale != ty.decimals {
+                    return None;
+                }
+                (Kind::Decimal { scale }, false)
+            }
+            _ => return None,
+        };
+        let op = arith.op;
+        Some((self.node(Node::Arith { op, args, unsigned }), kind))
+    }
+
+    /// The operand times `10^digits`.
+    pub(super) fn scaled(&mut self, operand: Operand, digits: u8) -> Option<Operand> {
+        if digits > MOST_DIGITS {
+            return None;
+        }
+        let factor = 10i64.pow(u32::from(digits));
+        match operand {
+            _ if digits == 0 => Some(operand),
+            Operand::Const(n) => n.checked_mul(factor).map(Operand::Const),
+            Operand::Null => Some(Operand::Null),
+            Operand::Node(_) => Some(self.node(Node::Arith {
+                op: BinOp::Mul,
+                args: [operand, Operand::Const(factor)],
+                unsigned: false,
+            })),
+        }
+    }
+
+    fn negation(&mut self, unary: &Unary, ty: &SqlType) -> Option<(Operand, Kind)> {
+        if unary.op != UnOp::Neg {
+            return None;
+        }
+        let (arg, kind) = self.number(&unary.arg)?;
+        let kind = match (kind, &ty.kind) {
+            (Kind::Int { .. }, TypeKind::BigInt) if !ty.unsigned => TRUTH,
+            (Kind::Decimal { scale }, TypeKind::Decimal) if scale == ty.decimals => kind,
+            _ => return None,
+        };
+        Some((self.node(Node::Negate(arg)), kind))
+    }
+
+    fn case(&mut self, case: &Case, ty: &SqlType) -> Option<(Operand, Kind)> {
+        let kind = Kind::of_type(ty)?;
+        let mut whens = Vec::with_capacity(case.whens.len());
+        for (when, then) in &case.whens {
+            whens.push((self.truth(when)?, self.converted(then, ty, kind)?));
+        }
+        let otherwise = match &case.otherwise {
+            Some(otherwise) => self.converted(otherwise, ty, kind)?,
+            None => Operand::Null,
+        };
+        Some((self.node(Node::Case { whens, otherwise }), kind))
+    }
+
+    fn coalesce(&mut self, args: &[Expr], ty: &SqlType) -> Option<(Operand, Kind)> {
+        let kind = Kind::of_type(ty)?;
+        let mut whens = Vec::with_capacity(args.len());
+        for arg in args {
+            let value = self.converted(arg, ty, kind)?;
+            let is_null = self.node(Node::IsNull(value));
+            whens.push((self.node(Node::Not(is_null)), value));
+        }
+        let otherwise = Operand::Null;
+        Some((self.node(Node::Case { whens, otherwise }), kind))
+    }
+
+    /// An expression converted to a type, as `expr::eval::convert` does it.
+    fn converted(&mut self, expr: &Expr, ty: &SqlType, wanted: Kind) -> Option<Operand> {
+        if let Some(value) = self.constant(expr) {
+            let before = self.env.ctx.warning_count.get();
+            let value = convert(self.env.ctx, value, &expr.ty, ty).ok()?;
+            if self.env.ctx.warning_count.get() != before {
+                return None;
+            }
+            return match value {
+                Value::Null => Some(Operand::Null),
+                value => wanted.number(&value).map(Operand::Const),
+            };
+        }
+        let (operand, kind) = self.number(expr)?;
+        match (kind, wanted) {
+            _ if kind == wanted => Some(operand),
+            (Kind::Int { .. }, Kind::Decimal { scale }) => self.scaled(operand, scale),
+            (Kind::Decimal { scale: from }, Kind::Decimal { scale: to }) if from < to => {
+                self.scaled(operand, to - from)
+            }
+            _ => None,
+        }
+    }
+}

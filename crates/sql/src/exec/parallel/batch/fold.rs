@@ -1,0 +1,205 @@
+//! Rows of batches, grouped and summed up.
+//!
+//! Neighbours: `program` says how; the groups themselves are in `groups`, which also takes rows one by one.
+//! **Invariants**: a row is summed up only when nothing of its batch was unusual; groups begin in the order of their first row; what
+//! is summed up goes into the groups at the end of the task, and nothing of them was dropped until then.
+
+use std::cmp::Ordering;
+
+use esker_types::SqlResult;
+
+use super::super::groups::Partial;
+use super::super::sink::Warned;
+use super::super::task::Flow;
+use super::columns::{Lane, ROWS, Rows, Selection, Unusual};
+use super::nodes::Arg;
+use super::program::{Column, Fold, Sum, What};
+use super::raw::{self, RawMap};
+use crate::catalog::TableDef;
+use crate::codec::RowReader;
+use crate::exec::scan::assign;
+use crate::plan::ScanPlan;
+
+/// What one aggregate comes to in one group.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    /// Rows that counted.
+    rows: u64,
+    /// Their sum, or the first in an order.
+    number: i128,
+}
+
+/// What a task has summed up.
+pub(super) struct Folding<'p> {
+    fold: &'p Fold,
+    /// Groups by the stored bytes of the columns that decide about them.
+    known: RawMap<u32>,
+    key: Vec<u8>,
+    /// Groups of the batch's rows.
+    group_of: Box<[u32; ROWS]>,
+    /// By sum and group.
+    cells: Vec<Vec<Cell>>,
+}
+
+impl<'p> Folding<'p> {
+    pub(super) fn new(fold: &'p Fold) -> Self {
+        Self {
+            fold,
+            known: RawMap::default(),
+            key: Vec::new(),
+            group_of: Box::new([0; ROWS]),
+            cells: vec![Vec::new(); fold.sums.len()],
+        }
+    }
+
+    /// Finds the groups of the rows that are left, and begins those that are new. Adds the bytes that took to `bytes`.
+    pub(super) fn place(
+        &mut self,
+        (rows, selection): (&Rows, &Selection),
+        columns: &[Column],
+        (scan, def): (&ScanPlan, &TableDef),
+        flow: &mut Flow<'_>,
+        bytes: &mut u64,
+    ) -> Result<(), Unusual> {
+        let Some(keys) = &self.fold.keys else {
+            return match selection.len() {
+                0 => Ok(()),
+                _ => begin(rows.get(selection.row(0)), scan, def, flow, bytes).map(|_| ()),
+            };
+        };
+        selection.try_each(|row| {
+            let stored = rows.get(row);
+            self.key.clear();
+            for column in keys {
+                raw::push(columns[*column].places.find(stored), &mut self.key);
+            }
+            self.group_of[row] = match self.known.get(&self.key) {
+                Some(group) => group,
+                None => {
+                    let group = begin(stored, scan, def, flow, bytes)?;
+                    *bytes += self.known.insert(&self.key, group);
+                    group
+                }
+            };
+            Ok(())
+        })
+    }
+
+    /// Sums up the rows that are left, of which there are some; gives the bytes that took.
+    pub(super) fn add(
+        &mut self,
+        selection: &Selection,
+        lanes: &[Lane],
+        flow: &mut Flow<'_>,
+    ) -> u64 {
+        let groups = flow.sink.groups().1.len();
+        let before = self.cells.first().map_or(groups, Vec::len);
+        let group_of = self.fold.keys.as_ref().map(|_| &*self.group_of);
+        for (sum, cells) in self.fold.sums.iter().zip(&mut self.cells) {
+            cells.resize(groups, Cell::default());
+            match *sum {
+                Sum::Rows => each_cell(selection, group_of, cells, |cell, _| cell.rows += 1),
+                Sum::NotNull(operand) => {
+                    let arg = Arg::of(operand, lanes);
+                    each_cell(selection, group_of, cells, |cell, row| {
+                        cell.rows += u64::from(arg.get(row).is_some());
+                    });
+                }
+                Sum::Total(operand) => {
+                    let arg = Arg::of(operand, lanes);
+                    each_cell(selection, group_of, cells, |cell, row| {
+                        if let Some(n) = arg.get(row) {
+                            cell.rows += 1;
+                            cell.number += i128::from(n);
+                        }
+                    });
+                }
+                Sum::Extreme(operand, wanted) => {
+                    let arg = Arg::of(operand, lanes);
+                    each_cell(selection, group_of, cells, |cell, row| {
+                        if let Some(n) = arg.get(row) {
+                            cell.prefer(n, wanted);
+                        }
+                    });
+                }
+            }
+        }
+        ((groups - before) * self.cells.len() * size_of::<Cell>()) as u64
+    }
+
+    /// Gives the groups what was summed up of them.
+    pub(super) fn finish(self, flow: &mut Flow<'_>) -> SqlResult<()> {
+        let env = flow.env;
+        let (_, groups) = flow.sink.groups();
+        for (nth, agg) in self.fold.aggs.iter().enumerate() {
+            for (group, cell) in self.cells[agg.sum].iter().enumerate() {
+                if cell.rows == 0 {
+                    continue;
+                }
+                let partial = match agg.what {
+                    What::Count => Partial::Rows(cell.rows),
+                    What::Sum { scale } => Partial::Sum {
+                        rows: cell.rows,
+                        digits: cell.number,
+                        scale,
+                    },
+                    What::Extreme(kind) => Partial::Extreme(kind.value(cell.number as i64)),
+                };
+                groups.deposit((group, nth), partial, env.ctx)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cell {
+    fn prefer(&mut self, number: i64, wanted: Ordering) {
+        let number = i128::from(number);
+        if self.rows == 0 || number.cmp(&self.number) == wanted {
+            self.number = number;
+        }
+        self.rows += 1;
+    }
+}
+
+/// Calls `f` with the cell of each row that is left.
+#[inline(always)]
+fn each_cell(
+    selection: &Selection,
+    group_of: Option<&[u32; ROWS]>,
+    cells: &mut [Cell],
+    mut f: impl FnMut(&mut Cell, usize),
+) {
+    match group_of {
+        None => {
+            let mut cell = cells[0];
+            selection.each(|row| f(&mut cell, row));
+            cells[0] = cell;
+        }
+        Some(group_of) => selection.each(|row| f(&mut cells[group_of[row] as usize], row)),
+    }
+}
+
+/// The group of a row, found the row way.
+fn begin(
+    stored: &[u8],
+    scan: &ScanPlan,
+    def: &TableDef,
+    flow: &mut Flow<'_>,
+    bytes: &mut u64,
+) -> Result<u32, Unusual> {
+    let env = flow.env;
+    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored).map_err(|_| Unusual)?;
+    for &(column, slot) in &scan.columns {
+        assign(&mut flow.row[slot as usize], reader.field(column));
+    }
+    let warned = Warned::of(env.ctx);
+    let (plan, groups) = flow.sink.groups();
+    let placed = groups.place(plan, &flow.row, env);
+    if warned.forget_later() {
+        return Err(Unusual);
+    }
+    let (group, new) = placed.map_err(|_| Unusual)?;
+    *bytes += new;
+    u32::try_from(group).map_err(|_| Unusual)
+}

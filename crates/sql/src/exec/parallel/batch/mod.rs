@@ -1,0 +1,213 @@
+//! Rows of a table judged by columns, some hundred at a time (`docs/decisions/column-batches.md`).
+//!
+//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the rows of a task; `columns`
+//! has their memory; `nodes` computes; `raw` remembers what stored bytes come to; `fold` groups and sums up.
+//! Neighbours: `task` gives stored rows, and goes on with those that are left if they are not summed up here; `scan::judge` is the row
+//! way.
+//! **Invariants**: rows are dealt with in the order in which they come; of a batch in which something is unusual nothing was done but
+//! that groups have begun, and all its rows go the row way.
+
+mod columns;
+mod compile;
+mod conditions;
+mod fold;
+mod nodes;
+mod program;
+mod raw;
+
+use esker_types::SqlResult;
+
+use super::sink::Warned;
+use super::task::Flow;
+use crate::catalog::TableDef;
+use crate::codec::RowReader;
+use crate::exec::scan::{assign, count_read};
+use crate::plan::ScanPlan;
+use columns::{Lane, Rows, Selection, Unusual};
+use fold::Folding;
+use nodes::Arg;
+pub(super) use program::Program;
+use program::{Node, Step};
+use raw::RawMap;
+
+/// Longer rows are not worth copying.
+const MOST_ROW_BYTES: usize = 4096;
+/// Batches with something unusual that a task has before it gives up, if they are half of all.
+const MOST_UNUSUAL: u32 = 4;
+
+/// A task's rows on their way.
+pub(super) struct Batch<'p> {
+    program: &'p Program,
+    scan: &'p ScanPlan,
+    def: &'p TableDef,
+    rows: Rows,
+    selection: Selection,
+    /// By node.
+    lanes: Vec<Lane>,
+    /// What was evaluated the row way.
+    known: Vec<RawMap<Option<i64>>>,
+    key: Vec<u8>,
+    folding: Option<Folding<'p>>,
+    /// Bytes that are not charged yet.
+    bytes: u64,
+    batches: u32,
+    unusual: u32,
+}
+
+impl<'p> Batch<'p> {
+    pub(super) fn new(program: &'p Program, scan: &'p ScanPlan, def: &'p TableDef) -> Self {
+        Self {
+            program,
+            scan,
+            def,
+            rows: Rows::default(),
+            selection: Selection::default(),
+            lanes: program.nodes.iter().map(|_| Lane::default()).collect(),
+            known: program.by_row.iter().map(|_| RawMap::default()).collect(),
+            key: Vec::new(),
+            folding: program.fold.as_ref().map(Folding::new),
+            bytes: 0,
+            batches: 0,
+            unusual: 0,
+        }
+    }
+
+    /// Takes a stored row; false if no more are wanted.
+    pub(super) fn add(&mut self, stored: &[u8], flow: &mut Flow<'_>) -> SqlResult<bool> {
+        let gives_up = self.unusual >= MOST_UNUSUAL && self.unusual * 2 >= self.batches;
+        let zone = flow.env.ctx.time_zone;
+        if gives_up
+            || stored.len() > MOST_ROW_BYTES
+            || RowReader::new(&self.def.layout, zone, stored).is_err()
+        {
+            return Ok(self.work_off(flow)? && self.by_row(stored, flow)?);
+        }
+        self.rows.push(stored);
+        Ok(!self.rows.is_full() || self.work_off(flow)?)
+    }
+
+    /// Deals with the rows that are still here: no more will come.
+    pub(super) fn finish(mut self, flow: &mut Flow<'_>) -> SqlResult<()> {
+        match (self.work_off(flow)?, self.folding) {
+            (true, Some(folding)) => folding.finish(flow),
+            _ => Ok(()),
+        }
+    }
+
+    /// One row, the row way.
+    fn by_row(&self, stored: &[u8], flow: &mut Flow<'_>) -> SqlResult<bool> {
+        count_read(self.scan, flow.env);
+        let verdict = flow.judge(self.scan, self.def, 0, stored)?;
+        flow.follow(verdict)
+    }
+
+    /// Deals with the rows that are here; false if no more are wanted.
+    fn work_off(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
+        if self.rows.len() == 0 {
+            return Ok(true);
+        }
+        self.batches += 1;
+        let goes_on = match self.judge(flow) {
+            Ok(()) => self.send_on(flow)?,
+            Err(Unusual) => {
+                self.unusual += 1;
+                let mut goes_on = true;
+                for row in 0..self.rows.len() {
+                    goes_on = goes_on && self.by_row(self.rows.get(row), flow)?;
+                }
+                goes_on
+            }
+        };
+        self.rows.clear();
+        Ok(goes_on && flow.charge(std::mem::take(&mut self.bytes)))
+    }
+
+    /// Leaves the rows that meet the conditions, and finds their groups.
+    fn judge(&mut self, flow: &mut Flow<'_>) -> Result<(), Unusual> {
+        let program = self.program;
+        self.selection.take_all(self.rows.len());
+        for step in &program.steps {
+            match step {
+                Step::Compute(nth) => self.compute(*nth, flow)?,
+                Step::Keep(truth) => {
+                    let truth = Arg::of(*truth, &self.lanes);
+                    self.selection.keep(|row| truth.get(row) == Some(1));
+                    if self.selection.len() == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        match &mut self.folding {
+            Some(folding) => folding.place(
+                (&self.rows, &self.selection),
+                &program.columns,
+                (self.scan, self.def),
+                flow,
+                &mut self.bytes,
+            ),
+            None => Ok(()),
+        }
+    }
+
+    fn compute(&mut self, nth: usize, flow: &mut Flow<'_>) -> Result<(), Unusual> {
+        let program = self.program;
+        let (before, rest) = self.lanes.split_at_mut(nth);
+        let out = &mut rest[0];
+        let (rows, selection) = (&self.rows, &self.selection);
+        let node = &program.nodes[nth];
+        let &Node::ByRow(nth) = node else {
+            return nodes::compute(node, &program.columns, rows, selection, before, out);
+        };
+        let (key, known, bytes) = (&mut self.key, &mut self.known[nth], &mut self.bytes);
+        let asked = &program.by_row[nth];
+        let column = &program.columns[asked.column];
+        out.fill(selection, |row| {
+            let stored = rows.get(row);
+            key.clear();
+            raw::push(column.places.find(stored), key);
+            if let Some(number) = known.get(key) {
+                return Ok(number);
+            }
+            let env = flow.env;
+            let reader = RowReader::new(&self.def.layout, env.ctx.time_zone, stored);
+            let field = reader.map_err(|_| Unusual)?.field(column.col);
+            assign(&mut flow.row[column.slot as usize], field);
+            let warned = Warned::of(env.ctx);
+            let number = asked.evaluate(&flow.row, env);
+            if warned.forget_later() {
+                return Err(Unusual);
+            }
+            let number = number?;
+            *bytes += known.insert(key, number);
+            Ok(number)
+        })
+    }
+
+    /// Sums up the rows that are left, or sends them on one by one.
+    fn send_on(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
+        let rows = self.rows.len() as u64;
+        flow.batched += rows;
+        if let Some(profile) = &flow.env.states.profile {
+            profile.count_reads(self.scan, rows);
+        }
+        let left = self.selection.len();
+        if left == 0 {
+            return Ok(true);
+        }
+        if let Some(folding) = &mut self.folding {
+            self.bytes += folding.add(&self.selection, &self.lanes, flow);
+            flow.pipeline.note_rows(left as u64);
+            return Ok(true);
+        }
+        let (scan, def, met) = (self.scan, self.def, self.program.met);
+        for nth in 0..left {
+            let stored = self.rows.get(self.selection.row(nth));
+            let verdict = flow.judge(scan, def, met, stored)?;
+            if !flow.follow(verdict)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

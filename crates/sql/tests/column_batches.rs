@@ -1,0 +1,397 @@
+//! Rows judged by columns in the tasks of a scan: answers, errors and warnings are those of the row way.
+//!
+//! **Invariant**: the row way is the serial one here, which knows no batches.
+
+#[path = "common/ask.rs"]
+mod ask;
+mod common;
+
+use std::cell::{Cell, RefCell};
+
+use esker_vfs::sim::SimEnv;
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+
+use ask::{Answer, Client};
+use common::open;
+
+/// Rows of the table: several batches.
+const ROWS: u32 = 4000;
+
+/// Draws from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// One row; `wild` ones have the largest and smallest numbers there are.
+fn row(id: u32, dice: &mut Dice) -> String {
+    let is_wild = (1000..1100).contains(&id);
+    let mut number = |calm: &[&str], wild: &[&str]| match dice.below(9) {
+        0 => "NULL".to_owned(),
+        n if is_wild && n < 5 => dice.of(wild).to_owned(),
+        _ => dice.of(calm).to_owned(),
+    };
+    let i = number(
+        &["0", "1", "-1", "7", "100", "-45"],
+        &["2147483647", "-2147483648"],
+    );
+    let b = number(
+        &["0", "12", "-3", "40000", "1000000007"],
+        &["9223372036854775807", "-9223372036854775808"],
+    );
+    let big = number(
+        &["0", "5", "700"],
+        &["18446744073709551615", "9223372036854775808"],
+    );
+    let m = number(
+        &["0.00", "1.50", "-2.25", "99.99", "12345.67"],
+        &["9999999999.99", "-9999999999.99"],
+    );
+    let w = number(
+        &["0.0000", "1.0625", "-33.5000", "100000.0001"],
+        &[
+            "99999999999999999999999999.9999",
+            "-99999999999999999999999999.9999",
+        ],
+    );
+    let d = number(
+        &[
+            "'2024-02-29'",
+            "'1999-12-31'",
+            "'2024-03-01'",
+            "'0000-00-00'",
+            "'2020-00-10'",
+        ],
+        &["'9999-12-31'"],
+    );
+    let t = number(
+        &[
+            "'2024-02-29 00:00:00'",
+            "'2024-02-29 12:30:00.125'",
+            "'0000-00-00'",
+        ],
+        &["'9999-12-31 23:59:59'"],
+    );
+    let o = number(
+        &["'00:00:00'", "'-12:30:00'", "'800:00:01'"],
+        &["'838:59:59'"],
+    );
+    let s = number(
+        &["'abc'", "'ABC'", "'Abc '", "''", "'zeta'", "'12x'", "'7'"],
+        &["'straße'", "'STRASSE'"],
+    );
+    let c = number(&["'a'", "'A'", "'b'"], &["'ä'"]);
+    let u = id * 7 % 50;
+    let x = format!("{}e-2", id % 31);
+    format!("({id}, {i}, {b}, {u}, {big}, {m}, {w}, {d}, {t}, {o}, {s}, {c}, {x})")
+}
+
+/// A table with everything in it, half of whose rows are older than two of its columns.
+fn table(machine: &SimEnv) -> Client {
+    let instance = open(machine);
+    let engine = instance.engine().clone();
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    // Zero dates may be stored.
+    root.ok("SET sql_mode = ''");
+    root.ok(
+        "CREATE TABLE r (id INT PRIMARY KEY, i INT, b BIGINT, u INT UNSIGNED NOT NULL, big BIGINT UNSIGNED, m DECIMAL(12,2), \
+         w DECIMAL(30,4), d DATE, t DATETIME(3), o TIME, s VARCHAR(20), c CHAR(3) COLLATE utf8mb4_bin, x DOUBLE)",
+    );
+    let mut dice = Dice(77);
+    for part in 0..4 {
+        if part == 2 {
+            root.ok("ALTER TABLE r ADD COLUMN late INT DEFAULT 4, ALGORITHM=INSTANT");
+            root.ok("ALTER TABLE r ADD COLUMN word VARCHAR(9) NOT NULL DEFAULT 'Late', ALGORITHM=INSTANT");
+            engine.flush_all().expect("flushes");
+        }
+        let ids = part * ROWS / 4..(part + 1) * ROWS / 4;
+        let rows: Vec<String> = ids.map(|id| row(id, &mut dice)).collect();
+        let columns = "id, i, b, u, big, m, w, d, t, o, s, c, x";
+        root.ok(&format!(
+            "INSERT INTO r ({columns}) VALUES {}",
+            rows.join(",")
+        ));
+    }
+    root.ok("UPDATE r SET late = id % 3, word = 'LATE' WHERE id % 5 = 0 OR id > 3900");
+    root
+}
+
+/// An exact number.
+fn number(dice: &mut Dice, depth: usize) -> String {
+    if depth == 0 {
+        let columns = ["i", "b", "u", "big", "m", "w", "late", "id"];
+        return match dice.below(4) {
+            0 => dice
+                .of(&["0", "1", "-3", "2.5", "100", "0.001", "NULL"])
+                .to_owned(),
+            1 => dice.of(&["m", "i", "u"]).to_owned(),
+            _ => dice.of(&columns).to_owned(),
+        };
+    }
+    let mut next = || number(dice, depth - 1);
+    let (a, b) = (next(), next());
+    match dice.below(10) {
+        0 => format!("-({a})"),
+        1 => format!(
+            "CASE WHEN {} THEN {a} ELSE {b} END",
+            condition(dice, depth - 1)
+        ),
+        2 => format!("COALESCE({a}, {b})"),
+        3 => format!("NULLIF({a}, {b})"),
+        4 => format!("IF({}, {a}, 0)", condition(dice, depth - 1)),
+        5 => format!("({})", condition(dice, depth - 1)),
+        6 => format!("LENGTH({})", dice.of(&["s", "c", "word"])),
+        _ => format!("({a} {} {b})", dice.of(&["+", "-", "*"])),
+    }
+}
+
+fn condition(dice: &mut Dice, depth: usize) -> String {
+    let comparison = dice.of(&["=", "<>", "<", "<=", ">", ">=", "<=>"]);
+    if depth > 0 && dice.below(3) == 0 {
+        let (a, b) = (condition(dice, depth - 1), condition(dice, depth - 1));
+        return match dice.below(6) {
+            0 => format!("NOT ({a})"),
+            1 => format!("(({a}) XOR ({b}))"),
+            2 => format!(
+                "({a}) IS {}",
+                dice.of(&["TRUE", "NOT TRUE", "FALSE", "UNKNOWN"])
+            ),
+            3 => format!("(({a}) AND ({b}))"),
+            _ => format!("(({a}) OR ({b}))"),
+        };
+    }
+    let less = depth.saturating_sub(1);
+    match dice.below(10) {
+        0 => format!(
+            "{} IS {} NULL",
+            dice.of(&["i", "s", "d", "x", "late", "word"]),
+            dice.of(&["", "NOT"])
+        ),
+        1 => format!("{} {comparison} '2024-02-29'", dice.of(&["d", "t"])),
+        2 => format!(
+            "d {comparison} {}",
+            dice.of(&["t", "d", "DATE'1999-12-31'"])
+        ),
+        3 => format!(
+            "{} {comparison} '{}'",
+            dice.of(&["s", "c", "word"]),
+            dice.of(&["abc", "A", "late", "STRASSE"])
+        ),
+        4 => format!(
+            "s {} LIKE '{}'",
+            dice.of(&["", "NOT"]),
+            dice.of(&["a%", "%C%", "_"])
+        ),
+        5 => format!(
+            "s {} IN ('ABC', 'zeta', {})",
+            dice.of(&["", "NOT"]),
+            dice.of(&["'x'", "NULL"])
+        ),
+        6 => format!(
+            "{} {} IN (1, 7, {})",
+            dice.of(&["i", "m", "late", "u"]),
+            dice.of(&["", "NOT"]),
+            dice.of(&["100", "1.50", "NULL"])
+        ),
+        7 => format!(
+            "{} {} BETWEEN {} AND {}",
+            number(dice, less),
+            dice.of(&["", "NOT"]),
+            number(dice, 0),
+            number(dice, 0)
+        ),
+        8 => format!("o {comparison} '-12:30:00'"),
+        _ => format!("{} {comparison} {}", number(dice, less), number(dice, less)),
+    }
+}
+
+fn query(dice: &mut Dice) -> String {
+    let filter = match dice.below(4) {
+        0 => String::new(),
+        1 => format!(" WHERE {} AND {}", condition(dice, 1), condition(dice, 1)),
+        _ => format!(" WHERE {}", condition(dice, 2)),
+    };
+    if dice.below(6) == 0 {
+        let what = dice.of(&[
+            "id, s",
+            "DISTINCT i, word",
+            "COUNT(DISTINCT i), SUM(x)",
+            "id, m, d",
+        ]);
+        return format!("SELECT {what} FROM r{filter} ORDER BY 1, 2 LIMIT 50");
+    }
+    let mut columns = vec!["COUNT(*)".to_owned()];
+    let keys = match dice.below(3) {
+        0 => String::new(),
+        n => {
+            let all = [
+                "s", "c", "i", "word", "late", "d", "YEAR(d)", "UPPER(s)", "m", "t", "x", "u % 3",
+            ];
+            (0..n).map(|_| dice.of(&all)).collect::<Vec<_>>().join(", ")
+        }
+    };
+    for _ in 0..1 + dice.below(4) {
+        let of = dice.of(&["SUM", "SUM", "AVG", "MIN", "MAX", "COUNT"]);
+        let what = match of {
+            "MIN" | "MAX" | "COUNT" if dice.below(2) == 0 => {
+                dice.of(&["d", "t", "o", "s", "big"]).to_owned()
+            }
+            _ => number(dice, 2),
+        };
+        columns.push(format!("{of}({what})"));
+    }
+    let group = if keys.is_empty() {
+        String::new()
+    } else {
+        format!(" GROUP BY {keys}")
+    };
+    if keys.is_empty() {
+        format!("SELECT {} FROM r{filter}", columns.join(", "))
+    } else {
+        format!(
+            "SELECT {keys}, {} FROM r{filter}{group}",
+            columns.join(", ")
+        )
+    }
+}
+
+fn with_warnings(
+    root: &mut Client,
+    ask: fn(&mut Client, &str) -> Answer,
+    sql: &str,
+) -> (Answer, Vec<String>) {
+    let answer = ask(root, sql);
+    (answer, root.ok("SHOW WARNINGS"))
+}
+
+/// Rows that were judged in batches.
+fn in_batches(root: &mut Client, sql: &str) -> u32 {
+    let shown = root
+        .parallel(&format!("EXPLAIN ANALYZE {sql}"))
+        .expect("it can be explained");
+    let (_, rest) = shown[0].split_once("rows in batches=").expect("it is told");
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..digits].parse().expect("a number")
+}
+
+#[test]
+fn random_questions_have_the_answers_of_the_row_way() {
+    let machine = SimEnv::new(21);
+    let root = RefCell::new(table(&machine));
+    let answered = Cell::new(0);
+    let config = ProptestConfig {
+        cases: 1000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let result = runner.run(&any::<u64>(), |seed| {
+        let sql = query(&mut Dice(seed));
+        let mut root = root.borrow_mut();
+        let parallel = with_warnings(&mut root, Client::parallel, &sql);
+        let serial = with_warnings(&mut root, Client::serial, &sql);
+        answered.set(answered.get() + u32::from(parallel.0.is_ok()));
+        prop_assert_eq!(parallel, serial, "{}", sql);
+        Ok(())
+    });
+    result.expect("the answers are the same");
+    assert!(answered.get() > 100, "errors are the exception");
+}
+
+#[test]
+fn what_is_understood_is_done_in_batches() {
+    let machine = SimEnv::new(22);
+    let mut root = table(&machine);
+    root.ok("DELETE FROM r WHERE id BETWEEN 1000 AND 1099");
+    let rows = ROWS - 100;
+    for sql in [
+        "SELECT s, c, COUNT(*), SUM(m), AVG(m), MIN(d), MAX(t) FROM r WHERE d <= '2024-02-29' GROUP BY s, c",
+        "SELECT SUM(m * (1 - m)), SUM(m * (1 - m) * (i + 2)), COUNT(s) FROM r WHERE i IN (1, 7) OR late = 4",
+        "SELECT SUM(CASE WHEN s = 'abc' THEN m ELSE 0 END) FROM r WHERE word = 'late'",
+        "SELECT YEAR(d), COUNT(*) FROM r WHERE s LIKE 'A%' AND o < '10:00:00' GROUP BY YEAR(d)",
+        "SELECT MIN(i), MAX(w), SUM(late) FROM r",
+        // Only the conditions.
+        "SELECT COUNT(DISTINCT i) FROM r WHERE i > 0",
+        "SELECT id, s FROM r WHERE m = 1.5 ORDER BY s, id LIMIT 5",
+        "SELECT a.s, SUM(b.m) FROM r a JOIN r b ON b.id = a.u WHERE a.i > 0 GROUP BY a.s",
+    ] {
+        assert_eq!(in_batches(&mut root, sql), rows, "{sql}");
+        root.same(sql);
+    }
+    for sql in [
+        "SELECT SUM(x) FROM r",
+        "SELECT STDDEV(i) FROM r",
+        "SELECT COUNT(DISTINCT i) FROM r",
+        "SELECT SUM(i) FROM r WHERE x > i",
+    ] {
+        assert_eq!(in_batches(&mut root, sql), 0, "{sql}");
+        root.same(sql);
+    }
+}
+
+#[test]
+fn only_unusual_batches_go_the_row_way() {
+    let machine = SimEnv::new(23);
+    let mut root = table(&machine);
+    let sum = "SELECT SUM(big), SUM(b), COUNT(*) FROM r";
+    let done = in_batches(&mut root, sum);
+    assert!((ROWS - 2 * 512..ROWS).contains(&done), "{done}");
+    root.same(sum);
+    // Sums that only the row way can hold, and those of the rest, come together.
+    let products = "SELECT s, SUM(w * w), MAX(w), COUNT(*) FROM r GROUP BY s";
+    let done = in_batches(&mut root, products);
+    assert!(done > 0 && done < ROWS, "{done}");
+    root.same(products);
+    // Every batch: the row way is taken without trying.
+    root.ok("UPDATE r SET big = 18446744073709551615");
+    assert_eq!(in_batches(&mut root, sum), 0);
+    root.same(sum);
+}
+
+#[test]
+fn warnings_and_errors_are_those_of_the_row_way() {
+    let machine = SimEnv::new(24);
+    let mut root = table(&machine);
+    for sql in [
+        // Texts that are no numbers.
+        "SELECT COUNT(*) FROM r WHERE s > 5",
+        "SELECT SUM(CAST(s AS SIGNED)) FROM r WHERE id < 300",
+        "SELECT c, COUNT(*) FROM r GROUP BY c, s + 0",
+        // 1690 for a row of the wild ones, and for a difference below zero.
+        "SELECT SUM(b * b) FROM r",
+        "SELECT SUM(u - 60) FROM r",
+        "SELECT COUNT(*) FROM r WHERE i > 7 OR b + b > 0",
+        "SELECT SUM(u - 60) FROM r WHERE id < 0",
+    ] {
+        let parallel = with_warnings(&mut root, Client::parallel, sql);
+        let serial = with_warnings(&mut root, Client::serial, sql);
+        assert_eq!(parallel, serial, "{sql}");
+    }
+    assert_eq!(root.parallel("SELECT SUM(b * b) FROM r"), Err(1690));
+    assert!(
+        !with_warnings(
+            &mut root,
+            Client::parallel,
+            "SELECT COUNT(*) FROM r WHERE s > 5"
+        )
+        .1
+        .is_empty()
+    );
+}
