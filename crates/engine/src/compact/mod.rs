@@ -30,4 +30,6 @@ pub(crate) use retain::{Settled, retain};
 pub use run::{CompactionKind, CompactionStats};
 
 #[cfg(test)]
+mod paper_tests;
+#[cfg(test)]
 mod tests;
