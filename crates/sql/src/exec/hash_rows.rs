@@ -126,6 +126,12 @@ impl Hasher for KeyHasher {
     }
 }
 
+/// Where the search for a key with this half of the hash begins: its upper bits, so that a table that grows need not read its keys.
+#[inline]
+fn home(tag: u32, places: usize) -> usize {
+    tag as usize >> (u32::BITS - places.trailing_zeros())
+}
+
 impl HashRows {
     /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
@@ -196,9 +202,9 @@ impl HashRows {
 
     /// Where a key is, or would be, and its half of the hash.
     fn place(&self, key: &[u8]) -> (usize, u32) {
-        let hash = self.hash.of(key);
-        let (mask, tag) = (self.places.len() - 1, (hash >> 32) as u32);
-        let mut place = hash as usize & mask;
+        let tag = (self.hash.of(key) >> 32) as u32;
+        let mask = self.places.len() - 1;
+        let mut place = home(tag, self.places.len());
         loop {
             let (other, last) = self.places[place];
             let is_free = last == END;
@@ -213,8 +219,7 @@ impl HashRows {
         let places = (self.places.len() * 2).max(LEAST_PLACES);
         let old = std::mem::replace(&mut self.places, vec![(0, END); places]);
         for (tag, last) in old.into_iter().filter(|(_, last)| *last != END) {
-            let key = self.record(last).map_or(&[][..], |r| r.key);
-            let mut place = self.hash.of(key) as usize & (places - 1);
+            let mut place = home(tag, places);
             while self.places[place].1 != END {
                 place = (place + 1) & (places - 1);
             }
