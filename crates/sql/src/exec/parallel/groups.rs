@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use esker_types::func::aggregate::AggState;
 use esker_types::{EvalCtx, SqlResult, Value};
 
-use super::super::hash_rows::KeyMap;
+use super::super::hash_rows::{KeyHash, KeyMap};
 use super::super::memory::row_bytes;
 use super::super::rowkey;
 use super::sink::Warned;
@@ -85,6 +85,8 @@ enum Acc {
     /// COUNT(*).
     Rows(u64),
     Plain(Box<dyn AggState>),
+    /// COUNT(DISTINCT …): the keys of the arguments that were there.
+    Distincts(HashSet<Box<[u8]>, KeyHash>),
     Distinct {
         state: Box<dyn AggState>,
         seen: HashSet<Box<[u8]>>,
@@ -97,6 +99,9 @@ impl Acc {
     fn new(call: &AggCall) -> Self {
         if call.args.is_empty() {
             return Self::Rows(0);
+        }
+        if call.distinct && call.def.name == "count" {
+            return Self::Distincts(HashSet::default());
         }
         let state = call.def.state(&call.types);
         match call.distinct {
@@ -133,10 +138,18 @@ impl Acc {
                 }
                 Ok(0)
             }
+            Self::Distincts(seen) => {
+                evaluate(call, args, row, env)?;
+                if args.iter().any(Value::is_null) {
+                    return Ok(0);
+                }
+                let key = distinct_key(call, args);
+                let bytes = key.len() as u64 + ENTRY_BYTES;
+                Ok(if seen.insert(key.into()) { bytes } else { 0 })
+            }
             Self::Distinct { state, seen, order } => {
                 evaluate(call, args, row, env)?;
-                let mut key = Vec::new();
-                rowkey::encode_row(args.iter().zip(call.args.iter().map(|a| &a.ty)), &mut key);
+                let key = distinct_key(call, args);
                 if seen.contains(&*key) {
                     return Ok(0);
                 }
@@ -171,6 +184,12 @@ impl Acc {
         match (self, other) {
             (Self::Rows(n), Self::Rows(more)) => *n += more,
             (Self::Plain(state), Self::Plain(other)) => state.merge(ctx, other)?,
+            (Self::Distincts(seen), Self::Distincts(mut other)) => {
+                if seen.len() < other.len() {
+                    std::mem::swap(seen, &mut other);
+                }
+                seen.extend(other);
+            }
             (Self::Distinct { state, seen, .. }, Self::Distinct { order, .. }) => {
                 for (key, args) in order {
                     if seen.insert(key) {
@@ -186,9 +205,17 @@ impl Acc {
     fn finish(&mut self, ctx: &EvalCtx<'_>) -> SqlResult<Value> {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
+            Self::Distincts(seen) => Ok(Value::Int(seen.len() as i64)),
             Self::Plain(state) | Self::Distinct { state, .. } => state.finish(ctx),
         }
     }
+}
+
+/// What tells the arguments of a call with DISTINCT apart.
+fn distinct_key(call: &AggCall, args: &[Value]) -> Vec<u8> {
+    let mut key = Vec::new();
+    rowkey::encode_row(args.iter().zip(call.args.iter().map(|a| &a.ty)), &mut key);
+    key
 }
 
 fn evaluate(
