@@ -622,7 +622,8 @@ impl Cover {
         })
     }
 
-    fn decode(
+    /// Decodes an index entry into its slots.
+    pub(super) fn decode(
         &self,
         index: &IndexDef,
         def: &TableDef,

@@ -12,10 +12,11 @@ use esker_types::{SqlResult, Value};
 use super::super::join::{Kept, hash_key};
 use super::super::key_filter::KeyFilter;
 use super::super::memory::{Purpose, charge};
+use super::super::node::all_true;
 use super::super::scan::{Verdict, fill, meets};
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
-use crate::expr::{EvalEnv, Expr};
+use crate::expr::{EvalEnv, Expr, ExprKind};
 use crate::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan};
 
 /// After so many rows a task keeps the sieves that drop one of `LEAST_RATE`, the finest first.
@@ -109,6 +110,10 @@ impl Sieve {
     }
 }
 
+fn has_subquery(e: &Expr) -> bool {
+    e.any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)))
+}
+
 /// Are all rows of a table wanted? Then nearly every left row has one.
 fn is_whole(node: &Node) -> bool {
     matches!(node, Node::Scan(scan) if scan.conds.is_empty())
@@ -120,6 +125,8 @@ pub(super) struct Sifter<'t> {
     /// Columns that sieves read and conditions do not, and the rest.
     keys: Vec<(usize, u32)>,
     late: Vec<(usize, u32)>,
+    /// The first condition with a subquery.
+    costly_from: usize,
     key: Vec<u8>,
     asked: u32,
     /// Rows that did not pass.
@@ -141,6 +148,11 @@ impl<'t> Sifter<'t> {
             sieves: sieves.collect(),
             keys,
             late,
+            costly_from: scan
+                .conds
+                .iter()
+                .position(has_subquery)
+                .unwrap_or(scan.conds.len()),
             key: Vec::new(),
             asked: 0,
             dropped: 0,
@@ -168,8 +180,25 @@ impl<'t> Sifter<'t> {
         Ok(Verdict::Take)
     }
 
+    /// Judges a row that is decoded. Conditions with subqueries come last: what a join drops need not be looked up for them.
+    pub fn judge_decoded(
+        &mut self,
+        scan: &ScanPlan,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let (cheap, costly) = scan.conds.split_at(self.costly_from);
+        let is_taken = all_true(cheap, row, env)?
+            && matches!(self.sift(row, env)?, Verdict::Take)
+            && all_true(costly, row, env)?;
+        Ok(match is_taken {
+            true => Verdict::Take,
+            false => Verdict::Drop,
+        })
+    }
+
     /// Does the row, whose keys are there, pass all sieves?
-    pub fn sift(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Verdict> {
+    fn sift(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Verdict> {
         if self.sieves.is_empty() {
             return Ok(Verdict::Take);
         }

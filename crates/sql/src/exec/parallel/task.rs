@@ -548,10 +548,8 @@ impl Entries {
                 flow.judge(scan, def, 0, value)
             }
             Self::Covering(cover) => {
-                match cover.judge(scan, def, index, key, value, &mut flow.row, env)? {
-                    Verdict::Take => flow.sifter.sift(&flow.row, env),
-                    Verdict::Drop => Ok(Verdict::Drop),
-                }
+                cover.decode(&def.indexes[index], def, key, value, &mut flow.row, env)?;
+                flow.sifter.judge_decoded(scan, &flow.row, env)
             }
             Self::Leading => {
                 let key = def.indexes[index].codec.clustered_of(key, value)?;
