@@ -380,6 +380,36 @@ fn conditions_on_derived_tables_change_nothing_else() {
 }
 
 #[test]
+fn several_ends_of_indexes_are_read_one_by_one() {
+    let rig = rig();
+    // With a column that has no index the table is read once, as it is for a computed argument.
+    for (sql, is_apart) in [
+        ("SELECT MIN(id), MAX(id) FROM t", true),
+        (
+            "SELECT MAX(id) - MIN(id) + 1, MAX(id) FROM t WHERE id > 1",
+            true,
+        ),
+        ("SELECT MIN(id), MAX(id) FROM t WHERE id > 100", true),
+        ("SELECT MIN(n), MAX(n) FROM (SELECT id n FROM t) q", true),
+        ("SELECT MIN(id), MAX(id) FROM t LIMIT 1, 1", true),
+        ("SELECT MIN(id), MAX(b) FROM t", false),
+        ("SELECT MIN(id), COUNT(*) FROM t", false),
+        ("SELECT MIN(id), MAX(id + 0) FROM t", false),
+        (
+            "SELECT tid, (SELECT MAX(id) - MIN(id) FROM t WHERE id <= u.tid) FROM u ORDER BY 1",
+            false,
+        ),
+    ] {
+        // Aggregates of a filled table come from its rows.
+        let filled = sql.replace("FROM t", "FROM (SELECT * FROM t LIMIT 1000) t");
+        assert_eq!(rig.rows(sql), rig.rows(&filled), "{sql}");
+        let plan = rig.explain(sql);
+        let reads = plan.iter().filter(|line| line.starts_with("t ")).count();
+        assert_eq!(reads == 2, is_apart, "{sql}: {plan:?}");
+    }
+}
+
+#[test]
 fn merged_derived_tables_give_the_rows_of_filled_ones() {
     let rig = rig();
     // A derived table with LIMIT is filled first.

@@ -16,7 +16,7 @@ use super::conds::{SlotMap, split};
 use super::join_order::Joiner;
 use super::{
     AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
-    Source, ValuesPlan, group_keys, merge, needed, pushdown, window,
+    Source, ValuesPlan, extremes, group_keys, merge, needed, pushdown, window,
 };
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
@@ -142,6 +142,10 @@ fn plan_block(
         Some((ref block, further)) => (block, further),
         None => (block, further),
     };
+    let plan_one = |one: &Block| Ok(plan_block(env, one, further.clone())?.0);
+    if let Some(apart) = extremes::apart(env, block, &further, &plan_one)? {
+        return plan_block(env, &apart, Vec::new());
+    }
     let mut locking = block.locks.iter().any(Option::is_some);
     let map = SlotMap::new(&block.tables, block.width);
     let mut filter = Vec::new();

@@ -79,7 +79,7 @@ fn is_plain(query: &BoundQuery) -> Option<&Block> {
 }
 
 /// May it be evaluated as often as the outer query likes?
-fn is_cheap(e: &Expr) -> bool {
+pub(super) fn is_cheap(e: &Expr) -> bool {
     !e.any(&mut |e| match &e.kind {
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
         ExprKind::SeededRand(..) | ExprKind::Outer { .. } => true,
@@ -401,7 +401,7 @@ fn move_slots(e: &mut Expr, places: &[u32]) {
 }
 
 /// The same table with its columns in other slots.
-fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> ScopeTable {
+pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> ScopeTable {
     let slots = table.slots.borrow();
     ScopeTable {
         schema: table.schema.clone(),

@@ -18,6 +18,7 @@ mod cost_tests;
 pub(crate) mod edge;
 mod estimate;
 pub mod explain;
+mod extremes;
 mod group_keys;
 mod join_order;
 mod join_search;
