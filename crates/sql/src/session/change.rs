@@ -161,8 +161,10 @@ impl Session {
             return Ok(None);
         }
         self.use_transaction();
-        let bound = plan.bind(params, &self.vars.time_zone, &mut self.plans.scratch)?;
-        Ok(bound.then(|| Done::ShortRows(plan.clone())))
+        let (zone, scratch) = (&self.vars.time_zone, &mut self.plans.scratch);
+        let is_short =
+            plan.bind(params, zone, scratch)? && plan.gather(&self.txn, zone, scratch)?;
+        Ok(is_short.then(|| Done::ShortRows(plan.clone())))
     }
 
     /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the

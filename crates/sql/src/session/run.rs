@@ -389,11 +389,13 @@ impl Session {
         let pulled = match &mut running.work {
             Work::ShortRows(plan) => {
                 let zone = &self.vars.time_zone;
-                let run = plan.run(&self.txn, zone, &mut self.plans.scratch, sink);
-                run.map_err(ExecError::Sql).map(|rows| {
-                    self.facts.found_rows.set(rows);
-                    false
-                })
+                let scratch = &mut self.plans.scratch;
+                let killed = check_killed(&self.facts, self.statement_deadline);
+                let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
+                if let Ok(false) = more {
+                    self.facts.found_rows.set(scratch.sent());
+                }
+                more.map_err(ExecError::Sql)
             }
             Work::Rows(source) => self.pull(source, sink, limit),
             _ => {

@@ -1,8 +1,10 @@
 //! Running a short SELECT.
 //!
 //! Neighbours: the engine's transaction gives rows, the codec reads them in place, the sink takes them.
-//! **Invariant**: [`ShortSelect::bind`] decides whether this execution is short before anything is sent;
-//! after that only the engine can fail.
+//! **Invariants**
+//! - [`ShortSelect::bind`] and [`ShortSelect::gather`] decide whether this execution is short before anything is sent; after that
+//!   only the engine can fail.
+//! - What is gathered before it is sent is bounded; rows that need not be are sent as the sink takes them.
 
 use std::cmp::Ordering;
 use std::ops::Bound as RangeBound;
@@ -26,6 +28,22 @@ pub struct Scratch {
     /// Ranges in order, none overlapping.
     ranges: Vec<KeyRange>,
     sort: SortBuffers,
+    gathered: Gathered,
+    /// Rows that were sent.
+    sent: u64,
+}
+
+/// What an execution knows before it sends anything.
+#[derive(Default)]
+enum Gathered {
+    /// Rows are sent as they come.
+    #[default]
+    Nothing,
+    /// Count of inputs and the running value of each aggregate; 128 bits hold any sum of 64 bit numbers.
+    Aggregates(SmallVec<[(u64, i128); 4]>),
+    /// The rows of the sort buffers, of one string each.
+    Strings,
+    Rows(Vec<Vec<Value>>),
 }
 
 #[derive(Default)]
@@ -53,6 +71,10 @@ enum Bound<'a> {
 
 /// Capacity a session keeps for sorting.
 const KEPT_BYTES: usize = 256 * 1024;
+/// Rows, and bytes of their strings, that an execution gathers before it sends any. More is for the long way, which has threads for
+/// them, answers for the memory and can be killed.
+const MOST_GATHERED_ROWS: usize = 10_000;
+const MOST_GATHERED_BYTES: usize = 1 << 20;
 
 fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<ValueRef<'a>> {
     match operand {
@@ -136,6 +158,8 @@ impl ShortSelect {
         scratch: &mut Scratch,
     ) -> SqlResult<bool> {
         let index = self.index();
+        scratch.gathered = Gathered::Nothing;
+        scratch.sent = 0;
         if self.unique {
             scratch.key.clear();
             for (nth, operand) in self.ranges[0].equal.iter().enumerate() {
@@ -159,35 +183,19 @@ impl ShortSelect {
         Ok(true)
     }
 
-    /// Sends the rows of the keys that [`Self::bind`] left in `scratch`; returns how many.
-    pub fn run(
-        &self,
-        txn: &Txn,
-        zone: &TimeZone,
-        scratch: &mut Scratch,
-        sink: &mut dyn RowSink,
-    ) -> SqlResult<u64> {
+    /// Does what must be done before the first row is sent; false when there are too many rows for that.
+    pub fn gather(&self, txn: &Txn, zone: &TimeZone, scratch: &mut Scratch) -> SqlResult<bool> {
         let Scratch {
             key,
             ranges,
-            sort: sort_buffers,
+            sort: buffers,
+            gathered,
+            ..
         } = scratch;
-        let bound = if self.unique {
-            Bound::Point(key)
-        } else {
-            Bound::Ranges(ranges)
-        };
-        match &self.output {
-            Output::Columns(columns) => {
-                let mut rows = 0;
-                self.each(bound, txn, zone, |row| {
-                    rows += 1;
-                    self.send(row, columns, sink);
-                    Ok(())
-                })?;
-                Ok(rows)
-            }
-            Output::Aggregates(list) => self.aggregate(list, bound, txn, zone, sink).map(|()| 1),
+        let keys = self.keys(key, ranges);
+        let found = match &self.output {
+            Output::Columns(_) => Some(Gathered::Nothing),
+            Output::Aggregates(list) => self.aggregate(list, keys, txn, zone)?,
             Output::Sorted {
                 columns,
                 by,
@@ -200,9 +208,74 @@ impl ShortSelect {
                     desc: *desc,
                     distinct: *distinct,
                 };
-                self.sorted(&sort, bound, txn, zone, sort_buffers, sink)
+                self.sorted(&sort, keys, txn, zone, buffers)?
             }
+        };
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        *gathered = found;
+        Ok(true)
+    }
+
+    fn keys<'a>(&self, key: &'a [u8], ranges: &'a [KeyRange]) -> Bound<'a> {
+        match self.unique {
+            true => Bound::Point(key),
+            false => Bound::Ranges(ranges),
         }
+    }
+
+    /// Sends rows until the sink has `limit` bytes or there are no more; whether there are more. The next call goes on behind them.
+    pub fn run(
+        &self,
+        txn: &Txn,
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+        sink: &mut dyn RowSink,
+        limit: usize,
+    ) -> SqlResult<bool> {
+        match (&self.output, std::mem::take(&mut scratch.gathered)) {
+            (Output::Columns(columns), _) => {
+                let keys = self.keys(&scratch.key, &scratch.ranges);
+                let mut sent = 0;
+                let stop = self.each(keys, txn, zone, |row| {
+                    sent += 1;
+                    self.send(row, columns, sink);
+                    Ok(sink.bytes() < limit)
+                })?;
+                scratch.sent += sent;
+                let Some(Stop { range, key }) = stop else {
+                    return Ok(false);
+                };
+                scratch.ranges.drain(..range);
+                if let Some(range) = scratch.ranges.first_mut() {
+                    range.lower = RangeBound::Excluded(key);
+                }
+                return Ok(true);
+            }
+            (Output::Aggregates(list), Gathered::Aggregates(states)) => {
+                sink.begin_row();
+                for (((kind, _), (n, v)), meta) in list.iter().zip(states).zip(self.columns.iter())
+                {
+                    sink.value(finish(*kind, n, v, &meta.ty), &meta.ty);
+                }
+                sink.end_row();
+                scratch.sent = 1;
+            }
+            (_, Gathered::Strings) => scratch.sent = self.send_strings(&mut scratch.sort, sink),
+            (_, Gathered::Rows(rows)) => {
+                for row in &rows {
+                    sink.begin_row();
+                    for (v, meta) in row.iter().zip(self.columns.iter()) {
+                        sink.value(v.as_ref(), &meta.ty);
+                    }
+                    sink.end_row();
+                }
+                scratch.sent = rows.len() as u64;
+            }
+            _ => unreachable!("rows are sent after they were gathered"),
+        }
+        Ok(false)
     }
 
     fn send(&self, row: &Row<'_>, columns: &[usize], sink: &mut dyn RowSink) {
@@ -213,18 +286,20 @@ impl ShortSelect {
         sink.end_row();
     }
 
-    /// Calls `f` for every row of the ranges.
+    /// Calls `f` for every row of the ranges, until it says no: then it gives where that was.
     fn each(
         &self,
         bound: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
-        mut f: impl FnMut(&Row<'_>) -> SqlResult<()>,
-    ) -> SqlResult<()> {
+        mut f: impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<Option<Stop>> {
         let index = self.index();
         self.table.check_visible(index, txn.snapshot())?;
         match bound {
-            Bound::Point(key) if index.primary => self.row(key, txn, zone, &mut f),
+            Bound::Point(key) if index.primary => {
+                self.row(key, txn, zone, &mut f)?;
+            }
             Bound::Point(key) => {
                 let mut clustered = Vec::new();
                 let found = txn
@@ -232,25 +307,29 @@ impl ShortSelect {
                         clustered.extend_from_slice(v)
                     })
                     .map_err(|e| engine_error(&e))?;
-                match found {
-                    Some(()) => self.row(&clustered, txn, zone, &mut f),
-                    None => Ok(()),
+                if found.is_some() {
+                    self.row(&clustered, txn, zone, &mut f)?;
                 }
             }
-            Bound::Ranges(ranges) => ranges
-                .iter()
-                .try_for_each(|r| self.scan(r, txn, zone, &mut f)),
+            Bound::Ranges(ranges) => {
+                for (nth, range) in ranges.iter().enumerate() {
+                    if let Some(key) = self.scan(range, txn, zone, &mut f)? {
+                        return Ok(Some(Stop { range: nth, key }));
+                    }
+                }
+            }
         }
+        Ok(None)
     }
 
-    /// One row by its clustered key.
+    /// One row by its clustered key; false if `f` said no.
     fn row(
         &self,
         clustered: &[u8],
         txn: &Txn,
         zone: &TimeZone,
-        f: &mut impl FnMut(&Row<'_>) -> SqlResult<()>,
-    ) -> SqlResult<()> {
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<bool> {
         txn.get_with(
             &self.table.primary().tree,
             clustered,
@@ -264,16 +343,17 @@ impl ShortSelect {
             },
         )
         .map_err(|e| engine_error(&e))?
-        .unwrap_or(Ok(()))
+        .unwrap_or(Ok(true))
     }
 
+    /// The rows of a range; the key at which `f` said no.
     fn scan(
         &self,
         range: &KeyRange,
         txn: &Txn,
         zone: &TimeZone,
-        f: &mut impl FnMut(&Row<'_>) -> SqlResult<()>,
-    ) -> SqlResult<()> {
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<Option<Vec<u8>>> {
         let index = self.index();
         let mut cursor = txn
             .scan(
@@ -285,73 +365,75 @@ impl ShortSelect {
             )
             .map_err(|e| engine_error(&e))?;
         while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
-            if index.primary {
+            let goes_on = if index.primary {
                 f(&Row::Stored(RowReader::new(
                     &self.table.layout,
                     zone,
                     bytes,
-                )?))?;
+                )?))?
             } else if self.index_only {
-                f(&Row::Key { index, key, zone })?;
+                f(&Row::Key { index, key, zone })?
             } else {
                 let clustered = index.codec.clustered_of(key, bytes)?;
-                self.row(clustered, txn, zone, f)?;
+                self.row(clustered, txn, zone, f)?
+            };
+            if !goes_on {
+                return Ok(Some(key.to_vec()));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
+    /// The states of aggregates; `None` if there are too many rows.
     fn aggregate(
         &self,
         list: &[(AggKind, usize)],
-        bound: Bound<'_>,
+        keys: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
-        sink: &mut dyn RowSink,
-    ) -> SqlResult<()> {
-        // Count of inputs and the running value; 128 bits hold any sum of 64 bit numbers.
-        let mut states: SmallVec<[(u64, i128); 4]> = SmallVec::from_elem((0, 0), list.len());
-        self.each(bound, txn, zone, |row| {
+    ) -> SqlResult<Option<Gathered>> {
+        let mut states = SmallVec::from_elem((0, 0), list.len());
+        let mut rows = 0;
+        let stop = self.each(keys, txn, zone, |row| {
             for ((kind, col), state) in list.iter().zip(&mut states) {
                 step(*kind, row, *col, state);
             }
-            Ok(())
+            rows += 1;
+            Ok(rows < MOST_GATHERED_ROWS)
         })?;
-        sink.begin_row();
-        for (((kind, _), (n, v)), meta) in list.iter().zip(states).zip(self.columns.iter()) {
-            sink.value(finish(*kind, n, v, &meta.ty), &meta.ty);
-        }
-        sink.end_row();
-        Ok(())
+        Ok(stop.is_none().then_some(Gathered::Aggregates(states)))
     }
 
+    /// Rows in their order; `None` if there are too many.
     fn sorted(
         &self,
         sort: &Sort<'_>,
-        bound: Bound<'_>,
+        keys: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
         buffers: &mut SortBuffers,
-        sink: &mut dyn RowSink,
-    ) -> SqlResult<u64> {
-        buffers.bytes.clear();
-        buffers.rows.clear();
+    ) -> SqlResult<Option<Gathered>> {
         let key_type = &self.columns[sort.by].ty;
-        let one_string = sort.columns.len() == 1 && key_type.is_string();
-        if one_string {
-            return self.sorted_strings(sort, bound, txn, zone, buffers, sink);
+        if sort.columns.len() == 1 && key_type.is_string() {
+            return self.sorted_strings(sort, keys, txn, zone, buffers);
         }
         // Several columns: keep the values and sort those.
         let mut rows: Vec<Vec<Value>> = Vec::new();
-        self.each(bound, txn, zone, |row| {
-            rows.push(
-                sort.columns
-                    .iter()
-                    .map(|c| row.field(*c).to_owned())
-                    .collect(),
-            );
-            Ok(())
+        let mut bytes = 0;
+        let stop = self.each(keys, txn, zone, |row| {
+            let values = sort.columns.iter().map(|col| row.field(*col));
+            let values = values.inspect(|value| {
+                bytes += match value {
+                    ValueRef::Str(s) => s.len(),
+                    _ => 0,
+                }
+            });
+            rows.push(values.map(ValueRef::to_owned).collect());
+            Ok(rows.len() < MOST_GATHERED_ROWS && bytes < MOST_GATHERED_BYTES)
         })?;
+        if stop.is_some() {
+            return Ok(None);
+        }
         let collation = key_type.collation;
         rows.sort_by(|a, b| {
             let order = compare(a[sort.by].as_ref(), b[sort.by].as_ref(), |x, y| {
@@ -364,45 +446,38 @@ impl ShortSelect {
                 compare(a[0].as_ref(), b[0].as_ref(), |x, y| collation.compare(x, y)).is_eq()
             });
         }
-        for row in &rows {
-            sink.begin_row();
-            for (v, meta) in row.iter().zip(self.columns.iter()) {
-                sink.value(v.as_ref(), &meta.ty);
-            }
-            sink.end_row();
-        }
-        Ok(rows.len() as u64)
+        Ok(Some(Gathered::Rows(rows)))
     }
 
-    /// One string column: slices of one buffer are sorted. NULL has length `u32::MAX`.
+    /// One string column: slices of one buffer are sorted.
     fn sorted_strings(
         &self,
         sort: &Sort<'_>,
-        bound: Bound<'_>,
+        keys: Bound<'_>,
         txn: &Txn,
         zone: &TimeZone,
         buffers: &mut SortBuffers,
-        sink: &mut dyn RowSink,
-    ) -> SqlResult<u64> {
-        let ty = &self.columns[0].ty;
-        let collation = ty.collation;
+    ) -> SqlResult<Option<Gathered>> {
+        buffers.clear();
         let SortBuffers { bytes, rows } = buffers;
-        self.each(bound, txn, zone, |row| {
+        let stop = self.each(keys, txn, zone, |row| {
             let start = bytes.len() as u32;
             let len = match row.field(sort.columns[0]) {
                 ValueRef::Str(s) => {
                     bytes.extend_from_slice(s);
                     s.len() as u32
                 }
-                _ => u32::MAX,
+                _ => SortRow::NULL,
             };
             rows.push(SortRow { start, len });
-            Ok(())
+            Ok(rows.len() < MOST_GATHERED_ROWS && bytes.len() < MOST_GATHERED_BYTES)
         })?;
-        let slice = |r: &SortRow| {
-            (r.len != u32::MAX).then(|| &bytes[r.start as usize..(r.start + r.len) as usize])
-        };
-        let order = |a: &SortRow, b: &SortRow| match (slice(a), slice(b)) {
+        if stop.is_some() {
+            buffers.trim();
+            return Ok(None);
+        }
+        let collation = self.columns[0].ty.collation;
+        let order = |a: &SortRow, b: &SortRow| match (a.text(bytes), b.text(bytes)) {
             (Some(a), Some(b)) => collation.compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
@@ -410,23 +485,63 @@ impl ShortSelect {
             let o = order(a, b);
             if sort.desc { o.reverse() } else { o }
         });
-        let mut sent = 0;
-        let mut last: Option<SortRow> = None;
-        for row in rows.iter() {
-            if sort.distinct && last.is_some_and(|l| order(&l, row).is_eq()) {
-                continue;
-            }
-            last = Some(*row);
-            sink.begin_row();
-            sink.value(slice(row).map_or(ValueRef::Null, ValueRef::Str), ty);
-            sink.end_row();
-            sent += 1;
+        if sort.distinct {
+            rows.dedup_by(|a, b| order(a, b).is_eq());
         }
-        if bytes.capacity() > KEPT_BYTES {
-            *buffers = SortBuffers::default();
-        }
-        Ok(sent)
+        Ok(Some(Gathered::Strings))
     }
+
+    /// Sends the rows of the buffers; returns how many.
+    fn send_strings(&self, buffers: &mut SortBuffers, sink: &mut dyn RowSink) -> u64 {
+        let ty = &self.columns[0].ty;
+        for row in &buffers.rows {
+            sink.begin_row();
+            let text = row.text(&buffers.bytes);
+            sink.value(text.map_or(ValueRef::Null, ValueRef::Str), ty);
+            sink.end_row();
+        }
+        let sent = buffers.rows.len() as u64;
+        buffers.trim();
+        sent
+    }
+}
+
+impl SortBuffers {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// Gives back what a session does not keep.
+    fn trim(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES {
+            *self = Self::default();
+        }
+    }
+}
+
+impl SortRow {
+    /// Length of what is NULL.
+    const NULL: u32 = u32::MAX;
+
+    fn text(self, bytes: &[u8]) -> Option<&[u8]> {
+        let start = self.start as usize;
+        (self.len != Self::NULL).then(|| &bytes[start..start + self.len as usize])
+    }
+}
+
+impl Scratch {
+    /// Rows that the execution has sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+}
+
+/// Where rows were no longer wanted.
+struct Stop {
+    /// The number of the range, and the last key of it that was read.
+    range: usize,
+    key: Vec<u8>,
 }
 
 /// How rows are ordered.

@@ -1,0 +1,140 @@
+//! Reads by key ranges: the rows of wide ones are sent as the client takes them, or are left to the long way.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{await_durable, client, open};
+use esker_sql::{Mode, OutcomeKind, Request, RowSink, Session, Step};
+use esker_types::cast::write_text;
+use esker_types::{SqlType, ValueRef};
+use esker_vfs::sim::SimEnv;
+
+/// More rows than are gathered before the first is sent.
+const ROWS: u32 = 12_000;
+/// Bytes after which a client wants no more for the moment.
+const LIMIT: usize = 1000;
+
+/// Rows as text, as long as they are not taken away.
+#[derive(Default)]
+struct Texts {
+    rows: Vec<String>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+impl RowSink for Texts {
+    fn begin_row(&mut self) {
+        self.rows.push(String::new());
+    }
+    fn value(&mut self, v: ValueRef<'_>, ty: &SqlType) {
+        let mut text = Vec::new();
+        write_text(v, ty, &mut text);
+        self.bytes += text.len();
+        let row = self.rows.last_mut().expect("a row was begun");
+        row.push_str(&String::from_utf8_lossy(&text));
+    }
+    fn end_row(&mut self) {
+        self.most_bytes = self.most_bytes.max(self.bytes);
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+struct Client(Session);
+
+impl Client {
+    /// Rows, the number of pulls, and the most bytes of one of them.
+    fn ask(&mut self, sql: &str) -> (Vec<String>, u32, usize) {
+        self.0.start(Request::Query(sql.as_bytes()));
+        let Step::Done(outcome) = self.0.step(Mode::Thread) else {
+            panic!("nothing to wait for in {sql}");
+        };
+        let mut depends_on = outcome.depends_on;
+        let (mut texts, mut pulls) = (Texts::default(), 0);
+        match outcome.result {
+            OutcomeKind::Err(e) => panic!("{sql}: {e}"),
+            OutcomeKind::Rows(_) => loop {
+                texts.bytes = 0;
+                pulls += 1;
+                let batch = self.0.next_rows(&mut texts, LIMIT).expect("rows");
+                depends_on = depends_on.max(batch.depends_on);
+                if !batch.more {
+                    break;
+                }
+            },
+            _ => {}
+        }
+        await_durable(&self.0, depends_on);
+        (texts.rows, pulls, texts.most_bytes)
+    }
+}
+
+fn filled(machine: &SimEnv) -> Client {
+    let mut root = Client(Session::new(Arc::clone(&open(machine)), client(1)));
+    root.ask("CREATE DATABASE d");
+    root.ask("USE d");
+    root.ask("CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(20), KEY by_k (k))");
+    for from in (0..ROWS).step_by(1000) {
+        let rows = (from..from + 1000).map(|id| format!("({id}, {}, 'row {}')", id / 3, ROWS - id));
+        let rows: Vec<_> = rows.collect();
+        root.ask(&format!("INSERT INTO t VALUES {}", rows.join(",")));
+    }
+    root
+}
+
+#[test]
+fn rows_of_wide_ranges_are_sent_as_they_are_taken() {
+    let machine = SimEnv::new(31);
+    let mut root = filled(&machine);
+    for (sql, first, rows) in [
+        ("SELECT c FROM t WHERE id >= 500", 500, ROWS - 500),
+        ("SELECT c FROM t WHERE id BETWEEN 500 AND 7000", 500, 6501),
+        ("SELECT c FROM t WHERE k >= 1000", 3000, ROWS - 3000),
+        (
+            "SELECT c FROM t WHERE id BETWEEN 10 AND 2009 OR id BETWEEN 2010 AND 4009",
+            10,
+            4000,
+        ),
+    ] {
+        let (found, pulls, most_bytes) = root.ask(sql);
+        let wanted: Vec<_> = (first..first + rows)
+            .map(|id| format!("row {}", ROWS - id))
+            .collect();
+        assert!(found == wanted, "{sql}: {} rows", found.len());
+        assert!(pulls > rows / 200, "{sql}: {pulls} pulls");
+        assert!(most_bytes < 2 * LIMIT, "{sql}: {most_bytes} bytes");
+        assert_eq!(
+            root.ask("SELECT FOUND_ROWS()").0,
+            [rows.to_string()],
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn many_rows_are_aggregated_and_sorted_as_few_are() {
+    let machine = SimEnv::new(32);
+    let mut root = filled(&machine);
+    for rows in [100, 9_999, 10_000, 10_001, ROWS] {
+        let sum = u64::from(rows) * u64::from(rows - 1) / 2;
+        let sql = format!("SELECT SUM(id) FROM t WHERE id BETWEEN 0 AND {}", rows - 1);
+        assert_eq!(root.ask(&sql).0, [sum.to_string()]);
+        for distinct in ["", "DISTINCT "] {
+            let sql = format!(
+                "SELECT {distinct}c FROM t WHERE id BETWEEN 0 AND {} ORDER BY c",
+                rows - 1
+            );
+            let mut wanted: Vec<_> = (0..rows).map(|id| format!("row {}", ROWS - id)).collect();
+            wanted.sort();
+            assert!(root.ask(&sql).0 == wanted, "{sql}");
+        }
+        let sql = format!(
+            "SELECT k FROM t WHERE id BETWEEN 0 AND {} ORDER BY k DESC",
+            rows - 1
+        );
+        let wanted: Vec<_> = (0..rows).rev().map(|id| (id / 3).to_string()).collect();
+        assert!(root.ask(&sql).0 == wanted, "{sql}");
+    }
+}
