@@ -154,8 +154,12 @@ fn number(dice: &mut Dice, depth: usize) -> String {
         3 => format!("NULLIF({a}, {b})"),
         4 => format!("IF({}, {a}, 0)", condition(dice, depth - 1)),
         5 => format!("({})", condition(dice, depth - 1)),
-        6 => format!("LENGTH({})", dice.of(&["s", "c", "word"])),
-        _ => format!("({a} {} {b})", dice.of(&["+", "-", "*"])),
+        6 => format!(
+            "{}({})",
+            dice.of(&["LENGTH", "CHAR_LENGTH"]),
+            dice.of(&["s", "c", "word"])
+        ),
+        _ => format!("({a} {} {b})", dice.of(&["+", "-", "*", "%", "DIV"])),
     }
 }
 
@@ -239,7 +243,22 @@ fn query(dice: &mut Dice) -> String {
         0 => String::new(),
         n => {
             let all = [
-                "s", "c", "i", "word", "late", "d", "YEAR(d)", "UPPER(s)", "m", "t", "x", "u % 3",
+                "s",
+                "c",
+                "i",
+                "word",
+                "late",
+                "d",
+                "YEAR(d)",
+                "UPPER(s)",
+                "m",
+                "t",
+                "x",
+                "u % 3",
+                "i % 5",
+                "b DIV 7",
+                "i + late",
+                "LENGTH(s)",
             ];
             (0..n).map(|_| dice.of(&all)).collect::<Vec<_>>().join(", ")
         }
@@ -327,6 +346,8 @@ fn what_is_understood_is_done_in_batches() {
         "SELECT SUM(CASE WHEN s = 'abc' THEN m ELSE 0 END) FROM r WHERE word = 'late'",
         "SELECT YEAR(d), COUNT(*) FROM r WHERE s LIKE 'A%' AND o < '10:00:00' GROUP BY YEAR(d)",
         "SELECT MIN(i), MAX(w), SUM(late) FROM r",
+        "SELECT SUM(LENGTH(s)), SUM(CHAR_LENGTH(word)), COUNT(*) FROM r WHERE u % 3 = 1",
+        "SELECT id % 100, i DIV 10, COUNT(*), SUM(u) FROM r GROUP BY id % 100, i DIV 10",
         // Only the conditions.
         "SELECT COUNT(DISTINCT i) FROM r WHERE i > 0",
         "SELECT id, s FROM r WHERE m = 1.5 ORDER BY s, id LIMIT 5",
@@ -344,6 +365,89 @@ fn what_is_understood_is_done_in_batches() {
         assert_eq!(in_batches(&mut root, sql), 0, "{sql}");
         root.same(sql);
     }
+}
+
+/// Indexes, and what can be asked of their entries: numbers, and anything else.
+const INDEXES: [(&str, &str, &[&str], &[&str]); 5] = [
+    ("by_i", "KEY by_i (i, m)", &["i", "m", "id"], &["m"]),
+    (
+        "by_d",
+        "KEY by_d (d DESC, o, u DESC)",
+        &["u", "id"],
+        &["d", "o"],
+    ),
+    // Entries with NULL are keys alone, the others have the clustered key as their value.
+    (
+        "by_late",
+        "UNIQUE KEY by_late (late, id)",
+        &["late", "id"],
+        &["late"],
+    ),
+    // `s` cannot be read from an entry, but what is behind it can.
+    (
+        "by_s",
+        "KEY by_s (s, b DESC, m DESC)",
+        &["b", "m", "id"],
+        &["m"],
+    ),
+    ("by_x", "KEY by_x (x, t, u)", &["u", "id"], &["x", "t"]),
+];
+
+fn entry_query(dice: &mut Dice) -> String {
+    let (name, _, numbers, others) = INDEXES[dice.below(INDEXES.len())];
+    let (a, b, other) = (dice.of(numbers), dice.of(numbers), dice.of(others));
+    let condition = match dice.below(5) {
+        0 => format!("{a} > {}", dice.of(&["0", "-3", "12.5"])),
+        1 => format!("{a} % 7 <> {b} % 3"),
+        2 => format!("{other} IS NOT NULL AND {b} < 100"),
+        3 => format!(
+            "{other} > {}",
+            dice.of(&["0", "'1999-12-31'", "'00:00:00'"])
+        ),
+        _ => "1".to_owned(),
+    };
+    let values = format!("COUNT(*), SUM({a}), MIN({b}), MAX({other}), COUNT({other})");
+    let from = format!("FROM r FORCE INDEX ({name}) WHERE {condition}");
+    match dice.below(3) {
+        0 => format!("SELECT {values} {from}"),
+        1 => format!("SELECT {other}, {values} {from} GROUP BY {other}"),
+        _ => format!("SELECT {a} % 10, {values} {from} GROUP BY {a} % 10"),
+    }
+}
+
+#[test]
+fn entries_of_indexes_have_the_answers_of_the_row_way() {
+    let machine = SimEnv::new(25);
+    let mut root = table(&machine);
+    for (_, definition, ..) in INDEXES {
+        root.ok(&format!("ALTER TABLE r ADD {definition}"));
+    }
+    let mut batched = 0;
+    for seed in 0..300 {
+        let sql = entry_query(&mut Dice(seed));
+        let parallel = with_warnings(&mut root, Client::parallel, &sql);
+        let serial = with_warnings(&mut root, Client::serial, &sql);
+        assert_eq!(parallel, serial, "{sql}");
+        batched += u32::from(parallel.0.is_ok() && in_batches(&mut root, &sql) > 0);
+    }
+    assert!(batched > 200, "{batched}");
+    root.ok("DELETE FROM r WHERE id BETWEEN 1000 AND 1099");
+    for (name, _, numbers, _) in INDEXES {
+        let sql = format!("SELECT SUM({}) FROM r FORCE INDEX ({name})", numbers[0]);
+        assert_eq!(in_batches(&mut root, &sql), ROWS - 100, "{sql}");
+    }
+}
+
+/// A table without a primary key, whose index entries end with a row id.
+#[test]
+fn entries_may_end_with_a_row_id() {
+    let machine = SimEnv::new(26);
+    let mut root = table(&machine);
+    root.ok("CREATE TABLE n (a INT NOT NULL, b INT, KEY by_b (b))");
+    root.ok("INSERT INTO n SELECT id, i FROM r");
+    let sql = "SELECT COUNT(*), SUM(b), MIN(b) FROM n FORCE INDEX (by_b) WHERE b <> 7";
+    assert_eq!(root.parallel(sql), root.serial(sql));
+    assert!(in_batches(&mut root, sql) > ROWS / 2);
 }
 
 #[test]

@@ -49,6 +49,66 @@ pub struct KeyPart {
     pub desc: bool,
 }
 
+/// What is needed to step over a part.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PartShape {
+    is_nullable: bool,
+    /// Bytes of a value, if all have as many.
+    value_bytes: Option<usize>,
+    /// What every byte is XORed with.
+    flip: u8,
+}
+
+impl PartShape {
+    #[inline]
+    pub(super) fn of(part: &KeyPart) -> Self {
+        Self {
+            is_nullable: part.ty.nullable,
+            value_bytes: fixed_len(&part.ty),
+            flip: if part.desc { 0xFF } else { 0 },
+        }
+    }
+
+    /// Length of the part at the start of `key`. `None`: it is not whole.
+    #[inline]
+    pub(super) fn len(self, key: &[u8]) -> Option<usize> {
+        if self.is_null(key)? {
+            return Some(1);
+        }
+        let flag = usize::from(self.is_nullable);
+        let len = flag
+            + match self.value_bytes {
+                Some(bytes) => bytes,
+                None => string_len(key.get(flag..)?, self.flip)?,
+            };
+        (len <= key.len()).then_some(len)
+    }
+
+    /// Length of all parts of this shape, if all are as long.
+    pub(super) fn same_len(self) -> Option<usize> {
+        self.value_bytes.filter(|_| !self.is_nullable)
+    }
+
+    /// Is the part at the start of `key` NULL? `None`: it is not there.
+    #[inline]
+    pub(super) fn is_null(self, key: &[u8]) -> Option<bool> {
+        Some(self.is_nullable && key.first()? ^ self.flip == NULL)
+    }
+
+    /// The bytes of the value of the part at the start of `key`, which is whole, not NULL and no string. Each is XORed with
+    /// [`Self::flip`].
+    #[inline]
+    pub(super) fn value(self, key: &[u8]) -> &[u8] {
+        let start = usize::from(self.is_nullable);
+        &key[start..start + self.value_bytes.unwrap_or_default()]
+    }
+
+    #[inline]
+    pub(super) fn flip(self) -> u8 {
+        self.flip
+    }
+}
+
 /// How keys of an index are built and read.
 #[derive(Debug, Clone, Default)]
 pub struct KeyCodec {
@@ -225,20 +285,7 @@ impl KeyCodec {
     /// Length of part `nth` at the start of `key`.
     #[inline]
     pub fn part_len(&self, nth: usize, key: &[u8]) -> Option<usize> {
-        let part = &self.parts[nth];
-        let flip = if part.desc { 0xFF } else { 0 };
-        let mut len = 0;
-        if part.ty.nullable {
-            len = 1;
-            if key.first()? ^ flip == NULL {
-                return Some(1);
-            }
-        }
-        len += match fixed_len(&part.ty) {
-            Some(fixed) => fixed,
-            None => string_len(key.get(len..)?, flip)?,
-        };
-        (len <= key.len()).then_some(len)
+        PartShape::of(&self.parts[nth]).len(key)
     }
 
     /// Can part `nth` be decoded from a key? Not for collated strings, prefixes, and SET, whose text

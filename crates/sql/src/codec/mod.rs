@@ -1,7 +1,7 @@
 //! Rows and keys as bytes.
 //!
 //! In flow order: `temporal` (dates as words), `phys` (how a type is stored), `row` ([`RowLayout`], [`RowReader`],
-//! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `fields` (columns as numbers, of which
+//! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in entries of an index), `fields` (columns as numbers, of which
 //! blocks on disk speak).
 //! Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read rows
 //! and build keys only through this module.
@@ -12,6 +12,7 @@
 //! equal; a stored row keeps TIMESTAMP in UTC, so index entries are computed in UTC on both sides
 //! and a change of the session's time zone cannot lose an entry.
 
+mod entry;
 mod fields;
 mod key;
 mod phys;
@@ -20,6 +21,7 @@ pub(crate) mod temporal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use entry::{EntryPlace, EntryShape};
 pub(crate) use fields::{RowFields, columns_with_fields, field_of, part_of};
 pub use key::{KeyCodec, KeyPart, KeyRange, prefix_successor};
 pub use phys::Phys;

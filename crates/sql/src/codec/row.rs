@@ -198,6 +198,12 @@ impl<'a> RowReader<'a> {
         Self::parse(layout, zone, bytes).ok_or_else(|| damaged("row"))
     }
 
+    /// Could a reader of `bytes` be made?
+    #[inline]
+    pub(crate) fn is_row(layout: &'a RowLayout, bytes: &'a [u8]) -> bool {
+        Self::parse(layout, &UTC, bytes).is_some()
+    }
+
     #[inline]
     fn parse(layout: &'a RowLayout, zone: &'a TimeZone, bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;

@@ -180,14 +180,17 @@ impl<'t> Sifter<'t> {
         Ok(Verdict::Take)
     }
 
-    /// Judges a row that is decoded. Conditions with subqueries come last: what a join drops need not be looked up for them.
+    /// Judges a row that is decoded; the first `met` conditions are known to be true. Conditions with subqueries come last: what a
+    /// join drops need not be looked up for them.
     pub fn judge_decoded(
         &mut self,
         scan: &ScanPlan,
+        met: usize,
         row: &[Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
+        let cheap = cheap.get(met..).unwrap_or_default();
         let is_taken = all_true(cheap, row, env)?
             && matches!(self.sift(row, env)?, Verdict::Take)
             && all_true(costly, row, env)?;

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::super::join::Kept;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict, count_read};
+use super::super::scan::{Cover, Verdict, assign, count_read};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits, Profile};
 use super::batch::{Batch, Program};
@@ -30,6 +30,7 @@ use super::sink::{Part, Sink, Wanted};
 use super::spine::{Cut, Spine};
 use super::tally::{Tally, Work};
 use crate::catalog::TableDef;
+use crate::codec::RowReader;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
 use crate::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
@@ -249,8 +250,8 @@ impl TableTask {
         let ctx = env.ctx;
         let stages = given.sides.len();
         let program = match input {
-            Input::Table { index: 0, .. } => Program::of(&owner, &wanted, env),
-            _ => None,
+            Input::Table { index, .. } => Program::of(&owner, &wanted, index, env),
+            Input::Rows { .. } => None,
         };
         TableTask {
             program,
@@ -409,22 +410,22 @@ impl TableTask {
         go_on: &mut dyn FnMut() -> bool,
     ) -> SqlResult<()> {
         let (def, access) = stored(scan);
-        let mut batch = self.program.as_ref().map(|p| Batch::new(p, scan, def));
-        let entries = match (index, access.covering) {
-            (0, _) => Entries::Rows,
-            (_, true) => Entries::Covering(Cover::new(def, access, scan)),
-            (_, false) => Entries::Leading,
-        };
+        let entries = Entries::of(def, access, index, scan);
+        let program = self.program.as_ref();
+        let mut batch = program.map(|program| Batch::new(program, (scan, def), &entries));
         let mut failed = Ok(());
         let ended = rows.read(
             task,
             |key, value| {
                 flow.read += 1;
                 let goes_on = match &mut batch {
-                    Some(batch) => batch.add(value, flow),
-                    None => entries
-                        .judge(scan, def, (index, key, value), flow)
-                        .and_then(|verdict| flow.follow(verdict)),
+                    Some(batch) => batch.add((key, value), flow),
+                    None => {
+                        entries.note_read(scan, 1, flow.env);
+                        entries
+                            .judge(scan, def, (key, value), 0, flow)
+                            .and_then(|verdict| flow.follow(verdict))
+                    }
                 };
                 goes_on.unwrap_or_else(|e| {
                     failed = Err(e);
@@ -523,47 +524,88 @@ impl Flow<'_> {
 }
 
 /// What the entries of an index have.
-enum Entries {
+pub(super) enum Entries {
     /// The rows.
     Rows,
     /// All columns that are needed.
-    Covering(Cover),
+    Covering { cover: Cover, index: usize },
     /// The keys of the rows.
-    Leading,
+    Leading { index: usize },
 }
 
 impl Entries {
-    /// Decodes the row of an entry of an index, evaluates the table's own conditions and asks the sieves.
-    fn judge(
+    fn of(def: &TableDef, access: &Access, index: usize, scan: &ScanPlan) -> Self {
+        match (index, access.covering) {
+            (0, _) => Self::Rows,
+            (_, true) => Self::Covering {
+                cover: Cover::new(def, access, scan),
+                index,
+            },
+            (_, false) => Self::Leading { index },
+        }
+    }
+
+    /// Notes that so many entries were read, if they are rows.
+    pub(super) fn note_read(&self, scan: &ScanPlan, entries: u64, env: &EvalEnv<'_>) {
+        if let (Self::Rows, Some(profile)) = (self, &env.states.profile) {
+            profile.count_reads(scan, entries);
+        }
+    }
+
+    /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be true, and asks the
+    /// sieves.
+    pub(super) fn judge(
         &self,
         scan: &ScanPlan,
         def: &TableDef,
-        (index, key, value): (usize, &[u8], &[u8]),
+        (key, value): (&[u8], &[u8]),
+        met: usize,
         flow: &mut Flow<'_>,
     ) -> SqlResult<Verdict> {
         let env = flow.env;
         match self {
-            Self::Rows => {
-                count_read(scan, env);
-                flow.judge(scan, def, 0, value)
+            Self::Rows => flow.judge(scan, def, met, value),
+            Self::Covering { cover, index } => {
+                cover.decode(&def.indexes[*index], def, key, value, &mut flow.row, env)?;
+                flow.sifter.judge_decoded(scan, met, &flow.row, env)
             }
-            Self::Covering(cover) => {
-                cover.decode(&def.indexes[index], def, key, value, &mut flow.row, env)?;
-                flow.sifter.judge_decoded(scan, &flow.row, env)
-            }
-            Self::Leading => {
-                let key = def.indexes[index].codec.clustered_of(key, value)?;
+            Self::Leading { index } => {
+                let key = def.indexes[*index].codec.clustered_of(key, value)?;
                 let exec = env.exec.expect("what looks rows up has a reader");
                 let found = exec
                     .txn
                     .get_with(&def.primary().tree, key, View::Snapshot, |stored| {
                         count_read(scan, env);
-                        flow.judge(scan, def, 0, stored)
+                        flow.judge(scan, def, met, stored)
                     });
                 found
                     .map_err(|e| engine_error(&e))?
                     .unwrap_or(Ok(Verdict::Drop))
             }
+        }
+    }
+
+    /// Decodes all columns of an entry that has them.
+    pub(super) fn decode(
+        &self,
+        scan: &ScanPlan,
+        def: &TableDef,
+        (key, value): (&[u8], &[u8]),
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        match self {
+            Self::Rows => {
+                let reader = RowReader::new(&def.layout, env.ctx.time_zone, value)?;
+                for &(column, slot) in &scan.columns {
+                    assign(&mut row[slot as usize], reader.field(column));
+                }
+                Ok(())
+            }
+            Self::Covering { cover, index } => {
+                cover.decode(&def.indexes[*index], def, key, value, row, env)
+            }
+            Self::Leading { .. } => unreachable!("the row is elsewhere"),
         }
     }
 }

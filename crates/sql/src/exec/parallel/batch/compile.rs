@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use esker_types::arith::{BinOp, UnOp};
+use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::super::fit;
@@ -15,12 +16,14 @@ use super::super::sink::{Duty, Wanted};
 use super::super::spine::Spine;
 use super::super::task::Owner;
 use super::program::{
-    Agg, ByRow, Column, Fold, Kind, Node, Operand, Program, Step, Sum, TRUTH, What,
+    Agg, ByRow, Column, Fold, Keys, Kind, Measure, Node, Operand, Program, Step, Sum, TRUTH, What,
 };
+use super::stored::Form;
 use crate::bind::AggCall;
 use crate::catalog::TableDef;
+use crate::codec::Phys;
 use crate::expr::eval::convert;
-use crate::expr::{Arith, Case, EvalEnv, Expr, ExprKind, Unary};
+use crate::expr::{Arith, Case, EvalEnv, Expr, ExprKind, FuncCall, Unary};
 use crate::plan::{GroupPlan, Node as PlanNode, ScanPlan, Source};
 
 /// Powers of ten in 64 bits.
@@ -29,6 +32,8 @@ pub(super) const MOST_DIGITS: u8 = 18;
 pub(super) struct Compiler<'c> {
     scan: &'c ScanPlan,
     def: &'c TableDef,
+    index: usize,
+    form: Form,
     /// Where constants are evaluated: warnings stay there.
     pub(super) env: &'c EvalEnv<'c>,
     columns: Vec<Column>,
@@ -40,10 +45,11 @@ pub(super) struct Compiler<'c> {
 }
 
 impl Program {
-    /// How the rows of the owner's first table are judged. `None`: row by row.
+    /// How the rows of the owner's first table are judged, which are read by an index. `None`: row by row.
     pub(in crate::exec::parallel) fn of(
         owner: &Owner,
         wanted: &Wanted,
+        index: usize,
         env: &EvalEnv<'_>,
     ) -> Option<Self> {
         let node: &PlanNode = match owner {
@@ -51,9 +57,12 @@ impl Program {
             Owner::Right { node, .. } => node,
         };
         let spine = Spine::of(node)?;
-        let Source::Base { def, .. } = &spine.driver.source else {
+        let Source::Base { def, access, .. } = &spine.driver.source else {
             return None;
         };
+        if index != 0 && !access.covering {
+            return None;
+        }
         let quiet = env.ctx.quiet();
         let env = EvalEnv {
             ctx: &quiet,
@@ -62,6 +71,8 @@ impl Program {
         let mut compiler = Compiler {
             scan: spine.driver,
             def,
+            index,
+            form: Form::of(def, index),
             env: &env,
             columns: Vec::new(),
             nodes: Vec::new(),
@@ -83,6 +94,8 @@ impl Program {
             return None;
         }
         Some(Self {
+            index,
+            form: compiler.form,
             columns: compiler.columns,
             nodes: compiler.nodes,
             by_row: compiler.by_row,
@@ -124,22 +137,7 @@ impl Compiler<'_> {
     }
 
     fn groups(&mut self, group: &GroupPlan) -> Option<Fold> {
-        let keys = match &group.keys[..] {
-            [] => None,
-            exprs => {
-                let mut slots = Vec::new();
-                for expr in exprs {
-                    if fit::has_queries(expr) {
-                        return None;
-                    }
-                    expr.slots(&mut |slot| slots.push(slot));
-                }
-                slots.sort_unstable();
-                slots.dedup();
-                let columns = slots.into_iter().map(|slot| self.column(slot));
-                Some(columns.collect::<Option<Vec<_>>>()?)
-            }
-        };
+        let keys = self.keys(group)?;
         let (mut sums, mut aggs) = (Vec::new(), Vec::new());
         for call in &group.aggs {
             let (sum, what) = self.aggregate(call)?;
@@ -151,6 +149,40 @@ impl Compiler<'_> {
             aggs.push(Agg { sum, what });
         }
         Some(Fold { keys, sums, aggs })
+    }
+
+    fn keys(&mut self, group: &GroupPlan) -> Option<Keys> {
+        if group.keys.is_empty() {
+            return Some(Keys::None);
+        }
+        if group.keys.iter().any(fit::has_queries) {
+            return None;
+        }
+        if let Some(numbers) = self.number_keys(group) {
+            return Some(Keys::Numbers(numbers));
+        }
+        let mut slots = Vec::new();
+        for expr in &group.keys {
+            expr.slots(&mut |slot| slots.push(slot));
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let columns = slots.into_iter().map(|slot| self.column(slot));
+        Some(Keys::Columns(columns.collect::<Option<_>>()?))
+    }
+
+    /// Keys as numbers, if one of them is computed: different columns then may lead to one group.
+    fn number_keys(&mut self, group: &GroupPlan) -> Option<Vec<Operand>> {
+        if group.telling_keys().all(|key| key.as_column().is_some()) {
+            return None;
+        }
+        let marks = self.marks();
+        let keys = group.telling_keys().map(|key| self.native(key));
+        let found: Option<Vec<_>> = keys.map(|key| key.map(|(operand, _)| operand)).collect();
+        if found.is_none() {
+            self.back_to(marks);
+        }
+        found
     }
 
     fn aggregate(&mut self, call: &AggCall) -> Option<(Sum, What)> {
@@ -188,7 +220,7 @@ impl Compiler<'_> {
             return self.number(arg).map(|(operand, _)| Sum::NotNull(operand));
         };
         let column = self.column(slot)?;
-        if Kind::of_column(self.columns[column].places.phys).is_some() {
+        if Kind::of_column(self.columns[column].places.phys()).is_some() {
             return self.number(arg).map(|(operand, _)| Sum::NotNull(operand));
         }
         // 1 where it is not NULL, and NULL where it is.
@@ -224,13 +256,13 @@ impl Compiler<'_> {
             return Some(known);
         }
         let (col, _) = *self.scan.columns.iter().find(|(_, s)| *s == slot)?;
-        let layout = &self.def.layout;
-        let places = layout.field_places(col)?;
-        let missing = match layout.missing(col) {
-            Value::Null => Some(None),
-            value => Kind::of_column(places.phys)
+        let places = self.form.places(self.def, self.index, col)?;
+        let missing = match places.missing(self.def, col) {
+            Some(Value::Null) => Some(None),
+            Some(value) => Kind::of_column(places.phys())
                 .and_then(|kind| kind.number(value))
                 .map(Some),
+            None => None,
         };
         self.columns.push(Column {
             col,
@@ -276,7 +308,7 @@ impl Compiler<'_> {
         match &expr.kind {
             ExprKind::Column(slot) => {
                 let column = self.column(*slot)?;
-                let kind = Kind::of_column(self.columns[column].places.phys)?;
+                let kind = Kind::of_column(self.columns[column].places.phys())?;
                 Some((self.node(Node::Column(column)), kind))
             }
             ExprKind::Arith(arith) => self.arith(arith, &expr.ty),
@@ -294,8 +326,35 @@ impl Compiler<'_> {
                 let kind = Kind::of_type(&expr.ty)?;
                 Some((self.converted(arg, &expr.ty, kind)?, kind))
             }
+            ExprKind::Func(call) => self.length(call),
             _ => Some((self.condition(expr)?, TRUTH)),
         }
+    }
+
+    /// The length of a stored string.
+    fn length(&mut self, call: &FuncCall) -> Option<(Operand, Kind)> {
+        let [arg] = &call.args[..] else {
+            return None;
+        };
+        let collation = arg.ty.collation;
+        let measure = match call.def.name {
+            "length" | "octet_length" => Measure::Bytes(collation.charset()),
+            "char_length" | "character_length" if collation.is_binary() => {
+                Measure::Bytes(Charset::Binary)
+            }
+            "char_length" | "character_length" => Measure::Characters,
+            _ => return None,
+        };
+        let column = self.column(arg.as_column()?)?;
+        let Column { places, col, .. } = &self.columns[column];
+        if places.phys() != Phys::Var {
+            return None;
+        }
+        let missing = match places.missing(self.def, *col) {
+            Some(Value::Str(text)) => Some(measure.of(text)),
+            _ => None,
+        };
+        Some((self.node(Node::Length(column, measure, missing)), TRUTH))
     }
 
     /// An expression of one column, evaluated the row way.
@@ -322,9 +381,11 @@ impl Compiler<'_> {
     }
 
     fn arith(&mut self, arith: &Arith, ty: &SqlType) -> Option<(Operand, Kind)> {
-        if !matches!(arith.op, BinOp::Add | BinOp::Sub | BinOp::Mul) {
-            return None;
-        }
+        let divides = match arith.op {
+            BinOp::Add | BinOp::Sub | BinOp::Mul => false,
+            BinOp::IntDiv | BinOp::Mod => true,
+            _ => return None,
+        };
         let [(a, a_kind), (b, b_kind)] =
             [self.number(&arith.args[0])?, self.number(&arith.args[1])?];
         let (a_scale, b_scale) = (a_kind.scale()?, b_kind.scale()?);
@@ -338,7 +399,7 @@ impl Compiler<'_> {
                 let unsigned = ty.unsigned;
                 (Kind::Int { unsigned }, unsigned)
             }
-            TypeKind::Decimal => {
+            TypeKind::Decimal if !divides => {
                 let scale = match arith.op {
                     BinOp::Mul => a_scale + b_scale,
                     _ => a_scale.max(b_scale),

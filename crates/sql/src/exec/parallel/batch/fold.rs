@@ -6,19 +6,19 @@
 
 use std::cmp::Ordering;
 
-use esker_types::SqlResult;
+use esker_types::{SqlResult, Value};
 
 use super::super::groups::Partial;
 use super::super::sink::Warned;
 use super::super::task::Flow;
 use super::columns::{Lane, ROWS, Rows, Selection, Unusual};
 use super::nodes::Arg;
-use super::program::{Column, Fold, Sum, What};
+use super::program::{Column, Fold, Keys, Operand, Sum, What};
 use super::raw::{self, RawMap};
-use crate::catalog::TableDef;
-use crate::codec::RowReader;
-use crate::exec::scan::assign;
-use crate::plan::ScanPlan;
+use crate::expr::EvalEnv;
+
+/// Decodes all columns of a stored row.
+pub(super) type Decode<'d> = &'d dyn Fn(&[u8], &mut [Value], &EvalEnv<'_>) -> SqlResult<()>;
 
 /// What one aggregate comes to in one group.
 #[derive(Clone, Copy, Default)]
@@ -57,26 +57,40 @@ impl<'p> Folding<'p> {
         &mut self,
         (rows, selection): (&Rows, &Selection),
         columns: &[Column],
-        (scan, def): (&ScanPlan, &TableDef),
+        lanes: &[Lane],
+        decode: Decode<'_>,
         flow: &mut Flow<'_>,
         bytes: &mut u64,
     ) -> Result<(), Unusual> {
-        let Some(keys) = &self.fold.keys else {
-            return match selection.len() {
-                0 => Ok(()),
-                _ => begin(rows.get(selection.row(0)), scan, def, flow, bytes).map(|_| ()),
-            };
+        let keys = match &self.fold.keys {
+            Keys::None => {
+                return match selection.len() {
+                    0 => Ok(()),
+                    _ => begin(rows.get(selection.row(0)), decode, flow, bytes).map(|_| ()),
+                };
+            }
+            keys => keys,
         };
         selection.try_each(|row| {
             let stored = rows.get(row);
             self.key.clear();
-            for column in keys {
-                raw::push(columns[*column].places.find(stored), &mut self.key);
+            match keys {
+                Keys::None => {}
+                Keys::Columns(keys) => {
+                    for column in keys {
+                        raw::push(columns[*column].places.find(stored), &mut self.key);
+                    }
+                }
+                Keys::Numbers(keys) => {
+                    for operand in keys {
+                        raw::push_number(Arg::of(*operand, lanes).get(row), &mut self.key);
+                    }
+                }
             }
             self.group_of[row] = match self.known.get(&self.key) {
                 Some(group) => group,
                 None => {
-                    let group = begin(stored, scan, def, flow, bytes)?;
+                    let group = begin(stored, decode, flow, bytes)?;
                     *bytes += self.known.insert(&self.key, group);
                     group
                 }
@@ -94,7 +108,10 @@ impl<'p> Folding<'p> {
     ) -> u64 {
         let groups = flow.sink.groups().1.len();
         let before = self.cells.first().map_or(groups, Vec::len);
-        let group_of = self.fold.keys.as_ref().map(|_| &*self.group_of);
+        let group_of = match self.fold.keys {
+            Keys::None => None,
+            _ => Some(&*self.group_of),
+        };
         for (sum, cells) in self.fold.sums.iter().zip(&mut self.cells) {
             cells.resize(groups, Cell::default());
             match *sum {
@@ -103,6 +120,13 @@ impl<'p> Folding<'p> {
                     let arg = Arg::of(operand, lanes);
                     each_cell(selection, group_of, cells, |cell, row| {
                         cell.rows += u64::from(arg.get(row).is_some());
+                    });
+                }
+                Sum::Total(Operand::Node(at)) if !lanes[at].has_nulls() => {
+                    let numbers = &lanes[at].numbers;
+                    each_cell(selection, group_of, cells, |cell, row| {
+                        cell.rows += 1;
+                        cell.number += i128::from(numbers[row]);
                     });
                 }
                 Sum::Total(operand) => {
@@ -183,16 +207,12 @@ fn each_cell(
 /// The group of a row, found the row way.
 fn begin(
     stored: &[u8],
-    scan: &ScanPlan,
-    def: &TableDef,
+    decode: Decode<'_>,
     flow: &mut Flow<'_>,
     bytes: &mut u64,
 ) -> Result<u32, Unusual> {
     let env = flow.env;
-    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored).map_err(|_| Unusual)?;
-    for &(column, slot) in &scan.columns {
-        assign(&mut flow.row[slot as usize], reader.field(column));
-    }
+    decode(stored, &mut flow.row, env).map_err(|_| Unusual)?;
     let warned = Warned::of(env.ctx);
     let (plan, groups) = flow.sink.groups();
     let placed = groups.place(plan, &flow.row, env);

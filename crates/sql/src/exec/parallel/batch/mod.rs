@@ -1,6 +1,6 @@
 //! Rows of a table judged by columns, some hundred at a time (`docs/decisions/column-batches.md`).
 //!
-//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the rows of a task; `columns`
+//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the rows of a task; `stored` says what they are, `columns`
 //! has their memory; `nodes` computes; `raw` remembers what stored bytes come to; `fold` groups and sums up.
 //! Neighbours: `task` gives stored rows, and goes on with those that are left if they are not summed up here; `scan::judge` is the row
 //! way.
@@ -14,14 +14,14 @@ mod fold;
 mod nodes;
 mod program;
 mod raw;
+mod stored;
 
 use esker_types::SqlResult;
 
 use super::sink::Warned;
-use super::task::Flow;
+use super::task::{Entries, Flow};
 use crate::catalog::TableDef;
-use crate::codec::RowReader;
-use crate::exec::scan::{assign, count_read};
+use crate::exec::scan::assign;
 use crate::plan::ScanPlan;
 use columns::{Lane, Rows, Selection, Unusual};
 use fold::Folding;
@@ -40,6 +40,9 @@ pub(super) struct Batch<'p> {
     program: &'p Program,
     scan: &'p ScanPlan,
     def: &'p TableDef,
+    entries: &'p Entries,
+    /// Where a stored row is put together.
+    piece: Vec<u8>,
     rows: Rows,
     selection: Selection,
     /// By node.
@@ -55,11 +58,17 @@ pub(super) struct Batch<'p> {
 }
 
 impl<'p> Batch<'p> {
-    pub(super) fn new(program: &'p Program, scan: &'p ScanPlan, def: &'p TableDef) -> Self {
+    pub(super) fn new(
+        program: &'p Program,
+        (scan, def): (&'p ScanPlan, &'p TableDef),
+        entries: &'p Entries,
+    ) -> Self {
         Self {
             program,
             scan,
             def,
+            entries,
+            piece: Vec::new(),
             rows: Rows::default(),
             selection: Selection::default(),
             lanes: program.nodes.iter().map(|_| Lane::default()).collect(),
@@ -73,16 +82,14 @@ impl<'p> Batch<'p> {
     }
 
     /// Takes a stored row; false if no more are wanted.
-    pub(super) fn add(&mut self, stored: &[u8], flow: &mut Flow<'_>) -> SqlResult<bool> {
+    pub(super) fn add(&mut self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
+        let form = &self.program.form;
         let gives_up = self.unusual >= MOST_UNUSUAL && self.unusual * 2 >= self.batches;
-        let zone = flow.env.ctx.time_zone;
-        if gives_up
-            || stored.len() > MOST_ROW_BYTES
-            || RowReader::new(&self.def.layout, zone, stored).is_err()
-        {
-            return Ok(self.work_off(flow)? && self.by_row(stored, flow)?);
+        let piece = form.piece(entry, &mut self.piece);
+        if gives_up || piece.len() > MOST_ROW_BYTES || !form.fits(self.def, piece) {
+            return Ok(self.work_off(flow)? && self.by_row(entry, flow)?);
         }
-        self.rows.push(stored);
+        self.rows.push(piece);
         Ok(!self.rows.is_full() || self.work_off(flow)?)
     }
 
@@ -95,9 +102,9 @@ impl<'p> Batch<'p> {
     }
 
     /// One row, the row way.
-    fn by_row(&self, stored: &[u8], flow: &mut Flow<'_>) -> SqlResult<bool> {
-        count_read(self.scan, flow.env);
-        let verdict = flow.judge(self.scan, self.def, 0, stored)?;
+    fn by_row(&self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
+        self.entries.note_read(self.scan, 1, flow.env);
+        let verdict = self.entries.judge(self.scan, self.def, entry, 0, flow)?;
         flow.follow(verdict)
     }
 
@@ -113,7 +120,8 @@ impl<'p> Batch<'p> {
                 self.unusual += 1;
                 let mut goes_on = true;
                 for row in 0..self.rows.len() {
-                    goes_on = goes_on && self.by_row(self.rows.get(row), flow)?;
+                    let entry = self.program.form.entry_of(self.rows.get(row));
+                    goes_on = goes_on && self.by_row(entry, flow)?;
                 }
                 goes_on
             }
@@ -142,7 +150,12 @@ impl<'p> Batch<'p> {
             Some(folding) => folding.place(
                 (&self.rows, &self.selection),
                 &program.columns,
-                (self.scan, self.def),
+                &self.lanes,
+                &|piece, row, env| {
+                    let (key, value) = program.form.entry_of(piece);
+                    self.entries
+                        .decode(self.scan, self.def, (key, value), row, env)
+                },
                 flow,
                 &mut self.bytes,
             ),
@@ -170,9 +183,9 @@ impl<'p> Batch<'p> {
                 return Ok(number);
             }
             let env = flow.env;
-            let reader = RowReader::new(&self.def.layout, env.ctx.time_zone, stored);
-            let field = reader.map_err(|_| Unusual)?.field(column.col);
-            assign(&mut flow.row[column.slot as usize], field);
+            let of = (self.def, program.index, column.col);
+            let value = column.places.value(of, stored, env.ctx.time_zone)?;
+            assign(&mut flow.row[column.slot as usize], value);
             let warned = Warned::of(env.ctx);
             let number = asked.evaluate(&flow.row, env);
             if warned.forget_later() {
@@ -188,9 +201,7 @@ impl<'p> Batch<'p> {
     fn send_on(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
         let rows = self.rows.len() as u64;
         flow.batched += rows;
-        if let Some(profile) = &flow.env.states.profile {
-            profile.count_reads(self.scan, rows);
-        }
+        self.entries.note_read(self.scan, rows, flow.env);
         let left = self.selection.len();
         if left == 0 {
             return Ok(true);
@@ -202,8 +213,9 @@ impl<'p> Batch<'p> {
         }
         let (scan, def, met) = (self.scan, self.def, self.program.met);
         for nth in 0..left {
-            let stored = self.rows.get(self.selection.row(nth));
-            let verdict = flow.judge(scan, def, met, stored)?;
+            let piece = self.rows.get(self.selection.row(nth));
+            let entry = self.program.form.entry_of(piece);
+            let verdict = self.entries.judge(scan, def, entry, met, flow)?;
             if !flow.follow(verdict)? {
                 return Ok(false);
             }

@@ -7,6 +7,7 @@ use esker_types::arith::BinOp;
 
 use super::columns::{Lane, ROWS, Rows, Selection, Unusual};
 use super::program::{Column, Node, Operand, midnight};
+use super::stored::Places;
 use crate::codec::Raw;
 use crate::expr::CmpOp;
 
@@ -69,12 +70,23 @@ pub(super) fn compute(
                 })))
             })
         }
+        Node::Length(at, measure, missing) => {
+            let column = &columns[*at];
+            out.fill(selection, |row| match column.places.find(rows.get(row)) {
+                Raw::Bytes(bytes) => Ok(Some(measure.of(bytes))),
+                Raw::Null => Ok(None),
+                Raw::Missing => Ok(*missing),
+            })
+        }
         Node::Arith { op, args, unsigned } => {
             let args = [arg(&args[0]), arg(&args[1])];
             match op {
                 BinOp::Add => checked(args, *unsigned, selection, out, i64::overflowing_add),
                 BinOp::Sub => checked(args, *unsigned, selection, out, i64::overflowing_sub),
-                _ => checked(args, *unsigned, selection, out, i64::overflowing_mul),
+                BinOp::Mul => checked(args, *unsigned, selection, out, i64::overflowing_mul),
+                BinOp::IntDiv => divided(args, *unsigned, selection, out, i64::checked_div),
+                BinOp::Mod => divided(args, *unsigned, selection, out, i64::checked_rem),
+                _ => unreachable!("it is evaluated the row way"),
             }
         }
         Node::Negate(a) => {
@@ -157,8 +169,18 @@ fn decode(
     selection: &Selection,
     out: &mut Lane,
 ) -> Result<(), Unusual> {
-    let phys = column.places.phys;
-    out.fill(selection, |row| match column.places.find(rows.get(row)) {
+    let places = match &column.places {
+        Places::Row(places) => places,
+        Places::Entry(place) => {
+            return out.fill(selection, |row| match place.find(rows.get(row)) {
+                Raw::Bytes(bytes) => place.number(bytes).map(Some).ok_or(Unusual),
+                Raw::Null => Ok(None),
+                Raw::Missing => unreachable!("an entry has all columns"),
+            });
+        }
+    };
+    let phys = places.phys;
+    out.fill(selection, |row| match places.find(rows.get(row)) {
         Raw::Bytes(bytes) => phys.number(bytes).map(Some).ok_or(Unusual),
         Raw::Null => Ok(None),
         Raw::Missing => column.missing.ok_or(Unusual),
@@ -212,6 +234,24 @@ fn checked(
         true => Err(Unusual),
         false => Ok(()),
     }
+}
+
+/// As [`checked`] for what divides, where rows that are NULL must not be touched.
+#[inline(always)]
+fn divided(
+    [a, b]: [Arg<'_>; 2],
+    is_unsigned: bool,
+    selection: &Selection,
+    out: &mut Lane,
+    f: impl Fn(i64, i64) -> Option<i64>,
+) -> Result<(), Unusual> {
+    out.fill(selection, |row| match (a.get(row), b.get(row)) {
+        (Some(a), Some(b)) => {
+            let number = f(a, b).filter(|number| !is_unsigned || *number >= 0);
+            number.map(Some).ok_or(Unusual)
+        }
+        _ => Ok(None),
+    })
 }
 
 /// A truth that is NULL if one of both is.

@@ -7,10 +7,12 @@
 use std::cmp::Ordering;
 
 use esker_types::arith::BinOp;
+use esker_types::collation::{Charset, char_count};
 use esker_types::{Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
 
 use super::columns::Unusual;
-use crate::codec::{FieldPlaces, Phys};
+use super::stored::{Form, Places};
+use crate::codec::Phys;
 use crate::expr::{CmpOp, EvalEnv, Expr};
 
 /// What the numbers of a column of a batch stand for.
@@ -47,7 +49,9 @@ pub(super) enum Node {
     Column(usize),
     /// Is a stored column NULL?
     ColumnIsNull(usize),
-    /// `+`, `-` and `*`; a negative result is unusual where the type is unsigned.
+    /// Length of a stored string, and that of rows which are older than the column.
+    Length(usize, Measure, Option<i64>),
+    /// `+`, `-`, `*`, `DIV` and `%`; a negative result is unusual where the type is unsigned, and so is division by zero.
     Arith {
         op: BinOp,
         args: [Operand; 2],
@@ -80,6 +84,25 @@ pub(super) enum Node {
     },
     /// Something that is evaluated the row way, by its number.
     ByRow(usize),
+}
+
+/// In what strings are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Bytes, as the character set encodes them.
+    Bytes(Charset),
+    Characters,
+}
+
+impl Measure {
+    #[inline]
+    pub(super) fn of(self, stored: &[u8]) -> i64 {
+        let length = match self {
+            Self::Bytes(charset) => charset.encoded_len(stored),
+            Self::Characters => char_count(stored),
+        };
+        length as i64
+    }
 }
 
 /// Something of one column that is evaluated the row way for every distinct value.
@@ -116,7 +139,7 @@ pub(super) struct Column {
     /// Its number in the table, and its slot in rows.
     pub col: usize,
     pub slot: u32,
-    pub places: FieldPlaces,
+    pub places: Places,
     /// The number that rows have which are older than the column: NULL, or none.
     pub missing: Option<Option<i64>>,
 }
@@ -132,6 +155,9 @@ pub(super) enum Step {
 /// How a task judges rows by columns.
 #[derive(Debug)]
 pub(in crate::exec::parallel) struct Program {
+    /// The index that is read, and what it stores.
+    pub(super) index: usize,
+    pub(super) form: Form,
     pub(super) columns: Vec<Column>,
     pub(super) nodes: Vec<Node>,
     pub(super) by_row: Vec<ByRow>,
@@ -145,11 +171,21 @@ pub(in crate::exec::parallel) struct Program {
 /// How rows are grouped and summed up.
 #[derive(Debug)]
 pub(super) struct Fold {
-    /// The stored columns that decide to which group a row belongs, unless there is only one group.
-    pub keys: Option<Vec<usize>>,
+    /// What decides to which group a row belongs.
+    pub keys: Keys,
     pub sums: Vec<Sum>,
     /// Where each aggregate finds its result.
     pub aggs: Vec<Agg>,
+}
+
+/// What tells groups apart: equal ones have the same group.
+#[derive(Debug)]
+pub(super) enum Keys {
+    /// There is only one group.
+    None,
+    /// Stored columns, which may differ within a group.
+    Columns(Vec<usize>),
+    Numbers(Vec<Operand>),
 }
 
 /// What is summed up by group.

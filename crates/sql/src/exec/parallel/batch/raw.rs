@@ -40,6 +40,13 @@ pub(super) fn push(field: Raw<'_>, key: &mut Vec<u8>) {
     }
 }
 
+/// Appends a number, or NULL, to a key of numbers.
+#[inline]
+pub(super) fn push_number(number: Option<i64>, key: &mut Vec<u8>) {
+    key.push(number.is_some().into());
+    key.extend_from_slice(&number.unwrap_or(0).to_le_bytes());
+}
+
 /// What is known by key.
 pub(super) struct RawMap<T> {
     /// Some short keys, each at the one place where it can be; none is 0.
