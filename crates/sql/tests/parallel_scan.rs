@@ -489,6 +489,115 @@ fn line(shown: &str, word: &str) -> String {
 }
 
 /// What a statement with joins shares out is told as for one table, and its operators have the rows of the serial way.
+/// Rows that were taken from metadata, and rows whose values were looked at.
+fn counted(root: &mut Client, sql: &str) -> (u64, u64) {
+    let shown = root.parallel(&format!("EXPLAIN ANALYZE {sql}")).unwrap();
+    let of = |word: &str| {
+        let (_, rest) = shown[0]
+            .split_once(word)
+            .unwrap_or_else(|| panic!("{shown:?}"));
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest[..digits].parse().unwrap()
+    };
+    (of("rows from metadata="), of("rows in batches="))
+}
+
+#[test]
+fn rows_of_a_range_are_counted_from_metadata() {
+    let machine = SimEnv::new(41);
+    let instance = open(&machine);
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    root.ok(
+        "CREATE TABLE h (id INT PRIMARY KEY, k INT, u BIGINT UNSIGNED NOT NULL, d DATE NOT NULL, t DATETIME, s VARCHAR(9), \
+         KEY (k), KEY (u DESC, k), KEY (d), KEY (t), KEY (s))",
+    );
+    for from in (0..20_000).step_by(2000) {
+        let rows = (from..from + 2000).map(|id| {
+            let k = if id % 10 == 0 {
+                "NULL".to_owned()
+            } else {
+                (id * 7 % 20_011).to_string()
+            };
+            let day = format!("2024-{:02}-{:02}", id % 12 + 1, id % 28 + 1);
+            format!(
+                "({id}, {k}, {}, '{day}', '{day} {:02}:00:00', 's{id}')",
+                id * 13 % 20_011,
+                id % 24
+            )
+        });
+        root.ok(&format!(
+            "INSERT INTO h VALUES {}",
+            rows.collect::<Vec<_>>().join(",")
+        ));
+    }
+    instance.engine().flush_all().unwrap();
+    instance.engine().compact().unwrap();
+    let known = [
+        "id >= 100 AND id < 15000",
+        "15000 > id",
+        "k BETWEEN 2000 AND 19000",
+        "k > 1500",
+        "k <= 19000 AND k > -5 AND k < 99999999999",
+        "u <= 18000",
+        "u > 18000 - 17000",
+        "d >= DATE'2024-02-10'",
+        "d <= TIMESTAMP'2024-11-05 13:00:00'",
+        "t > DATE'2024-01-20'",
+        "t BETWEEN TIMESTAMP'2024-02-01 05:00:00' AND TIMESTAMP'2024-12-01 00:00:00'",
+    ];
+    let read = [
+        "k + 0 > 1500",
+        "k > 1500.5",
+        "k > 1500 AND u > 3",
+        "k > 1500 AND k <> 1600",
+        "k BETWEEN 1500 AND id",
+        "s > 's1'",
+        "k > 1500 OR k < 3",
+    ];
+    for cond in known {
+        let sql = format!("SELECT COUNT(*) FROM h WHERE {cond}");
+        assert_eq!(root.parallel(&sql), root.serial(&sql), "{sql}");
+        assert_eq!(counted(&mut root, &sql).1, 0, "{sql}");
+    }
+    // Ranges with whole extents in them.
+    for cond in [
+        "id >= 0",
+        "u < 20011",
+        "d BETWEEN DATE'2023-12-31' AND DATE'2025-01-01'",
+    ] {
+        let sql = format!("SELECT COUNT(*) FROM h WHERE {cond}");
+        assert_eq!(root.parallel(&sql), Ok(vec!["20000|".to_owned()]));
+        assert_eq!(counted(&mut root, &sql), (20_000, 0), "{sql}");
+    }
+    for cond in read {
+        let sql = format!("SELECT COUNT(*) FROM h WHERE {cond}");
+        assert_eq!(root.parallel(&sql), root.serial(&sql), "{sql}");
+        assert!(counted(&mut root, &sql).1 > 0, "{sql}");
+    }
+    for other in ["COUNT(k)", "COUNT(DISTINCT id)", "SUM(id)"] {
+        let sql = format!("SELECT {other} FROM h WHERE k > 1500");
+        assert_eq!(root.parallel(&sql), root.serial(&sql), "{sql}");
+        assert_eq!(counted(&mut root, &sql).0, 0, "{sql}");
+    }
+    // What the transaction itself has moved, and what others have meanwhile.
+    let mut other = Client::new(&instance, 2);
+    other.ok("USE d");
+    root.ok("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    other.ok("UPDATE h SET k = k + 5000, t = NULL WHERE id % 3 = 0");
+    for round in 0..2 {
+        for cond in known {
+            let sql = format!("SELECT COUNT(*) FROM h WHERE {cond}");
+            assert_eq!(root.parallel(&sql), root.serial(&sql), "{round}: {sql}");
+        }
+        root.ok("UPDATE h SET k = 1, u = 5, d = '2000-01-01' WHERE id % 7 = 1");
+        root.ok("DELETE FROM h WHERE id % 50 = 2");
+    }
+}
+
 #[test]
 fn explain_tells_of_joins_that_are_shared_out() {
     let instance = open(&SimEnv::new(12));

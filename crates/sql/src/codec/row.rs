@@ -413,12 +413,14 @@ impl FieldPlaces {
             FieldPlace::Var {
                 nth, ends_at, vars, ..
             } => {
-                let width = if row[1] & WIDE_OFFSETS == 0 { 2 } else { 4 };
+                let is_wide = row[1] & WIDE_OFFSETS != 0;
+                let width = if is_wide { 4 } else { 2 };
                 let end = |nth: usize| {
-                    let at = ends_at + nth * width;
-                    let mut wide = [0; 4];
-                    wide[..width].copy_from_slice(&row[at..at + width]);
-                    u32::from_le_bytes(wide) as usize
+                    let ends = &row[ends_at + nth * width..];
+                    match is_wide {
+                        true => u32::from_le_bytes([ends[0], ends[1], ends[2], ends[3]]) as usize,
+                        false => usize::from(u16::from_le_bytes([ends[0], ends[1]])),
+                    }
                 };
                 let start = if nth == 0 { 0 } else { end(nth - 1) };
                 let vars_at = ends_at + vars * width;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind};
 
 use super::edge::{always_located, usable};
+use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
 use super::{Access, AccessKind, KeyOperand, estimate, stats};
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
@@ -31,6 +32,8 @@ const NARROW: f64 = 0.3;
 const WIDE_KEY: u32 = 200;
 /// Cost of finding a key.
 const SEEK: f64 = 5.0;
+/// How many times that it costs to count the rows of a range.
+const COUNT_ENDS: f64 = 4.0;
 /// Ranges of a scan whose entries are estimated by looking.
 const MAX_DIVES: usize = 20;
 /// How many times that it is in a large table, whose blocks and their indexes no processor keeps near, and which is large.
@@ -48,6 +51,8 @@ pub(super) struct Target<'a> {
     whole_rows: bool,
     /// No other table is in the block.
     alone: bool,
+    /// Nothing is wanted but the number of rows.
+    counted: bool,
     pub rows: f64,
 }
 
@@ -63,6 +68,16 @@ pub(super) struct Path {
     forced: bool,
 }
 
+fn only_counts(block: &Block) -> bool {
+    block.group.as_ref().is_some_and(|group| {
+        group.keys.is_empty()
+            && group
+                .aggs
+                .iter()
+                .all(|agg| agg.def.name == "count" && agg.args.is_empty())
+    })
+}
+
 impl<'a> Target<'a> {
     pub fn new(block: &'a Block, nth: usize, def: &'a Arc<TableDef>) -> Self {
         let table = &block.tables[nth];
@@ -73,6 +88,7 @@ impl<'a> Target<'a> {
             types: def.columns.iter().map(|c| c.ty.clone()).collect(),
             table,
             alone: block.tables.len() == 1,
+            counted: block.tables.len() == 1 && only_counts(block),
             whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
             rows: stats::table_rows(def).max(1.0),
         }
@@ -254,7 +270,12 @@ impl<'a> Target<'a> {
         }
         let spec = spec?;
         let rows = self.range_rows(env, nth, &spec, conds);
-        Some(path(AccessKind::Ranges(Arc::new(spec)), rows))
+        let mut path = path(AccessKind::Ranges(Arc::new(spec)), rows);
+        if self.counted && are_one_range(self.def, nth, |col| self.slots[col], conds) {
+            // Most of it is known without reading: only the extents at its ends are not.
+            path.cost = path.cost.min(COUNT_ENDS * self.seek());
+        }
+        Some(path)
     }
 
     /// The column of an expression, if it is one of this table.

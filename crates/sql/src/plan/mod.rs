@@ -17,6 +17,7 @@ mod conds;
 mod cost_tests;
 pub(crate) mod edge;
 mod estimate;
+mod exact;
 pub mod explain;
 mod extremes;
 mod group_keys;

@@ -99,7 +99,7 @@ fn candidate<'p>(block: &'p BlockPlan, limits: &Limits) -> Option<Candidate<'p>>
 fn duty(block: &BlockPlan, spine: &Spine<'_>) -> Option<Duty> {
     let scan = spine.driver;
     if let Some(group) = &block.group {
-        let counts = fit::only_counts_rows(group) && scan.conds.is_empty();
+        let counts = fit::only_counts_rows(group) && scan.reads_only_what_is_true();
         return Some(
             match counts && spine.stages.is_empty() && fit::is_stored(scan) {
                 true => Duty::Count,
