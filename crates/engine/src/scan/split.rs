@@ -20,8 +20,9 @@ use crate::extent::{Extent, HasMeta};
 pub(super) const MIN_TASK_ENTRIES: u64 = 4096;
 /// Most tasks of a scan.
 const MAX_TASKS: usize = 4096;
-/// A tier in memory gives at least this many marks per task, if it has so many keys.
-const MARKS_PER_TASK: usize = 4;
+/// A tier in memory gives at least this many marks per task, if it has so many keys. How many keys lie between two of them is
+/// random (they are the nodes of a level of the skiplist), so the more marks a task has the closer it is to its share.
+const MARKS_PER_TASK: usize = 32;
 
 /// A place where a tier can be cut.
 struct Mark {

@@ -341,7 +341,7 @@ fn tasks_are_of_like_size_wherever_the_rows_lie() {
             true
         };
         scan.read(task, &mut row, &mut || true).unwrap();
-        assert!((2000..=12_000).contains(&rows), "task {task} has {rows}");
+        assert!((4000..=8000).contains(&rows), "task {task} has {rows}");
     }
 }
 
