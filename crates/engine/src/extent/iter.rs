@@ -53,17 +53,17 @@ impl Ahead {
     }
 }
 
-/// A stored block, out of what was read ahead or together with what follows it, up to `end`.
+/// A stored block, out of what was read ahead or together with what follows it, up to `end`, which is asked for only then.
 fn read_ahead<'a>(
     extent: &Extent,
     ahead: &'a mut Option<Ahead>,
     offset: u32,
     stored_bytes: u32,
-    end: u32,
+    end: impl FnOnce() -> u32,
 ) -> Result<&'a [u8]> {
     let is_there = |ahead: &Ahead| ahead.get(offset, stored_bytes).is_some();
     if !ahead.as_ref().is_some_and(is_there) {
-        let rest = end - offset;
+        let rest = end() - offset;
         let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
         if rest > length {
             extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
@@ -79,6 +79,16 @@ fn read_ahead<'a>(
     }
     let stored = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes));
     Ok(stored.expect("it was there, or was just read"))
+}
+
+/// Where the blocks end that are wanted from `block` on, without a gap.
+fn stretch_end(sieve: Option<&(Arc<Sieve>, usize)>, tail: &Tail, block: usize) -> u32 {
+    let last = match sieve {
+        None => tail.blocks() - 1,
+        Some((sieve, number)) => sieve.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
+    };
+    let place = tail.place(last);
+    place.offset + place.stored_bytes
 }
 
 /// A cursor over an extent.
@@ -127,16 +137,6 @@ impl ExtentIter {
         }
     }
 
-    /// Where the blocks end that are wanted from `block` on, without a gap.
-    fn stretch_end(&self, tail: &Tail, block: usize) -> u32 {
-        let last = match &self.sieve {
-            None => tail.blocks() - 1,
-            Some((sieve, number)) => sieve.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
-        };
-        let place = tail.place(last);
-        place.offset + place.stored_bytes
-    }
-
     fn tail(&mut self) -> Result<Arc<Tail>> {
         if self.tail.is_none() {
             self.tail = Some(self.extent.tail(self.mode)?);
@@ -155,8 +155,13 @@ impl ExtentIter {
         if self.mode == ReadMode::Cached {
             return self.extent.block(tail, number);
         }
-        let end = self.stretch_end(tail, number);
-        let Self { extent, ahead, .. } = self;
+        let Self {
+            extent,
+            ahead,
+            sieve,
+            ..
+        } = self;
+        let end = || stretch_end(sieve.as_ref(), tail, number);
         let place = tail.place(number);
         match self.mode {
             ReadMode::Cached | ReadMode::Device => {}
