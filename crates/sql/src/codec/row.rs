@@ -330,7 +330,7 @@ pub(crate) struct FieldPlaces {
 
 /// The same for one version, from the start of the row.
 #[derive(Debug, Clone, Copy)]
-enum FieldPlace {
+pub(crate) enum FieldPlace {
     Fixed {
         null: NullBit,
         from: usize,
@@ -346,7 +346,7 @@ enum FieldPlace {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct NullBit {
+pub(crate) struct NullBit {
     at: usize,
     mask: u8,
 }
@@ -402,10 +402,30 @@ impl RowLayout {
 }
 
 impl FieldPlaces {
+    /// The version of a row of which a [`RowReader`] could be made.
+    #[inline]
+    pub(crate) fn version_of(row: &[u8]) -> u8 {
+        row[0]
+    }
+
+    /// Where rows of this version have it, which there are.
+    #[inline]
+    pub(crate) fn of(&self, version: u8) -> FieldPlace {
+        self.by_version[usize::from(version)]
+    }
+
     /// The field of a row of which a [`RowReader`] could be made.
     #[inline]
     pub(crate) fn find<'r>(&self, row: &'r [u8]) -> Raw<'r> {
-        match self.by_version[usize::from(row[0])] {
+        self.of(Self::version_of(row)).find(row)
+    }
+}
+
+impl FieldPlace {
+    /// The field of a row of this version.
+    #[inline(always)]
+    pub(crate) fn find(self, row: &[u8]) -> Raw<'_> {
+        match self {
             FieldPlace::Fixed { null, .. } | FieldPlace::Var { null, .. } if null.is_set(row) => {
                 Raw::Null
             }

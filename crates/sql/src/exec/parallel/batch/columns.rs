@@ -17,27 +17,42 @@ pub(super) struct Unusual;
 #[derive(Default)]
 pub(super) struct Rows {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
+    /// First byte of the first row.
+    lead: u8,
+    /// Others begin with another one.
+    is_mixed: bool,
 }
 
 impl Rows {
+    /// Takes a row, which has some bytes.
+    #[inline]
     pub(super) fn push(&mut self, row: &[u8]) {
+        match self.ends.is_empty() {
+            true => (self.lead, self.is_mixed) = (row[0], false),
+            false => self.is_mixed |= row[0] != self.lead,
+        }
         self.bytes.extend_from_slice(row);
-        self.ends.push(self.bytes.len());
+        self.ends.push(self.bytes.len() as u32);
     }
 
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// The byte with which all rows begin: of rows of a table, their version.
+    pub(super) fn lead(&self) -> Option<u8> {
+        (!self.is_mixed && !self.ends.is_empty()).then_some(self.lead)
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.ends.len() == ROWS || self.bytes.len() >= BYTES
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, row: usize) -> &[u8] {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[row]]
+        &self.bytes[start as usize..self.ends[row] as usize]
     }
 
     pub(super) fn clear(&mut self) {

@@ -71,12 +71,8 @@ pub(super) fn compute(
             })
         }
         Node::Length(at, measure, missing) => {
-            let column = &columns[*at];
-            out.fill(selection, |row| match column.places.find(rows.get(row)) {
-                Raw::Bytes(bytes) => Ok(Some(measure.of(bytes))),
-                Raw::Null => Ok(None),
-                Raw::Missing => Ok(*missing),
-            })
+            let of = (&columns[*at].places, Some(*missing));
+            each_field(of, rows, selection, out, |bytes| Some(measure.of(bytes)))
         }
         Node::Arith { op, args, unsigned } => {
             let args = [arg(&args[0]), arg(&args[1])];
@@ -169,22 +165,38 @@ fn decode(
     selection: &Selection,
     out: &mut Lane,
 ) -> Result<(), Unusual> {
-    let places = match &column.places {
-        Places::Row(places) => places,
-        Places::Entry(place) => {
-            return out.fill(selection, |row| match place.find(rows.get(row)) {
-                Raw::Bytes(bytes) => place.number(bytes).map(Some).ok_or(Unusual),
-                Raw::Null => Ok(None),
-                Raw::Missing => unreachable!("an entry has all columns"),
-            });
+    let of = (&column.places, column.missing);
+    match &column.places {
+        Places::Entry(place) => each_field(of, rows, selection, out, |bytes| place.number(bytes)),
+        Places::Row(places) => {
+            let phys = places.phys;
+            each_field(of, rows, selection, out, |bytes| phys.number(bytes))
         }
-    };
-    let phys = places.phys;
-    out.fill(selection, |row| match places.find(rows.get(row)) {
-        Raw::Bytes(bytes) => phys.number(bytes).map(Some).ok_or(Unusual),
+    }
+}
+
+/// Takes the number that `f` has for each field, or `missing` if that is known.
+#[inline(always)]
+fn each_field(
+    (places, missing): (&Places, Option<Option<i64>>),
+    rows: &Rows,
+    selection: &Selection,
+    out: &mut Lane,
+    f: impl Fn(&[u8]) -> Option<i64>,
+) -> Result<(), Unusual> {
+    let number = |raw: Raw<'_>| match raw {
+        Raw::Bytes(bytes) => f(bytes).map(Some).ok_or(Unusual),
         Raw::Null => Ok(None),
-        Raw::Missing => column.missing.ok_or(Unusual),
-    })
+        Raw::Missing => missing.ok_or(Unusual),
+    };
+    match (places, rows.lead()) {
+        // The place is the same for all.
+        (Places::Row(places), Some(version)) => {
+            let place = places.of(version);
+            out.fill(selection, |row| number(place.find(rows.get(row))))
+        }
+        _ => out.fill(selection, |row| number(places.find(rows.get(row)))),
+    }
 }
 
 /// NULL where one of both is.
