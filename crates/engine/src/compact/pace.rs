@@ -4,7 +4,7 @@
 //!
 //! **Invariants**
 //! - How much of the time a job works is a pure function of how urgent it is: all of it as soon as it is more than just due,
-//!   or writers are slowed down.
+//!   or writers are slowed down; or, if a tree is at rest, as long as nobody is at work elsewhere either.
 //! - A job that is not wanted any more ends within [`STEP_BYTES`].
 
 use std::thread;
@@ -22,12 +22,12 @@ const STEP_BYTES: usize = 1 << 20;
 const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// How a compaction is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
+#[derive(Clone, Copy)]
+pub(crate) enum Effort<'a> {
     /// As quickly as possible.
     Full,
-    /// With pauses, as long as nobody waits for it.
-    Considerate,
+    /// With pauses, as long as nobody waits for it, for those who are at work: says whether somebody is.
+    Considerate(&'a dyn Fn() -> bool),
 }
 
 /// Which part of the time a job works, in percent.
@@ -36,12 +36,14 @@ fn working_percent<E: HasMeta>(
     levels: &Levels<E>,
     pressure: Pressure,
     limits: &Limits,
+    is_anybody_at_work: &dyn Fn() -> bool,
 ) -> u32 {
     let is_urgent = pressure != Pressure::None || levels.layers().len() > limits.layers;
-    match (is_urgent, reason) {
-        (true, _) => 100,
-        (false, Reason::Space) => 33,
-        (false, _) => 67,
+    match reason {
+        _ if is_urgent => 100,
+        Reason::Space if is_anybody_at_work() => 33,
+        Reason::Space => 100,
+        _ => 67,
     }
 }
 
@@ -50,14 +52,14 @@ pub(super) struct Pace<'a> {
     trees: &'a Trees,
     tree: &'a Tree,
     reason: Reason,
-    effort: Effort,
+    effort: Effort<'a>,
     /// Bytes since the last look, and when that was.
     bytes: usize,
     since: u64,
 }
 
 impl<'a> Pace<'a> {
-    pub(super) fn new(trees: &'a Trees, tree: &'a Tree, task: &Task, effort: Effort) -> Self {
+    pub(super) fn new(trees: &'a Trees, tree: &'a Tree, task: &Task, effort: Effort<'a>) -> Self {
         Pace {
             trees,
             tree,
@@ -87,7 +89,7 @@ impl<'a> Pace<'a> {
         if self.trees.is_cancelled() {
             return Err(EngineError::Stopped("shutting down".into()));
         }
-        if self.effort == Effort::Considerate {
+        if let Effort::Considerate(is_anybody_at_work) = self.effort {
             let (flushes, compactions) = self.trees.pressure(self.tree);
             let superversion = self.tree.superversion();
             let percent = working_percent(
@@ -95,6 +97,7 @@ impl<'a> Pace<'a> {
                 superversion.version.levels(),
                 flushes.max(compactions),
                 self.trees.limits(),
+                is_anybody_at_work,
             );
             drop(superversion);
             let worked = self.trees.clock().mono_nanos().saturating_sub(self.since);
@@ -127,8 +130,10 @@ mod tests {
             };
             shape(&(0..layers).map(layer).collect::<Vec<_>>())
         };
-        let percent =
-            |reason, layers, pressure| working_percent(reason, &levels(layers), pressure, &limits);
+        let percent_if = |is_busy: bool, reason, layers, pressure| {
+            working_percent(reason, &levels(layers), pressure, &limits, &|| is_busy)
+        };
+        let percent = |reason, layers, pressure| percent_if(true, reason, layers, pressure);
         for reason in [Reason::Layers, Reason::Size, Reason::Deletes, Reason::Space] {
             assert_eq!(percent(reason, 0, Pressure::Slow(1)), 100);
             assert_eq!(percent(reason, limits.layers + 1, Pressure::None), 100);
@@ -136,5 +141,8 @@ mod tests {
         }
         let at_ease = |reason| percent(reason, 1, Pressure::None);
         assert!(at_ease(Reason::Space) < at_ease(Reason::Layers));
+        // A tree that is written to has writers, even if none of them is seen at this moment.
+        assert_eq!(percent_if(false, Reason::Space, 1, Pressure::None), 100);
+        assert!(percent_if(false, Reason::Layers, 1, Pressure::None) < 100);
     }
 }

@@ -436,7 +436,7 @@ pub(super) fn deletes_in_the_way<E: HasMeta>(
 }
 
 /// What makes a tree that nobody writes to smaller: everything sinks to level 2, step by step, where it is compressed most and
-/// exists once; and what came there without being rewritten is compressed as level 2 is.
+/// exists once; and what came there without being rewritten, or is too little to sink, is compressed as level 2 is where it lies.
 pub fn sink<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let layers = levels.layers();
     let upper = layers.iter().map(Run::bytes).sum::<u64>() + levels.level(1).bytes();
@@ -444,7 +444,17 @@ pub fn sink<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let descending = (upper > 0 && upper >= limits.sink_bytes.max(share))
         .then(|| merge_of_all(layers).or_else(|| descent_of_lowest(levels, limits)))
         .flatten();
-    descending.or_else(|| repacking(levels, limits))
+    let repacked = || {
+        let is_worth_it = upper >= limits.sink_bytes;
+        let lower = is_worth_it.then_some(levels.level(1));
+        let layers = layers.iter().filter(|_| is_worth_it);
+        let lower = std::iter::once((2, levels.level(2))).chain(lower.map(|run| (1, run)));
+        let lower = lower.map(|(level, run)| (Place::level(level), run));
+        let upper = layers.map(|run| (Place::layer(run.id()), run));
+        let mut runs = lower.chain(upper);
+        runs.find_map(|(place, run)| repacking(place, run, limits))
+    };
+    descending.or_else(repacked)
 }
 
 fn space_task(inputs: Vec<Input>, output: Place) -> Task {
@@ -473,36 +483,32 @@ fn descent_of_lowest<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<
     Some(space_task(descent.inputs(window.range), descent.output()))
 }
 
-/// A stretch of level 2 that begins and ends with something to compress.
-fn repacking<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
-    let bottom = levels.level(2);
-    let quarantined = Quarantined::of(bottom);
+/// A stretch of a run that begins and ends with something to compress.
+fn repacking<E: HasMeta>(place: Place, run: &Run<E>, limits: &Limits) -> Option<Task> {
+    let quarantined = Quarantined::of(run);
     let is_due = |extent: &E| extent.meta().packed_for < 2 && !extent.is_quarantined();
-    let extents = bottom.extents();
+    let extents = run.extents();
     if !limits.repacks {
         return None;
     }
     let mut from = 0;
     while let Some(first) = (from..extents.len()).find(|at| is_due(&extents[*at])) {
-        let start = clean_start(bottom, first);
-        let mut end = clean_end(bottom, first + 1);
+        let start = clean_start(run, first);
+        let mut end = clean_end(run, first + 1);
         if quarantined.meets(&(start..end)) {
             from = end;
             continue;
         }
         while end < extents.len() && is_due(&extents[end]) {
-            let next = clean_end(bottom, end + 1);
+            let next = clean_end(run, end + 1);
             let is_large = meta_bytes(&extents[start..next]) > limits.job_bytes;
             if is_large || quarantined.meets(&(end..next)) {
                 break;
             }
             end = next;
         }
-        let input = Input {
-            place: Place::level(2),
-            range: start..end,
-        };
-        return Some(space_task(vec![input], Place::level(2)));
+        let range = start..end;
+        return Some(space_task(vec![Input { place, range }], place));
     }
     None
 }
@@ -543,6 +549,15 @@ impl Task {
     pub(super) fn is_rewrite_at_the_bottom(&self) -> bool {
         let is_at_bottom = matches!(&self.inputs[..], [input] if input.place == Place::level(2));
         is_at_bottom && matches!(self.reason, Reason::Deletes | Reason::Steps)
+    }
+
+    /// The level as for which its result is compressed: what is rewritten in its place for the sake of space stays there.
+    pub(super) fn packed_for(&self) -> u8 {
+        let is_in_place = matches!(&self.inputs[..], [input] if input.place == self.output);
+        match is_in_place && self.reason == Reason::Space {
+            true => 2,
+            false => self.output.level,
+        }
     }
 
     /// Versions in all that takes part.
@@ -636,5 +651,35 @@ mod tests {
         assert_eq!(task.inputs[0].range, 1..3);
         limits.repacks = false;
         assert_eq!(sink(&levels, &limits), None);
+    }
+
+    #[test]
+    fn what_does_not_sink_is_compressed_where_it_lies_if_it_is_worth_it() {
+        let limits = Limits::default();
+        let layer = Place::layer(RunId(1));
+        for place in [layer, Place::level(1)] {
+            let mut extents: Vec<_> = (1..=5)
+                .map(|id| {
+                    let first = char::from(b'a' + 2 * id as u8).to_string();
+                    let last = char::from(b'b' + 2 * id as u8).to_string();
+                    (place, unpacked(id, &first, &last))
+                })
+                .collect();
+            extents.push((Place::level(2), paper(6, "a", "z", 200 * MB)));
+            let task = sink(&shape(&extents), &limits).unwrap();
+            let expected = (Reason::Space, vec![place], place);
+            assert_eq!(reason_and_places(&task), expected);
+            assert_eq!((task.inputs[0].range.clone(), task.packed_for()), (0..5, 2));
+            extents.truncate(3);
+            extents.push((Place::level(2), paper(6, "a", "z", 200 * MB)));
+            assert_eq!(sink(&shape(&extents), &limits), None);
+        }
+        // What is on its way is not.
+        let extents = [
+            (Place::layer(RunId(2)), unpacked(1, "a", "z")),
+            (layer, paper(2, "a", "z", 9 * MB)),
+        ];
+        let task = sink(&shape(&extents), &limits).unwrap();
+        assert_eq!((task.inputs.len(), task.packed_for()), (2, 0));
     }
 }

@@ -92,7 +92,7 @@ type Extents = Vec<Arc<Extent>>;
 
 impl Trees {
     /// Does the most urgent compaction of all trees; false if none is due (or all that are due are being done).
-    pub(crate) fn compact_one(&self, oldest_snapshot: Seq, effort: Effort) -> Result<bool> {
+    pub(crate) fn compact_one(&self, oldest_snapshot: Seq, effort: Effort<'_>) -> Result<bool> {
         let mut due: Vec<(u64, Tree)> = self
             .all()
             .into_iter()
@@ -124,7 +124,7 @@ impl Trees {
         &self,
         tree: &Tree,
         oldest_snapshot: Seq,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Result<Option<CompactionStats>> {
         let Some(_guard) = tree.try_compacting() else {
             return Ok(None);
@@ -165,7 +165,7 @@ impl Trees {
         levels: &Levels<Arc<Extent>>,
         task: &Task,
         oldest_snapshot: Seq,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Result<CompactionStats> {
         self.write_persistently("the compaction", tree.id(), || {
             match self.carry_out(tree, levels, task, oldest_snapshot, effort) {
@@ -231,18 +231,19 @@ impl Trees {
         levels: &Levels<Arc<Extent>>,
         task: &Task,
         oldest_snapshot: Seq,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Result<CompactionStats> {
         self.check_writable()?;
         let mut pace = Pace::new(self, tree, task, effort);
         let below = runs_below(levels, task);
         let inputs = input_extents(levels, task);
+        let packed_for = task.packed_for();
         let rules = Rules {
             small_bytes: self.store().options.extent_bytes as u32 / 2,
             drops_deletes: task.output.level == 2,
             drops_hidden: task.is_rewrite_at_the_bottom(),
             packs_for: match task.reason {
-                Reason::Space if self.limits().repacks && task.output.level == 2 => 2,
+                Reason::Space if self.limits().repacks && packed_for == 2 => 2,
                 _ => 0,
             },
             resident: match &task.inputs[..] {
@@ -256,7 +257,7 @@ impl Trees {
         let mut merged = Vec::new();
         let mut replaced = Vec::new();
         let mut writer =
-            RunWriter::new(self.store(), tree.id(), task.output.level).with_fields(tree.fields());
+            RunWriter::new(self.store(), tree.id(), packed_for).with_fields(tree.fields());
         // Pieces come in key order.
         let mut gaps = Gaps::new(below.iter().cloned(), self.limits().gap_bytes);
         for piece in plan(&inputs, rules) {

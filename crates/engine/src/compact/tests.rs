@@ -308,6 +308,49 @@ fn a_tree_at_rest_sinks_to_the_lowest_level_and_stays_there() {
 }
 
 #[test]
+fn what_is_too_little_to_sink_is_compressed_where_it_lies() {
+    let sim = SimEnv::new(1);
+    let mut world = World::new(&sim, 1);
+    let text = "as well compressed as the level below it ".repeat(3);
+    let fill = |world: &mut World, step| {
+        for n in (0..4000).step_by(step) {
+            world.write(format!("key/{n:08}"), Some(format!("{n} {text}")));
+        }
+        world.rotate_and_flush();
+    };
+    fill(&mut world, 1);
+    world.trees.sink_tree(&world.tree, world.seq).unwrap();
+    let extents = |world: &World| {
+        let version = Arc::clone(&world.tree.superversion().version);
+        let all = version.levels().extents();
+        let figures = all.map(|(place, extent)| {
+            let meta = extent.meta();
+            (place.level, meta.packed_for, meta.id, meta.stored_bytes)
+        });
+        figures.collect::<Vec<_>>()
+    };
+    let bytes = |list: &[(u8, u8, _, u32)], level| {
+        let of_level = list.iter().filter(|extent| extent.0 == level);
+        of_level.map(|extent| u64::from(extent.3)).sum::<u64>()
+    };
+    let sunk = extents(&world);
+    fill(&mut world, 40);
+    let before = extents(&world);
+    let (upper, bottom) = (bytes(&before, 0), bytes(&before, 2));
+    assert!((limits().sink_bytes..bottom / 100 * limits().sink_percent).contains(&upper));
+    assert!(!world.trees.compact_one(world.seq, Effort::Full).unwrap());
+    sim.clock.advance(AT_REST);
+    world.compact_all();
+    let after = extents(&world);
+    assert!(after.iter().all(|extent| extent.1 == 2), "{after:?}");
+    assert!(bytes(&after, 0) > 0 && bytes(&after, 0) < upper / 2);
+    let (work, _) = world.trees.stats().work.kinds[CompactionKind::Space as usize];
+    assert!(sunk.iter().all(|extent| after.contains(extent)));
+    assert!(work > 0);
+    world.check();
+}
+
+#[test]
 fn a_compaction_ends_when_nobody_wants_it_any_more() {
     let sim = SimEnv::new(1);
     let mut world = World::new(&sim, 1);

@@ -1,6 +1,6 @@
 //! Frames: the stored form of blocks, filters and indexes, with compression and checksum.
 //!
-//! Neighbours: `writer` seals, `reader` opens. The bytes are described in `docs/formats/extent.md`.
+//! Neighbours: `writer` seals, `reader` opens; `block` divides what zstd compresses. The bytes are described in `docs/formats/extent.md`.
 //!
 //! **Invariants**
 //! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use lz4_flex::block::CompressTable;
 use zstd::bulk::{Compressor, Decompressor};
 
+use super::block::{self, Divided};
 use crate::codec::{Malformed, u32_at};
 
 /// Compression byte, raw length, checksum.
@@ -37,6 +38,10 @@ pub enum Compression {
 const STORED_RAW: u8 = 0;
 const STORED_LZ4: u8 = 1;
 const STORED_ZSTD: u8 = 2;
+/// A divided block: its numbers and keys, then its values, with zstd each.
+const STORED_DIVIDED: u8 = 3;
+/// Larger blocks are not divided: that takes memory for one more block.
+const MAX_DIVIDED_BYTES: usize = 1 << 20;
 
 /// How the payload of a frame is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +59,7 @@ pub(super) fn packed(stored: &[u8]) -> Packed {
     let code = stored.len().checked_sub(TRAILER_BYTES).map(|at| stored[at]);
     match code {
         Some(STORED_LZ4) => Packed::Lz4,
-        Some(STORED_ZSTD) => Packed::Zstd,
+        Some(STORED_ZSTD | STORED_DIVIDED) => Packed::Zstd,
         _ => Packed::Raw,
     }
 }
@@ -85,6 +90,7 @@ pub(super) struct Packer {
     method: Method,
     /// A compressed payload, until it is known whether it is worth it.
     packed: Vec<u8>,
+    divided: Divided,
 }
 
 impl Packer {
@@ -99,6 +105,7 @@ impl Packer {
         Packer {
             method,
             packed: Vec::new(),
+            divided: Divided::default(),
         }
     }
 
@@ -108,15 +115,36 @@ impl Packer {
             Method::None | Method::Lz4(_) => 0,
             Method::Zstd(compressor) => compressor.context_mut().sizeof(),
         };
-        tables + self.packed.capacity()
+        tables + self.packed.capacity() + self.divided.bytes()
     }
 
     /// Appends the frame of `raw` to `out`.
     pub(super) fn seal(&mut self, out: &mut Vec<u8>, raw: &[u8], place: FramePlace) {
+        let packed = self.pack(raw);
+        self.close(out, raw, place, packed);
+    }
+
+    /// The same for a block, which may be divided.
+    pub(super) fn seal_block(&mut self, out: &mut Vec<u8>, raw: &[u8], place: FramePlace) {
+        let packed = match self.method {
+            Method::Zstd(_) if raw.len() <= MAX_DIVIDED_BYTES => self.pack_divided(raw),
+            _ => self.pack(raw),
+        };
+        self.close(out, raw, place, packed);
+    }
+
+    /// Appends the frame of `raw`, which was perhaps packed: how, and into how many bytes.
+    fn close(
+        &mut self,
+        out: &mut Vec<u8>,
+        raw: &[u8],
+        place: FramePlace,
+        packed: Option<(u8, usize)>,
+    ) {
         assert!(raw.len() <= MAX_RAW_BYTES);
         let start = out.len();
         let worth = raw.len() - raw.len() / 8;
-        let code = match self.pack(raw) {
+        let code = match packed {
             Some((code, length)) if length <= worth => {
                 out.extend_from_slice(&self.packed[..length]);
                 code
@@ -158,12 +186,73 @@ impl Packer {
             }
         }
     }
+
+    /// The same for a block that is divided before.
+    fn pack_divided(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
+        let Method::Zstd(compressor) = &mut self.method else {
+            return None;
+        };
+        self.divided.set(raw);
+        let parts = self.divided.parts().into_iter();
+        let mut length = 0;
+        for part in parts.filter(|part| !part.is_empty()) {
+            let end = length + zstd::zstd_safe::compress_bound(part.len());
+            if self.packed.len() < end {
+                self.packed.resize(end, 0);
+            }
+            let packed = &mut self.packed[length..];
+            length += compressor.compress_to_buffer(part, packed).ok()?;
+        }
+        Some((STORED_DIVIDED, length))
+    }
+}
+
+/// What zstd needs to decompress, and room for a divided block.
+struct Unpacker {
+    zstd: Decompressor<'static>,
+    divided: Vec<u8>,
 }
 
 thread_local! {
-    /// What zstd needs to decompress: some 100 KiB, which would be allocated for every block otherwise.
-    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    /// Some 100 KiB, which would be allocated for every block otherwise.
+    static UNPACKER: RefCell<Option<Unpacker>> = const { RefCell::new(None) };
 }
+
+impl Unpacker {
+    /// Has this thread's do something.
+    fn with<T>(work: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
+        UNPACKER.with_borrow_mut(|unpacker| match unpacker {
+            Some(unpacker) => work(unpacker),
+            None => work(unpacker.insert(Unpacker {
+                zstd: Decompressor::new().map_err(|_| "zstd cannot be used")?,
+                divided: Vec::new(),
+            })),
+        })
+    }
+
+    fn unpack(&mut self, payload: &[u8], raw: &mut [u8]) -> Result<usize, Malformed> {
+        let length = self.zstd.decompress_to_buffer(payload, raw);
+        length.map_err(|_| CANNOT_BE_UNPACKED)
+    }
+
+    fn unpack_divided(&mut self, payload: &[u8], raw: &mut [u8]) -> Result<usize, Malformed> {
+        if raw.len() > MAX_DIVIDED_BYTES {
+            return Err("a divided block is too long");
+        }
+        let bound = block::divided_bound(raw.len());
+        if self.divided.len() < bound {
+            self.divided.resize(bound, 0);
+        }
+        let length = self
+            .zstd
+            .decompress_to_buffer(payload, &mut self.divided[..bound])
+            .map_err(|_| CANNOT_BE_UNPACKED)?;
+        block::join(&self.divided[..length], raw)?;
+        Ok(raw.len())
+    }
+}
+
+const CANNOT_BE_UNPACKED: Malformed = "a frame cannot be decompressed";
 
 /// A frame whose checksum is right.
 pub(super) struct Sealed<'a> {
@@ -209,8 +298,9 @@ impl<'a> Sealed<'a> {
             }
             STORED_RAW => self.payload.len(),
             STORED_LZ4 => lz4_flex::block::decompress_into(self.payload, raw)
-                .map_err(|_| "a frame cannot be decompressed")?,
-            STORED_ZSTD => unpack_zstd(self.payload, raw)?,
+                .map_err(|_| CANNOT_BE_UNPACKED)?,
+            STORED_ZSTD => Unpacker::with(|it| it.unpack(self.payload, raw))?,
+            STORED_DIVIDED => Unpacker::with(|it| it.unpack_divided(self.payload, raw))?,
             _ => return Err("unknown compression"),
         };
         match length == raw.len() {
@@ -218,18 +308,6 @@ impl<'a> Sealed<'a> {
             false => Err("a frame has another length than it says"),
         }
     }
-}
-
-fn unpack_zstd(payload: &[u8], raw: &mut [u8]) -> Result<usize, Malformed> {
-    UNPACKER.with_borrow_mut(|unpacker| {
-        let unpacker = match unpacker {
-            Some(unpacker) => unpacker,
-            None => unpacker.insert(Decompressor::new().map_err(|_| "zstd cannot be used")?),
-        };
-        unpacker
-            .decompress_to_buffer(payload, raw)
-            .map_err(|_| "a frame cannot be decompressed")
-    })
 }
 
 /// The raw payload of a frame.
@@ -243,6 +321,7 @@ pub(super) fn open(stored: &[u8], place: FramePlace) -> Result<Box<[u8]>, Malfor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Op;
 
     const PLACE: FramePlace = FramePlace {
         stamp: 7,
@@ -271,6 +350,64 @@ mod tests {
                 compression == Compression::None,
                 stored.len() > repetitive.len()
             );
+        }
+    }
+
+    /// A block with so many bytes in each value, digits at random.
+    fn block_of(value_bytes: u64) -> Vec<u8> {
+        let mut builder = block::BlockBuilder::new();
+        let mut random = 1u64;
+        let mut digit = |_| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            b'0' + (random >> 33) as u8 % 10
+        };
+        for key in 0..80u32 {
+            let value: Vec<u8> = (0..value_bytes).map(&mut digit).collect();
+            builder.add(
+                &(key * 7).to_be_bytes(),
+                u64::from(key % 9),
+                Op::Put,
+                &value,
+            );
+        }
+        let mut raw = Vec::new();
+        builder.finish(&mut raw);
+        raw
+    }
+
+    #[test]
+    fn blocks_are_divided_for_zstd_and_smaller_for_it() {
+        let huge = block_of(MAX_DIVIDED_BYTES as u64 / 80);
+        assert!(huge.len() > MAX_DIVIDED_BYTES);
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd(1)] {
+            let mut packer = Packer::new(compression);
+            for (raw, code) in [
+                (block_of(180), STORED_DIVIDED),
+                (block_of(0), STORED_DIVIDED),
+                (huge.clone(), STORED_ZSTD),
+            ] {
+                let (mut plain, mut stored) = (Vec::new(), Vec::new());
+                packer.seal(&mut plain, &raw, PLACE);
+                packer.seal_block(&mut stored, &raw, PLACE);
+                assert_eq!(&*open(&stored, PLACE).unwrap(), raw);
+                match compression {
+                    Compression::Zstd(_) => {
+                        assert_eq!(stored[stored.len() - TRAILER_BYTES], code);
+                        assert_eq!(packed(&stored), Packed::Zstd);
+                        let saves = stored.len() < plain.len() - plain.len() / 50;
+                        assert_eq!(
+                            saves,
+                            code == STORED_DIVIDED,
+                            "{} {}",
+                            stored.len(),
+                            plain.len()
+                        );
+                    }
+                    _ => assert_eq!(stored, plain),
+                }
+            }
         }
     }
 

@@ -249,7 +249,7 @@ impl HasMeta for ExtentMeta {
 const HEADER_MAGIC: &[u8; 8] = b"ESKEREXT";
 /// Format of extents, header to index. It is raised whenever a byte of it changes its meaning; the manifest repeats it, so
 /// that a database in another one is refused when it is opened.
-pub(crate) const FORMAT_VERSION: u16 = 3;
+pub(crate) const FORMAT_VERSION: u16 = 4;
 
 /// The first bytes of an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]

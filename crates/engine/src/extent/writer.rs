@@ -203,7 +203,7 @@ impl RunWriter {
     fn finish_block(&mut self, following: Option<&[u8]>) {
         self.block.finish(&mut self.raw);
         let (place, start) = (self.place(), self.out.len());
-        self.packer.seal(&mut self.out, &self.raw, place);
+        self.packer.seal_block(&mut self.out, &self.raw, place);
         let (separator, seq) = match following {
             Some(key) => index::separator(&self.last_key, self.last_seq, key),
             None => (&self.last_key[..], self.last_seq),

@@ -264,7 +264,7 @@ impl Inner {
     }
 
     /// Does one compaction; false if none is due.
-    pub(crate) fn compact_step(&self, effort: Effort) -> Result<bool> {
+    pub(crate) fn compact_step(&self, effort: Effort<'_>) -> Result<bool> {
         if !self.recovery.is_ready() && self.recovery.stats().flushes == 0 {
             // The replay has better use for the processors.
             return Ok(false);
@@ -401,7 +401,10 @@ impl Workers {
                 workers.spawn(Duty {
                     name: "esker-compact",
                     is_asked: Signal::take_compact,
-                    step: |inner| inner.compact_step(Effort::Considerate),
+                    step: |inner| {
+                        let is_anybody_at_work = || inner.snapshots.is_any_taken();
+                        inner.compact_step(Effort::Considerate(&is_anybody_at_work))
+                    },
                     finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
                 })?;
             }

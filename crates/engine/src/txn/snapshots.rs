@@ -69,6 +69,13 @@ impl Snapshots {
             .map(|slot| slot.0.load(Ordering::SeqCst))
             .fold(stable, Seq::min)
     }
+
+    /// Whether somebody has a snapshot at this moment: reads, or changes something.
+    pub(crate) fn is_any_taken(&self) -> bool {
+        let slots = self.slots.lock();
+        let mut all = slots.all.iter();
+        all.any(|slot| slot.0.load(Ordering::Relaxed) != IDLE)
+    }
 }
 
 impl SnapshotSlot {
@@ -107,6 +114,7 @@ mod tests {
         let stable = || watermark.visible();
         let take = |slot: &SnapshotSlot| slot.take(stable, stable);
         assert_eq!(snapshots.oldest(stable), 10);
+        assert!(!snapshots.is_any_taken());
         let first = snapshots.slot();
         assert_eq!(take(&first), 10);
         watermark.complete(10, 20);
@@ -116,7 +124,9 @@ mod tests {
         assert_eq!(snapshots.oldest(stable), 10);
         first.clear();
         assert_eq!(snapshots.oldest(stable), 20);
+        assert!(snapshots.is_any_taken());
         drop(second);
+        assert!(!snapshots.is_any_taken());
         assert_eq!(snapshots.oldest(stable), 30);
         // The slot of the second is used again.
         let third = snapshots.slot();

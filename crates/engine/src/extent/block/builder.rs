@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{RESTART_BYTES, TRAILER_BYTES, common_prefix, hint_of};
+use super::{RESTART_BYTES, TRAILER_BYTES, Trailer, common_prefix, hint_of};
 use crate::codec::put_varint;
 use crate::{Op, Seq};
 
@@ -136,9 +136,7 @@ impl BlockBuilder {
         }
         let restarts = self.restarts.len() / RESTART_BYTES;
         out.extend_from_slice(&self.restarts);
-        out.extend_from_slice(&(prefix as u32).to_le_bytes());
-        out.extend_from_slice(&self.base.to_le_bytes());
-        out.extend_from_slice(&(restarts as u32).to_le_bytes());
+        out.extend_from_slice(&Trailer::encode(prefix as u32, self.base, restarts as u32));
         self.entries.clear();
         self.pending.clear();
         self.last_key.clear();

@@ -3,7 +3,7 @@
 //! Neighbours: `writer` builds blocks, `frame` wraps them, `cache` keeps them decoded, `iter` and `reader` search them.
 //! The bytes are described in `docs/formats/extent.md`.
 //!
-//! Parts: `builder` → [`Block`] → `cursor`.
+//! Parts: `builder` → [`Block`] → `cursor`; `divided` is the form in which a block is compressed well.
 //!
 //! **Invariants**
 //! - A [`Block`]'s restart array lies inside its bytes; everything else is checked while decoding, so damaged bytes become
@@ -12,6 +12,7 @@
 
 mod builder;
 mod cursor;
+mod divided;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use crate::{Op, Seq};
 pub(super) use builder::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
 pub(crate) use cursor::Drained;
 pub(super) use cursor::{BlockCursor, Buffers};
+pub(super) use divided::{Divided, divided_bound, join};
 
 /// Offset and hint.
 const RESTART_BYTES: usize = 8;
@@ -61,6 +63,47 @@ fn hint_of(rest: &[u8]) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
+/// What stands behind the restarts of a block.
+struct Trailer {
+    /// End of the entries, start of the restart array.
+    entries_end: usize,
+    /// End of the restart array.
+    restarts_end: usize,
+    /// Length of what all keys begin with.
+    prefix: usize,
+    base: Seq,
+}
+
+impl Trailer {
+    fn of(bytes: &[u8]) -> Result<Self, Malformed> {
+        let restarts_end = bytes
+            .len()
+            .checked_sub(TRAILER_BYTES)
+            .ok_or("a block is too short")?;
+        let prefix = u32_at(bytes, restarts_end).ok_or(DAMAGED)? as usize;
+        let base = u64_at(bytes, restarts_end + 4).ok_or(DAMAGED)?;
+        let restarts = u32_at(bytes, restarts_end + 12).ok_or(DAMAGED)? as usize;
+        let entries_end = restarts
+            .checked_mul(RESTART_BYTES)
+            .and_then(|array| restarts_end.checked_sub(array))
+            .ok_or("a block has more restarts than bytes")?;
+        Ok(Trailer {
+            entries_end,
+            restarts_end,
+            prefix,
+            base,
+        })
+    }
+
+    fn encode(prefix: u32, base: Seq, restarts: u32) -> [u8; TRAILER_BYTES] {
+        let mut bytes = [0; TRAILER_BYTES];
+        bytes[..4].copy_from_slice(&prefix.to_le_bytes());
+        bytes[4..12].copy_from_slice(&base.to_le_bytes());
+        bytes[12..].copy_from_slice(&restarts.to_le_bytes());
+        bytes
+    }
+}
+
 /// A decoded block.
 pub(crate) struct Block {
     bytes: Bytes,
@@ -85,6 +128,40 @@ struct Entry {
     op: Op,
 }
 
+impl Entry {
+    /// The length of the value, and whether it is a delete, as they are encoded.
+    fn length_and_op(&self) -> u64 {
+        (self.value.len() as u64) << 1 | u64::from(self.op == Op::Delete)
+    }
+}
+
+/// The entry at `at` of these entries of a block.
+#[inline]
+fn entry_at(entries: &[u8], base: Seq, at: usize) -> Option<Entry> {
+    let mut at = at;
+    let shared = usize::try_from(varint_at(entries, &mut at)?).ok()?;
+    let rest = usize::try_from(varint_at(entries, &mut at)?).ok()?;
+    let length_and_op = varint_at(entries, &mut at)?;
+    let seq = base.checked_add(varint_at(entries, &mut at)?)?;
+    let value_at = at.checked_add(rest)?;
+    let end = value_at.checked_add(usize::try_from(length_and_op >> 1).ok()?)?;
+    if end > entries.len() {
+        return None;
+    }
+    let op = if length_and_op & 1 == 0 {
+        Op::Put
+    } else {
+        Op::Delete
+    };
+    Some(Entry {
+        shared,
+        rest: at..value_at,
+        value: value_at..end,
+        seq,
+        op,
+    })
+}
+
 /// A version found in a block.
 pub(crate) struct Found {
     pub(crate) seq: Seq,
@@ -95,24 +172,20 @@ pub(crate) struct Found {
 impl Block {
     /// Takes the raw bytes of a block; `charge` pays for them.
     pub(crate) fn new(bytes: Bytes, charge: Charge) -> Result<Block, Malformed> {
-        let trailer = bytes
-            .len()
-            .checked_sub(TRAILER_BYTES)
-            .ok_or("a block is too short")?;
-        let prefix = u32_at(&bytes, trailer).ok_or(DAMAGED)? as usize;
-        let base = u64_at(&bytes, trailer + 4).ok_or(DAMAGED)?;
-        let restarts = u32_at(&bytes, trailer + 12).ok_or(DAMAGED)? as usize;
-        let entries_end = restarts
-            .checked_mul(RESTART_BYTES)
-            .and_then(|array| trailer.checked_sub(array))
-            .ok_or("a block has more restarts than bytes")?;
-        if restarts == 0 || entries_end == 0 || u32_at(&bytes, entries_end) != Some(0) {
+        let Trailer {
+            entries_end,
+            restarts_end,
+            prefix,
+            base,
+        } = Trailer::of(&bytes)?;
+        if restarts_end == entries_end || entries_end == 0 || u32_at(&bytes, entries_end) != Some(0)
+        {
             return Err("the restarts of a block are malformed");
         }
         let mut block = Block {
             bytes,
             entries_end,
-            restarts_end: trailer,
+            restarts_end,
             prefix: 0..0,
             base,
             _charge: charge,
@@ -150,29 +223,7 @@ impl Block {
 
     #[inline]
     fn entry(&self, at: usize) -> Option<Entry> {
-        let bytes = &self.bytes[..self.entries_end];
-        let mut at = at;
-        let shared = usize::try_from(varint_at(bytes, &mut at)?).ok()?;
-        let rest = usize::try_from(varint_at(bytes, &mut at)?).ok()?;
-        let length_and_op = varint_at(bytes, &mut at)?;
-        let seq = self.base.checked_add(varint_at(bytes, &mut at)?)?;
-        let value_at = at.checked_add(rest)?;
-        let end = value_at.checked_add(usize::try_from(length_and_op >> 1).ok()?)?;
-        if end > self.entries_end {
-            return None;
-        }
-        let op = if length_and_op & 1 == 0 {
-            Op::Put
-        } else {
-            Op::Delete
-        };
-        Some(Entry {
-            shared,
-            rest: at..value_at,
-            value: value_at..end,
-            seq,
-            op,
-        })
+        entry_at(&self.bytes[..self.entries_end], self.base, at)
     }
 
     /// The restarts: offset, hint.

@@ -150,4 +150,56 @@ proptest! {
         }
         let _ = cursor.seek_to_last();
     }
+
+    #[test]
+    fn a_divided_block_is_put_together_again(list in versions(), more in versions()) {
+        // What is kept from one block to the next does not show.
+        let mut divided = Divided::default();
+        for list in [more, list] {
+            let raw = build(&list).bytes.to_vec();
+            divided.set(&raw);
+            let whole = divided.parts().concat();
+            prop_assert!(whole.len() <= divided_bound(raw.len()));
+            let mut joined = vec![0xAA; raw.len()];
+            join(&whole, &mut joined).unwrap();
+            prop_assert_eq!(joined, raw);
+        }
+    }
+
+    #[test]
+    fn damaged_divided_blocks_never_panic(
+        list in versions(),
+        flips in prop::collection::vec(any::<(u16, u8)>(), 1..8),
+        cut in 0..3usize,
+        room in -20..20isize,
+    ) {
+        let raw = build(&list).bytes.to_vec();
+        let mut divided = Divided::default();
+        divided.set(&raw);
+        let mut whole = divided.parts().concat();
+        for (byte, mask) in flips {
+            // The numbers in front are hit more often.
+            let index = usize::from(byte) % whole.len();
+            whole[if mask & 1 == 0 { index } else { index % 16 }] ^= mask;
+        }
+        let mut joined = vec![0; raw.len().saturating_add_signed(room)];
+        let _ = join(&whole, &mut joined);
+        let _ = join(&whole[..whole.len() - cut], &mut joined);
+    }
+}
+
+#[test]
+fn a_divided_block_has_the_length_it_says() {
+    let list: Vec<Version> = (0..50u8)
+        .map(|n| (vec![n], 7, Op::Put, vec![n; usize::from(n)]))
+        .collect();
+    let raw = build(&list).bytes.to_vec();
+    let mut divided = Divided::default();
+    divided.set(&raw);
+    let whole = divided.parts().concat();
+    for length in [0, 1, raw.len() - RESTART_BYTES, raw.len() + RESTART_BYTES] {
+        assert!(join(&whole, &mut vec![0; length]).is_err(), "{length}");
+    }
+    let mut joined = raw.clone();
+    assert!(join(&whole[..whole.len() - 1], &mut joined).is_err());
 }

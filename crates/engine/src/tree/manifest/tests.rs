@@ -115,7 +115,7 @@ fn another_format_of_manifest_or_extents_is_refused_with_what_to_do() {
     let (manifest, extents) = (FORMAT_VERSION, extent::FORMAT_VERSION);
     for (header, expected) in [
         (old(1), "manifest format 1, and"),
-        (new(manifest, extents - 1), "extent format 2, and"),
+        (new(manifest, extents - 1), "extent format 3, and"),
     ] {
         let mut page = Vec::new();
         put_record(&mut page, Kind::Header, 1, &header);
