@@ -48,7 +48,8 @@ const CACHED_PART: u64 = 2;
 pub struct ParallelScan {
     view: PinnedView,
     mode: ReadMode,
-    tasks: Vec<KeySpan>,
+    /// Ascending spans of each.
+    tasks: Vec<Vec<KeySpan>>,
     /// Rows that do not meet them are not wanted.
     conditions: Option<Arc<Conditions>>,
 }
@@ -89,6 +90,24 @@ impl Txn {
         self.cut_scan(tree, spans, tasks, MIN_TASK_ENTRIES)
     }
 
+    /// The same for spans with a few keys each: what is read lies apart, so nothing is read ahead, and it stays in the cache.
+    pub fn parallel_lookup(
+        &self,
+        tree: &Tree,
+        spans: Vec<KeySpan>,
+        tasks: usize,
+    ) -> Result<ParallelScan> {
+        let view = self.pin(tree)?;
+        let spans = tidy(spans);
+        let per_task = spans.len().div_ceil(tasks.max(1)).max(1);
+        Ok(ParallelScan {
+            view,
+            mode: ReadMode::Cached,
+            tasks: spans.chunks(per_task).map(<[KeySpan]>::to_vec).collect(),
+            conditions: None,
+        })
+    }
+
     fn cut_scan(
         &self,
         tree: &Tree,
@@ -103,7 +122,7 @@ impl Txn {
         Ok(ParallelScan {
             view,
             mode,
-            tasks,
+            tasks: tasks.into_iter().map(|span| vec![span]).collect(),
             conditions: None,
         })
     }
@@ -211,10 +230,15 @@ impl ParallelScan {
         mut row: impl FnMut(&[u8], &[u8]) -> bool,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
-        let merge =
-            self.view
-                .merge(&self.tasks[task], self.mode, None, self.conditions.as_ref())?;
-        read(&self.view, merge, &mut row, go_on)
+        for span in &self.tasks[task] {
+            let conditions = self.conditions.as_ref();
+            let merge = self.view.merge(span, self.mode, None, conditions)?;
+            let goes_on = read(&self.view, merge, &mut row, go_on)?;
+            if !goes_on || (self.tasks[task].len() > 1 && !go_on()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -112,6 +112,52 @@ fn count(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> u64 {
     count.counted() + counted.sum::<u64>()
 }
 
+/// The same by single keys and by what lies between them, a few for each task.
+fn by_lookups(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize) -> Rows {
+    let mut borders: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    borders.extend((0..KEYS).map(|n| span::following(&key(n))));
+    borders.push(span.lower.clone());
+    borders.extend(span.upper.clone());
+    borders.retain(|key| *key == span.lower || span.contains(key));
+    borders.sort();
+    let ends = borders.iter().skip(1).map(|key| Some(key.clone()));
+    let ends = ends.chain([span.upper.clone()]);
+    let spans = borders.iter().zip(ends).map(|(lower, upper)| KeySpan {
+        lower: lower.clone(),
+        upper,
+    });
+    let scan = txn.parallel_lookup(tree, spans.collect(), tasks).unwrap();
+    let mut rows = Rows::new();
+    for task in 0..scan.tasks() {
+        let mut take = |key: &[u8], value: &[u8]| {
+            rows.push((key.to_vec(), value.to_vec()));
+            true
+        };
+        assert!(scan.read(task, &mut take, &mut || true).unwrap());
+    }
+    rows
+}
+
+/// A seeker that is sent ahead and back finds what the model has from each key on.
+fn check_seeker(txn: &Txn, tree: &Tree, model: &Model) -> Result<(), TestCaseError> {
+    let mut seeker = txn.seeker(tree, View::Snapshot).unwrap();
+    for nth in 0..3 * KEYS {
+        // Key by key, the same again, with gaps, and back.
+        let wanted = key(nth * [1, 1, 7][usize::from(nth / KEYS)] % KEYS / (1 + nth % 2));
+        seeker.go_to(&wanted, nth % 3 > 0).unwrap();
+        let mut expected = model.range(wanted.clone()..);
+        for _ in 0..nth % 4 {
+            let found = seeker.next().unwrap();
+            let next = expected.next().map(|(k, v)| (k.as_slice(), v.as_slice()));
+            prop_assert_eq!(found, next, "from {:?}", wanted);
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What every snapshot must see.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -129,6 +175,10 @@ fn check(
         .collect();
     prop_assert_eq!(&by_cursor(txn, tree, span), &expected);
     prop_assert_eq!(&by_tasks(txn, tree, vec![span.clone()], tasks), &expected);
+    if !span.is_empty() {
+        prop_assert_eq!(&by_lookups(txn, tree, span, tasks), &expected);
+    }
+    check_seeker(txn, tree, model)?;
     prop_assert_eq!(
         count(txn, tree, vec![span.clone()], tasks),
         expected.len() as u64

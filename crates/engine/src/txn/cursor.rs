@@ -106,6 +106,17 @@ impl Cursor {
         Ok(Near::Row(row.key(), row.value()))
     }
 
+    /// Makes the first row from `key` on the next one, whether it lies ahead or behind. If it `may_be_near`, a few rows ahead of the last one
+    /// are looked at first; true if it was found so. For cursors of [`Txn::seeker`](super::Txn::seeker).
+    pub fn go_to(&mut self, key: &[u8], may_be_near: bool) -> Result<bool> {
+        self.at = At::Start;
+        let mut is_near = self.committed.go_to(key, may_be_near)?;
+        if let Some(own) = &mut self.own {
+            is_near &= own.go_to(key, may_be_near)?;
+        }
+        Ok(is_near)
+    }
+
     /// What the cursor stands on.
     #[inline]
     fn standing(&self) -> &VisibleIter {

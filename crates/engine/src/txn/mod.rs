@@ -354,6 +354,36 @@ impl Txn {
         ))
     }
 
+    /// A cursor for many lookups, which is told for each where to go ([`Cursor::go_to`]).
+    pub fn seeker(&self, tree: &Tree, view: View) -> Result<Cursor> {
+        self.check()?;
+        let everything = || Range {
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+        };
+        let own = self.writes.view(tree.id()).map(|own| {
+            VisibleIter::unplaced(
+                own_iter(&own),
+                own.sight(),
+                everything(),
+                Direction::Forward,
+            )
+        });
+        // The snapshot is taken before the tiers are looked up.
+        let sight = Sight::Snapshot(self.sequence_of(view));
+        let tiers = tree.superversion();
+        self.inner().look_at_steps(&tiers);
+        let committed = committed_iter(&tiers, Bound::Unbounded, Bound::Unbounded);
+        drop(tiers);
+        let committed = VisibleIter::unplaced(committed, sight, everything(), Direction::Forward);
+        Ok(Cursor::new(
+            committed,
+            own,
+            Direction::Forward,
+            Arc::clone(&self.dependency),
+        ))
+    }
+
     /// What scans by several threads see.
     pub(crate) fn pin(&self, tree: &Tree) -> Result<PinnedView> {
         self.check()?;

@@ -18,6 +18,9 @@ use crate::{Op, Result, Seq};
 /// Steps over versions of one key that are too new before a seek is tried instead.
 const MAX_STEPS: usize = 8;
 
+/// Entries that are stepped over to a key ahead before a seek is tried instead.
+const NEAR_STEPS: usize = 16;
+
 /// Which versions are seen.
 #[derive(Clone)]
 pub(crate) enum Sight {
@@ -94,7 +97,19 @@ impl VisibleIter {
         range: Range,
         direction: Direction,
     ) -> Result<Self> {
-        let mut walk = VisibleIter {
+        let mut walk = VisibleIter::unplaced(iter, sight, range, direction);
+        walk.start()?;
+        Ok(walk)
+    }
+
+    /// Stands nowhere until it is told to go to a key.
+    pub(super) fn unplaced(
+        iter: Box<dyn InternalIter>,
+        sight: Sight,
+        range: Range,
+        direction: Direction,
+    ) -> Self {
+        VisibleIter {
             iter,
             sight,
             range,
@@ -104,9 +119,29 @@ impl VisibleIter {
             value: Vec::new(),
             seq: 0,
             op: Op::Put,
-        };
-        walk.start()?;
-        Ok(walk)
+        }
+    }
+
+    /// Goes to the first visible key from `key` on, of a walk forward. True if that is where it stood, or if it `may_be_near` and was found
+    /// a few steps ahead.
+    pub(super) fn go_to(&mut self, key: &[u8], may_be_near: bool) -> Result<bool> {
+        debug_assert!(self.direction == Direction::Forward);
+        if self.valid && *self.key <= *key {
+            if self.key == key {
+                return Ok(true);
+            }
+            let steps = if may_be_near { NEAR_STEPS } else { 0 };
+            for _ in 0..steps {
+                self.iter.next()?;
+                if !self.iter.valid() || self.iter.key() >= key {
+                    self.find_forward()?;
+                    return Ok(true);
+                }
+            }
+        }
+        self.iter.seek_version(key, self.sight.upto())?;
+        self.find_forward()?;
+        Ok(false)
     }
 
     fn start(&mut self) -> Result<()> {
