@@ -34,6 +34,9 @@ const WIDE_KEY: u32 = 200;
 const SEEK: f64 = 5.0;
 /// How many times that it costs to count the rows of a range.
 const COUNT_ENDS: f64 = 4.0;
+/// Cost of finding a key just behind the last one that was looked up, and of stepping over an entry in between.
+const NEAR_SEEK: f64 = 2.5;
+const STEP: f64 = 0.1;
 /// Ranges of a scan whose entries are estimated by looking.
 const MAX_DIVES: usize = 20;
 /// How many times that it is in a large table, whose blocks and their indexes no processor keeps near, and which is large.
@@ -53,6 +56,15 @@ pub(super) struct Target<'a> {
     alone: bool,
     /// Nothing is wanted but the number of rows.
     counted: bool,
+    /// The order of the rows for which it is opened one by one.
+    order: Option<Ascending>,
+    pub rows: f64,
+}
+
+/// Rows that come in ascending order of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ascending {
+    pub slot: u32,
     pub rows: f64,
 }
 
@@ -89,9 +101,23 @@ impl<'a> Target<'a> {
             table,
             alone: block.tables.len() == 1,
             counted: block.tables.len() == 1 && only_counts(block),
+            order: None,
             whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
             rows: stats::table_rows(def).max(1.0),
         }
+    }
+
+    /// The same, opened for one row after the other in this order.
+    pub fn after(self, order: Option<Ascending>) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The slot by which the rows of a path ascend.
+    pub fn ascending(&self, path: &Path) -> Option<u32> {
+        let is_walk = matches!(path.access.kind, AccessKind::Full | AccessKind::Ranges(_));
+        let part = self.def.indexes[path.access.index].parts.first()?;
+        let goes_up = is_walk && !path.access.reverse && !part.desc && part.prefix_len.is_none();
+        self.slots[part.col].filter(|_| goes_up)
     }
 
     /// Does an entry of the index have every column that is used?
@@ -161,6 +187,18 @@ impl<'a> Target<'a> {
     /// Cost of finding a key of this table.
     fn seek(&self) -> f64 {
         SEEK * (1.0 + (FAR - 1.0) * (self.rows / LARGE_ROWS).min(1.0))
+    }
+
+    /// Cost of finding a key of an index by these operands.
+    fn seek_by(&self, index: &IndexDef, operands: &[KeyOperand]) -> f64 {
+        let leads = |order: &Ascending| {
+            let first = operands.first().and_then(|o| o.expr.as_column());
+            first == Some(order.slot) && index.parts.first().is_some_and(|p| !p.desc)
+        };
+        match self.order.filter(leads) {
+            Some(order) => (NEAR_SEEK + STEP * self.rows / order.rows.max(1.0)).min(self.seek()),
+            None => self.seek(),
+        }
     }
 
     /// All paths that may be taken.
@@ -240,6 +278,7 @@ impl<'a> Target<'a> {
         let index = &self.def.indexes[nth];
         let operands = self.operands(index, conds, known);
         let matched = operands.len();
+        let seek = self.seek_by(index, &operands);
         let path = |kind, rows: f64| {
             let covering = nth > 0 && self.covers(nth);
             let access = Access {
@@ -253,7 +292,7 @@ impl<'a> Target<'a> {
             Path {
                 access,
                 rows,
-                cost: self.index_cost(nth, rows) + self.seek(),
+                cost: self.index_cost(nth, rows) + seek,
                 forced: false,
             }
         };

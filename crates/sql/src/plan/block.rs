@@ -177,7 +177,7 @@ fn plan_block(
         pinned: HashMap::new(),
     };
     let (source, joined) = plan_source(joiner, &mut order)?;
-    let cost = Estimate {
+    let mut cost = Estimate {
         looked_at: rows_looked_at(&source),
         rows: rows_given(block, joined),
     };
@@ -210,6 +210,7 @@ fn plan_block(
     if block.tables.iter().all(is_read) {
         needed::prune(&mut plan);
     }
+    cost.looked_at += rows_of_subqueries(&plan);
     Ok((Root::Block(Arc::new(plan)), locking, cost))
 }
 
@@ -456,6 +457,21 @@ pub(crate) fn rows_looked_at(node: &Node) -> f64 {
             }
         }
     }
+}
+
+/// Estimated rows that the subqueries of a block look at: of those that depend on a row, for every row that the joins give.
+fn rows_of_subqueries(block: &BlockPlan) -> f64 {
+    let rows = rows_out(&block.source).max(1.0);
+    let mut looked_at = 0.0;
+    block.each_expr(&mut |expr| {
+        expr.visit(&mut |e| {
+            if let ExprKind::Subquery(query) = &e.kind {
+                let times = if query.correlated { rows } else { 1.0 };
+                looked_at += times * query.plan.cost_rows;
+            }
+        });
+    });
+    looked_at
 }
 
 /// Estimated rows that a node gives.

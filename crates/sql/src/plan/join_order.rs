@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use esker_types::SqlResult;
 
-use super::access::{Path, Target};
+use super::access::{Ascending, Path, Target};
 use super::block::is_shared;
 use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
+use super::equalities::Equalities;
 use super::join_search::{Facts, before_facts};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
@@ -46,6 +47,8 @@ pub(super) enum UnitKind {
 pub(super) struct Group {
     pub units: Vec<Unit>,
     pub conds: Vec<Expr>,
+    /// What of them follows from what.
+    pub equalities: Equalities,
 }
 
 /// Plans the joins of a block.
@@ -67,6 +70,8 @@ pub(super) struct Planned {
     pub tables: TableSet,
     pub rows: f64,
     pub cost: f64,
+    /// The slot by which its rows come in ascending order.
+    pub ascending: Option<u32>,
 }
 
 /// How the next unit joins what is there.
@@ -97,6 +102,7 @@ impl Joiner<'_> {
                     tables: 0,
                     rows: 0.0,
                     cost: 0.0,
+                    ascending: None,
                 });
             }
         }
@@ -110,6 +116,7 @@ impl Joiner<'_> {
             .flat_map(|c| implied(c, &self.map))
             .collect();
         group.conds.extend(further);
+        group.equalities = Equalities::complete(&mut group.conds, &self.map);
         self.order(group, 0)
     }
 
@@ -239,6 +246,7 @@ impl Joiner<'_> {
             _ => self.greedy(&group, &conds, outer)?,
         };
         let late = self.late_conds(&group, &conds, &order, outer)?;
+        let equalities = group.equalities;
         let mut units: Vec<Option<Unit>> = group.units.into_iter().map(Some).collect();
         let mut left: Vec<(Expr, usize)> = conds.into_iter().zip(late).collect();
         let mut planned: Option<Planned> = None;
@@ -255,6 +263,7 @@ impl Joiner<'_> {
                 .into_iter()
                 .partition(|(_, from)| *from == 0 || nth == 0);
             let own = own.into_iter().map(|(c, _)| c).collect();
+            let own = equalities.enough(own, unit.tables, &self.map);
             let mut joined = match planned {
                 None => self.first(unit, own, outer)?,
                 Some(before) => self.join(before, unit, own, outer)?,
@@ -295,10 +304,7 @@ impl Joiner<'_> {
             .filter(|(_, c)| !**c)
             .map(|(c, _)| c.clone())
             .collect();
-        let mut facts = Facts {
-            rows: 1.0,
-            cost: 0.0,
-        };
+        let mut facts = Facts::START;
         let (mut rows, mut tables) = (Vec::with_capacity(order.len()), Vec::new());
         let mut have = outer;
         for (nth, unit) in order.iter().enumerate() {
@@ -333,7 +339,7 @@ impl Joiner<'_> {
     /// The first unit of a group.
     fn first(&self, unit: Unit, conds: Vec<Expr>, outer: TableSet) -> SqlResult<Planned> {
         match unit.kind {
-            UnitKind::Table(t) => self.scan(t, conds, outer, true),
+            UnitKind::Table(t) => self.scan(t, conds, outer, None),
             UnitKind::Left { inner, on } => {
                 // The preserved side is among the outer tables: join with one row.
                 let once = Planned {
@@ -341,6 +347,7 @@ impl Joiner<'_> {
                     tables: 0,
                     rows: 1.0,
                     cost: 0.0,
+                    ascending: None,
                 };
                 let unit = Unit {
                     kind: UnitKind::Left { inner, on },
@@ -361,7 +368,8 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Planned> {
         let have = before.tables | outer;
-        let step = self.step(&before_facts(&before), &unit, &conds, have, outer)?;
+        let facts = before_facts(&before);
+        let step = self.step(&facts, &unit, &conds, have, outer)?;
         let tables = before.tables | unit.tables;
         let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
@@ -371,15 +379,13 @@ impl Joiner<'_> {
                     Method::Nested => (conds, Vec::new()),
                     _ => self.own_conds(conds, unit.tables | outer),
                 };
-                let seen = if step.method == Method::Nested {
-                    have
-                } else {
-                    outer
+                let (seen, order) = match step.method {
+                    Method::Nested => (have, facts.order()),
+                    _ => (0, None),
                 };
-                let nested = step.method == Method::Nested;
                 (
                     JoinType::Inner,
-                    self.scan(t, pushed, seen, nested)?,
+                    self.scan(t, pushed, seen, order)?,
                     on,
                     Vec::new(),
                 )
@@ -423,6 +429,7 @@ impl Joiner<'_> {
             tables,
             rows: step.rows,
             cost: step.cost,
+            ascending: facts.ascending,
         })
     }
 
@@ -516,16 +523,15 @@ impl Joiner<'_> {
         t: usize,
         conds: Vec<Expr>,
         seen: TableSet,
-        use_seen: bool,
+        order: Option<Ascending>,
     ) -> SqlResult<Planned> {
         let table = &self.block.tables[t];
-        let seen = if use_seen { seen } else { 0 };
         let lock = self.block.locks[t];
-        let facts = self.table_facts(t, &conds, seen);
+        let facts = self.table_facts(t, &conds, seen, order);
         let mut rows_in = facts.rows;
         let source = match &table.kind {
             TableKind::Base(def) => {
-                let target = Target::new(self.block, t, def);
+                let target = Target::new(self.block, t, def).after(order);
                 let known = |e: &Expr| self.is_known(e, seen);
                 let candidates = target
                     .paths(self.env, &conds, &known)
@@ -559,6 +565,7 @@ impl Joiner<'_> {
                     tables: 1 << t,
                     rows: 1.0,
                     cost: 0.0,
+                    ascending: None,
                 });
             }
         };
@@ -586,6 +593,7 @@ impl Joiner<'_> {
             tables: 1 << t,
             rows: facts.rows,
             cost: facts.cost,
+            ascending: facts.ascending,
         })
     }
 

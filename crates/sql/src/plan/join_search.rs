@@ -6,7 +6,7 @@
 
 use esker_types::{SqlResult, SqlType};
 
-use super::access::{Path, Target};
+use super::access::{Ascending, Path, Target};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::stats;
@@ -29,12 +29,54 @@ const LEAST_ROWS: f64 = 0.01;
 pub(super) struct Facts {
     pub rows: f64,
     pub cost: f64,
+    /// The slot by which the rows come in ascending order.
+    pub ascending: Option<u32>,
+}
+
+impl Facts {
+    /// No table yet.
+    pub const START: Self = Self {
+        rows: 1.0,
+        cost: 0.0,
+        ascending: None,
+    };
+
+    /// What it means for keys that are looked up for each row.
+    pub fn order(&self) -> Option<Ascending> {
+        let rows = self.rows;
+        self.ascending.map(|slot| Ascending { slot, rows })
+    }
+}
+
+/// An order of some units, as far as it was found.
+#[derive(Clone)]
+struct Candidate {
+    facts: Facts,
+    order: Vec<usize>,
+    /// The order of its rows is one for a later table.
+    is_useful: bool,
+}
+
+impl Candidate {
+    /// Is the other one at least as good?
+    fn yields_to(&self, other: &Self) -> bool {
+        other.facts.cost <= self.facts.cost && (other.is_useful || !self.is_useful)
+    }
+
+    /// Takes its place among the best orders of the same units, unless others are better.
+    fn compete(self, best: &mut Vec<Self>) {
+        if !best.iter().any(|other| self.yields_to(other)) {
+            best.retain(|other| !other.yields_to(&self));
+            best.push(self);
+        }
+    }
 }
 
 pub(super) fn before_facts(p: &Planned) -> Facts {
     Facts {
         rows: p.rows,
         cost: p.cost,
+        ascending: p.ascending,
     }
 }
 
@@ -55,9 +97,15 @@ impl Joiner<'_> {
                 true,
             ),
         };
-        let nested = self.unit_facts(unit, &all, have)?;
-        let alone = self.unit_facts(unit, &all, outer)?;
-        let mut rows = before.rows * nested.rows;
+        let nested = self.unit_facts(unit, &all, have, before.order())?;
+        let alone = self.unit_facts(unit, &all, outer, None)?;
+        let is_tied = all.iter().any(|c| {
+            let read = self.map.tables_of(c);
+            read & unit.tables != 0 && read & have != 0
+        });
+        // What nothing connects takes no rows away: it has one at least, or nothing comes of the whole.
+        let least = if is_tied { 0.0 } else { 1.0 };
+        let mut rows = before.rows * nested.rows.max(least);
         if outer_join {
             rows = rows.max(before.rows);
         }
@@ -67,10 +115,6 @@ impl Joiner<'_> {
             UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
         };
         let locked = self.has_lock(unit.tables);
-        let is_tied = all.iter().any(|c| {
-            let read = self.map.tables_of(c);
-            read & unit.tables != 0 && read & have != 0
-        });
         let opened = if is_tied { 1.0 } else { ALONE };
         let mut best = Step {
             rows,
@@ -129,7 +173,13 @@ impl Joiner<'_> {
     }
 
     /// Rows and cost of one opening of a unit, given the tables that are there.
-    fn unit_facts(&self, unit: &Unit, conds: &[Expr], seen: TableSet) -> SqlResult<Facts> {
+    fn unit_facts(
+        &self,
+        unit: &Unit,
+        conds: &[Expr],
+        seen: TableSet,
+        order: Option<Ascending>,
+    ) -> SqlResult<Facts> {
         match &unit.kind {
             UnitKind::Table(t) => {
                 let own: Vec<Expr> = conds
@@ -137,16 +187,13 @@ impl Joiner<'_> {
                     .filter(|c| self.map.tables_of(c) & !(unit.tables | seen) == 0)
                     .cloned()
                     .collect();
-                Ok(self.table_facts(*t, &own, seen))
+                Ok(self.table_facts(*t, &own, seen, order))
             }
             UnitKind::Left { inner, .. } => {
-                let mut total = Facts {
-                    rows: 1.0,
-                    cost: 0.0,
-                };
+                let mut total = Facts::START;
                 let mut have = seen;
                 for inner_unit in &inner.units {
-                    let facts = self.unit_facts(inner_unit, conds, have)?;
+                    let facts = self.unit_facts(inner_unit, conds, have, order)?;
                     total.cost += total.rows * facts.cost;
                     total.rows *= facts.rows;
                     have |= inner_unit.tables;
@@ -156,23 +203,31 @@ impl Joiner<'_> {
         }
     }
 
-    pub(super) fn table_facts(&self, t: usize, conds: &[Expr], seen: TableSet) -> Facts {
+    pub(super) fn table_facts(
+        &self,
+        t: usize,
+        conds: &[Expr],
+        seen: TableSet,
+        order: Option<Ascending>,
+    ) -> Facts {
         let table = &self.block.tables[t];
         let chosen: f64 = conds.iter().map(stats::selectivity).product();
         match &table.kind {
             TableKind::Base(def) => {
-                let target = Target::new(self.block, t, def);
+                let target = Target::new(self.block, t, def).after(order);
                 let path = self.best_path(t, &target, conds, seen);
                 let known = |e: &Expr| self.is_known(e, seen);
                 let kept = target.kept(self.env, conds, &known, &|c| self.selectivity(c));
                 Facts {
                     rows: (target.rows * kept).max(LEAST_ROWS),
                     cost: path.cost,
+                    ascending: target.ascending(&path),
                 }
             }
             TableKind::Virtual(_) => Facts {
                 rows: stats::VIRTUAL_ROWS * chosen,
                 cost: stats::VIRTUAL_ROWS,
+                ascending: None,
             },
             TableKind::Derived(_) => {
                 let plan = self.derived[t].as_ref();
@@ -181,16 +236,15 @@ impl Joiner<'_> {
                 Facts {
                     rows: rows * chosen,
                     cost: cost.max(rows) * 2.0,
+                    ascending: None,
                 }
             }
             TableKind::Recursive(_) => Facts {
                 rows: stats::WORK_ROWS * chosen,
                 cost: stats::WORK_ROWS,
+                ascending: None,
             },
-            TableKind::Row => Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
+            TableKind::Row => Facts::START,
         }
     }
 
@@ -239,7 +293,8 @@ impl Joiner<'_> {
         target.best(self.env, conds, &known)
     }
 
-    /// Tries every order of the units, by subsets.
+    /// Tries every order of the units, by subsets. Of each the cheapest order is gone on with, and the cheapest whose rows come in an order
+    /// that makes lookups in a later table cheap.
     pub(super) fn exhaustive(
         &self,
         group: &Group,
@@ -247,36 +302,46 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
-        let mut best: Vec<Option<(Facts, Vec<usize>)>> = vec![None; 1 << n];
-        best[0] = Some((
-            Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
-            Vec::new(),
-        ));
+        let mut best: Vec<Vec<Candidate>> = vec![Vec::new(); 1 << n];
+        best[0].push(Candidate {
+            facts: Facts::START,
+            order: Vec::new(),
+            is_useful: false,
+        });
         for subset in 0..1usize << n {
-            let Some((facts, order)) = best[subset].clone() else {
-                continue;
-            };
-            for next in (0..n).filter(|u| subset >> u & 1 == 0) {
-                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
-                    continue;
-                };
-                let with = subset | 1 << next;
-                let better = best[with].as_ref().is_none_or(|(f, _)| step.cost < f.cost);
-                if better {
+            for before in std::mem::take(&mut best[subset]) {
+                for next in (0..n).filter(|u| subset >> u & 1 == 0) {
+                    let Candidate { facts, order, .. } = &before;
+                    let Some(facts) = self.try_next(group, conds, order, facts, next, outer)?
+                    else {
+                        continue;
+                    };
                     let mut order = order.clone();
                     order.push(next);
-                    best[with] = Some((step, order));
+                    let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
+                    let is_useful = self.is_useful(facts.ascending, conds, placed);
+                    let new = Candidate {
+                        facts,
+                        order,
+                        is_useful,
+                    };
+                    new.compete(&mut best[subset | 1 << next]);
+                }
+                if subset + 1 == 1 << n {
+                    return Ok(before.order);
                 }
             }
         }
-        let (_, order) = best
-            .pop()
-            .flatten()
-            .expect("dependencies never form a cycle");
-        Ok(order)
+        unreachable!("dependencies never form a cycle")
+    }
+
+    /// Does a column of a table that is not placed equal this slot?
+    fn is_useful(&self, ascending: Option<u32>, conds: &[Expr], placed: TableSet) -> bool {
+        conds.iter().any(|c| {
+            let slots = equated_slots(c);
+            let has_it = slots.is_some_and(|(a, b)| ascending == Some(a) || ascending == Some(b));
+            has_it && self.map.tables_of(c) & !placed != 0
+        })
     }
 
     /// Always takes the unit that costs least next.
@@ -287,13 +352,7 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
-        let (mut order, mut facts) = (
-            Vec::new(),
-            Facts {
-                rows: 1.0,
-                cost: 0.0,
-            },
-        );
+        let (mut order, mut facts) = (Vec::new(), Facts::START);
         while order.len() < n {
             let mut best: Option<(usize, Facts)> = None;
             for next in (0..n).filter(|u| !order.contains(u)) {
@@ -337,15 +396,19 @@ impl Joiner<'_> {
             })
             .cloned()
             .collect();
+        let ready = group.equalities.enough(ready, unit.tables, &self.map);
         if order.is_empty()
             && let UnitKind::Table(_) = unit.kind
         {
-            return self.unit_facts(unit, &ready, placed).map(Some);
+            let mut facts = self.unit_facts(unit, &ready, placed, None)?;
+            facts.rows = facts.rows.max(1.0);
+            return Ok(Some(facts));
         }
         let step = self.step(facts, unit, &ready, placed, outer)?;
         Ok(Some(Facts {
             rows: step.rows,
             cost: step.cost,
+            ascending: facts.ascending,
         }))
     }
 }

@@ -16,6 +16,7 @@ mod conds;
 #[cfg(test)]
 mod cost_tests;
 pub(crate) mod edge;
+mod equalities;
 mod estimate;
 mod exact;
 pub mod explain;
@@ -142,29 +143,25 @@ impl QueryPlan {
 }
 
 impl BlockPlan {
-    fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
-        for expr in self.output.iter().chain(&self.having) {
-            expr.outer_slots(depth, f);
-        }
-        for key in &self.order {
-            key.expr.outer_slots(depth, f);
-        }
+    /// Calls `f` with every expression of the block, its tables and joins.
+    pub(crate) fn each_expr(&self, f: &mut dyn FnMut(&Expr)) {
+        self.output.iter().chain(&self.having).for_each(&mut *f);
+        self.order.iter().for_each(|key| f(&key.expr));
         if let Some(group) = &self.group {
-            for expr in group
-                .keys
-                .iter()
-                .chain(group.aggs.iter().flat_map(|a| &a.args))
-            {
-                expr.outer_slots(depth, f);
-            }
-            for key in group.aggs.iter().flat_map(|a| &a.order) {
-                key.expr.outer_slots(depth, f);
-            }
+            let args = group.aggs.iter().flat_map(|a| &a.args);
+            group.keys.iter().chain(args).for_each(&mut *f);
+            let orders = group.aggs.iter().flat_map(|a| &a.order);
+            orders.for_each(|key| f(&key.expr));
         }
         if let Some(windows) = &self.windows {
-            windows.exprs().for_each(|expr| expr.outer_slots(depth, f));
+            windows.exprs().for_each(&mut *f);
         }
-        self.source.outer_slots(depth, f);
+        self.source.each_expr(f);
+    }
+
+    fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        self.each_expr(&mut |expr| expr.outer_slots(depth, f));
+        self.source.tables_outer_slots(depth, f);
     }
 }
 
@@ -190,25 +187,36 @@ impl Node {
         }
     }
 
-    fn outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+    /// Calls `f` with the conditions and keys of its tables and joins.
+    fn each_expr(&self, f: &mut dyn FnMut(&Expr)) {
         match self {
             Node::Once | Node::Nothing(_) => {}
             Node::Filter(child, conds) => {
-                conds.iter().for_each(|c| c.outer_slots(depth, f));
-                child.outer_slots(depth, f);
+                conds.iter().for_each(&mut *f);
+                child.each_expr(f);
             }
             Node::Join(join) => {
-                join.on.iter().for_each(|c| c.outer_slots(depth, f));
+                join.on.iter().for_each(&mut *f);
                 if let JoinMethod::Hash { left, right, .. } = &join.method {
-                    left.iter()
-                        .chain(right)
-                        .for_each(|e| e.outer_slots(depth, f));
+                    left.iter().chain(right).for_each(&mut *f);
                 }
-                join.left.outer_slots(depth, f);
-                join.right.outer_slots(depth, f);
+                join.left.each_expr(f);
+                join.right.each_expr(f);
+            }
+            Node::Scan(scan) => scan.conds.iter().for_each(f),
+        }
+    }
+
+    /// The slots that computed tables read.
+    fn tables_outer_slots(&self, depth: u16, f: &mut dyn FnMut(u32)) {
+        match self {
+            Node::Once | Node::Nothing(_) => {}
+            Node::Filter(child, _) => child.tables_outer_slots(depth, f),
+            Node::Join(join) => {
+                join.left.tables_outer_slots(depth, f);
+                join.right.tables_outer_slots(depth, f);
             }
             Node::Scan(scan) => {
-                scan.conds.iter().for_each(|c| c.outer_slots(depth, f));
                 if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
                     // A lateral table is one level further in.
                     plan.outer_slots(depth + u16::from(scan.lateral), f);
