@@ -414,6 +414,31 @@ impl FieldPlaces {
         self.by_version[usize::from(version)]
     }
 
+    /// The integer that a row has, of which nothing was checked. `None`: it is NULL, too large for a sign, or to be found with a
+    /// [`RowReader`] only.
+    #[inline]
+    pub(crate) fn integer(&self, row: &[u8]) -> Option<i64> {
+        let Phys::Int { unsigned, .. } = self.phys else {
+            return None;
+        };
+        let Some(FieldPlace::Fixed { null, from, to }) =
+            self.by_version.get(usize::from(*row.first()?))
+        else {
+            return None;
+        };
+        if row.get(null.at)? & null.mask != 0 {
+            return None;
+        }
+        let stored = row.get(*from..*to)?;
+        let mut word = [0; 8];
+        word[8 - stored.len()..].copy_from_slice(stored);
+        let shift = 64 - 8 * stored.len() as u32;
+        match unsigned {
+            false => Some(i64::from_le_bytes(word) >> shift),
+            true => i64::try_from(u64::from_le_bytes(word) >> shift).ok(),
+        }
+    }
+
     /// The field of a row of which a [`RowReader`] could be made.
     #[inline]
     pub(crate) fn find<'r>(&self, row: &'r [u8]) -> Raw<'r> {

@@ -3,10 +3,12 @@
 //! ```text
 //! record  next (4) | length of the key | key | length of the values | values
 //! ```
-//! Lengths and values are as `spill::codec` writes them. The records of a key are a ring in the order of their arrival; the table has the
-//! last one of each, whose `next` is the first.
-//! Neighbours: `join` fills and probes it; `parallel` fills parts of it on several threads; groups are found with the same hash.
-//! **Invariants**: records stand in the order of their arrival; a ring has all records of one key; a table that is shared does not change.
+//! Lengths and values are as `spill::codec` writes them. Keys are spread over parts by their hash. The records of a key are a ring in the
+//! order of their arrival; its part has the last one of each, whose `next` is the first.
+//! Neighbours: `join` fills and probes it; `parallel` makes records and puts the parts together on several threads; groups are found with
+//! the same hash.
+//! **Invariants**: records of a part stand in the order of their arrival; a ring has all records of one key; a table that is shared does
+//! not change.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,26 +28,42 @@ pub(crate) const PLACE_BYTES: u64 = 2 * size_of::<(u32, u32)>() as u64;
 /// Bytes of records that offsets reach.
 const MOST_BYTES: usize = END as usize;
 
+/// Parts of a table: what a part has lies close together, and each can be put together by another thread.
+pub(crate) const PARTS: usize = 16;
+
 /// Rows by key.
 #[derive(Default)]
 pub(crate) struct HashRows {
+    hash: KeyHash,
+    parts: [HashPart; PARTS],
+    /// Bytes in memory.
+    bytes: u64,
+}
+
+/// The rows of a part of the keys.
+#[derive(Default)]
+pub(crate) struct HashPart {
     records: Vec<u8>,
     /// Half of the hash, and the last record of the key, or [`END`]. As many as a power of two.
     places: Vec<(u32, u32)>,
     keys: usize,
-    hash: KeyHash,
 }
 
 /// Where a search among the rows of one key has come.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
+    part: usize,
     at: u32,
     last: u32,
 }
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { at: END, last: END }
+        Self {
+            part: 0,
+            at: END,
+            last: END,
+        }
     }
 }
 
@@ -133,9 +151,15 @@ fn home(tag: u32, places: usize) -> usize {
 }
 
 impl HashRows {
+    /// Puts parts together whose keys were told apart by `hash`.
+    pub fn from_parts(hash: KeyHash, parts: [HashPart; PARTS]) -> Self {
+        let bytes = parts.iter().map(HashPart::bytes).sum();
+        Self { hash, parts, bytes }
+    }
+
     /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
-        (self.records.len() + self.places.len() * size_of::<(u32, u32)>()) as u64
+        self.bytes
     }
 
     /// Bytes that a row adds, at most.
@@ -146,45 +170,111 @@ impl HashRows {
 
     /// May more rows come?
     pub fn has_room(&self) -> bool {
-        self.records.len() < MOST_BYTES / 2
+        self.bytes < MOST_BYTES as u64 / 2
     }
 
     /// No row?
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.bytes == 0
     }
 
     /// Different keys.
     pub fn keys(&self) -> usize {
-        self.keys
+        self.parts.iter().map(|part| part.keys).sum()
     }
 
     /// Adds a row behind all others.
     pub fn push<'v>(&mut self, key: &[u8], values: impl Iterator<Item = &'v Value>) {
-        let at = self.records.len();
-        append(key, values, &mut self.records);
-        self.link(at);
+        let hash = self.hash.of(key);
+        let part = &mut self.parts[part_of(hash)];
+        let (at, before) = (part.records.len(), part.bytes());
+        append(key, values, &mut part.records);
+        part.link(at, tag_of(hash));
+        self.bytes += part.bytes() - before;
     }
 
-    /// Adds records that [`append`] made, in their order.
-    pub fn take(&mut self, part: &[u8]) -> SqlResult<()> {
-        let mut at = self.records.len();
-        self.records.extend_from_slice(part);
+    /// The rows of a key.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Ring {
+        let hash = self.hash.of(key);
+        let part = part_of(hash);
+        self.parts[part]
+            .find(key, tag_of(hash))
+            .map_or_else(Ring::default, |(at, last)| Ring { part, at, last })
+    }
+
+    /// Fills the slots of the next row of a key; false at the end.
+    #[inline]
+    pub fn next_of(&self, ring: &mut Ring, slots: &[u32], row: &mut [Value]) -> SqlResult<bool> {
+        if ring.at == END {
+            return Ok(false);
+        }
+        let part = &self.parts[ring.part];
+        let record = part.record(ring.at);
+        record
+            .and_then(|r| read_values(r.values, slots, row))
+            .ok_or_else(|| damaged("hash table"))?;
+        ring.at = match ring.at == ring.last {
+            true => END,
+            false => part.next(ring.at),
+        };
+        Ok(true)
+    }
+
+    /// Calls `f` with the key and the values of every row; those of one key in the order of their arrival.
+    pub fn each(&self, mut f: impl FnMut(&[u8], &[u8]) -> SqlResult<()>) -> SqlResult<()> {
+        self.parts.iter().try_for_each(|part| part.each(&mut f))
+    }
+}
+
+/// The part of a key with this hash.
+#[inline]
+pub(crate) fn part_of(hash: u64) -> usize {
+    hash as usize % PARTS
+}
+
+/// The half of a hash that a part goes by.
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+impl HashPart {
+    /// Bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        (self.records.len() + self.places.len() * size_of::<(u32, u32)>()) as u64
+    }
+
+    /// May more rows come?
+    pub fn has_room(&self) -> bool {
+        self.records.len() < MOST_BYTES / 2
+    }
+
+    /// Takes records that [`append`] made, in their order. They are found after [`HashPart::link_all`].
+    pub fn take(&mut self, records: &[u8]) {
+        self.records.extend_from_slice(records);
+    }
+
+    /// Enters all records, of which none is yet.
+    pub fn link_all(&mut self, hash: &KeyHash) -> SqlResult<()> {
+        let mut at = 0;
         while at < self.records.len() {
             let end = self.end_of(at).ok_or_else(|| damaged("hash table"))?;
-            self.link(at);
+            let key = self.record(at as u32).map_or(&[][..], |r| r.key);
+            let tag = tag_of(hash.of(key));
+            self.link(at, tag);
             at = end;
         }
         Ok(())
     }
 
     /// Enters the record at `at` into the ring of its key.
-    fn link(&mut self, at: usize) {
+    fn link(&mut self, at: usize, tag: u32) {
         if (self.keys + 1) * 4 > self.places.len() * 3 {
             self.grow();
         }
         let key = self.record(at as u32).map_or(&[][..], |r| r.key);
-        let (place, tag) = self.place(key);
+        let place = self.place(key, tag);
         let last = self.places[place].1;
         let first = match last {
             END => {
@@ -200,16 +290,15 @@ impl HashRows {
         self.places[place] = (tag, at as u32);
     }
 
-    /// Where a key is, or would be, and its half of the hash.
-    fn place(&self, key: &[u8]) -> (usize, u32) {
-        let tag = (self.hash.of(key) >> 32) as u32;
+    /// Where a key is, or would be.
+    fn place(&self, key: &[u8], tag: u32) -> usize {
         let mask = self.places.len() - 1;
         let mut place = home(tag, self.places.len());
         loop {
             let (other, last) = self.places[place];
             let is_free = last == END;
             if is_free || (other == tag && self.record(last).is_some_and(|r| r.key == key)) {
-                return (place, tag);
+                return place;
             }
             place = (place + 1) & mask;
         }
@@ -227,41 +316,17 @@ impl HashRows {
         }
     }
 
-    /// The rows of a key.
+    /// The first and the last row of a key.
     #[inline]
-    pub fn find(&self, key: &[u8]) -> Ring {
+    fn find(&self, key: &[u8], tag: u32) -> Option<(u32, u32)> {
         if self.places.is_empty() {
-            return Ring::default();
+            return None;
         }
-        let last = self.places[self.place(key).0].1;
-        match last {
-            END => Ring::default(),
-            last => Ring {
-                at: self.next(last),
-                last,
-            },
-        }
+        let last = self.places[self.place(key, tag)].1;
+        (last != END).then(|| (self.next(last), last))
     }
 
-    /// Fills the slots of the next row of a key; false at the end.
-    #[inline]
-    pub fn next_of(&self, ring: &mut Ring, slots: &[u32], row: &mut [Value]) -> SqlResult<bool> {
-        if ring.at == END {
-            return Ok(false);
-        }
-        let record = self.record(ring.at);
-        record
-            .and_then(|r| read_values(r.values, slots, row))
-            .ok_or_else(|| damaged("hash table"))?;
-        ring.at = match ring.at == ring.last {
-            true => END,
-            false => self.next(ring.at),
-        };
-        Ok(true)
-    }
-
-    /// Calls `f` with the key and the values of every row, in the order of their arrival.
-    pub fn each(&self, mut f: impl FnMut(&[u8], &[u8]) -> SqlResult<()>) -> SqlResult<()> {
+    fn each(&self, f: &mut impl FnMut(&[u8], &[u8]) -> SqlResult<()>) -> SqlResult<()> {
         let mut at = 0;
         while at < self.records.len() {
             let record = self.record(at as u32);
@@ -339,15 +404,22 @@ mod tests {
     fn rows_of_a_key_come_in_their_order_however_they_came() {
         let row = |n: i64| [Value::Int(n), Value::Str(vec![b'x'; (n % 200) as usize])];
         let key = |n: i64| (n % 700).to_be_bytes();
-        let (mut one, mut parts) = (HashRows::default(), HashRows::default());
+        let mut one = HashRows::default();
+        let hash = KeyHash::default();
+        let mut apart: [HashPart; PARTS] = Default::default();
         for start in [0, 1500, 3000] {
-            let mut part = Vec::new();
+            let mut records = vec![Vec::new(); PARTS];
             for n in start..start + 1500 {
                 one.push(&key(n), row(n).iter());
-                append(&key(n), row(n).iter(), &mut part);
+                let part = part_of(hash.of(&key(n)));
+                append(&key(n), row(n).iter(), &mut records[part]);
             }
-            parts.take(&part).unwrap();
+            for (part, records) in apart.iter_mut().zip(records) {
+                part.take(&records);
+            }
         }
+        apart.iter_mut().for_each(|p| p.link_all(&hash).unwrap());
+        let parts = HashRows::from_parts(hash, apart);
         for n in 0..700 {
             let expected: Vec<Vec<Value>> = (0..7)
                 .map(|times| n + times * 700)
@@ -361,13 +433,16 @@ mod tests {
         }
         assert!(rows_of(&one, b"none").is_empty());
         assert!(rows_of(&HashRows::default(), b"").is_empty());
-        let mut all = 0;
-        one.each(|key, _| {
-            assert_eq!(key, &(all % 700_i64).to_be_bytes());
-            all += 1;
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(all, 4500);
+        for table in [&one, &parts] {
+            let mut times = HashMap::<Vec<u8>, usize>::new();
+            let count = |key: &[u8], _: &[u8]| {
+                *times.entry(key.to_vec()).or_default() += 1;
+                Ok(())
+            };
+            table.each(count).unwrap();
+            let seen = |n: i64| times[key(n).as_slice()];
+            assert_eq!((times.len(), seen(0), seen(699)), (700, 7, 6));
+            assert_eq!(table.keys(), 700);
+        }
     }
 }

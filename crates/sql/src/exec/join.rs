@@ -14,13 +14,13 @@ use super::disk_join::DiskJoin;
 use super::hash_rows::{HashRows, Ring};
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
-use super::parallel::{self, Sieve};
+use super::parallel::{self, Sieve, StoredSieve};
 use super::recursive::SharedRows;
 use super::rowkey;
 use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
 use crate::bind::JoinType;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{HashBy, JoinMethod, JoinPlan};
+use crate::plan::{HashBy, JoinMethod, JoinPlan, Node};
 
 /// State of a join.
 pub(crate) struct JoinState {
@@ -127,6 +127,15 @@ impl RightSide {
             cursor: RowCursor::default(),
             ring: Ring::default(),
             key: Vec::new(),
+        }
+    }
+
+    /// Rows that are looked up need not come if they do not pass these sieves of inner joins.
+    pub fn sift(&mut self, plan: &JoinPlan, sieves: &[Sieve]) {
+        if let (JoinMethod::Nested, Node::Scan(scan), NodeState::Scan(state)) =
+            (&plan.method, &*plan.right, &mut self.input)
+        {
+            state.sift(StoredSieve::all_of(sieves, scan));
         }
     }
 

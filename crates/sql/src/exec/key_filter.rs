@@ -16,6 +16,9 @@ const FEW_BITS: u64 = 1 << 20;
 /// Keys for a word of the other filter: of what is not there one in forty passes.
 const KEYS_PER_WORD: usize = 4;
 
+/// Integers that are worth a list, by which they are looked up one by one.
+pub(crate) const FEW_INTEGERS: usize = 16 << 10;
+
 /// See the module.
 pub(crate) enum KeyFilter {
     /// Integers from `first` on.
@@ -63,15 +66,26 @@ impl KeyFilter {
     /// The answer for a key of one value, where that needs no encoding.
     #[inline]
     pub fn may_have_value(&self, value: &Value) -> Option<bool> {
+        if let Self::Hashes { .. } = self {
+            return None;
+        }
+        match value {
+            Value::Int(v) => self.may_have_integer(*v),
+            Value::UInt(v) => match i64::try_from(*v) {
+                Ok(v) => self.may_have_integer(v),
+                Err(_) => Some(false),
+            },
+            _ => Some(false),
+        }
+    }
+
+    /// The answer for an integer, where that needs no encoding.
+    #[inline]
+    pub fn may_have_integer(&self, value: i64) -> Option<bool> {
         let Self::Integers { first, bits } = self else {
             return None;
         };
-        let value = match value {
-            Value::Int(v) => Some(*v),
-            Value::UInt(v) => i64::try_from(*v).ok(),
-            _ => None,
-        };
-        let nth = value.and_then(|v| v.checked_sub(*first)?.try_into().ok());
+        let nth = value.checked_sub(*first).and_then(|n| n.try_into().ok());
         Some(nth.is_some_and(|nth: u64| {
             let word = bits.get((nth / 64) as usize);
             word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
@@ -91,6 +105,26 @@ impl KeyFilter {
             }
         }
     }
+}
+
+/// The keys of a table, in order, if they are integers and not many.
+pub(crate) fn few_integers(table: &HashRows, by: &[HashBy]) -> SqlResult<Option<Box<[i64]>>> {
+    if !matches!(by, [by] if by.kind == CmpKind::Int) || table.keys() > FEW_INTEGERS {
+        return Ok(None);
+    }
+    let mut found = Some(Vec::with_capacity(table.keys()));
+    table.each(|key, _| {
+        match (&mut found, integer_of(key)) {
+            (Some(all), Some(v)) => all.push(v),
+            _ => found = None,
+        }
+        Ok(())
+    })?;
+    Ok(found.map(|mut all| {
+        all.sort_unstable();
+        all.dedup();
+        all.into()
+    }))
 }
 
 /// The smallest and the largest key, if all are integers.

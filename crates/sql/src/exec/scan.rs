@@ -14,6 +14,7 @@ use esker_types::{SqlResult, Value, ValueRef};
 use super::ctx::{ExecCtx, RowLock};
 use super::memory::Budget;
 use super::node::all_true;
+use super::parallel::StoredSieve;
 use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
@@ -33,6 +34,68 @@ pub(crate) struct ScanState {
     /// Copy of the stored row where it must outlive the read.
     stored: Vec<u8>,
     cover: Cover,
+    lookups: Lookups,
+    /// What stored rows have to pass.
+    sieves: Vec<StoredSieve>,
+}
+
+/// Lookups of one key after the other in the same index.
+#[derive(Default)]
+struct Lookups {
+    /// Goes from key to key, where that is worth it.
+    seeker: Option<Box<Cursor>>,
+    /// The last key, and how many keys before it did not lie behind the ones before them.
+    last: Vec<u8>,
+    ascending: u32,
+    /// How many of the keys were found near the one before.
+    asked: u32,
+    near: u32,
+}
+
+/// After so many ascending keys a row's own key is looked for near the last one; if of so many asked keys not half were near, it is
+/// not any more.
+const ASCENDING_TRIAL: u32 = 16;
+const NEAR_TRIAL: u32 = 64;
+
+impl Lookups {
+    /// Notes a key that is about to be looked up; is the seeker to look for it, and may it lie near the last one? A single row is found
+    /// faster without, unless it does.
+    fn is_sought(&mut self, key: &[u8], is_row: bool) -> Option<bool> {
+        let is_first = self.last.is_empty();
+        self.ascending = match *self.last <= *key {
+            true => self.ascending.saturating_add(1),
+            false => 0,
+        };
+        set(&mut self.last, key);
+        let is_near = self.ascending > ASCENDING_TRIAL
+            && (self.asked < NEAR_TRIAL || self.near >= self.asked / 2);
+        let is_sought = is_near || !(is_row || is_first);
+        is_sought.then_some(is_near)
+    }
+
+    /// Makes the first entry from `key` on the next one that the seeker gives.
+    fn go_to(
+        &mut self,
+        index: &IndexDef,
+        (key, may_be_near): (&[u8], bool),
+        exec: &ExecCtx<'_>,
+    ) -> SqlResult<()> {
+        let seeker = match &mut self.seeker {
+            Some(seeker) => seeker,
+            None => {
+                let new = exec.txn.seeker(&index.tree, exec.view);
+                let new = Box::new(new.map_err(|e| engine_error(&e))?);
+                self.seeker.insert(new)
+            }
+        };
+        let is_near = seeker.go_to(key, may_be_near);
+        let is_near = is_near.map_err(|e| engine_error(&e))?;
+        if may_be_near {
+            self.asked += 1;
+            self.near += u32::from(is_near);
+        }
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -41,6 +104,8 @@ enum Input {
     Done,
     /// One clustered key to get.
     Point,
+    /// What begins with the last key of the lookups; their seeker stands before it.
+    Sought,
     Ranges {
         ranges: Vec<KeyRange>,
         at: usize,
@@ -97,6 +162,11 @@ impl ScanState {
         };
     }
 
+    /// Drops rows that do not pass.
+    pub fn sift(&mut self, sieves: Vec<StoredSieve>) {
+        self.sieves = sieves;
+    }
+
     /// Gives back buffers of more than `kept` bytes.
     pub fn trim(&mut self, kept: usize) {
         if self.stored.capacity() > kept {
@@ -107,6 +177,7 @@ impl ScanState {
     /// Ends the scan: nothing of the tree is held any more.
     pub fn close(&mut self) {
         self.input = Input::Done;
+        self.lookups = Lookups::default();
     }
 
     pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
@@ -118,7 +189,7 @@ impl ScanState {
                 {
                     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
                 }
-                self.open_base(def, access, row, env)
+                self.open_base(plan, def, access, row, env)
             }
             Source::Virtual { table, pushed } => {
                 self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
@@ -146,6 +217,7 @@ impl ScanState {
 
     fn open_base(
         &mut self,
+        plan: &ScanPlan,
         def: &TableDef,
         access: &Access,
         row: &[Value],
@@ -160,7 +232,15 @@ impl ScanState {
                     self.input = Input::Done;
                     return Ok(());
                 }
-                if access.index == 0 && matches!(access.kind, AccessKind::Point(_)) {
+                let is_point = access.index == 0 && matches!(access.kind, AccessKind::Point(_));
+                if let Some(exec) = env.exec.filter(|e| is_steady(plan, access, e))
+                    && let Some(may_be_near) = self.lookups.is_sought(&self.key, is_point)
+                {
+                    self.lookups.go_to(index, (&self.key, may_be_near), exec)?;
+                    self.input = Input::Sought;
+                    return Ok(());
+                }
+                if is_point {
                     self.input = Input::Point;
                     return Ok(());
                 }
@@ -298,6 +378,27 @@ impl ScanState {
                     self.input = Input::Done;
                     self.take_stored(plan, def, view, None, row, env)?
                 }
+                Input::Sought => {
+                    let seeker = self.lookups.seeker.as_mut().expect("it was placed");
+                    let entry = seeker.next().map_err(|e| engine_error(&e))?;
+                    let Some((key, value)) =
+                        entry.filter(|(key, _)| key.starts_with(&self.lookups.last))
+                    else {
+                        self.input = Input::Done;
+                        return Ok(false);
+                    };
+                    if access.index == 0 {
+                        judge_sifted(&mut self.sieves, plan, def, (key, value), row, env)?
+                    } else if access.covering {
+                        count_read(plan, env);
+                        let index = access.index;
+                        self.cover.judge(plan, def, index, key, value, row, env)?
+                    } else {
+                        let codec = &def.indexes[access.index].codec;
+                        set(&mut self.key, codec.clustered_of(key, value)?);
+                        self.take_stored(plan, def, view, None, row, env)?
+                    }
+                }
                 Input::Ranges {
                     ranges,
                     at,
@@ -338,7 +439,8 @@ impl ScanState {
                     if access.index == 0 {
                         set(&mut self.key, key);
                         if plan.lock.is_none() && plan.row_slot.is_none() {
-                            judge(plan, def, &self.key, value, row, env)?
+                            let entry = (&*self.key, value);
+                            judge_sifted(&mut self.sieves, plan, def, entry, row, env)?
                         } else {
                             set(&mut self.stored, value);
                             self.take_copied(plan, def, None, row, env)?
@@ -377,11 +479,11 @@ impl ScanState {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
         if plan.lock.is_none() && plan.row_slot.is_none() && entry.is_none() {
-            let key = &self.key;
+            let (key, sieves) = (&*self.key, &mut self.sieves);
             let found = exec
                 .txn
                 .get_with(tree, key, view, |stored| {
-                    judge(plan, def, key, stored, row, env)
+                    judge_sifted(sieves, plan, def, (key, stored), row, env)
                 })
                 .map_err(|e| engine_error(&e))?;
             return found.unwrap_or(Ok(Verdict::Drop));
@@ -501,6 +603,29 @@ fn lock_absent(plan: &ScanPlan, tree: TreeId, key: &[u8], exec: &ExecCtx<'_>) ->
 
 fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> SqlResult<RowLock> {
     exec.lock_row(def.primary().id, key, lock.mode, lock.policy)
+}
+
+/// Does the scan see one state of the index at every opening, whatever the statement does?
+fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
+    let is_plain = plan.lock.is_none() && plan.row_slot.is_none() && !access.reverse;
+    is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
+}
+
+/// As [`judge`] for rows that have to pass sieves.
+#[inline]
+fn judge_sifted(
+    sieves: &mut [StoredSieve],
+    plan: &ScanPlan,
+    def: &TableDef,
+    (key, stored): (&[u8], &[u8]),
+    row: &mut [Value],
+    env: &EvalEnv<'_>,
+) -> SqlResult<Verdict> {
+    if sieves.iter_mut().all(|sieve| sieve.passes(stored)) {
+        return judge(plan, def, key, stored, row, env);
+    }
+    count_read(plan, env);
+    Ok(Verdict::Drop)
 }
 
 /// Decodes a stored row into its slots and evaluates the conditions.

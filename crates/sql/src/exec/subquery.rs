@@ -14,6 +14,7 @@ use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::hash_rows::{KeyHash, KeyMap};
+use super::key_filter::FEW_INTEGERS;
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
 use super::rowkey;
@@ -65,6 +66,8 @@ struct Rows {
     keys: Option<HashSet<Box<[u8]>, KeyHash>>,
     /// Some row has a NULL.
     has_null: bool,
+    /// The keys, if they are single integers and not many.
+    few_integers: Option<Box<[i64]>>,
 }
 
 /// Value of a subquery for the current row.
@@ -108,6 +111,19 @@ impl Constant {
             query: Box::new(query.clone()),
             result: result?,
         })
+    }
+
+    /// Is it the result of this subquery?
+    pub fn is_of(&self, query: &Subquery) -> bool {
+        self.query.id == query.id
+    }
+
+    /// What a single column has that is found by equality, but for NULL: integers, if they are not many.
+    pub fn few_integers(&self) -> Option<&[i64]> {
+        match &*self.result {
+            Cached::Rows(rows) => rows.few_integers.as_deref(),
+            Cached::Value(_) => None,
+        }
     }
 
     /// Makes it known to a thread.
@@ -382,6 +398,7 @@ impl SubqueryState {
             rows: Vec::new(),
             keys: hashed.then(HashSet::default),
             has_null: false,
+            few_integers: None,
         };
         let mut key = Vec::new();
         while let Some(row) = self.exec.next_of(&query.plan, inner)? {
@@ -403,6 +420,11 @@ impl SubqueryState {
             rows.rows.push(row.to_vec());
         }
         self.exec.reset(inner);
+        if let (Some(keys), [CmpKind::Int]) = (&rows.keys, test.kinds)
+            && keys.len() <= FEW_INTEGERS
+        {
+            rows.few_integers = keys.iter().map(|key| rowkey::integer_of(key)).collect();
+        }
         Ok(rows)
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn cheap_first(conds: &mut [Expr]) {
 }
 
 /// Does it compare numbers with numbers, or moments with moments, as they are?
-fn is_cheap(cond: &Expr) -> bool {
+pub(crate) fn is_cheap(cond: &Expr) -> bool {
     let is_plain = |e: &Expr| matches!(e.kind, ExprKind::Column(_) | ExprKind::Const(_));
     let are_plain = |arg: &Expr, others: &[&Expr]| {
         let is_like_arg =

@@ -52,6 +52,7 @@ use crate::result::ColumnMeta;
 
 pub use block::plan_bound;
 pub(crate) use block::{rows_looked_at, rows_out};
+pub(crate) use conds::is_cheap;
 pub(crate) use stats::{table_rows, tree_entries};
 pub(crate) use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 

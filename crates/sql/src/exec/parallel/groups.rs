@@ -30,6 +30,8 @@ pub(super) struct GroupTable {
     given: usize,
     key: Vec<u8>,
     args: Vec<Value>,
+    /// A group that was dropped, for its memory.
+    spare: Option<Group>,
 }
 
 struct Group {
@@ -246,7 +248,35 @@ impl GroupTable {
 
     /// Takes a row; gives the bytes that took.
     pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
-        let (at, mut bytes) = self.place(plan, row, env)?;
+        let (at, bytes) = self.place(plan, row, env)?;
+        Ok(bytes + self.add_to(at, plan, row, env)?)
+    }
+
+    /// Takes the first row of a group with this key, which no other row has had in a while and none will be looked up by.
+    pub fn add_first(
+        &mut self,
+        plan: &GroupPlan,
+        key: &[u8],
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<u64> {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let group = self.new_group(plan, row, env)?;
+        let bytes = group.bytes();
+        self.groups.push(group);
+        Ok(bytes + self.add_to(self.groups.len() - 1, plan, row, env)?)
+    }
+
+    /// Takes a row of a group by its number; gives the bytes that took.
+    pub fn add_to(
+        &mut self,
+        at: usize,
+        plan: &GroupPlan,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<u64> {
+        let mut bytes = 0;
         for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
             bytes += acc.update(call, &mut self.args, row, env)?;
         }
@@ -307,14 +337,18 @@ impl GroupTable {
         ctx: &EvalCtx<'_>,
         wanted: &mut dyn FnMut(&[Value]) -> SqlResult<bool>,
     ) -> SqlResult<u64> {
-        self.by_key.clear();
+        if !self.by_key.is_empty() {
+            self.by_key.clear();
+        }
         let (mut freed, mut at) = (0, from);
         while let Some(group) = self.groups.get_mut(at) {
             group.show(plan, row, ctx)?;
             if wanted(row)? {
                 at += 1;
             } else {
-                freed += self.groups.remove(at).bytes();
+                let dropped = self.groups.remove(at);
+                freed += dropped.bytes();
+                self.spare = Some(dropped);
             }
         }
         Ok(freed)
@@ -322,22 +356,41 @@ impl GroupTable {
 
     /// Begins the group of `self.key`.
     fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
-        let mut keys = Vec::with_capacity(plan.keys.len());
-        // They have warned when they were looked up.
-        let warned = Warned::of(env.ctx);
-        for key in &plan.keys {
-            keys.push(key.eval(row, env)?);
-        }
-        warned.forget_later();
-        let group = Group {
-            key: self.key.as_slice().into(),
-            kept: plan.kept.iter().map(|s| row[*s as usize].clone()).collect(),
-            keys: keys.into(),
-            accs: plan.aggs.iter().map(Acc::new).collect(),
-        };
+        let group = self.new_group(plan, row, env)?;
         let bytes = group.bytes();
         self.enter(group);
         Ok(bytes)
+    }
+
+    /// The group of `self.key`, of which this is the first row.
+    fn new_group(
+        &mut self,
+        plan: &GroupPlan,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Group> {
+        let mut group = self.spare.take().unwrap_or_else(|| Group {
+            key: Box::default(),
+            kept: vec![Value::Null; plan.kept.len()].into(),
+            keys: vec![Value::Null; plan.keys.len()].into(),
+            accs: Vec::with_capacity(plan.aggs.len()),
+        });
+        match group.key.len() == self.key.len() {
+            true => group.key.copy_from_slice(&self.key),
+            false => group.key = self.key.as_slice().into(),
+        }
+        // They have warned when they were looked up.
+        let warned = Warned::of(env.ctx);
+        for (value, key) in group.keys.iter_mut().zip(&plan.keys) {
+            key.eval_into(row, env, value)?;
+        }
+        warned.forget_later();
+        for (value, slot) in group.kept.iter_mut().zip(&plan.kept) {
+            value.clone_from(&row[*slot as usize]);
+        }
+        group.accs.clear();
+        group.accs.extend(plan.aggs.iter().map(Acc::new));
+        Ok(group)
     }
 
     fn enter(&mut self, group: Group) {

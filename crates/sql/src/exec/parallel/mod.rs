@@ -2,7 +2,7 @@
 //!
 //! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
 //! rows through joins, and where they are shared out), `prepare` (what comes before the tasks), `filter` (which blocks of a table need
-//! not be read), `task` (what a thread does with its share of the rows), `batch` (judging and summing up rows by columns), `sieve`
+//! not be read), `narrow` (which rows a few keys lead to), `task` (what a thread does with its share of the rows), `batch` (judging and summing up rows by columns), `sieve`
 //! (which rows later joins drop), `pipeline` (joining in a task), `sink` (what it keeps),
 //! `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what would be done) and `tally` (what
 //! was).
@@ -17,6 +17,7 @@ mod filter;
 mod fit;
 mod forecast;
 mod groups;
+mod narrow;
 mod pipeline;
 mod prepare;
 mod segments;
@@ -33,8 +34,9 @@ use std::time::Instant;
 use esker_engine::scan::{CountedTask, Outcome, ScanWork};
 use esker_engine::{EngineError, View};
 use esker_types::{SqlResult, Value};
+use parking_lot::Mutex;
 
-use super::hash_rows::HashRows;
+use super::hash_rows::{HashPart, HashRows, KeyHash, PARTS};
 use super::memory::{Purpose, charge, refund};
 use super::profile::Stage as Operator;
 use super::root::limit_values;
@@ -46,7 +48,7 @@ use crate::result::Mode;
 pub(crate) use forecast::{Forecast, Forecasts, Shared, forecast};
 use groups::GroupTable;
 use prepare::{prepare, target, wanted_tasks};
-pub(super) use sieve::Sieve;
+pub(super) use sieve::{Sieve, StoredSieve};
 use sink::{Duty, Part, Wanted};
 use spine::{Cut, Spine};
 use tally::Tally;
@@ -54,6 +56,9 @@ use task::{Owner, TableTask};
 
 /// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
 const MOST_ROWS: f64 = 250_000.0;
+
+/// Bytes of a hash table from which on several threads put it together.
+const SHARED_LINK_BYTES: u64 = 256 << 10;
 
 /// Rows of a block that was read in parallel.
 pub(crate) struct ParallelRows {
@@ -229,14 +234,16 @@ pub(super) fn hash_rows(
     };
     let mut exprs = candidate.spine.exprs(cut);
     exprs.extend(right);
+    let hash = KeyHash::default();
     let owner = Owner::Right {
         node: Arc::clone(&join.right),
         keys: right.clone(),
         by: by.clone(),
+        hash: hash.clone(),
     };
     let wanted = (wanted, sieves);
     match prepare(owner, &join.right, &candidate, wanted, &exprs, env)? {
-        Some(task) => build(task, exec, env),
+        Some(task) => build(task, hash, exec, env),
         None => Ok(None),
     }
 }
@@ -330,6 +337,7 @@ fn count(
         let work = tally::Work {
             tasks,
             blocks_skipped: 0,
+            keys: None,
         };
         tally.report(profile, &block.source, Cut::Table, work);
     }
@@ -404,25 +412,78 @@ fn read(
 }
 
 /// Does the tasks and puts the rows they bring into one table. `None` if that takes too much memory.
-fn build(task: TableTask, exec: &ExecCtx<'_>, env: &EvalEnv<'_>) -> SqlResult<Option<HashRows>> {
+fn build(
+    task: TableTask,
+    hash: KeyHash,
+    exec: &ExecCtx<'_>,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<HashRows>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
-    let mut table = HashRows::default();
+    let mut parts: [HashPart; PARTS] = Default::default();
     let warnings = Warnings::of(env);
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
         done.give_to(env);
         match done.part? {
-            Part::Records(part) if table.has_room() => table.take(&part).map(|()| true),
+            Part::Records(records) if parts.iter().all(HashPart::has_room) => {
+                let both = parts.iter_mut().zip(&records);
+                both.for_each(|(part, records)| part.take(records));
+                Ok(true)
+            }
             _ => Ok(false),
         }
     });
     task.given().give_back(env);
     task.hand_over();
-    if !is_complete? || charge(env, table.bytes(), Purpose::Hash).is_err() {
+    let table = match is_complete? {
+        true => link(parts, hash, exec)?,
+        false => None,
+    };
+    let Some(table) = table.filter(|table| charge(env, table.bytes(), Purpose::Hash).is_ok())
+    else {
         warnings.forget_later(env);
         return Ok(None);
-    }
+    };
     task.report(env);
     Ok(Some(table))
+}
+
+/// Enters the records of each part of a hash table.
+struct LinkTask {
+    hash: KeyHash,
+    parts: [Mutex<HashPart>; PARTS],
+}
+
+impl ScanWork for LinkTask {
+    type Output = SqlResult<HashPart>;
+
+    fn run(&self, task: usize, _go_on: &mut dyn FnMut() -> bool) -> Self::Output {
+        let mut part = std::mem::take(&mut *self.parts[task].lock());
+        part.link_all(&self.hash)?;
+        Ok(part)
+    }
+}
+
+/// Makes a table of parts that have their records. `None` if that was not all done.
+fn link(
+    mut parts: [HashPart; PARTS],
+    hash: KeyHash,
+    exec: &ExecCtx<'_>,
+) -> SqlResult<Option<HashRows>> {
+    if parts.iter().map(HashPart::bytes).sum::<u64>() < SHARED_LINK_BYTES {
+        parts.iter_mut().try_for_each(|part| part.link_all(&hash))?;
+        return Ok(Some(HashRows::from_parts(hash, parts)));
+    }
+    let mut linked = Vec::with_capacity(PARTS);
+    let task = Arc::new(LinkTask {
+        hash: hash.clone(),
+        parts: parts.map(Mutex::new),
+    });
+    work(exec, task, PARTS, |part| {
+        linked.push(part?);
+        Ok(true)
+    })?;
+    let parts = linked.try_into().ok();
+    Ok(parts.map(|parts| HashRows::from_parts(hash, parts)))
 }
 
 impl ParallelRows {

@@ -7,6 +7,7 @@ use esker_types::{SqlResult, Value};
 
 use super::super::join::{Kept, RightSide};
 use super::super::node::all_true;
+use super::sieve::Sieve;
 use super::spine::Stage;
 use crate::bind::JoinType;
 use crate::expr::{EvalEnv, Expr};
@@ -34,11 +35,17 @@ enum Work<'p> {
 pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
 
 impl<'p> Pipeline<'p> {
-    /// A way through `stages`, with the right rows that were read before.
-    pub fn new(stages: &[Stage<'p>], kept: &[Kept]) -> Self {
+    /// A way through `stages`, with the right rows that were read before, and with the sieves of all inner joins.
+    pub fn new(stages: &[Stage<'p>], kept: &[Kept], sieves: &[Sieve]) -> Self {
         let works = stages.iter().zip(kept).map(|(stage, kept)| match stage {
             Stage::Filter(conds) => Work::Filter(conds),
-            Stage::Join(join) => Work::Join(join, Box::new(RightSide::new(join, kept.clone()))),
+            Stage::Join(join) => {
+                let mut right = RightSide::new(join, kept.clone());
+                if join.kind != JoinType::Left {
+                    right.sift(join, sieves);
+                }
+                Work::Join(join, Box::new(right))
+            }
         });
         let steps = works.map(|work| Step { work, rows: 0 });
         Self {

@@ -17,13 +17,13 @@ use super::sieve::Sieve;
 use super::sink::{Duty, Wanted};
 use super::spine::{Cut, Spine, Stage};
 use super::task::{Given, Input, Owner, Room, TableTask};
-use super::{Candidate, filter, fit, several_threads, slots_of};
+use super::{Candidate, filter, fit, narrow, several_threads, slots_of};
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
 use crate::codec::KeyRange;
 use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
-use crate::plan::{AccessKind, JoinMethod, JoinPlan, Node, Source, rows_out};
+use crate::plan::{Access, AccessKind, JoinMethod, JoinPlan, Node, Source, rows_out};
 
 /// Of the memory that a statement may still use, this part is for partial results.
 const MEMORY_PART: u64 = 2;
@@ -31,6 +31,7 @@ const MEMORY_PART: u64 = 2;
 /// What of which tree is read.
 pub(super) struct Target<'p> {
     def: &'p TableDef,
+    access: &'p Access,
     pub tree: &'p Tree,
     /// The index that is read: the plan's, or the clustered one.
     index: usize,
@@ -65,6 +66,7 @@ pub(super) fn target<'p>(
         .collect();
     Ok(Some(Target {
         def,
+        access,
         tree: &def.indexes[index].tree,
         index,
         spans,
@@ -126,10 +128,12 @@ pub(super) fn prepare(
     given.bytes = bytes;
     let slots: Vec<u32> = spine.driver.columns.iter().map(|(_, slot)| *slot).collect();
     let all = outer.iter().cloned().chain(sieves);
-    given.sieves = all.filter(|s| s.reads_only(&slots)).collect();
+    given.later_sieves = all.collect();
+    let own = given.later_sieves.iter().filter(|s| s.reads_only(&slots));
+    given.sieves = own.cloned().collect();
     let input = match cut {
         _ if joins_nothing(spine, &given.sides) => Some(Input::nothing()),
-        Cut::Table => table_input(spine, exec, env)?,
+        Cut::Table => table_input(spine, &given, exec, env)?,
         Cut::Rows(passed) => {
             let before = Spine::node_before(node, *passed, spine.stages.len());
             let input = rows_input(before, wanted.width, exec, env)?;
@@ -236,23 +240,29 @@ fn joins_nothing(spine: &Spine<'_>, sides: &[Kept]) -> bool {
 /// The parts of a table.
 fn table_input(
     spine: &Spine<'_>,
+    given: &Given,
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Input>> {
     let Some(target) = target(spine, exec, env)? else {
         return Ok(None);
     };
-    let index = target.index;
-    let rows = exec
-        .txn
-        .parallel_scan(target.tree, target.spans, wanted_tasks(exec))
-        .map_err(|e| engine_error(&e))?;
+    let (index, tasks) = (target.index, wanted_tasks(exec));
+    let place = (target.def, target.access, index);
+    let known = (&*given.constants, &*given.sieves);
+    let looked_up = narrow::spans(spine.driver, place, known, env)?;
+    let keys = looked_up.as_ref().map(Vec::len);
+    let rows = match looked_up {
+        Some(spans) => exec.txn.parallel_lookup(target.tree, spans, tasks),
+        None => exec.txn.parallel_scan(target.tree, target.spans, tasks),
+    };
+    let rows = rows.map_err(|e| engine_error(&e))?;
     // Entries of other indexes are not what blocks speak of.
     let rows = match index {
         0 => rows.with_tests(filter::tests(spine.driver, target.def, env)),
         _ => rows,
     };
-    Ok(Some(Input::Table { rows, index }))
+    Ok(Some(Input::Table { rows, index, keys }))
 }
 
 /// The rows of a node, to be shared out, and the bytes they are charged with. `None` if they are too many.

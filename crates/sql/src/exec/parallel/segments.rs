@@ -1,8 +1,9 @@
 //! Groups of rows that come sorted by one of the groups' keys: when its value changes, the groups so far are complete.
 //!
-//! Neighbours: `task` shows every row before it is grouped; `groups` has the groups.
+//! Neighbours: `sink` gives it every row; `groups` has the groups.
 //! **Invariant**: a group is dropped only when no row of it can come, in this task or another, and HAVING is not true for it; so the
-//! groups of a task's first and last value stay, whatever HAVING says.
+//! groups of a task's first and last value stay, whatever HAVING says. Where the key is all that tells groups apart, a row's group is
+//! the last one or a new one, and nothing is looked up.
 
 use esker_types::{SqlResult, SqlType, Value};
 
@@ -24,6 +25,8 @@ pub(super) struct Segments<'p> {
     next: Vec<u8>,
     /// The first of its groups; `None` with the task's first value.
     start: Option<usize>,
+    /// Nothing else tells groups apart: each value has one group.
+    is_all: bool,
     row: Vec<Value>,
 }
 
@@ -40,8 +43,10 @@ impl<'p> Segments<'p> {
             return None;
         }
         let (_, slot) = *scan.columns.iter().find(|(col, _)| *col == part.col)?;
-        let key = plan.keys.iter().find(|k| k.as_column() == Some(slot))?;
+        let is_it = |key: &&Expr| key.as_column() == Some(slot);
+        let key = plan.keys.iter().find(is_it)?;
         Some(Self {
+            is_all: plan.telling_keys().all(|key| is_it(&key)),
             plan,
             having,
             slot,
@@ -53,18 +58,27 @@ impl<'p> Segments<'p> {
         })
     }
 
-    /// Looks at a row that is about to be grouped. Gives the bytes of groups that are dropped.
-    pub fn note(
+    /// Takes a row. Gives the bytes that took, less those of groups that are dropped.
+    pub fn add(
         &mut self,
         groups: &mut GroupTable,
         row: &[Value],
         env: &EvalEnv<'_>,
-    ) -> SqlResult<u64> {
+    ) -> SqlResult<i64> {
         self.next.clear();
         rowkey::encode(&row[self.slot as usize], self.ty, false, &mut self.next);
-        if self.next == self.current {
-            return Ok(0);
-        }
+        let is_new = self.next != self.current;
+        let freed = if is_new { self.change(groups, env)? } else { 0 };
+        let bytes = match (self.is_all, is_new) {
+            (false, _) => groups.add(self.plan, row, env)?,
+            (true, true) => groups.add_first(self.plan, &self.current, row, env)?,
+            (true, false) => groups.add_to(groups.len() - 1, self.plan, row, env)?,
+        };
+        Ok(bytes as i64 - freed as i64)
+    }
+
+    /// The rows go on with another value. Gives the bytes of groups that are dropped.
+    fn change(&mut self, groups: &mut GroupTable, env: &EvalEnv<'_>) -> SqlResult<u64> {
         let is_first = self.current.is_empty();
         std::mem::swap(&mut self.current, &mut self.next);
         let mut freed = 0;

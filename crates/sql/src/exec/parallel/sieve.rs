@@ -7,17 +7,20 @@
 
 use std::sync::Arc;
 
+use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, Value};
 
 use super::super::join::{Kept, hash_key};
-use super::super::key_filter::KeyFilter;
+use super::super::key_filter::{KeyFilter, few_integers};
 use super::super::memory::{Purpose, charge};
 use super::super::node::all_true;
+use super::super::rowkey;
 use super::super::scan::{Verdict, fill, meets};
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
+use crate::codec::FieldPlaces;
 use crate::expr::{EvalEnv, Expr, ExprKind};
-use crate::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan};
+use crate::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan, Source, is_cheap};
 
 /// After so many rows a task keeps the sieves that drop one of `LEAST_RATE`, the finest first.
 const TRIAL_ROWS: u32 = 4096;
@@ -29,6 +32,8 @@ pub(in crate::exec) struct Sieve {
     exprs: Arc<[Expr]>,
     by: Arc<[HashBy]>,
     filter: Arc<KeyFilter>,
+    /// The keys themselves, if they are integers and not many.
+    few: Option<Arc<[i64]>>,
 }
 
 impl Sieve {
@@ -48,7 +53,9 @@ impl Sieve {
             return Ok(None);
         }
         let filter = KeyFilter::of(table, by)?;
-        let bytes = filter.bytes();
+        let few: Option<Arc<[i64]>> = few_integers(table, by)?.map(Arc::from);
+        let listed = few.as_ref().map_or(0, |keys| size_of_val(&**keys) as u64);
+        let bytes = filter.bytes() + listed;
         // It only saves time.
         if charge(env, bytes, Purpose::Hash).is_err() {
             return Ok(None);
@@ -57,6 +64,7 @@ impl Sieve {
             exprs: left.as_slice().into(),
             by: by.as_slice().into(),
             filter: Arc::new(filter),
+            few,
         };
         Ok(Some((sieve, bytes)))
     }
@@ -92,10 +100,40 @@ impl Sieve {
         })
     }
 
+    /// Where the stored rows of a table have the one integer that is asked for.
+    fn place(&self, scan: &ScanPlan) -> Option<FieldPlaces> {
+        match (&*self.exprs, &*self.by, &scan.source) {
+            ([expr], [by], Source::Base { def, .. }) if by.kind == CmpKind::Int => {
+                let slot = expr.as_column()?;
+                let (col, _) = scan.columns.iter().find(|(_, s)| *s == slot)?;
+                def.layout.field_places(*col)
+            }
+            _ => None,
+        }
+    }
+
+    /// The integers among which a slot has to be, if that is all it asks for and they are not many.
+    pub fn few(&self, slot: u32) -> Option<&[i64]> {
+        match &*self.exprs {
+            [expr] if expr.as_column() == Some(slot) => self.few.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Does it ask for nothing but these slots?
     pub fn reads_only(&self, slots: &[u32]) -> bool {
         let mut columns = self.exprs.iter().filter_map(Expr::as_column);
         columns.all(|slot| slots.contains(&slot))
+    }
+
+    /// Does a row pass whose only asked column has this integer?
+    #[inline]
+    fn passes_integer(&self, value: i64, key: &mut Vec<u8>) -> bool {
+        self.filter.may_have_integer(value).unwrap_or_else(|| {
+            key.clear();
+            rowkey::encode_for(&Value::Int(value), CmpKind::Int, key);
+            self.filter.may_have(key)
+        })
     }
 
     /// Does a row pass?
@@ -135,7 +173,71 @@ pub(super) struct Sifter<'t> {
 
 struct Trial<'t> {
     sieve: &'t Sieve,
+    /// Where the stored row has the one integer that is asked for.
+    place: Option<FieldPlaces>,
     dropped: u64,
+}
+
+impl<'t> Trial<'t> {
+    fn new(sieve: &'t Sieve, scan: &ScanPlan) -> Self {
+        Self {
+            sieve,
+            place: sieve.place(scan),
+            dropped: 0,
+        }
+    }
+}
+
+/// A sieve for the stored rows of a table that is looked up for each row of others.
+pub(in crate::exec) struct StoredSieve {
+    sieve: Sieve,
+    place: FieldPlaces,
+    key: Vec<u8>,
+    asked: u32,
+    dropped: u32,
+}
+
+impl StoredSieve {
+    /// Those that can be asked before anything of a row is decoded, of those that later inner joins have. None where a condition could
+    /// fail or warn of a row that they drop.
+    pub fn all_of(sieves: &[Sieve], scan: &ScanPlan) -> Vec<Self> {
+        if !scan.conds.iter().all(is_cheap) {
+            return Vec::new();
+        }
+        let stored = sieves.iter().filter_map(|sieve| {
+            Some(Self {
+                place: sieve.place(scan)?,
+                sieve: sieve.clone(),
+                key: Vec::new(),
+                asked: 0,
+                dropped: 0,
+            })
+        });
+        stored.collect()
+    }
+
+    /// Does a row pass?
+    #[inline]
+    pub fn passes(&mut self, stored: &[u8]) -> bool {
+        if self.asked >= TRIAL_ROWS && self.dropped < TRIAL_ROWS / LEAST_RATE {
+            return true;
+        }
+        let found = self.place.integer(stored);
+        let passes = found.is_none_or(|v| self.sieve.passes_integer(v, &mut self.key));
+        if self.asked < TRIAL_ROWS {
+            self.asked += 1;
+            self.dropped += u32::from(!passes);
+        }
+        passes
+    }
+}
+
+/// Where the keys are that sieves ask for.
+enum Keys<'r, 'e> {
+    /// In the row's slots.
+    Decoded(&'r [Value], &'r EvalEnv<'e>),
+    /// In the stored row. What is not to be found there passes.
+    Stored(&'r [u8]),
 }
 
 impl<'t> Sifter<'t> {
@@ -143,7 +245,7 @@ impl<'t> Sifter<'t> {
     pub fn new(sieves: &'t [Sieve], scan: &ScanPlan) -> Self {
         let rest = scan.columns[scan.cond_columns..].iter();
         let (keys, late) = rest.partition(|(_, slot)| sieves.iter().any(|s| s.reads(*slot)));
-        let sieves = sieves.iter().map(|sieve| Trial { sieve, dropped: 0 });
+        let sieves = sieves.iter().map(|sieve| Trial::new(sieve, scan));
         Self {
             sieves: sieves.collect(),
             keys,
@@ -169,11 +271,16 @@ impl<'t> Sifter<'t> {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
+        // Where no condition is left, nothing need be decoded for integers.
+        let in_place = met == scan.conds.len() && self.sieves.iter().all(|s| s.place.is_some());
+        if in_place && let Verdict::Drop = self.sift(Keys::Stored(stored))? {
+            return Ok(Verdict::Drop);
+        }
         let Some(reader) = meets(scan, def, met, stored, row, env)? else {
             return Ok(Verdict::Drop);
         };
         fill(&self.keys, &reader, row);
-        if let Verdict::Drop = self.sift(row, env)? {
+        if !in_place && let Verdict::Drop = self.sift(Keys::Decoded(row, env))? {
             return Ok(Verdict::Drop);
         }
         fill(&self.late, &reader, row);
@@ -192,7 +299,7 @@ impl<'t> Sifter<'t> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
         let cheap = cheap.get(met..).unwrap_or_default();
         let is_taken = all_true(cheap, row, env)?
-            && matches!(self.sift(row, env)?, Verdict::Take)
+            && matches!(self.sift(Keys::Decoded(row, env))?, Verdict::Take)
             && all_true(costly, row, env)?;
         Ok(match is_taken {
             true => Verdict::Take,
@@ -200,8 +307,9 @@ impl<'t> Sifter<'t> {
         })
     }
 
-    /// Does the row, whose keys are there, pass all sieves?
-    fn sift(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Verdict> {
+    /// Does a row pass all sieves?
+    #[inline]
+    fn sift(&mut self, keys: Keys<'_, '_>) -> SqlResult<Verdict> {
         if self.sieves.is_empty() {
             return Ok(Verdict::Take);
         }
@@ -213,8 +321,20 @@ impl<'t> Sifter<'t> {
         }
         let is_trial = self.asked < TRIAL_ROWS;
         let mut verdict = Verdict::Take;
-        for Trial { sieve, dropped } in &mut self.sieves {
-            if !sieve.passes(row, env, &mut self.key)? {
+        for Trial {
+            sieve,
+            place,
+            dropped,
+        } in &mut self.sieves
+        {
+            let passes = match keys {
+                Keys::Decoded(row, env) => sieve.passes(row, env, &mut self.key)?,
+                Keys::Stored(stored) => {
+                    let found = place.as_ref().and_then(|p| p.integer(stored));
+                    found.is_none_or(|v| sieve.passes_integer(v, &mut self.key))
+                }
+            };
+            if !passes {
                 verdict = Verdict::Drop;
                 *dropped += 1;
                 // For a while each is asked, so that the finest comes first.

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use esker_types::{EvalCtx, SqlResult, Value};
 
-use super::super::hash_rows;
+use super::super::hash_rows::{self, KeyHash, PARTS, part_of};
 use super::super::join::hash_key;
 use super::super::memory::row_bytes;
 use super::super::rowkey;
@@ -48,8 +48,8 @@ pub(super) struct Wanted {
 pub(super) enum Part {
     Groups(Box<GroupTable>),
     Rows(Vec<Box<[Value]>>),
-    /// Records of [`HashRows`](super::super::hash_rows::HashRows).
-    Records(Vec<u8>),
+    /// Records of [`HashRows`](super::super::hash_rows::HashRows), by part.
+    Records(Vec<Vec<u8>>),
     /// All tasks together need too much memory.
     TooLarge,
 }
@@ -141,8 +141,9 @@ pub(super) enum Sink<'p> {
         slots: &'p [u32],
         exprs: &'p [Expr],
         by: &'p [HashBy],
+        hash: &'p KeyHash,
         key: Vec<u8>,
-        records: Vec<u8>,
+        records: Vec<Vec<u8>>,
     },
 }
 
@@ -151,13 +152,14 @@ impl<'p> Sink<'p> {
         let slots = &wanted.slots[..];
         let block = match owner {
             Owner::Block(block) => &**block,
-            Owner::Right { keys, by, .. } => {
+            Owner::Right { keys, by, hash, .. } => {
                 return Self::Records {
                     slots,
                     exprs: keys,
                     by,
+                    hash,
                     key: Vec::new(),
-                    records: Vec::new(),
+                    records: vec![Vec::new(); PARTS],
                 };
             }
         };
@@ -195,11 +197,10 @@ impl<'p> Sink<'p> {
                 segments,
             } => {
                 let plan = block.group.as_ref().expect("its duty says so");
-                let freed = match segments {
-                    Some(segments) => segments.note(groups, row, env)?,
-                    None => 0,
-                };
-                Ok(groups.add(plan, row, env)? as i64 - freed as i64)
+                match segments {
+                    Some(segments) => segments.add(groups, row, env),
+                    None => groups.add(plan, row, env).map(|bytes| bytes as i64),
+                }
             }
             Self::Rows(slots, rows) => {
                 let values = pick(slots, row);
@@ -211,12 +212,14 @@ impl<'p> Sink<'p> {
                 slots,
                 exprs,
                 by,
+                hash,
                 key,
                 records,
             } => {
                 if !hash_key(exprs, by, row, env, key)? {
                     return Ok(0);
                 }
+                let records = &mut records[part_of(hash.of(key))];
                 let before = records.len();
                 hash_rows::append(key, slots.iter().map(|s| &row[*s as usize]), records);
                 Ok((records.len() - before) as i64 + hash_rows::PLACE_BYTES as i64)

@@ -35,6 +35,8 @@ pub(super) struct Work {
     pub tasks: usize,
     /// Blocks that were not read because no row in them could meet the conditions.
     pub blocks_skipped: u64,
+    /// Keys that were looked up in place of reading the table.
+    pub keys: Option<usize>,
 }
 
 impl Tally {
@@ -106,9 +108,13 @@ impl Tally {
             0 => String::new(),
             rows => format!(" rows sifted out={rows}"),
         };
+        let looked_up = match work.keys {
+            None => String::new(),
+            Some(keys) => format!(" keys looked up={keys}"),
+        };
         let text = match cut {
             Cut::Table => format!(
-                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={} rows in batches={}{sifted}",
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={} rows in batches={}{sifted}{looked_up}",
                 count(&self.counted),
                 work.blocks_skipped,
                 count(&self.batched),

@@ -18,6 +18,7 @@ use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
+use super::super::hash_rows::KeyHash;
 use super::super::join::Kept;
 use super::super::memory::refund;
 use super::super::scan::{Cover, Verdict, assign, count_read};
@@ -124,18 +125,24 @@ impl SessionInfo for NoSession {
 pub(super) enum Owner {
     /// Rows of a block's joins.
     Block(Arc<BlockPlan>),
-    /// Rows of the right side of a hash join, their keys and how they compare.
+    /// Rows of the right side of a hash join, their keys, and how they compare and are spread over parts.
     Right {
         node: Arc<Node>,
         keys: Vec<Expr>,
         by: Vec<HashBy>,
+        hash: KeyHash,
     },
 }
 
 /// What the tasks share among them.
 pub(super) enum Input {
     /// A table, by an index.
-    Table { rows: ParallelScan, index: usize },
+    Table {
+        rows: ParallelScan,
+        index: usize,
+        /// If only few keys can be wanted: how many.
+        keys: Option<usize>,
+    },
     /// Rows that were read before, with the slots they fill.
     Rows {
         rows: Vec<Box<[Value]>>,
@@ -151,6 +158,8 @@ pub(super) struct Given {
     pub sides: Vec<Kept>,
     /// What of the rows of the table finds something in later joins.
     pub sieves: Vec<Sieve>,
+    /// Those of all joins behind the rows that are shared out.
+    pub later_sieves: Vec<Sieve>,
     /// Results of subqueries that depend on no row.
     pub constants: Vec<Constant>,
     /// What sees the statement's snapshot, where single rows are looked up.
@@ -308,13 +317,14 @@ impl TableTask {
     /// Tells the profile of a statement that is measured what all tasks did.
     pub(super) fn report(&self, env: &EvalEnv<'_>) {
         if let Some(profile) = &env.states.profile {
-            let blocks_skipped = match &self.input {
-                Input::Table { rows, .. } => rows.blocks_skipped(),
-                Input::Rows { .. } => 0,
+            let (blocks_skipped, keys) = match &self.input {
+                Input::Table { rows, keys, .. } => (rows.blocks_skipped(), *keys),
+                Input::Rows { .. } => (0, None),
             };
             let work = Work {
                 tasks: self.tasks(),
                 blocks_skipped,
+                keys,
             };
             self.tally.report(profile, self.node(), self.cut, work);
         }
@@ -361,7 +371,11 @@ impl TableTask {
         let spine = self.spine();
         let passed = self.cut.passed();
         let mut flow = Flow {
-            pipeline: Pipeline::new(&spine.stages[passed..], &self.given.sides[passed..]),
+            pipeline: Pipeline::new(
+                &spine.stages[passed..],
+                &self.given.sides[passed..],
+                &self.given.later_sieves,
+            ),
             read: 0,
             batched: 0,
             row: vec![Value::Null; self.wanted.width],
@@ -369,10 +383,11 @@ impl TableTask {
             env: &env,
             sink: Sink::new(&self.owner, &self.wanted, &spine),
             room: &self.room,
+            uncounted: 0,
             is_too_large: false,
         };
         let taken = match &self.input {
-            Input::Table { rows, index } => {
+            Input::Table { rows, index, .. } => {
                 self.read(rows, task, *index, spine.driver, &mut flow, &mut || {
                     (go_on.borrow_mut())()
                 })
@@ -393,6 +408,7 @@ impl TableTask {
         self.tally
             .note_passed(before.chain(flow.pipeline.rows_passed()));
         taken?;
+        flow.count_rest();
         Ok(match flow.is_too_large {
             true => Part::TooLarge,
             false => flow.sink.finish(),
@@ -462,8 +478,13 @@ pub(super) struct Flow<'f> {
     pub env: &'f EvalEnv<'f>,
     pub sink: Sink<'f>,
     room: &'f Room,
+    /// Bytes of results that were not noted yet: all threads count in one place.
+    uncounted: i64,
     is_too_large: bool,
 }
+
+/// So many bytes of results are noted at once.
+const COUNTED_BYTES: u64 = 16 << 10;
 
 impl Flow<'_> {
     /// Sends the row on if it was taken; false if no more rows are wanted.
@@ -489,12 +510,19 @@ impl Flow<'_> {
     /// Sends it on; false if no more rows are wanted.
     fn push(&mut self) -> SqlResult<bool> {
         let (env, sink, room) = (self.env, &mut self.sink, self.room);
-        let is_too_large = &mut self.is_too_large;
+        let (uncounted, is_too_large) = (&mut self.uncounted, &mut self.is_too_large);
         self.pipeline.push(&mut self.row, env, &mut |row| {
-            let bytes = sink.add(row, env)?;
-            *is_too_large = !room.take(bytes);
+            *uncounted += sink.add(row, env)?;
+            if uncounted.unsigned_abs() >= COUNTED_BYTES {
+                *is_too_large |= !room.take(std::mem::take(uncounted));
+            }
             Ok(!*is_too_large)
         })
+    }
+
+    /// Notes the rest of the bytes.
+    fn count_rest(&mut self) {
+        self.is_too_large |= !self.room.take(std::mem::take(&mut self.uncounted));
     }
 
     /// Notes bytes of results; false if they are too many.
