@@ -10,6 +10,7 @@ use std::cell::RefCell;
 
 use lz4_flex::block::CompressTable;
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::CParameter;
 
 use super::block::{self, Divided};
 use crate::codec::{Malformed, u32_at};
@@ -82,8 +83,14 @@ fn checksum(covered: &[u8], place: FramePlace) -> u32 {
 enum Method {
     None,
     Lz4(CompressTable),
-    Zstd(Compressor<'static>),
+    /// At this level.
+    Zstd(Compressor<'static>, i32),
 }
+
+/// Of values zstd at its fast levels looks for matches of so many bytes; left to itself it would take 5 for payloads up to
+/// 16 KiB. Matches of 5 digits take more than they save, and longer to unpack.
+const SHORTEST_MATCH_IN_VALUES: u32 = 6;
+const FAST_LEVELS: i32 = 2;
 
 /// Makes frames. Tables and buffers are kept between them.
 pub(super) struct Packer {
@@ -100,7 +107,9 @@ impl Packer {
             Compression::None => Method::None,
             Compression::Lz4 => Method::Lz4(CompressTable::default()),
             // Without memory for its tables payloads are stored as they are.
-            Compression::Zstd(level) => Compressor::new(level).map_or(Method::None, Method::Zstd),
+            Compression::Zstd(level) => {
+                Compressor::new(level).map_or(Method::None, |it| Method::Zstd(it, level))
+            }
         };
         Packer {
             method,
@@ -113,7 +122,7 @@ impl Packer {
     pub(super) fn bytes(&mut self) -> usize {
         let tables = match &mut self.method {
             Method::None | Method::Lz4(_) => 0,
-            Method::Zstd(compressor) => compressor.context_mut().sizeof(),
+            Method::Zstd(compressor, _) => compressor.context_mut().sizeof(),
         };
         tables + self.packed.capacity() + self.divided.bytes()
     }
@@ -127,7 +136,7 @@ impl Packer {
     /// The same for a block, which may be divided.
     pub(super) fn seal_block(&mut self, out: &mut Vec<u8>, raw: &[u8], place: FramePlace) {
         let packed = match self.method {
-            Method::Zstd(_) if raw.len() <= MAX_DIVIDED_BYTES => self.pack_divided(raw),
+            Method::Zstd(..) if raw.len() <= MAX_DIVIDED_BYTES => self.pack_divided(raw),
             _ => self.pack(raw),
         };
         self.close(out, raw, place, packed);
@@ -168,7 +177,7 @@ impl Packer {
         let most = match self.method {
             Method::None => return None,
             Method::Lz4(_) => lz4_flex::block::get_maximum_output_size(raw.len()),
-            Method::Zstd(_) => zstd::zstd_safe::compress_bound(raw.len()),
+            Method::Zstd(..) => zstd::zstd_safe::compress_bound(raw.len()),
         };
         if self.packed.len() < most {
             self.packed.resize(most, 0);
@@ -180,7 +189,7 @@ impl Packer {
                 let length = lz4_flex::block::compress_into_with_table(raw, packed, table);
                 Some((STORED_LZ4, length.ok()?))
             }
-            Method::Zstd(compressor) => {
+            Method::Zstd(compressor, _) => {
                 let length = compressor.compress_to_buffer(raw, packed);
                 Some((STORED_ZSTD, length.ok()?))
             }
@@ -189,19 +198,28 @@ impl Packer {
 
     /// The same for a block that is divided before.
     fn pack_divided(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
-        let Method::Zstd(compressor) = &mut self.method else {
+        let Method::Zstd(compressor, level) = &mut self.method else {
             return None;
         };
         self.divided.set(raw);
-        let parts = self.divided.parts().into_iter();
+        let [rest, values] = self.divided.parts();
+        // 0 leaves it to zstd.
+        let in_values = match *level <= FAST_LEVELS {
+            true => SHORTEST_MATCH_IN_VALUES,
+            false => 0,
+        };
+        let parts = [(rest, 0), (values, in_values)].into_iter();
         let mut length = 0;
-        for part in parts.filter(|part| !part.is_empty()) {
+        for (part, shortest_match) in parts.filter(|(part, _)| !part.is_empty()) {
             let end = length + zstd::zstd_safe::compress_bound(part.len());
             if self.packed.len() < end {
                 self.packed.resize(end, 0);
             }
             let packed = &mut self.packed[length..];
+            let parameter = CParameter::MinMatch(shortest_match);
+            compressor.set_parameter(parameter).ok()?;
             length += compressor.compress_to_buffer(part, packed).ok()?;
+            compressor.set_parameter(CParameter::MinMatch(0)).ok()?;
         }
         Some((STORED_DIVIDED, length))
     }
