@@ -236,7 +236,7 @@ impl StoredSieve {
 enum Keys<'r, 'e> {
     /// In the row's slots.
     Decoded(&'r [Value], &'r EvalEnv<'e>),
-    /// In the stored row. What is not to be found there passes.
+    /// In the stored row, as integers.
     Stored(&'r [u8]),
 }
 
@@ -272,7 +272,8 @@ impl<'t> Sifter<'t> {
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
         // Where no condition is left, nothing need be decoded for integers.
-        let in_place = met == scan.conds.len() && self.sieves.iter().all(|s| s.place.is_some());
+        let is_there = |s: &Trial<'_>| s.place.as_ref().and_then(|p| p.integer(stored)).is_some();
+        let in_place = met == scan.conds.len() && self.sieves.iter().all(is_there);
         if in_place && let Verdict::Drop = self.sift(Keys::Stored(stored))? {
             return Ok(Verdict::Drop);
         }
