@@ -231,12 +231,15 @@ mod tests {
     #[test]
     fn sleeping_is_a_voluntary_switch() {
         let (begin, started) = std::sync::mpsc::channel();
+        let (go, told) = std::sync::mpsc::channel();
         let (slept, done) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let sleeper = thread::Builder::new()
             .name("napper-1".to_owned())
             .spawn(move || {
                 begin.send(()).expect("listens");
+                // Naps before the first look would not count.
+                told.recv().expect("tells");
                 for _ in 0..5 {
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -247,6 +250,7 @@ mod tests {
             .expect("starts");
         started.recv().expect("starts");
         let before = Look::now();
+        go.send(()).expect("listens");
         done.recv().expect("naps");
         let (nappers, _) = Look::now().since(&before, "napper-");
         drop(end);
