@@ -408,8 +408,10 @@ fn entry_query(dice: &mut Dice) -> String {
     };
     let values = format!("COUNT(*), SUM({a}), MIN({b}), MAX({other}), COUNT({other})");
     let from = format!("FROM r FORCE INDEX ({name}) WHERE {condition}");
-    match dice.below(3) {
+    match dice.below(4) {
         0 => format!("SELECT {values} {from}"),
+        // A condition that only the row way understands is left for those that have passed the others.
+        3 => format!("SELECT DISTINCT {a}, {other} {from} AND CONCAT({a}, '-', {b}) > '2'"),
         1 => format!("SELECT {other}, {values} {from} GROUP BY {other}"),
         _ => format!("SELECT {a} % 10, {values} {from} GROUP BY {a} % 10"),
     }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{await_durable, client, open};
-use esker_sql::{Mode, OutcomeKind, Request, RowSink, Session, Step};
+use esker_sql::{Instance, Mode, OutcomeKind, Request, RowSink, Session, Step};
 use esker_types::cast::write_text;
 use esker_types::{SqlType, ValueRef};
 use esker_vfs::sim::SimEnv;
@@ -71,8 +71,8 @@ impl Client {
     }
 }
 
-fn filled(machine: &SimEnv) -> Client {
-    let mut root = Client(Session::new(Arc::clone(&open(machine)), client(1)));
+fn filled(instance: &Arc<Instance>) -> Client {
+    let mut root = Client(Session::new(Arc::clone(instance), client(1)));
     root.ask("CREATE DATABASE d");
     root.ask("USE d");
     root.ask("CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(20), KEY by_k (k))");
@@ -87,7 +87,7 @@ fn filled(machine: &SimEnv) -> Client {
 #[test]
 fn rows_of_wide_ranges_are_sent_as_they_are_taken() {
     let machine = SimEnv::new(31);
-    let mut root = filled(&machine);
+    let mut root = filled(&open(&machine));
     for (sql, first, rows) in [
         ("SELECT c FROM t WHERE id >= 500", 500, ROWS - 500),
         ("SELECT c FROM t WHERE id BETWEEN 500 AND 7000", 500, 6501),
@@ -114,9 +114,26 @@ fn rows_of_wide_ranges_are_sent_as_they_are_taken() {
 }
 
 #[test]
+fn a_read_that_is_killed_ends_at_the_next_pull() {
+    let machine = SimEnv::new(33);
+    let instance = open(&machine);
+    let mut root = filled(&instance);
+    let mut other = Client(Session::new(instance, client(2)));
+    let session = &mut root.0;
+    session.start(Request::Query(b"SELECT c FROM t WHERE id >= 0"));
+    assert!(matches!(session.step(Mode::Thread), Step::Done(_)));
+    let mut texts = Texts::default();
+    assert!(session.next_rows(&mut texts, LIMIT).expect("rows").more);
+    other.ask("KILL QUERY 1");
+    let error = session.next_rows(&mut texts, LIMIT).map(|batch| batch.more);
+    assert_eq!(error.map_err(|e| e.code), Err(1317));
+    assert_eq!(root.ask("SELECT COUNT(*) FROM t").0, [ROWS.to_string()]);
+}
+
+#[test]
 fn many_rows_are_aggregated_and_sorted_as_few_are() {
     let machine = SimEnv::new(32);
-    let mut root = filled(&machine);
+    let mut root = filled(&open(&machine));
     for rows in [100, 9_999, 10_000, 10_001, ROWS] {
         let sum = u64::from(rows) * u64::from(rows - 1) / 2;
         let sql = format!("SELECT SUM(id) FROM t WHERE id BETWEEN 0 AND {}", rows - 1);

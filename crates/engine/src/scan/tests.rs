@@ -91,9 +91,8 @@ fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
     rows
 }
 
-/// All tasks one after the other: cut into as many as possible.
-fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
-    let scan = txn.cut_scan(tree, spans, tasks, 1).unwrap();
+/// All tasks one after the other.
+fn rows_of(scan: &ParallelScan) -> Rows {
     let mut rows = Rows::new();
     for task in 0..scan.tasks() {
         let mut take = |key: &[u8], value: &[u8]| {
@@ -103,6 +102,11 @@ fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
         assert!(scan.read(task, &mut take, &mut || true).unwrap());
     }
     rows
+}
+
+/// All tasks one after the other: cut into as many as possible.
+fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
+    rows_of(&txn.cut_scan(tree, spans, tasks, 1).unwrap())
 }
 
 fn count(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> u64 {
@@ -126,16 +130,7 @@ fn by_lookups(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize) -> Rows {
         lower: lower.clone(),
         upper,
     });
-    let scan = txn.parallel_lookup(tree, spans.collect(), tasks).unwrap();
-    let mut rows = Rows::new();
-    for task in 0..scan.tasks() {
-        let mut take = |key: &[u8], value: &[u8]| {
-            rows.push((key.to_vec(), value.to_vec()));
-            true
-        };
-        assert!(scan.read(task, &mut take, &mut || true).unwrap());
-    }
-    rows
+    rows_of(&txn.parallel_lookup(tree, spans.collect(), tasks).unwrap())
 }
 
 /// A seeker that is sent ahead and back finds what the model has from each key on.

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::super::hash_rows::KeyHash;
 use super::super::join::Kept;
 use super::super::memory::refund;
-use super::super::scan::{Cover, Verdict, assign, count_read};
+use super::super::scan::{Cover, Verdict, count_read, fill};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits, Profile};
 use super::batch::{Batch, Program};
@@ -625,9 +625,7 @@ impl Entries {
         match self {
             Self::Rows => {
                 let reader = RowReader::new(&def.layout, env.ctx.time_zone, value)?;
-                for &(column, slot) in &scan.columns {
-                    assign(&mut row[slot as usize], reader.field(column));
-                }
+                fill(&scan.columns, &reader, row);
                 Ok(())
             }
             Self::Covering { cover, index } => {

@@ -137,7 +137,10 @@ impl Compiler<'_> {
     }
 
     fn groups(&mut self, group: &GroupPlan) -> Option<Fold> {
-        let keys = self.keys(group)?;
+        let keys = match &group.keys[..] {
+            [] => None,
+            _ => Some(self.keys(group)?),
+        };
         let (mut sums, mut aggs) = (Vec::new(), Vec::new());
         for call in &group.aggs {
             let (sum, what) = self.aggregate(call)?;
@@ -152,9 +155,6 @@ impl Compiler<'_> {
     }
 
     fn keys(&mut self, group: &GroupPlan) -> Option<Keys> {
-        if group.keys.is_empty() {
-            return Some(Keys::None);
-        }
         if group.keys.iter().any(fit::has_queries) {
             return None;
         }

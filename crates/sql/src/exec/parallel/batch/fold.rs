@@ -62,20 +62,16 @@ impl<'p> Folding<'p> {
         flow: &mut Flow<'_>,
         bytes: &mut u64,
     ) -> Result<(), Unusual> {
-        let keys = match &self.fold.keys {
-            Keys::None => {
-                return match selection.len() {
-                    0 => Ok(()),
-                    _ => begin(rows.get(selection.row(0)), decode, flow, bytes).map(|_| ()),
-                };
-            }
-            keys => keys,
+        let Some(keys) = &self.fold.keys else {
+            return match selection.len() {
+                0 => Ok(()),
+                _ => begin(rows.get(selection.row(0)), decode, flow, bytes).map(|_| ()),
+            };
         };
         selection.try_each(|row| {
             let stored = rows.get(row);
             self.key.clear();
             match keys {
-                Keys::None => {}
                 Keys::Columns(keys) => {
                     for column in keys {
                         raw::push(columns[*column].places.find(stored), &mut self.key);
@@ -108,10 +104,7 @@ impl<'p> Folding<'p> {
     ) -> u64 {
         let groups = flow.sink.groups().1.len();
         let before = self.cells.first().map_or(groups, Vec::len);
-        let group_of = match self.fold.keys {
-            Keys::None => None,
-            _ => Some(&*self.group_of),
-        };
+        let group_of = self.fold.keys.as_ref().map(|_| &*self.group_of);
         for (sum, cells) in self.fold.sums.iter().zip(&mut self.cells) {
             cells.resize(groups, Cell::default());
             match *sum {

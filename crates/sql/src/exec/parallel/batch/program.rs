@@ -171,8 +171,8 @@ pub(in crate::exec::parallel) struct Program {
 /// How rows are grouped and summed up.
 #[derive(Debug)]
 pub(super) struct Fold {
-    /// What decides to which group a row belongs.
-    pub keys: Keys,
+    /// What decides to which group a row belongs, unless there is only one group.
+    pub keys: Option<Keys>,
     pub sums: Vec<Sum>,
     /// Where each aggregate finds its result.
     pub aggs: Vec<Agg>,
@@ -181,8 +181,6 @@ pub(super) struct Fold {
 /// What tells groups apart: equal ones have the same group.
 #[derive(Debug)]
 pub(super) enum Keys {
-    /// There is only one group.
-    None,
     /// Stored columns, which may differ within a group.
     Columns(Vec<usize>),
     Numbers(Vec<Operand>),
