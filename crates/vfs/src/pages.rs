@@ -6,13 +6,31 @@
 //! **Invariants**
 //! - A region is mapped from its making to its drop, private and anonymous: all of it is readable and writable, and bytes that
 //!   nobody has written since they were given back are zero.
-//! - A sparse region has only pages of [`Pages::UNIT`]: what takes memory is what was touched, whatever the system is set to.
+//! - In a region whose huge pages are over, only pages of [`Pages::UNIT`] come: what takes memory is what was touched, whatever the system is
+//!   set to.
 
 use std::io;
 use std::mem;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// Asks the processor to bring these bytes into its second cache: they will be read soon, in an order that it does not foresee.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(LINE_BYTES) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: the address is that of a byte that is there; and at any address this reads and changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
+/// Bytes that processors of today have in their caches together.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
 
 /// A region of memory. It takes address space at once, and memory as it is touched.
 pub struct Pages {
@@ -33,21 +51,11 @@ impl Pages {
     /// Bytes of a huge page, which takes memory as a whole. A dense region of a multiple of it begins at a multiple of it.
     pub const HUGE: usize = 2 << 20;
 
-    /// A region of this many bytes, more than 0, all of them zero, of which parts will be used, and given back.
-    ///
-    /// # Errors
-    /// The system has no address space left, or allows no more.
-    pub fn map_sparse(bytes: usize) -> io::Result<Pages> {
-        let pages = Self::map(bytes)?;
-        pages.advise(Advice::LinuxNoHugepage);
-        Ok(pages)
-    }
-
     /// A region of this many bytes, more than 0, all of them zero, that will be used as a whole: of huge pages, if it has room for
     /// them and the system has them.
     ///
     /// # Errors
-    /// As [`Pages::map_sparse`].
+    /// The system has no address space left, or allows no more.
     pub fn map_dense(bytes: usize) -> io::Result<Pages> {
         let pages = Self::map(bytes)?;
         if !bytes.is_multiple_of(Self::HUGE) {
@@ -75,6 +83,11 @@ impl Pages {
             }
         }
         Pages { base, bytes }
+    }
+
+    /// No more huge pages come, also not where there are pages now: parts of the region will be given back and used again.
+    pub fn end_huge(&self) {
+        self.advise(Advice::LinuxNoHugepage);
     }
 
     /// Says how the region will be used. A system that does not want to know it goes on as before.
@@ -133,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_part_that_was_given_back_is_zero_and_the_rest_stays() {
-        let pages = Pages::map_sparse(4 * Pages::UNIT).expect("maps");
+        let pages = Pages::map_dense(4 * Pages::UNIT).expect("maps");
+        pages.end_huge();
         // SAFETY: nobody else knows the region.
         let all =
             || unsafe { std::slice::from_raw_parts_mut(pages.base().as_ptr(), 4 * Pages::UNIT) };
@@ -148,6 +162,7 @@ mod tests {
         let full = 7 * Pages::UNIT;
         assert_eq!(sums, [full, 0, 0, full]);
     }
+
     #[test]
     fn a_dense_region_begins_where_a_huge_page_can() {
         // Two that follow each other, with something odd between them, are not both placed well by accident.

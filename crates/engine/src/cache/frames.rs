@@ -1,13 +1,15 @@
-//! Memory for the bytes of blocks: frames of one size, in regions of pages that are given back to the system one by one.
+//! Memory for the bytes of blocks: frames of one size, in regions of pages that are given back to the system frame by frame.
 //!
 //! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has shrunk.
 //!
 //! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to memtables.
+//! Why huge pages: they are there with one fault instead of 512, and are found with one entry of the processor's tables.
 //!
 //! **Invariants**
 //! - A frame belongs to one [`Bytes`], from `keep` to its drop, or is in one of the lists; never both, never twice.
 //! - The bytes of a frame are written before anybody else has the `Bytes`, and never again before its drop.
-//! - A frame knows how many of its pages may have memory: what one `Bytes` has touched, the next one has as well.
+//! - The frames of a region are first taken one behind the other, so that at most one huge page is used in part. From the first frame
+//!   that is given back no more huge pages come into the region.
 //! - Regions live as long as the pool, and every `Bytes` keeps the pool.
 
 use std::mem;
@@ -20,26 +22,31 @@ use parking_lot::Mutex;
 
 use crate::budget::heap_bytes;
 
-/// Bytes of a frame: a block of the usual size, and a page for those that come out a little larger. A page that is not touched
-/// takes no memory.
-const FRAME_BYTES: usize = 20 << 10;
+/// Bytes of a frame: a block of the usual size.
+const FRAME_BYTES: usize = 16 << 10;
 /// Frames of a region.
 const REGION_FRAMES: usize = 1024;
 
 const _: () = assert!(FRAME_BYTES.is_multiple_of(Pages::UNIT));
-const _: () = assert!(REGION_FRAMES <= 1 << u16::BITS && FRAME_BYTES / Pages::UNIT < 1 << u8::BITS);
+const _: () = assert!((REGION_FRAMES * FRAME_BYTES).is_multiple_of(Pages::HUGE));
+const _: () = assert!(REGION_FRAMES <= 1 << u16::BITS);
 
-/// A frame: its region, its number there, and how many of its pages were touched since it was last given back.
+/// A frame: its region, and its number there.
 #[derive(Clone, Copy)]
 struct Place {
     region: u32,
     number: u16,
-    touched: u8,
+}
+
+struct Region {
+    pages: Arc<Pages>,
+    /// Some of it was given back.
+    is_broken: bool,
 }
 
 #[derive(Default)]
 struct State {
-    regions: Vec<Arc<Pages>>,
+    regions: Vec<Region>,
     /// Free, but still with memory.
     warm: Vec<Place>,
     /// Free, and without.
@@ -62,7 +69,7 @@ impl Frames {
         write: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Bytes, E> {
         let usual = FRAME_BYTES / 2 + 1..=FRAME_BYTES;
-        let taken = usual.contains(&length).then(|| self.take(length)).flatten();
+        let taken = usual.contains(&length).then(|| self.take()).flatten();
         let Some((place, pages)) = taken else {
             let mut bytes = vec![0; length];
             write(&mut bytes)?;
@@ -84,15 +91,14 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// A frame, of which so many bytes will be touched.
-    fn take(&self, length: usize) -> Option<(Place, Arc<Pages>)> {
+    fn take(&self) -> Option<(Place, Arc<Pages>)> {
         let mut state = self.state.lock();
         if state.warm.is_empty() && state.cold.is_empty() {
             state.grow();
         }
-        let mut place = state.warm.pop().or_else(|| state.cold.pop())?;
-        place.touched = place.touched.max(length.div_ceil(Pages::UNIT) as u8);
-        Some((place, Arc::clone(&state.regions[place.region as usize])))
+        let place = state.warm.pop().or_else(|| state.cold.pop())?;
+        let region = &state.regions[place.region as usize];
+        Some((place, Arc::clone(&region.pages)))
     }
 
     fn put(&self, place: Place) {
@@ -101,20 +107,23 @@ impl Frames {
 
     /// Gives the memory of free frames back to the system.
     pub(crate) fn trim(&self) {
-        let (warm, regions) = {
-            let mut state = self.state.lock();
-            (mem::take(&mut state.warm), state.regions.clone())
-        };
+        let mut state = self.state.lock();
+        let mut warm = mem::take(&mut state.warm);
+        for place in &warm {
+            let region = &mut state.regions[place.region as usize];
+            if !mem::replace(&mut region.is_broken, true) {
+                region.pages.end_huge();
+            }
+        }
+        let pages = state.regions.iter().map(|region| Arc::clone(&region.pages));
+        let pages: Vec<_> = pages.collect();
+        drop(state);
         for place in &warm {
             let offset = usize::from(place.number) * FRAME_BYTES;
             // SAFETY: the frame was taken off the lists and is free, so no `Bytes` has it.
-            unsafe { regions[place.region as usize].give_back(offset, FRAME_BYTES) };
+            unsafe { pages[place.region as usize].give_back(offset, FRAME_BYTES) };
         }
-        let cold = warm.into_iter().map(|place| Place {
-            touched: 0,
-            ..place
-        });
-        self.state.lock().cold.extend(cold);
+        self.state.lock().cold.append(&mut warm);
     }
 
     /// Free frames that still have memory.
@@ -129,16 +138,16 @@ impl State {
         if self.is_exhausted {
             return;
         }
-        match Pages::map_sparse(REGION_FRAMES * FRAME_BYTES) {
+        match Pages::map_dense(REGION_FRAMES * FRAME_BYTES) {
             Ok(pages) => {
                 let region = self.regions.len() as u32;
                 let frames = (0..REGION_FRAMES as u16).rev();
-                self.cold.extend(frames.map(|number| Place {
-                    region,
-                    number,
-                    touched: 0,
-                }));
-                self.regions.push(Arc::new(pages));
+                self.cold
+                    .extend(frames.map(|number| Place { region, number }));
+                self.regions.push(Region {
+                    pages: Arc::new(pages),
+                    is_broken: false,
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "no more address space for cached blocks; they go to the heap");
@@ -170,7 +179,7 @@ impl Bytes {
     pub(crate) fn memory(&self) -> usize {
         match self.owner {
             Owner::Heap => heap_bytes(self.length),
-            Owner::Frame { place, .. } => usize::from(place.touched) * Pages::UNIT,
+            Owner::Frame { .. } => FRAME_BYTES,
         }
     }
 }
@@ -232,7 +241,7 @@ mod tests {
     fn what_is_kept_stays_as_it_is_wherever_it_is() {
         let pool = Arc::new(Frames::default());
         // Small, usual, just fitting, too large; and more than a region.
-        let lengths = [0, 100, 16 << 10, FRAME_BYTES, FRAME_BYTES + 1];
+        let lengths = [0, 100, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1];
         let kept: Vec<(usize, usize, Bytes)> = (0..3 * REGION_FRAMES)
             .map(|n| {
                 let length = lengths[n % lengths.len()];
@@ -290,15 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_touched_counts_until_it_is_given_back_and_a_failure_keeps_nothing() {
+    fn a_frame_counts_as_a_whole_and_a_failure_keeps_nothing() {
         let pool = Arc::new(Frames::default());
         let memory = |length| keep(&pool, &content(1, length)).memory();
-        assert_eq!(memory(16 << 10), 16 << 10);
         assert_eq!(memory(FRAME_BYTES), FRAME_BYTES);
-        // The same frame, all of whose pages still have memory.
-        assert_eq!(memory(16 << 10), FRAME_BYTES);
+        assert_eq!(memory(12 << 10), FRAME_BYTES);
+        assert_eq!(memory(FRAME_BYTES + 1), heap_bytes(FRAME_BYTES + 1));
         pool.trim();
-        assert_eq!(memory((12 << 10) + 1), 16 << 10);
+        assert_eq!(memory(FRAME_BYTES), FRAME_BYTES);
         assert!(pool.fill(16 << 10, |_| Err(())).is_err());
         assert!(pool.fill(100, |_| Err(())).is_err());
         assert_eq!(pool.warm(), 1);

@@ -146,7 +146,8 @@ impl RunWriter {
             self.cut()?;
         }
         let block_bytes = self.store.options.block_bytes;
-        if !self.block.is_empty() && self.block.size_estimate() + entry_bytes > block_bytes {
+        // A block that is not of a single entry fits into a frame of the cache.
+        if !self.block.is_empty() && self.block.size_with(key, seq, value) > block_bytes {
             self.finish_block(Some(key));
         }
         self.block.add(key, seq, op, value);

@@ -20,9 +20,6 @@ const RESTART_DATA_BYTES: usize = 256;
 
 /// Most bytes that an entry adds to its key and value: the lengths (at most 3 + 3 + 5), a sequence (10), a restart (8).
 pub(in crate::extent) const ENTRY_OVERHEAD_BYTES: usize = 29;
-/// What it usually adds: lengths of a byte each, a difference of sequences, its share of a restart.
-const TYPICAL_OVERHEAD_BYTES: usize = 8;
-
 const _: () = assert!(crate::MAX_KEY_BYTES < 1 << 21 && crate::MAX_VALUE_BYTES < 1 << 34);
 const _: () = assert!(ENTRY_OVERHEAD_BYTES == 21 + RESTART_BYTES);
 
@@ -37,8 +34,12 @@ pub(in crate::extent) struct BlockBuilder {
     first_key: Vec<u8>,
     last_key: Vec<u8>,
     pending: Vec<Pending>,
-    /// Smallest sequence so far.
+    /// Smallest sequence so far, and largest.
     base: Seq,
+    newest: Seq,
+    /// Bytes of the lengths, and restarts, of all entries so far.
+    length_bytes: usize,
+    restart_count: usize,
 }
 
 /// An entry whose sequence cannot be encoded before the smallest of the block is known.
@@ -61,6 +62,9 @@ impl BlockBuilder {
             last_key: Vec::new(),
             pending: Vec::new(),
             base: Seq::MAX,
+            newest: 0,
+            length_bytes: 0,
+            restart_count: 0,
         }
     }
 
@@ -95,6 +99,9 @@ impl BlockBuilder {
         self.since_restart += 1;
         self.bytes_since_restart += key.len() + value.len();
         self.base = self.base.min(seq);
+        self.newest = self.newest.max(seq);
+        self.length_bytes += lengths_bytes(shared, key.len(), value.len());
+        self.restart_count += usize::from(shared == 0);
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
     }
@@ -108,9 +115,14 @@ impl BlockBuilder {
         self.entries.len() + self.pending.len() * ENTRY_OVERHEAD_BYTES + TRAILER_BYTES
     }
 
-    /// What the encoded size will be, more or less.
-    pub(in crate::extent) fn size_estimate(&self) -> usize {
-        self.entries.len() + self.pending.len() * TYPICAL_OVERHEAD_BYTES + TRAILER_BYTES
+    /// What the encoded size will be at most, and hardly less, if this entry comes as well.
+    pub(in crate::extent) fn size_with(&self, key: &[u8], seq: Seq, value: &[u8]) -> usize {
+        // It may be a restart, with all of its key.
+        let entry = lengths_bytes(0, key.len(), value.len()) + key.len() + value.len();
+        let widest = self.newest.max(seq) - self.base.min(seq);
+        let seqs = (self.pending.len() + 1) * varint_bytes(widest);
+        let restarts = (self.restart_count + 1) * RESTART_BYTES;
+        self.entries.len() + self.length_bytes + entry + seqs + restarts + TRAILER_BYTES
     }
 
     /// Encodes the block into `out` and begins a new one.
@@ -140,6 +152,20 @@ impl BlockBuilder {
         self.entries.clear();
         self.pending.clear();
         self.last_key.clear();
-        self.base = Seq::MAX;
+        (self.base, self.newest) = (Seq::MAX, 0);
+        (self.length_bytes, self.restart_count) = (0, 0);
     }
+}
+
+/// Bytes of the three lengths of an entry.
+fn lengths_bytes(shared: usize, key: usize, value: usize) -> usize {
+    [shared, key - shared, value << 1]
+        .into_iter()
+        .map(|length| varint_bytes(length as u64))
+        .sum()
+}
+
+/// Bytes of a number.
+fn varint_bytes(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }

@@ -12,13 +12,22 @@ type Version = (Vec<u8>, Seq, Op, Vec<u8>);
 
 fn build(versions: &[Version]) -> Block {
     let mut builder = BlockBuilder::new();
+    let mut most = 0;
     for (key, seq, op, value) in versions {
+        most = builder.size_with(key, *seq, value);
         builder.add(key, *seq, *op, value);
     }
     let bound = builder.size_bound();
     let mut bytes = Vec::new();
     builder.finish(&mut bytes);
     assert!(bytes.len() <= bound, "{} > {bound}", bytes.len());
+    // Some bytes of the last key may be shared after all, and a sequence be shorter than the widest.
+    let least = most.saturating_sub(versions.len() + 40);
+    assert!(
+        (least..=most).contains(&bytes.len()),
+        "{} of {most}",
+        bytes.len()
+    );
     Block::new(bytes.into_boxed_slice().into(), Charge::default()).unwrap()
 }
 
