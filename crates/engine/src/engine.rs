@@ -53,8 +53,8 @@ pub enum Mode {
 pub struct EngineConfig {
     /// The data directory.
     pub dir: PathBuf,
-    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need comes on
-    /// top. [`Engine::set_memory_limit`] changes it.
+    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need is taken off it, up to
+    /// a quarter. [`Engine::set_memory_limit`] changes it.
     pub memory_limit: usize,
     /// A memtable is switched at this size.
     pub memtable_bytes: usize,
@@ -176,6 +176,8 @@ impl Engine {
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let budget = MemoryBudget::new(config.memory_limit);
+        let resident = env.resident;
+        budget.set_resident(move || usize::try_from(resident()?.now).ok());
         let log_buffer = Charge::of(&budget, MemoryUse::LogBuffer, config.log_buffer_bytes);
         let cache = BlockCache::governed(&budget);
         let on_fatal = Arc::clone(&config.on_fatal);

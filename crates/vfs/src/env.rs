@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::fs::Fs;
+use crate::machine::{self, Resident};
 use crate::os::{OsClock, OsFs, OsRandom};
 
 /// Source of time.
@@ -30,7 +31,7 @@ pub trait Random: Send + Sync {
     }
 }
 
-/// Disk, clock and randomness.
+/// Disk, clock, randomness, and what is known of the process.
 #[derive(Clone)]
 pub struct Env {
     /// The disk.
@@ -39,6 +40,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// The dice.
     pub random: Arc<dyn Random>,
+    /// Memory of the process that is resident, if that is known.
+    pub resident: fn() -> Option<Resident>,
 }
 
 impl Env {
@@ -48,6 +51,7 @@ impl Env {
             fs: Arc::new(OsFs::new()),
             clock: Arc::new(OsClock::new()),
             random: Arc::new(OsRandom),
+            resident: machine::resident,
         }
     }
 }

@@ -28,7 +28,7 @@ use shares::{Picture, Shares};
 
 /// The limit is divided anew when something has grown by one part in so many of it.
 const STEPS: usize = 256;
-/// The peak of the memtables is forgotten by one part in so many at each look.
+/// Peaks of memtables and of what is not counted are forgotten by one part in so many at each look.
 const PEAK_DECAY: usize = 64;
 
 /// Largest allocation that comes from a class of sizes.
@@ -113,8 +113,13 @@ impl MemoryUse {
 struct Divided {
     /// The most that memtables had lately.
     memtables_peak: usize,
+    /// The most that was resident lately beside what is charged.
+    uncounted_peak: usize,
     cache_capacity: usize,
 }
+
+/// Says how many bytes of the process are resident, if that is known.
+type Resident = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
 /// Whoever is to hear that memtables have more than their share.
 type Alarm = Box<dyn Fn() + Send + Sync>;
@@ -131,6 +136,7 @@ pub struct MemoryBudget {
     divided: Mutex<Divided>,
     cache: OnceLock<Weak<BlockCache>>,
     alarm: OnceLock<Alarm>,
+    resident: OnceLock<Resident>,
 }
 
 impl MemoryBudget {
@@ -145,6 +151,7 @@ impl MemoryBudget {
             divided: Mutex::default(),
             cache: OnceLock::new(),
             alarm: OnceLock::new(),
+            resident: OnceLock::new(),
         };
         budget.divide();
         Arc::new(budget)
@@ -219,6 +226,14 @@ impl MemoryBudget {
     /// Who hears that memtables have more than their share; set once.
     pub(crate) fn set_alarm(&self, alarm: impl Fn() + Send + Sync + 'static) {
         let _ = self.alarm.set(Box::new(alarm));
+    }
+
+    /// How to find out what is resident; set once. What nobody has charged is taken off the limit from then on.
+    pub(crate) fn set_resident(
+        &self,
+        resident: impl Fn() -> Option<usize> + Send + Sync + 'static,
+    ) {
+        let _ = self.resident.set(Box::new(resident));
     }
 
     /// Takes `bytes` for a statement, or refuses: then the caller needs less, writes to disk, or gives up.
@@ -307,8 +322,15 @@ impl MemoryBudget {
             .used(MemoryUse::Memtables)
             .saturating_sub(unflushed_tables);
         self.lingering.store(lingering, Ordering::Relaxed);
+        if let Some(cache) = self.cache() {
+            cache.trim();
+        }
+        let resident = self.resident.get().and_then(|resident| resident());
+        let uncounted = resident.map_or(0, |bytes| bytes.saturating_sub(self.total()));
         if let Some(mut divided) = self.divided.try_lock() {
             divided.memtables_peak -= divided.memtables_peak / PEAK_DECAY;
+            divided.uncounted_peak -= divided.uncounted_peak / PEAK_DECAY;
+            divided.uncounted_peak = divided.uncounted_peak.max(uncounted);
         }
         self.divide();
         if let Some(cache) = self.cache() {
@@ -331,6 +353,7 @@ impl MemoryBudget {
         let shares = Shares::of(&Picture {
             limit: self.limit(),
             fixed: self.sum(&MemoryUse::FIXED),
+            uncounted: divided.uncounted_peak,
             demands: demands + self.lingering() + self.blocks_outside(),
             memtables: divided.memtables_peak,
             cache: divided.cache_capacity,

@@ -2,16 +2,19 @@
 //!
 //! Neighbours: the budget takes the picture and sees to it that the shares are kept.
 //!
-//! What is fixed and what is demanded comes first. Of the rest memtables may have half: with less of it they are flushed
+//! What is fixed, what is demanded and what nobody counts comes first. Of the rest memtables may have half: with less of it they are flushed
 //! earlier. The cache has what memtables do not use, counted by their recent peak: between two flushes their size swings, and a
 //! cache that swung with it would leave holes in the heap instead of memory.
 //!
 //! **Invariants**
-//! - `fixed + demands + memtables_hard + cache` stays below the limit, as long as neither share is at its minimum.
+//! - `fixed + uncounted + demands + memtables_hard + cache` stays below the limit, as long as neither share is at its minimum
+//!   nor what is not counted above its maximum.
 //! - The more is demanded, the smaller are both shares; neither falls below its minimum.
 
-/// One part in so many of the limit is for what nobody counts: code, stacks, and the holes of the allocator.
-const HEADROOM: usize = 16;
+/// One part in so many of the limit, at least, is for what nobody counts: code, stacks, connections, and the holes of the allocator.
+const LEAST_UNCOUNTED: usize = 16;
+/// However much of it there is, no more than one part in so many of the limit is taken off for it.
+const MOST_UNCOUNTED: usize = 4;
 /// Memtables and cache have at least one part in so many of the limit together, whatever is fixed or demanded.
 const LEAST_ROOM: usize = 8;
 /// The cache has at least one part in so many of the limit.
@@ -25,6 +28,8 @@ pub(super) struct Picture {
     pub(super) limit: usize,
     /// There as long as the database is open.
     pub(super) fixed: usize,
+    /// What was resident lately beside all that is counted.
+    pub(super) uncounted: usize,
     /// Transactions, statements, background work, and what readers keep.
     pub(super) demands: usize,
     /// The recent peak of memtables that are not flushed.
@@ -46,7 +51,9 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(picture: &Picture) -> Shares {
         let limit = picture.limit;
-        let taken = limit / HEADROOM + picture.fixed + picture.demands;
+        let uncounted = picture.uncounted.min(limit / MOST_UNCOUNTED);
+        let uncounted = uncounted.max(limit / LEAST_UNCOUNTED);
+        let taken = uncounted + picture.fixed + picture.demands;
         let room = limit.saturating_sub(taken).max(limit / LEAST_ROOM);
         let memtables_hard = room / 2;
         let free = room.saturating_sub(picture.memtables);
@@ -76,6 +83,7 @@ mod tests {
         Picture {
             limit: 1024 * MIB,
             fixed: 24 * MIB,
+            uncounted: 0,
             demands: 0,
             memtables: 0,
             cache: 0,
@@ -132,21 +140,40 @@ mod tests {
         assert!(with(230 * MIB).cache < now.cache);
     }
 
+    #[test]
+    fn what_nobody_counts_is_taken_off_up_to_a_quarter() {
+        let room = |uncounted| {
+            let shares = Shares::of(&Picture {
+                uncounted,
+                ..idle()
+            });
+            (shares.memtables_hard, shares.cache)
+        };
+        assert_eq!(room(0), room(64 * MIB));
+        let (memtables, cache) = room(64 * MIB);
+        let less = room(100 * MIB);
+        assert_eq!(less.0, memtables - 18 * MIB);
+        assert!((cache - less.1).abs_diff(36 * MIB) <= 16 * MIB);
+        assert_eq!(room(256 * MIB), room(2000 * MIB));
+    }
+
     proptest! {
         #[test]
         fn the_limit_holds_and_nobody_is_left_without(
             limit in 1..1_000_000_usize,
             fixed in 0..1_000_000_usize,
+            uncounted in 0..1_000_000_usize,
             demands in 0..1_000_000_usize,
             memtables in 0..1_000_000_usize,
             cache in 0..1_000_000_usize,
         ) {
-            let picture = Picture { limit, fixed, demands, memtables, cache };
+            let picture = Picture { limit, fixed, uncounted, demands, memtables, cache };
             let shares = Shares::of(&picture);
             prop_assert!(shares.memtables_soft <= shares.memtables_hard);
             prop_assert!(shares.cache >= limit / LEAST_CACHE);
             prop_assert!(shares.memtables_hard >= limit / LEAST_ROOM / 2);
-            let room = limit.saturating_sub(limit / HEADROOM + fixed + demands);
+            let beside = uncounted.min(limit / MOST_UNCOUNTED).max(limit / LEAST_UNCOUNTED);
+            let room = limit.saturating_sub(beside + fixed + demands);
             if room >= limit / LEAST_ROOM && memtables <= room - limit / LEAST_CACHE {
                 let sum = fixed + demands + memtables + shares.cache;
                 prop_assert!(sum <= limit, "{shares:?}");

@@ -102,6 +102,31 @@ fn the_cache_gives_way_to_memtables_and_demands_and_comes_back() {
 }
 
 #[test]
+fn what_is_resident_and_not_charged_is_taken_off_and_forgotten_slowly() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let cache = BlockCache::governed(&budget);
+    let alone = budget.cache_capacity();
+    let resident = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&resident);
+    budget.set_resident(move || Some(told.load(Ordering::Relaxed) as usize));
+    let tables = Charge::of(&budget, MemoryUse::Memtables, 10 * MIB);
+    let counted = budget.cache_capacity();
+    resident.store(20 << 20, Ordering::Relaxed);
+    budget.look(10 * MIB);
+    // Of the ten that nobody has charged four are allowed for anyway.
+    assert!((counted - budget.cache_capacity()).abs_diff(6 * MIB) < 2 * MIB);
+    resident.store(10 << 20, Ordering::Relaxed);
+    budget.look(10 * MIB);
+    assert!(counted - budget.cache_capacity() > 4 * MIB);
+    for _ in 0..1000 {
+        budget.look(10 * MIB);
+    }
+    assert!(budget.cache_capacity().abs_diff(counted) < 2 * MIB);
+    drop((tables, cache));
+    assert!(alone > counted);
+}
+
+#[test]
 fn a_new_limit_holds_at_once() {
     let budget = MemoryBudget::new(1024 * MIB);
     let cache = BlockCache::governed(&budget);

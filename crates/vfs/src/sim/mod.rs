@@ -150,6 +150,7 @@ impl SimEnv {
             fs: Arc::new(self.fs.clone()),
             clock: self.clock.clone(),
             random: self.random.clone(),
+            resident: || None,
         }
     }
 
