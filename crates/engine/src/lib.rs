@@ -75,6 +75,7 @@ pub mod scan;
 mod sync;
 pub mod tree;
 mod txn;
+mod visit;
 pub mod wait;
 
 pub use budget::{Charge, MemoryBudget, MemoryUse, Reservation};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use esker_engine::extent::{FieldId, FieldTest, FieldValue, Fields};
-use esker_engine::scan::{KeySpan, ParallelCount, ParallelScan, ScanWork};
+use esker_engine::scan::{KeySpan, ParallelCount, ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{EngineError, Tree, Txn};
 
 use super::Query;
@@ -131,40 +131,51 @@ impl ScanWork for Read {
         // A loop of its own for each query, as a compiled one would be.
         match self.query {
             Query::Count | Query::Rows => {
-                let mut row = |_: &[u8], _: &[u8]| {
-                    result += 1;
-                    true
-                };
-                self.scan.read(task, &mut row, go_on)?;
+                let mut rows = Values(|_: &[u8]| result += 1);
+                self.scan.read(task, &mut rows, go_on)?;
             }
             Query::Sum => {
-                let mut row = |_: &[u8], value: &[u8]| {
-                    result += amount_in(value);
-                    true
-                };
-                self.scan.read(task, &mut row, go_on)?;
+                let mut rows = Values(|value: &[u8]| result += amount_in(value));
+                self.scan.read(task, &mut rows, go_on)?;
             }
             Query::Filter => {
-                let mut row = |_: &[u8], value: &[u8]| {
+                let mut rows = Values(|value: &[u8]| {
                     if class_in(value) < CLASSES / 2 {
                         result += amount_in(value);
                     }
-                    true
-                };
-                self.scan.read(task, &mut row, go_on)?;
+                });
+                self.scan.read(task, &mut rows, go_on)?;
             }
             Query::Recent => {
                 let wanted = recent(self.rows);
-                let mut row = |_: &[u8], value: &[u8]| {
+                let mut rows = Values(|value: &[u8]| {
                     if wanted.contains(&moment_in(value)) {
                         result += amount_in(value);
                     }
-                    true
-                };
-                self.scan.read(task, &mut row, go_on)?;
+                });
+                self.scan.read(task, &mut rows, go_on)?;
             }
         }
         Ok(result)
+    }
+}
+
+/// Takes the values of rows, many at once where it can have them.
+struct Values<F>(F);
+
+impl<F: FnMut(&[u8])> Visit for Values<F> {
+    fn put(&mut self, _key: &[u8], value: &[u8]) -> bool {
+        (self.0)(value);
+        true
+    }
+
+    fn piece(&self) -> Option<Piece> {
+        Some(Piece::Value)
+    }
+
+    fn puts(&mut self, pieces: &[&[u8]]) -> bool {
+        pieces.iter().for_each(|value| (self.0)(value));
+        true
     }
 }
 

@@ -226,7 +226,15 @@ impl BlockCache {
         }
     }
 
-    /// The block if it is there.
+    /// The block if it is there, which is a use of it.
+    pub(crate) fn cached_block(&self, stamp: u64, offset: u32) -> Option<Arc<Block>> {
+        match self.cache.get(&Key { stamp, offset })? {
+            Cached::Block(block) => Some(block),
+            Cached::Tail(_) => None,
+        }
+    }
+
+    /// The same without being one.
     pub(crate) fn peek_block(&self, stamp: u64, offset: u32) -> Option<Arc<Block>> {
         match self.cache.peek(&Key { stamp, offset })? {
             Cached::Block(block) => Some(block),

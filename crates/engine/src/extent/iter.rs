@@ -3,7 +3,7 @@
 //! Neighbours: `tree::run` chains these; `reader` has the blocks.
 //!
 //! **Invariants**
-//! - Nothing is read before the first seek; at most one block is held.
+//! - Nothing is read before the first seek; at most one block is held, and the one behind it.
 //! - With a sieve, the walk stands behind blocks that are left out as if they were not there. Their keys are not begun in front of
 //!   them nor do they go on behind, but for what the sieve allows.
 
@@ -17,6 +17,7 @@ use super::sieve::Sieve;
 use crate::budget::Charge;
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
+use crate::visit::Visit;
 use crate::{LATEST, Op, Result, Seq};
 
 /// How a walk treats the block cache.
@@ -102,6 +103,8 @@ pub(crate) struct ExtentIter {
     number: usize,
     cursor: Option<BlockCursor>,
     ahead: Option<Ahead>,
+    /// A block that the walk will enter, and its number.
+    upcoming: Option<(usize, Arc<Block>)>,
     /// Buffers of a cursor that is gone.
     spare: Buffers,
     /// Deletes that the walk has stepped over.
@@ -118,6 +121,7 @@ impl ExtentIter {
             number: 0,
             cursor: None,
             ahead: None,
+            upcoming: None,
             spare: Buffers::default(),
             stepped_over: 0,
         }
@@ -152,6 +156,9 @@ impl ExtentIter {
     }
 
     fn read_block(&mut self, tail: &Tail, number: usize) -> Result<Arc<Block>> {
+        if let Some((_, block)) = self.upcoming.take_if(|(upcoming, _)| *upcoming == number) {
+            return Ok(block);
+        }
         if self.mode == ReadMode::Cached {
             return self.extent.block(tail, number);
         }
@@ -200,6 +207,23 @@ impl ExtentIter {
         self.with_cursor(place)
     }
 
+    /// Takes hold of the block that comes behind the current one, if it is cached: its bytes can come nearer meanwhile.
+    fn look_ahead(&mut self) {
+        let Some(tail) = self.tail.as_ref() else {
+            return;
+        };
+        let next = self.not_left_out(tail, self.number + 1);
+        if next < tail.blocks() {
+            let offset = tail.place(next).offset;
+            let block = match self.mode {
+                ReadMode::Cached | ReadMode::Ahead => self.extent.cached_block(offset),
+                ReadMode::Once => self.extent.peek_block(offset),
+                ReadMode::Device => None,
+            };
+            self.upcoming = block.map(|block| (next, block));
+        }
+    }
+
     #[inline]
     fn with_cursor(
         &mut self,
@@ -210,14 +234,15 @@ impl ExtentIter {
     }
 
     /// As [`BlockCursor::drain`] for what is left of the current block. The walk must not have ended. If the block ends, the walk
-    /// stands on its last entry, and it is told whether the key of that was shown.
+    /// stands on its last entry, and it is told whether the key of that was shown; or behind it ([`Drained::AtEnd`]), from where
+    /// [`ExtentIter::next_block`] goes on.
     #[inline]
     pub(crate) fn drain_block(
         &mut self,
         bound: Option<&[u8]>,
         sight: Seq,
         newest: &mut Seq,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
     ) -> Result<Drained> {
         // Where all of the block is before the bound, no key is compared with it.
         let is_before = |bound: &&[u8]| {
@@ -225,20 +250,34 @@ impl ExtentIter {
             tail.separator(self.number) < *bound
         };
         let bound = bound.filter(|bound| !is_before(bound));
-        let cursor = self.cursor.as_mut().expect("a block was entered");
-        let meta = self.extent.meta();
-        let mut stored = 0;
-        let mut deletes = 0;
-        let mut visit = |key: &[u8], op: Op, value: &[u8]| {
-            deletes += u64::from(op == Op::Delete);
-            visit(key, op, value)
+        let drained = match visit.piece() {
+            Some(piece) if bound.is_none() && self.is_plain(sight) => {
+                self.look_ahead();
+                let next = self.upcoming.as_ref().map(|(_, block)| &**block);
+                *newest = self.extent.meta().largest_seq.max(*newest);
+                let cursor = self.cursor.as_mut().expect("a block was entered");
+                cursor.sweep(piece, next, visit)
+            }
+            _ => {
+                let meta = self.extent.meta();
+                let (mut stored, deletes) = (0, &mut self.stepped_over);
+                let sight = meta.stored_sight(sight);
+                let cursor = self.cursor.as_mut().expect("a block was entered");
+                let drained = cursor.drain(bound, sight, &mut stored, deletes, visit);
+                if stored > 0 {
+                    *newest = meta.true_seq(stored).max(*newest);
+                }
+                drained
+            }
         };
-        let drained = cursor.drain(bound, meta.stored_sight(sight), &mut stored, &mut visit);
-        self.stepped_over += deletes;
-        if stored > 0 {
-            *newest = meta.true_seq(stored).max(*newest);
-        }
         drained.map_err(|what| self.extent.damaged_block(self.offset(), what))
+    }
+
+    /// Whether all entries of the current block are rows that are seen by `sight`, each the only version of its key. The last key of an extent may go
+    /// on in the next one.
+    fn is_plain(&self, sight: Seq) -> bool {
+        let is_last = |tail: &Arc<Tail>| self.number + 1 == tail.blocks();
+        self.extent.meta().is_plain(sight) && !self.tail.as_ref().is_none_or(is_last)
     }
 
     fn leave(&mut self) {
@@ -259,7 +298,7 @@ impl ExtentIter {
     }
 
     /// The cursor has run off its block's end: goes on in the next.
-    fn next_block(&mut self) -> Result<()> {
+    pub(crate) fn next_block(&mut self) -> Result<()> {
         let tail = self.tail()?;
         let next = self.not_left_out(&tail, self.number + 1);
         if next < tail.blocks() {

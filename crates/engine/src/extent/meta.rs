@@ -125,6 +125,12 @@ impl ExtentMeta {
         }
     }
 
+    /// Whether all entries are rows that are seen by who sees what is not newer than `sight`: puts, each of another key.
+    #[inline]
+    pub(crate) fn is_plain(&self, sight: Seq) -> bool {
+        self.rows == self.entries && sight >= self.largest_seq
+    }
+
     /// The sequence of an entry that says this of itself.
     #[inline]
     pub(crate) fn true_seq(&self, stored: Seq) -> Seq {

@@ -303,6 +303,12 @@ impl Extent {
         Charge::of(self.cache().budget(), MemoryUse::Background, bytes)
     }
 
+    /// A block if it is cached, which is a use of it.
+    pub(super) fn cached_block(&self, offset: u32) -> Option<Arc<Block>> {
+        self.store.cache.cached_block(self.meta.stamp, offset)
+    }
+
+    /// The same without being one.
     pub(super) fn peek_block(&self, offset: u32) -> Option<Arc<Block>> {
         self.store.cache.peek_block(self.meta.stamp, offset)
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use super::Memtable;
 use super::skiplist::Entry;
 use crate::iter::InternalIter;
+use crate::visit::{Visit, show};
 use crate::{LATEST, Op, Result, Seq};
 
 /// An iterator over a memtable that keeps it alive.
@@ -44,7 +45,7 @@ impl MemIter {
         upto: Seq,
         newest: &mut Seq,
         most: u32,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
     ) -> bool {
         for _ in 0..most {
             let Some(entry) = self.entry else {
@@ -61,7 +62,7 @@ impl MemIter {
                 *newest = found.seq().max(*newest);
                 self.stepped_over += u64::from(found.op() == Op::Delete);
                 // SAFETY: as for the key.
-                if !visit(key, found.op(), unsafe { found.value() }) {
+                if !show(visit, key, found.op(), unsafe { found.value() }) {
                     return false;
                 }
             }

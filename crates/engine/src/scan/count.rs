@@ -21,6 +21,7 @@ use super::view::PinnedView;
 use crate::extent::{Extent, HasMeta, KeyHash, ReadMode};
 use crate::iter::InternalIter;
 use crate::tree::Run;
+use crate::visit::Visit;
 use crate::{LATEST, Op, Result, Seq};
 
 /// A lookup below costs about as much as reading so many entries.
@@ -331,40 +332,56 @@ impl Overlay {
             .expect("it was found in this view");
         let extents = &run.extents()[self.extents.clone()];
         let from_metadata = extents.iter().map(|extent| extent.meta().rows).sum();
-        let (mut rows, mut read): (u64, u64) = (from_metadata, 0);
         let mut newest = extents
             .iter()
             .map(|extent| extent.meta().largest_seq)
             .max()
             .unwrap_or(0);
-        let mut failed = Ok(());
+        let mut changes = Changes {
+            run,
+            rows: from_metadata,
+            read: 0,
+            failed: Ok(()),
+        };
         let mut merge = view.merge(&self.span, mode, Some(self.run), None)?;
-        let goes_on = merge.run(
-            &mut |key, op, _| match is_below(run, key) {
-                Ok(is_below) => {
-                    read += 1;
-                    match (op, is_below) {
-                        (Op::Put, false) => rows += 1,
-                        (Op::Delete, true) => rows -= 1,
-                        (Op::Put, true) | (Op::Delete, false) => {}
-                    }
-                    true
-                }
-                Err(error) => {
-                    failed = Err(error);
-                    false
-                }
-            },
-            go_on,
-        )?;
-        failed?;
+        let goes_on = merge.run(&mut changes, go_on)?;
+        changes.failed?;
         newest = newest.max(merge.newest());
         view.note(newest);
         Ok(goes_on.then_some(CountedTask {
-            rows,
-            read,
+            rows: changes.rows,
+            read: changes.read,
             from_metadata,
         }))
+    }
+}
+
+/// What newer tiers change of the number of rows in a run.
+struct Changes<'a> {
+    run: &'a Run<Arc<Extent>>,
+    rows: u64,
+    read: u64,
+    failed: Result<()>,
+}
+
+impl Changes<'_> {
+    fn take(&mut self, key: &[u8], change: impl FnOnce(bool, &mut u64)) -> bool {
+        self.read += 1;
+        match is_below(self.run, key) {
+            Ok(is_below) => change(is_below, &mut self.rows),
+            Err(error) => self.failed = Err(error),
+        }
+        self.failed.is_ok()
+    }
+}
+
+impl Visit for Changes<'_> {
+    fn put(&mut self, key: &[u8], _value: &[u8]) -> bool {
+        self.take(key, |is_below, rows| *rows += u64::from(!is_below))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> bool {
+        self.take(key, |is_below, rows| *rows -= u64::from(is_below))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::memtable::MemIter;
 use crate::recovery::ReplayedIter;
 use crate::tree::RunIter;
 use crate::txn::Sight;
+use crate::visit::{Visit, show};
 use crate::{Op, Result, Seq};
 
 /// Steps over versions of one key before a seek is tried instead.
@@ -82,7 +83,7 @@ impl Tier {
         &mut self,
         bound: Option<&[u8]>,
         key: &mut Vec<u8>,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         let Tier {
@@ -123,7 +124,7 @@ impl Tier {
         &mut self,
         key: &[u8],
         wanted: bool,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
     ) -> Result<(bool, bool)> {
         let Tier {
             source,
@@ -160,7 +161,7 @@ impl Pass<'_> {
         &mut self,
         iter: &mut I,
         key: &[u8],
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
     ) -> Result<bool> {
         let mut steps = 0;
         loop {
@@ -170,7 +171,7 @@ impl Pass<'_> {
                 if iter.op() == Op::Delete {
                     iter.step_over();
                 }
-                if !visit(key, iter.op(), iter.value()) {
+                if !show(visit, key, iter.op(), iter.value()) {
                     return Ok(false);
                 }
             }
@@ -202,7 +203,7 @@ fn drain<I: InternalIter>(
     sight: &Sight,
     newest: &mut Seq,
     key: &mut Vec<u8>,
-    visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+    visit: &mut impl Visit,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<bool> {
     let mut asked = 0;
@@ -280,7 +281,7 @@ impl Merge {
     /// of them has said no.
     pub(super) fn run(
         &mut self,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         let mut turns = 0;
@@ -331,10 +332,7 @@ impl Merge {
     }
 
     /// Shows the smallest key, which several tiers have.
-    fn pass_shared_key(
-        &mut self,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
-    ) -> Result<bool> {
+    fn pass_shared_key(&mut self, visit: &mut impl Visit) -> Result<bool> {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend_from_slice(self.tiers[self.order[0]].source.key());

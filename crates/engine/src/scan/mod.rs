@@ -24,6 +24,7 @@ mod split;
 mod tests;
 mod view;
 
+pub use crate::visit::{MOST_PIECES, Piece, Visit};
 pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub use span::KeySpan;
 pub(crate) use view::{OwnWrites, PinnedView};
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use crate::extent::{Conditions, FieldTest, HasMeta, ReadMode};
 use crate::tree::Tree;
 use crate::txn::Txn;
-use crate::{LATEST, Op, Result};
+use crate::{LATEST, Result};
 use count::{Counted, Overlay};
 use merge::Merge;
 use split::MIN_TASK_ENTRIES;
@@ -222,18 +223,18 @@ impl ParallelScan {
         self.tasks.len()
     }
 
-    /// Calls `row` with the keys and values of a task, ascending, and `go_on` now and then: at the end of every block, or after a
+    /// Shows `visit` the rows of a task, ascending by key, and asks `go_on` now and then: at the end of every block, or after a
     /// few hundred keys. False if one of them has said no; the task is then over.
     pub fn read(
         &self,
         task: usize,
-        mut row: impl FnMut(&[u8], &[u8]) -> bool,
+        visit: &mut impl Visit,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         for span in &self.tasks[task] {
             let conditions = self.conditions.as_ref();
             let merge = self.view.merge(span, self.mode, None, conditions)?;
-            let goes_on = read(&self.view, merge, &mut row, go_on)?;
+            let goes_on = read(&self.view, merge, visit, go_on)?;
             if !goes_on || (self.tasks[task].len() > 1 && !go_on()) {
                 return Ok(false);
             }
@@ -245,13 +246,10 @@ impl ParallelScan {
 fn read(
     view: &PinnedView,
     mut merge: Merge,
-    row: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    visit: &mut impl Visit,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<bool> {
-    let result = merge.run(
-        &mut |key, op, value| op == Op::Delete || row(key, value),
-        go_on,
-    );
+    let result = merge.run(visit, go_on);
     // Also what was read before an error may be told.
     view.note(merge.newest());
     result

@@ -91,8 +91,69 @@ fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
     rows
 }
 
-/// All tasks one after the other.
+/// Takes many rows at once where it gets them.
+pub(super) struct Taker {
+    pub(super) piece: Piece,
+    pub(super) taken: Vec<Vec<u8>>,
+    /// How many came at once, each time.
+    pub(super) at_once: Vec<usize>,
+    /// No more are wanted then.
+    most: usize,
+}
+
+impl Taker {
+    pub(super) fn of(piece: Piece) -> Taker {
+        Taker {
+            piece,
+            taken: Vec::new(),
+            at_once: Vec::new(),
+            most: usize::MAX,
+        }
+    }
+
+    /// What it takes of a row.
+    pub(super) fn part(piece: Piece, (key, value): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
+        match piece {
+            Piece::Value => value.clone(),
+            Piece::Whole => [key.as_slice(), value].concat(),
+        }
+    }
+}
+
+impl Visit for Taker {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let row = (key.to_vec(), value.to_vec());
+        self.taken.push(Taker::part(self.piece, &row));
+        self.taken.len() < self.most
+    }
+
+    fn piece(&self) -> Option<Piece> {
+        Some(self.piece)
+    }
+
+    fn puts(&mut self, pieces: &[&[u8]]) -> bool {
+        assert!(!pieces.is_empty() && pieces.len() <= MOST_PIECES);
+        self.at_once.push(pieces.len());
+        self.taken.extend(pieces.iter().map(|piece| piece.to_vec()));
+        self.taken.len() < self.most
+    }
+}
+
+/// All tasks one after the other; the same whether rows come one by one or many at once.
 fn rows_of(scan: &ParallelScan) -> Rows {
+    let rows = rows_one_by_one(scan);
+    for piece in [Piece::Value, Piece::Whole] {
+        let mut taker = Taker::of(piece);
+        for task in 0..scan.tasks() {
+            assert!(scan.read(task, &mut taker, &mut || true).unwrap());
+        }
+        let expected: Vec<_> = rows.iter().map(|row| Taker::part(piece, row)).collect();
+        assert_eq!(taker.taken, expected);
+    }
+    rows
+}
+
+fn rows_one_by_one(scan: &ParallelScan) -> Rows {
     let mut rows = Rows::new();
     for task in 0..scan.tasks() {
         let mut take = |key: &[u8], value: &[u8]| {
@@ -272,9 +333,14 @@ proptest! {
 
 /// An engine with this many rows, compacted into one run.
 fn settled(rows: u32) -> (Engine, Tree) {
+    settled_in(rows, 16 << 10, 1 << 10)
+}
+
+/// The same in extents and blocks of this size.
+fn settled_in(rows: u32, extent_bytes: usize, block_bytes: usize) -> (Engine, Tree) {
     let mut config = config();
-    config.extents.extent_bytes = 16 << 10;
-    config.extents.block_bytes = 1 << 10;
+    config.extents.extent_bytes = extent_bytes;
+    config.extents.block_bytes = block_bytes;
     let engine = Engine::open(SimEnv::new(1).env(), config).unwrap();
     let tree = engine.create_tree().unwrap();
     write(&engine, &tree, 0..rows);
@@ -417,6 +483,28 @@ fn a_task_ends_when_it_is_told_to() {
     };
     assert!(!scan.read(0, &mut row, &mut || true).unwrap());
     assert_eq!(rows, 10);
+}
+
+#[test]
+fn rows_of_blocks_with_nothing_else_come_many_at_once() {
+    let (engine, tree) = settled_in(60_000, 400_000, 40_000);
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let scan = txn.parallel_scan(&tree, vec![KeySpan::all()], 1).unwrap();
+    let expected = rows_one_by_one(&scan);
+    for piece in [Piece::Value, Piece::Whole] {
+        let mut taker = Taker::of(piece);
+        assert!(scan.read(0, &mut taker, &mut || true).unwrap());
+        let at_once: usize = taker.at_once.iter().sum();
+        assert!(at_once > expected.len() / 2, "{at_once}");
+        assert!(taker.at_once.contains(&MOST_PIECES));
+        let parts = expected.iter().map(|row| Taker::part(piece, row));
+        assert!(parts.eq(taker.taken.iter().cloned()));
+        // Who has enough gets no more.
+        taker.taken.clear();
+        taker.most = MOST_PIECES + 1;
+        assert!(!scan.read(0, &mut taker, &mut || true).unwrap());
+        assert!((taker.most..=taker.most + MOST_PIECES).contains(&taker.taken.len()));
+    }
 }
 
 /// Tasks that call a function.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::levels::Run;
 use crate::extent::{Drained, Extent, ExtentIter, ReadMode, Sieve};
 use crate::iter::InternalIter;
+use crate::visit::{Visit, show};
 use crate::{LATEST, Op, Result, Seq};
 
 /// A cursor over a run.
@@ -62,7 +63,7 @@ impl RunIter {
         bound: Option<&[u8]>,
         sight: Seq,
         newest: &mut Seq,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         while self.valid() {
@@ -70,6 +71,13 @@ impl RunIter {
             match open.drain_block(bound, sight, newest, visit)? {
                 Drained::AtBound => return Ok(true),
                 Drained::Stopped => return Ok(false),
+                Drained::AtEnd => {
+                    open.next_block()?;
+                    self.settle()?;
+                    if !go_on() {
+                        return Ok(false);
+                    }
+                }
                 Drained::AtLast { resolved } => {
                     if !self.leave_key(resolved, sight, newest, visit)? || !go_on() {
                         return Ok(false);
@@ -87,7 +95,7 @@ impl RunIter {
         mut resolved: bool,
         sight: Seq,
         newest: &mut Seq,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        visit: &mut impl Visit,
     ) -> Result<bool> {
         let mut key = std::mem::take(&mut self.carried);
         key.clear();
@@ -101,7 +109,7 @@ impl RunIter {
                 if self.op() == Op::Delete {
                     self.step_over();
                 }
-                if !visit(&key, self.op(), self.value()) {
+                if !show(visit, &key, self.op(), self.value()) {
                     return Ok(false);
                 }
             }

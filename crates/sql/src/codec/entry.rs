@@ -162,22 +162,53 @@ impl EntryPlace {
                 }
             };
         }
-        let mut word = [0; WORD_BYTES];
-        let unused = WORD_BYTES.checked_sub(bytes.len())?;
-        word[unused..].copy_from_slice(bytes);
-        let flips = u64::from_ne_bytes([flip; WORD_BYTES]);
-        let unused_bits = 8 * unused as u32;
-        // Left-aligned, so that the sign is the first bit.
-        let word = (u64::from_be_bytes(word) ^ flips) << unused_bits;
-        let signed = || (word ^ 1 << 63) as i64 >> unused_bits;
-        let word = word >> unused_bits;
+        let (word, unused_bits) = self.word(bytes)?;
         match self.phys {
-            Phys::Int { unsigned: true, .. } => i64::try_from(word).ok(),
-            Phys::Int { .. } => Some(signed()),
-            Phys::Date => Some(temporal::date_of(word as u32).packed().into()),
-            Phys::DateTime => i64::try_from(temporal::datetime_of(word).packed()).ok(),
-            Phys::Time => Some(temporal::time_of(signed()).micros()),
+            Phys::Int { unsigned, .. } => self.integer(bytes, unsigned),
+            Phys::Date => {
+                let date = temporal::date_of((word >> unused_bits) as u32);
+                Some(date.packed().into())
+            }
+            Phys::DateTime => {
+                let moment = temporal::datetime_of(word >> unused_bits);
+                i64::try_from(moment.packed()).ok()
+            }
+            Phys::Time => Some(temporal::time_of(signed(word, unused_bits)).micros()),
             _ => None,
         }
     }
+
+    /// The same of an integer.
+    #[inline(always)]
+    pub(crate) fn integer(&self, bytes: &[u8], unsigned: bool) -> Option<i64> {
+        let (word, unused_bits) = self.word(bytes)?;
+        match unsigned {
+            true => i64::try_from(word >> unused_bits).ok(),
+            false => Some(signed(word, unused_bits)),
+        }
+    }
+
+    /// The bytes of a field as a number whose first bit is the first bit of the field, and how many bits it does not use.
+    #[inline(always)]
+    fn word(&self, bytes: &[u8]) -> Option<(u64, u32)> {
+        let word = match *bytes {
+            // The usual sizes, for which no loop is needed.
+            [a, b, c, d] => u32::from_be_bytes([a, b, c, d]).into(),
+            [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ => {
+                let mut word = [0; WORD_BYTES];
+                word[WORD_BYTES.checked_sub(bytes.len())?..].copy_from_slice(bytes);
+                u64::from_be_bytes(word)
+            }
+        };
+        let flips = u64::from_ne_bytes([self.shape.flip(); WORD_BYTES]);
+        let unused_bits = 8 * (WORD_BYTES - bytes.len()) as u32;
+        Some(((word ^ flips) << unused_bits, unused_bits))
+    }
+}
+
+/// The signed number of a field of which this is the word.
+#[inline(always)]
+fn signed(word: u64, unused_bits: u32) -> i64 {
+    (word ^ 1 << 63) as i64 >> unused_bits
 }

@@ -155,15 +155,21 @@ impl Phys {
     #[inline]
     pub(crate) fn number(self, bytes: &[u8]) -> Option<i64> {
         match self {
-            Phys::Int { unsigned, .. } => match decode_int(bytes, unsigned) {
-                ValueRef::UInt(v) => i64::try_from(v).ok(),
-                ValueRef::Int(v) => Some(v),
-                _ => None,
-            },
+            Phys::Int { unsigned, .. } => Self::integer(bytes, unsigned),
             Phys::Decimal { precision, .. } => Decimal::decode_digits(u32::from(precision), bytes),
             Phys::Date => Some(temporal::date_of(half_word(bytes)).packed().into()),
             Phys::DateTime => i64::try_from(temporal::datetime_of(word(bytes)).packed()).ok(),
             Phys::Time => Some(temporal::time_of(word(bytes) as i64).micros()),
+            _ => None,
+        }
+    }
+
+    /// The same of an integer.
+    #[inline(always)]
+    pub(crate) fn integer(bytes: &[u8], unsigned: bool) -> Option<i64> {
+        match decode_int(bytes, unsigned) {
+            ValueRef::UInt(v) => i64::try_from(v).ok(),
+            ValueRef::Int(v) => Some(v),
             _ => None,
         }
     }
@@ -224,15 +230,21 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(b)
 }
 
-#[inline]
+#[inline(always)]
 fn decode_int<'a>(bytes: &[u8], unsigned: bool) -> ValueRef<'a> {
-    let n = bytes.len();
-    let mut b = [0; 8];
-    b[..n].copy_from_slice(bytes);
-    let raw = u64::from_le_bytes(b);
+    let raw = match *bytes {
+        // The usual sizes, for which no loop is needed.
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        }
+    };
     if unsigned {
         return ValueRef::UInt(raw);
     }
-    let unused_bits = 64 - 8 * n as u32;
+    let unused_bits = 64 - 8 * bytes.len() as u32;
     ValueRef::Int((raw << unused_bits) as i64 >> unused_bits)
 }

@@ -198,12 +198,6 @@ impl<'a> RowReader<'a> {
         Self::parse(layout, zone, bytes).ok_or_else(|| damaged("row"))
     }
 
-    /// Could a reader of `bytes` be made?
-    #[inline]
-    pub(crate) fn is_row(layout: &'a RowLayout, bytes: &'a [u8]) -> bool {
-        Self::parse(layout, &UTC, bytes).is_some()
-    }
-
     #[inline]
     fn parse(layout: &'a RowLayout, zone: &'a TimeZone, bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -359,9 +353,9 @@ impl NullBit {
         }
     }
 
-    #[inline]
-    fn is_set(self, row: &[u8]) -> bool {
-        row[self.at] & self.mask != 0
+    #[inline(always)]
+    fn is_set(self, row: &[u8]) -> Option<bool> {
+        Some(row.get(self.at)? & self.mask != 0)
     }
 }
 
@@ -402,16 +396,16 @@ impl RowLayout {
 }
 
 impl FieldPlaces {
-    /// The version of a row of which a [`RowReader`] could be made.
+    /// The version of a row. `None`: it is damaged.
     #[inline]
-    pub(crate) fn version_of(row: &[u8]) -> u8 {
-        row[0]
+    pub(crate) fn version_of(row: &[u8]) -> Option<u8> {
+        row.first().copied()
     }
 
-    /// Where rows of this version have it, which there are.
+    /// Where rows of this version have it. `None`: there is no such version.
     #[inline]
-    pub(crate) fn of(&self, version: u8) -> FieldPlace {
-        self.by_version[usize::from(version)]
+    pub(crate) fn of(&self, version: u8) -> Option<FieldPlace> {
+        self.by_version.get(usize::from(version)).copied()
     }
 
     /// The integer that a row has, of which nothing was checked. `None`: it is NULL, too large for a sign, or to be found with a
@@ -439,41 +433,50 @@ impl FieldPlaces {
         }
     }
 
-    /// The field of a row of which a [`RowReader`] could be made.
+    /// The field of a row. `None`: the row is damaged.
     #[inline]
-    pub(crate) fn find<'r>(&self, row: &'r [u8]) -> Raw<'r> {
-        self.of(Self::version_of(row)).find(row)
+    pub(crate) fn find<'r>(&self, row: &'r [u8]) -> Option<Raw<'r>> {
+        self.of(Self::version_of(row)?)?.find(row)
     }
 }
 
 impl FieldPlace {
-    /// The field of a row of this version.
+    /// The field of a row of this version. `None`: the row is damaged where that is looked for.
     #[inline(always)]
-    pub(crate) fn find(self, row: &[u8]) -> Raw<'_> {
-        match self {
-            FieldPlace::Fixed { null, .. } | FieldPlace::Var { null, .. } if null.is_set(row) => {
-                Raw::Null
-            }
-            FieldPlace::Fixed { from, to, .. } => Raw::Bytes(&row[from..to]),
+    pub(crate) fn find(self, row: &[u8]) -> Option<Raw<'_>> {
+        Some(match self {
+            FieldPlace::Fixed { null, from, to } => match null.is_set(row)? {
+                true => Raw::Null,
+                false => Raw::Bytes(row.get(from..to)?),
+            },
             FieldPlace::Var {
-                nth, ends_at, vars, ..
-            } => {
-                let is_wide = row[1] & WIDE_OFFSETS != 0;
-                let width = if is_wide { 4 } else { 2 };
-                let end = |nth: usize| {
-                    let ends = &row[ends_at + nth * width..];
-                    match is_wide {
-                        true => u32::from_le_bytes([ends[0], ends[1], ends[2], ends[3]]) as usize,
-                        false => usize::from(u16::from_le_bytes([ends[0], ends[1]])),
-                    }
-                };
-                let start = if nth == 0 { 0 } else { end(nth - 1) };
-                let vars_at = ends_at + vars * width;
-                Raw::Bytes(&row[vars_at + start..vars_at + end(nth)])
-            }
+                null,
+                nth,
+                ends_at,
+                vars,
+            } => match null.is_set(row)? {
+                true => Raw::Null,
+                false => Raw::Bytes(variable(row, nth, ends_at, vars)?),
+            },
             FieldPlace::Missing => Raw::Missing,
-        }
+        })
     }
+}
+
+/// The `nth` of the variable fields, of which there are `vars` whose ends are at `ends_at`.
+#[inline(always)]
+fn variable(row: &[u8], nth: usize, ends_at: usize, vars: usize) -> Option<&[u8]> {
+    let is_wide = row.get(1)? & WIDE_OFFSETS != 0;
+    let width = if is_wide { 4 } else { 2 };
+    let end = |nth: usize| {
+        let end = row.get(ends_at + nth * width..)?;
+        Some(match is_wide {
+            true => u32::from_le_bytes(*end.first_chunk()?) as usize,
+            false => usize::from(u16::from_le_bytes(*end.first_chunk()?)),
+        })
+    };
+    let start = if nth == 0 { 0 } else { end(nth - 1)? };
+    row.get(ends_at + vars * width..)?.get(start..end(nth)?)
 }
 
 /// What a new row takes a field from.

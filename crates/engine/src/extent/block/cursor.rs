@@ -11,10 +11,13 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::joined::{Joined, Pieces};
 use super::{Block, DAMAGED, Entry};
 use crate::codec::Malformed;
 use crate::iter::compare_versions;
+use crate::visit::{MOST_PIECES, Piece, Visit, show};
 use crate::{Op, Seq};
+use esker_vfs::pages::prefetch;
 
 /// An entry before the current one.
 struct Behind {
@@ -47,6 +50,8 @@ pub(crate) enum Drained {
     AtBound,
     /// On the last entry of the block; whether its key has been shown. More versions of it may follow in the next block.
     AtLast { resolved: bool },
+    /// Behind the last entry, and no more versions of its key follow.
+    AtEnd,
     /// `visit` wants no more.
     Stopped,
 }
@@ -58,6 +63,7 @@ pub(in crate::extent) struct Buffers {
     /// Entries right before the current one, the last one nearest; empty unless the cursor goes back.
     behind: Vec<Behind>,
     behind_keys: Vec<u8>,
+    joined: Joined,
 }
 
 impl BlockCursor {
@@ -166,7 +172,7 @@ impl BlockCursor {
     }
 
     /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there
-    /// is one. Begins on the first version of a key. See [`Drained`] for where it ends.
+    /// is one. Begins on the first version of a key. See [`Drained`] for where it ends. Adds the deletes among them to `deletes`.
     ///
     /// The loop of a scan: one test of the end, one comparison for the key, no decision between sources.
     #[inline]
@@ -175,7 +181,8 @@ impl BlockCursor {
         bound: Option<&[u8]>,
         sight: Seq,
         newest: &mut Seq,
-        visit: &mut impl FnMut(&[u8], Op, &[u8]) -> bool,
+        deletes: &mut u64,
+        visit: &mut impl Visit,
     ) -> Result<Drained, Malformed> {
         debug_assert!(self.valid());
         let Self {
@@ -199,7 +206,8 @@ impl BlockCursor {
                 if *seq <= sight {
                     resolved = true;
                     *newest = (*seq).max(*newest);
-                    if !visit(key, *op, &block.bytes[value.clone()]) {
+                    *deletes += u64::from(*op == Op::Delete);
+                    if !show(visit, key, *op, &block.bytes[value.clone()]) {
                         return Ok(Drained::Stopped);
                     }
                 }
@@ -221,6 +229,77 @@ impl BlockCursor {
             *next = entry.value.end;
             (*seq, *op, *value) = (entry.seq, entry.op, entry.value);
         }
+    }
+
+    /// Shows `visit` what is left of the block, from the current entry on, as the pieces it wants, and leaves the block. Every entry must be the
+    /// only version of its key, and a put: keys are not compared then, and values of rows are shown where they lie. Meanwhile the `next` block comes
+    /// nearer.
+    pub(in crate::extent) fn sweep(
+        &mut self,
+        piece: Piece,
+        next: Option<&Block>,
+        visit: &mut impl Visit,
+    ) -> Result<Drained, Malformed> {
+        debug_assert!(self.valid());
+        let goes_on = match piece {
+            Piece::Value => self.sweep_values(next, visit)?,
+            Piece::Whole => self.sweep_whole(visit)?,
+        };
+        self.at = self.block.entries_end;
+        self.next = self.at;
+        Ok(match goes_on {
+            true => Drained::AtEnd,
+            false => Drained::Stopped,
+        })
+    }
+
+    fn sweep_values(
+        &self,
+        next: Option<&Block>,
+        visit: &mut impl Visit,
+    ) -> Result<bool, Malformed> {
+        let block: &Block = &self.block;
+        let mut next = next.map_or(&[][..], |next| &next.bytes[..next.entries_end]);
+        let mut pieces = Pieces::new();
+        pieces.push(self.value());
+        let mut at = self.next;
+        while at < block.entries_end {
+            let entry = block.put(at)?;
+            // As much of the next block as this entry takes of this one.
+            let (near, rest) = next
+                .split_at_checked(entry.value.end - at)
+                .unwrap_or((next, &[]));
+            prefetch(near);
+            next = rest;
+            at = entry.value.end;
+            if pieces.len() == MOST_PIECES {
+                if !visit.puts(&pieces) {
+                    return Ok(false);
+                }
+                pieces.clear();
+            }
+            pieces.push(&block.bytes[entry.value]);
+        }
+        Ok(visit.puts(&pieces))
+    }
+
+    fn sweep_whole(&mut self, visit: &mut impl Visit) -> Result<bool, Malformed> {
+        let block: &Block = &self.block;
+        let Buffers { key, joined, .. } = &mut self.buffers;
+        joined.begin(key, &block.bytes[self.value.clone()]);
+        let mut at = self.next;
+        while at < block.entries_end {
+            let entry = block.put(at)?;
+            at = entry.value.end;
+            if joined.is_full() {
+                if !joined.show(visit) {
+                    return Ok(false);
+                }
+                joined.forget_shown();
+            }
+            joined.add(&entry, &block.bytes)?;
+        }
+        Ok(joined.show(visit))
     }
 
     /// Moves to the entry before; off the block if there is none.
@@ -263,6 +342,7 @@ impl BlockCursor {
                 key,
                 behind,
                 behind_keys,
+                ..
             } = &mut self.buffers;
             let start = behind_keys.len();
             behind_keys.extend_from_slice(key);

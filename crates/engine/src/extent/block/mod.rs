@@ -3,7 +3,7 @@
 //! Neighbours: `writer` builds blocks, `frame` wraps them, `cache` keeps them decoded, `iter` and `reader` search them.
 //! The bytes are described in `docs/formats/extent.md`.
 //!
-//! Parts: `builder` → [`Block`] → `cursor`; `divided` is the form in which a block is compressed well.
+//! Parts: `builder` → [`Block`] → `cursor`, which has what it shows at once from `joined`; `divided` is the form in which a block is compressed well.
 //!
 //! **Invariants**
 //! - A [`Block`]'s restart array lies inside its bytes; everything else is checked while decoding, so damaged bytes become
@@ -13,6 +13,7 @@
 mod builder;
 mod cursor;
 mod divided;
+mod joined;
 #[cfg(test)]
 mod tests;
 
@@ -224,6 +225,16 @@ impl Block {
     #[inline]
     fn entry(&self, at: usize) -> Option<Entry> {
         entry_at(&self.bytes[..self.entries_end], self.base, at)
+    }
+
+    /// The entry at `at` of a block that has no deletes.
+    #[inline]
+    fn put(&self, at: usize) -> Result<Entry, Malformed> {
+        match self.entry(at) {
+            Some(entry) if entry.op == Op::Put => Ok(entry),
+            Some(_) => Err("a block has a delete that its extent does not know of"),
+            None => Err(DAMAGED),
+        }
     }
 
     /// The restarts: offset, hint.

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esker_engine::scan::{ParallelScan, ScanWork};
+use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
 use esker_types::collation::Collation;
 use esker_types::ctx::MAX_WARNINGS;
@@ -428,34 +428,82 @@ impl TableTask {
         let (def, access) = stored(scan);
         let entries = Entries::of(def, access, index, scan);
         let program = self.program.as_ref();
-        let mut batch = program.map(|program| Batch::new(program, (scan, def), &entries));
-        let mut failed = Ok(());
-        let ended = rows.read(
-            task,
-            |key, value| {
-                flow.read += 1;
-                let goes_on = match &mut batch {
-                    Some(batch) => batch.add((key, value), flow),
-                    None => {
-                        entries.note_read(scan, 1, flow.env);
-                        entries
-                            .judge(scan, def, (key, value), 0, flow)
-                            .and_then(|verdict| flow.follow(verdict))
-                    }
-                };
-                goes_on.unwrap_or_else(|e| {
-                    failed = Err(e);
-                    false
-                })
-            },
-            go_on,
-        );
+        let mut reading = Reading {
+            of: (scan, def),
+            entries: &entries,
+            batch: program.map(|program| Batch::new(program, (scan, def), &entries)),
+            flow,
+            failed: Ok(()),
+        };
+        let ended = rows.read(task, &mut reading, go_on);
+        let Reading {
+            batch,
+            flow,
+            failed,
+            ..
+        } = reading;
         failed?;
         let is_complete = ended.map_err(|e| engine_error(&e))?;
         match batch {
             Some(batch) if is_complete => batch.finish(flow),
             _ => Ok(()),
         }
+    }
+}
+
+/// Where the stored rows of a task arrive.
+struct Reading<'r, 'f> {
+    of: (&'r ScanPlan, &'r TableDef),
+    entries: &'r Entries,
+    batch: Option<Batch<'r>>,
+    flow: &'r mut Flow<'f>,
+    failed: SqlResult<()>,
+}
+
+impl Reading<'_, '_> {
+    fn by_row(&mut self, entry: (&[u8], &[u8])) -> SqlResult<bool> {
+        let ((scan, def), flow) = (self.of, &mut *self.flow);
+        self.entries.note_read(scan, 1, flow.env);
+        let verdict = self.entries.judge(scan, def, entry, 0, flow)?;
+        flow.follow(verdict)
+    }
+
+    /// False if no more rows are wanted.
+    fn follow(&mut self, goes_on: SqlResult<bool>) -> bool {
+        goes_on.unwrap_or_else(|e| {
+            self.failed = Err(e);
+            false
+        })
+    }
+}
+
+impl Visit for Reading<'_, '_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.flow.read += 1;
+        let goes_on = match &mut self.batch {
+            Some(batch) => batch.add((key, value), self.flow),
+            None => self.by_row((key, value)),
+        };
+        self.follow(goes_on)
+    }
+
+    fn piece(&self) -> Option<Piece> {
+        match self.entries {
+            Entries::Rows => Some(Piece::Value),
+            Entries::Covering { .. } => Some(Piece::Whole),
+            Entries::Leading { .. } => None,
+        }
+    }
+
+    fn puts(&mut self, pieces: &[&[u8]]) -> bool {
+        self.flow.read += pieces.len() as u64;
+        let goes_on = match &mut self.batch {
+            Some(batch) => batch.add_pieces(pieces, self.flow),
+            None => pieces.iter().try_fold(true, |goes_on, piece| {
+                Ok(goes_on && self.by_row(self.entries.entry_of(piece))?)
+            }),
+        };
+        self.follow(goes_on)
     }
 }
 
@@ -570,6 +618,14 @@ impl Entries {
                 index,
             },
             (_, false) => Self::Leading { index },
+        }
+    }
+
+    /// The key and the value of a piece.
+    pub(super) fn entry_of<'s>(&self, piece: &'s [u8]) -> (&'s [u8], &'s [u8]) {
+        match self {
+            Self::Rows => (&[], piece),
+            Self::Covering { .. } | Self::Leading { .. } => (piece, &[]),
         }
     }
 

@@ -1,58 +1,52 @@
 //! Memory of a batch: the stored rows, which of them are left, and columns of numbers.
 //!
 //! Neighbours: `nodes` fills columns, `program` says with what.
-//! **Invariants**: a row is here as it is stored, and can be read; what a column has is only said of rows that were left when it was
+//! **Invariants**: a row is here as it is stored; what a column has is only said of rows that were left when it was
 //! computed.
+
+use esker_engine::scan::MOST_PIECES;
+use smallvec::SmallVec;
 
 /// Most rows of a batch: a column takes 4 KiB, so those of a statement stay in the processor's cache.
 pub(super) const ROWS: usize = 512;
-/// Bytes of rows after which a batch is full.
+const _: () = assert!(MOST_PIECES <= ROWS);
+/// Bytes of copied rows after which a batch is full.
 const BYTES: usize = 128 << 10;
 
 /// Something that only the row way deals with: all rows of the batch go that way.
 #[derive(Debug)]
 pub(super) struct Unusual;
 
-/// Stored rows.
+/// Copies of stored rows that came one by one.
 #[derive(Default)]
-pub(super) struct Rows {
+pub(super) struct Copies {
     bytes: Vec<u8>,
-    ends: Vec<u32>,
-    /// First byte of the first row.
-    lead: u8,
-    /// Others begin with another one.
-    is_mixed: bool,
+    ends: Vec<usize>,
 }
 
-impl Rows {
-    /// Takes a row, which has some bytes.
+impl Copies {
     #[inline]
     pub(super) fn push(&mut self, row: &[u8]) {
-        match self.ends.is_empty() {
-            true => (self.lead, self.is_mixed) = (row[0], false),
-            false => self.is_mixed |= row[0] != self.lead,
-        }
         self.bytes.extend_from_slice(row);
-        self.ends.push(self.bytes.len() as u32);
+        self.ends.push(self.bytes.len());
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The byte with which all rows begin: of rows of a table, their version.
-    pub(super) fn lead(&self) -> Option<u8> {
-        (!self.is_mixed && !self.ends.is_empty()).then_some(self.lead)
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.ends.len() == ROWS || self.bytes.len() >= BYTES
     }
 
-    #[inline(always)]
-    pub(super) fn get(&self, row: usize) -> &[u8] {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start as usize..self.ends[row] as usize]
+    pub(super) fn pieces(&self) -> SmallVec<[&[u8]; ROWS]> {
+        let mut start = 0;
+        let pieces = self.ends.iter().map(|end| {
+            let piece = &self.bytes[start..*end];
+            start = *end;
+            piece
+        });
+        pieces.collect()
     }
 
     pub(super) fn clear(&mut self) {
@@ -60,6 +54,51 @@ impl Rows {
         self.ends.clear();
     }
 }
+
+/// The stored rows of a batch, wherever they are.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'r> {
+    pieces: &'r [&'r [u8]],
+    lead: Option<u8>,
+}
+
+impl<'r> Rows<'r> {
+    /// At most [`ROWS`].
+    pub(super) fn new(pieces: &'r [&'r [u8]]) -> Self {
+        debug_assert!(pieces.len() <= ROWS);
+        let lead = pieces.first().and_then(|first| first.first());
+        let is_common = pieces.iter().all(|piece| piece.first() == lead);
+        Self {
+            pieces,
+            lead: lead.copied().filter(|_| is_common),
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.pieces.len()
+    }
+
+    /// The byte with which all rows begin: of rows of a table, their version.
+    pub(super) fn lead(self) -> Option<u8> {
+        self.lead
+    }
+
+    #[inline(always)]
+    pub(super) fn get(self, row: usize) -> &'r [u8] {
+        self.pieces[row]
+    }
+}
+
+/// The numbers of all rows that a batch can have.
+static EVERY_ROW: [u16; ROWS] = {
+    let mut rows = [0; ROWS];
+    let mut row = 0;
+    while row < ROWS {
+        rows[row] = row as u16;
+        row += 1;
+    }
+    rows
+};
 
 /// The rows that are left.
 #[derive(Default)]
@@ -79,50 +118,54 @@ impl Selection {
         self.all.unwrap_or(self.rows.len())
     }
 
+    /// All of them, in order. For what is short enough to be there twice: if no row is missing, a loop over numbers can be made of it
+    /// that does several at once.
     #[inline(always)]
     pub(super) fn each(&self, mut f: impl FnMut(usize)) {
         match self.all {
             Some(rows) => (0..rows.min(ROWS)).for_each(f),
-            None => self.rows.iter().for_each(|row| f(usize::from(*row))),
+            None => self.rows.iter().for_each(|row| f(usize::from(*row) % ROWS)),
         }
     }
 
-    /// The same until something is unusual.
+    /// All of them until something is unusual.
     #[inline(always)]
     pub(super) fn try_each(
         &self,
         mut f: impl FnMut(usize) -> Result<(), Unusual>,
     ) -> Result<(), Unusual> {
+        for row in self.rows() {
+            f(usize::from(*row) % ROWS)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> &[u16] {
         match self.all {
-            Some(rows) => (0..rows.min(ROWS)).try_for_each(f),
-            None => self.rows.iter().try_for_each(|row| f(usize::from(*row))),
+            Some(rows) => &EVERY_ROW[..rows],
+            None => &self.rows,
         }
     }
 
     /// The `nth` row that is left.
     pub(super) fn row(&self, nth: usize) -> usize {
-        match self.all {
-            Some(_) => nth,
-            None => self.rows[nth].into(),
-        }
+        self.rows()[nth].into()
     }
 
     /// Keeps the rows for which `f` says so.
     #[inline(always)]
     pub(super) fn keep(&mut self, mut f: impl FnMut(usize) -> bool) {
-        match self.all.take() {
-            Some(rows) => {
-                self.rows.clear();
-                self.rows.resize(rows, 0);
-                let mut left = 0;
-                for row in 0..rows {
-                    self.rows[left] = row as u16;
-                    left += usize::from(f(row));
-                }
-                self.rows.truncate(left);
-            }
-            None => self.rows.retain(|row| f(usize::from(*row))),
+        if let Some(rows) = self.all.take() {
+            self.rows.clear();
+            self.rows.extend_from_slice(&EVERY_ROW[..rows]);
         }
+        let mut left = 0;
+        for nth in 0..self.rows.len() {
+            let row = self.rows[nth];
+            self.rows[left] = row;
+            left += usize::from(f(usize::from(row) % ROWS));
+        }
+        self.rows.truncate(left);
     }
 }
 

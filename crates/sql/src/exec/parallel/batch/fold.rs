@@ -29,11 +29,38 @@ struct Cell {
     number: i128,
 }
 
+/// Groups of keys of one number that were met lately, each at the one place where it can be.
+struct Near(Box<[(i64, u32); NEAR_NUMBERS]>);
+
+const NEAR_NUMBERS: usize = 1024;
+/// No group has this number.
+const NO_GROUP: u32 = u32::MAX;
+
+impl Near {
+    /// Numbers that follow each other have places that follow each other.
+    #[inline(always)]
+    fn place(number: i64) -> usize {
+        let folded = number ^ (number >> 10) ^ (number >> 32);
+        folded as usize % NEAR_NUMBERS
+    }
+
+    #[inline(always)]
+    fn get(&self, number: i64) -> Option<u32> {
+        let (known, group) = self.0[Self::place(number)];
+        (known == number && group != NO_GROUP).then_some(group)
+    }
+
+    fn set(&mut self, number: i64, group: u32) {
+        self.0[Self::place(number)] = (number, group);
+    }
+}
+
 /// What a task has summed up.
 pub(super) struct Folding<'p> {
     fold: &'p Fold,
     /// Groups by the stored bytes of the columns that decide about them.
     known: RawMap<u32>,
+    near: Near,
     key: Vec<u8>,
     /// Groups of the batch's rows.
     group_of: Box<[u32; ROWS]>,
@@ -46,6 +73,7 @@ impl<'p> Folding<'p> {
         Self {
             fold,
             known: RawMap::default(),
+            near: Near(Box::new([(0, NO_GROUP); NEAR_NUMBERS])),
             key: Vec::new(),
             group_of: Box::new([0; ROWS]),
             cells: vec![Vec::new(); fold.sums.len()],
@@ -55,7 +83,7 @@ impl<'p> Folding<'p> {
     /// Finds the groups of the rows that are left, and begins those that are new. Adds the bytes that took to `bytes`.
     pub(super) fn place(
         &mut self,
-        (rows, selection): (&Rows, &Selection),
+        (rows, selection): (Rows<'_>, &Selection),
         columns: &[Column],
         lanes: &[Lane],
         decode: Decode<'_>,
@@ -68,13 +96,22 @@ impl<'p> Folding<'p> {
                 _ => begin(rows.get(selection.row(0)), decode, flow, bytes).map(|_| ()),
             };
         };
+        let single = match keys {
+            Keys::Numbers(keys) if keys.len() == 1 => Arg::of(keys[0], lanes),
+            _ => Arg::Null,
+        };
         selection.try_each(|row| {
+            let number = single.get(row);
+            if let Some(group) = number.and_then(|number| self.near.get(number)) {
+                self.group_of[row] = group;
+                return Ok(());
+            }
             let stored = rows.get(row);
             self.key.clear();
             match keys {
                 Keys::Columns(keys) => {
                     for column in keys {
-                        raw::push(columns[*column].places.find(stored), &mut self.key);
+                        raw::push(columns[*column].places.find(stored)?, &mut self.key);
                     }
                 }
                 Keys::Numbers(keys) => {
@@ -83,7 +120,7 @@ impl<'p> Folding<'p> {
                     }
                 }
             }
-            self.group_of[row] = match self.known.get(&self.key) {
+            let group = match self.known.get(&self.key) {
                 Some(group) => group,
                 None => {
                     let group = begin(stored, decode, flow, bytes)?;
@@ -91,6 +128,10 @@ impl<'p> Folding<'p> {
                     group
                 }
             };
+            self.group_of[row] = group;
+            if let Some(number) = number {
+                self.near.set(number, group);
+            }
             Ok(())
         })
     }

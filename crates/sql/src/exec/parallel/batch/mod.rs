@@ -23,7 +23,7 @@ use super::task::{Entries, Flow};
 use crate::catalog::TableDef;
 use crate::exec::scan::assign;
 use crate::plan::ScanPlan;
-use columns::{Lane, Rows, Selection, Unusual};
+use columns::{Copies, Lane, Rows, Selection, Unusual};
 use fold::Folding;
 use nodes::Arg;
 pub(super) use program::Program;
@@ -32,6 +32,8 @@ use raw::RawMap;
 
 /// Longer rows are not worth copying.
 const MOST_ROW_BYTES: usize = 4096;
+/// So few rows at once are copied and wait for more: a batch has costs of its own.
+const FEW_PIECES: usize = 32;
 /// Batches with something unusual that a task has before it gives up, if they are half of all.
 const MOST_UNUSUAL: u32 = 4;
 
@@ -43,7 +45,8 @@ pub(super) struct Batch<'p> {
     entries: &'p Entries,
     /// Where a stored row is put together.
     piece: Vec<u8>,
-    rows: Rows,
+    /// Those that came one by one and were not dealt with yet.
+    copies: Copies,
     selection: Selection,
     /// By node.
     lanes: Vec<Lane>,
@@ -69,7 +72,7 @@ impl<'p> Batch<'p> {
             def,
             entries,
             piece: Vec::new(),
-            rows: Rows::default(),
+            copies: Copies::default(),
             selection: Selection::default(),
             lanes: program.nodes.iter().map(|_| Lane::default()).collect(),
             known: program.by_row.iter().map(|_| RawMap::default()).collect(),
@@ -81,19 +84,39 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// Takes a stored row; false if no more are wanted.
+    /// Takes a stored row, and copies it; false if no more are wanted.
     pub(super) fn add(&mut self, entry: (&[u8], &[u8]), flow: &mut Flow<'_>) -> SqlResult<bool> {
         let form = &self.program.form;
-        let gives_up = self.unusual >= MOST_UNUSUAL && self.unusual * 2 >= self.batches;
+        let gives_up = self.gives_up();
         let piece = form.piece(entry, &mut self.piece);
-        if gives_up || piece.len() > MOST_ROW_BYTES || !form.fits(self.def, piece) {
+        if gives_up || piece.len() > MOST_ROW_BYTES || !form.fits(piece) {
             return Ok(self.work_off(flow)? && self.by_row(entry, flow)?);
         }
-        self.rows.push(piece);
-        Ok(!self.rows.is_full() || self.work_off(flow)?)
+        self.copies.push(piece);
+        Ok(!self.copies.is_full() || self.work_off(flow)?)
     }
 
-    /// Deals with the rows that are still here: no more will come.
+    /// Takes stored rows where they lie; false if no more are wanted.
+    pub(super) fn add_pieces(&mut self, pieces: &[&[u8]], flow: &mut Flow<'_>) -> SqlResult<bool> {
+        let form = &self.program.form;
+        let are_fit = pieces.iter().all(|piece| form.fits(piece));
+        if pieces.len() < FEW_PIECES || !are_fit || self.gives_up() {
+            for piece in pieces {
+                if !self.add(self.entries.entry_of(piece), flow)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        Ok(self.work_off(flow)? && self.work(Rows::new(pieces), flow)?)
+    }
+
+    /// Whether the rest goes the row way.
+    fn gives_up(&self) -> bool {
+        self.unusual >= MOST_UNUSUAL && self.unusual * 2 >= self.batches
+    }
+
+    /// Deals with the rows that still wait: no more will come.
     pub(super) fn finish(mut self, flow: &mut Flow<'_>) -> SqlResult<()> {
         match (self.work_off(flow)?, self.folding) {
             (true, Some(folding)) => folding.finish(flow),
@@ -108,35 +131,43 @@ impl<'p> Batch<'p> {
         flow.follow(verdict)
     }
 
-    /// Deals with the rows that are here; false if no more are wanted.
+    /// Deals with the rows that were copied; false if no more are wanted.
     fn work_off(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
-        if self.rows.len() == 0 {
+        if self.copies.is_empty() {
             return Ok(true);
         }
+        let mut copies = std::mem::take(&mut self.copies);
+        let goes_on = self.work(Rows::new(&copies.pieces()), flow);
+        copies.clear();
+        self.copies = copies;
+        goes_on
+    }
+
+    /// Deals with a batch; false if no more rows are wanted.
+    fn work(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> SqlResult<bool> {
         self.batches += 1;
-        let goes_on = match self.judge(flow) {
-            Ok(()) => self.send_on(flow)?,
+        let goes_on = match self.judge(rows, flow) {
+            Ok(()) => self.send_on(rows, flow)?,
             Err(Unusual) => {
                 self.unusual += 1;
                 let mut goes_on = true;
-                for row in 0..self.rows.len() {
-                    let entry = self.program.form.entry_of(self.rows.get(row));
+                for row in 0..rows.len() {
+                    let entry = self.entries.entry_of(rows.get(row));
                     goes_on = goes_on && self.by_row(entry, flow)?;
                 }
                 goes_on
             }
         };
-        self.rows.clear();
         Ok(goes_on && flow.charge(std::mem::take(&mut self.bytes)))
     }
 
     /// Leaves the rows that meet the conditions, and finds their groups.
-    fn judge(&mut self, flow: &mut Flow<'_>) -> Result<(), Unusual> {
+    fn judge(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> Result<(), Unusual> {
         let program = self.program;
-        self.selection.take_all(self.rows.len());
+        self.selection.take_all(rows.len());
         for step in &program.steps {
             match step {
-                Step::Compute(nth) => self.compute(*nth, flow)?,
+                Step::Compute(nth) => self.compute(*nth, rows, flow)?,
                 Step::Keep(truth) => {
                     let truth = Arg::of(*truth, &self.lanes);
                     self.selection.keep(|row| truth.get(row) == Some(1));
@@ -148,11 +179,11 @@ impl<'p> Batch<'p> {
         }
         match &mut self.folding {
             Some(folding) => folding.place(
-                (&self.rows, &self.selection),
+                (rows, &self.selection),
                 &program.columns,
                 &self.lanes,
                 &|piece, row, env| {
-                    let (key, value) = program.form.entry_of(piece);
+                    let (key, value) = self.entries.entry_of(piece);
                     self.entries
                         .decode(self.scan, self.def, (key, value), row, env)
                 },
@@ -163,11 +194,11 @@ impl<'p> Batch<'p> {
         }
     }
 
-    fn compute(&mut self, nth: usize, flow: &mut Flow<'_>) -> Result<(), Unusual> {
+    fn compute(&mut self, nth: usize, rows: Rows<'_>, flow: &mut Flow<'_>) -> Result<(), Unusual> {
         let program = self.program;
         let (before, rest) = self.lanes.split_at_mut(nth);
         let out = &mut rest[0];
-        let (rows, selection) = (&self.rows, &self.selection);
+        let selection = &self.selection;
         let node = &program.nodes[nth];
         let &Node::ByRow(nth) = node else {
             return nodes::compute(node, &program.columns, rows, selection, before, out);
@@ -178,7 +209,7 @@ impl<'p> Batch<'p> {
         out.fill(selection, |row| {
             let stored = rows.get(row);
             key.clear();
-            raw::push(column.places.find(stored), key);
+            raw::push(column.places.find(stored)?, key);
             if let Some(number) = known.get(key) {
                 return Ok(number);
             }
@@ -198,10 +229,10 @@ impl<'p> Batch<'p> {
     }
 
     /// Sums up the rows that are left, or sends them on one by one.
-    fn send_on(&mut self, flow: &mut Flow<'_>) -> SqlResult<bool> {
-        let rows = self.rows.len() as u64;
-        flow.batched += rows;
-        self.entries.note_read(self.scan, rows, flow.env);
+    fn send_on(&mut self, rows: Rows<'_>, flow: &mut Flow<'_>) -> SqlResult<bool> {
+        let read = rows.len() as u64;
+        flow.batched += read;
+        self.entries.note_read(self.scan, read, flow.env);
         let left = self.selection.len();
         if left == 0 {
             return Ok(true);
@@ -213,8 +244,8 @@ impl<'p> Batch<'p> {
         }
         let (scan, def, met) = (self.scan, self.def, self.program.met);
         for nth in 0..left {
-            let piece = self.rows.get(self.selection.row(nth));
-            let entry = self.program.form.entry_of(piece);
+            let piece = rows.get(self.selection.row(nth));
+            let entry = self.entries.entry_of(piece);
             let verdict = self.entries.judge(scan, def, entry, met, flow)?;
             if !flow.follow(verdict)? {
                 return Ok(false);

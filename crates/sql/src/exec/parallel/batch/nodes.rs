@@ -8,7 +8,7 @@ use esker_types::arith::BinOp;
 use super::columns::{Lane, ROWS, Rows, Selection, Unusual};
 use super::program::{Column, Node, Operand, midnight};
 use super::stored::Places;
-use crate::codec::Raw;
+use crate::codec::{Phys, Raw};
 use crate::expr::CmpOp;
 
 /// An operand of the rows.
@@ -52,7 +52,7 @@ impl<'l> Arg<'l> {
 pub(super) fn compute(
     node: &Node,
     columns: &[Column],
-    rows: &Rows,
+    rows: Rows<'_>,
     selection: &Selection,
     before: &[Lane],
     out: &mut Lane,
@@ -63,11 +63,13 @@ pub(super) fn compute(
         Node::ColumnIsNull(at) => {
             let column = &columns[*at];
             out.fill(selection, |row| {
-                Ok(Some(i64::from(match column.places.find(rows.get(row)) {
-                    Raw::Null => true,
-                    Raw::Bytes(_) => false,
-                    Raw::Missing => column.missing == Some(None),
-                })))
+                Ok(Some(i64::from(
+                    match column.places.find(rows.get(row))? {
+                        Raw::Null => true,
+                        Raw::Bytes(_) => false,
+                        Raw::Missing => column.missing == Some(None),
+                    },
+                )))
             })
         }
         Node::Length(at, measure, missing) => {
@@ -161,17 +163,26 @@ pub(super) fn compute(
 
 fn decode(
     column: &Column,
-    rows: &Rows,
+    rows: Rows<'_>,
     selection: &Selection,
     out: &mut Lane,
 ) -> Result<(), Unusual> {
     let of = (&column.places, column.missing);
-    match &column.places {
-        Places::Entry(place) => each_field(of, rows, selection, out, |bytes| place.number(bytes)),
-        Places::Row(places) => {
-            let phys = places.phys;
-            each_field(of, rows, selection, out, |bytes| phys.number(bytes))
+    match (&column.places, column.places.phys()) {
+        (Places::Entry(place), Phys::Int { unsigned, .. }) => {
+            each_field(of, rows, selection, out, |bytes| {
+                place.integer(bytes, unsigned)
+            })
         }
+        (Places::Entry(place), _) => {
+            each_field(of, rows, selection, out, |bytes| place.number(bytes))
+        }
+        (Places::Row(_), Phys::Int { unsigned, .. }) => {
+            each_field(of, rows, selection, out, |bytes| {
+                Phys::integer(bytes, unsigned)
+            })
+        }
+        (Places::Row(_), phys) => each_field(of, rows, selection, out, |bytes| phys.number(bytes)),
     }
 }
 
@@ -179,7 +190,7 @@ fn decode(
 #[inline(always)]
 fn each_field(
     (places, missing): (&Places, Option<Option<i64>>),
-    rows: &Rows,
+    rows: Rows<'_>,
     selection: &Selection,
     out: &mut Lane,
     f: impl Fn(&[u8]) -> Option<i64>,
@@ -192,10 +203,12 @@ fn each_field(
     match (places, rows.lead()) {
         // The place is the same for all.
         (Places::Row(places), Some(version)) => {
-            let place = places.of(version);
-            out.fill(selection, |row| number(place.find(rows.get(row))))
+            let place = places.of(version).ok_or(Unusual)?;
+            out.fill(selection, |row| {
+                number(place.find(rows.get(row)).ok_or(Unusual)?)
+            })
         }
-        _ => out.fill(selection, |row| number(places.find(rows.get(row)))),
+        _ => out.fill(selection, |row| number(places.find(rows.get(row))?)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the stored rows of a task are: rows of the table, or entries of an index that have all columns that are needed.
 //!
 //! Neighbours: `codec` knows both; `compile` asks for places of columns, `nodes` and `fold` for fields.
-//! **Invariant**: a place is asked only about stored rows that are whole, so of those that a batch takes.
+//! **Invariant**: a place is asked only about entries that are whole, so of those that a batch takes.
 
 use esker_types::{Value, ValueRef};
 use jiff::tz::TimeZone;
@@ -52,19 +52,11 @@ impl Form {
         }
     }
 
-    /// The key and the value of a piece, as the row way takes them.
-    pub(super) fn entry_of<'s>(&self, piece: &'s [u8]) -> (&'s [u8], &'s [u8]) {
-        match self {
-            Self::Rows => (&[], piece),
-            Self::Entries(_) => (piece, &[]),
-        }
-    }
-
-    /// Is it whole?
+    /// Can it be read? Of rows that is found out field by field.
     #[inline]
-    pub(super) fn fits(&self, def: &TableDef, piece: &[u8]) -> bool {
+    pub(super) fn fits(&self, piece: &[u8]) -> bool {
         match self {
-            Self::Rows => RowReader::is_row(&def.layout, piece),
+            Self::Rows => true,
             Self::Entries(shape) => shape.fits(piece),
         }
     }
@@ -94,11 +86,12 @@ impl Places {
         }
     }
 
+    /// The field of a piece, which is unusual if it is damaged.
     #[inline]
-    pub(super) fn find<'s>(&self, piece: &'s [u8]) -> Raw<'s> {
+    pub(super) fn find<'s>(&self, piece: &'s [u8]) -> Result<Raw<'s>, Unusual> {
         match self {
-            Self::Row(places) => places.find(piece),
-            Self::Entry(place) => place.find(piece),
+            Self::Row(places) => places.find(piece).ok_or(Unusual),
+            Self::Entry(place) => Ok(place.find(piece)),
         }
     }
 
