@@ -25,7 +25,7 @@ use esker_engine::RecoveryMode;
 use esker_vfs::{Fs, OsFs};
 
 use crate::report::{self, Table, Value};
-use crate::{Error, Progress, Result};
+use crate::{Error, Progress, Result, page_cache};
 use data::{Content, Shape};
 use model::Costs;
 use restart::{Key, Outcome};
@@ -276,9 +276,10 @@ fn measure(args: &RecoveryArgs, shape: &Shape, scratch: &Path, series: &mut Seri
     let dir = scratch.join("copy");
     copy::copy(&scratch.join("original"), &dir)?;
     if series.kind.cache == Cache::Cold {
-        copy::drop_cached(&dir)?;
-        series.device.push(copy::read_rate(&dir)?);
-        copy::drop_cached(&dir)?;
+        page_cache::drop_cached(&dir)?;
+        let rate = page_cache::read_rate(&dir.join(copy::LOG_DIR))?;
+        series.device.push(rate);
+        page_cache::drop_cached(&dir)?;
     }
     touch_memory(args.touch_memory_mib)?;
     series

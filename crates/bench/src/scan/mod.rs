@@ -26,13 +26,15 @@ use esker_vfs::Env;
 use crate::report::{self, Table, Value};
 use crate::scratch::Scratch;
 use crate::spread::Spread;
-use crate::{Error, Progress, Result};
+use crate::{Error, Progress, Result, page_cache};
 use model::{Cut, Shape};
 use query::Answer;
 
 /// Rows per commit while filling.
 const BATCH_ROWS: u64 = 10_000;
 const KEY_BYTES: u64 = 8;
+/// Where extents are, below a data directory.
+const EXTENT_DIR: &str = "extents";
 /// How often hot rows are changed.
 const CHANGES: u64 = 8;
 
@@ -73,6 +75,8 @@ pub enum Cache {
     Warm,
     /// The engine was opened just before. The system's page cache is as it is.
     Cold,
+    /// The engine was opened just before, and the system has forgotten the files as well; with `--dir` only.
+    Disk,
 }
 
 /// Arguments of `esker bench scan`.
@@ -126,6 +130,10 @@ pub struct ScanArgs {
 
 /// Does what `args` say.
 pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
+    if args.cache == Cache::Disk && args.dir.is_none() {
+        let text = "--cache disk needs --dir: what is in memory cannot be forgotten";
+        return Err(Error::Restart(text.into()));
+    }
     if let Some(svg) = &args.model {
         return forecast(args, svg, progress);
     }
@@ -148,6 +156,8 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             "+- %",
             "rows/s",
             "rows/s each",
+            "MB/s",
+            "device MB/s",
         ],
     );
     for &tiers in &args.tiers {
@@ -214,10 +224,14 @@ fn measure(
     let expected = query::expected(query, args.rows);
     let mut last = Answer::default();
     let mut times = Vec::new();
+    let mut device = Vec::new();
     // The first run warms up.
     for run in 0..=args.repeat {
-        if args.cache == Cache::Cold {
+        if args.cache != Cache::Warm {
             database = database.reopen()?;
+        }
+        if args.cache == Cache::Disk {
+            device.push(database.forget()?);
         }
         let txn = database.engine.begin(Isolation::RepeatableRead);
         let tasks = threads as usize * TASKS_PER_THREAD;
@@ -248,6 +262,14 @@ fn measure(
         Value::Number(spread.percent(), 1),
         Value::Number(per_second, 0),
         Value::Number(per_second / threads as f64, 0),
+        match device.is_empty() {
+            true => Value::Nothing,
+            false => Value::Number(database.stored_bytes() as f64 / spread.median / 1e6, 0),
+        },
+        match device.is_empty() {
+            true => Value::Nothing,
+            false => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
+        },
     ];
     Ok((row, database))
 }
@@ -325,6 +347,15 @@ impl Database {
     fn stored_bytes(&self) -> u64 {
         let version = Arc::clone(&self.tree.superversion().version);
         version.levels().runs().map(|run| run.bytes()).sum()
+    }
+
+    /// Has the system forget the files; gives the bytes of a second that the device reads of them in order.
+    fn forget(&self) -> Result<f64> {
+        let extents = self.scratch.path().join(EXTENT_DIR);
+        page_cache::drop_cached(&extents)?;
+        let rate = page_cache::read_rate(&extents)?;
+        page_cache::drop_cached(&extents)?;
+        Ok(rate)
     }
 
     /// Seconds of each task of a query that is cut into about so many, the least of some runs.

@@ -35,6 +35,16 @@ fn cold_runs_open_the_engine_again() {
 }
 
 #[test]
+fn what_the_system_has_forgotten_is_read_beside_the_device() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let line = "scan --rows 5000 --repeat 1 --cache disk --tiers compacted --query sum --threads 1";
+    let table = measured(&format!("{line} --dir {}", dir.path().display())).to_json();
+    assert!(table.contains("\"device MB/s\": ") && !table.contains("\"device MB/s\": null"));
+    let line = Line::try_parse_from(line.split_whitespace()).expect("understood");
+    assert!(run(&line.args, &|_| {}).is_err(), "there are no files");
+}
+
+#[test]
 fn statistics_spare_blocks_and_can_be_left_out() {
     let skipped = |statistics| {
         let line = format!(
