@@ -85,6 +85,21 @@ impl Pages {
         Pages { base, bytes }
     }
 
+    /// A region of this many bytes, more than 0, all of them zero, that begins with small pages.
+    ///
+    /// # Errors
+    /// As [`Pages::map_dense`].
+    pub fn map_sparse(bytes: usize) -> io::Result<Pages> {
+        let pages = Self::map(bytes)?;
+        pages.end_huge();
+        Ok(pages)
+    }
+
+    /// All of the region is in use: the system may put its pages together to huge ones when it has time.
+    pub fn begin_huge(&self) {
+        self.advise(Advice::LinuxHugepage);
+    }
+
     /// No more huge pages come, also not where there are pages now: parts of the region will be given back and used again.
     pub fn end_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
@@ -146,8 +161,7 @@ mod tests {
 
     #[test]
     fn a_part_that_was_given_back_is_zero_and_the_rest_stays() {
-        let pages = Pages::map_dense(4 * Pages::UNIT).expect("maps");
-        pages.end_huge();
+        let pages = Pages::map_sparse(4 * Pages::UNIT).expect("maps");
         // SAFETY: nobody else knows the region.
         let all =
             || unsafe { std::slice::from_raw_parts_mut(pages.base().as_ptr(), 4 * Pages::UNIT) };

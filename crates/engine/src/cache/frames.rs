@@ -3,13 +3,15 @@
 //! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has shrunk.
 //!
 //! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to memtables.
-//! Why huge pages: they are there with one fault instead of 512, and are found with one entry of the processor's tables.
+//! Why huge pages: they are found with one entry of the processor's tables. Why not from the start: where the host of a virtual machine has taken
+//! back what was free, a new huge page takes ten times as long as the small pages of its size, of which the system finds some that are
+//! still there.
 //!
 //! **Invariants**
 //! - A frame belongs to one [`Bytes`], from `keep` to its drop, or is in one of the lists; never both, never twice.
 //! - The bytes of a frame are written before anybody else has the `Bytes`, and never again before its drop.
-//! - The frames of a region are first taken one behind the other, so that at most one huge page is used in part. From the first frame
-//!   that is given back no more huge pages come into the region.
+//! - A region is allowed huge pages when all of its frames were taken, and not any more from the first one on that is given back: so
+//!   what takes memory is what was touched.
 //! - Regions live as long as the pool, and every `Bytes` keeps the pool.
 
 use std::mem;
@@ -28,7 +30,6 @@ const FRAME_BYTES: usize = 16 << 10;
 const REGION_FRAMES: usize = 1024;
 
 const _: () = assert!(FRAME_BYTES.is_multiple_of(Pages::UNIT));
-const _: () = assert!((REGION_FRAMES * FRAME_BYTES).is_multiple_of(Pages::HUGE));
 const _: () = assert!(REGION_FRAMES <= 1 << u16::BITS);
 
 /// A frame: its region, and its number there.
@@ -40,6 +41,8 @@ struct Place {
 
 struct Region {
     pages: Arc<Pages>,
+    /// Frames that were never taken.
+    untouched: usize,
     /// Some of it was given back.
     is_broken: bool,
 }
@@ -96,8 +99,17 @@ impl Frames {
         if state.warm.is_empty() && state.cold.is_empty() {
             state.grow();
         }
-        let place = state.warm.pop().or_else(|| state.cold.pop())?;
-        let region = &state.regions[place.region as usize];
+        if let Some(place) = state.warm.pop() {
+            return Some((place, Arc::clone(state.pages_of(place))));
+        }
+        let place = state.cold.pop()?;
+        let region = &mut state.regions[place.region as usize];
+        if !region.is_broken {
+            region.untouched -= 1;
+            if region.untouched == 0 {
+                region.pages.begin_huge();
+            }
+        }
         Some((place, Arc::clone(&region.pages)))
     }
 
@@ -134,11 +146,15 @@ impl Frames {
 }
 
 impl State {
+    fn pages_of(&self, place: Place) -> &Arc<Pages> {
+        &self.regions[place.region as usize].pages
+    }
+
     fn grow(&mut self) {
         if self.is_exhausted {
             return;
         }
-        match Pages::map_dense(REGION_FRAMES * FRAME_BYTES) {
+        match Pages::map_sparse(REGION_FRAMES * FRAME_BYTES) {
             Ok(pages) => {
                 let region = self.regions.len() as u32;
                 let frames = (0..REGION_FRAMES as u16).rev();
@@ -146,6 +162,7 @@ impl State {
                     .extend(frames.map(|number| Place { region, number }));
                 self.regions.push(Region {
                     pages: Arc::new(pages),
+                    untouched: REGION_FRAMES,
                     is_broken: false,
                 });
             }
