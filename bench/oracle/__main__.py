@@ -91,7 +91,9 @@ class Seed:
 
     def open(self, server, is_esker):
         c = server.connect()
-        c.query(f"SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION time_zone = '+00:00', sql_mode = '{self.mode}', group_concat_max_len = 1000000")
+        # MariaDB truncates moments where MySQL rounds them, unless it is told.
+        mode = self.mode if is_esker or self.mysql else ",".join(m for m in (self.mode, "TIME_ROUND_FRACTIONAL") if m)
+        c.query(f"SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION time_zone = '+00:00', sql_mode = '{mode}', group_concat_max_len = 1000000")
         if is_esker or self.mysql:
             c.query(f"SET max_execution_time = {QUERY_SECONDS * 1000}")
         else:

@@ -5,7 +5,7 @@ Neighbours: `__main__` runs each statement on both servers and compares the erro
 conversion decides. MariaDB converts by rules of its own: this is for MySQL as the oracle.
 """
 
-TABLE = "stored"
+TABLE = "assigned"
 TYPES = """TINYINT|TINYINT UNSIGNED|SMALLINT|MEDIUMINT|MEDIUMINT UNSIGNED|INT|INT UNSIGNED|BIGINT|BIGINT UNSIGNED|DECIMAL(5,2)|DECIMAL(10,0)
 DECIMAL(20,5) UNSIGNED|DECIMAL(65,30)|FLOAT|DOUBLE|CHAR(5)|VARCHAR(5)|VARCHAR(20)|VARCHAR(5) CHARACTER SET latin1|CHAR(3) COLLATE utf8mb4_bin|TEXT|TINYTEXT
 BINARY(4)|VARBINARY(4)|BLOB|DATE|DATETIME|DATETIME(3)|TIMESTAMP NULL|TIMESTAMP(6) NULL|TIME|TIME(3)|YEAR|ENUM('a','b','10','2')|SET('a','b','c')|BIT(1)|BIT(8)""".replace("\n", "|").split("|")
