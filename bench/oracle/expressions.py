@@ -23,7 +23,7 @@ FIELD({str}, {str}, {str})|FIND_IN_SET({str}, 'a,b,ab,,abc')|STRCMP({str}, {str}
 YEAR({m})|MONTH({m})|DAY({m})|DAYOFWEEK({m})|WEEKDAY({m})|DAYOFYEAR({m})|QUARTER({m})|HOUR({time})|MINUTE({datetime})|SECOND({time})
 MICROSECOND({datetime})|MICROSECOND({time})|WEEK({m})|WEEK({m}, {+})|YEARWEEK({m})|WEEKOFYEAR({m})|TO_DAYS({m})|TO_SECONDS({m})
 DATEDIFF({m}, {m})|TIMESTAMPDIFF({unit}, {m}, {m})|EXTRACT({part} FROM {datetime})|TIME_TO_SEC({time})|EXTRACT({tpart} FROM {time})
-CAST({num} AS SIGNED)|CAST({num} AS DECIMAL(20,2))|CAST({str} AS SIGNED)|CAST({dbl} AS SIGNED)|CAST({dbl} AS DECIMAL(12,3))|CAST({time} AS SIGNED)
+CAST({num} AS SIGNED)|CAST({num} AS DECIMAL(20,2))|CAST({str} AS SIGNED)|CAST({dbl} AS SIGNED)|CAST({dbl} AS DECIMAL(12,3))|M:CAST({time} AS SIGNED)|m:CAST(({time} + 0) AS SIGNED)
 CAST({num} AS UNSIGNED)|({bit} + 0)|CRC32({str})|INTERVAL({num}, 1, 3, 7)|({bool})|({date} + 0)|M:({datetime} + 0)|COERCIBILITY({str})
 PERIOD_ADD(202001, {i})|PERIOD_DIFF(202003, 202001 + {+})|LENGTH({bin})|UNIX_TIMESTAMP({date})|M:REGEXP_INSTR({str}, {regex})|INET_ATON('10.0.5.9')
 ELT({+}, {num}, {num}, {num}) + 0|CONV(HEX({num} & 4095), 16, 10) + 0|GREATEST({num}, {num}) % 7|ROUND({num} / 4, 2)""",
@@ -38,7 +38,7 @@ LPAD({str}, {+}, 'xy')|RPAD({str}, {+}, 'xy')|REPEAT({str}, {+})|REPLACE({str}, 
 HEX({num})|HEX({str})|BIN({num})|OCT({num})|CONV({num}, 10, 7)|FORMAT({num}, {+})|QUOTE({str})|SPACE({+})|m:MD5({str})|m:SHA1({str})|SHA2({str}, 256)|TO_BASE64({str})|SOUNDEX({str})
 IF({bool}, {str}, {str})|IFNULL({str}, {str})|COALESCE({str}, {str}, 'none')|NULLIF({str}, {str})|CASE WHEN {bool} THEN {str} ELSE {str} END|CASE {num} WHEN {i} THEN {str} WHEN {i} THEN {str} ELSE 'other' END
 CAST({num} AS CHAR)|CAST({date} AS CHAR)|CAST({datetime} AS CHAR)|CAST({time} AS CHAR)|CAST({dbl} AS CHAR)|CAST({str} AS CHAR(3))|CAST({num} AS CHAR(3))|DATE_FORMAT({m}, {dformat})|TIME_FORMAT({time}, '%H:%i:%s')
-DAYNAME({m})|MONTHNAME({m})|MAKE_SET({num}, 'a', 'b', 'c')|EXPORT_SET({+}, 'y', 'n', ',', 5)|GREATEST({str}, {str})|LEAST({str}, {str})|CHAR({num} & 63 | 64 USING latin1)|INET_NTOA(ABS({i}) * 1000)
+DAYNAME({m})|MONTHNAME({m})|MAKE_SET({num}, 'a', 'b', 'c')|EXPORT_SET({+}, 'y', 'n', ',', 5)|GREATEST({str}, {str})|LEAST({str}, {str})|M:CHAR({num} & 63 | 64 USING latin1)|m:CHAR(IFNULL({num}, 0) & 63 | 64 USING latin1)|INET_NTOA(ABS({i}) * 1000)
 HEX({bin})|HEX({bit})|MID({str}, {i}, {+})|LCASE({str})|UCASE({str})|CONCAT({time}, '')|IF({bool}, {num}, {str})|COALESCE({num}, {str})|M:REGEXP_REPLACE({str}, {regex}, 'R')|M:REGEXP_SUBSTR({str}, {regex})
 ({str} COLLATE utf8mb4_bin)|CONVERT({str} USING utf8mb4)|CONCAT({bool}, {str})|SEC_TO_TIME({num}) + 0|TO_BASE64({bin})|UNHEX(HEX({str}))|CAST({str} AS BINARY)""",
     "bin": "CAST({str} AS BINARY)|UNHEX(HEX({str}))|CONCAT({bin}, {bin})|SUBSTRING({bin}, {i})|IFNULL({bin}, {bin})|LEFT({bin}, {+})|REVERSE({bin})",
@@ -89,6 +89,8 @@ class Expressions:
     def __init__(self, rng, options):
         self.rng, self.options = rng, options
         self.functions = templates(options.mysql)
+        # For variances, see known.AVOIDED.
+        self.as_double = "" if options.mysql else "0e0 + "
 
     # Leaves
 
@@ -264,7 +266,8 @@ class Expressions:
             return Node(kind, r.choice(["SUM(", "MIN(", "MAX("]), self.leaf("dbl", scope), ")")
         if kind == "approx":
             name = r.choice(["AVG(", "STDDEV(", "STDDEV_SAMP(", "VAR_POP(", "VAR_SAMP(", "VARIANCE("])
-            return Node(kind, name, arg(r.choice(["num", "dbl"])), ")")
+            value = arg(r.choice(["num", "dbl"]))
+            return Node(kind, name if name == "AVG(" else name + self.as_double, value, ")")
         if kind == "str" and r.random() < 0.5 and not self.options.ties:
             inner = r.choice(["str", "num", "date"])
             value = arg(inner)

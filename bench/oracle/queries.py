@@ -290,7 +290,7 @@ class Queries(Expressions):
         if kind == "num":
             inner = r.choice(["COUNT(*)", ("SUM(", "num"), ("MIN(", "num"), ("MAX(", "num"), ("COUNT(", "str"), ("BIT_OR(", "num"), (self.bit_xor, "num")])
         elif kind == "approx":
-            inner = r.choice([("AVG(", "dbl"), ("STDDEV_POP(", "num"), ("VAR_SAMP(", "dbl")])
+            inner = r.choice([("AVG(", "dbl"), ("STDDEV_POP(" + self.as_double, "num"), ("VAR_SAMP(", "dbl")])
         elif kind == "dbl":
             inner = (r.choice(["SUM(", "MAX("]), "dbl")
         elif not (kind == "str" and self.options.ties):

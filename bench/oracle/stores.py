@@ -25,6 +25,9 @@ VALUES = {
 }
 PARAMETERS = [5, -1, 300, 70000, 2**40, 20200229, 101112, None, "12", "abc", "2020-02-29", "12:34:56", "1.5", "1e3", "", "a", "b,a", "99", "é"]
 
+# Numbers that MySQL warns of otherwise if they are parameters, see docs/differences.md.
+NO_DATES = [300, 70000]
+
 
 def refused(sql, kind):
     """What docs/differences.md names: doubles are not cut to a text's length; and what bits take of texts and moments."""
@@ -47,7 +50,10 @@ class Stores:
         ignore = r.choice(["", "", "IGNORE "])
         read = f"SELECT c{nth} FROM {TABLE} WHERE id = {self.count}"
         if r.random() < 0.25 and not refused(TYPES[nth], "str"):
-            return f"INSERT {ignore}INTO {TABLE} (id, c{nth}) VALUES ({self.count}, ?)", (r.choice(PARAMETERS),), read
+            parameter = r.choice(PARAMETERS)
+            if parameter in NO_DATES and TYPES[nth].startswith(("DATE", "TIMESTAMP")):
+                parameter = str(parameter)
+            return f"INSERT {ignore}INTO {TABLE} (id, c{nth}) VALUES ({self.count}, ?)", (parameter,), read
         if refused(TYPES[nth], kind):
             kind = "int"
         value = r.choice(VALUES[kind].split("|"))
