@@ -5,10 +5,11 @@
 //! **Invariants**: an aggregate is bound once per block however often it is written; its argument has
 //! no aggregate (1111); a function that waits or changes from row to row marks the block.
 
+use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate::{self, AggTypes};
 use esker_types::func::merge::merge_types;
 use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
-use esker_types::{SqlError, SqlResult};
+use esker_types::{SqlError, SqlResult, Value};
 
 use super::block::{AggCall, OrderKey, Volatility};
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
@@ -190,8 +191,14 @@ fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     }
 }
 
-fn nullif(env: &BindEnv<'_>, left: Expr, right: Expr) -> SqlResult<Expr> {
+fn nullif(env: &BindEnv<'_>, mut left: Expr, right: Expr) -> SqlResult<Expr> {
     let kind = compare::kind_of(&left, &right, "nullif")?;
+    // A constant text takes on the collation in which it is compared.
+    if let (ExprKind::Const(Value::Str(text)), CmpKind::Str(compared)) = (&left.kind, kind)
+        && (text.is_ascii() || compared.charset() == left.ty.collation.charset())
+    {
+        left.ty.collation = compared;
+    }
     let signature = merged(env, &[&left], "nullif")?;
     let ty = signature.ret.with_nullable(true);
     let cmp = Box::new(Cmp {
@@ -250,12 +257,15 @@ pub(super) fn bind_case(
     let mut bound = Vec::with_capacity(whens.len());
     for (when, then) in whens {
         let when = match &operand {
-            Some(operand) => {
-                compare::compare_case(env, operand.clone(), bind_expr(env, scope, when)?)?
-            }
+            Some(_) => bind_expr(env, scope, when)?,
             None => bind_condition(env, scope, when)?,
         };
         bound.push((when, bind_expr(env, scope, then)?));
+    }
+    if let Some(operand) = operand {
+        let (whens, thens): (Vec<_>, Vec<_>) = bound.into_iter().unzip();
+        let whens = compare::compare_case(env, &operand, whens)?;
+        bound = whens.into_iter().zip(thens).collect();
     }
     let otherwise = otherwise.map(|e| bind_expr(env, scope, e)).transpose()?;
     case(env, bound, otherwise, "case")

@@ -35,6 +35,11 @@ fn is_textual(ty: &SqlType) -> bool {
     ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
 }
 
+/// A text's collation and how strongly it insists on it.
+fn claim(e: &Expr) -> (Collation, Coercibility) {
+    (e.ty.collation, e.coer)
+}
+
 fn operand(e: &Expr) -> Operand<'_> {
     let constant = matches!(e.kind, ExprKind::Const(_) | ExprKind::Param(_));
     Operand {
@@ -112,8 +117,7 @@ fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()
 pub(super) fn kind_of(a: &Expr, b: &Expr, operation: &str) -> SqlResult<CmpKind> {
     let mut collation = Collation::BINARY;
     if is_textual(&a.ty) && is_textual(&b.ty) {
-        let items = [(a.ty.collation, a.coer), (b.ty.collation, b.coer)];
-        collation = collation::aggregate_for(&items, operation)?.0;
+        collation = collation::aggregate_for(&[claim(a), claim(b)], operation)?.0;
     } else if is_textual(&a.ty) {
         collation = a.ty.collation;
     } else if is_textual(&b.ty) {
@@ -133,24 +137,45 @@ pub(super) fn compare(
     compare_adapted(env, op, left, right)
 }
 
-/// What CASE asks of its operand and a WHEN: a text that is no date is not refused.
+/// What CASE asks of its operand and of each WHEN: texts agree on one collation, and a text that is no
+/// date is not refused.
 pub(super) fn compare_case(
     env: &BindEnv<'_>,
-    mut operand: Expr,
-    mut when: Expr,
-) -> SqlResult<Expr> {
-    adapt_listed(env, &mut operand, &when);
-    adapt_listed(env, &mut when, &operand);
-    compare_adapted(env, CmpOp::Eq, operand, when)
+    operand: &Expr,
+    whens: impl IntoIterator<Item = Expr>,
+) -> SqlResult<Vec<Expr>> {
+    let whens: Vec<Expr> = whens.into_iter().collect();
+    let mut common = Collation::BINARY;
+    if is_textual(&operand.ty) {
+        let texts = whens.iter().filter(|w| is_textual(&w.ty));
+        let items: Vec<_> = std::iter::once(operand).chain(texts).map(claim).collect();
+        common = collation::aggregate_for(&items, "case")?.0;
+    }
+    let compared = whens.into_iter().map(|mut when| {
+        let mut operand = operand.clone();
+        adapt_listed(env, &mut operand, &when);
+        adapt_listed(env, &mut when, &operand);
+        let kind = match is_textual(&operand.ty) && is_textual(&when.ty) {
+            true => cmp::cmp_kind(self::operand(&operand), self::operand(&when), common),
+            false => kind_of(&operand, &when, "case")?,
+        };
+        compare_as(env, CmpOp::Eq, kind, operand, when)
+    });
+    compared.collect()
 }
 
-fn compare_adapted(
+fn compare_adapted(env: &BindEnv<'_>, op: CmpOp, left: Expr, right: Expr) -> SqlResult<Expr> {
+    let kind = kind_of(&left, &right, op.text())?;
+    compare_as(env, op, kind, left, right)
+}
+
+fn compare_as(
     env: &BindEnv<'_>,
     op: CmpOp,
+    kind: CmpKind,
     mut left: Expr,
     mut right: Expr,
 ) -> SqlResult<Expr> {
-    let kind = kind_of(&left, &right, op.text())?;
     settle(env, &mut left, kind)?;
     settle(env, &mut right, kind)?;
     let nullable = op != CmpOp::NullSafeEq && (left.ty.nullable || right.ty.nullable);
@@ -318,18 +343,27 @@ pub(super) fn bind_between(
     ))
 }
 
-/// The domains of BETWEEN: numbers and texts mixed among its three operands are compared as one
-/// domain, not bound by bound.
+/// The domains of BETWEEN: its three operands are compared as one domain where they are texts, or
+/// numbers and texts mixed, not bound by bound.
 fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, CmpKind)> {
-    let (a, b) = (
-        kind_of(arg, low, "between")?,
-        kind_of(arg, high, "between")?,
-    );
+    let all = [arg, low, high];
+    let pairs = |collation| [low, high].map(|b| cmp::cmp_kind(operand(arg), operand(b), collation));
+    let [a, b] = if all.iter().all(|e| is_textual(&e.ty)) {
+        pairs(collation::aggregate_for(&all.map(claim), "between")?.0)
+    } else if all.iter().any(|e| e.ty.is_numeric()) {
+        // Beside a number texts are none: their collations need not mix.
+        pairs(Collation::BINARY)
+    } else {
+        [
+            kind_of(arg, low, "between")?,
+            kind_of(arg, high, "between")?,
+        ]
+    };
     let number = |k| matches!(k, CmpKind::Int | CmpKind::Decimal | CmpKind::Double);
     let common = match (a, b) {
         (CmpKind::Double, k) | (k, CmpKind::Double) if number(k) => CmpKind::Double,
         (CmpKind::Decimal, k) | (k, CmpKind::Decimal) if number(k) => {
-            match [arg, low, high].iter().any(|e| e.ty.is_string()) {
+            match all.iter().any(|e| e.ty.is_string()) {
                 true => CmpKind::Double,
                 false => CmpKind::Decimal,
             }
@@ -337,8 +371,8 @@ fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, Cmp
         (CmpKind::Str(_), k) | (k, CmpKind::Str(_)) if number(k) => CmpKind::Double,
         // COLLATE on one of the bounds holds for both.
         (CmpKind::Str(_), CmpKind::Str(_)) => {
-            let texts = [arg, low, high].into_iter().filter(|e| is_textual(&e.ty));
-            let items: Vec<_> = texts.map(|e| (e.ty.collation, e.coer)).collect();
+            let texts = all.into_iter().filter(|e| is_textual(&e.ty));
+            let items: Vec<_> = texts.map(claim).collect();
             CmpKind::Str(collation::aggregate_for(&items, "between")?.0)
         }
         _ => return Ok((a, b)),
@@ -402,10 +436,8 @@ pub(super) fn bind_in(
 /// Kinds of comparison with every member; strings agree on one collation.
 fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
     if is_textual(&arg.ty) && members.iter().all(|m| is_textual(&m.ty)) {
-        let items: Vec<(Collation, Coercibility)> = std::iter::once(arg)
-            .chain(members)
-            .map(|e| (e.ty.collation, e.coer))
-            .collect();
+        let items: Vec<(Collation, Coercibility)> =
+            std::iter::once(arg).chain(members).map(claim).collect();
         let (collation, _) = collation::aggregate_for(&items, " IN ")?;
         return Ok(vec![CmpKind::Str(collation); members.len()]);
     }

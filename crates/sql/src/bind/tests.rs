@@ -139,6 +139,52 @@ fn illegal_mix_of_collations() {
 }
 
 #[test]
+fn collations_of_several_operands() {
+    let rig = Rig::new(&[
+        "CREATE TABLE c (g VARCHAR(5) COLLATE utf8mb4_general_ci, \
+         u VARCHAR(5) COLLATE utf8mb4_unicode_ci, z VARCHAR(5) COLLATE utf8mb4_0900_bin, n INT)",
+        "INSERT INTO c VALUES ('a', 'a', 'A', 1)",
+    ]);
+    for (sql, expected) in [
+        // The _bin collation settles what the two others disagree about, if it comes before one of them.
+        ("SELECT u BETWEEN z AND g FROM c", "1"),
+        ("SELECT CASE u WHEN z THEN 1 WHEN g THEN 2 END FROM c", "2"),
+        (
+            "SELECT CASE 'A' WHEN g THEN 1 WHEN z THEN 2 END FROM c",
+            "2",
+        ),
+        // Beside a number texts are compared as numbers.
+        ("SELECT g BETWEEN u AND n FROM c", "1"),
+        (
+            "SELECT COLLATION(NULLIF('', z)), COERCIBILITY(NULLIF('', z)) FROM c",
+            "utf8mb4_0900_bin|4",
+        ),
+        (
+            "SELECT COLLATION(NULLIF(g, z)) FROM c",
+            "utf8mb4_general_ci",
+        ),
+    ] {
+        assert_eq!(rig.rows(sql), [expected], "{sql}");
+    }
+    for (sql, code, operation) in [
+        ("SELECT u BETWEEN g AND z FROM c", 1270, "between"),
+        (
+            "SELECT CASE u WHEN g THEN 1 WHEN z THEN 2 END FROM c",
+            1270,
+            "case",
+        ),
+        ("SELECT CASE u WHEN g THEN 1 END FROM c", 1267, "case"),
+    ] {
+        let (found, text) = rig.error(sql);
+        assert_eq!(found, code, "{sql}");
+        assert!(
+            text.ends_with(&format!("for operation '{operation}'")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn only_full_group_by() {
     let mut rig = rig();
     let (code, text) = rig.error("SELECT b, COUNT(*) FROM t GROUP BY a");

@@ -9,7 +9,7 @@
 use std::fmt::Display;
 
 use super::column_text::{to_bit, to_enum, to_set, to_string_column};
-use super::column_time::{to_date_column, to_datetime_column, to_time_column, to_year};
+use super::column_time::{is_year, to_date_column, to_datetime_column, to_time_column, to_year};
 use super::number::temporal_decimal;
 use super::{quoted, round_f64};
 use crate::ctx::EvalCtx;
@@ -85,6 +85,15 @@ impl Target<'_> {
             return Err(SqlError::new(1406, "22001", message));
         }
         self.truncated()
+    }
+
+    /// 1406 where the mode is strict, else 1264; a warning under IGNORE.
+    pub(super) fn too_many_bits(&self) -> SqlResult<()> {
+        if !self.ctx.sql_mode.is_strict() {
+            return self.out_of_range();
+        }
+        self.ctx
+            .raise(1406, "22001", format!("Data too long {}", self.place()))
     }
 
     /// Problems are errors.
@@ -231,8 +240,12 @@ pub(super) fn integer_from_text(t: &Target<'_>, s: &[u8]) -> SqlResult<i128> {
     }
     let n = integer_from_decimal(&d);
     let (min, max) = integer_range(t.ty);
+    let fits = match t.ty.kind {
+        TypeKind::Year => is_year(n),
+        _ => (min..=max).contains(&n),
+    };
     // Out of range takes precedence over garbage behind the number.
-    if (min..=max).contains(&n) && !s[used..].iter().all(|b| is_space(*b)) {
+    if fits && !s[used..].iter().all(|b| is_space(*b)) {
         t.truncated()?;
     }
     Ok(n)
@@ -247,6 +260,22 @@ pub(super) fn integer_from_decimal(d: &Decimal) -> i128 {
     }
 }
 
+/// What a decimal is as an integer of 64 bits, without a sign if `unsigned`: where it does not fit, that
+/// is 1264 by itself, before the column's own.
+pub(super) fn decimal_as_64_bits(t: &Target<'_>, d: &Decimal, unsigned: bool) -> SqlResult<i128> {
+    let n = integer_from_decimal(d);
+    let too_small = !unsigned && n < i64::MIN.into();
+    let most = if unsigned {
+        u64::MAX.into()
+    } else {
+        i64::MAX.into()
+    };
+    if too_small || n > most {
+        t.out_of_range()?;
+    }
+    Ok(n)
+}
+
 fn to_integer(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
     let n = match v {
         ValueRef::Int(n) => n.into(),
@@ -254,7 +283,8 @@ fn to_integer(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Double(d) => double_as_integer(d),
         // Out of range whatever is left after rounding: -0.4 is not unsigned.
         ValueRef::Decimal(d) if t.ty.unsigned && d.is_negative() => i128::MIN,
-        ValueRef::Decimal(d) => integer_from_decimal(&d),
+        ValueRef::Decimal(d) if t.ty.kind == TypeKind::BigInt => integer_from_decimal(&d),
+        ValueRef::Decimal(d) => decimal_as_64_bits(t, &d, t.ty.unsigned)?,
         ValueRef::Str(s) => integer_from_text(t, s)?,
         ValueRef::Time(time) => super::number::time_number(time).into(),
         ValueRef::DateTime(d) => super::number::datetime_number(d).into(),
@@ -264,6 +294,14 @@ fn to_integer(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
     let (min, max) = integer_range(t.ty);
     if !(min..=max).contains(&n) {
         t.out_of_range()?;
+        // MySQL says it twice of a double.
+        if n > max
+            && t.ty.kind == TypeKind::Int
+            && t.ty.unsigned
+            && matches!(v, ValueRef::Double(_))
+        {
+            t.out_of_range()?;
+        }
     }
     let n = n.clamp(min, max);
     Ok(if t.ty.unsigned {

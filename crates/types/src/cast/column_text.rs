@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::column::{Target, integer_from_decimal};
+use super::column::{Target, decimal_as_64_bits, integer_from_decimal};
 use super::text::to_str;
 use crate::collation::{BadChar, Charset, char_count, char_len, char_offset};
 use crate::decimal::is_space;
@@ -284,6 +284,12 @@ pub(super) fn to_set(
 pub(super) fn to_bit(t: &Target<'_>, v: ValueRef<'_>, from: &SqlType) -> SqlResult<Value> {
     let width = t.ty.length.clamp(1, 64) as u8;
     let max = u64::MAX >> (64 - width);
+    if let ValueRef::Decimal(d) = v
+        && decimal_as_64_bits(t, &d, true)? < i64::MIN.into()
+    {
+        t.out_of_range()?;
+        return Ok(Value::Bit(0, width));
+    }
     let bits = match plain_integer(v, true) {
         Some(n) if (i128::from(i64::MIN)..=u64::MAX.into()).contains(&n) => Some(n as u64),
         Some(_) => None,
@@ -292,10 +298,7 @@ pub(super) fn to_bit(t: &Target<'_>, v: ValueRef<'_>, from: &SqlType) -> SqlResu
     match bits {
         Some(bits) if bits <= max => Ok(Value::Bit(bits, width)),
         _ => {
-            if t.strict() {
-                t.too_long()?;
-            }
-            t.out_of_range()?;
+            t.too_many_bits()?;
             Ok(Value::Bit(max, width))
         }
     }

@@ -4,7 +4,7 @@
 //! **Invariants**: fractions are rounded (cut under TIME_TRUNCATE_FRACTIONAL) to the column's
 //! digits; a TIMESTAMP that is returned exists in the session's zone and in TIMESTAMP's range.
 
-use super::column::{Target, integer_from_decimal, integer_from_text};
+use super::column::{Target, decimal_as_64_bits, integer_from_text};
 use super::temporal::{
     date_flags, raise_overflow, read_datetime, read_time, shown, today, truncates, warn_deprecated,
 };
@@ -155,6 +155,11 @@ const YEARS: std::ops::RangeInclusive<i128> = 1901..=2155;
 /// Two digit years below are of the 2000s.
 const YEAR_PIVOT: i128 = 70;
 
+/// Is it a number for a YEAR column, of two digits or four?
+pub(super) fn is_year(n: i128) -> bool {
+    (0..=99).contains(&n) || YEARS.contains(&n)
+}
+
 pub(super) fn to_year(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
     let n = match v {
         ValueRef::Int(n) => n.into(),
@@ -163,7 +168,7 @@ pub(super) fn to_year(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Double(d) => d.trunc() as i128,
         // The scale alone makes -0.4 negative, hence out of range.
         ValueRef::Decimal(d) if d.is_negative() => -1,
-        ValueRef::Decimal(d) => integer_from_decimal(&d),
+        ValueRef::Decimal(d) => decimal_as_64_bits(t, &d, true)?,
         ValueRef::Str(s) => {
             let n = integer_from_text(t, s)?;
             // The text '0' is 2000, the number 0 is 0000.

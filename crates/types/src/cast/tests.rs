@@ -319,6 +319,64 @@ fn implicit_defaults_fit_their_columns() {
     }
 }
 
+/// The codes of the warnings of an assignment that is not strict, though the mode may be (IGNORE).
+fn warned(mode: SqlMode, ty: &str, value: &str) -> (Vec<u16>, String) {
+    let (v, from) = literal(value);
+    let ty = column_type(ty);
+    let mut out = Default::default();
+    with_ctx_at(mode, crate::testing::NOW_MICROS, |ctx| {
+        let stored = to_column(ctx, v.clone(), &from, &ty, "c", 1).unwrap();
+        let codes = ctx.warnings.borrow().iter().map(|w| w.code).collect();
+        out = (codes, shown(&stored, &ty));
+    });
+    out
+}
+
+#[test]
+fn what_is_out_of_range_twice_warns_twice() {
+    const WIDE: &str = "99999999999999999999";
+    for (mode, ty, value, codes, stored) in [
+        (
+            SqlMode(0),
+            "tinyint",
+            "9223372036854775808.4",
+            &[1264, 1264][..],
+            "127",
+        ),
+        (SqlMode(0), "tinyint", "300", &[1264], "127"),
+        (
+            SqlMode(0),
+            "tinyint unsigned",
+            "9223372036854775808.4",
+            &[1264],
+            "255",
+        ),
+        (SqlMode(0), "tinyint unsigned", WIDE, &[1264, 1264], "255"),
+        (SqlMode(0), "bigint", WIDE, &[1264], "9223372036854775807"),
+        (SqlMode(0), "int", "5e9", &[1264], "2147483647"),
+        (
+            SqlMode(0),
+            "int unsigned",
+            "5e9",
+            &[1264, 1264],
+            "4294967295",
+        ),
+        (SqlMode(0), "int unsigned", "-5e9", &[1264], "0"),
+        (SqlMode(0), "year", WIDE, &[1264, 1264], "0000"),
+        (SqlMode(0), "year", "'300 x'", &[1264], "0000"),
+        (SqlMode(0), "year", "'2000 x'", &[1265], "2000"),
+        (SqlMode(0), "bit(8)", "300", &[1264], "FF"),
+        (STRICT, "bit(8)", "300", &[1406], "FF"),
+        (STRICT, "bit(8)", WIDE, &[1264, 1406], "FF"),
+        (STRICT, "bit(8)", "-99999999999999999999", &[1264], "0"),
+    ] {
+        let got = warned(mode, ty, value);
+        assert_eq!(got, (codes.to_vec(), stored.into()), "{ty} {value}");
+    }
+    let refused = assign(STRICT, "bit(8)", WIDE).0;
+    assert!(refused.starts_with("E1264"), "{refused}");
+}
+
 #[test]
 fn bytes_that_are_no_text_never_enter_a_text_column() {
     // As a parameter of a prepared statement brings them: called a text, looked at by nobody.

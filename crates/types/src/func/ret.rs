@@ -104,7 +104,7 @@ pub fn compared_in<'a, 'b: 'a>(
 }
 
 /// 3854 for a constant that does not exist in the character set of the result.
-fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
+pub fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
     let (Some(Value::Str(text)), true) = (arg.value, arg.ty.is_string()) else {
         return Ok(());
     };

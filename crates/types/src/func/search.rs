@@ -1,13 +1,13 @@
 //! String functions that find and compare.
 //!
 //! Neighbours: `collation` decides what is equal; `string` cuts.
-//! **Invariant**: everything but REPLACE and SUBSTRING_INDEX compares in the operands' collation,
-//! those two compare exactly, as in MySQL.
+//! **Invariant**: everything but FIELD, REPLACE and SUBSTRING_INDEX compares in the operands' collation; FIELD
+//! does in its first operand's, those two compare exactly, as in MySQL.
 
 use super::call::{Call, int, is_int, string};
 use super::ret::{
-    any_nullable, collation_of, compared_in, int as ret_int, int_never_null, int_null, like_args,
-    string_type, text_chars,
+    any_nullable, check_convertible, collation_of, compared_in, int as ret_int, int_never_null,
+    int_null, like_args, string_type, text_chars,
 };
 use super::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, def};
 use crate::collation::Collation;
@@ -87,14 +87,22 @@ fn find_in_set(c: &Call) -> SqlResult<Value> {
 }
 
 fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    let (collation, _) = collation_of(args, ctx, "field")?;
+    let first = args[0].ty.collation;
+    let collation = if args[0].ty.is_string() {
+        for arg in &args[1..] {
+            check_convertible(arg, first)?;
+        }
+        first
+    } else {
+        collation_of(args, ctx, "field")?.0
+    };
     Ok(Signature {
         collation,
         ..int_never_null::<11>(args, ctx)?
     })
 }
 
-/// FIELD compares as strings when all are strings, as integers when all are, else as doubles.
+/// FIELD compares as strings, in the first one's collation, when all are strings, as integers when all are, else as doubles.
 fn field(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return int(0);
