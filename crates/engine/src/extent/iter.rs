@@ -141,6 +141,15 @@ impl ExtentIter {
         }
     }
 
+    /// The same for a walk that goes there.
+    fn pass_over(&self, tail: &Tail, block: usize) -> usize {
+        let next = self.not_left_out(tail, block);
+        if let Some((sieve, _)) = &self.sieve {
+            sieve.note_passed(next - block);
+        }
+        next
+    }
+
     fn tail(&mut self) -> Result<Arc<Tail>> {
         if self.tail.is_none() {
             self.tail = Some(self.extent.tail(self.mode)?);
@@ -300,7 +309,7 @@ impl ExtentIter {
     /// The cursor has run off its block's end: goes on in the next.
     pub(crate) fn next_block(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        let next = self.not_left_out(&tail, self.number + 1);
+        let next = self.pass_over(&tail, self.number + 1);
         if next < tail.blocks() {
             return self.enter(&tail, next, BlockCursor::seek_to_first);
         }
@@ -334,7 +343,7 @@ impl InternalIter for ExtentIter {
         let tail = self.tail()?;
         let seq = self.extent.meta().stored_sight(seq);
         let found = tail.find(key, seq);
-        let number = self.not_left_out(&tail, found);
+        let number = self.pass_over(&tail, found);
         if number == tail.blocks() {
             self.leave();
             return Ok(());
@@ -351,7 +360,7 @@ impl InternalIter for ExtentIter {
 
     fn seek_to_first(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        let first = self.not_left_out(&tail, 0);
+        let first = self.pass_over(&tail, 0);
         if first == tail.blocks() {
             self.leave();
             return Ok(());

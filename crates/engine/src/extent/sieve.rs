@@ -69,12 +69,15 @@ impl Sieve {
     /// The first block from `block` on that must be read, of the extent with this number in the run.
     pub(super) fn next(&self, number: usize, tail: &Tail, block: usize) -> usize {
         let next = (block..tail.blocks()).find(|block| !self.passes_over(number, tail, *block));
-        let next = next.unwrap_or(tail.blocks());
-        if next > block {
-            let passed = (next - block) as u64;
-            self.conditions.skipped.fetch_add(passed, Ordering::Relaxed);
+        next.unwrap_or(tail.blocks())
+    }
+
+    /// Notes that a walk has passed over so many blocks.
+    pub(super) fn note_passed(&self, blocks: usize) {
+        if blocks > 0 {
+            let skipped = &self.conditions.skipped;
+            skipped.fetch_add(blocks as u64, Ordering::Relaxed);
         }
-        next
     }
 
     /// The end of the blocks from `block` on that are read one after the other, as far as `limit` blocks.

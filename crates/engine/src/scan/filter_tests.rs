@@ -7,7 +7,7 @@ use std::sync::Arc;
 use esker_vfs::sim::SimEnv;
 use proptest::prelude::*;
 
-use super::tests::{KEYS, Rows, Step, config, key, span, steps};
+use super::tests::{KEYS, Rows, Step, Taker, config, key, span, steps};
 use super::*;
 use crate::extent::{FieldId, FieldValue, Fields};
 use crate::{Engine, EngineConfig, Isolation};
@@ -55,7 +55,7 @@ fn test(null: bool, numbers: impl IntoIterator<Item = (u64, u64)>) -> FieldTest 
     }
 }
 
-/// The wanted rows of a span, and how many blocks were left out.
+/// The wanted rows of a span, and how many blocks were left out. Both are the same whether rows come one by one or many at once.
 fn wanted(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize, test: &FieldTest) -> (Rows, u64) {
     let scan = txn.cut_scan(tree, vec![span.clone()], tasks, 1).unwrap();
     let scan = scan.with_tests(vec![test.clone()]);
@@ -69,7 +69,19 @@ fn wanted(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize, test: &FieldTest
         };
         assert!(scan.read(task, &mut take, &mut || true).unwrap());
     }
-    (rows, scan.blocks_skipped())
+    let skipped = scan.blocks_skipped();
+    for (piece, times) in [(Piece::Value, 2), (Piece::Whole, 3)] {
+        let mut taker = Taker::of(piece);
+        for task in 0..scan.tasks() {
+            assert!(scan.read(task, &mut taker, &mut || true).unwrap());
+        }
+        let is_wanted = |piece: &Vec<u8>| is_wanted(&piece[piece.len() - 2..], test);
+        taker.taken.retain(is_wanted);
+        let parts = rows.iter().map(|row| Taker::part(piece, row));
+        assert!(parts.eq(taker.taken));
+        assert_eq!(scan.blocks_skipped(), skipped * times);
+    }
+    (rows, skipped)
 }
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
