@@ -8,6 +8,7 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 
+use esker_engine::{Engine, Isolation};
 use esker_vfs::sim::SimEnv;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -99,7 +100,7 @@ fn row(id: u32, dice: &mut Dice) -> String {
 }
 
 /// A table with everything in it, half of whose rows are older than two of its columns.
-fn table(machine: &SimEnv) -> Client {
+fn table(machine: &SimEnv) -> (Client, Engine) {
     let instance = open(machine);
     let engine = instance.engine().clone();
     let mut root = Client::new(&instance, 1);
@@ -127,7 +128,38 @@ fn table(machine: &SimEnv) -> Client {
         ));
     }
     root.ok("UPDATE r SET late = id % 3, word = 'LATE' WHERE id % 5 = 0 OR id > 3900");
-    root
+    (root, engine)
+}
+
+/// Where the rows of the table are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// As they were written: in a memtable, and below it.
+    Written,
+    /// In one run, each once.
+    Settled,
+    /// The same, with newer versions of a few in another run and in a memtable, and some gone.
+    Changed,
+}
+
+const PLACES: [Place; 3] = [Place::Written, Place::Settled, Place::Changed];
+
+/// Brings the rows of a table from one place to the next.
+fn bring(root: &mut Client, engine: &Engine, to: Place) {
+    match to {
+        Place::Written => {}
+        Place::Settled => {
+            engine.flush_all().expect("flushes");
+            engine.compact().expect("compacts");
+        }
+        Place::Changed => {
+            root.ok("UPDATE r SET i = i - 1, s = 'abc' WHERE id BETWEEN 400 AND 404 OR id = 3000");
+            root.ok("DELETE FROM r WHERE id BETWEEN 1900 AND 2100");
+            engine.flush_all().expect("flushes");
+            root.ok("UPDATE r SET m = 3, d = NULL WHERE id BETWEEN 402 AND 410");
+            root.ok("DELETE FROM r WHERE id IN (0, 3333, 3999)");
+        }
+    }
 }
 
 /// An exact number.
@@ -312,35 +344,42 @@ fn in_batches(root: &mut Client, sql: &str) -> u32 {
 #[test]
 fn random_questions_have_the_answers_of_the_row_way() {
     let machine = SimEnv::new(21);
-    let root = RefCell::new(table(&machine));
+    let (root, engine) = table(&machine);
+    let root = RefCell::new(root);
     let answered = Cell::new(0);
     let config = ProptestConfig {
-        cases: 1000,
+        cases: 350,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let result = runner.run(&any::<u64>(), |seed| {
-        let sql = query(&mut Dice(seed));
-        let mut root = root.borrow_mut();
-        let parallel = with_warnings(&mut root, Client::parallel, &sql);
-        let serial = with_warnings(&mut root, Client::serial, &sql);
-        answered.set(answered.get() + u32::from(parallel.0.is_ok()));
-        prop_assert_eq!(parallel, serial, "{}", sql);
-        Ok(())
-    });
-    result.expect("the answers are the same");
-    assert!(answered.get() > 100, "errors are the exception");
+    for place in PLACES {
+        bring(&mut root.borrow_mut(), &engine, place);
+        answered.set(0);
+        let mut runner = TestRunner::new_with_rng(
+            config.clone(),
+            TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        );
+        let result = runner.run(&any::<u64>(), |seed| {
+            let sql = query(&mut Dice(seed));
+            let mut root = root.borrow_mut();
+            let parallel = with_warnings(&mut root, Client::parallel, &sql);
+            let serial = with_warnings(&mut root, Client::serial, &sql);
+            answered.set(answered.get() + u32::from(parallel.0.is_ok()));
+            prop_assert_eq!(parallel, serial, "{:?}: {}", place, sql);
+            Ok(())
+        });
+        result.expect("the answers are the same");
+        assert!(answered.get() > 100, "{place:?}: errors are the exception");
+    }
 }
 
 #[test]
 fn what_is_understood_is_done_in_batches() {
     let machine = SimEnv::new(22);
-    let mut root = table(&machine);
+    let (mut root, engine) = table(&machine);
     root.ok("DELETE FROM r WHERE id BETWEEN 1000 AND 1099");
     let rows = ROWS - 100;
-    for sql in [
+    let understood = [
         "SELECT s, c, COUNT(*), SUM(m), AVG(m), MIN(d), MAX(t) FROM r WHERE d <= '2024-02-29' GROUP BY s, c",
         "SELECT SUM(m * (1 - m)), SUM(m * (1 - m) * (i + 2)), COUNT(s) FROM r WHERE i IN (1, 7) OR late = 4",
         "SELECT SUM(CASE WHEN s = 'abc' THEN m ELSE 0 END) FROM r WHERE word = 'late'",
@@ -352,9 +391,13 @@ fn what_is_understood_is_done_in_batches() {
         "SELECT COUNT(DISTINCT i) FROM r WHERE i > 0",
         "SELECT id, s FROM r WHERE m = 1.5 ORDER BY s, id LIMIT 5",
         "SELECT a.s, SUM(b.m) FROM r a JOIN r b ON b.id = a.u WHERE a.i > 0 GROUP BY a.s",
-    ] {
-        assert_eq!(in_batches(&mut root, sql), rows, "{sql}");
-        root.same(sql);
+    ];
+    for place in [Place::Written, Place::Settled] {
+        bring(&mut root, &engine, place);
+        for sql in understood {
+            assert_eq!(in_batches(&mut root, sql), rows, "{place:?}: {sql}");
+            root.same(sql);
+        }
     }
     for sql in [
         "SELECT SUM(x) FROM r",
@@ -420,23 +463,29 @@ fn entry_query(dice: &mut Dice) -> String {
 #[test]
 fn entries_of_indexes_have_the_answers_of_the_row_way() {
     let machine = SimEnv::new(25);
-    let mut root = table(&machine);
+    let (mut root, engine) = table(&machine);
     for (_, definition, ..) in INDEXES {
         root.ok(&format!("ALTER TABLE r ADD {definition}"));
     }
-    let mut batched = 0;
-    for seed in 0..300 {
-        let sql = entry_query(&mut Dice(seed));
-        let parallel = with_warnings(&mut root, Client::parallel, &sql);
-        let serial = with_warnings(&mut root, Client::serial, &sql);
-        assert_eq!(parallel, serial, "{sql}");
-        batched += u32::from(parallel.0.is_ok() && in_batches(&mut root, &sql) > 0);
+    for place in PLACES {
+        bring(&mut root, &engine, place);
+        let mut batched = 0;
+        for seed in 0..150 {
+            let sql = entry_query(&mut Dice(seed));
+            let parallel = with_warnings(&mut root, Client::parallel, &sql);
+            let serial = with_warnings(&mut root, Client::serial, &sql);
+            assert_eq!(parallel, serial, "{place:?}: {sql}");
+            batched += u32::from(parallel.0.is_ok() && in_batches(&mut root, &sql) > 0);
+        }
+        assert!(batched > 100, "{batched}");
     }
-    assert!(batched > 200, "{batched}");
     root.ok("DELETE FROM r WHERE id BETWEEN 1000 AND 1099");
+    let rows = root.ok("SELECT COUNT(*) FROM r")[0].clone();
+    bring(&mut root, &engine, Place::Settled);
     for (name, _, numbers, _) in INDEXES {
         let sql = format!("SELECT SUM({}) FROM r FORCE INDEX ({name})", numbers[0]);
-        assert_eq!(in_batches(&mut root, &sql), ROWS - 100, "{sql}");
+        let done = in_batches(&mut root, &sql);
+        assert_eq!(format!("{done}|"), rows, "{sql}");
     }
 }
 
@@ -444,7 +493,7 @@ fn entries_of_indexes_have_the_answers_of_the_row_way() {
 #[test]
 fn entries_may_end_with_a_row_id() {
     let machine = SimEnv::new(26);
-    let mut root = table(&machine);
+    let (mut root, _) = table(&machine);
     root.ok("CREATE TABLE n (a INT NOT NULL, b INT, KEY by_b (b))");
     root.ok("INSERT INTO n SELECT id, i FROM r");
     let sql = "SELECT COUNT(*), SUM(b), MIN(b) FROM n FORCE INDEX (by_b) WHERE b <> 7";
@@ -455,7 +504,7 @@ fn entries_may_end_with_a_row_id() {
 #[test]
 fn only_unusual_batches_go_the_row_way() {
     let machine = SimEnv::new(23);
-    let mut root = table(&machine);
+    let (mut root, _) = table(&machine);
     let sum = "SELECT SUM(big), SUM(b), COUNT(*) FROM r";
     let done = in_batches(&mut root, sum);
     assert!((ROWS - 2 * 512..ROWS).contains(&done), "{done}");
@@ -474,7 +523,7 @@ fn only_unusual_batches_go_the_row_way() {
 #[test]
 fn warnings_and_errors_are_those_of_the_row_way() {
     let machine = SimEnv::new(24);
-    let mut root = table(&machine);
+    let (mut root, _) = table(&machine);
     for sql in [
         // Texts that are no numbers.
         "SELECT COUNT(*) FROM r WHERE s > 5",
@@ -500,4 +549,302 @@ fn warnings_and_errors_are_those_of_the_row_way() {
         .1
         .is_empty()
     );
+}
+
+/// A transaction of an older snapshot, and one with changes of its own, ask about rows that have settled since.
+#[test]
+fn what_is_not_seen_is_in_no_batch() {
+    let machine = SimEnv::new(27);
+    let instance = open(&machine);
+    let engine = instance.engine().clone();
+    let [mut root, mut other] = [1, 2].map(|id| Client::new(&instance, id));
+    root.ok("CREATE DATABASE d");
+    for client in [&mut root, &mut other] {
+        client.ok("USE d");
+    }
+    root.ok("CREATE TABLE r (id INT PRIMARY KEY, i INT, KEY by_i (i DESC, id))");
+    let rows: Vec<String> = (0..ROWS).map(|id| format!("({id}, {})", id % 9)).collect();
+    root.ok(&format!("INSERT INTO r VALUES {}", rows.join(",")));
+    bring(&mut root, &engine, Place::Settled);
+    let questions = [
+        "SELECT COUNT(*), SUM(i), MAX(id) FROM r FORCE INDEX (PRIMARY)",
+        "SELECT i, COUNT(*), SUM(id) FROM r FORCE INDEX (by_i) GROUP BY i ORDER BY i",
+        "SELECT i % 4, COUNT(*), MIN(id) FROM r FORCE INDEX (PRIMARY) GROUP BY i % 4 ORDER BY 1",
+    ];
+    root.ok("BEGIN");
+    let answers = questions.map(|sql| root.parallel(sql));
+    other.ok("UPDATE r SET i = i + 100 WHERE id % 3 = 0");
+    other.ok("DELETE FROM r WHERE id BETWEEN 3000 AND 3500");
+    let rows: Vec<String> = (ROWS..2 * ROWS).map(|id| format!("({id}, 7)")).collect();
+    other.ok(&format!("INSERT INTO r VALUES {}", rows.join(",")));
+    // Versions that only one of them sees, in one extent, then without those that nobody sees.
+    for _ in 0..2 {
+        bring(&mut other, &engine, Place::Settled);
+        for (sql, answer) in questions.iter().zip(&answers) {
+            assert_eq!(&root.parallel(sql), answer, "{sql}");
+            root.same(sql);
+            assert_ne!(&other.parallel(sql), answer, "{sql}");
+            other.same(sql);
+        }
+    }
+    root.ok("COMMIT");
+    bring(&mut other, &engine, Place::Settled);
+    root.ok("BEGIN");
+    root.ok("UPDATE r SET i = -5 WHERE id BETWEEN 5000 AND 5010");
+    root.ok("DELETE FROM r WHERE id BETWEEN 6000 AND 6500");
+    for sql in questions {
+        root.same(sql);
+        other.same(sql);
+        assert_ne!(root.parallel(sql), other.parallel(sql), "{sql}");
+    }
+}
+
+/// Types of numbers of every width, and values: the smallest and largest ones, or what is special.
+const WIDTHS: [(&str, &str, [&str; 4]); 18] = [
+    ("t1", "TINYINT", ["-128", "127", "-1", "5"]),
+    ("t1u", "TINYINT UNSIGNED", ["0", "255", "128", "5"]),
+    ("t2", "SMALLINT", ["-32768", "32767", "-1", "300"]),
+    ("t2u", "SMALLINT UNSIGNED", ["0", "65535", "32768", "300"]),
+    ("t3", "MEDIUMINT", ["-8388608", "8388607", "-1", "70000"]),
+    (
+        "t3u",
+        "MEDIUMINT UNSIGNED",
+        ["0", "16777215", "8388608", "70000"],
+    ),
+    ("t4", "INT", ["-2147483648", "2147483647", "-1", "0"]),
+    (
+        "t4u",
+        "INT UNSIGNED",
+        ["0", "4294967295", "2147483648", "7"],
+    ),
+    (
+        "t8",
+        "BIGINT",
+        ["-9223372036854775808", "9223372036854775807", "-1", "0"],
+    ),
+    (
+        "t8u",
+        "BIGINT UNSIGNED",
+        ["0", "9223372036854775807", "1024", "1"],
+    ),
+    (
+        "wide",
+        "BIGINT UNSIGNED",
+        ["0", "18446744073709551615", "9223372036854775808", "1"],
+    ),
+    ("y", "YEAR", ["1901", "2155", "0", "2024"]),
+    (
+        "m9",
+        "DECIMAL(9,4)",
+        ["-99999.9999", "99999.9999", "-0.0001", "12.5"],
+    ),
+    (
+        "m18",
+        "DECIMAL(18,0)",
+        ["-999999999999999999", "999999999999999999", "-1", "0"],
+    ),
+    (
+        "da",
+        "DATE",
+        [
+            "'1000-01-01'",
+            "'9999-12-31'",
+            "'0000-00-00'",
+            "'2024-02-29'",
+        ],
+    ),
+    (
+        "ti",
+        "TIME(3)",
+        [
+            "'-838:59:59'",
+            "'838:59:59'",
+            "'-00:00:00.001'",
+            "'12:00:00'",
+        ],
+    ),
+    (
+        "mo",
+        "DATETIME(6)",
+        [
+            "'1000-01-01'",
+            "'9999-12-31 23:59:59.999999'",
+            "'0000-00-00'",
+            "'2024-02-29 12:00:00.000001'",
+        ],
+    ),
+    (
+        "bi",
+        "BIT(13)",
+        ["b'0'", "b'1111111111111'", "b'1'", "b'101'"],
+    ),
+];
+
+#[test]
+fn numbers_of_every_width_are_read_from_rows_and_entries() {
+    let machine = SimEnv::new(28);
+    let instance = open(&machine);
+    let engine = instance.engine().clone();
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    root.ok("SET sql_mode = ''");
+    for null in ["NULL", "NOT NULL"] {
+        let columns = WIDTHS.map(|(name, ty, _)| format!("{name} {ty} {null}"));
+        let keys = WIDTHS.map(|(name, ..)| {
+            format!("KEY up_{name} ({name}), KEY down_{name} ({name} DESC, id DESC)")
+        });
+        root.ok("DROP TABLE IF EXISTS r");
+        root.ok(&format!(
+            "CREATE TABLE r (id INT PRIMARY KEY, {}, {})",
+            columns.join(", "),
+            keys.join(", ")
+        ));
+        let mut dice = Dice(5);
+        let rows: Vec<String> = (0..900)
+            .map(|id| {
+                let values = WIDTHS.map(|(.., values)| match dice.below(5) {
+                    4 if null == "NULL" => "NULL",
+                    n => values[n % 4],
+                });
+                format!("({id}, {})", values.join(", "))
+            })
+            .collect();
+        root.ok(&format!("INSERT INTO r VALUES {}", rows.join(",")));
+        bring(&mut root, &engine, Place::Settled);
+        for (name, _, values) in WIDTHS {
+            let hints = [
+                "PRIMARY".to_owned(),
+                format!("up_{name}"),
+                format!("down_{name}"),
+            ];
+            for hint in hints {
+                let from = format!("FROM r FORCE INDEX ({hint})");
+                let extremes = format!("COUNT({name}), MIN({name}), MAX({name})");
+                root.same(&format!("SELECT COUNT(*), {extremes} {from}"));
+                root.same(&format!("SELECT SUM({name} DIV 3), AVG({name}) {from}"));
+                root.same(&format!("SELECT {name}, SUM(id) {from} GROUP BY {name}"));
+                root.same(&format!(
+                    "SELECT {name} % 1024, SUM(id) {from} GROUP BY {name} % 1024"
+                ));
+                root.same(&format!(
+                    "SELECT COALESCE({name}, 0), SUM(id) {from} GROUP BY 1"
+                ));
+                for value in values {
+                    root.same(&format!(
+                        "SELECT SUM(id), {extremes} {from} WHERE {name} > {value}"
+                    ));
+                    root.same(&format!(
+                        "SELECT SUM(id), COUNT(*) {from} WHERE {name} = {value}"
+                    ));
+                }
+                root.same(&format!(
+                    "SELECT SUM(id), COUNT(*) {from} WHERE {name} IS NULL"
+                ));
+                let sum = format!("SELECT MIN({name}), SUM(id) {from} WHERE id >= 0");
+                if name != "wide" {
+                    assert_eq!(in_batches(&mut root, &sum), 900, "{sum}");
+                }
+            }
+        }
+    }
+}
+
+/// Rows of all sizes: several in a block, some that are not copied, one in a block of its own, and with wide offsets.
+#[test]
+fn long_rows_lie_between_short_ones() {
+    let machine = SimEnv::new(29);
+    let instance = open(&machine);
+    let engine = instance.engine().clone();
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    root.ok(
+        "CREATE TABLE r (id INT PRIMARY KEY, i INT, x LONGTEXT, s VARCHAR(9), gone INT, z TEXT)",
+    );
+    let mut lengths = Vec::new();
+    for id in 0..3000 {
+        let length = match id % 500 {
+            100 | 101 => 70_000,
+            200 => 20_000,
+            300..303 => 5_000,
+            n if n < 400 => n % 3,
+            n => n * 2,
+        };
+        lengths.push(format!(
+            "({id}, {}, REPEAT('a', {length}), '{}', 1, IF({id} % 4 = 0, NULL, ''))",
+            id % 6,
+            ["", "b", "cc"][id % 3]
+        ));
+    }
+    root.ok(&format!("INSERT INTO r VALUES {}", lengths.join(",")));
+    root.ok("ALTER TABLE r DROP COLUMN gone, ALGORITHM=INSTANT");
+    root.ok("ALTER TABLE r ADD COLUMN late VARCHAR(9) DEFAULT 'dd', ALGORITHM=INSTANT");
+    root.ok("UPDATE r SET late = 'e' WHERE id % 50 IN (7, 8)");
+    for place in [Place::Written, Place::Settled] {
+        bring(&mut root, &engine, place);
+        for sql in [
+            "SELECT COUNT(*), SUM(i), COUNT(z), SUM(LENGTH(x)), MAX(LENGTH(x)) FROM r",
+            "SELECT s, late, COUNT(*), SUM(id), SUM(LENGTH(z)) FROM r GROUP BY s, late",
+            "SELECT LENGTH(x), COUNT(*), MIN(id) FROM r WHERE i <> 3 GROUP BY LENGTH(x)",
+            "SELECT COUNT(*), SUM(id) FROM r WHERE s = 'cc' AND late <> 'dd'",
+            "SELECT id, s, late, LENGTH(x) FROM r WHERE i = 2 AND z IS NULL",
+        ] {
+            root.same(sql);
+            assert!(in_batches(&mut root, sql) > 2000, "{place:?}: {sql}");
+        }
+    }
+}
+
+/// Where a damaged row is found to be so, it is by both ways.
+#[test]
+fn damaged_rows_are_errors() {
+    let machine = SimEnv::new(30);
+    let instance = open(&machine);
+    let engine = instance.engine().clone();
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE d");
+    root.ok("USE d");
+    let before = engine.tree_ids();
+    root.ok("CREATE TABLE r (id INT PRIMARY KEY, i INT, s VARCHAR(9), t VARCHAR(9))");
+    let tree = engine
+        .tree_ids()
+        .into_iter()
+        .find(|id| !before.contains(id));
+    let rows: Vec<String> = (0..1000)
+        .map(|id| format!("({id}, {id}, 'abc', 'de')"))
+        .collect();
+    root.ok(&format!("INSERT INTO r VALUES {}", rows.join(",")));
+    let tree = engine
+        .tree(tree.expect("it was made"))
+        .expect("it is there");
+    let key = 500u32 ^ 1 << 31;
+    // Of no version; without flags; cut in the fixed fields, in the ends, in the text; ends that lie outside, or backwards.
+    let whole = [
+        0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 5, 0, b'a', b'b', b'c', b'd', b'e',
+    ];
+    let patched = |at: usize, byte: u8| {
+        let mut row = whole.to_vec();
+        row[at] = byte;
+        row
+    };
+    let cut = [0, 1, 2, 5, 9, 12, 14, 16].map(|length| whole[..length].to_vec());
+    let bad = [
+        patched(0, 9),
+        patched(1, 1),
+        patched(13, 200),
+        patched(11, 200),
+        patched(11, 6),
+    ];
+    let sql = "SELECT SUM(LENGTH(t)), SUM(i), SUM(LENGTH(s)), COUNT(*) FROM r WHERE i >= 0";
+    for (nth, row) in cut.iter().chain(&bad).chain([&whole.to_vec()]).enumerate() {
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        txn.put(&tree, &key.to_be_bytes(), row).expect("puts");
+        let _ = txn.commit().expect("commits");
+        bring(&mut root, &engine, Place::Settled);
+        let is_whole = nth == cut.len() + bad.len();
+        assert_eq!(root.parallel(sql).is_ok(), is_whole, "{row:?}");
+        root.same(sql);
+    }
+    assert_eq!(in_batches(&mut root, sql), 1000);
 }
