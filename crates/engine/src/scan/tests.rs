@@ -507,6 +507,28 @@ fn rows_of_blocks_with_nothing_else_come_many_at_once() {
     }
 }
 
+#[test]
+fn a_key_that_goes_on_in_the_next_extent_comes_once() {
+    for filler in 0..40 {
+        let engine = Engine::open(SimEnv::new(1).env(), config()).unwrap();
+        let tree = engine.create_tree().unwrap();
+        let put = |key: &[u8], bytes| {
+            let mut txn = engine.begin(Isolation::RepeatableRead);
+            txn.put(&tree, key, &vec![7; bytes]).unwrap();
+            let _ = txn.commit().unwrap();
+            let seen = engine.begin(Isolation::RepeatableRead);
+            seen.get(&tree, key, View::Snapshot).unwrap();
+            seen
+        };
+        let mut held: Vec<Txn> = (0..filler).map(|n| put(&[1, n], 20)).collect();
+        held.extend((0..4).map(|_| put(&[2], 300)));
+        engine.flush_all().unwrap();
+        let txn = engine.begin(Isolation::RepeatableRead);
+        let rows = by_tasks(&txn, &tree, vec![KeySpan::all()], 1);
+        assert_eq!(rows.len(), usize::from(filler) + 1);
+    }
+}
+
 /// Tasks that call a function.
 struct Calls<F>(F);
 
