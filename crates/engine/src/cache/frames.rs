@@ -4,7 +4,7 @@
 //!
 //! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to memtables.
 //! Why huge pages: they are found with one entry of the processor's tables. Why not from the start: where the host of a virtual machine has taken
-//! back what was free, a new huge page takes ten times as long as the small pages of its size, of which the system finds some that are
+//! back what was free, a new huge page takes five times as long as the small pages of its size, of which the system finds some that are
 //! still there.
 //!
 //! **Invariants**
