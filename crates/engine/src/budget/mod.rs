@@ -325,8 +325,11 @@ impl MemoryBudget {
         if let Some(cache) = self.cache() {
             cache.trim();
         }
+        let before = self.total();
         let resident = self.resident.get().and_then(|resident| resident());
-        let uncounted = resident.map_or(0, |bytes| bytes.saturating_sub(self.total()));
+        // What is given back meanwhile was counted.
+        let counted = before.max(self.total());
+        let uncounted = resident.map_or(0, |bytes| bytes.saturating_sub(counted));
         if let Some(mut divided) = self.divided.try_lock() {
             divided.memtables_peak -= divided.memtables_peak / PEAK_DECAY;
             divided.uncounted_peak -= divided.uncounted_peak / PEAK_DECAY;

@@ -289,6 +289,11 @@ mod tests {
         }
         drop(again);
         assert_eq!(pool.warm(), 50);
+        // What was given back is used before there is another region.
+        pool.trim();
+        let all: Vec<Bytes> = (0..REGION_FRAMES).map(keep).collect();
+        assert_eq!(pool.state.lock().regions.len(), 1);
+        drop(all);
     }
 
     #[test]

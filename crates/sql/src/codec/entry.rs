@@ -162,9 +162,11 @@ impl EntryPlace {
                 }
             };
         }
+        if let Phys::Int { unsigned, .. } = self.phys {
+            return self.integer(bytes, unsigned);
+        }
         let (word, unused_bits) = self.word(bytes)?;
         match self.phys {
-            Phys::Int { unsigned, .. } => self.integer(bytes, unsigned),
             Phys::Date => {
                 let date = temporal::date_of((word >> unused_bits) as u32);
                 Some(date.packed().into())

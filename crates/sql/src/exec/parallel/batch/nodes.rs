@@ -168,6 +168,7 @@ fn decode(
     out: &mut Lane,
 ) -> Result<(), Unusual> {
     let of = (&column.places, column.missing);
+    // Integers have a loop of their own: a row of it takes less than finding out what else it might be.
     match (&column.places, column.places.phys()) {
         (Places::Entry(place), Phys::Int { unsigned, .. }) => {
             each_field(of, rows, selection, out, |bytes| {
