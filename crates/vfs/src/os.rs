@@ -8,12 +8,14 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
 
 use crate::env::{Clock, Random};
 use crate::fs::{DIRECT_ALIGN, DirLock, File, Fs, OpenMode, write_zeros};
@@ -45,6 +47,23 @@ impl OsFs {
         file.sync_all()?;
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         Ok(())
+    }
+
+    /// The parts of a file that have something on the device, in their order: reading the others costs no I/O.
+    pub fn data_ranges(&self, path: &Path) -> io::Result<Vec<Range<u64>>> {
+        let file = fs::File::open(path)?;
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        loop {
+            let from = ranges.last().map_or(0, |last| last.end);
+            let start = match rustix::fs::seek(&file, SeekFrom::Data(from)) {
+                Ok(start) => start,
+                // Nothing behind.
+                Err(Errno::NXIO) => return Ok(ranges),
+                Err(error) => return Err(error.into()),
+            };
+            let end = rustix::fs::seek(&file, SeekFrom::Hole(start))?;
+            ranges.push(start..end);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use esker_vfs::{Env, OpenMode};
+use esker_vfs::{Env, OpenMode, OsFs};
 
 #[test]
 fn files_can_be_written_read_renamed_and_removed() {
@@ -130,6 +130,8 @@ fn a_hole_reads_as_zeros_and_takes_no_space() {
     file.sync_all().unwrap();
     let blocks = || std::fs::metadata(&path).unwrap().blocks();
     let before = blocks();
+    let data = || OsFs.data_ranges(&path).unwrap();
+    assert_eq!(data(), [0..size]);
     let (start, end) = (1 << 20, 3 << 20);
     let is_punched = file.punch_hole(start, end - start).unwrap();
     assert_eq!(file.len().unwrap(), size, "the length stays");
@@ -139,5 +141,8 @@ fn a_hole_reads_as_zeros_and_takes_no_space() {
     assert!(inside.iter().all(|b| *b == if is_punched { 0 } else { 7 }));
     assert_eq!((bytes[start as usize - 1], bytes[end as usize]), (7, 7));
     assert!(!is_punched || blocks() < before);
+    assert!(!is_punched || data() == [0..start, end..size]);
+    file.punch_hole(0, size).unwrap();
+    assert!(!is_punched || data().is_empty());
     assert!(file.punch_hole(5, 0).is_ok());
 }

@@ -15,28 +15,16 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use esker_engine::extent::{Compression, SLOT_BYTES};
+use clap::Args;
+use esker_engine::extent::SLOT_BYTES;
 use esker_engine::{Engine, EngineConfig, EngineStats, Isolation, Tree, Txn};
 use esker_vfs::Env;
 
+use crate::packing::Packing;
 use crate::report::{Table, Value};
 use crate::scratch::Scratch;
 use crate::{Error, Progress, Result, parse_seconds};
 use run::{Outcome, Step};
-
-/// How extents are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Packing {
-    /// As the engine does by itself: more the deeper the level.
-    Levels,
-    /// Not at all.
-    None,
-    /// LZ4 at every level.
-    Lz4,
-    /// zstd at every level.
-    Zstd,
-}
 
 /// Arguments of `esker bench kv`.
 #[derive(Debug, Clone, Args)]
@@ -169,12 +157,7 @@ fn open(args: &KvArgs, scratch: &Scratch) -> Result<Engine> {
     let mut config = EngineConfig::new(scratch.path());
     config.memory_limit = (args.cache_mib as usize) << 21;
     config.memtable_bytes = (args.memtable_mib as usize) << 20;
-    config.extents.compression = match args.compression {
-        Packing::Levels => config.extents.compression,
-        Packing::None => [Compression::None; 3],
-        Packing::Lz4 => [Compression::Lz4; 3],
-        Packing::Zstd => [Compression::Zstd(1); 3],
-    };
+    args.compression.set(&mut config);
     let engine = Engine::open(env, config)?;
     engine.switches().set_async_commit(true);
     Ok(engine)

@@ -23,6 +23,7 @@ use esker_engine::scan::TASKS_PER_THREAD;
 use esker_engine::{Engine, EngineConfig, Isolation, Tree, TreeId};
 use esker_vfs::Env;
 
+use crate::packing::Packing;
 use crate::report::{self, Table, Value};
 use crate::scratch::Scratch;
 use crate::spread::Spread;
@@ -117,6 +118,9 @@ pub struct ScanArgs {
     #[arg(long, default_value = "on", value_name = "on|off", action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     statistics: bool,
+    /// How data are compressed.
+    #[arg(long, value_enum, default_value = "levels")]
+    compression: Packing,
     /// Instead of the runs: time every task on one thread, and model what up to 64 would do with them. The curve goes to this file.
     #[arg(long, value_name = "SVG")]
     model: Option<PathBuf>,
@@ -156,7 +160,8 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             "+- %",
             "rows/s",
             "rows/s each",
-            "MB/s",
+            "stored MB/s",
+            "rows MB/s",
             "device MB/s",
         ],
     );
@@ -266,6 +271,7 @@ fn measure(
             true => Value::Nothing,
             false => Value::Number(database.stored_bytes() as f64 / spread.median / 1e6, 0),
         },
+        Value::Number(per_second * (args.value_bytes + KEY_BYTES) as f64 / 1e6, 0),
         match device.is_empty() {
             true => Value::Nothing,
             false => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
@@ -297,6 +303,7 @@ impl Database {
         config.memory_limit = (4 * bytes).max(256 << 20);
         config.scan_threads = args.threads.iter().max().map_or(1, |n| *n as usize);
         config.log_limit_bytes = u64::MAX / 4;
+        args.compression.set(&mut config);
         if matches!(tiers, Tiers::Memtable | Tiers::Replayed) {
             config.memtable_bytes = config.memory_limit;
         }
@@ -389,10 +396,11 @@ impl Database {
         Ok(())
     }
 
-    /// Everything in extents that nothing overlaps.
+    /// Everything in extents that nothing overlaps, as a tree has them that is at rest: nothing is left to be done in the background.
     fn settle(&self) -> Result<()> {
         self.engine.flush_all()?;
         self.engine.compact()?;
+        self.engine.sink(&self.tree)?;
         Ok(())
     }
 

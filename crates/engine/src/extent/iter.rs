@@ -9,12 +9,12 @@
 
 use std::sync::Arc;
 
+use super::ahead::ReadAhead;
 use super::block::{Block, BlockCursor, Buffers, Drained};
 use super::filter::KeyHash;
 use super::index::Tail;
 use super::reader::Extent;
 use super::sieve::Sieve;
-use crate::budget::Charge;
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
 use crate::visit::Visit;
@@ -34,53 +34,8 @@ pub(crate) enum ReadMode {
     Device,
 }
 
-/// Bytes that are read at once when reading ahead; as many behind them are asked for meanwhile.
-const READ_AHEAD_BYTES: u32 = 512 << 10;
-
 /// A filtered walk looks so far ahead for blocks that it will want, too.
 const READ_AHEAD_BLOCKS: usize = 64;
-
-/// Stored bytes that were read ahead.
-struct Ahead {
-    offset: u32,
-    bytes: Vec<u8>,
-    _charge: Charge,
-}
-
-impl Ahead {
-    fn get(&self, offset: u32, length: u32) -> Option<&[u8]> {
-        let start = offset.checked_sub(self.offset)? as usize;
-        self.bytes.get(start..start + length as usize)
-    }
-}
-
-/// A stored block, out of what was read ahead or together with what follows it, up to `end`, which is asked for only then.
-fn read_ahead<'a>(
-    extent: &Extent,
-    ahead: &'a mut Option<Ahead>,
-    offset: u32,
-    stored_bytes: u32,
-    end: impl FnOnce() -> u32,
-) -> Result<&'a [u8]> {
-    let is_there = |ahead: &Ahead| ahead.get(offset, stored_bytes).is_some();
-    if !ahead.as_ref().is_some_and(is_there) {
-        let rest = end() - offset;
-        let length = rest.min(READ_AHEAD_BYTES).max(stored_bytes);
-        if rest > length {
-            extent.will_read(offset + length, (rest - length).min(READ_AHEAD_BYTES));
-        }
-        // Not both at once.
-        *ahead = None;
-        let bytes = extent.read(offset, length as usize)?;
-        *ahead = Some(Ahead {
-            offset,
-            _charge: extent.background_charge(bytes.len()),
-            bytes,
-        });
-    }
-    let stored = ahead.as_ref().and_then(|a| a.get(offset, stored_bytes));
-    Ok(stored.expect("it was there, or was just read"))
-}
 
 /// Where the blocks end that are wanted from `block` on, without a gap.
 fn stretch_end(sieve: Option<&(Arc<Sieve>, usize)>, tail: &Tail, block: usize) -> u32 {
@@ -102,7 +57,7 @@ pub(crate) struct ExtentIter {
     /// Number of the block the cursor is in.
     number: usize,
     cursor: Option<BlockCursor>,
-    ahead: Option<Ahead>,
+    ahead: ReadAhead,
     /// A block that the walk will enter, and its number.
     upcoming: Option<(usize, Arc<Block>)>,
     /// Buffers of a cursor that is gone.
@@ -120,7 +75,7 @@ impl ExtentIter {
             tail: None,
             number: 0,
             cursor: None,
-            ahead: None,
+            ahead: ReadAhead::default(),
             upcoming: None,
             spare: Buffers::default(),
             stepped_over: 0,
@@ -130,6 +85,17 @@ impl ExtentIter {
     /// The walk goes forward only, and leaves out what `sieve` lets pass; `number`: of the extent in its run.
     pub(crate) fn with_sieve(mut self, sieve: Option<&Arc<Sieve>>, number: usize) -> Self {
         self.sieve = sieve.map(|sieve| (Arc::clone(sieve), number));
+        self
+    }
+
+    /// The walk goes on from that over the extent before. If it had to be read there, `behind` will have to be, too.
+    pub(crate) fn behind(mut self, before: &mut ExtentIter, behind: Option<&Arc<Extent>>) -> Self {
+        let was_read = before.ahead.is_in_use();
+        if was_read && let Some(behind) = behind {
+            behind.will_be_read();
+        }
+        self.ahead = std::mem::take(&mut before.ahead);
+        self.ahead.forget();
         self
     }
 
@@ -183,7 +149,7 @@ impl ExtentIter {
             ReadMode::Cached | ReadMode::Device => {}
             ReadMode::Ahead => {
                 return extent.block_by(tail, number, || {
-                    read_ahead(extent, ahead, place.offset, place.stored_bytes, end)
+                    ahead.read(extent, place.offset, place.stored_bytes, end)
                 });
             }
             ReadMode::Once => {
@@ -192,7 +158,7 @@ impl ExtentIter {
                 }
             }
         }
-        let stored = read_ahead(extent, ahead, place.offset, place.stored_bytes, end)?;
+        let stored = ahead.read(extent, place.offset, place.stored_bytes, end)?;
         Ok(Arc::new(extent.decode_block(stored, place.offset)?))
     }
 

@@ -13,6 +13,7 @@
 //!   names it.
 //! - Nothing read from disk is used before its checksum was compared, and decoding it never panics.
 
+mod ahead;
 mod block;
 mod data_file;
 mod filter;

@@ -180,10 +180,15 @@ impl Extent {
 
     pub(super) fn read(&self, offset: u32, bytes: usize) -> Result<Vec<u8>> {
         let mut buffer = vec![0; bytes];
+        self.read_to(&mut buffer, offset)?;
+        Ok(buffer)
+    }
+
+    pub(super) fn read_to(&self, buffer: &mut [u8], offset: u32) -> Result<()> {
         let place = self.meta.id.offset() + u64::from(offset);
         self.slots
             .file()
-            .read_exact_at(&mut buffer, place)
+            .read_exact_at(buffer, place)
             .map_err(|error| {
                 if error.kind() == std::io::ErrorKind::UnexpectedEof {
                     return self.corruption(offset, "the file ends inside the extent");
@@ -192,8 +197,7 @@ impl Extent {
                     EngineError::io(format!("reading {}", self.slots.path().display()), error);
                 self.quarantine(&error);
                 error
-            })?;
-        Ok(buffer)
+            })
     }
 
     fn frame_place(&self, offset: u32) -> FramePlace {
@@ -287,6 +291,11 @@ impl Extent {
     pub(super) fn will_read(&self, offset: u32, bytes: u32) {
         let place = self.meta.id.offset() + u64::from(offset);
         self.slots.file().will_read(place, u64::from(bytes));
+    }
+
+    /// All of it will be read soon.
+    pub(super) fn will_be_read(&self) {
+        self.will_read(0, self.meta.stored_bytes);
     }
 
     /// What a block has in memory, more or less.

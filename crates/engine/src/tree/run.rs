@@ -137,7 +137,11 @@ impl RunIter {
                 self.open = None;
                 return Ok(());
             };
-            let iter = ExtentIter::new(Arc::clone(extent), self.mode);
+            let mut iter = ExtentIter::new(Arc::clone(extent), self.mode);
+            if let Some(before) = self.open.as_mut().filter(|_| self.number + 1 == number) {
+                let behind = self.run.extents().get(number + 1);
+                iter = iter.behind(before, behind.filter(|_| self.sieve.is_none()));
+            }
             self.open = Some(iter.with_sieve(self.sieve.as_ref(), number));
             self.number = number;
         }
