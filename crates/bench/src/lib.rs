@@ -20,6 +20,7 @@ pub mod kv;
 pub mod latency;
 pub mod logbuf;
 mod memory;
+mod memory_rate;
 mod packing;
 mod page_cache;
 pub mod paper;

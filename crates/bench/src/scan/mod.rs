@@ -4,6 +4,9 @@
 //!
 //! Neighbours: `esker_engine::scan` cuts the tree and has the pool.
 //!
+//! The last column is what the rows come from, read in order without looking at them: the memory by as many threads if they are cached, the
+//! device if it was forgotten.
+//!
 //! **Invariants**
 //! - Every run of a query must bring what the rows were made to give, or the benchmark fails.
 //! - Rows are written in the order of their keys, but for those that make a spread tree: every tenth is changed later.
@@ -27,7 +30,7 @@ use crate::packing::Packing;
 use crate::report::{self, Table, Value};
 use crate::scratch::Scratch;
 use crate::spread::Spread;
-use crate::{Error, Progress, Result, page_cache};
+use crate::{Error, Progress, Result, memory_rate, page_cache};
 use model::{Cut, Shape};
 use query::Answer;
 
@@ -162,18 +165,21 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             "rows/s each",
             "stored MB/s",
             "rows MB/s",
-            "device MB/s",
+            "source MB/s",
         ],
     );
+    let memory = |threads: &u64| (*threads, memory_rate::read_rate(*threads));
+    let threads: Vec<(u64, f64)> = args.threads.iter().map(memory).collect();
     for &tiers in &args.tiers {
         progress(&format!("filling: {}", name(tiers)));
         let mut database = Database::fill(args, tiers)?;
         for &query in &args.query {
-            for &threads in &args.threads {
+            for &threads in &threads {
                 progress(&format!(
-                    "{}: {}, {threads} threads",
+                    "{}: {}, {} threads",
                     name(tiers),
-                    name(query)
+                    name(query),
+                    threads.0
                 ));
                 let (row, same) = measure(database, args, tiers, query, threads)?;
                 database = same;
@@ -224,7 +230,7 @@ fn measure(
     args: &ScanArgs,
     tiers: Tiers,
     query: Query,
-    threads: u64,
+    (threads, memory_rate): (u64, f64),
 ) -> Result<(Vec<Value>, Database)> {
     let expected = query::expected(query, args.rows);
     let mut last = Answer::default();
@@ -267,14 +273,15 @@ fn measure(
         Value::Number(spread.percent(), 1),
         Value::Number(per_second, 0),
         Value::Number(per_second / threads as f64, 0),
-        match device.is_empty() {
-            true => Value::Nothing,
-            false => Value::Number(database.stored_bytes() as f64 / spread.median / 1e6, 0),
+        match args.cache {
+            Cache::Disk => Value::Number(database.stored_bytes() as f64 / spread.median / 1e6, 0),
+            Cache::Warm | Cache::Cold => Value::Nothing,
         },
         Value::Number(per_second * (args.value_bytes + KEY_BYTES) as f64 / 1e6, 0),
-        match device.is_empty() {
-            true => Value::Nothing,
-            false => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
+        match args.cache {
+            Cache::Disk => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
+            Cache::Warm => Value::Number(memory_rate / 1e6, 0),
+            Cache::Cold => Value::Nothing,
         },
     ];
     Ok((row, database))

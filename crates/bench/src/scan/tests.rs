@@ -39,7 +39,7 @@ fn what_the_system_has_forgotten_is_read_beside_the_device() {
     let dir = tempfile::tempdir().expect("a directory");
     let line = "scan --rows 5000 --repeat 1 --cache disk --tiers compacted --query sum --threads 1";
     let table = measured(&format!("{line} --dir {}", dir.path().display())).to_json();
-    assert!(table.contains("\"device MB/s\": ") && !table.contains("\"device MB/s\": null"));
+    assert!(table.contains("\"source MB/s\": ") && !table.contains("\"source MB/s\": null"));
     let line = Line::try_parse_from(line.split_whitespace()).expect("understood");
     assert!(run(&line.args, &|_| {}).is_err(), "there are no files");
 }

@@ -25,9 +25,17 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The walk goes to another extent.
+    /// The walk goes to another extent. What a large block has needed is not kept.
     pub(super) fn forget(&mut self) {
         self.bytes = 0;
+        if self.buffer.len() > READ_AHEAD_BYTES as usize {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        self.buffer = Vec::new();
+        self.charge = Charge::default();
     }
 
     /// Whether the walk had to read something of this extent.
@@ -63,13 +71,9 @@ impl ReadAhead {
 
     fn fill(&mut self, extent: &Extent, offset: u32, bytes: u32) -> Result<()> {
         self.forget();
-        let is_usual = bytes <= READ_AHEAD_BYTES;
-        if self.buffer.len() < bytes as usize
-            || is_usual && self.buffer.len() > READ_AHEAD_BYTES as usize
-        {
+        if self.buffer.len() < bytes as usize {
             // Not both at once.
-            self.charge = Charge::default();
-            self.buffer = Vec::new();
+            self.release();
             self.charge = extent.background_charge(bytes as usize);
             self.buffer = vec![0; bytes as usize];
         }

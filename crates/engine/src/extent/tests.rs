@@ -8,6 +8,7 @@ use esker_vfs::sim::{Fault, Op as DiskOp, SimEnv, SimRng};
 use proptest::prelude::*;
 
 use super::*;
+use crate::budget::MemoryUse;
 use crate::cache::BlockCache;
 use crate::iter::{InternalIter, compare_versions};
 use crate::tree::{Health, Run, RunId, RunIter};
@@ -132,7 +133,7 @@ proptest! {
         let store = store(&sim, small(Compression::Lz4));
         let list = versions(seed, keys);
         let run = Run::new(RunId(1), write(&store, &list));
-        for mode in [ReadMode::Cached, ReadMode::Once] {
+        for mode in [ReadMode::Cached, ReadMode::Ahead, ReadMode::Once] {
             let mut iter = RunIter::new(run.clone(), mode);
             let mut at: Option<usize> = None;
             for &(step, number, seq) in &walk {
@@ -195,6 +196,39 @@ proptest! {
                 prop_assert_eq!(found.as_ref(), expected);
             }
         }
+    }
+}
+
+#[test]
+fn rows_larger_than_what_is_read_ahead_lie_between_small_ones() {
+    let sim = SimEnv::new(4);
+    let store = store(&sim, small(Compression::None));
+    let used = || store.cache.budget().used(MemoryUse::Background);
+    let lengths = [10, 300, 700 << 10, 10, 20, 900 << 10, 800 << 10, 5];
+    let list: Vec<Version> = (0..)
+        .zip(lengths)
+        .map(|(n, length)| Version {
+            key: vec![n],
+            seq: 3,
+            op: Op::Put,
+            value: vec![n; length],
+        })
+        .collect();
+    let run = Run::new(RunId(1), write(&store, &list));
+    assert!(run.extents().len() > 3);
+    let before = used();
+    for mode in [ReadMode::Ahead, ReadMode::Once, ReadMode::Device] {
+        let mut iter = RunIter::new(run.clone(), mode);
+        iter.seek_to_first().unwrap();
+        for version in &list {
+            assert_eq!(here(&iter).as_ref(), Some(version));
+            let most = version.value.len().max(512 << 10) + 4096;
+            assert!(used() - before <= most, "{mode:?}: {}", used() - before);
+            iter.next().unwrap();
+        }
+        assert!(!iter.valid());
+        drop(iter);
+        assert_eq!(used(), before);
     }
 }
 
