@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::expr::bind_expr;
-use super::query::{bind_correlated, bind_query};
+use super::query::{bind_correlated, bind_named, bind_query};
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
 use super::{BindEnv, TableSource, compare, errors, recursive};
 use crate::catalog::same_name;
@@ -141,19 +141,20 @@ fn named_table(
         && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)
     {
         let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
-        env.place(cte.measured)?;
         return match &cte.table {
-            CteTable::Query(query) => {
+            CteTable::Defined(defined) => {
+                let bound = bind_named(env, defined, scope.parent)?;
+                env.place(bound.measured)?;
+                let Some(query) = &bound.query else {
+                    let bound = bind_correlated(env, defined, scope.parent)?;
+                    scope.note_reach(bound.reach);
+                    scope.note_volatility(bound.volatility);
+                    return Ok(from_query(alias, &Rc::new(bound), None));
+                };
                 if let Some(shared) = &query.shared {
                     shared.uses.set(shared.uses.get() + 1);
                 }
                 Ok(from_query(alias, query, None))
-            }
-            CteTable::Correlated(correlated) => {
-                let bound = bind_correlated(env, correlated, scope.parent)?;
-                scope.note_reach(bound.reach);
-                scope.note_volatility(bound.volatility);
-                Ok(from_query(alias, &Rc::new(bound), None))
             }
             CteTable::Recursive(table) => {
                 table.used.set(table.used.get() + 1);

@@ -55,7 +55,7 @@ pub(crate) use frame::is_below_zero;
 pub(crate) use from::{bind_from, equated_slots};
 pub(crate) use literal::literal_number;
 pub(crate) use order::bind_row_order;
-pub(crate) use query::{bind_ctes, bind_query};
+pub(crate) use query::{bind_query, define_ctes};
 pub use recursive::{RecursiveBody, RecursiveTable};
 pub(crate) use select::bind_limit;
 pub(crate) use view::within_view;
@@ -308,15 +308,21 @@ impl<'a> BindEnv<'a> {
         Ok(())
     }
 
-    /// Measures what `bind` binds, which does not stand here: its height and its query blocks.
+    /// Measures what `bind` binds, which stands elsewhere, too: its height and its query blocks. The height adds to that of
+    /// here meanwhile, because so does the stack.
     pub(crate) fn measure<T>(
         &self,
         bind: impl FnOnce() -> SqlResult<T>,
     ) -> SqlResult<(T, [u32; 2])> {
-        let outside = self.nesting.replace(Nesting::default());
+        let outside = self.nesting.get();
+        self.nesting.set(Nesting {
+            depth: outside.depth,
+            deepest: outside.depth,
+            blocks: 0,
+        });
         let bound = bind();
         let inside = self.nesting.replace(outside);
-        Ok((bound?, [inside.deepest, inside.blocks]))
+        Ok((bound?, [inside.deepest - outside.depth, inside.blocks]))
     }
 
     /// What was measured stands here.

@@ -4,7 +4,7 @@
 //! **Invariants**: the result's column names are the first operand's; its types hold the values of
 //! every operand; ORDER BY and LIMIT of a parenthesised operand stay with it.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
 use super::expr::bind_expr;
 use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
-use super::scope::{CorrelatedCte, CteEntry, CteTable, Scope};
+use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, call, errors};
 use crate::catalog::same_name;
@@ -38,7 +38,7 @@ pub(crate) fn bind_query(
     }
 }
 
-/// Binds the common table expressions, then the body with them in reach.
+/// Binds the body with the common table expressions in reach.
 fn bind_with(
     env: &BindEnv<'_>,
     with: &ast::With,
@@ -46,51 +46,66 @@ fn bind_with(
     parent: Option<&Scope<'_>>,
     ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
-    let ctes = bind_ctes(env, with, parent, ctes)?;
+    let ctes = define_ctes(with, parent, ctes)?;
     bind_body(env, query, parent, ctes.as_ref())
 }
 
-/// Binds common table expressions; each sees those before it.
-pub(crate) fn bind_ctes(
-    env: &BindEnv<'_>,
+/// Common table expressions that can be named; each sees those before it.
+pub(crate) fn define_ctes(
     with: &ast::With,
     parent: Option<&Scope<'_>>,
     ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<Option<Rc<CteEntry>>> {
     let mut reachable = ctes.cloned();
     for (nth, cte) in with.ctes.iter().enumerate() {
+        let name = &cte.name.text;
         if with.ctes[..nth]
             .iter()
-            .any(|c| same_name(&c.name.text, &cte.name.text))
+            .any(|c| same_name(&c.name.text, name))
         {
-            return Err(errors::not_unique_table(&cte.name.text));
+            return Err(errors::not_unique_table(name));
         }
-        let (bound, measured) =
-            env.measure(|| bind_cte(env, cte, with.recursive, parent, reachable.as_ref()))?;
-        let table = match bound.reach {
-            0 => {
-                let shared = Some(Shared {
-                    id: env.subquery_id(),
-                    uses: Cell::new(0),
-                });
-                CteTable::Query(Rc::new(BoundQuery { shared, ..bound }))
-            }
-            _ => CteTable::Correlated(Box::new(CorrelatedCte {
-                cte: cte.clone(),
-                recursive: with.recursive,
-                level: level(parent),
-                ctes: reachable.clone(),
-            })),
+        let defined = DefinedCte {
+            cte: cte.clone(),
+            recursive: with.recursive,
+            level: level(parent),
+            ctes: reachable.clone(),
+            bound: OnceCell::new(),
         };
-        let name = cte.name.text.clone();
         reachable = Some(Rc::new(CteEntry {
-            name,
-            table,
-            measured,
+            name: name.clone(),
+            table: CteTable::Defined(Box::new(defined)),
             up: reachable,
         }));
     }
     Ok(reachable)
+}
+
+/// What a common table expression stands for that is named in a block inside `parent`.
+pub(super) fn bind_named<'c>(
+    env: &BindEnv<'_>,
+    defined: &'c DefinedCte,
+    parent: Option<&Scope<'_>>,
+) -> SqlResult<&'c BoundCte> {
+    if let Some(bound) = defined.bound.get() {
+        return Ok(bound);
+    }
+    let outside = outside(defined, parent);
+    let (query, measured) = env.measure(|| {
+        let DefinedCte { cte, ctes, .. } = defined;
+        bind_cte(env, cte, defined.recursive, outside, ctes.as_ref())
+    })?;
+    let shared = || Shared {
+        id: env.subquery_id(),
+        uses: Cell::new(0),
+    };
+    let query = (query.reach == 0).then(|| {
+        Rc::new(BoundQuery {
+            shared: Some(shared()),
+            ..query
+        })
+    });
+    Ok(defined.bound.get_or_init(|| BoundCte { query, measured }))
 }
 
 /// Binds one common table expression, its columns under the names that WITH gives.
@@ -128,32 +143,37 @@ fn level(scope: Option<&Scope<'_>>) -> usize {
     std::iter::successors(scope, |s| s.parent).count()
 }
 
+/// The block around the WITH clause, seen from a block inside `parent`.
+fn outside<'s>(defined: &DefinedCte, parent: Option<&'s Scope<'s>>) -> Option<&'s Scope<'s>> {
+    let between = level(parent) - defined.level;
+    std::iter::successors(parent, |s| s.parent).nth(between)
+}
+
 /// Binds a common table expression that refers to enclosing queries where it is read, in a block
 /// inside `parent`: its references count the levels from there.
 pub(super) fn bind_correlated(
     env: &BindEnv<'_>,
-    correlated: &CorrelatedCte,
+    defined: &DefinedCte,
     parent: Option<&Scope<'_>>,
 ) -> SqlResult<BoundQuery> {
-    let between = level(parent) - correlated.level;
-    let outside = std::iter::successors(parent, |s| s.parent).nth(between);
-    bind_below(env, correlated, outside, between)
+    let between = level(parent) - defined.level;
+    bind_below(env, defined, outside(defined, parent), between)
 }
 
 /// Binds it below `empty` blocks without names: those between WITH and the place of the name, which its
 /// definition does not see.
 fn bind_below(
     env: &BindEnv<'_>,
-    correlated: &CorrelatedCte,
+    defined: &DefinedCte,
     parent: Option<&Scope<'_>>,
     empty: usize,
 ) -> SqlResult<BoundQuery> {
     if empty > 0 {
         let block = Scope::inside(parent, None);
-        return bind_below(env, correlated, Some(&block), empty - 1);
+        return bind_below(env, defined, Some(&block), empty - 1);
     }
-    let CorrelatedCte { cte, ctes, .. } = correlated;
-    bind_cte(env, cte, correlated.recursive, parent, ctes.as_ref())
+    let DefinedCte { cte, ctes, .. } = defined;
+    bind_cte(env, cte, defined.recursive, parent, ctes.as_ref())
 }
 
 fn bind_body(

@@ -14,7 +14,7 @@ use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::block::{Block, Body, BoundQuery, JoinNode, JoinType, Volatility};
-use super::query::{bind_ctes, bind_query, table_as_select};
+use super::query::{bind_query, define_ctes, table_as_select};
 use super::scope::{CteEntry, CteTable, Scope, TableKind};
 use super::select::{Around, bind_limit, bind_select};
 use super::{BindEnv, errors};
@@ -131,7 +131,6 @@ fn entry(
     Rc::new(CteEntry {
         name: name.into(),
         table: CteTable::Recursive(Rc::new(table)),
-        measured: [0; 2],
         up: up.cloned(),
     })
 }
@@ -162,7 +161,7 @@ pub(super) fn bind_recursive(
         ));
     }
     let around = match &query.with {
-        Some(with) => bind_ctes(env, with, parent, ctes)?,
+        Some(with) => define_ctes(with, parent, ctes)?,
         None => ctes.cloned(),
     };
     let own: Vec<bool> = std::iter::once(&**first)

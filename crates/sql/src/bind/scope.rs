@@ -6,7 +6,7 @@
 //! enclosing query are reached through `parent` and only then give [`ExprKind::Outer`]; the visible
 //! list (`names`) decides unqualified names and the order of `*`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -85,22 +85,18 @@ pub struct ColumnAt {
 pub(crate) struct CteEntry {
     pub name: Box<str>,
     pub table: CteTable,
-    /// Height and query blocks, see [`BindEnv::measure`](super::BindEnv::measure).
-    pub measured: [u32; 2],
     pub up: Option<Rc<CteEntry>>,
 }
 
 /// What a common table expression's name stands for.
 pub(crate) enum CteTable {
-    Query(Rc<BoundQuery>),
-    /// Its rows depend on the enclosing query's: bound anew at each name.
-    Correlated(Box<CorrelatedCte>),
+    Defined(Box<DefinedCte>),
     /// Inside its own definition.
     Recursive(Rc<RecursiveTable>),
 }
 
-/// A common table expression that refers to columns of an enclosing query.
-pub(crate) struct CorrelatedCte {
+/// A common table expression as it was written.
+pub(crate) struct DefinedCte {
     pub cte: ast::Cte,
     /// After WITH RECURSIVE.
     pub recursive: bool,
@@ -108,6 +104,16 @@ pub(crate) struct CorrelatedCte {
     pub level: usize,
     /// Common table expressions that it may name.
     pub ctes: Option<Rc<CteEntry>>,
+    /// Filled in where it is first named: as in MySQL, nobody looks into one that is not.
+    pub bound: OnceCell<BoundCte>,
+}
+
+/// What binding a common table expression has shown.
+pub(crate) struct BoundCte {
+    /// `None`: its rows depend on an enclosing query's, so it is bound anew at each name.
+    pub query: Option<Rc<BoundQuery>>,
+    /// Height and query blocks, see [`BindEnv::measure`](super::BindEnv::measure).
+    pub measured: [u32; 2],
 }
 
 /// What aggregates do where an expression stands.

@@ -174,6 +174,13 @@ fn collations_of_several_operands() {
             "case",
         ),
         ("SELECT CASE u WHEN g THEN 1 END FROM c", 1267, "case"),
+        ("SELECT REGEXP_LIKE(g, u) FROM c", 1267, "regexp_like"),
+        (
+            "SELECT REGEXP_REPLACE(NULLIF('', g), 'a', 'b') FROM c",
+            1267,
+            "regexp_replace",
+        ),
+        ("SELECT CONVERT(z USING utf8mb4) = g FROM c", 1267, "="),
     ] {
         let (found, text) = rig.error(sql);
         assert_eq!(found, code, "{sql}");
@@ -182,6 +189,99 @@ fn collations_of_several_operands() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn another_character_set_comes_with_its_default_collation() {
+    let mut rig = Rig::new(&[]);
+    rig.collation = Collation::UTF8MB4_GENERAL_CI;
+    let sql = "SELECT COLLATION(CONVERT(x USING utf8mb4)), COLLATION(CHAR(65 USING utf8mb4)), \
+               COLLATION(CONVERT(x USING latin1)), COLLATION(CAST(x AS CHAR CHARACTER SET utf8mb4)) \
+               FROM (SELECT 'a' COLLATE utf8mb4_bin AS x) d";
+    let utf8mb4 = "utf8mb4_0900_ai_ci";
+    let expected = format!("{utf8mb4}|{utf8mb4}|latin1_swedish_ci|{utf8mb4}");
+    assert_eq!(rig.rows(sql), [expected]);
+}
+
+#[test]
+fn regular_expressions_keep_bytes_and_text_apart() {
+    let rig = Rig::new(&[
+        "CREATE TABLE r (b VARBINARY(5), g VARCHAR(5) COLLATE utf8mb4_general_ci)",
+        "INSERT INTO r VALUES ('a', 'a')",
+    ]);
+    for (sql, names) in [
+        (
+            "SELECT REGEXP_LIKE(b, g) FROM r",
+            ["binary", "utf8mb4_general_ci"],
+        ),
+        (
+            "SELECT REGEXP_LIKE(g, b) FROM r",
+            ["utf8mb4_general_ci", "binary"],
+        ),
+        (
+            "SELECT REGEXP_REPLACE(g, 'a', b) FROM r",
+            ["utf8mb4_general_ci", "binary"],
+        ),
+    ] {
+        let (code, text) = rig.error(sql);
+        assert_eq!(code, 3995, "{sql}");
+        let [one, other] = names.map(|name| format!("'{name}'"));
+        let begins =
+            format!("Character set {one} cannot be used in conjunction with {other} in call");
+        assert!(text.starts_with(&begins), "{text}");
+    }
+    assert_eq!(
+        rig.rows("SELECT REGEXP_LIKE(b, b), REGEXP_LIKE(b, 3) FROM r"),
+        ["1|0"]
+    );
+}
+
+#[test]
+fn a_common_table_expression_that_is_not_named_is_not_looked_into() {
+    let rig = rig();
+    for sql in [
+        "WITH w AS (SELECT nope FROM t) SELECT 1",
+        "WITH w AS (SELECT * FROM nope) SELECT 1",
+        "WITH w (a, b) AS (SELECT 1) SELECT 1",
+        "WITH RECURSIVE w AS (SELECT 1 FROM w) SELECT 1",
+        "WITH w AS (SELECT nope), v AS (SELECT * FROM w) SELECT 1",
+        "SELECT (WITH w AS (SELECT nope) SELECT 1)",
+    ] {
+        assert_eq!(rig.rows(sql), ["1"], "{sql}");
+    }
+    for (sql, code) in [
+        ("WITH w AS (SELECT nope FROM t) SELECT 1 FROM w", 1054),
+        (
+            "WITH w AS (SELECT nope), v AS (SELECT * FROM w) SELECT * FROM v",
+            1054,
+        ),
+        (
+            "WITH w AS (SELECT nope) SELECT 1 WHERE EXISTS (SELECT * FROM w)",
+            1054,
+        ),
+        ("WITH w AS (SELECT 1), w AS (SELECT 2) SELECT 1", 1066),
+    ] {
+        assert_eq!(rig.code(sql), code, "{sql}");
+    }
+    // Named below other blocks than the one it belongs to.
+    let sql = "WITH w AS (SELECT id, a FROM t) SELECT u.id, (SELECT MAX(a) FROM w WHERE id = u.tid), \
+               (SELECT COUNT(*) FROM (SELECT * FROM w) d), (SELECT COUNT(*) FROM w) FROM u";
+    assert_eq!(rig.rows(sql), ["1|10|2|2", "2|20|2|2"]);
+    let sql = "SELECT id, (WITH w AS (SELECT u.x + a AS s FROM t WHERE t.id = u.tid) \
+               SELECT (SELECT s FROM w) + (SELECT MAX(s) FROM (SELECT s FROM w) d)) FROM u";
+    assert_eq!(rig.rows(sql), ["1|220", "2|440"]);
+}
+
+#[test]
+fn a_long_chain_of_common_table_expressions_is_an_error() {
+    let rig = rig();
+    let chain = |length: usize| {
+        let later = (1..length).map(|n| format!(", w{n} AS (SELECT * FROM w{})", n - 1));
+        let later: String = later.collect();
+        format!("WITH w0 AS (SELECT 1){later} SELECT * FROM w{}", length - 1)
+    };
+    assert_eq!(rig.rows(&chain(5)), ["1"]);
+    assert_eq!(rig.code(&chain(5000)), 1473);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, Windows,
-    bind_condition, bind_ctes, bind_from, bind_limit, bind_row_order,
+    bind_condition, bind_from, bind_limit, bind_row_order, define_ctes,
 };
 use crate::catalog::TableDef;
 use crate::expr::{EvalEnv, Expr, ExprKind};
@@ -79,7 +79,7 @@ impl<'e> TargetScope<'e> {
     ) -> SqlResult<Self> {
         let id = env.select_id();
         let ctes = with
-            .map(|w| bind_ctes(env, w, None, None))
+            .map(|w| define_ctes(w, None, None))
             .transpose()?
             .flatten();
         let mut scope = Scope::inside(None, ctes.as_ref());

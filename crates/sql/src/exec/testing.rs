@@ -117,6 +117,8 @@ type Answer = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
 pub(crate) struct Rig {
     pub bench: Bench,
     pub sql_mode: SqlMode,
+    /// The connection's.
+    pub collation: Collation,
     pub memory_bytes: u64,
     /// Bytes that each operator may keep in memory before it goes to disk; `None`: it never does.
     pub budget: Option<u64>,
@@ -143,6 +145,7 @@ impl Rig {
         Self {
             bench,
             sql_mode: SqlMode::DEFAULT,
+            collation: Collation::UTF8MB4_0900_AI_CI,
             memory_bytes: 64 << 20,
             budget: None,
             temp: TempFiles::new(space),
@@ -164,7 +167,7 @@ impl Rig {
             div_precision_increment: 4,
             max_allowed_packet: 64 << 20,
             group_concat_max_len: 1024,
-            collation_connection: Collation::UTF8MB4_0900_AI_CI,
+            collation_connection: self.collation,
             session: &Facts,
             strict_write: false.into(),
             warnings: Vec::new().into(),

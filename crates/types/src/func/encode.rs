@@ -148,21 +148,11 @@ fn ord(c: &Call) -> SqlResult<Value> {
     int(s[..len].iter().fold(0, |code, b| code << 8 | i64::from(*b)))
 }
 
-fn ret_char<const CS: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+fn ret_char<const CS: usize>(args: &[ArgType], _ctx: &RetCtx) -> SqlResult<Signature> {
     let charset = CHARSETS[CS];
-    let collation = in_connection(charset, ctx);
+    let collation = charset.default_collation();
     let chars = args.len() as u64 * 4;
     Ok(Signature::plain(string_type(chars, collation)))
-}
-
-/// The connection's collation if it is of this character set, else the default one.
-fn in_connection(charset: Charset, ctx: &RetCtx) -> Collation {
-    let connection = ctx.collation_connection;
-    if connection.charset() == charset {
-        connection
-    } else {
-        charset.default_collation()
-    }
 }
 
 /// The bytes of CHAR(): each number big-endian without leading zeros.
@@ -214,7 +204,7 @@ fn char_ascii(c: &Call) -> SqlResult<Value> {
     char_in(c, Charset::Ascii)
 }
 
-fn ret_convert<const CS: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+fn ret_convert<const CS: usize>(args: &[ArgType], _ctx: &RetCtx) -> SqlResult<Signature> {
     let charset = CHARSETS[CS];
     let chars = u64::from(text_chars(&args[0].ty));
     let bytes = chars * u64::from(args[0].ty.collation.charset().max_len());
@@ -223,7 +213,7 @@ fn ret_convert<const CS: usize>(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Sig
     } else {
         chars
     };
-    let mut sig = Signature::plain(string_type(chars, in_connection(charset, ctx)));
+    let mut sig = Signature::plain(string_type(chars, charset.default_collation()));
     sig.coercibility = Coercibility::Implicit;
     Ok(sig)
 }

@@ -12,7 +12,9 @@ use std::cell::RefCell;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::call::{Call, int, string};
-use super::ret::{any_nullable, collation_of, int as ret_int, string_type, text_chars};
+use super::ret::{
+    any_nullable, collation_of, compared_in, int as ret_int, string_type, text_chars,
+};
 use super::{ArgType, FuncDef, PURE, RetCtx, Signature, def};
 use crate::collation::{Coercibility, Collation, char_count};
 use crate::error::{SqlError, SqlResult};
@@ -31,21 +33,33 @@ const CACHED: usize = 8;
 const MAX_COMPILED: usize = 4 << 20;
 
 fn collation(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<(Collation, Coercibility)> {
-    let (collation, coercibility) = collation_of(&args[..2], ctx, name)?;
-    if collation.is_binary() {
-        let other = args[..2].iter().find(|a| !a.ty.collation.is_binary());
-        let other = other
-            .map_or(ctx.collation_connection, |a| a.ty.collation)
-            .name();
-        let message = format!(
-            "Character set 'binary' cannot be used in conjunction with '{other}' in call to {name}."
-        );
-        return Err(SqlError::new(3995, "HY000", message));
-    }
+    let collation = compared_in(&args[..2], ctx, name)?;
+    let (_, coercibility) = collation_of(&args[..2], ctx, name)?;
     Ok((collation, coercibility))
 }
 
+/// 3995 where bytes and text meet in the first `strings` arguments.
+fn check_charsets(args: &[ArgType], strings: usize, name: &str) -> SqlResult<()> {
+    let (subject, others) = args[..strings].split_first().expect("there is a subject");
+    let is_at_odds = |other: &&ArgType| {
+        subject.ty.is_string()
+            && other.ty.is_string()
+            && subject.ty.collation.is_binary() != other.ty.collation.is_binary()
+    };
+    match others.iter().find(is_at_odds) {
+        None => Ok(()),
+        Some(other) => {
+            let (subject, other) = (subject.ty.collation.name(), other.ty.collation.name());
+            let message = format!(
+                "Character set '{subject}' cannot be used in conjunction with '{other}' in call to {name}."
+            );
+            Err(SqlError::new(3995, "HY000", message))
+        }
+    }
+}
+
 fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    check_charsets(args, 2, "regexp_like")?;
     let (collation, _) = collation(args, ctx, "regexp_like")?;
     Ok(Signature {
         collation,
@@ -54,6 +68,7 @@ fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    check_charsets(args, 2, "regexp_instr")?;
     let (collation, _) = collation(args, ctx, "regexp_instr")?;
     Ok(Signature {
         collation,
@@ -62,6 +77,7 @@ fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_substr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    check_charsets(args, 2, "regexp_substr")?;
     let (collation, coercibility) = collation(args, ctx, "regexp_substr")?;
     let ret = string_type(u64::from(text_chars(&args[0].ty)), collation);
     Ok(Signature {
@@ -72,6 +88,7 @@ fn ret_substr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_replace(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    check_charsets(args, 3, "regexp_replace")?;
     let (collation, coercibility) = collation(args, ctx, "regexp_replace")?;
     let chars = ctx.max_allowed_packet / u64::from(collation.charset().max_len());
     let ret = string_type(chars, collation).with_nullable(any_nullable(args));
