@@ -40,7 +40,7 @@ IF({bool}, {str}, {str})|IFNULL({str}, {str})|COALESCE({str}, {str}, 'none')|NUL
 CAST({num} AS CHAR)|CAST({date} AS CHAR)|CAST({datetime} AS CHAR)|CAST({time} AS CHAR)|CAST({dbl} AS CHAR)|CAST({str} AS CHAR(3))|CAST({num} AS CHAR(3))|DATE_FORMAT({m}, {dformat})|TIME_FORMAT({time}, '%H:%i:%s')
 DAYNAME({m})|MONTHNAME({m})|MAKE_SET({num}, 'a', 'b', 'c')|EXPORT_SET({+}, 'y', 'n', ',', 5)|GREATEST({str}, {str})|LEAST({str}, {str})|M:CHAR({num} & 63 | 64 USING latin1)|m:CHAR(IFNULL({num}, 0) & 63 | 64 USING latin1)|INET_NTOA(ABS({i}) * 1000)
 HEX({bin})|HEX({bit})|MID({str}, {i}, {+})|LCASE({str})|UCASE({str})|CONCAT({time}, '')|IF({bool}, {num}, {str})|COALESCE({num}, {str})|M:REGEXP_REPLACE({str}, {regex}, 'R')|M:REGEXP_SUBSTR({str}, {regex})
-({str} COLLATE utf8mb4_bin)|CONVERT({str} USING utf8mb4)|CONCAT({bool}, {str})|SEC_TO_TIME({num}) + 0|TO_BASE64({bin})|UNHEX(HEX({str}))|CAST({str} AS BINARY)""",
+({str} COLLATE utf8mb4_bin)|M:CONVERT({str} USING utf8mb4)|m:(CONVERT({str} USING utf8mb4) COLLATE utf8mb4_general_ci)|CONCAT({bool}, {str})|SEC_TO_TIME({num}) + 0|TO_BASE64({bin})|UNHEX(HEX({str}))|CAST({str} AS BINARY)""",
     "bin": "CAST({str} AS BINARY)|UNHEX(HEX({str}))|CONCAT({bin}, {bin})|SUBSTRING({bin}, {i})|IFNULL({bin}, {bin})|LEFT({bin}, {+})|REVERSE({bin})",
     "bit": "{bit}",
     "date": "DATE({datetime})|DATE({m})|LAST_DAY({m})|CAST({datetime} AS DATE)|MAKEDATE(2000 + {+}, {num} % 500 + 1)|FROM_DAYS(730000 + {num} % 9000)|DATE_ADD({date}, INTERVAL {i} DAY)|({date} - INTERVAL {i} MONTH)|"

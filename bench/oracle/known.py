@@ -20,6 +20,7 @@ AVOIDED = {
     "times with fractions as integers": "MariaDB truncates them under TIME_ROUND_FRACTIONAL too; they become decimals first",
     "variances and deviations of exact numbers": "MariaDB rounds them to four decimals more than the numbers have; they become doubles first",
     "texts of more than 1024 bytes in ORDER BY": "MariaDB compares no more of them, unless max_sort_length is set",
+    "CONVERT(... USING utf8mb4) without a collation": "it comes with MariaDB's default collation, which is another one",
     "CHAR(NULL)": "it is an empty text, but MariaDB takes it for NULL when it simplifies outer joins",
     "REGEXP_SUBSTR, REGEXP_REPLACE, REGEXP_INSTR": "another library (PCRE)",
 }
@@ -68,7 +69,11 @@ def with_bits_as_numbers(esker, oracle):
     return not rest
 
 
+# A common table expression whose name does not come again.
+UNUSED_CTE = r"\b(w\d+) AS \((?!.*\b\1\b)"
+
 MARIADB = [
+    *(Known("a common table expression that nothing names is not looked into", UNUSED_CTE, (0, code)) for code in (1054, 1253, 1267, 1270, 1271)),
     Known("WITH ROLLUP over no rows has the grand total", "WITH ROLLUP", answers=lambda esker, oracle: len(oracle) < len(esker)),
     Known("a key that stands several times in a rollup is read as the first of them", "WITH ROLLUP", answers=lambda esker, oracle: len(oracle) == len(esker)),
     Known("texts of numbers and of constants give way to a column's collation", "", (0, 1270)),

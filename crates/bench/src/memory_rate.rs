@@ -7,27 +7,29 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-/// What each thread reads: more than the processor's caches.
-const BUFFER_BYTES: usize = 256 << 20;
+/// What all threads read together in a pass: more than the processor's caches.
+const BYTES: usize = 512 << 20;
 const PASSES: usize = 4;
 
 /// Bytes of a second that so many threads read together, each from memory of its own.
 pub(crate) fn read_rate(threads: u64) -> f64 {
-    let barrier = Barrier::new(threads as usize);
+    let threads = threads as usize;
+    let words = BYTES / size_of::<u64>() / threads;
+    let barrier = Barrier::new(threads);
     let slowest = thread::scope(|scope| {
         let readers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| seconds_of_reading(&barrier)))
+            .map(|_| scope.spawn(|| seconds_of_reading(words, &barrier)))
             .collect();
         let seconds = readers
             .into_iter()
             .map(|reader| reader.join().expect("a sum does not fail"));
         seconds.fold(0.0, f64::max)
     });
-    (threads as usize * BUFFER_BYTES * PASSES) as f64 / slowest
+    (threads * words * size_of::<u64>() * PASSES) as f64 / slowest
 }
 
-fn seconds_of_reading(barrier: &Barrier) -> f64 {
-    let buffer = vec![1u64; BUFFER_BYTES / size_of::<u64>()];
+fn seconds_of_reading(words: usize, barrier: &Barrier) -> f64 {
+    let buffer = vec![1u64; words];
     barrier.wait();
     let start = Instant::now();
     for _ in 0..PASSES {

@@ -168,20 +168,23 @@ pub fn run(args: &ScanArgs, progress: Progress<'_>) -> Result<Table> {
             "source MB/s",
         ],
     );
-    let memory = |threads: &u64| (*threads, memory_rate::read_rate(*threads));
-    let threads: Vec<(u64, f64)> = args.threads.iter().map(memory).collect();
+    let memory_rate = |threads: u64| match args.cache {
+        Cache::Warm => Some(memory_rate::read_rate(threads)),
+        Cache::Cold | Cache::Disk => None,
+    };
+    let threads: Vec<(u64, Option<f64>)> =
+        args.threads.iter().map(|n| (*n, memory_rate(*n))).collect();
     for &tiers in &args.tiers {
         progress(&format!("filling: {}", name(tiers)));
         let mut database = Database::fill(args, tiers)?;
         for &query in &args.query {
-            for &threads in &threads {
+            for &(threads, memory_rate) in &threads {
                 progress(&format!(
-                    "{}: {}, {} threads",
+                    "{}: {}, {threads} threads",
                     name(tiers),
-                    name(query),
-                    threads.0
+                    name(query)
                 ));
-                let (row, same) = measure(database, args, tiers, query, threads)?;
+                let (row, same) = measure(database, args, tiers, query, threads, memory_rate)?;
                 database = same;
                 table.push(row);
             }
@@ -230,7 +233,8 @@ fn measure(
     args: &ScanArgs,
     tiers: Tiers,
     query: Query,
-    (threads, memory_rate): (u64, f64),
+    threads: u64,
+    memory_rate: Option<f64>,
 ) -> Result<(Vec<Value>, Database)> {
     let expected = query::expected(query, args.rows);
     let mut last = Answer::default();
@@ -278,10 +282,10 @@ fn measure(
             Cache::Warm | Cache::Cold => Value::Nothing,
         },
         Value::Number(per_second * (args.value_bytes + KEY_BYTES) as f64 / 1e6, 0),
-        match args.cache {
-            Cache::Disk => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
-            Cache::Warm => Value::Number(memory_rate / 1e6, 0),
-            Cache::Cold => Value::Nothing,
+        match (memory_rate, args.cache) {
+            (Some(rate), _) => Value::Number(rate / 1e6, 0),
+            (None, Cache::Disk) => Value::Number(Spread::of(device.into_iter()).median / 1e6, 0),
+            (None, _) => Value::Nothing,
         },
     ];
     Ok((row, database))
