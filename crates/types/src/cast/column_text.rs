@@ -249,7 +249,12 @@ pub(super) fn to_set(
         (1 << labels.len()) - 1
     };
     if let Some(n) = plain_integer(v, false) {
-        let bits = n as u64;
+        // A double becomes a signed integer first.
+        let most = match v {
+            ValueRef::Double(_) => i64::MAX.into(),
+            _ => u64::MAX.into(),
+        };
+        let bits = n.clamp(i64::MIN.into(), most) as u64;
         if bits & !all != 0 || i128::from(bits) != n {
             t.truncated()?;
         }
