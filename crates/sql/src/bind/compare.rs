@@ -57,14 +57,26 @@ fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()>
     }
 }
 
+/// Has the constant a say in the comparison's collation? COLLATE has; CAST and CONVERT ... USING as much as a column.
+fn insists(constant: &Expr, column: &Expr) -> bool {
+    match constant.coer {
+        Coercibility::Explicit | Coercibility::None => true,
+        Coercibility::Implicit => {
+            is_textual(&constant.ty)
+                && is_textual(&column.ty)
+                && constant.ty.collation != column.ty.collation
+        }
+        _ => false,
+    }
+}
+
 /// A constant compared with a column becomes one of the column's type when that changes nothing.
 fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
     let ExprKind::Const(value) = &constant.kind else {
         return;
     };
     let is_column = matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. });
-    // COLLATE on the constant decides the comparison's collation.
-    if !is_column || constant.coer == Coercibility::Explicit {
+    if !is_column || insists(constant, column) {
         return;
     }
     if let Some(value) = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {

@@ -181,6 +181,8 @@ fn collations_of_several_operands() {
             "regexp_replace",
         ),
         ("SELECT CONVERT(z USING utf8mb4) = g FROM c", 1267, "="),
+        ("SELECT CAST(1 AS CHAR) = u FROM c", 1267, "="),
+        ("SELECT u IN (CAST('a' AS CHAR), 'b') FROM c", 1270, " IN "),
     ] {
         let (found, text) = rig.error(sql);
         assert_eq!(found, code, "{sql}");
