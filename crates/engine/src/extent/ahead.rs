@@ -3,7 +3,8 @@
 //! Neighbours: `iter` takes blocks out of it; `tree::run` carries it from one extent to the next.
 //!
 //! **Invariants**
-//! - At most [`READ_AHEAD_BYTES`] are held, or one block that is larger; as many behind them were asked of the system.
+//! - At most [`READ_AHEAD_BYTES`] are held, or one block that is larger. As many behind them were asked of the system, and at the border of an
+//!   extent the next one.
 //! - What is held belongs to one extent: [`ReadAhead::forget`] goes before another.
 
 use super::reader::Extent;

@@ -88,11 +88,16 @@ impl ExtentIter {
         self
     }
 
-    /// The walk goes on from that over the extent before. If it had to be read there, `behind` will have to be, too.
-    pub(crate) fn behind(mut self, before: &mut ExtentIter, behind: Option<&Arc<Extent>>) -> Self {
-        let was_read = before.ahead.is_in_use();
-        if was_read && let Some(behind) = behind {
-            behind.will_be_read();
+    /// The walk goes on from that over the extent before. If that had to be read, so will the `next` one behind this.
+    pub(crate) fn going_on_from(
+        mut self,
+        before: &mut ExtentIter,
+        next: Option<&Arc<Extent>>,
+    ) -> Self {
+        if before.ahead.is_in_use()
+            && let Some(next) = next
+        {
+            next.will_be_read();
         }
         self.ahead = std::mem::take(&mut before.ahead);
         self.ahead.forget();

@@ -22,7 +22,7 @@ use super::iter::{ExtentIter, ReadMode};
 use super::meta::{ExtentMeta, HasMeta, Header};
 use super::space::{Slots, Space};
 use super::writer::ExtentOptions;
-use super::{HEADER_BYTES, Position};
+use super::{HEADER_BYTES, Position, SLOT_BYTES};
 use crate::budget::{Charge, MemoryUse};
 use crate::cache::{BlockCache, MAX_CACHED_FRAME_BYTES};
 use crate::codec::Malformed;
@@ -293,9 +293,9 @@ impl Extent {
         self.slots.file().will_read(place, u64::from(bytes));
     }
 
-    /// All of it will be read soon.
+    /// It will be read soon from its beginning on: all of it, or a slot of one that has many.
     pub(super) fn will_be_read(&self) {
-        self.will_read(0, self.meta.stored_bytes);
+        self.will_read(0, self.meta.stored_bytes.min(SLOT_BYTES as u32));
     }
 
     /// What a block has in memory, more or less.

@@ -139,8 +139,9 @@ impl RunIter {
             };
             let mut iter = ExtentIter::new(Arc::clone(extent), self.mode);
             if let Some(before) = self.open.as_mut().filter(|_| self.number + 1 == number) {
-                let behind = self.run.extents().get(number + 1);
-                iter = iter.behind(before, behind.filter(|_| self.sieve.is_none()));
+                let next = self.run.extents().get(number + 1);
+                // With a sieve it may be left out.
+                iter = iter.going_on_from(before, next.filter(|_| self.sieve.is_none()));
             }
             self.open = Some(iter.with_sieve(self.sieve.as_ref(), number));
             self.number = number;
