@@ -228,15 +228,18 @@ fn derived_table(
     }
     let mut table = from_query(alias.text.clone().into(), &Rc::new(bound), names);
     table.lateral = lateral;
-    for (nth, column) in table.columns.iter().enumerate() {
-        if table.columns[..nth]
-            .iter()
-            .any(|c| same_name(&c.name, &column.name))
-        {
-            return Err(errors::duplicate_column(&column.name));
+    check_distinct(table.columns.iter().map(|c| &*c.name))?;
+    Ok(table)
+}
+
+/// 1060 where two columns of a query that stands for a table have the same name.
+pub(super) fn check_distinct<'n>(names: impl Iterator<Item = &'n str> + Clone) -> SqlResult<()> {
+    for (nth, name) in names.clone().enumerate() {
+        if names.clone().take(nth).any(|n| same_name(n, name)) {
+            return Err(errors::duplicate_column(name));
         }
     }
-    Ok(table)
+    Ok(())
 }
 
 /// A table whose rows are a query's.

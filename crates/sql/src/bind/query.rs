@@ -15,6 +15,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::block::{Body, BoundQuery, SetStep, Shared, Volatility};
 use super::expr::bind_expr;
+use super::from::check_distinct;
 use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
 use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
@@ -135,6 +136,7 @@ fn bind_cte(
             })
             .collect();
     }
+    check_distinct(bound.columns.iter().map(|c| &*c.name))?;
     Ok(bound)
 }
 

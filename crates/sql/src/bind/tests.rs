@@ -262,6 +262,8 @@ fn a_common_table_expression_that_is_not_named_is_not_looked_into() {
             1054,
         ),
         ("WITH w AS (SELECT 1), w AS (SELECT 2) SELECT 1", 1066),
+        ("WITH w AS (SELECT id, ID FROM t) SELECT 1 FROM w", 1060),
+        ("WITH w (a, a) AS (SELECT 1, 2) SELECT 1 FROM w", 1060),
     ] {
         assert_eq!(rig.code(sql), code, "{sql}");
     }
