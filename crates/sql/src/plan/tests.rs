@@ -386,6 +386,14 @@ fn explain_shows_subqueries_and_unions() {
         ["1 PRIMARY <derived2>", "2 DERIVED t"]
     );
     assert_eq!(
+        kinds("WITH w AS (SELECT a FROM t LIMIT 5) SELECT * FROM w x JOIN w y USING (a)"),
+        [
+            "1 PRIMARY <derived2>",
+            "1 PRIMARY <derived2>",
+            "2 DERIVED t"
+        ]
+    );
+    assert_eq!(
         kinds("SELECT 1 UNION SELECT 2"),
         ["1 PRIMARY -", "2 UNION -", "- UNION RESULT <union1,2>"]
     );

@@ -233,8 +233,15 @@ fn block_members(
     block_queries(block, &mut inner);
     let subqueries: Vec<Json> = inner
         .into_iter()
-        .filter(|(kind, _)| kind.ends_with("SUBQUERY"))
-        .map(|(kind, query)| nested(query, kind == "DEPENDENT SUBQUERY", Some(&names), forecasts))
+        .filter(|q| q.kind.ends_with("SUBQUERY"))
+        .map(|q| {
+            nested(
+                q.plan,
+                q.kind == "DEPENDENT SUBQUERY",
+                Some(&names),
+                forecasts,
+            )
+        })
         .collect();
     if !subqueries.is_empty() {
         members.push(("attached_subqueries", Json::List(subqueries)));

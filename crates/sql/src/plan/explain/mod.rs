@@ -149,6 +149,8 @@ struct Rows<'f> {
     rows: Vec<Vec<Value>>,
     /// Plans already shown.
     seen: HashSet<*const QueryPlan>,
+    /// Common table expressions already shown: each of their names has a plan.
+    seen_shared: HashSet<u32>,
     forecasts: Forecasts<'f>,
 }
 
@@ -171,6 +173,7 @@ impl<'f> Rows<'f> {
         Rows {
             rows: Vec::new(),
             seen: HashSet::new(),
+            seen_shared: HashSet::new(),
             forecasts,
         }
     }
@@ -287,8 +290,10 @@ impl<'f> Rows<'f> {
         debug_assert!(self.rows.len() > before);
         let mut inner = Vec::new();
         block_queries(block, &mut inner);
-        for (kind, plan) in inner {
-            self.query(plan, kind);
+        for Inner { kind, plan, shared } in inner {
+            if shared.is_none_or(|id| self.seen_shared.insert(id)) {
+                self.query(plan, kind);
+            }
         }
     }
 
@@ -333,8 +338,16 @@ fn prepend_extra(cells: &mut [Value], word: &str) {
     };
 }
 
+/// A query inside a block.
+struct Inner<'p> {
+    kind: &'static str,
+    plan: &'p QueryPlan,
+    /// The number of a common table expression that several places read.
+    shared: Option<u32>,
+}
+
 /// Queries inside a block: derived tables, then subqueries of its expressions.
-fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p QueryPlan)>) {
+fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<Inner<'p>>) {
     let mut exprs: Vec<&'p Expr> = block.output.iter().chain(&block.having).collect();
     exprs.extend(block.order.iter().map(|k| &k.expr));
     if let Some(group) = &block.group {
@@ -351,17 +364,17 @@ fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<(&'static str, &'p Quer
                 } else {
                     "SUBQUERY"
                 };
-                out.push((kind, &q.plan));
+                out.push(Inner {
+                    kind,
+                    plan: &q.plan,
+                    shared: None,
+                });
             }
         });
     }
 }
 
-fn node_queries<'p>(
-    node: &'p Node,
-    exprs: &mut Vec<&'p Expr>,
-    out: &mut Vec<(&'static str, &'p QueryPlan)>,
-) {
+fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inner<'p>>) {
     match node {
         Node::Once | Node::Nothing(_) => {}
         Node::Filter(child, conds) => {
@@ -376,14 +389,18 @@ fn node_queries<'p>(
         Node::Scan(scan) => {
             exprs.extend(&scan.conds);
             if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
-                out.push((
-                    if scan.lateral {
+                out.push(Inner {
+                    kind: if scan.lateral {
                         "DEPENDENT DERIVED"
                     } else {
                         "DERIVED"
                     },
                     plan,
-                ));
+                    shared: match scan.source {
+                        Source::Shared(id, _) => Some(id),
+                        _ => None,
+                    },
+                });
             }
         }
     }

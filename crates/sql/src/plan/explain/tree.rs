@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use super::text::Names;
-use super::{block_queries, first_id, scan_line};
+use super::{Inner, block_queries, first_id, scan_line};
 use crate::bind::JoinType;
 use crate::exec::parallel::{Forecast, Forecasts};
 use crate::exec::{Profile, Stage};
@@ -197,7 +197,10 @@ impl Tree<'_> {
         self.node(&block.source, depth, &names);
         let mut inner = Vec::new();
         block_queries(block, &mut inner);
-        for (kind, query) in inner {
+        for Inner {
+            kind, plan: query, ..
+        } in inner
+        {
             // Derived tables stand below their scans.
             let subquery = match kind {
                 "SUBQUERY" => "run only once",
