@@ -91,20 +91,14 @@ pub(super) fn bind_named<'c>(
     if let Some(bound) = defined.bound.get() {
         return Ok(bound);
     }
-    let outside = outside(defined, parent);
-    let (query, measured) = env.measure(|| {
-        let DefinedCte { cte, ctes, .. } = defined;
-        bind_cte(env, cte, defined.recursive, outside, ctes.as_ref())
-    })?;
-    let shared = || Shared {
-        id: env.subquery_id(),
-        uses: Cell::new(0),
-    };
+    let (outside, _) = outside(defined, parent);
+    let (query, measured) = env.measure(|| bind_below(env, defined, outside, 0))?;
     let query = (query.reach == 0).then(|| {
-        Rc::new(BoundQuery {
-            shared: Some(shared()),
-            ..query
-        })
+        let shared = Some(Shared {
+            id: env.subquery_id(),
+            uses: Cell::new(0),
+        });
+        Rc::new(BoundQuery { shared, ..query })
     });
     Ok(defined.bound.get_or_init(|| BoundCte { query, measured }))
 }
@@ -145,10 +139,14 @@ fn level(scope: Option<&Scope<'_>>) -> usize {
     std::iter::successors(scope, |s| s.parent).count()
 }
 
-/// The block around the WITH clause, seen from a block inside `parent`.
-fn outside<'s>(defined: &DefinedCte, parent: Option<&'s Scope<'s>>) -> Option<&'s Scope<'s>> {
+/// The block around the WITH clause, seen from a block inside `parent`, and the number of blocks between.
+fn outside<'s>(
+    defined: &DefinedCte,
+    parent: Option<&'s Scope<'s>>,
+) -> (Option<&'s Scope<'s>>, usize) {
     let between = level(parent) - defined.level;
-    std::iter::successors(parent, |s| s.parent).nth(between)
+    let outside = std::iter::successors(parent, |s| s.parent).nth(between);
+    (outside, between)
 }
 
 /// Binds a common table expression that refers to enclosing queries where it is read, in a block
@@ -158,8 +156,8 @@ pub(super) fn bind_correlated(
     defined: &DefinedCte,
     parent: Option<&Scope<'_>>,
 ) -> SqlResult<BoundQuery> {
-    let between = level(parent) - defined.level;
-    bind_below(env, defined, outside(defined, parent), between)
+    let (outside, between) = outside(defined, parent);
+    bind_below(env, defined, outside, between)
 }
 
 /// Binds it below `empty` blocks without names: those between WITH and the place of the name, which its

@@ -90,6 +90,7 @@ pub(crate) struct CteEntry {
 
 /// What a common table expression's name stands for.
 pub(crate) enum CteTable {
+    /// Behind its definition.
     Defined(Box<DefinedCte>),
     /// Inside its own definition.
     Recursive(Rc<RecursiveTable>),

@@ -195,7 +195,7 @@ fn collations_of_several_operands() {
 
 #[test]
 fn another_character_set_comes_with_its_default_collation() {
-    let mut rig = Rig::new(&[]);
+    let mut rig = Rig::new(&["CREATE TABLE c (u VARCHAR(5) COLLATE utf8mb4_unicode_ci)"]);
     rig.collation = Collation::UTF8MB4_GENERAL_CI;
     let sql = "SELECT COLLATION(CONVERT(x USING utf8mb4)), COLLATION(CHAR(65 USING utf8mb4)), \
                COLLATION(CONVERT(x USING latin1)), COLLATION(CAST(x AS CHAR CHARACTER SET utf8mb4)) \
@@ -203,6 +203,9 @@ fn another_character_set_comes_with_its_default_collation() {
     let utf8mb4 = "utf8mb4_0900_ai_ci";
     let expected = format!("{utf8mb4}|{utf8mb4}|latin1_swedish_ci|{utf8mb4}");
     assert_eq!(rig.rows(sql), [expected]);
+    // Two that insist on different ones make a text with none, constant or not.
+    let mixed = "SELECT CONCAT(CAST(1 AS CHAR), CONVERT('a' USING utf8mb4)) = u FROM c";
+    assert_eq!(rig.code(mixed), 1267);
 }
 
 #[test]

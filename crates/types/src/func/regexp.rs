@@ -32,15 +32,22 @@ const CACHED: usize = 8;
 /// Most bytes a compiled pattern may take.
 const MAX_COMPILED: usize = 4 << 20;
 
-fn collation(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<(Collation, Coercibility)> {
+/// How the pattern is compared; the first `strings` arguments are all text or all bytes.
+fn collation(
+    args: &[ArgType],
+    strings: usize,
+    ctx: &RetCtx,
+    name: &str,
+) -> SqlResult<(Collation, Coercibility)> {
+    check_charsets(&args[..strings], name)?;
     let collation = compared_in(&args[..2], ctx, name)?;
     let (_, coercibility) = collation_of(&args[..2], ctx, name)?;
     Ok((collation, coercibility))
 }
 
-/// 3995 where bytes and text meet in the first `strings` arguments.
-fn check_charsets(args: &[ArgType], strings: usize, name: &str) -> SqlResult<()> {
-    let (subject, others) = args[..strings].split_first().expect("there is a subject");
+/// 3995 where bytes and text meet.
+fn check_charsets(args: &[ArgType], name: &str) -> SqlResult<()> {
+    let (subject, others) = args.split_first().expect("there is a subject");
     let is_at_odds = |other: &&ArgType| {
         subject.ty.is_string()
             && other.ty.is_string()
@@ -59,8 +66,7 @@ fn check_charsets(args: &[ArgType], strings: usize, name: &str) -> SqlResult<()>
 }
 
 fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    check_charsets(args, 2, "regexp_like")?;
-    let (collation, _) = collation(args, ctx, "regexp_like")?;
+    let (collation, _) = collation(args, 2, ctx, "regexp_like")?;
     Ok(Signature {
         collation,
         ..ret_int::<1>(args, ctx)?
@@ -68,8 +74,7 @@ fn ret_like(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    check_charsets(args, 2, "regexp_instr")?;
-    let (collation, _) = collation(args, ctx, "regexp_instr")?;
+    let (collation, _) = collation(args, 2, ctx, "regexp_instr")?;
     Ok(Signature {
         collation,
         ..ret_int::<21>(args, ctx)?
@@ -77,8 +82,7 @@ fn ret_instr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_substr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    check_charsets(args, 2, "regexp_substr")?;
-    let (collation, coercibility) = collation(args, ctx, "regexp_substr")?;
+    let (collation, coercibility) = collation(args, 2, ctx, "regexp_substr")?;
     let ret = string_type(u64::from(text_chars(&args[0].ty)), collation);
     Ok(Signature {
         collation,
@@ -88,8 +92,7 @@ fn ret_substr(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn ret_replace(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    check_charsets(args, 3, "regexp_replace")?;
-    let (collation, coercibility) = collation(args, ctx, "regexp_replace")?;
+    let (collation, coercibility) = collation(args, 3, ctx, "regexp_replace")?;
     let chars = ctx.max_allowed_packet / u64::from(collation.charset().max_len());
     let ret = string_type(chars, collation).with_nullable(any_nullable(args));
     Ok(Signature {
