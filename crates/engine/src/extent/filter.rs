@@ -6,6 +6,8 @@
 //! **Invariants**
 //! - Never says no for a key that was added. The hash is part of the disk format and never changes.
 
+use esker_vfs::pages::prefetch;
+
 use crate::codec::Malformed;
 use crate::hash::{fold, fold_bytes};
 
@@ -87,11 +89,21 @@ impl Filter {
         self.bytes.len()
     }
 
+    #[inline]
+    fn line_of(&self, hash: KeyHash) -> &[u8; LINE_BYTES] {
+        let (lines, _) = self.bytes[1..].as_chunks();
+        &lines[hash.line(lines.len())]
+    }
+
+    /// The answer for this hash will be wanted soon.
+    pub(super) fn prefetch(&self, hash: KeyHash) {
+        prefetch(self.line_of(hash));
+    }
+
     /// False if no version of the key is in the extent.
     #[inline]
     pub(crate) fn may_contain(&self, hash: KeyHash) -> bool {
-        let (lines, _) = self.bytes[1..].as_chunks::<LINE_BYTES>();
-        let line = &lines[hash.line(lines.len())];
+        let line = self.line_of(hash);
         hash.bits(self.bytes[0])
             .all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
     }

@@ -199,6 +199,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn many_keys_are_found_as_each_alone(seed in any::<u64>(), keys in 1..300u64, step in 1..9usize) {
+        let sim = SimEnv::new(seed);
+        let store = store(&sim, small(Compression::Lz4));
+        let extents = write(&store, &versions(seed, keys));
+        // As many that are there as are not, and some outside of the extent.
+        let wanted = (0..keys * 2).step_by(step).map(|n| format!("table/{n:05}/row").into_bytes());
+        let wanted: Vec<Vec<u8>> = wanted.collect();
+        for group in wanted.chunks(MOST_KEYS) {
+            let group: Vec<&[u8]> = group.iter().map(Vec::as_slice).collect();
+            for extent in &extents {
+                let mut is_row = vec![true; group.len()];
+                extent.find_rows(&group, &mut is_row).unwrap();
+                for (key, is_row) in group.iter().zip(is_row) {
+                    let found = extent.get(key, KeyHash::of(key), Seq::MAX).unwrap();
+                    prop_assert_eq!(is_row, found.is_some_and(|found| found.op() == Op::Put));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_larger_than_what_is_read_ahead_lie_between_small_ones() {
     let sim = SimEnv::new(4);

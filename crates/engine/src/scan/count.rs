@@ -11,18 +11,16 @@
 //! - Every key of the span is in exactly one of: a counted extent, an overlay, a span that is left to read.
 //! - What is counted was complete before the snapshot: all versions are at or below it, and older tiers have nothing there.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::CountedTask;
+use super::overlay::Overlay;
 use super::span::{KeySpan, following};
 use super::split;
 use super::view::PinnedView;
-use crate::extent::{Extent, HasMeta, KeyHash, ReadMode};
+use crate::extent::{Extent, HasMeta, ReadMode};
 use crate::iter::InternalIter;
 use crate::tree::Run;
-use crate::visit::Visit;
-use crate::{LATEST, Op, Result, Seq};
+use crate::{LATEST, Result, Seq};
 
 /// A lookup below costs about as much as reading so many entries.
 const ENTRIES_PER_LOOKUP: u64 = 16;
@@ -37,15 +35,6 @@ pub(super) struct Counted {
     /// What must be read.
     pub(super) unread: Vec<KeySpan>,
     pub(super) overlays: Vec<Overlay>,
-}
-
-/// Extents of the oldest run with few entries of newer tiers over them.
-#[derive(Debug)]
-pub(super) struct Overlay {
-    span: KeySpan,
-    /// Number of the run in the view.
-    run: usize,
-    extents: Range<usize>,
 }
 
 /// Sorts out one span.
@@ -259,140 +248,4 @@ impl<'a> Sweep<'a> {
             counted.unread.push(KeySpan { lower, upper });
         }
     }
-}
-
-impl Overlay {
-    /// Overlays that follow each other in one run become one, which is then cut into about `wanted` parts.
-    pub(super) fn even_out(
-        overlays: Vec<Overlay>,
-        view: &PinnedView,
-        wanted: usize,
-    ) -> Vec<Overlay> {
-        let extents: usize = overlays.iter().map(|overlay| overlay.extents.len()).sum();
-        let share = extents.div_ceil(wanted.max(1)).max(1);
-        let mut even: Vec<Overlay> = Vec::new();
-        for overlay in overlays {
-            match even.last_mut() {
-                Some(last) if last.can_take(&overlay, share) => {
-                    last.span.upper = overlay.span.upper;
-                    last.extents.end = overlay.extents.end;
-                }
-                _ => overlay.cut(view, share, &mut even),
-            }
-        }
-        even
-    }
-
-    fn can_take(&self, next: &Overlay, share: usize) -> bool {
-        self.run == next.run
-            && self.extents.end == next.extents.start
-            && self.span.upper.as_ref() <= Some(&next.span.lower)
-            && self.extents.len() + next.extents.len() <= share
-    }
-
-    fn cut(self, view: &PinnedView, share: usize, parts: &mut Vec<Overlay>) {
-        let run = view
-            .runs()
-            .nth(self.run)
-            .expect("it was found in this view");
-        let mut lower = self.span.lower;
-        let mut from = self.extents.start;
-        while self.extents.end - from > share {
-            let border = run.extents()[from + share].meta().first.key.to_vec();
-            parts.push(Overlay {
-                span: KeySpan {
-                    lower: std::mem::replace(&mut lower, border.clone()),
-                    upper: Some(border),
-                },
-                run: self.run,
-                extents: from..from + share,
-            });
-            from += share;
-        }
-        parts.push(Overlay {
-            span: KeySpan {
-                lower,
-                upper: self.span.upper,
-            },
-            run: self.run,
-            extents: from..self.extents.end,
-        });
-    }
-
-    /// Counts its rows; `None` if `go_on` said no.
-    pub(super) fn count(
-        &self,
-        view: &PinnedView,
-        mode: ReadMode,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<CountedTask>> {
-        let run = view
-            .runs()
-            .nth(self.run)
-            .expect("it was found in this view");
-        let extents = &run.extents()[self.extents.clone()];
-        let from_metadata = extents.iter().map(|extent| extent.meta().rows).sum();
-        let mut newest = extents
-            .iter()
-            .map(|extent| extent.meta().largest_seq)
-            .max()
-            .unwrap_or(0);
-        let mut changes = Changes {
-            run,
-            rows: from_metadata,
-            read: 0,
-            failed: Ok(()),
-        };
-        let mut merge = view.merge(&self.span, mode, Some(self.run), None)?;
-        let goes_on = merge.run(&mut changes, go_on)?;
-        changes.failed?;
-        newest = newest.max(merge.newest());
-        view.note(newest);
-        Ok(goes_on.then_some(CountedTask {
-            rows: changes.rows,
-            read: changes.read,
-            from_metadata,
-        }))
-    }
-}
-
-/// What newer tiers change of the number of rows in a run.
-struct Changes<'a> {
-    run: &'a Run<Arc<Extent>>,
-    rows: u64,
-    read: u64,
-    failed: Result<()>,
-}
-
-impl Changes<'_> {
-    fn take(&mut self, key: &[u8], change: impl FnOnce(bool, &mut u64)) -> bool {
-        self.read += 1;
-        match is_below(self.run, key) {
-            Ok(is_below) => change(is_below, &mut self.rows),
-            Err(error) => self.failed = Err(error),
-        }
-        self.failed.is_ok()
-    }
-}
-
-impl Visit for Changes<'_> {
-    fn put(&mut self, key: &[u8], _value: &[u8]) -> bool {
-        self.take(key, |is_below, rows| *rows += u64::from(!is_below))
-    }
-
-    fn delete(&mut self, key: &[u8]) -> bool {
-        self.take(key, |is_below, rows| *rows -= u64::from(is_below))
-    }
-}
-
-/// Whether the newest version of `key` in the run is a put.
-fn is_below(run: &Run<Arc<Extent>>, key: &[u8]) -> Result<bool> {
-    let Some(extent) = run.extents().get(run.find(key, LATEST)) else {
-        return Ok(false);
-    };
-    if *extent.meta().first.key > *key {
-        return Ok(false);
-    }
-    let found = extent.get(key, KeyHash::of(key), LATEST)?;
-    Ok(found.is_some_and(|found| found.op() == Op::Put))
 }

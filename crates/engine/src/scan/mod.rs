@@ -3,8 +3,8 @@
 //! Neighbours: `txn` gives the snapshot and its own writes, `tree` the superversion; whoever gives keys and values a
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
 //!
-//! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read)
-//! → `pool` (who does them) → `merge` (the walk of a task).
+//! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
+//! where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
 //!
 //! `estimate` tells planners how much lies between two keys.
 //!
@@ -17,6 +17,7 @@ mod estimate;
 #[cfg(test)]
 mod filter_tests;
 mod merge;
+mod overlay;
 mod pool;
 mod span;
 mod split;
@@ -35,8 +36,9 @@ use crate::extent::{Conditions, FieldTest, HasMeta, ReadMode};
 use crate::tree::Tree;
 use crate::txn::Txn;
 use crate::{LATEST, Result};
-use count::{Counted, Overlay};
+use count::Counted;
 use merge::Merge;
+use overlay::Overlay;
 use split::MIN_TASK_ENTRIES;
 
 /// Tasks for each thread: so many that one that takes long does not keep the other threads waiting.

@@ -16,7 +16,7 @@ use crate::{Op, Seq};
 const RESTART_ENTRIES: usize = 16;
 /// A restart comes after so many bytes of keys and values. What a search walks over is then a few cache lines, in
 /// the order in which the processor fetches them ahead; see `docs/decisions/blocks.md` for the measurement.
-const RESTART_DATA_BYTES: usize = 256;
+pub(super) const RESTART_DATA_BYTES: usize = 256;
 
 /// Most bytes that an entry adds to its key and value: the lengths (at most 3 + 3 + 5), a sequence (10), a restart (8).
 pub(in crate::extent) const ENTRY_OVERHEAD_BYTES: usize = 29;

@@ -20,12 +20,15 @@ mod tests;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use esker_vfs::pages::prefetch;
+
 use crate::budget::Charge;
 use crate::cache::Bytes;
 use crate::codec::{Malformed, u32_at, u64_at, varint_at};
 use crate::iter::compare_versions;
 use crate::{Op, Seq};
 
+use builder::RESTART_DATA_BYTES;
 pub(super) use builder::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
 pub(crate) use cursor::Drained;
 pub(super) use cursor::{BlockCursor, Buffers};
@@ -35,6 +38,9 @@ pub(super) use divided::{Divided, divided_bound, join};
 const RESTART_BYTES: usize = 8;
 /// Length of the prefix, base sequence and number of restarts.
 const TRAILER_BYTES: usize = 16;
+
+/// Bytes of the prefix that are at hand.
+const PREFIX_START_BYTES: usize = 16;
 
 const DAMAGED: Malformed = "a block entry is malformed";
 
@@ -114,6 +120,8 @@ pub(crate) struct Block {
     restarts_end: usize,
     /// Bytes that all keys begin with.
     prefix: Range<usize>,
+    /// The first of them, where a search finds them without a look at the block's first entry.
+    prefix_start: [u8; PREFIX_START_BYTES],
     base: Seq,
     /// Its memory, for as long as somebody has it.
     _charge: Charge,
@@ -188,6 +196,7 @@ impl Block {
             entries_end,
             restarts_end,
             prefix: 0..0,
+            prefix_start: [0; PREFIX_START_BYTES],
             base,
             _charge: charge,
         };
@@ -196,6 +205,9 @@ impl Block {
             return Err("the first entry of a block is malformed");
         }
         block.prefix = first.rest.start..first.rest.start + prefix;
+        let start = &block.bytes[block.prefix.clone()];
+        let start = &start[..prefix.min(PREFIX_START_BYTES)];
+        block.prefix_start[..start.len()].copy_from_slice(start);
         Ok(block)
     }
 
@@ -253,21 +265,30 @@ impl Block {
         Ok(offset)
     }
 
+    /// Compares a key with what all keys of the block begin with: equal if it begins so too.
+    #[inline]
+    fn compare_prefix(&self, key: &[u8]) -> Ordering {
+        let at_hand = &self.prefix_start[..self.prefix.len().min(PREFIX_START_BYTES)];
+        let (start, rest) = key.split_at(key.len().min(at_hand.len()));
+        let order = start.cmp(at_hand);
+        if order.is_ne() || self.prefix.len() <= PREFIX_START_BYTES {
+            return order;
+        }
+        let further = &self.bytes[self.prefix.clone()][PREFIX_START_BYTES..];
+        rest[..rest.len().min(further.len())].cmp(further)
+    }
+
     /// The last restart whose entry is at or before (`key`, `seq`); the first if there is none. Only where hints are
     /// equal a key is looked at.
     #[inline]
     fn restart_before(&self, key: &[u8], seq: Seq) -> Result<usize, Malformed> {
-        let prefix = &self.bytes[self.prefix.clone()];
         let restarts = self.restarts();
-        let Some((start, rest)) = key.split_at_checked(prefix.len()) else {
-            return Ok(if key < prefix { 0 } else { restarts.len() - 1 });
-        };
-        match start.cmp(prefix) {
+        match self.compare_prefix(key) {
             Ordering::Less => return Ok(0),
             Ordering::Greater => return Ok(restarts.len() - 1),
             Ordering::Equal => {}
         }
-        let wanted = hint_of(rest);
+        let wanted = hint_of(&key[self.prefix.len()..]);
         let hint = |restart: &[u8; RESTART_BYTES]| {
             let [_, _, _, _, hint @ ..] = *restart;
             u32::from_le_bytes(hint)
@@ -293,13 +314,43 @@ impl Block {
         Ok(low.saturating_sub(1))
     }
 
+    /// A search will begin soon.
+    pub(super) fn prefetch_restarts(&self) {
+        prefetch(&self.bytes[self.entries_end..self.restarts_end]);
+        if self.prefix.len() > PREFIX_START_BYTES {
+            prefetch(&self.bytes[self.prefix.clone()]);
+        }
+    }
+
+    /// The entries from `at` on, where a walk begins, will be read soon.
+    pub(super) fn prefetch_entries(&self, at: usize) {
+        let end = self.entries_end.min(at + RESTART_DATA_BYTES);
+        prefetch(&self.bytes[at..end]);
+    }
+
     /// The newest version of `key` that is not newer than `snapshot`, if it is in this block.
+    pub(crate) fn get(&self, key: &[u8], snapshot: Seq) -> Result<Option<Found>, Malformed> {
+        self.get_from(self.start_for(key, snapshot)?, key, snapshot)
+    }
+
+    /// Where a walk to the version begins.
+    #[inline]
+    pub(super) fn start_for(&self, key: &[u8], snapshot: Seq) -> Result<usize, Malformed> {
+        self.restart(self.restart_before(key, snapshot)?)
+    }
+
+    /// The second part of [`Block::get`].
     ///
     /// Walks from a restart and remembers how many bytes the entry's key has in common with `key`: an entry that shares
     /// more with its predecessor than that differs from `key` at the same place and is skipped unseen, one that shares
     /// less is behind `key`.
-    pub(crate) fn get(&self, key: &[u8], snapshot: Seq) -> Result<Option<Found>, Malformed> {
-        let mut at = self.restart(self.restart_before(key, snapshot)?)?;
+    #[inline]
+    pub(super) fn get_from(
+        &self,
+        mut at: usize,
+        key: &[u8],
+        snapshot: Seq,
+    ) -> Result<Option<Found>, Malformed> {
         let mut common = 0;
         while at < self.entries_end {
             let entry = self.entry(at).ok_or(DAMAGED)?;
