@@ -1,4 +1,4 @@
-//! The block cache: decoded blocks and extent tails, shared by all trees, within the memory that the budget leaves it.
+//! The block cache: decoded blocks and extent tails, and what was learned of keys, shared by all trees, within the memory that the budget leaves it.
 //!
 //! Parts: `frames` (memory that can be given back) → [`BlockCache`].
 //!
@@ -6,7 +6,7 @@
 //! capacity; `compact` removes what it has rewritten.
 //!
 //! **Invariants**
-//! - The key names content that never changes (the stamp of an extent, an offset in it), so nothing is ever invalidated:
+//! - The key names content that never changes (the stamp of an extent, an offset in it), or that stays true, so nothing is ever invalidated:
 //!   what belongs to extents that are gone is simply not asked for again.
 //! - Two readers that miss the same block read it once.
 //! - What is read once does not push out what is read again and again (CLOCK-Pro: newcomers compete with newcomers).
@@ -23,7 +23,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::Result;
 use crate::budget::MemoryBudget;
-use crate::extent::{Block, Tail};
+use crate::extent::{Block, Learned, Tail};
 pub(crate) use frames::{Bytes, Frames};
 
 /// Expected weight of an entry: a block, or a tail of a similar size.
@@ -72,6 +72,7 @@ impl Hasher for StampHasher {
 enum Cached {
     Block(Arc<Block>),
     Tail(Arc<Tail>),
+    Learned(Arc<Learned>),
 }
 
 #[derive(Clone)]
@@ -82,6 +83,7 @@ impl Weighter<Key, Cached> for ByBytes {
         let bytes = match cached {
             Cached::Block(block) => block.bytes(),
             Cached::Tail(tail) => tail.bytes(),
+            Cached::Learned(learned) => learned.bytes(),
         };
         bytes as u64 + ENTRY_OVERHEAD_BYTES
     }
@@ -222,7 +224,7 @@ impl BlockCache {
         };
         match self.cache.get_or_insert_with(&key, load)? {
             Cached::Block(block) => Ok(block),
-            Cached::Tail(_) => unreachable!("a block and a tail never have the same offset"),
+            _ => unreachable!("nothing else has the offset of a block"),
         }
     }
 
@@ -230,7 +232,7 @@ impl BlockCache {
     pub(crate) fn cached_block(&self, stamp: u64, offset: u32) -> Option<Arc<Block>> {
         match self.cache.get(&Key { stamp, offset })? {
             Cached::Block(block) => Some(block),
-            Cached::Tail(_) => None,
+            _ => None,
         }
     }
 
@@ -238,11 +240,11 @@ impl BlockCache {
     pub(crate) fn peek_block(&self, stamp: u64, offset: u32) -> Option<Arc<Block>> {
         match self.cache.peek(&Key { stamp, offset })? {
             Cached::Block(block) => Some(block),
-            Cached::Tail(_) => None,
+            _ => None,
         }
     }
 
-    /// Removes a block or a tail that will not be asked for any more; whether it was there.
+    /// Removes what will not be asked for any more; whether it was there.
     pub(crate) fn remove(&self, stamp: u64, offset: u32) -> bool {
         self.cache.remove(&Key { stamp, offset }).is_some()
     }
@@ -260,7 +262,7 @@ impl BlockCache {
         };
         match self.cache.get_or_insert_with(&key, load)? {
             Cached::Tail(tail) => Ok(tail),
-            Cached::Block(_) => unreachable!("a block and a tail never have the same offset"),
+            _ => unreachable!("nothing else has the offset of a tail"),
         }
     }
 
@@ -268,7 +270,21 @@ impl BlockCache {
     pub(crate) fn peek_tail(&self, stamp: u64, offset: u32) -> Option<Arc<Tail>> {
         match self.cache.peek(&Key { stamp, offset })? {
             Cached::Tail(tail) => Some(tail),
-            Cached::Block(_) => None,
+            _ => None,
         }
+    }
+
+    /// What is known of keys of an extent, if it is there, which is a use of it.
+    pub(crate) fn learned(&self, stamp: u64, offset: u32) -> Option<Arc<Learned>> {
+        match self.cache.get(&Key { stamp, offset })? {
+            Cached::Learned(learned) => Some(learned),
+            _ => None,
+        }
+    }
+
+    /// Keeps it in the place of what was there.
+    pub(crate) fn learn(&self, stamp: u64, offset: u32, learned: Learned) {
+        let learned = Cached::Learned(Arc::new(learned));
+        self.cache.insert(Key { stamp, offset }, learned);
     }
 }

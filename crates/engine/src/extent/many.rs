@@ -1,6 +1,6 @@
 //! Many keys of an extent at once.
 //!
-//! Neighbours: `reader` looks for one key; `scan::overlay` has many.
+//! Neighbours: `reader` looks for one key; `scan::below` has many.
 //!
 //! A search for one key in a large tree waits for memory again and again: for the filter, the block, its restarts, the entries behind one. Here
 //! every step is done for all keys before the next, and what the next will look at is asked for meanwhile (group prefetching: Chen,

@@ -5,7 +5,7 @@
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
 //! `zones` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is
-//! one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `many`: several keys of it) → `iter` (a walk over it) → `sieve` (what of it a
+//! one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `many`: several keys of it; `learned`: keys that need not be looked for again) → `iter` (a walk over it) → `sieve` (what of it a
 //! filtered walk leaves out) → `warmth` (what of it is cached); `inspect` (all its parts, for people).
 //!
 //! **Invariants**
@@ -22,6 +22,7 @@ mod hints;
 mod index;
 mod inspect;
 mod iter;
+mod learned;
 mod many;
 mod meta;
 mod reader;
@@ -38,6 +39,7 @@ pub(crate) use hints::Hints;
 pub(crate) use index::Tail;
 pub use inspect::{BlockContent, BlockParts, ExtentParts};
 pub(crate) use iter::{ExtentIter, ReadMode};
+pub(crate) use learned::Learned;
 pub(crate) use many::MOST_KEYS;
 pub(crate) use meta::FORMAT_VERSION;
 pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};

@@ -7,6 +7,7 @@
 
 use super::index::Tail;
 use super::iter::ReadMode;
+use super::learned;
 use super::reader::Extent;
 use crate::Result;
 
@@ -39,6 +40,7 @@ impl Extent {
     /// even the tail was cached.
     pub(crate) fn uncache(&self, pieces: &mut Vec<Piece>) {
         let (meta, cache) = (self.meta(), self.cache());
+        cache.remove(meta.stamp, learned::PLACE);
         let Some(tail) = cache.peek_tail(meta.stamp, meta.filter_offset) else {
             pieces.push(Piece {
                 first: meta.first.key.clone(),

@@ -4,7 +4,7 @@
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
 //!
 //! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
-//! where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
+//! and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
 //!
 //! `estimate` tells planners how much lies between two keys.
 //!
@@ -12,6 +12,7 @@
 //! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans once.
 //! - Whatever a task has shown or counted has raised the transaction's dependency when the task is over.
 
+mod below;
 mod count;
 mod estimate;
 #[cfg(test)]

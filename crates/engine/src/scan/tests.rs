@@ -1,16 +1,17 @@
 //! Scans in tasks against plain cursors and a model, over every tier there is; the pool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use esker_vfs::sim::SimEnv;
+use esker_vfs::sim::{SimEnv, SimRng};
 use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 
 use super::*;
+use crate::extent::Learned;
 use crate::{Direction, Engine, EngineConfig, Isolation, Mode, View};
 
 pub(super) const KEYS: u16 = 60;
@@ -399,6 +400,113 @@ fn a_few_newer_rows_are_all_that_is_read() {
     engine.flush_all().unwrap();
     let txn = engine.begin(Isolation::RepeatableRead);
     assert_eq!(count(&txn), expected);
+}
+
+/// A key that lies between those of [`settled`].
+fn gap(n: u32) -> Vec<u8> {
+    [&n.to_be_bytes()[..], b"+"].concat()
+}
+
+/// Whoever counts again is told what an earlier count has found; rows that come, go and come again count nevertheless.
+#[test]
+fn counts_that_come_again_count_what_has_changed_since() {
+    const ROWS: u32 = 20_000;
+    let (engine, tree) = settled(ROWS);
+    let mut rng = SimRng::new(5);
+    let mut rows: BTreeSet<Vec<u8>> = (0..ROWS).map(|n| n.to_be_bytes().to_vec()).collect();
+    let mut held: Vec<(Txn, usize, usize)> = Vec::new();
+    let part = KeySpan::new(
+        Bound::Excluded(&777u32.to_be_bytes()),
+        Bound::Excluded(&15_003u32.to_be_bytes()),
+    );
+    for round in 0..12 {
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        for _ in 0..40 {
+            // Some are chosen again and again.
+            let n = rng.below(u64::from(ROWS) / 100) as u32 * 100 + rng.below(2) as u32;
+            let key = match rng.chance(40) {
+                true => gap(n),
+                false => n.to_be_bytes().to_vec(),
+            };
+            match rng.chance(50) {
+                true => {
+                    txn.put(&tree, &key, b"a value").unwrap();
+                    rows.insert(key);
+                }
+                false => {
+                    txn.delete(&tree, &key).unwrap();
+                    rows.remove(&key);
+                }
+            }
+        }
+        let _ = txn.commit().unwrap();
+        if round == 6 {
+            engine.flush_all().unwrap();
+        }
+        let txn = engine.begin(Isolation::RepeatableRead);
+        txn.snapshot();
+        let inside = rows.iter().filter(|key| part.contains(key)).count();
+        held.push((txn, rows.len(), inside));
+        for (txn, all, inside) in &held {
+            let everywhere = vec![KeySpan::all()];
+            assert_eq!(count(txn, &tree, everywhere, 1 + round % 3), *all as u64);
+            assert_eq!(count(txn, &tree, vec![part.clone()], 2), *inside as u64);
+        }
+    }
+}
+
+#[test]
+fn what_a_count_has_found_is_not_looked_for_again() {
+    let (engine, tree) = settled(20_000);
+    let changed = [100u32.to_be_bytes().to_vec(), gap(100)];
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for key in &changed {
+        txn.put(&tree, key, b"a value").unwrap();
+    }
+    let _ = txn.commit().unwrap();
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let all = || vec![KeySpan::all()];
+    assert_eq!(count(&txn, &tree, all(), 1), 20_001);
+    let view = txn.parallel_count(&tree, all(), 1).unwrap().view;
+    let run = view.runs().next().unwrap();
+    let extent = &run.extents()[run.find(&changed[0], LATEST)];
+    let learned = extent.learned().unwrap();
+    assert_eq!(learned.get(0), Some((&changed[0][..], true)));
+    assert_eq!(learned.get(1), Some((&changed[1][..], false)));
+    assert_eq!(learned.get(2), None);
+    // The proof that it is believed: something wrong.
+    let mut wrong = Learned::default();
+    wrong.push(&changed[0], false);
+    wrong.push(&changed[1], false);
+    extent.learn(&wrong);
+    assert_eq!(count(&txn, &tree, all(), 1), 20_002);
+    // It goes with the blocks of the extent.
+    extent.uncache(&mut Vec::new());
+    assert!(extent.learned().is_none());
+    assert_eq!(count(&txn, &tree, all(), 1), 20_001);
+}
+
+/// Of keys that take more room than is given to it, nothing is remembered, and all are counted.
+#[test]
+fn an_extent_remembers_only_so_much() {
+    let (engine, tree) = settled_in(60_000, 2 << 20, 16 << 10);
+    let long = |n: u32| [&7u32.to_be_bytes()[..], &[b'x'; 2000], &n.to_be_bytes()].concat();
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    for n in 0..300 {
+        txn.put(&tree, &long(n), b"a value").unwrap();
+    }
+    txn.delete(&tree, &8u32.to_be_bytes()).unwrap();
+    let _ = txn.commit().unwrap();
+    let txn = engine.begin(Isolation::RepeatableRead);
+    let all = || vec![KeySpan::all()];
+    for _ in 0..2 {
+        assert_eq!(count(&txn, &tree, all(), 1), 60_299);
+        let overlaid = txn.parallel_count(&tree, all(), 1).unwrap();
+        let is_overlay = |task: &CountTask| matches!(task, CountTask::Overlay(_));
+        assert!(overlaid.tasks.iter().all(is_overlay));
+        let run = overlaid.view.runs().next().unwrap();
+        assert!(run.extents()[0].learned().is_none());
+    }
 }
 
 /// Few are counted, many are estimated; in extents, and with more of them in a memtable.
