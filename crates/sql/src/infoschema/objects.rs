@@ -125,7 +125,7 @@ fn each_table(
 pub(super) fn created(viewer: &Viewer, micros: i64) -> Value {
     let local = DateTime::from_utc(micros, &viewer.instance.system_zone);
     local
-        .and_then(|t| t.round(0, true))
+        .and_then(|t| t.round(0, true).ok())
         .map_or(Value::Null, Value::DateTime)
 }
 

@@ -330,10 +330,7 @@ fn to_decimal_column(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Null => return Ok(Value::Null),
         v => temporal_decimal(v).unwrap_or_default(),
     };
-    if let ValueRef::Double(_) = v {
-        return fit_decimal(t, &d, false).map(Value::Decimal);
-    }
-    fit_decimal(t, &d, true).map(Value::Decimal)
+    fit_decimal(t, &d).map(Value::Decimal)
 }
 
 fn decimal_from_text(t: &Target<'_>, s: &[u8]) -> SqlResult<Decimal> {
@@ -348,7 +345,7 @@ fn decimal_from_text(t: &Target<'_>, s: &[u8]) -> SqlResult<Decimal> {
 }
 
 /// Rounds to the column's scale and clamps to its range.
-fn fit_decimal(t: &Target<'_>, d: &Decimal, note_lost_digits: bool) -> SqlResult<Decimal> {
+fn fit_decimal(t: &Target<'_>, d: &Decimal) -> SqlResult<Decimal> {
     let (precision, scale) = (t.ty.length, t.ty.decimals);
     if t.ty.unsigned && d.is_negative() {
         t.out_of_range()?;
@@ -356,7 +353,7 @@ fn fit_decimal(t: &Target<'_>, d: &Decimal, note_lost_digits: bool) -> SqlResult
     }
     match d.round(scale) {
         Ok(r) if r.fits(precision, scale) => {
-            if note_lost_digits && d.scale() > scale && r != *d {
+            if d.scale() > scale && r != *d {
                 t.note_truncated();
             }
             Ok(r)

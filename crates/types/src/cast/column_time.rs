@@ -51,13 +51,8 @@ fn moment(t: &Target<'_>, kind: &str, v: ValueRef<'_>) -> SqlResult<Option<Parse
     let read = read_datetime(t.ctx, v, flags)
         .map_err(|e| e.warn)
         .and_then(|p: Parsed| {
-            let overflow =
-                TemporalWarn(TemporalWarn::FIELD_OVERFLOW.0 | TemporalWarn::OUT_OF_RANGE.0);
-            let rounded = p.datetime.round(fsp, truncates(t.ctx)).ok_or(overflow)?;
-            Ok(Parsed {
-                datetime: rounded,
-                ..p
-            })
+            let datetime = p.datetime.round(fsp, truncates(t.ctx))?;
+            Ok(Parsed { datetime, ..p })
         });
     match read {
         Ok(p) => {
@@ -102,7 +97,13 @@ pub(super) fn to_datetime_column(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<V
         return Ok(Value::DateTime(d));
     }
     let Some(utc) = d.to_timestamp(t.ctx.time_zone) else {
-        t.temporal_problem("datetime", v, TemporalWarn::OUT_OF_RANGE)?;
+        // Of a number without a date MySQL says otherwise than of a text.
+        let is_number = !matches!(v, ValueRef::Str(_) | ValueRef::DateTime(_));
+        let warn = match is_number && d.date() == Date::ZERO {
+            true => TemporalWarn::TRUNCATED,
+            false => TemporalWarn::OUT_OF_RANGE,
+        };
+        t.temporal_problem("datetime", v, warn)?;
         return Ok(Value::DateTime(DateTime::ZERO));
     };
     if !utc.in_gap {
@@ -171,9 +172,9 @@ pub(super) fn to_year(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Decimal(d) => decimal_as_64_bits(t, &d, true)?,
         ValueRef::Str(s) => {
             let n = integer_from_text(t, s)?;
-            // The text '0' is 2000, the number 0 is 0000.
-            let digits = s.iter().filter(|b| b.is_ascii_digit()).count();
-            if n == 0 && digits > 0 && digits < 4 {
+            // A zero is 2000, unless it is a number or a text of four characters.
+            let has_digits = s.iter().any(u8::is_ascii_digit);
+            if n == 0 && has_digits && s.len() != 4 {
                 2000
             } else {
                 n

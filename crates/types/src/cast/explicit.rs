@@ -18,7 +18,6 @@ use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlError, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
-use crate::temporal::TemporalWarn;
 use crate::value::{Value, ValueRef};
 
 /// Converts a value of type `from` as CAST(.. AS `ty`) does. `text` is the expression as messages
@@ -64,11 +63,13 @@ pub fn cast(
             let Some(d) = to_datetime(ctx, v, flags)? else {
                 return Ok(Value::Null);
             };
-            let rounded = d.round(ty.decimals, truncates(ctx));
-            if rounded.is_none() {
-                raise_overflow(ctx, TemporalWarn::FIELD_OVERFLOW)?;
+            match d.round(ty.decimals, truncates(ctx)) {
+                Ok(rounded) => Ok(Value::DateTime(rounded)),
+                Err(warn) => {
+                    raise_overflow(ctx, warn)?;
+                    Ok(Value::Null)
+                }
             }
-            Ok(rounded.map_or(Value::Null, Value::DateTime))
         }
         TypeKind::Year => cast_year(ctx, v.as_ref()),
         TypeKind::Char

@@ -293,32 +293,41 @@ impl DateTime {
         Some(Self::from_parts(date, total.rem_euclid(MICROS_PER_DAY)))
     }
 
-    /// Rounds half up (or truncates) to `fsp` fractional digits; `None` when rounding carries out
-    /// of year 9999 or a date that is not of the calendar.
-    pub fn round(self, fsp: u8, truncate: bool) -> Option<Self> {
+    /// Rounds half up (or truncates) to `fsp` fractional digits.
+    ///
+    /// # Errors
+    /// As [`DateTime::carry`].
+    pub fn round(self, fsp: u8, truncate: bool) -> Result<Self, TemporalWarn> {
         let unit = fsp_unit(fsp);
         let micro = i64::from(self.microsecond());
         let rest = micro % unit;
         if rest == 0 {
-            return Some(self);
+            return Ok(self);
         }
         let down = Self(self.0 - rest as u64);
         if truncate || rest * 2 < unit {
-            return Some(down);
+            return Ok(down);
         }
         down.carry(unit)
     }
 
-    /// Adds less than a second or one; the date is only touched when midnight is passed.
-    fn carry(self, micros: i64) -> Option<Self> {
-        let t = self.time().0 + micros;
-        if t < MICROS_PER_DAY {
-            return Some(Self::from_parts(self.date(), t));
+    /// Adds less than a second or one. Where another second begins, a day that the month does not have becomes one of the next month,
+    /// as in MySQL.
+    ///
+    /// # Errors
+    /// Another second begins and the date has a month or a day of zero, or year 9999 ends.
+    fn carry(self, micros: i64) -> Result<Self, TemporalWarn> {
+        let (date, time) = (self.date(), self.time().0);
+        let later = time + micros;
+        let is_same_second = later / MICROS_PER_SEC == time / MICROS_PER_SEC;
+        if is_same_second || (later < MICROS_PER_DAY && date.is_calendar_day()) {
+            return Ok(Self::from_parts(date, later));
         }
-        if !self.date().is_calendar_day() {
-            return None;
+        if date.has_zero_part() {
+            return Err(TemporalWarn::ZERO_IN_DATE);
         }
-        self.add_micros(micros)
+        let overflow = TemporalWarn(TemporalWarn::FIELD_OVERFLOW.0 | TemporalWarn::OUT_OF_RANGE.0);
+        self.add_micros(micros).ok_or(overflow)
     }
 }
 

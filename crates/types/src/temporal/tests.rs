@@ -282,7 +282,7 @@ fn packed_forms_are_frozen() {
 
 #[test]
 fn rounding() {
-    let round = |t: &str, fsp| dt(t).round(fsp, false).map(|d| d.format(fsp));
+    let round = |t: &str, fsp| Some(dt(t).round(fsp, false).ok()?.format(fsp));
     assert_eq!(
         round("2024-01-31 23:59:59.5", 0).as_deref(),
         Some("2024-02-01 00:00:00")
@@ -295,12 +295,22 @@ fn rounding() {
         round("2024-01-31 23:59:59.995", 2).as_deref(),
         Some("2024-02-01 00:00:00.00")
     );
+    // A date with zeros has no second that follows another.
     assert_eq!(
-        round("2024-00-00 10:00:00.9", 0).as_deref(),
-        Some("2024-00-00 10:00:01")
+        round("2024-00-00 10:00:00.64", 1).as_deref(),
+        Some("2024-00-00 10:00:00.6")
     );
-    assert_eq!(round("2024-00-00 23:59:59.9", 0), None);
-    assert_eq!(round("9999-12-31 23:59:59.9", 0), None);
+    let zero = Err(TemporalWarn::ZERO_IN_DATE);
+    for zeros in ["2024-00-00 10:00:00.9", "2024-00-01 23:59:59.9"] {
+        assert_eq!(dt(zeros).round(0, false), zero);
+    }
+    let last = dt("9999-12-31 23:59:59.9").round(0, false);
+    assert!(last.unwrap_err().has(TemporalWarn::FIELD_OVERFLOW));
+    let invalid = DateTime::new(Date::new(2024, 2, 31).unwrap(), 10, 0, 0, 900_000).unwrap();
+    assert_eq!(
+        invalid.round(0, false).map(|d| d.format(0)).as_deref(),
+        Ok("2024-03-02 10:00:01")
+    );
     assert_eq!(
         dt("9999-12-31 23:59:59.9")
             .round(0, true)

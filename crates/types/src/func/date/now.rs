@@ -69,7 +69,7 @@ fn utc(c: &Call) -> DateTime {
 }
 
 fn cut(c: &Call, at: Option<DateTime>) -> DateTime {
-    at.and_then(|t| t.round(c.types.ret.decimals, true))
+    at.and_then(|t| t.round(c.types.ret.decimals, true).ok())
         .unwrap_or(DateTime::ZERO)
 }
 

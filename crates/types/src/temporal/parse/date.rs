@@ -203,8 +203,7 @@ fn scan_date(text: &[u8], flags: DateFlags) -> Result<Fields, NotTemporal> {
 pub fn parse_datetime(text: &[u8], flags: DateFlags) -> Result<Parsed, NotTemporal> {
     let (mut out, round_up) = parse_moment(text, flags)?;
     if round_up {
-        let overflow = TemporalWarn(TemporalWarn::FIELD_OVERFLOW.0 | TemporalWarn::OUT_OF_RANGE.0);
-        out.datetime = out.datetime.carry(1).ok_or(NotTemporal::bad(overflow))?;
+        out.datetime = out.datetime.carry(1).map_err(NotTemporal::bad)?;
         out.time = out.datetime.time();
     }
     Ok(out)
