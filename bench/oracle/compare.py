@@ -57,14 +57,17 @@ def same_value(a, b, kinds, exact):
 
 
 def sort_key(row, kinds):
-    key = []
+    key, exact = [], []
     for value, kind in zip(row, kinds):
         if value is None:
             key.append((0, "", b""))
             continue
         x = number(value) if any(k in wire.REAL or k in wire.EXACT for k in kind) else None
         key.append((1, f"{float(x):.6g}", b"") if x is not None else (2, "", trimmed(value)))
-    return key
+        if x is not None and all(k in wire.EXACT for k in kind):
+            exact.append(x)
+    # Numbers with so many digits in common, last.
+    return key, exact
 
 
 def same_rows(left, right, ordered, exact):

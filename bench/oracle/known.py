@@ -80,6 +80,18 @@ def with_bits_as_numbers(esker, oracle):
     return not rest and as_set(esker) != as_set(oracle)
 
 
+def clamped(esker, oracle):
+    """Whether the oracle has the same rows, but for NULL where Esker has a TIME's least or greatest value."""
+    without = lambda rows: as_set([None if v and re.match(rb"-?838:59:59", v) else v for v in row] for row in rows)
+    return as_set(esker) != as_set(oracle) and without(esker) == without(oracle)
+
+
+def wrapped(esker, oracle):
+    """Whether the oracle has the same rows, but for 0 where Esker has an integer of the upper half of 64 bits."""
+    without = lambda rows: as_set([b"0" if v and v.isdigit() and 1 << 63 <= int(v) < 1 << 64 else v for v in row] for row in rows)
+    return as_set(esker) != as_set(oracle) and without(esker) == without(oracle)
+
+
 # A common table expression whose name does not come again.
 UNUSED_CTE = r"\b(w\d+) AS \((?!.*\b\1\b)"
 
@@ -97,8 +109,15 @@ MARIADB = [
     Known("NULLIF has the collation of both sides and insists on it as little as its first side", r"NULLIF\(.* LIKE ", (1267, 0),
           says=r"COERCIBLE\) and \(utf8mb4_general_ci,COERCIBLE\) for operation 'like'"),
     Known("a negative number in ORDER BY of GROUP_CONCAT is no position of a column", r"GROUP_CONCAT\(.* ORDER BY \(-", (0, 1054)),
+    Known("a number in ORDER BY of GROUP_CONCAT is the position of a column", r"GROUP_CONCAT\(.* ORDER BY \d", (1054, 0), says="in 'order clause'"),
+    Known("LOCATE compares with the collation of the text that is searched", r"LOCATE\(|INSTR\(", (0, 1267), says="for operation 'locate'"),
+    Known("a subquery of constants in NOT IN below a window: MariaDB finds no rows", r"OVER \(.* NOT IN \(SELECT [^()]* FROM ", answers=lambda esker, oracle: len(esker) > len(oracle) == 0),
+    Known("a text that is no number, cast to SIGNED, is an error of a DELETE or UPDATE", r"^(UPDATE|DELETE) .*CAST\('\D*' AS SIGNED\)", (1292, 0), says="Truncated incorrect INTEGER"),
     Known("a negative TIME out of CASE is a negative number", r"CASE .*TIME'-01:00:00'.* END \+ 0", answers=lost_signs),
     Known("a DECIMAL beyond 64 bits has the bits of the largest integer", r"& 4095", answers=lambda esker, oracle: len(esker) == len(oracle) and sum(b"4095" in row for row in esker) > sum(b"4095" in row for row in oracle)),
+    Known("a negative DECIMAL cast to UNSIGNED has the bits of the negative integer", r"CAST\(.* AS UNSIGNED\)", answers=wrapped),
+    Known("a column of ASCII gives way to one of another character set", "UNION|EXCEPT|INTERSECT", (0, 1267), says=r"\(ascii_\w+,IMPLICIT\)"),
+    Known("the greatest of a frame in descending order that rows leave: MariaDB forgets it", r"MAX\(.* DESC RANGE BETWEEN \d+ PRECEDING", answers=lambda esker, oracle: len(esker) == len(oracle)),
     Known("a text that is no number beside numbers in IN is an error of a DELETE or UPDATE", r"^(UPDATE|DELETE) .* \+ 0 IN \('", (1292, 0), says="Truncated incorrect"),
     Known("an UPDATE of two tables joins rows as they were; MariaDB changes those of the first while it still joins them",
           r"^UPDATE \w+ AS a .*JOIN \w+ AS b ON .*\bb\.(\w+)\b.* SET .*\bb\.\1 = "),
@@ -132,6 +151,9 @@ MYSQL = [
     *(Known("columns with two collations make a text with none, which nothing is compared with: MySQL 9.7 lets another operand's win, 8.4 does not", "", (code, 0), says=r",NONE\)") for code in (1267, 1270)),
     Known("columns with two collations make a text with none, which is in binary order: MySQL 9.7 lets another operand's win, 8.4 does not",
           r"(CONCAT|IFNULL|COALESCE|IF)\(.* ORDER BY ", answers=lambda esker, oracle: as_set(esker) == as_set(oracle)),
+    Known("columns with two collations make a text with none, which the rows of a UNION cannot have: MySQL 9.7 lets another operand's win, 8.4 does not",
+          "UNION|EXCEPT|INTERSECT", (1271, 0), says="for operation 'UNION'"),
+    Known("a sum of times out of range is 838:59:59, as in MySQL 8.4; 9.7 makes NULL of it", r"(ADDTIME|SUBTIME)\(", answers=clamped),
     Known("INTERSECT behind EXCEPT: MySQL computes some from left to right", r"EXCEPT.*INTERSECT", answers=lambda esker, oracle: len(oracle) < len(esker)),
     Known("MySQL does not support LIMIT or windows in some subqueries", "", (0, 1235)),
     Known("HAVING with a grouped constant of a derived table: MySQL does not find it", " HAVING ", (0, 1054)),
