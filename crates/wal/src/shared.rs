@@ -134,9 +134,12 @@ impl Shared {
         }
     }
 
-    /// Prepares segments until there are enough. A full disk is not an error here: who waits for
-    /// room is told so.
+    /// Prepares the reserve, and segments until there are enough. A full disk is not an error here: who waits for
+    /// room is told so. The reserve comes first: what is short must not go to records that the next opening has no room to follow.
     pub(crate) fn prepare_spares(&self, needed: u64) -> Result<(), WalError> {
+        self.files
+            .prepare_reserve()
+            .inspect_err(|error| self.fail(error))?;
         while self.buffer.wants_spare(needed) && !self.preparer.stopping() {
             match self.files.prepare_spare() {
                 Ok(()) => self.buffer.spare_added(),
@@ -150,12 +153,7 @@ impl Shared {
                 }
             }
         }
-        if self.preparer.stopping() {
-            return Ok(());
-        }
-        self.files
-            .prepare_reserve()
-            .inspect_err(|error| self.fail(error))
+        Ok(())
     }
 
     /// As [`crate::Wal::harden_if_quick`].

@@ -191,6 +191,28 @@ pub fn a_full_disk_refuses_appends_and_loses_nothing() {
     }
 }
 
+/// Room that comes while the log waits for it is kept for the next opening before it is given to records.
+#[test]
+pub fn a_log_opens_on_the_disk_that_it_has_filled() {
+    for mode in [FlushMode::Manual, FlushMode::Daemon] {
+        let sim = SimEnv::new(3);
+        sim.fs.set_capacity(MIN_SEGMENT_BYTES + 1000);
+        let log = open(&sim, mode);
+        for segments in 2..6 {
+            sim.fs.set_capacity(segments * MIN_SEGMENT_BYTES + 1000);
+            // The attempt that was refused last may still be counted against the next one.
+            for _ in 0..3 {
+                while let Ok(record) = append(&log.wal, RecordKind::Commit, &[1], &[1; 500]) {
+                    log.wal.wait_durable(record.end).block().unwrap();
+                }
+            }
+            let full = SimEnv::with_fs(sim.fs.crash_with(CrashImage::DropUnsynced), 4);
+            let again = open_manual(&full);
+            assert_eq!(again.recovered.end, log.wal.end(), "{segments} segments");
+        }
+    }
+}
+
 /// A large record that already has its place is written to its end, whatever is refused to others
 /// meanwhile.
 #[test]
