@@ -154,6 +154,8 @@ MYSQL = [
     Known("columns with two collations make a text with none, which the rows of a UNION cannot have: MySQL 9.7 lets another operand's win, 8.4 does not",
           "UNION|EXCEPT|INTERSECT", (1271, 0), says="for operation 'UNION'"),
     Known("a sum of times out of range is 838:59:59, as in MySQL 8.4; 9.7 makes NULL of it", r"(ADDTIME|SUBTIME)\(", answers=clamped),
+    Known("MIN and MAX of an ENUM or SET over a window that it orders: MySQL takes the first of the order, not of the texts",
+          r"(MIN|MAX)\((\w+\.\w+)\) OVER \((PARTITION BY .* )?ORDER BY \2\b", answers=lambda esker, oracle: len(esker) == len(oracle)),
     Known("INTERSECT behind EXCEPT: MySQL computes some from left to right", r"EXCEPT.*INTERSECT", answers=lambda esker, oracle: len(oracle) < len(esker)),
     Known("MySQL does not support LIMIT or windows in some subqueries", "", (0, 1235)),
     Known("HAVING with a grouped constant of a derived table: MySQL does not find it", " HAVING ", (0, 1054)),

@@ -446,18 +446,19 @@ pub(super) fn text_length(ty: &SqlType) -> u32 {
 fn collate(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr, name: &str) -> SqlResult<Expr> {
     let collation = Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
     let arg = bind_expr(env, scope, arg)?;
-    let textual = arg.ty.is_string() || matches!(arg.ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
-    let from = if textual {
-        arg.ty.collation
-    } else {
-        env.ctx.collation_connection
+    let from = match arg.ty.kind {
+        TypeKind::Enum(_) | TypeKind::Set(_) => Some(arg.ty.collation),
+        // NULL is of bytes.
+        TypeKind::Null => Some(Collation::BINARY),
+        _ if arg.ty.is_string() => Some(arg.ty.collation),
+        // A variable is a text where one is wanted.
+        _ if matches!(arg.kind, ExprKind::UserVar(_)) => Some(env.ctx.collation_connection),
+        // Numbers and moments have characters that are in every set.
+        _ => None,
     };
-    let null = matches!(arg.ty.kind, TypeKind::Null);
-    if !null && from.charset() != collation.charset() {
-        return Err(errors::collation_mismatch(
-            collation.name(),
-            from.charset().name(),
-        ));
+    if let Some(from) = from.filter(|from| from.charset() != collation.charset()) {
+        let charset = from.charset().name();
+        return Err(errors::collation_mismatch(collation.name(), charset));
     }
     let mut ty = match arg.ty.is_string() {
         true => SqlType {

@@ -105,6 +105,8 @@ fn errors_of_shapes() {
         ("SELECT * FROM (SELECT 1, 2) q (a)", 1353),
         ("SELECT 'a' COLLATE nope", 1273),
         ("SELECT 'a' COLLATE latin1_bin", 1253),
+        ("SELECT NULL COLLATE utf8mb4_bin", 1253),
+        ("SELECT COALESCE(NULL) COLLATE utf8mb4_bin", 1253),
         ("SELECT DATE 'x'", 1525),
         ("SELECT id FROM t WHERE d = 'no date'", 1525),
         ("SELECT a LIKE 'x' ESCAPE 'ab' FROM t", 1210),
@@ -206,6 +208,14 @@ fn another_character_set_comes_with_its_default_collation() {
     // Two that insist on different ones make a text with none, constant or not.
     let mixed = "SELECT CONCAT(CAST(1 AS CHAR), CONVERT('a' USING utf8mb4)) = u FROM c";
     assert_eq!(rig.code(mixed), 1267);
+}
+
+#[test]
+fn what_is_no_text_is_one_of_any_collation() {
+    let rig = Rig::new(&[]);
+    let sql = "SELECT 1 COLLATE latin1_bin, COLLATION(1.5 COLLATE latin1_bin), \
+               DATE'2020-02-03' COLLATE latin1_bin, NULL COLLATE `binary`";
+    assert_eq!(rig.rows(sql), ["1|latin1_bin|2020-02-03|NULL"]);
 }
 
 #[test]

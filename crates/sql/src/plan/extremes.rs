@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use esker_types::SqlResult;
 
-use super::merge::{is_cheap, with_slots};
+use super::merge::{is_repeatable, with_slots};
 use super::{BlockPlan, Node, QueryPlan, Root};
 use crate::bind::{AggCall, BindEnv, Block, GroupBy, Volatility, Windows};
 use crate::expr::{Expr, ExprKind, Subquery, SubqueryForm};
@@ -26,7 +26,7 @@ pub(super) fn apart(
     plan: PlanOne<'_>,
 ) -> SqlResult<Option<Block>> {
     // One query level further in, nothing may refer to rows of enclosing queries.
-    let is_free = block.filter.iter().chain(further).all(is_cheap);
+    let is_free = block.filter.iter().chain(further).all(is_repeatable);
     let group = block.group.as_ref();
     let Some(group) = group.filter(|group| is_free && asks_for_several(block, group)) else {
         return Ok(None);

@@ -79,7 +79,7 @@ fn is_plain(query: &BoundQuery) -> Option<&Block> {
 }
 
 /// May it be evaluated as often as the outer query likes?
-pub(super) fn is_cheap(e: &Expr) -> bool {
+pub(super) fn is_repeatable(e: &Expr) -> bool {
     !e.any(&mut |e| match &e.kind {
         ExprKind::Subquery(_) | ExprKind::Assign(..) | ExprKind::UserVar(_) => true,
         ExprKind::SeededRand(..) | ExprKind::Outer { .. } => true,
@@ -119,7 +119,7 @@ impl<'b> Merge<'b> {
             return None;
         };
         let inner = is_plain(query)?;
-        let is_nulled = outer.join.as_ref().is_none_or(|join| is_nulled(join, at));
+        let is_fixed = outer.join.as_ref().is_none_or(|join| is_fixed(join, at));
         let others = outer
             .tables
             .iter()
@@ -129,7 +129,7 @@ impl<'b> Merge<'b> {
         let are_named_apart =
             aliases.all(|alias| inner.tables.iter().all(|table| table.alias != *alias));
         let fits = outer.tables.len() + inner.tables.len() - 1 <= MOST_TABLES;
-        if is_nulled || !are_named_apart || !fits || !exprs(inner).all(is_alone) {
+        if is_fixed || !are_named_apart || !fits || !exprs(inner).all(is_alone) {
             return None;
         }
         let merge = Self::with_places(outer, at, inner)?;
@@ -166,7 +166,7 @@ impl<'b> Merge<'b> {
             let (Some(slot), output) = (slot, &inner.output[column]) else {
                 continue;
             };
-            if output.ty != table.columns[column].ty || !is_cheap(output) {
+            if output.ty != table.columns[column].ty || !is_repeatable(output) {
                 return None;
             }
             match output.as_column().map(|from| &mut places[from as usize]) {
@@ -318,7 +318,7 @@ fn map_join(
 }
 
 /// May an outer join null the table's columns, or is its place in the order of joins fixed?
-fn is_nulled(node: &JoinNode, table: usize) -> bool {
+fn is_fixed(node: &JoinNode, table: usize) -> bool {
     match node {
         JoinNode::Table(_) => false,
         JoinNode::Join {
@@ -329,7 +329,7 @@ fn is_nulled(node: &JoinNode, table: usize) -> bool {
                 JoinType::Straight => contains(left, table) || contains(right, table),
                 JoinType::Left => contains(right, table),
             };
-            here || is_nulled(left, table) || is_nulled(right, table)
+            here || is_fixed(left, table) || is_fixed(right, table)
         }
     }
 }
