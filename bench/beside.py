@@ -1,5 +1,5 @@
 """'bench/compare beside': many short transactions with and without somebody who scans all of their tables."""
-import os, re, sys, threading, time
+import os, re, sys, time
 
 import machine, oltp, servers
 from servers import ESKER, INNODB
@@ -15,18 +15,16 @@ def options(parser):
     parser.add_argument("--text-protocol", action="store_true", help="no prepared statements")
 
 
-class Scanner:
+class Scanner(servers.Beside):
     """Reads every row of all tables, again and again, until it is left."""
 
     def __init__(self, server, threads, args):
-        self.login = servers.Login(server.port)
+        super().__init__(servers.Login(server.port))
         if server.is_esker:
             self.login.tell(f"SET parallel_read_threads = {threads}")
-        self.tables, self.size = args.tables, args.size
-        self.rows, self.is_over = 0, False
-        self.thread = threading.Thread(target=self.scan)
+        self.tables, self.size, self.rows = args.tables, args.size, 0
 
-    def scan(self):
+    def work(self):
         while True:
             for table in range(1, self.tables + 1):
                 # Changes of k and c; no index has both, so the rows themselves are read.
@@ -34,17 +32,6 @@ class Scanner:
                 if self.is_over:
                     return
                 self.rows += self.size
-
-    def __enter__(self):
-        self.started = time.time()
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.is_over = True
-        self.seconds = time.time() - self.started
-        self.thread.join()
-        self.login.close()
 
     def rate(self):
         """Rows of a second, of the tables that were read to their end."""

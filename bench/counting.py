@@ -3,7 +3,7 @@
 The table is loaded and settled; then more and more of its rows, chosen at random, are updated. 'first' is the first count after that, which nobody
 has prepared. What is updated beside the counts is changed already, so the share stays.
 """
-import os, random, statistics, subprocess, threading, time
+import os, random, statistics, subprocess, time
 
 import servers
 from servers import ESKER, INNODB
@@ -20,28 +20,21 @@ def options(parser):
     parser.add_argument("--repeat", type=int, default=15, help="counts of each case, and more for two seconds; of those after the first the median shows")
 
 
-class Updater:
+class Updater(servers.Beside):
     """A session that goes on updating these rows."""
 
     def __init__(self, server, rows):
-        self.login, self.rows, self.is_over, self.updates = session(server), rows, False, 0
-        self.thread = threading.Thread(target=self.work)
+        super().__init__(session(server))
+        self.rows, self.updates = rows, 0
 
     def work(self):
         while not self.is_over:
             self.login.tell(f"UPDATE t SET k = k + 1 WHERE id = {random.choice(self.rows)}")
             self.updates += 1
 
-    def __enter__(self):
-        self.started = time.perf_counter()
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.is_over = True
-        self.thread.join()
-        self.rate = self.updates / (time.perf_counter() - self.started)
-        self.login.close()
+    def rate(self):
+        """Updates of a second."""
+        return self.updates / self.seconds
 
 
 def session(server):
@@ -67,7 +60,7 @@ def update(server, rows):
 
 
 def count(server, args):
-    """Milliseconds of the first count, and the median of all that follow."""
+    """Milliseconds of the first count, and the median of all that follow (if none does, the first)."""
     login, taken, ends = session(server), [], time.perf_counter() + LEAST_SECONDS
     while len(taken) < args.repeat or time.perf_counter() < ends:
         started = time.perf_counter()
@@ -75,7 +68,7 @@ def count(server, args):
         taken.append((time.perf_counter() - started) * 1000)
         assert counted == args.size, f"{server.name} counts {counted} rows of {args.size}"
     login.close()
-    return taken[0], statistics.median(taken[1:])
+    return taken[0], statistics.median(taken[1:] or taken)
 
 
 def measure(server, args, file):
@@ -93,7 +86,7 @@ def measure(server, args, file):
         if rows:
             with Updater(server, rows) as updater:
                 _, beside = count(server, args)
-            figures |= {"beside_ms": beside, "updates_per_second": updater.rate}
+            figures |= {"beside_ms": beside, "updates_per_second": updater.rate()}
         yield figures
 
 

@@ -1,6 +1,6 @@
 """Database servers side by side: each with its own process, directory and port, the same memory, and the log flushed
 at every commit."""
-import contextlib, os, shutil, socket, subprocess, sys, time
+import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
 
@@ -206,3 +206,22 @@ class Login:
     def close(self):
         self.stream.close()
         self.socket.close()
+
+
+class Beside:
+    """What a session does in a thread, again and again until it is left, while something else is measured."""
+
+    def __init__(self, login):
+        self.login, self.is_over = login, False
+        self.thread = threading.Thread(target=self.work)
+
+    def __enter__(self):
+        self.started = time.time()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over = True
+        self.seconds = time.time() - self.started
+        self.thread.join()
+        self.login.close()

@@ -7,11 +7,13 @@
 
 use std::sync::Arc;
 
+use super::HEADER_BYTES;
 use super::reader::Extent;
 use crate::budget::{Charge, MemoryUse};
 
 /// Where the cache has it: no block and no tail begins there.
 pub(super) const PLACE: u32 = 0;
+const _: () = assert!((PLACE as usize) < HEADER_BYTES);
 
 /// Keys, and whether the newest version of each is there and a put.
 #[derive(Default)]

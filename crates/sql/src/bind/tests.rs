@@ -216,6 +216,9 @@ fn what_is_no_text_is_one_of_any_collation() {
     let sql = "SELECT 1 COLLATE latin1_bin, COLLATION(1.5 COLLATE latin1_bin), \
                DATE'2020-02-03' COLLATE latin1_bin, NULL COLLATE `binary`";
     assert_eq!(rig.rows(sql), ["1|latin1_bin|2020-02-03|NULL"]);
+    // A variable is a text, whatever it has.
+    assert_eq!(rig.rows("SELECT @n := 5"), ["5"]);
+    assert_eq!(rig.code("SELECT @n COLLATE latin1_bin"), 1253);
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(super) fn to_datetime_column(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<V
     }
     let Some(utc) = d.to_timestamp(t.ctx.time_zone) else {
         // Of a number without a date MySQL says otherwise than of a text.
-        let is_number = !matches!(v, ValueRef::Str(_) | ValueRef::DateTime(_));
+        let is_number = matches!(v, ValueRef::Double(_) | ValueRef::Decimal(_));
         let warn = match is_number && d.date() == Date::ZERO {
             true => TemporalWarn::TRUNCATED,
             false => TemporalWarn::OUT_OF_RANGE,

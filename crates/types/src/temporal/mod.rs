@@ -296,7 +296,7 @@ impl DateTime {
     /// Rounds half up (or truncates) to `fsp` fractional digits.
     ///
     /// # Errors
-    /// As [`DateTime::carry`].
+    /// It rounds up to another second and the date has a month or a day of zero, or year 9999 ends.
     pub fn round(self, fsp: u8, truncate: bool) -> Result<Self, TemporalWarn> {
         let unit = fsp_unit(fsp);
         let micro = i64::from(self.microsecond());
