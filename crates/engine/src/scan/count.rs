@@ -69,6 +69,8 @@ struct Sweep<'a> {
     memory: Vec<Box<dyn InternalIter>>,
     /// From here on everything met so far must be read.
     unread_from: Option<Vec<u8>>,
+    /// The end of the last overlay, as long as no tier has had anything behind it.
+    overlay_end: Option<Vec<u8>>,
 }
 
 impl<'a> Sweep<'a> {
@@ -103,6 +105,7 @@ impl<'a> Sweep<'a> {
             runs: runs.collect(),
             memory,
             unread_from: None,
+            overlay_end: None,
         })
     }
 
@@ -127,7 +130,7 @@ impl<'a> Sweep<'a> {
             |key: &&[u8]| first.is_none_or(|(_, extent)| **key < *extent.meta().first.key);
         if let Some(key) = self.memory_key().filter(comes_first) {
             let key = key.to_vec();
-            self.unread_from.get_or_insert(key);
+            self.read_from(key);
             let Some((_, extent)) = first else {
                 return Ok(false);
             };
@@ -142,6 +145,7 @@ impl<'a> Sweep<'a> {
             self.close(counted, Some(meta.first.key.to_vec()));
             counted.rows += meta.rows;
             counted.newest = counted.newest.max(meta.largest_seq);
+            self.overlay_end = None;
             self.runs[run].next += 1;
             return Ok(true);
         }
@@ -196,15 +200,24 @@ impl<'a> Sweep<'a> {
             self.seek_memory(upper)?;
         }
         match self.overlay(&region, &starts) {
-            Some(overlay) => {
+            Some(mut overlay) => {
                 self.close(counted, Some(region.lower));
+                // No tier has a key in the gap, so it may belong to either: the spans touch and can become one.
+                if let Some(end) = self.overlay_end.take() {
+                    overlay.span.lower = end;
+                }
+                self.overlay_end.clone_from(&overlay.span.upper);
                 counted.overlays.push(overlay);
             }
-            None => {
-                self.unread_from.get_or_insert(region.lower);
-            }
+            None => self.read_from(region.lower),
         }
         Ok(())
+    }
+
+    /// What was met at `key` must be read.
+    fn read_from(&mut self, key: Vec<u8>) {
+        self.overlay_end = None;
+        self.unread_from.get_or_insert(key);
     }
 
     /// The region as an overlay, if it can be one and that pays.

@@ -47,10 +47,11 @@ impl Overlay {
         even
     }
 
+    /// Whether the two are one span: a gap between them may have keys that are counted elsewhere.
     fn can_take(&self, next: &Overlay, share: usize) -> bool {
         self.run == next.run
             && self.extents.end == next.extents.start
-            && self.span.upper.as_ref() <= Some(&next.span.lower)
+            && self.span.upper.as_ref() == Some(&next.span.lower)
             && self.extents.len() + next.extents.len() <= share
     }
 

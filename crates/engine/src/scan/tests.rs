@@ -455,6 +455,45 @@ fn counts_that_come_again_count_what_has_changed_since() {
     }
 }
 
+/// Between two extents with few changes inside there are keys that neither of them has: each is counted once, however
+/// the extents are put together to tasks.
+#[test]
+fn keys_between_extents_are_counted_once() {
+    const ROWS: u32 = 20_000;
+    let (engine, tree) = settled(ROWS);
+    let borders: Vec<(Vec<u8>, Vec<u8>)> = {
+        let txn = engine.begin(Isolation::RepeatableRead);
+        let view = txn.pin(&tree).unwrap();
+        let metas = view
+            .runs()
+            .flat_map(|run| run.extents().iter())
+            .map(|extent| extent.meta());
+        metas
+            .map(|meta| (meta.first.key.to_vec(), meta.last.key.to_vec()))
+            .collect()
+    };
+    assert!(borders.len() > 10, "{} extents", borders.len());
+    let behind = |key: &[u8]| [key, b"+"].concat();
+    // A key inside of each extent, and a key in the gap behind every second, third ... of them.
+    for every in 1..4 {
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        for (n, (first, last)) in borders.iter().enumerate() {
+            txn.put(&tree, &behind(first), b"inside").unwrap();
+            if n % every == 0 {
+                txn.put(&tree, &behind(last), b"in the gap").unwrap();
+            }
+        }
+        let rows = by_cursor(&txn, &tree, &KeySpan::all()).len() as u64;
+        for tasks in [1, 2, 5, 100] {
+            assert_eq!(
+                count(&txn, &tree, vec![KeySpan::all()], tasks),
+                rows,
+                "{tasks} tasks"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_a_count_has_found_is_not_looked_for_again() {
     let (engine, tree) = settled(20_000);
