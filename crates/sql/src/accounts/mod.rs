@@ -5,6 +5,8 @@
 //! **Invariants**: the list is read without locks; an account's stored secret never appears in an
 //! error or a log; the most specific host pattern wins, as MySQL sorts them.
 
+mod fields;
+mod record;
 pub mod store;
 
 use std::sync::Arc;
@@ -160,19 +162,28 @@ pub struct Account {
 }
 
 impl Account {
+    /// An account without password and privileges.
+    pub fn named(user: &str, host: &str) -> Self {
+        Self {
+            user: user.into(),
+            host: host.into(),
+            plugin: Plugin::CachingSha2,
+            auth: Vec::new(),
+            locked: false,
+            grants: Vec::new(),
+        }
+    }
+
     /// `root@localhost` with every right, proving itself with this secret.
     pub fn root(auth: Vec<u8>) -> Self {
         Self {
-            user: "root".into(),
-            host: "localhost".into(),
-            plugin: Plugin::CachingSha2,
             auth,
-            locked: false,
             grants: vec![GrantEntry {
                 scope: GrantScope::Global,
                 privileges: Privileges::ALL,
                 grant_option: true,
             }],
+            ..Self::named("root", "localhost")
         }
     }
 
@@ -295,24 +306,13 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn account(user: &str, host: &str) -> Account {
-        Account {
-            user: user.into(),
-            host: host.into(),
-            plugin: Plugin::CachingSha2,
-            auth: Vec::new(),
-            locked: false,
-            grants: Vec::new(),
-        }
-    }
-
     #[test]
     fn the_most_specific_host_wins() {
         let accounts = Accounts::default();
         accounts.replace(vec![
-            account("u", "%"),
-            account("u", "10.%"),
-            account("u", "10.1.2.3"),
+            Account::named("u", "%"),
+            Account::named("u", "10.%"),
+            Account::named("u", "10.1.2.3"),
         ]);
         let found = |host| accounts.find("u", host).unwrap().host;
         assert_eq!(found("10.1.2.3"), "10.1.2.3");
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn privileges_by_scope() {
-        let mut a = account("u", "%");
+        let mut a = Account::named("u", "%");
         let select = Privileges::named("SELECT").unwrap();
         assert!(!a.may(select, Some("d"), None));
         a.grants.push(GrantEntry {

@@ -47,14 +47,8 @@ impl Session {
         for spec in &statement.users {
             let (user, host) = self.named(&spec.account);
             check_name(&user, &host)?;
-            let mut account = Account {
-                user,
-                host,
-                plugin: Plugin::CachingSha2,
-                auth: Vec::new(),
-                locked: statement.lock.unwrap_or(false),
-                grants: Vec::new(),
-            };
+            let mut account = Account::named(&user, &host);
+            account.locked = statement.lock.unwrap_or(false);
             self.set_secret(&mut account, spec)?;
             made.push(account);
         }
