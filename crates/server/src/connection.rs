@@ -540,6 +540,7 @@ async fn open_session(
             interactive: response.capabilities & cap::INTERACTIVE != 0,
             attributes: response.attributes.clone(),
             tls: conn.stream.tls_info(),
+            embedded: false,
             on_kill,
         },
     );

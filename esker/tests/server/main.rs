@@ -13,6 +13,7 @@ mod inspect;
 mod isolation;
 mod load;
 mod oracle;
+mod privileges;
 mod recovery;
 mod rust_driver;
 mod settings;

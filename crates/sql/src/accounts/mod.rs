@@ -10,6 +10,7 @@ mod record;
 pub mod store;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
@@ -218,6 +219,8 @@ impl Account {
 #[derive(Debug, Default)]
 pub struct Accounts {
     list: ArcSwap<Vec<Account>>,
+    /// Grows with every change, after the list has changed.
+    version: AtomicU64,
     writer: Mutex<()>,
 }
 
@@ -238,6 +241,12 @@ impl Accounts {
             rank(a).cmp(&rank(b)).then_with(|| a.user.cmp(&b.user))
         });
         self.list.store(Arc::new(list));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes whenever the accounts do. Who reads it before the list has a list at least that new.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Everybody.

@@ -29,6 +29,10 @@ pub struct Facts {
     /// Host as accounts see it.
     pub(crate) host: String,
     pub(crate) account: Account,
+    /// [`Accounts::version`](crate::accounts::Accounts::version) that `account` was read at.
+    accounts_version: Option<u64>,
+    /// The account is not one of the instance's list (a session inside the process).
+    embedded: bool,
     pub(crate) database: Option<Arc<str>>,
     /// Changes whenever a statement may bind to something else than before: see [`Self::rebind`].
     pub(crate) binding: u64,
@@ -50,6 +54,7 @@ impl Facts {
         user: String,
         host: String,
         account: Account,
+        embedded: bool,
     ) -> Self {
         Self {
             instance,
@@ -57,6 +62,8 @@ impl Facts {
             user,
             host,
             account,
+            accounts_version: None,
+            embedded,
             database: None,
             binding: 0,
             statement_micros: Cell::new(0),
@@ -66,6 +73,33 @@ impl Facts {
             xa: None,
             user_vars: RefCell::default(),
         }
+    }
+
+    /// The session acts as `account` from now on.
+    pub(crate) fn act_as(&mut self, user: &str, account: Account) {
+        user.clone_into(&mut self.user);
+        self.account = account;
+        self.accounts_version = None;
+        self.rebind();
+    }
+
+    /// Before every statement: what GRANT, REVOKE, DROP USER and their kin have done since the one before
+    /// holds from here on. An account that is gone has no rights.
+    pub(crate) fn renew_rights(&mut self) {
+        let accounts = self.instance.accounts();
+        let version = accounts.version();
+        if self.accounts_version == Some(version) {
+            return;
+        }
+        if !self.embedded {
+            match accounts.exact(&self.account.user, &self.account.host) {
+                Some(account) => self.account = account,
+                None => self.account.grants.clear(),
+            }
+        }
+        self.accounts_version = Some(version);
+        // Plans rest on the rights of views' definers, too.
+        self.rebind();
     }
 
     /// The current schema, the account, the SQL mode, a collation, the time zone or another variable

@@ -121,12 +121,6 @@ impl Session {
     }
 
     fn replace_accounts(&mut self, changes: Vec<Account>) -> SqlResult<()> {
-        for changed in &changes {
-            if changed.name() == self.facts.account.name() {
-                self.facts.account = changed.clone();
-                self.facts.rebind();
-            }
-        }
         self.facts.instance.change_accounts(|list| {
             for changed in changes {
                 let same = |a: &&mut Account| a.user == changed.user && a.host == changed.host;

@@ -93,6 +93,8 @@ pub struct ClientInfo {
     pub attributes: Vec<(String, String)>,
     /// TLS cipher and version.
     pub tls: Option<(String, String)>,
+    /// The account is taken as it is here, and not looked up among the instance's.
+    pub embedded: bool,
     /// Ends the connection; called by KILL from another session.
     pub on_kill: Box<dyn Fn() + Send + Sync>,
 }
@@ -113,6 +115,7 @@ impl ClientInfo {
             interactive: false,
             attributes: Vec::new(),
             tls: None,
+            embedded: true,
             on_kill: Box::new(|| ()),
         }
     }
@@ -189,7 +192,14 @@ impl Session {
         let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
-        let facts = Facts::new(instance, process, client.user, client.host, client.account);
+        let facts = Facts::new(
+            instance,
+            process,
+            client.user,
+            client.host,
+            client.account,
+            client.embedded,
+        );
         let mut session = Self {
             facts,
             client: ClientFlags {
@@ -251,10 +261,8 @@ impl Session {
     /// COM_CHANGE_USER, after the new user proved who it is.
     pub fn change_user(&mut self, user: &str, account: Account, collation: Option<Collation>) {
         self.reset();
-        self.facts.user = user.to_owned();
-        self.facts.account = account;
+        self.facts.act_as(user, account);
         self.facts.database = None;
-        self.facts.rebind();
         let now = self.facts.instance.now_micros();
         self.facts.process.update(now, |d| {
             d.user = user.to_owned();
@@ -377,6 +385,7 @@ impl Session {
     /// # Errors
     /// 1049, 1044.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        self.facts.renew_rights();
         let schema = self.facts.instance.find_schema(name)?;
         if !self.facts.account.sees_schema(&schema) && !crate::schema::is_open_schema(&schema) {
             let text = format!(

@@ -118,8 +118,8 @@ impl Session {
                     Ok(prepared) => {
                         prepared.cursor = None;
                         let work = Work::Ready(prepared.statement.clone(), Some(statement));
-                        let prepared = &self.prepared[&statement];
-                        self.begin_command("Execute", &prepared.sql);
+                        let sql = prepared.sql.clone();
+                        self.begin_command("Execute", &sql);
                         Running::new(std::mem::take(&mut self.spare_text), params, work)
                             .without_text()
                     }
@@ -138,7 +138,8 @@ impl Session {
         }
     }
 
-    pub(super) fn begin_command(&self, command: &'static str, text: &[u8]) {
+    pub(super) fn begin_command(&mut self, command: &'static str, text: &[u8]) {
+        self.facts.renew_rights();
         let now = self.facts.instance.now_micros();
         self.facts.statement_micros.set(now);
         self.facts.process.begin(now, command, text);
@@ -173,6 +174,7 @@ impl Session {
                 running.counted = false;
                 let now = self.facts.instance.now_micros();
                 self.facts.statement_micros.set(now);
+                self.facts.renew_rights();
                 true
             }
             _ => {
