@@ -20,6 +20,8 @@ mod filter_tests;
 mod merge;
 mod overlay;
 mod pool;
+#[cfg(test)]
+mod random_trees;
 mod span;
 mod split;
 #[cfg(test)]

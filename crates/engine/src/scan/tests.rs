@@ -74,7 +74,7 @@ pub(super) fn span() -> impl Strategy<Value = KeySpan> {
 
 pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
+pub(super) fn by_cursor(txn: &Txn, tree: &Tree, span: &KeySpan) -> Rows {
     let lower = Bound::Included(span.lower.as_slice());
     let upper = match &span.upper {
         Some(upper) => Bound::Excluded(upper.as_slice()),
@@ -141,7 +141,7 @@ impl Visit for Taker {
 }
 
 /// All tasks one after the other; the same whether rows come one by one or many at once.
-fn rows_of(scan: &ParallelScan) -> Rows {
+pub(super) fn rows_of(scan: &ParallelScan) -> Rows {
     let rows = rows_one_by_one(scan);
     for piece in [Piece::Value, Piece::Whole] {
         let mut taker = Taker::of(piece);
@@ -167,7 +167,7 @@ fn rows_one_by_one(scan: &ParallelScan) -> Rows {
 }
 
 /// All tasks one after the other: cut into as many as possible.
-fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
+pub(super) fn by_tasks(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> Rows {
     rows_of(&txn.cut_scan(tree, spans, tasks, 1).unwrap())
 }
 
@@ -216,7 +216,7 @@ fn check_seeker(txn: &Txn, tree: &Tree, model: &Model) -> Result<(), TestCaseErr
 }
 
 /// What every snapshot must see.
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn check(
     txn: &Txn,
