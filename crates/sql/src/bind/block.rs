@@ -186,6 +186,13 @@ pub struct AggCall {
     pub order: Vec<OrderKey>,
 }
 
+impl AggCall {
+    /// ANY_VALUE: in MySQL no aggregate, but a mark that a column may be any of the group's.
+    pub(super) fn is_any_value(&self) -> bool {
+        self.def.name == "any_value"
+    }
+}
+
 /// The window functions of a block.
 #[derive(Default)]
 pub struct Windows {

@@ -23,6 +23,12 @@ pub fn ambiguous_column(name: &str, clause: &str) -> SqlError {
     )
 }
 
+/// 1247
+pub fn illegal_reference(name: &str, why: &str) -> SqlError {
+    let text = format!("Reference '{name}' not supported ({why})");
+    SqlError::new(1247, "42S22", text)
+}
+
 /// 1051, for `t.*`
 pub fn bad_table(name: &str) -> SqlError {
     SqlError::new(1051, "42S02", format!("Unknown table '{name}'"))
@@ -153,6 +159,22 @@ pub fn not_in_group_by(nth: usize, clause: &str, column: &str) -> SqlError {
          incompatible with sql_mode=only_full_group_by"
     );
     SqlError::new(1055, "42000", text)
+}
+
+/// 3029
+pub fn aggregate_order(nth: usize) -> SqlError {
+    let text = format!(
+        "Expression #{nth} of ORDER BY contains aggregate function and applies to the result of a non-aggregated query"
+    );
+    SqlError::new(3029, "HY000", text)
+}
+
+/// 3028
+pub fn aggregate_order_of_union(nth: usize) -> SqlError {
+    let text = format!(
+        "Expression #{nth} of ORDER BY contains aggregate function and applies to a UNION, EXCEPT or INTERSECT"
+    );
+    SqlError::new(3028, "HY000", text)
 }
 
 /// 3580

@@ -9,8 +9,9 @@ use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
+use super::aliases::AliasUse;
 use super::block::Volatility;
-use super::scope::{AliasUse, Scope};
+use super::scope::Scope;
 use super::{BindEnv, call, compare, errors, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 use crate::parse::ast::{self, BinaryOp, IsTest, UnaryOp};
@@ -50,7 +51,7 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
     let bound = match expr {
         ast::Expr::Literal(l) => return literal::bind_literal(env, l),
         ast::Expr::Param(nth) => return Ok(literal::bind_param(env, *nth)),
-        ast::Expr::Column(name) => return scope.resolve(name),
+        ast::Expr::Column(name) => return scope.resolve(env, name),
         ast::Expr::UserVar(name) => user_var(env, scope, name),
         ast::Expr::Assign { var, value } => assign(env, scope, var, value)?,
         ast::Expr::SysVar(var) => system_var(env, var)?,
@@ -306,6 +307,7 @@ pub(crate) fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
                 charset: None,
             },
         ) => Some(bytes),
+        ast::Expr::Subquery(query) => subquery::only_item(query).and_then(number_literal),
         _ => None,
     }
 }
@@ -542,8 +544,8 @@ pub(super) fn with_aliases<T>(
     rule: AliasUse,
     f: impl FnOnce() -> SqlResult<T>,
 ) -> SqlResult<T> {
-    let before = scope.alias_use.replace(rule);
+    let before = scope.aliases.rule.replace(rule);
     let result = f();
-    scope.alias_use.set(before);
+    scope.aliases.rule.set(before);
     result
 }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
-use super::block::{GroupBy, JoinNode, JoinType, OrderKey, Windows};
+use super::block::{AggCall, GroupBy, JoinNode, JoinType, OrderKey, Windows};
 use super::from::equated_slots;
 use super::scope::Scope;
 use super::select::Output;
@@ -53,15 +53,17 @@ pub(super) fn apply(
     let aggs = scope.aggs.take();
     let strict = env.ctx.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY);
     if !explicit && aggs.is_empty() {
-        check_having(clauses, &keys)?;
         check_grouping(clauses, &keys)?;
         if strict && clauses.distinct {
             check_distinct_order(clauses)?;
         }
         return Ok((None, scope.width()));
     }
-    check_having(clauses, &keys)?;
     check_grouping(clauses, &keys)?;
+    if !explicit {
+        // There is one row: what it would be ordered by need not be determined.
+        clauses.order.clear();
+    }
     if strict {
         check_full(clauses, &keys, explicit)?;
     }
@@ -96,7 +98,7 @@ pub(super) fn apply(
 /// ANY_VALUE alone does not make a query an aggregated one: it is its argument.
 fn drop_lone_any_value(clauses: &mut Clauses<'_, '_>, explicit: bool) {
     let mut aggs = clauses.scope.aggs.borrow_mut();
-    if explicit || aggs.is_empty() || !aggs.iter().all(|a| a.def.name == "any_value") {
+    if explicit || aggs.is_empty() || !aggs.iter().all(AggCall::is_any_value) {
         return;
     }
     let args: Vec<Expr> = aggs
@@ -158,30 +160,6 @@ impl Moved<'_> {
         for child in e.children_mut() {
             self.rewrite(child);
         }
-    }
-}
-
-/// HAVING may read what is selected or grouped by, nothing else of the tables (1054).
-fn check_having(clauses: &Clauses<'_, '_>, keys: &[Expr]) -> SqlResult<()> {
-    let Some(having) = &*clauses.having else {
-        return Ok(());
-    };
-    let known = |slot: u32| {
-        let reads = |e: &Expr| e.any(&mut |e| e.as_column() == Some(slot));
-        clauses.outputs.iter().any(|o| reads(&o.expr)) || keys.iter().any(reads)
-    };
-    let mut missing = None;
-    having.visit(&mut |e| {
-        if let Some(slot) = e.as_column().filter(|s| !known(*s)) {
-            missing.get_or_insert(slot);
-        }
-    });
-    match missing.and_then(|slot| clauses.scope.column_of_slot(slot)) {
-        Some(at) => {
-            let name = &clauses.scope.column_at(at).name;
-            Err(errors::unknown_column(name, "having clause"))
-        }
-        None => Ok(()),
     }
 }
 

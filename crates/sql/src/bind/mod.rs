@@ -1,6 +1,6 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
-//! In flow order: `scope` (what names mean), `literal`, `expr`, `compare`, `call`, `subquery`
+//! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`, `call`, `subquery`
 //! (expressions) · `from` (tables and joins), `select`, `group`, `window`, `frame`, `order`, `query` (query blocks and
 //! set operations) · `errors` (MySQL's texts).
 //! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
@@ -10,6 +10,9 @@
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
 //! values are known are constants.
 
+#[cfg(test)]
+mod alias_tests;
+mod aliases;
 mod block;
 mod call;
 mod compare;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, SqlType, TypeKind};
 
+use super::BindEnv;
+use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
 use super::recursive::RecursiveTable;
@@ -150,10 +152,8 @@ pub struct Scope<'p> {
     pub(crate) aggs: RefCell<Vec<AggCall>>,
     /// Window functions found, and the windows they may name.
     pub(crate) windows: WindowScope,
-    /// Select-list aliases usable now (HAVING, ORDER BY, GROUP BY): name and expression.
-    pub(crate) aliases: RefCell<Vec<(Arc<str>, Expr)>>,
-    /// For HAVING: aliases before columns.
-    pub(crate) alias_use: Cell<AliasUse>,
+    /// What is selected and grouped by, and where that gives names.
+    pub(crate) aliases: Aliases,
     /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
     pub values_base: Option<u32>,
     width: Cell<u32>,
@@ -161,17 +161,6 @@ pub struct Scope<'p> {
     outer_reach: Cell<u16>,
     /// Something in the block must be evaluated anew each time (RAND(), user variables, …).
     volatility: Cell<Volatility>,
-}
-
-/// Whether select-list aliases count as names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AliasUse {
-    /// Not at all.
-    No,
-    /// Before columns.
-    First,
-    /// When no column has the name.
-    Last,
 }
 
 impl Default for Scope<'_> {
@@ -199,8 +188,7 @@ impl<'p> Scope<'p> {
             agg_rule: Cell::new(AggRule::Forbidden),
             aggs: RefCell::new(Vec::new()),
             windows: WindowScope::default(),
-            aliases: RefCell::new(Vec::new()),
-            alias_use: Cell::new(AliasUse::No),
+            aliases: Aliases::default(),
             values_base: None,
             width: Cell::new(0),
             outer_reach: Cell::new(0),
@@ -358,51 +346,27 @@ impl<'p> Scope<'p> {
         Ok(found)
     }
 
-    fn find_alias(&self, name: &ast::ColumnRef) -> SqlResult<Option<Expr>> {
-        if name.table.is_some() {
-            return Ok(None);
-        }
-        let aliases = self.aliases.borrow();
-        let mut found: Option<&Expr> = None;
-        for (alias, expr) in aliases
-            .iter()
-            .filter(|(a, _)| same_name(a, &name.name.text))
-        {
-            if found.is_some_and(|f| !crate::expr::walk::same(f, expr)) {
-                return Err(errors::ambiguous_column(alias, self.clause.get()));
-            }
-            found = Some(expr);
-        }
-        if found.is_some_and(Expr::has_window) && self.clause.get() == "having clause" {
-            return Err(errors::window::misplaced_alias(&name.name.text));
-        }
-        Ok(found.cloned())
-    }
-
     /// Binds a column reference: here, then in the enclosing queries.
-    pub(crate) fn resolve(&self, name: &ast::ColumnRef) -> SqlResult<Expr> {
-        // Inside an aggregate's argument a name is a column, never an alias.
-        let alias_use = match self.agg_rule.get() {
-            AggRule::Nested => AliasUse::No,
-            _ => self.alias_use.get(),
+    pub(crate) fn resolve(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) -> SqlResult<Expr> {
+        let rule = match (self.aliases.rule.get(), self.agg_rule.get()) {
+            (AliasUse::Having, AggRule::Nested) => AliasUse::Last,
+            (rule, _) => rule,
         };
-        if alias_use == AliasUse::First
-            && let Some(e) = self.find_alias(name)?
-        {
-            return Ok(e);
+        let found = match rule {
+            AliasUse::Having => self.in_having(env, name)?,
+            _ => match self.find_here(name)? {
+                Some(at) => Some(self.column_expr(at)),
+                None if rule == AliasUse::Last => self.selected(name)?,
+                None => None,
+            },
+        };
+        match found {
+            Some(e) => Ok(e),
+            None => self.resolve_outer(env, name),
         }
-        if let Some(at) = self.find_here(name)? {
-            return Ok(self.column_expr(at));
-        }
-        if alias_use == AliasUse::Last
-            && let Some(e) = self.find_alias(name)?
-        {
-            return Ok(e);
-        }
-        self.resolve_outer(name)
     }
 
-    fn resolve_outer(&self, name: &ast::ColumnRef) -> SqlResult<Expr> {
+    fn resolve_outer(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) -> SqlResult<Expr> {
         let (mut level, mut depth) = (self.parent, 1u16);
         while let Some(scope) = level {
             if let Some(at) = scope.find_here(name)? {
@@ -416,9 +380,7 @@ impl<'p> Scope<'p> {
                     ..scope.column_expr(at)
                 });
             }
-            if scope.alias_use.get() != AliasUse::No
-                && let Some(e) = scope.find_alias(name)?.and_then(|e| outer_of(&e, depth))
-            {
+            if let Some(e) = scope.seen_from_below(env, name, depth)? {
                 self.note_reach(depth);
                 return Ok(e);
             }
@@ -426,20 +388,6 @@ impl<'p> Scope<'p> {
         }
         Err(errors::unknown_column(&full_name(name), self.clause.get()))
     }
-}
-
-/// An alias of an enclosing query as seen `depth` levels further in: plain columns and constants.
-fn outer_of(e: &Expr, depth: u16) -> Option<Expr> {
-    let kind = match &e.kind {
-        ExprKind::Column(slot) => ExprKind::Outer { depth, slot: *slot },
-        ExprKind::Const(v) => ExprKind::Const(v.clone()),
-        _ => return None,
-    };
-    Some(Expr {
-        kind,
-        ty: e.ty.clone(),
-        coer: e.coer,
-    })
 }
 
 impl ScopeTable {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use esker_engine::{LockMode, WaitPolicy};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
+use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
 use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
-use super::scope::{AggRule, AliasUse, ColumnAt, CteEntry, Scope, TableKind};
+use super::scope::{AggRule, ColumnAt, CteEntry, Scope, TableKind};
 use super::window::{self, WindowRule};
 use super::{BindEnv, errors, group, literal, order};
 use crate::expr::{Expr, ExprKind};
@@ -25,6 +26,23 @@ use crate::result::ColumnMeta;
 pub(super) struct Output {
     pub expr: Expr,
     pub meta: ColumnMeta,
+    /// The item is a column and nothing else.
+    pub column: Option<ColumnAt>,
+}
+
+impl Output {
+    /// What names behind the select list find.
+    fn named(&self, written: Option<&ast::Expr>) -> SelectName {
+        let has_query = self
+            .expr
+            .any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)));
+        SelectName {
+            name: self.meta.name.clone(),
+            expr: self.expr.clone(),
+            column: self.column,
+            written: written.filter(|_| has_query).cloned().map(Rc::new),
+        }
+    }
 }
 
 /// What surrounds a SELECT in its query expression.
@@ -73,24 +91,22 @@ pub(super) fn bind_select(
     scope.windows.rule.set(WindowRule::Allowed);
     let mut outputs = bind_items(env, &scope, &select.items)?;
     scope.windows.rule.set(WindowRule::Forbidden);
-    *scope.aliases.borrow_mut() = outputs
-        .iter()
-        .map(|o| (o.meta.name.clone(), o.expr.clone()))
-        .collect();
 
     let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
     scope.agg_rule.set(AggRule::Allowed);
     let mut having = match &select.having {
         Some(having) => {
             scope.clause.set("having clause");
-            Some(with_aliases(&scope, AliasUse::First, || {
+            Some(with_aliases(&scope, AliasUse::Having, || {
                 bind_expr(env, &scope, having)
             })?)
         }
         None => None,
     };
     scope.windows.rule.set(WindowRule::Allowed);
-    let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs)?;
+    let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
+    let grouped = aggregated || !select.group_by.is_empty();
+    let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
     window::check_declared(env, &scope)?;
     let mut windows = scope.windows.found.take();
     let limit = bind_limit(env, around.limit)?;
@@ -177,6 +193,12 @@ fn bind_items(
     items: &[ast::SelectItem],
 ) -> SqlResult<Vec<Output>> {
     let mut outputs = Vec::with_capacity(items.len());
+    let alias_of = |item: &ast::SelectItem| match item {
+        ast::SelectItem::Expr { alias, .. } => alias.as_ref().map(|a| Arc::from(&*a.text)),
+        _ => None,
+    };
+    scope.aliases.rule.set(AliasUse::Subqueries);
+    *scope.aliases.written.borrow_mut() = items.iter().filter_map(alias_of).collect();
     for item in items {
         match item {
             ast::SelectItem::Wildcard => {
@@ -204,14 +226,26 @@ fn bind_items(
                     return Err(errors::name_too_long(&alias.text));
                 }
                 let bound = bind_expr(env, scope, expr)?;
-                let meta = item_meta(scope, expr, &bound, alias.as_ref(), text);
-                outputs.push(Output { expr: bound, meta });
+                let column = match (&bound.kind, expr) {
+                    (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
+                    _ => None,
+                };
+                let meta = item_meta(scope, expr, &bound, column, alias.as_ref(), text);
+                let output = Output {
+                    expr: bound,
+                    meta,
+                    column,
+                };
+                scope.aliases.add(output.named(Some(expr)));
+                outputs.push(output);
             }
         }
         if outputs.len() > MAX_COLUMNS {
             return Err(SqlError::new(1117, "42000", "Too many columns"));
         }
     }
+    scope.aliases.written.take();
+    scope.aliases.rule.set(AliasUse::No);
     Ok(outputs)
 }
 
@@ -228,10 +262,13 @@ fn push_column(
     if let TableKind::Base(def) = &scope.tables[at.table].kind {
         env.names.check_column(def, &column.name)?;
     }
-    outputs.push(Output {
+    let output = Output {
         expr: scope.column_expr(at),
         meta: column.meta.clone(),
-    });
+        column: Some(at),
+    };
+    scope.aliases.add(output.named(None));
+    outputs.push(output);
     Ok(())
 }
 
@@ -240,6 +277,7 @@ fn item_meta(
     scope: &Scope<'_>,
     expr: &ast::Expr,
     bound: &Expr,
+    origin: Option<ColumnAt>,
     alias: Option<&ast::Ident>,
     text: &str,
 ) -> ColumnMeta {
@@ -250,10 +288,6 @@ fn item_meta(
             name_of(String::from_utf8_lossy(bytes).trim_start())
         }
         _ => name_of(text),
-    };
-    let origin = match (&bound.kind, expr) {
-        (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
-        _ => None,
     };
     match origin {
         Some(at) => ColumnMeta {

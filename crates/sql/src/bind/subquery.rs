@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::block::Volatility;
 use super::query::bind_query;
 use super::scope::{AggRule, Scope};
+use super::window::WindowRule;
 use super::{BindEnv, compare, errors, expr};
 use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
 use crate::parse::ast;
@@ -68,6 +69,11 @@ pub(super) fn bind_scalar(
     scope: &Scope<'_>,
     query: &ast::Query,
 ) -> SqlResult<Expr> {
+    if let Some(item) = only_item(query)
+        && let Some(reduced) = reduce(env, scope, item)?
+    {
+        return Ok(reduced);
+    }
     let plan = bind_inner(env, scope, query)?;
     if plan.columns.len() != 1 {
         return Err(errors::operand_columns(1));
@@ -75,6 +81,115 @@ pub(super) fn bind_scalar(
     let ty = plan.columns[0].ty.clone().with_nullable(true);
     let coer = plan.columns[0].coercibility;
     Ok(make(env, plan, SubqueryForm::Scalar, ty, coer))
+}
+
+/// The expression that `(SELECT item)` has, where there is nothing else in it.
+pub(super) fn only_item(query: &ast::Query) -> Option<&ast::Expr> {
+    let ast::QueryBody::Select(select) = &query.body else {
+        return None;
+    };
+    let ast::Select {
+        options,
+        distinct: _,
+        items,
+        from,
+        filter: None,
+        group_by,
+        rollup: _,
+        having: None,
+        windows,
+        hints: _,
+    } = &**select
+    else {
+        return None;
+    };
+    let is_bare = query.with.is_none()
+        && query.limit.is_none()
+        && query.locking.is_empty()
+        && query.order_by.is_empty()
+        && query.into.is_none()
+        && *options == ast::SelectOptions::default()
+        && from.is_empty()
+        && group_by.is_empty()
+        && windows.is_empty();
+    match &items[..] {
+        [ast::SelectItem::Expr { expr, .. }] if is_bare => Some(expr),
+        _ => None,
+    }
+}
+
+/// `(SELECT item)` as the item itself, as MySQL takes it; `None` where the item needs a block of its own.
+fn reduce(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Option<Expr>> {
+    let numbers = (env.next_select.get(), env.next_subquery.get());
+    let rule = scope.agg_rule.replace(AggRule::Forbidden);
+    let bound = {
+        let _level = env.enter_query()?;
+        env.select_id();
+        bind_alone(env, scope, item)
+    };
+    scope.agg_rule.set(rule);
+    if let Ok(None) = bound {
+        env.next_select.set(numbers.0);
+        env.next_subquery.set(numbers.1);
+    }
+    bound
+}
+
+/// Binds an item in a block without tables, and moves it out of there.
+fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Option<Expr>> {
+    let block = Scope::inside(Some(scope), scope.ctes.as_ref());
+    block.agg_rule.set(AggRule::Allowed);
+    block.windows.rule.set(WindowRule::Allowed);
+    let mut bound = env.within_subquery(true, || expr::bind_expr(env, &block, item))?;
+    let is_block = bound.any(&mut |e| {
+        matches!(
+            e.kind,
+            ExprKind::Subquery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_)
+        )
+    });
+    if is_block {
+        return Ok(None);
+    }
+    move_up(&mut bound);
+    if block.outer_reach() > 1 {
+        scope.note_reach(block.outer_reach() - 1);
+    }
+    scope.note_volatility(block.volatility());
+    Ok(Some(bound))
+}
+
+/// What was read one level up is of this level now.
+fn move_up(e: &mut Expr) {
+    match &mut e.kind {
+        ExprKind::Outer { depth: 1, slot } => e.kind = ExprKind::Column(*slot),
+        ExprKind::Outer { depth, .. } => *depth -= 1,
+        _ => {
+            for child in e.children_mut() {
+                move_up(child);
+            }
+        }
+    }
+}
+
+/// `(SELECT item)` of one expression.
+pub(super) fn bind_item(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Expr> {
+    let select = ast::Select {
+        items: vec![ast::SelectItem::Expr {
+            expr: item.clone(),
+            alias: None,
+            text: "".into(),
+        }],
+        ..ast::Select::default()
+    };
+    let query = ast::Query {
+        with: None,
+        body: ast::QueryBody::Select(Box::new(select)),
+        order_by: Vec::new(),
+        limit: None,
+        locking: Vec::new(),
+        into: None,
+    };
+    bind_scalar(env, scope, &query)
 }
 
 /// EXISTS.

@@ -15,12 +15,13 @@ use esker_types::func::aggregate::{self, AggDef, AggTypes};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::BindEnv;
+use super::aliases::AliasUse;
 use super::block::{Bound, Frame, OrderKey, Window, WindowCall, WindowFunc, Windows};
 use super::call::{arg_types, merged};
 use super::errors::window as wrong;
 use super::expr::{bind_expr, text_length};
 use super::frame::{bind_frame, check_frame};
-use super::scope::{AggRule, AliasUse, Scope};
+use super::scope::{AggRule, Scope};
 use crate::catalog::same_name;
 use crate::expr::{Expr, ExprKind, walk};
 use crate::parse::ast;
@@ -333,9 +334,9 @@ fn bind_spec(
     let rule = scope.windows.rule.replace(WindowRule::Specification);
     let outer_name = scope.windows.current.replace(name.into());
     let clause = scope.clause.get();
-    let aliases = scope.alias_use.replace(AliasUse::No);
+    let aliases = scope.aliases.rule.replace(AliasUse::No);
     let bound = bind_window(env, scope, name, spec);
-    scope.alias_use.set(aliases);
+    scope.aliases.rule.set(aliases);
     scope.clause.set(clause);
     scope.windows.current.replace(outer_name);
     scope.windows.rule.set(rule);
