@@ -68,7 +68,9 @@ def esker(args, directory):
     if args.esker_port:
         return Server("esker", args.esker_port)
     port = free_port(21000 + os.getpid() % 1000)
-    return Server("esker", port, [args.binary, "serve", f"--port={port}", f"--datadir={directory}/esker"], directory)
+    # What metadata answer is compared with reading, too.
+    command = [args.binary, "serve", f"--port={port}", f"--datadir={directory}/esker", "--esker-verify-metadata-answers=ON"]
+    return Server("esker", port, command, directory)
 
 
 def mariadb(args, directory):

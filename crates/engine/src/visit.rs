@@ -38,6 +38,11 @@ pub trait Visit {
     fn puts(&mut self, pieces: &[&[u8]]) -> bool {
         unreachable!("{} rows at once were not asked for", pieces.len())
     }
+
+    /// Whether this row may have been left out with its block: it is not wanted. Asked only where answers are verified.
+    fn may_leave_out(&mut self, _key: &[u8], _value: &[u8]) -> bool {
+        true
+    }
 }
 
 impl<F: FnMut(&[u8], &[u8]) -> bool> Visit for F {

@@ -175,7 +175,7 @@ impl Starting {
             first_start,
             xids: OnceLock::new(),
         };
-        instance.apply_commit_switches();
+        instance.apply_switches();
         instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
         match loaded {
@@ -358,12 +358,13 @@ impl Instance {
         self.engine.set_memory_limit(bytes as usize);
     }
 
-    /// Carries the variables that switch parts of the commit over to where commits look: at start, and
+    /// Carries the variables that switch parts of the engine on and off over to where it looks: at start, and
     /// after SET GLOBAL of one of them.
-    pub(crate) fn apply_commit_switches(&self) {
+    pub(crate) fn apply_switches(&self) {
         let _one_at_a_time = self.switching.lock();
         let switches = self.engine.switches();
         switches.set_early_lock_release(self.variable_is_on("esker_early_lock_release"));
+        switches.set_verify_answers(self.variable_is_on("esker_verify_metadata_answers"));
         let async_commit = self.variable_is_on("esker_async_commit");
         let durable_snapshots = !async_commit && self.variable_is_on("esker_durable_snapshots");
         if !durable_snapshots {

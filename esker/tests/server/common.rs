@@ -23,6 +23,22 @@ pub fn setting(name: &str, default: u64) -> u64 {
     text.and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
+/// Random numbers of a seed: xorshift64*.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % below
+    }
+}
+
 /// A port nobody listens on now.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);

@@ -481,3 +481,44 @@ fn what_does_not_fit_goes_to_disk_and_is_counted() {
     );
     assert_eq!(std::fs::read_dir(&temporary).expect("folder").count(), 0);
 }
+
+/// With the setting on, a wrong answer would end the server; right ones come as ever.
+#[test]
+fn answers_from_metadata_can_be_verified() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    let rows = |from: u32| -> String {
+        let rows: Vec<String> = (0..3000)
+            .map(|n| format!("({}, {n})", n * 10 + from))
+            .collect();
+        rows.join(",")
+    };
+    c.run(&format!(
+        "USE d; SET GLOBAL esker_verify_metadata_answers = ON;
+         SET esker_parallel_scan_rows = 0, parallel_read_threads = 2;
+         CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL);
+         INSERT INTO n VALUES {}; OPTIMIZE TABLE n; INSERT INTO n VALUES {};
+         DELETE FROM n WHERE id IN (50, 105, 20005)",
+        rows(10),
+        rows(5)
+    ));
+    for _ in 0..2 {
+        assert_eq!(c.value("SELECT COUNT(*) FROM n"), "5997");
+        assert_eq!(
+            c.value("SELECT COUNT(*) FROM n WHERE id > 50 AND id <= 300"),
+            "49"
+        );
+        assert_eq!(
+            c.value("SELECT SUM(id > 0) FROM n WHERE v BETWEEN 7 AND 9"),
+            "6"
+        );
+    }
+    assert_eq!(
+        c.code("SET SESSION esker_verify_metadata_answers = ON"),
+        Some(1229)
+    );
+    assert_eq!(
+        c.code("SET GLOBAL esker_verify_metadata_answers = 7"),
+        Some(1231)
+    );
+}

@@ -1,4 +1,4 @@
-//! What can be switched off of the commit pipeline while it runs, to see what it is worth.
+//! What can be switched off of the commit pipeline while it runs, to see what it is worth; and checks that can be switched on.
 //!
 //! Neighbours: `commit` and `Engine::wait_durable` read the switches once per commit; the layer above sets them.
 //!
@@ -7,6 +7,8 @@
 //! | on | off | when the record has its place in the log | when it is durable |
 //! | off | off | when it is durable | when it is durable |
 //! | any | on | when the record has its place in the log | at once |
+//!
+//! Verifying answers is no part of the commit; it is for tests and costs what reading everything costs (`scan::verify`).
 //!
 //! Durable snapshots (on) let the plain reads of clients leave out what is not durable yet; see `txn::SnapshotAt`.
 //!
@@ -22,6 +24,7 @@ pub struct Switches {
     early_lock_release: AtomicBool,
     async_commit: AtomicBool,
     durable_snapshots: AtomicBool,
+    verify_answers: AtomicBool,
 }
 
 impl Default for Switches {
@@ -30,6 +33,7 @@ impl Default for Switches {
             early_lock_release: AtomicBool::new(true),
             async_commit: AtomicBool::new(false),
             durable_snapshots: AtomicBool::new(true),
+            verify_answers: AtomicBool::new(false),
         }
     }
 }
@@ -69,6 +73,16 @@ impl Switches {
     /// has acknowledged is durable.
     pub fn set_durable_snapshots(&self, on: bool) {
         self.durable_snapshots.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether what scans and counts answer from metadata is compared with plain reading; a difference is fatal. Off by default.
+    pub fn verify_answers(&self) -> bool {
+        self.verify_answers.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether answers are verified, of scans and counts that begin from now on.
+    pub fn set_verify_answers(&self, on: bool) {
+        self.verify_answers.store(on, Ordering::Relaxed);
     }
 
     /// Whether the row locks of a commit that has its place in the log go at once.

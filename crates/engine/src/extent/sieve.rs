@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index::Tail;
 use super::reader::Extent;
-use super::zones::FieldTest;
+use super::zones::{FieldTest, FieldValue, Fields};
 use crate::LATEST;
 use crate::tree::Run;
 
@@ -37,6 +37,19 @@ impl Conditions {
             tests,
             skipped: AtomicU64::new(0),
         })
+    }
+
+    /// Whether a row with this value cannot meet them.
+    pub(crate) fn rule_out(&self, fields: &dyn Fields, value: &[u8]) -> bool {
+        let mut values = vec![FieldValue::Unknown; fields.ids().len()];
+        fields.read(value, &mut values);
+        let value_of = |test: &FieldTest| {
+            let place = fields.ids().iter().position(|id| *id == test.field);
+            place.map_or(FieldValue::Unknown, |place| values[place])
+        };
+        self.tests
+            .iter()
+            .any(|test| !test.may_hold_for(value_of(test)))
     }
 
     /// Blocks that were passed over.

@@ -63,6 +63,15 @@ pub struct FieldTest {
 }
 
 impl FieldTest {
+    /// Whether it may hold for a value.
+    pub(super) fn may_hold_for(&self, value: FieldValue) -> bool {
+        match value {
+            FieldValue::Unknown => true,
+            FieldValue::Null => self.null,
+            FieldValue::Number(number) => self.numbers.iter().any(|range| range.contains(&number)),
+        }
+    }
+
     fn may_hold(&self, zone: &Zone) -> bool {
         let overlaps = |(low, high): (u64, u64)| {
             let mut ranges = self.numbers.iter();

@@ -27,6 +27,7 @@ impl Tree {
             own: None,
             snapshot: LATEST,
             dependency: Arc::default(),
+            verifier: None,
         };
         let mut entries = split::in_memory(&view, span);
         for run in view.runs() {

@@ -6,7 +6,7 @@
 //! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
 //! and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
 //!
-//! `estimate` tells planners how much lies between two keys.
+//! `estimate` tells planners how much lies between two keys. `verify` compares answers with plain reading, in tests.
 //!
 //! **Invariants**
 //! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans once.
@@ -26,23 +26,28 @@ mod span;
 mod split;
 #[cfg(test)]
 mod tests;
+mod verify;
+#[cfg(test)]
+mod verify_tests;
 mod view;
 
 pub use crate::visit::{MOST_PIECES, Piece, Visit};
 pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub use span::KeySpan;
+pub(crate) use verify::Verifier;
 pub(crate) use view::{OwnWrites, PinnedView};
 
 use std::sync::Arc;
 
 use crate::extent::{Conditions, FieldTest, HasMeta, ReadMode};
 use crate::tree::Tree;
-use crate::txn::Txn;
+use crate::txn::{Txn, cursor_over};
 use crate::{LATEST, Result};
 use count::Counted;
 use merge::Merge;
 use overlay::Overlay;
 use split::MIN_TASK_ENTRIES;
+use verify::Beside;
 
 /// Tasks for each thread: so many that one that takes long does not keep the other threads waiting.
 pub const TASKS_PER_THREAD: usize = 4;
@@ -66,6 +71,8 @@ pub struct ParallelCount {
     mode: ReadMode,
     counted: u64,
     tasks: Vec<CountTask>,
+    /// What is counted, if the answer is to be verified.
+    verified: Vec<KeySpan>,
 }
 
 /// What a task of a count has brought.
@@ -125,6 +132,9 @@ impl Txn {
         let spans = tidy(spans);
         let mode = self.read_mode(&view, &spans);
         let tasks = split::split(&view, &spans, tasks, least)?;
+        if let Some(verifier) = &view.verifier {
+            verifier.check_cut(&spans, &tasks);
+        }
         Ok(ParallelScan {
             view,
             mode,
@@ -151,9 +161,13 @@ impl Txn {
         least: u64,
     ) -> Result<ParallelCount> {
         let view = self.pin(tree)?;
+        let mut spans = tidy(spans);
         let mut counted = Counted::default();
-        for span in tidy(spans) {
-            count::sort_out(&view, &span, &mut counted)?;
+        for span in &spans {
+            count::sort_out(&view, span, &mut counted)?;
+        }
+        if view.verifier.is_none() {
+            spans.clear();
         }
         view.note(counted.newest);
         let mode = self.read_mode(&view, &counted.unread);
@@ -166,6 +180,7 @@ impl Txn {
             mode,
             counted: counted.rows,
             tasks: read.chain(overlays).collect(),
+            verified: spans,
         })
     }
 
@@ -239,7 +254,19 @@ impl ParallelScan {
         for span in &self.tasks[task] {
             let conditions = self.conditions.as_ref();
             let merge = self.view.merge(span, self.mode, None, conditions)?;
-            let goes_on = read(&self.view, merge, visit, go_on)?;
+            let goes_on = match &self.view.verifier {
+                None => read(&self.view, merge, visit, go_on)?,
+                Some(verifier) => {
+                    let plain = cursor_over(&self.view, span)?;
+                    let conditions = conditions.map(|c| &**c);
+                    let mut beside = Beside::new(verifier, conditions, plain, visit);
+                    let goes_on = read(&self.view, merge, &mut beside, go_on)?;
+                    if goes_on {
+                        beside.finish()?;
+                    }
+                    goes_on
+                }
+            };
             if !goes_on || (self.tasks[task].len() > 1 && !go_on()) {
                 return Ok(false);
             }
@@ -269,6 +296,15 @@ impl ParallelCount {
     /// Number of tasks.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Compares the answer, which is [`counted`](Self::counted) and the rows of all tasks, with plain reading, if answers are verified
+    /// ([`Switches::verify_answers`](crate::Switches::verify_answers)). A difference is fatal.
+    pub fn verify(&self, rows: u64, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        match &self.view.verifier {
+            None => Ok(()),
+            Some(verifier) => verifier.check_count(&self.view, &self.verified, rows, go_on),
+        }
     }
 
     /// The keys of a task. `None` if `go_on`, which is asked as by [`ParallelScan::read`], said no.

@@ -104,7 +104,9 @@ impl World {
         let most_keys = [250, 250, 250, 900][rng.below(4) as usize];
         let keys = 20 + rng.below(most_keys);
         let machine = SimEnv::new(seed);
-        let engine = Engine::open(machine.env(), config.clone()).unwrap();
+        config.on_fatal = Arc::new(|message| panic!("{message}"));
+        let verify = rng.chance(30);
+        let engine = World::open_engine(&machine, &config, verify);
         let id = engine.create_tree().unwrap().id();
         World {
             rng,
@@ -122,6 +124,13 @@ impl World {
 
     fn engine(&self) -> &Engine {
         self.engine.as_ref().expect("it is open")
+    }
+
+    /// Opens it; in a part of the trees it compares its answers itself.
+    fn open_engine(machine: &SimEnv, config: &EngineConfig, verify: bool) -> Engine {
+        let engine = Engine::open(machine.env(), config.clone()).unwrap();
+        engine.switches().set_verify_answers(verify);
+        engine
     }
 
     fn tree(&self) -> Tree {
@@ -255,7 +264,8 @@ impl World {
         self.open.clear();
         self.engine().shutdown().unwrap();
         self.engine = None;
-        self.engine = Some(Engine::open(self.machine.env(), self.config.clone()).unwrap());
+        let verify = self.rng.chance(30);
+        self.engine = Some(World::open_engine(&self.machine, &self.config, verify));
         self.happened.reopened += 1;
     }
 
@@ -458,6 +468,7 @@ fn compare(
             counted.unwrap().rows
         });
         let rows = count.counted() + read.sum::<u64>();
+        count.verify(rows, &mut || true).unwrap();
         assert_eq!(
             rows,
             plain.len() as u64,

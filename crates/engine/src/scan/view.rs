@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::merge::{Merge, Source, Tier};
 use super::span::KeySpan;
+use super::verify::Verifier;
 use crate::extent::{Conditions, Extent, HasMeta, ReadMode, Sieve};
 use crate::tree::{Run, RunIter, SuperVersion};
 use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
@@ -37,6 +38,8 @@ pub(crate) struct PinnedView {
     pub(crate) snapshot: Seq,
     /// Of the transaction: how far the log must be durable before anybody is told.
     pub(crate) dependency: Arc<AtomicU64>,
+    /// Compares what is answered with plain reading, if that is wanted.
+    pub(crate) verifier: Option<Verifier>,
 }
 
 impl PinnedView {

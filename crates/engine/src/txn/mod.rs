@@ -37,7 +37,7 @@ use crate::engine::{Engine, Inner};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
-use crate::scan::{OwnWrites, PinnedView};
+use crate::scan::{KeySpan, OwnWrites, PinnedView, Verifier};
 use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
 use visible::{Range, VisibleIter};
@@ -326,32 +326,20 @@ impl Txn {
         view: View,
     ) -> Result<Cursor> {
         self.check()?;
-        let range = Range {
-            lower: lower.map(<[u8]>::to_vec),
-            upper: upper.map(<[u8]>::to_vec),
-        };
-        let own = match self.writes.view(tree.id()) {
-            None => None,
-            Some(own) => Some(VisibleIter::new(
-                own_iter(&own),
-                own.sight(),
-                range.clone(),
-                direction,
-            )?),
-        };
+        let own = self.writes.view(tree.id());
         // The snapshot is taken before the tiers are looked up.
-        let sight = Sight::Snapshot(self.sequence_of(view));
+        let snapshot = self.sequence_of(view);
         let tiers = tree.superversion();
         self.inner().look_at_steps(&tiers);
-        let committed = committed_iter(&tiers, lower, upper);
-        drop(tiers);
-        let committed = VisibleIter::new(committed, sight, range, direction)?;
-        Ok(Cursor::new(
-            committed,
-            own,
+        let bounds = (lower, upper);
+        rows_between(
+            &tiers,
+            own.as_ref(),
+            snapshot,
+            bounds,
             direction,
-            Arc::clone(&self.dependency),
-        ))
+            &self.dependency,
+        )
     }
 
     /// A cursor for many lookups, which is told for each where to go ([`Cursor::go_to`]).
@@ -392,11 +380,14 @@ impl Txn {
         let own = self.writes.view(tree.id());
         let superversion = Arc::clone(&tree.superversion());
         self.inner().look_at_steps(&superversion);
+        let verifier = self.inner().switches.verify_answers();
+        let verifier = verifier.then(|| Verifier::new(tree, &self.inner().config.on_fatal));
         Ok(PinnedView {
             superversion,
             own,
             snapshot,
             dependency: Arc::clone(&self.dependency),
+            verifier,
         })
     }
 
@@ -613,6 +604,53 @@ fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
     let spills = spills.map(|iter| Box::new(iter) as Box<dyn InternalIter>);
     Box::new(MergingIter::new(
         std::iter::once(table).chain(spills).collect(),
+    ))
+}
+
+/// A cursor over what a scan has pinned.
+pub(crate) fn cursor_over(view: &PinnedView, span: &KeySpan) -> Result<Cursor> {
+    let lower = Bound::Included(span.lower.as_slice());
+    let upper = span
+        .upper
+        .as_deref()
+        .map_or(Bound::Unbounded, Bound::Excluded);
+    rows_between(
+        &view.superversion,
+        view.own.as_ref(),
+        view.snapshot,
+        (lower, upper),
+        Direction::Forward,
+        &view.dependency,
+    )
+}
+
+/// A cursor over the committed versions that a snapshot sees and a transaction's own writes.
+fn rows_between(
+    tiers: &SuperVersion,
+    own: Option<&OwnWrites>,
+    snapshot: Seq,
+    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    dependency: &Arc<AtomicU64>,
+) -> Result<Cursor> {
+    let range = Range {
+        lower: lower.map(<[u8]>::to_vec),
+        upper: upper.map(<[u8]>::to_vec),
+    };
+    let own = match own {
+        None => None,
+        Some(own) => {
+            let walk = VisibleIter::new(own_iter(own), own.sight(), range.clone(), direction)?;
+            Some(walk)
+        }
+    };
+    let committed = committed_iter(tiers, lower, upper);
+    let committed = VisibleIter::new(committed, Sight::Snapshot(snapshot), range, direction)?;
+    Ok(Cursor::new(
+        committed,
+        own,
+        direction,
+        Arc::clone(dependency),
     ))
 }
 

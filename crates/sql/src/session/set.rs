@@ -28,12 +28,13 @@ const CLIENT_CHARSETS: [&str; 3] = [
     "character_set_results",
 ];
 
-/// Global variables that switch parts of the commit on and off.
-const COMMIT_SWITCHES: [&str; 4] = [
+/// Global variables that switch parts of the engine on and off.
+const SWITCHES: [&str; 5] = [
     "esker_async_commit",
     "esker_durable_snapshots",
     "esker_early_lock_release",
     "esker_flush_pipelining",
+    "esker_verify_metadata_answers",
 ];
 /// Global variables whose names begin so make up the flush policy of the log.
 const FLUSH_POLICY: &str = "esker_log_flush_";
@@ -106,11 +107,11 @@ impl Session {
         if id.def().name == "esker_memory_limit" {
             self.facts.instance.apply_memory_limit();
         }
-        if !COMMIT_SWITCHES.contains(&id.def().name) {
+        if !SWITCHES.contains(&id.def().name) {
             return;
         }
         let instance = self.facts.instance.clone();
-        instance.apply_commit_switches();
+        instance.apply_switches();
         if id.def().name == "esker_async_commit" && instance.variable_is_on(id.def().name) {
             let text = "Commits are acknowledged before they are durable: a crash can lose the newest of them";
             self.warn(Level::Warning, 1105, text.to_owned());

@@ -169,6 +169,7 @@ pub static VARS: &[VarDef] = &[
     var("esker_recovery_threads", G, FIX, VarKind::UInt { min: 0, max: 1024 }, "0"),
     var("esker_scan_threads", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "0"),
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
+    var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
     var("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "OFF"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),
     var("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),

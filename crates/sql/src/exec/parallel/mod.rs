@@ -322,7 +322,7 @@ fn count(
     let tasks = count.tasks();
     let task = Arc::new(CountTask(count, Tally::new(0)));
     let tally = &task.1;
-    work(exec, Arc::clone(&task), tasks, |counted| {
+    let is_complete = work(exec, Arc::clone(&task), tasks, |counted| {
         if let Some(counted) = counted.map_err(|e| engine_error(&e))? {
             rows += counted.rows;
             from_metadata += counted.from_metadata;
@@ -330,6 +330,10 @@ fn count(
         }
         Ok(true)
     })?;
+    if is_complete {
+        let verified = task.0.verify(rows, &mut || (exec.check_killed)().is_ok());
+        verified.map_err(|e| engine_error(&e))?;
+    }
     exec.txn.scans().note_counted(from_metadata);
     tally.note_counted(from_metadata);
     tally.note_passed([rows]);

@@ -505,6 +505,17 @@ impl Visit for Reading<'_, '_> {
         };
         self.follow(goes_on)
     }
+
+    fn may_leave_out(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let ((scan, def), flow) = (self.of, &mut *self.flow);
+        let ctx = flow.env.ctx;
+        let (count, kept) = (ctx.warning_count.get(), ctx.warnings.borrow().len());
+        let verdict = self.entries.judge(scan, def, (key, value), 0, flow);
+        // What fails, or warns, does not where the row is not looked at.
+        ctx.warning_count.set(count);
+        ctx.warnings.borrow_mut().truncate(kept);
+        !matches!(verdict, Ok(Verdict::Take))
+    }
 }
 
 fn stored(scan: &ScanPlan) -> (&TableDef, &Access) {
