@@ -8,6 +8,7 @@ mod damaged;
 mod drivers;
 mod fixtures;
 mod histogram;
+mod histories;
 mod hostile;
 mod inspect;
 mod isolation;
