@@ -26,6 +26,9 @@ const BLOCK_PAYLOAD_BYTES: u64 = 256 * 1024;
 /// What a block that is the last of a group may cost beyond its payload.
 const GROUP_OVERHEAD: u64 = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
 
+/// Kept free at the end of a segment: for the block that closes it, or for the seal of a clean shutdown, which that replaces.
+pub(crate) const TRAILER_BYTES: u64 = PAGE_BYTES;
+
 /// Small groups that may be written before the flush notices that room is short.
 const FEW_GROUPS: u64 = 8;
 
@@ -137,7 +140,7 @@ impl Sizes {
         }
         let sizes = Self::derive(segment, config.buffer_bytes)?;
         assert!(sizes.block_payload <= MAX_PAYLOAD_BYTES as u64);
-        assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk());
+        assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk() + TRAILER_BYTES);
         Ok(sizes)
     }
 
@@ -173,7 +176,7 @@ impl Sizes {
 
     /// Bytes that can surely be used of this much file: a block is not split over segments.
     pub(crate) fn usable(&self, file_bytes: u64) -> u64 {
-        file_bytes.saturating_sub(self.max_block_on_disk())
+        file_bytes.saturating_sub(self.max_block_on_disk() + TRAILER_BYTES)
     }
 
     /// Bytes that can surely be used of an empty segment.

@@ -24,6 +24,13 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.records == 0 {
+            let most = match self.to > self.from {
+                true => format!(", to LSN {} at least; how many cannot be told", self.to),
+                false => "; how many there were, if any, cannot be told".to_owned(),
+            };
+            return write!(f, "all commits behind LSN {}{most}", self.from);
+        }
         write!(
             f,
             "about {} records ({} bytes, LSN {} to {}) in {} segments",

@@ -9,6 +9,7 @@
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
 //! - A segment that is being read is neither recycled nor removed.
 //! - A spare has all its space reserved.
+//! - Of two segments the first says that there is a second, from before anything in that is acknowledged until it is released.
 //! - One more, the reserve, is kept for the next opening, and a log that was opened with it takes no
 //!   records before there is another: however full the disk is, the log can be opened.
 
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 
 use crate::config::{Sizes, WalConfig};
 use crate::error::WalError;
-use crate::format::{PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
+use crate::format::{BlockHeader, PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
 use crate::lsn::Lsn;
 
 /// Copied at a time when a segment is put aside.
@@ -73,6 +74,8 @@ struct State {
     /// Kept for the next opening, which needs a fresh segment even if the disk is full.
     reserve: Option<Spare>,
     next_spare: u64,
+    /// The segment before the current one, until it says that there is another.
+    unclosed: Option<Unclosed>,
 }
 
 impl State {
@@ -120,6 +123,11 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
+    pub(crate) fn new(path: PathBuf, file: Arc<dyn File>) -> Self {
+        let free = Mutex::new(vec![file]);
+        Self { path, free }
+    }
+
     /// One that nobody uses, opened if there is none.
     pub(crate) fn take(&self, fs: &dyn Fs) -> Result<Arc<dyn File>, WalError> {
         if let Some(file) = self.free.lock().pop() {
@@ -151,13 +159,38 @@ impl Handles {
     }
 }
 
+/// A segment in which it is still to be written that the log goes on in another one.
+pub(crate) struct Unclosed {
+    pub(crate) start: Lsn,
+    pub(crate) id: u64,
+    pub(crate) handles: Arc<Handles>,
+    /// Where its last block with records ends.
+    pub(crate) offset: u64,
+    /// Where its records end and the next segment starts.
+    pub(crate) end: Lsn,
+}
+
 /// The segment that is being written.
 pub(crate) struct CurrentSegment {
+    pub(crate) start: Lsn,
     pub(crate) handles: Arc<Handles>,
     pub(crate) id: u64,
     /// Where the next block goes.
     pub(crate) offset: u64,
     pub(crate) file_bytes: u64,
+}
+
+impl CurrentSegment {
+    /// As the one before a segment that starts at `end`.
+    pub(crate) fn unclosed(&self, end: Lsn) -> Unclosed {
+        Unclosed {
+            start: self.start,
+            id: self.id,
+            handles: Arc::clone(&self.handles),
+            offset: self.offset,
+            end,
+        }
+    }
 }
 
 impl SegmentFiles {
@@ -181,6 +214,7 @@ impl SegmentFiles {
             spares: Vec::new(),
             reserve: None,
             next_spare: 0,
+            unclosed: None,
         };
         let (segment_bytes, spares_kept) = (sizes.segment, sizes.spares_kept());
         let files = Self {
@@ -348,8 +382,12 @@ impl SegmentFiles {
             .join(format!("{SPARE_PREFIX}{number:08x}{SPARE_SUFFIX}"))
     }
 
-    /// Turns a spare into the segment with this header. The caller has synced all earlier ones.
-    pub(crate) fn begin_segment(&self, header: &SegmentHeader) -> Result<CurrentSegment, WalError> {
+    /// Turns a spare into the segment with this header, behind `predecessor`. The caller has synced all earlier ones.
+    pub(crate) fn begin_segment(
+        &self,
+        header: &SegmentHeader,
+        predecessor: Option<Unclosed>,
+    ) -> Result<CurrentSegment, WalError> {
         let spare = self.state.lock().spares.pop();
         let Spare { path: spare, file } = spare.expect("admission counts the spares");
         let path = self.dir.join(segment_name(header.start));
@@ -375,14 +413,37 @@ impl SegmentFiles {
         state
             .live
             .push_back(LiveSegment::new(header.start, path.clone()));
+        state.unclosed = predecessor;
         let (id, file_bytes) = (header.id, header.file_bytes);
-        let free = Mutex::new(vec![file]);
         Ok(CurrentSegment {
-            handles: Arc::new(Handles { path, free }),
+            start: header.start,
+            handles: Arc::new(Handles::new(path, file)),
             id,
             offset: PAGE_BYTES,
             file_bytes,
         })
+    }
+
+    /// Writes into the segment before the current one that the log goes on: the first records of the current one, up to
+    /// `durable`, are. Before they are acknowledged, so that the loss of the current segment can be noticed.
+    pub(crate) fn close_predecessor(&self, durable: Lsn) -> Result<(), WalError> {
+        let (unclosed, _in_use) = {
+            let mut state = self.state.lock();
+            let Some(unclosed) = state.unclosed.take() else {
+                return Ok(());
+            };
+            // Released meanwhile: a log that begins behind it needs no such word.
+            let live = state.live.iter().find(|live| live.start == unclosed.start);
+            let Some(live) = live.cloned() else {
+                return Ok(());
+            };
+            (unclosed, live)
+        };
+        let page = BlockHeader::mark(unclosed.end, unclosed.id, durable);
+        let file = unclosed.handles.take(&*self.fs)?;
+        unclosed
+            .handles
+            .write_and_sync(file, &page, unclosed.offset)
     }
 
     /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns how many

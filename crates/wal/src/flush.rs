@@ -13,6 +13,7 @@
 //! - Groups get their places in LSN order; they may reach the disk in any.
 //! - The durable LSN moves only after syncs that cover everything below it.
 //! - A group lies in one segment; a new segment begins after everything before it is synced.
+//! - Nothing in a segment is acknowledged before the segment in front of it says that there is another.
 //! - Each group on its way has an open file of its own.
 //! - After the first error no group begins, and nothing behind what failed is acknowledged; it is
 //!   not tried again.
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use esker_vfs::File;
 
-use crate::config::{FlushMode, Sizes};
+use crate::config::{FlushMode, Sizes, TRAILER_BYTES};
 use crate::error::WalError;
 use crate::files::{CurrentSegment, Handles};
 use crate::flights::Ticket;
@@ -82,6 +83,8 @@ struct Departure {
     handles: Arc<Handles>,
     file: Arc<dyn File>,
     offset: u64,
+    /// Where it ends, if it is the first of its segment.
+    opens_segment: Option<Lsn>,
 }
 
 /// What there was to take.
@@ -134,8 +137,12 @@ impl Lane {
             handles,
             file,
             offset,
+            opens_segment,
         } = departure;
         handles.write_and_sync(file, &self.staging[..self.staged], offset)?;
+        if let Some(end) = opens_segment {
+            shared.files.close_predecessor(end)?;
+        }
         let (durable, nanos) = shared.flights.land(ticket, shared.clock.mono_nanos());
         self.group.nanos = nanos;
         self.group.overlapped = ticket.overlapped;
@@ -187,6 +194,7 @@ impl Flusher {
             return Ok(Taken::NewSegment);
         }
         let offset = self.current.offset;
+        let opens_segment = (offset == PAGE_BYTES).then_some(self.taken);
         self.current.offset += lane.staged as u64;
         let now = shared.clock.mono_nanos();
         Ok(Taken::Group(Departure {
@@ -194,6 +202,7 @@ impl Flusher {
             handles,
             file,
             offset,
+            opens_segment,
         }))
     }
 
@@ -213,7 +222,8 @@ impl Flusher {
         lane.group = Group::default();
         let durable = shared.waiters.durable();
         while lane.staged < lane.staging.len() - block {
-            let room = self.current.file_bytes - self.current.offset - lane.staged as u64;
+            let used = self.current.offset + lane.staged as u64;
+            let room = self.current.file_bytes.saturating_sub(used + TRAILER_BYTES);
             let most = room
                 .saturating_sub(BLOCK_HEADER_BYTES as u64)
                 .min(shared.sizes.block_payload);
@@ -293,35 +303,22 @@ impl Flusher {
             shared.files.prepare_spare()?;
             shared.buffer.spare_added();
         }
-        self.current = shared
-            .files
-            .begin_segment(&shared.segment_header(self.taken, false))?;
+        let header = shared.segment_header(self.taken, false);
+        let full = self.current.unclosed(self.taken);
+        self.current = shared.files.begin_segment(&header, Some(full))?;
         shared.buffer.segment_changed();
         shared.counters.segment_begun();
         shared.request_spare(0);
         Ok(())
     }
 
-    /// Writes a block without payload whose durable LSN proves everything before it. Left out if
-    /// the segment happens to be full.
+    /// Writes a block without payload whose durable LSN proves everything before it.
     pub(crate) fn seal(&mut self, shared: &Shared) -> Result<(), WalError> {
         assert!(
             shared.waiters.durable() == self.taken,
             "a seal proves what is durable"
         );
-        if self.current.file_bytes - self.current.offset < PAGE_BYTES {
-            return Ok(());
-        }
-        let header = BlockHeader {
-            first: self.taken,
-            payload_bytes: 0,
-            payload_crc: crc32c::crc32c(&[]),
-            segment_id: self.current.id,
-            durable: self.taken,
-            summary: Summary::default(),
-        };
-        let mut page = vec![0; PAGE_BYTES as usize];
-        header.encode_into(&mut page);
+        let page = BlockHeader::mark(self.taken, self.current.id, self.taken);
         let handles = &self.current.handles;
         let file = handles.take(&**shared.files.fs())?;
         handles.write_and_sync(file, &page, self.current.offset)?;

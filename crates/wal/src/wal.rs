@@ -18,7 +18,7 @@ use crate::buffer::{Beginning, LogBuffer, MAX_LSN};
 use crate::config::{FlushMode, Sizes, WalConfig};
 use crate::daemon::Threads;
 use crate::error::WalError;
-use crate::files::{LogSpace, SegmentFiles};
+use crate::files::{LogSpace, SegmentFiles, Unclosed};
 use crate::flights::Flights;
 use crate::flush::{Flushed, Flusher};
 use crate::format::{RECORD_ALIGN, RecordKind};
@@ -43,6 +43,13 @@ struct Handle {
     threads: Mutex<Option<Threads>>,
 }
 
+/// What a new segment comes after.
+struct After {
+    end: Lsn,
+    gap: Option<Lsn>,
+    last: Option<Unclosed>,
+}
+
 impl Wal {
     /// Opens the log, which continues behind the last record that is found: it takes records at once. What it has
     /// above `from` is still to be read, with the reader. Segments wholly below are recycled or removed.
@@ -60,8 +67,18 @@ impl Wal {
     ) -> Result<(Wal, LogReader), WalError> {
         let sizes = Sizes::new(&config)?;
         let files = SegmentFiles::open(env, &config, &sizes)?;
-        let Found { reader, gap, dead } = recover::open(&files, &mut config, from)?;
-        let shared = Self::begin(env, config, sizes, files, reader.end(), gap)?;
+        let Found {
+            reader,
+            gap,
+            dead,
+            last,
+        } = recover::open(&files, &mut config, from)?;
+        let after = After {
+            end: reader.end(),
+            gap,
+            last,
+        };
+        let shared = Self::begin(env, config, sizes, files, after)?;
         for dead in &dead {
             shared.files.put_aside(dead)?;
         }
@@ -78,9 +95,9 @@ impl Wal {
         config: WalConfig,
         sizes: Sizes,
         files: SegmentFiles,
-        end: Lsn,
-        gap: Option<Lsn>,
+        after: After,
     ) -> Result<Arc<Shared>, WalError> {
+        let After { end, gap, last } = after;
         if end >= MAX_LSN || !end.0.is_multiple_of(RECORD_ALIGN) {
             let what = format!("the log ends at {end}, where no record can end");
             return Err(WalError::corruption(files.dir(), 0, end, what));
@@ -100,7 +117,7 @@ impl Wal {
                 prepared => prepared?,
             }
         }
-        let current = files.begin_segment(&header)?;
+        let current = files.begin_segment(&header, last)?;
         let room = match takes_records {
             true => sizes.usable(current.file_bytes - current.offset),
             false => 0,

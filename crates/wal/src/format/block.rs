@@ -1,5 +1,6 @@
 //! Block header: what makes a block findable, verifiable and skippable.
 
+use super::PAGE_BYTES;
 use super::fields::{crc_with_hole, put, u16_at, u32_at, u64_at};
 use super::record::{Part, RECORD_ALIGN};
 use crate::lsn::Lsn;
@@ -114,6 +115,27 @@ pub(crate) struct BlockHeader {
 impl BlockHeader {
     pub(crate) fn end(&self) -> Lsn {
         self.first.plus(u64::from(self.payload_bytes))
+    }
+
+    /// A page with a block that has no records: it stands at `at` and says what was durable when it was written. If that is
+    /// more than what comes before it, the log goes on in the segment that starts at `at`.
+    pub(crate) fn mark(at: Lsn, segment_id: u64, durable: Lsn) -> Vec<u8> {
+        let header = BlockHeader {
+            first: at,
+            payload_bytes: 0,
+            payload_crc: crc32c::crc32c(&[]),
+            segment_id,
+            durable,
+            summary: Summary::default(),
+        };
+        let mut page = vec![0; PAGE_BYTES as usize];
+        header.encode_into(&mut page);
+        page
+    }
+
+    /// Whether the block closes its segment: the log goes on in the next one.
+    pub(crate) fn closes(&self) -> bool {
+        self.payload_bytes == 0 && self.durable > self.first
     }
 
     /// Writes the header into the first [`BLOCK_HEADER_BYTES`] of `bytes`.

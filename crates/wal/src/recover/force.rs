@@ -117,6 +117,26 @@ impl Settled {
         empty.and_then(|last| last.header.gap)
     }
 
+    /// How a log without damage goes on.
+    pub(super) fn found(
+        self,
+        files: &SegmentFiles,
+        config: &WalConfig,
+        from: Lsn,
+    ) -> Result<Found, WalError> {
+        let last = self.segments.iter().rfind(|s| s.start() < s.end);
+        let last = match last {
+            Some(last) => tail::unclosed(last, &**files.fs(), from)?,
+            None => None,
+        };
+        Ok(Found {
+            reader: self.reader(files, config, from, self.end(from)),
+            gap: self.gap(),
+            dead: self.dead,
+            last,
+        })
+    }
+
     /// A reader of these segments.
     pub(super) fn reader(
         &self,
@@ -175,11 +195,7 @@ pub(super) fn open(
 ) -> Result<Found, WalError> {
     settled.read_for_damage(files, config, from)?;
     let Some(damage) = settled.damage.take() else {
-        return Ok(Found {
-            reader: settled.reader(files, config, from, settled.end(from)),
-            gap: settled.gap(),
-            dead: settled.dead,
-        });
+        return settled.found(files, config, from);
     };
     let whole = point(&damage, from)?;
     settled.segments.retain(|segment| segment.start() < whole);
@@ -201,6 +217,8 @@ pub(super) fn open(
         reader,
         gap: Some(whole),
         dead: vec![whole..end],
+        // It is damaged: without the new segment it would be refused as it is.
+        last: None,
     })
 }
 

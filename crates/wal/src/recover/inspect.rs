@@ -14,7 +14,7 @@ use std::sync::Arc;
 use esker_vfs::Fs;
 
 use super::record::BlockSummary;
-use super::segment::{BlockAt, FIRST_BLOCK, Segment};
+use super::segment::{BlockAt, FIRST_BLOCK, Lack, Segment};
 use super::tail;
 use super::window::Window;
 use crate::error::WalError;
@@ -176,6 +176,7 @@ impl LogView {
         }
     }
 
+    /// Tells of damage behind which there is nothing before `end`, as a rule to a segment's header.
     fn bad_header<V: Visitor>(
         &self,
         damage: &WalError,
@@ -237,16 +238,26 @@ impl LogView {
         }
         let is_last = end == Lsn(u64::MAX);
         segment.end = end;
-        let mut torn = false;
-        if is_last && let Ok((found, is_torn)) = tail::find_end(&segment, &*self.fs) {
-            (segment.end, torn) = (found, is_torn);
+        let (mut torn, mut damage) = (false, None);
+        if is_last {
+            match tail::find_end(&segment, &*self.fs) {
+                Ok((found, is_torn)) => (segment.end, torn) = (found, is_torn),
+                Err(error @ WalError::Corruption { .. }) => damage = Some(error),
+                Err(error) => return Err(error.into()),
+            }
         }
         let mut walk = Walk {
             segment: &segment,
             window,
             visitor,
+            found_damage: false,
         };
         let reached = walk.blocks()?;
+        let found_damage = walk.found_damage;
+        // What is not there, no block can show.
+        if let (Some(damage), false) = (damage, found_damage) {
+            self.bad_header(&damage, end, &mut None, visitor)?;
+        }
         *at = Some(match is_last {
             true => reached,
             false => end,
@@ -263,6 +274,7 @@ struct Walk<'w, V> {
     segment: &'w Segment,
     window: Window,
     visitor: &'w mut V,
+    found_damage: bool,
 }
 
 impl<V: Visitor> Walk<'_, V> {
@@ -270,11 +282,13 @@ impl<V: Visitor> Walk<'_, V> {
     fn blocks(&mut self) -> Result<Lsn, V::Error> {
         let mut lsn = self.segment.start();
         let mut offset = FIRST_BLOCK;
+        let mut before = None;
         loop {
             let found = self.find(offset, offset + 1, lsn)?;
             if let Some((_, header)) = found.filter(|(_, header)| header.first == lsn) {
                 offset = self.block(offset, &header)?;
                 lsn = header.end();
+                before = Some(header);
                 continue;
             }
             if lsn >= self.segment.end {
@@ -290,8 +304,9 @@ impl<V: Visitor> Walk<'_, V> {
                 false => format!("the segment goes on to LSN {}", self.segment.end),
             };
             let resumes = found.as_ref().map_or(self.segment.end, |(_, h)| h.first);
-            let what = format!("no valid block with LSN {lsn} here, but {goal}");
-            self.damage(offset, what, lsn..resumes)?;
+            let lack = Lack::find(self.segment, self.window.len(), before.as_ref(), lsn);
+            let (file, what) = lack.describe(self.segment, lsn, &goal);
+            self.damage(&file, offset, what, lsn..resumes)?;
             match found {
                 Some((at, header)) => (offset, lsn) = (at, header.first),
                 None => return Ok(lsn),
@@ -339,15 +354,23 @@ impl<V: Visitor> Walk<'_, V> {
                 false => Some("the checksum of the block is wrong"),
             };
             if let Some(what) = what {
-                self.damage(offset, what.to_owned(), block.first..block.end())?;
+                let file = self.segment.path();
+                self.damage(file, offset, what.to_owned(), block.first..block.end())?;
             }
         }
         Ok(block.end_offset())
     }
 
-    fn damage(&mut self, offset: u64, what: String, range: Range<Lsn>) -> Result<(), V::Error> {
+    fn damage(
+        &mut self,
+        path: &Path,
+        offset: u64,
+        what: String,
+        range: Range<Lsn>,
+    ) -> Result<(), V::Error> {
+        self.found_damage = true;
         self.visitor.damage(&DamageView {
-            path: self.segment.path(),
+            path,
             offset,
             what,
             first: range.start,

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use crate::config::WalConfig;
 use crate::error::{Loss, WalError};
-use crate::files::SegmentFiles;
+use crate::files::{SegmentFiles, Unclosed};
 use crate::lsn::Lsn;
 pub use buffer::LogBytes;
 pub use force::{Needs, WantsBlock};
@@ -74,6 +74,8 @@ pub(crate) struct Found {
     /// Segments that start in these ranges are dead, and to be put aside once the new one is there. A range begins where
     /// the log before it ends.
     pub(crate) dead: Vec<Range<Lsn>>,
+    /// The segment before the new one, which has to say that the log goes on.
+    pub(crate) last: Option<Unclosed>,
 }
 
 /// What is there of a log.
@@ -97,6 +99,7 @@ pub(crate) fn open(
             reader,
             gap: None,
             dead: Vec::new(),
+            last: None,
         });
     }
     let settled = force::settle(files, config, from)?;
@@ -106,9 +109,5 @@ pub(crate) fn open(
     if settled.damage.is_some() {
         return Err(force::first_damage(settled, files, config, from));
     }
-    Ok(Found {
-        reader: settled.reader(files, config, from, settled.end(from)),
-        gap: settled.gap(),
-        dead: settled.dead,
-    })
+    settled.found(files, config, from)
 }

@@ -4,7 +4,7 @@
 //! - A segment has a valid header of this cluster, and starts where its name says.
 //! - A block is found only by following the ones before it; only behind damage below the starting point it is looked for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_vfs::{File, Fs, OpenMode};
@@ -12,7 +12,7 @@ use esker_vfs::{File, Fs, OpenMode};
 use crate::config::Sizes;
 use crate::error::WalError;
 use crate::files::LiveSegment;
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES, SegmentHeader};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES, SegmentHeader, segment_name};
 use crate::lsn::Lsn;
 
 /// A segment that is needed. Its file is not recycled while this exists.
@@ -127,6 +127,77 @@ impl BlockAt {
     }
 }
 
+/// Why there is no block where one was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// It is not valid.
+    Block,
+    /// The file has been cut short: it was made with its full length.
+    Bytes {
+        /// Its length.
+        len: u64,
+    },
+    /// The segment ends here, and the next one is missing.
+    Successor {
+        /// Up to here, at least, that had records.
+        durable: Lsn,
+    },
+}
+
+impl Lack {
+    /// What is lacking behind `before`, the last block that was followed, where the LSN is `lsn`, in a file of `len` bytes.
+    pub(super) fn find(
+        segment: &Segment,
+        len: u64,
+        before: Option<&BlockHeader>,
+        lsn: Lsn,
+    ) -> Self {
+        match before.filter(|block| block.closes() && block.first == lsn) {
+            Some(block) => Lack::Successor {
+                durable: block.durable,
+            },
+            None if len < segment.header.file_bytes => Lack::Bytes { len },
+            None => Lack::Block,
+        }
+    }
+
+    /// Which file has it, and what is wrong. `goal` says why there should be more.
+    pub(super) fn describe(self, segment: &Segment, lsn: Lsn, goal: &str) -> (PathBuf, String) {
+        let path = segment.path().to_path_buf();
+        match self {
+            Lack::Block => (
+                path,
+                format!("no valid block with LSN {lsn} here, but {goal}"),
+            ),
+            Lack::Bytes { len } => {
+                let made = segment.header.file_bytes;
+                let what = format!(
+                    "the file is cut short: it has {len} bytes and was made with {made}; no block with LSN {lsn} is left, \
+                     but {goal}"
+                );
+                (path, what)
+            }
+            Lack::Successor { durable } => {
+                let what = format!(
+                    "the file is missing: {} says that the log goes on in it, to LSN {durable} at least",
+                    path.display()
+                );
+                (path.with_file_name(segment_name(lsn)), what)
+            }
+        }
+    }
+
+    /// The error about it; `offset` is where the block should be.
+    pub(super) fn error(self, segment: &Segment, offset: u64, lsn: Lsn, goal: &str) -> WalError {
+        let (file, what) = self.describe(segment, lsn, goal);
+        let offset = match self {
+            Lack::Successor { .. } => 0,
+            Lack::Block | Lack::Bytes { .. } => offset,
+        };
+        WalError::corruption(&file, offset, lsn, what)
+    }
+}
+
 /// Where the first block of a segment is.
 pub(super) const FIRST_BLOCK: u64 = PAGE_BYTES;
 
@@ -164,13 +235,17 @@ impl SegmentFile {
     pub(super) fn block_at(&self, offset: u64, first: Lsn) -> Result<BlockHeader, WalError> {
         let follows =
             |header: &BlockHeader| header.first == first && header.end() <= self.segment.end;
-        self.header_at(offset)?.filter(follows).ok_or_else(|| {
-            let what = format!(
-                "no valid block with LSN {first} here, but the segment goes on to LSN {}",
-                self.segment.end
-            );
-            WalError::corruption(self.segment.path(), offset, first, what)
-        })
+        if let Some(header) = self.header_at(offset)?.filter(follows) {
+            return Ok(header);
+        }
+        // A block that closes the segment takes one page.
+        let before = match offset {
+            FIRST_BLOCK => None,
+            _ => self.header_at(offset - PAGE_BYTES)?,
+        };
+        let goal = format!("the segment goes on to LSN {}", self.segment.end);
+        let lack = Lack::find(&self.segment, self.len, before.as_ref(), first);
+        Err(lack.error(&self.segment, offset, first, &goal))
     }
 
     /// Goes on behind damage to what is not needed: the first block behind `offset`, where the LSN is `lsn`, if everything

@@ -103,6 +103,7 @@ fn count(mut window: Window, start: Lsn, next: Lsn, loss: &mut Loss) {
             offset += PAGE_BYTES;
             continue;
         };
+        loss.to = loss.to.max(block.durable);
         if block.first >= loss.from {
             loss.records += u64::from(block.summary.records);
             loss.bytes += u64::from(block.payload_bytes);

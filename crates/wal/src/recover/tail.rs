@@ -7,11 +7,14 @@
 //!   log; but not if they end below the place from which records are needed.
 //! - On return everything up to the segment's end is durable, whatever the page cache showed.
 
+use std::sync::Arc;
+
 use esker_vfs::{Fs, OpenMode};
 
-use super::segment::{BlockAt, FIRST_BLOCK, Segment};
+use super::segment::{BlockAt, FIRST_BLOCK, Lack, Segment};
 use super::window::Window;
 use crate::error::WalError;
+use crate::files::{Handles, Unclosed};
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES};
 use crate::lsn::Lsn;
 
@@ -36,6 +39,34 @@ pub(super) fn find_end(segment: &Segment, fs: &dyn Fs) -> Result<(Lsn, bool), Wa
     Ok((tail.end(), torn))
 }
 
+/// The segment as the one before a new one; `None` if it has no room for a word about that, or if damage below the place from
+/// which records are needed hides where its blocks end.
+pub(super) fn unclosed(
+    segment: &Segment,
+    fs: &dyn Fs,
+    from: Lsn,
+) -> Result<Option<Unclosed>, WalError> {
+    let tail = Tail::follow(segment, fs, from)?;
+    let end = tail.end();
+    // What closes a segment says more than a seal, and takes its place.
+    let records = tail.blocks.iter().rfind(|block| block.payload_bytes > 0);
+    let offset = records.map_or(FIRST_BLOCK, BlockAt::end_offset);
+    if end != segment.end || offset + PAGE_BYTES > tail.window.len() {
+        return Ok(None);
+    }
+    let path = segment.path().to_path_buf();
+    let file = fs
+        .open(&path, OpenMode::ReadWrite)
+        .map_err(|e| WalError::io("open", &path, e))?;
+    Ok(Some(Unclosed {
+        start: segment.start(),
+        id: segment.header.id,
+        handles: Arc::new(Handles::new(path, file)),
+        offset,
+        end,
+    }))
+}
+
 fn examine(
     segment: &Segment,
     fs: &dyn Fs,
@@ -45,17 +76,19 @@ fn examine(
     let mut tail = Tail::follow(segment, fs, from)?;
     let proof = Proof::search(&mut tail, durable.max(from))?;
     let torn_payload = tail.cut_at_bad_payload(proof.durable)?;
-    let end = tail.end();
-    if end < proof.durable {
+    let (end, offset) = (tail.end(), tail.end_offset());
+    let last = tail.last.as_ref();
+    let lack = Lack::find(segment, tail.window.len(), last, end);
+    if end < proof.durable || lack != Lack::Block {
         let needed = proof.durable;
-        let what = format!(
-            "no valid block with LSN {end} here, but everything up to LSN {needed} was durable{}",
-            proof.witness.map_or(String::new(), |offset| format!(
-                " (says the block at offset {offset})"
-            )),
-        );
-        let offset = tail.end_offset();
-        return Err(WalError::corruption(segment.path(), offset, end, what));
+        let goal = match end < needed {
+            true => format!("everything up to LSN {needed} was durable"),
+            false => "it may have had records".to_owned(),
+        };
+        let witness = proof.witness.map_or(String::new(), |offset| {
+            format!(" (says the block at offset {offset})")
+        });
+        return Err(lack.error(segment, offset, end, &(goal + &witness)));
     }
     let torn = torn_payload || proof.blocks_behind;
     Ok((tail, proof, torn))
@@ -66,7 +99,11 @@ fn examine(
 struct Tail {
     start: Lsn,
     id: u64,
+    /// No block of it ends behind.
+    most: Lsn,
     blocks: Vec<BlockAt>,
+    /// The header of the last block that was followed.
+    last: Option<BlockHeader>,
     /// The largest durable LSN that they tell.
     durable: Lsn,
     window: Window,
@@ -78,7 +115,9 @@ impl Tail {
         let mut tail = Self {
             start,
             id: segment.header.id,
+            most: segment.end,
             blocks: Vec::new(),
+            last: None,
             durable: start,
             window: Window::open(fs, segment.path())?,
         };
@@ -88,6 +127,7 @@ impl Tail {
         } {
             tail.durable = tail.durable.max(header.durable);
             tail.blocks.push(block);
+            tail.last = Some(header);
         }
         Ok(tail)
     }
@@ -95,7 +135,8 @@ impl Tail {
     /// The block behind the last one.
     fn following(&mut self) -> Result<Option<(BlockHeader, BlockAt)>, WalError> {
         let following = self.block_at(self.end_offset())?;
-        Ok(following.filter(|(header, _)| header.first == self.end()))
+        let (at, most) = (self.end(), self.most);
+        Ok(following.filter(|(header, _)| header.first == at && header.end() <= most))
     }
 
     /// The next block, if everything before it ends at or below `from`: damage there hurts nobody.

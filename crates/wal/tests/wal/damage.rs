@@ -7,7 +7,9 @@ use crate::common::{
 };
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{SimEnv, SimRng};
-use esker_wal::{FlushMode, Lsn, Wal, WalError};
+use esker_wal::{
+    BlockView, DamageView, FlushMode, LogView, Lsn, PartView, SegmentView, Visitor, Wal, WalError,
+};
 
 const PAGE: usize = 4096;
 
@@ -210,7 +212,8 @@ fn damage_in_an_older_segment_is_an_error_wherever_it_is() {
     drop(log);
     let image = Image::of(&sim);
     assert!(image.files.len() >= 3);
-    let end = used(&image.files[1].1);
+    // But for the block that closes it.
+    let end = used(&image.files[1].1) - PAGE;
     for page in 1..end / PAGE {
         if image.files[1].1[page * PAGE..(page + 1) * PAGE]
             .iter()
@@ -358,9 +361,9 @@ fn damage_below_the_starting_point_hurts_nobody() {
     let from = groups[1][1].end;
     let needed = groups[2..].concat();
     let open_at = |disk: &SimEnv, from| open_from(disk, FlushMode::Manual, from);
+    let blocks_end = used(&first_segment.files[0].1) - 2 * PAGE;
     for (image, behind) in [(&first_segment, vec![]), (&older_segment, vec![later])] {
         let expected = [needed.clone(), behind].concat();
-        let blocks_end = used(&image.files[0].1) - 2 * PAGE;
         for byte in (PAGE..blocks_end).step_by(13) {
             let bad = image.disk(0, |bytes| bytes[byte] ^= 0x11);
             let log = open_at(&bad, from).unwrap_or_else(|e| panic!("byte {byte}: {e}"));
@@ -529,4 +532,140 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut SimRng) {
             bytes[at..to].fill(0);
         }
     }
+}
+
+/// What opening says of a disk, as (file, message with the loss).
+fn refusal(sim: &SimEnv) -> (PathBuf, String) {
+    match try_open(sim).err() {
+        Some(error @ WalError::Corruption { .. }) => {
+            let message = error.to_string();
+            let WalError::Corruption { file, .. } = error else {
+                unreachable!()
+            };
+            (file, message)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What `esker check` would be told of a disk.
+fn shown(sim: &SimEnv) -> Vec<String> {
+    #[derive(Default)]
+    struct Told(Vec<String>);
+    impl Visitor for Told {
+        type Error = WalError;
+        fn wants_payloads(&self) -> bool {
+            true
+        }
+        fn segment(&mut self, _: &SegmentView<'_>) -> Result<(), WalError> {
+            Ok(())
+        }
+        fn block(&mut self, _: &BlockView<'_>) -> Result<(), WalError> {
+            Ok(())
+        }
+        fn part(&mut self, _: &PartView<'_>) -> Result<(), WalError> {
+            Ok(())
+        }
+        fn damage(&mut self, damage: &DamageView<'_>) -> Result<(), WalError> {
+            let file = damage.path.display();
+            self.0.push(format!("{file}: {}", damage.what));
+            Ok(())
+        }
+        fn end(&mut self, _: Lsn, _: bool) -> Result<(), WalError> {
+            Ok(())
+        }
+    }
+    let mut told = Told::default();
+    let view = LogView::open(sim.env().fs, Path::new(DIR)).unwrap();
+    view.walk(Lsn(0), &mut told).unwrap();
+    told.0
+}
+
+/// Logs that have lost their newest segment must have been written by at least this many lives.
+fn log_of_several_segments(sim: &SimEnv, lives: usize) -> Vec<Owned> {
+    let mut records = Vec::new();
+    for life in 0..lives {
+        let log = open_manual(sim);
+        for size in 0..40 {
+            records.push(commit(&log.wal, &[life as u8; 3000][..2000 + size]));
+            log.wal.flush_now().unwrap();
+        }
+        if life % 2 == 1 {
+            log.wal.shutdown().unwrap();
+        }
+    }
+    records
+}
+
+#[test]
+fn a_missing_segment_is_named_wherever_it_was() {
+    for lives in 1..4 {
+        let sim = SimEnv::new(31);
+        let records = log_of_several_segments(&sim, lives);
+        let image = Image::of(&sim);
+        assert!(image.files.len() > lives);
+        assert_eq!(try_open(&image.disk(0, |_| {})).unwrap().records, records);
+        for missing in 1..image.files.len() {
+            let (path, _) = &image.files[missing];
+            let broken = image.disk(0, |_| {});
+            broken.env().fs.remove_file(path).unwrap();
+            let told = shown(&broken);
+            let (file, message) = refusal(&broken);
+            assert_eq!(&file, path, "{message}");
+            assert!(message.contains("the file is missing"), "{message}");
+            assert!(message.contains("would be lost"), "{message}");
+            assert!(
+                told.iter()
+                    .any(|told| told.contains(&path.display().to_string())),
+                "{told:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_segment_without_acknowledged_records_may_be_missing() {
+    let sim = SimEnv::new(32);
+    let mut records = log_of_several_segments(&sim, 2);
+    for _ in 0..3 {
+        let log = open_manual(&sim);
+        assert_eq!(log.records, records);
+        drop(log);
+        let newest = segments(&sim).pop().unwrap();
+        sim.env().fs.remove_file(&newest).unwrap();
+    }
+    // One that took the place of an empty one is known, too.
+    drop(open_manual(&sim));
+    let log = open_manual(&sim);
+    records.push(commit(&log.wal, b"acknowledged"));
+    log.wal.flush_now().unwrap();
+    drop(log);
+    let newest = segments(&sim).pop().unwrap();
+    sim.env().fs.remove_file(&newest).unwrap();
+    assert_eq!(refusal(&sim).0, newest);
+    assert_eq!(shown(&sim).len(), 1);
+}
+
+#[test]
+fn a_segment_that_was_cut_short_is_damage_at_any_length() {
+    let sim = SimEnv::new(33);
+    log_of_several_segments(&sim, 1);
+    let image = Image::of(&sim);
+    let newest = image.files.len() - 1;
+    let whole = image.last().len();
+    for len in (0..whole)
+        .step_by(PAGE / 2)
+        .chain([1, 63, 64, 4097, whole - 1])
+    {
+        let cut = image.disk(newest, |bytes| bytes.truncate(len));
+        let told = shown(&cut);
+        let (file, message) = refusal(&cut);
+        assert_eq!(file, image.files[newest].0, "{len}: {message}");
+        assert!(message.contains("short"), "{len}: {message}");
+        assert!(message.contains("would be lost"), "{len}: {message}");
+        assert_eq!(told.len(), 1, "{len}: {told:?}");
+    }
+    // Behind what the next one continues, nothing can be missing.
+    let harmless = image.disk(0, |bytes| bytes.truncate(used(bytes)));
+    assert!(try_open(&harmless).is_ok());
 }

@@ -108,7 +108,7 @@ fn groups_on_their_way(sim: &SimEnv, log: &Opened, count: usize, blocks: usize) 
     for group in 0..count {
         let many = if group == 0 { 3 * blocks } else { 1 };
         for _ in 0..many {
-            let size = if many > 1 { 5000 } else { 100 * (group + 1) };
+            let size = if many > 1 { 3900 } else { 100 * (group + 1) };
             records.push(commit(&log.wal, &vec![group as u8; size]));
         }
         log.wal.request_flush();
