@@ -56,6 +56,10 @@ pub(crate) enum Change {
     Unstage {
         graft: GraftId,
     },
+    /// The file of the manifest is at least this long.
+    Length {
+        bytes: u64,
+    },
 }
 
 const CREATE_TREE: u8 = 1;
@@ -68,6 +72,7 @@ const NEXT_TREE: u8 = 7;
 const LOG: u8 = 8;
 const STAGE: u8 = 9;
 const UNSTAGE: u8 = 10;
+const LENGTH: u8 = 11;
 
 /// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half; the highest bit says
 /// that it was grafted.
@@ -129,6 +134,10 @@ impl Change {
                 out.push(UNSTAGE);
                 put_varint(out, u64::from(graft.0));
             }
+            Change::Length { bytes } => {
+                out.push(LENGTH);
+                put_varint(out, *bytes);
+            }
         }
     }
 
@@ -143,6 +152,10 @@ impl Change {
         if code == UNSTAGE {
             let graft = GraftId(reader.varint_u32()?);
             return Ok(Change::Unstage { graft });
+        }
+        if code == LENGTH {
+            let bytes = reader.varint()?;
+            return Ok(Change::Length { bytes });
         }
         let tree = TreeId(reader.varint_u32()?);
         Ok(match code {
@@ -252,6 +265,7 @@ mod tests {
             Change::Unstage {
                 graft: GraftId(70_000),
             },
+            Change::Length { bytes: 1 << 20 },
         ];
         let mut bytes = Vec::new();
         let mut ends = vec![0];

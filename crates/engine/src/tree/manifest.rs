@@ -7,6 +7,7 @@
 //! - At most one record is not yet durable: [`Manifest::append`] returns after its sync.
 //! - A file that was replayed is never appended to. If a full disk keeps a fresh one from being written when the trees are
 //!   opened, nothing is recorded until it is: the manifest is *overdue* meanwhile.
+//! - A file says how long it is before that matters: one that was cut short anywhere is damage, not an older state.
 //! - A full disk leaves the manifest as it was. Any other failure to write or sync stops the engine: what is on disk is
 //!   then not known.
 
@@ -32,6 +33,9 @@ const CHECKPOINT_RECORD_BYTES: usize = 1 << 20;
 /// Space is reserved in steps of this size, the next one when half of the last is used: so there is always some for edits that
 /// bring room, such as dropping a tree.
 const RESERVE_BYTES: u64 = 256 << 10;
+/// What there is to do about a damaged manifest.
+const NO_WAY_ON: &str = "; without it nobody knows which extents are in force, so there is no starting without it: bring \
+                         the data directory back from a copy";
 const SUFFIX: &str = ".manifest";
 const NEW_SUFFIX: &str = ".manifest.new";
 
@@ -133,6 +137,7 @@ impl Replayed {
         Ok(Written {
             file,
             bytes,
+            length: bytes,
             next_record: self.next_record,
         })
     }
@@ -166,7 +171,9 @@ pub(crate) fn replay(fs: &dyn Fs, dir: &Path) -> Result<Option<Replayed>> {
     replay_bytes(&bytes, file_number)
         .map(Some)
         .map_err(|error| match error {
-            Unreadable::Damage(offset, what) => EngineError::corruption(name, offset as u64, what),
+            Unreadable::Damage(offset, what) => {
+                EngineError::corruption(name, offset as u64, what + NO_WAY_ON)
+            }
             Unreadable::Format(part, found, known) => EngineError::OtherFormat {
                 file: name.into(),
                 part,
@@ -207,21 +214,35 @@ fn replay_bytes(bytes: &[u8], file_number: u64) -> Result<Replayed, Unreadable> 
     let mut checkpoint_is_whole = false;
     while let Some(record) = record_at(bytes, at).filter(|r| r.number == next_record) {
         match (record.kind, checkpoint_is_whole) {
-            (Kind::Checkpoint, false) | (Kind::Edit, true) => {
+            (Kind::Checkpoint | Kind::CheckpointEnd, false) | (Kind::Edit, true) => {
                 let changes = Change::decode_all(record.payload);
                 changes
                     .and_then(|changes| state.apply(changes))
                     .map_err(|what| (at, format!("record {next_record}: {what}")))?;
+                checkpoint_is_whole |= record.kind == Kind::CheckpointEnd;
             }
-            (Kind::CheckpointEnd, false) => checkpoint_is_whole = true,
             _ => return Err((at, format!("record {next_record} is of the wrong kind")).into()),
         }
         (at, next_record) = (record.end, next_record + 1);
     }
+    let len = bytes.len();
     if !checkpoint_is_whole {
-        return Err((at, "the checkpoint is damaged".to_owned()).into());
+        let what = match at < len {
+            true => "the checkpoint is damaged".to_owned(),
+            false => {
+                format!("the file is cut short: it has {len} bytes and ends within its checkpoint")
+            }
+        };
+        return Err((at, what).into());
     }
     check_end(bytes, at)?;
+    if (len as u64) < state.length {
+        let what = format!(
+            "the file is cut short: it has {len} bytes and had at least {}; what was recorded last is lost",
+            state.length
+        );
+        return Err((len, what).into());
+    }
     Ok(Replayed {
         uuid,
         state,
@@ -270,8 +291,12 @@ pub(crate) struct Manifest {
     next_record: u64,
     /// Where the next record goes.
     end: u64,
-    /// Space is reserved up to here.
+    /// Space is reserved up to here, which is the length of the file.
     reserved: u64,
+    /// A sync has made this length durable.
+    durable_length: u64,
+    /// The records say that the file has this length.
+    announced_length: u64,
     /// Size of the checkpoint.
     checkpoint_bytes: u64,
     /// A failed checkpoint is tried again when the file has grown beyond this.
@@ -320,7 +345,7 @@ impl Manifest {
             }
             (written, _) => (written?, false),
         };
-        let mut manifest = Manifest {
+        let manifest = Manifest {
             fs,
             dir,
             health,
@@ -329,7 +354,9 @@ impl Manifest {
             file_number,
             next_record: written.next_record,
             end: written.bytes,
-            reserved: written.bytes,
+            reserved: written.length,
+            durable_length: written.length,
+            announced_length: written.length,
             checkpoint_bytes: written.bytes,
             next_checkpoint_at: written.bytes + edit_bytes.max(written.bytes),
             edit_bytes,
@@ -337,9 +364,6 @@ impl Manifest {
             buffer: Vec::new(),
         };
         manifest.remove_old();
-        if !is_overdue {
-            manifest.reserve_ahead();
-        }
         Ok(manifest)
     }
 
@@ -358,6 +382,11 @@ impl Manifest {
         let mut payload = Vec::new();
         for change in changes {
             change.encode(&mut payload);
+        }
+        // Only what no crash can take back is announced.
+        let announced = self.durable_length;
+        if announced > self.announced_length {
+            Change::Length { bytes: announced }.encode(&mut payload);
         }
         self.buffer.clear();
         put_record(&mut self.buffer, Kind::Edit, self.next_record, &payload);
@@ -379,6 +408,8 @@ impl Manifest {
                 .stop(format!("{}: {e}", self.context("sync of")))
         })?;
         self.end = end;
+        self.durable_length = self.reserved;
+        self.announced_length = announced;
         self.next_record += 1;
         Ok(())
     }
@@ -423,20 +454,14 @@ impl Manifest {
         self.file_number = number;
         self.next_record = written.next_record;
         self.end = written.bytes;
-        self.reserved = written.bytes;
+        self.reserved = written.length;
+        self.durable_length = written.length;
+        self.announced_length = written.length;
         self.checkpoint_bytes = written.bytes;
         self.next_checkpoint_at = written.bytes + self.edit_bytes.max(written.bytes);
         self.is_overdue = false;
         self.remove_old();
-        self.reserve_ahead();
         Ok(())
-    }
-
-    /// Reserves space for the first edits of a fresh file, if there is some.
-    fn reserve_ahead(&mut self) {
-        if let Err(error) = self.reserve(self.end) {
-            tracing::warn!(%error, "no space for edits of the manifest ahead of time");
-        }
     }
 
     /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening tries again.
@@ -473,7 +498,10 @@ impl Manifest {
 
 struct Written {
     file: Arc<dyn File>,
+    /// Bytes of records.
     bytes: u64,
+    /// Length of the file: more if space for edits is reserved.
+    length: u64,
     next_record: u64,
 }
 
@@ -520,9 +548,22 @@ fn write_file(
         put_record(&mut buffer, Kind::Checkpoint, next_record, &payload);
         next_record += 1;
     }
-    put_record(&mut buffer, Kind::CheckpointEnd, next_record, &[]);
-    next_record += 1;
     write(&mut buffer)?;
+    let end = bytes + PAGE_BYTES as u64;
+    let length = match reserve_edits(&*file, end) {
+        Ok(length) => length,
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            tracing::warn!("no space for edits of the manifest ahead of time");
+            end
+        }
+        Err(error) => return Err(EngineError::io(format!("growing {name}"), error)),
+    };
+    payload.clear();
+    Change::Length { bytes: length }.encode(&mut payload);
+    put_record(&mut buffer, Kind::CheckpointEnd, next_record, &payload);
+    next_record += 1;
+    file.write_all_at(&buffer, bytes)
+        .map_err(|e| EngineError::io(format!("writing {name}"), e))?;
     file.sync_all().map_err(|error| match error.kind() {
         // The file has not got its name yet.
         io::ErrorKind::StorageFull => EngineError::io(format!("sync of {name}"), error),
@@ -540,9 +581,17 @@ fn write_file(
         .map_err(|e| health.stop(format!("sync of directory {} failed: {e}", dir.display())))?;
     Ok(Written {
         file,
-        bytes,
+        bytes: end,
+        length,
         next_record,
     })
+}
+
+/// Reserves space behind a checkpoint that ends at `end`. The length that the file has then.
+fn reserve_edits(file: &dyn File, end: u64) -> io::Result<u64> {
+    let length = (end + RESERVE_BYTES / 2).next_multiple_of(RESERVE_BYTES);
+    file.allocate(0, length)?;
+    Ok(length)
 }
 
 fn file_numbers(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
     /// What transactions have staged for their commit, each with the tree it is for.
     pub(crate) staged: BTreeMap<GraftId, Vec<(TreeId, ExtentMeta)>>,
+    /// The file that says all this is at least this long, in bytes.
+    pub(crate) length: u64,
 }
 
 impl Default for State {
@@ -66,6 +68,7 @@ impl Default for State {
             log: LogPoint::default(),
             trees: BTreeMap::new(),
             staged: BTreeMap::new(),
+            length: 0,
         }
     }
 }
@@ -134,6 +137,7 @@ impl State {
                     .remove(&graft)
                     .ok_or("something is unstaged that is not staged")?;
             }
+            Change::Length { bytes } => self.length = self.length.max(bytes),
         }
         Ok(())
     }

@@ -278,3 +278,54 @@ fn a_disk_that_is_full_at_the_start_keeps_the_old_file_in_force() {
     manifest.append(&[tree(2)]).unwrap();
     assert_eq!(read(&sim).unwrap(), [1, 2]);
 }
+
+#[test]
+fn a_file_cut_short_anywhere_is_damage_and_not_an_older_state() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 64 << 20);
+    // Beyond the space that is reserved at first, twice.
+    for n in 1..=150 {
+        manifest.append(&[tree(n)]).unwrap();
+    }
+    let path = path_in_force(&sim);
+    let file = sim.env().fs.open(&path, OpenMode::ReadWrite).unwrap();
+    let mut whole = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut whole, 0).unwrap();
+    assert!(whole.len() as u64 > 2 * RESERVE_BYTES);
+    for cut in (0..whole.len())
+        .step_by(PAGE_BYTES / 2)
+        .chain([1, whole.len() - 1])
+    {
+        file.set_len(cut as u64).unwrap();
+        let Err(EngineError::Corruption {
+            file: named, what, ..
+        }) = read(&sim)
+        else {
+            panic!("cut at {cut}");
+        };
+        assert_eq!(&*named, path.to_str().unwrap());
+        assert!(what.contains("from a copy"), "{cut}: {what}");
+        file.write_all_at(&whole[cut..], cut as u64).unwrap();
+    }
+    assert_eq!(read(&sim).unwrap().len(), 150);
+}
+
+#[test]
+fn a_file_that_got_no_space_ahead_knows_its_length() {
+    let sim = SimEnv::new(1);
+    drop(create(&sim, 1 << 20));
+    let replayed = replay(&*sim.env().fs, Path::new(DIR)).unwrap().unwrap();
+    let enough = 3 * PAGE_BYTES as u64;
+    let used = sim.fs.used_bytes();
+    sim.fs.set_capacity(used + enough);
+    let content = std::iter::once(tree(9));
+    let full = Manifest::create(site(&sim, 1 << 20), [7; 16], Some(&replayed), content).unwrap();
+    assert!(!full.is_overdue());
+    drop(full);
+    assert_eq!(read(&sim).unwrap(), [9]);
+    let path = path_in_force(&sim);
+    let file = sim.env().fs.open(&path, OpenMode::ReadWrite).unwrap();
+    let len = file.len().unwrap();
+    file.set_len(len - 1).unwrap();
+    assert!(read(&sim).is_err());
+}
