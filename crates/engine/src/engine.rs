@@ -24,6 +24,7 @@ use crate::commit::held::HeldLocks;
 use crate::commit::log::{Durable, Log};
 use crate::commit::record::{self, CounterChange};
 use crate::commit::switches::Switches;
+use crate::commit::told::told_up_to;
 use crate::commit::watermark::Watermark;
 use crate::compact::Effort;
 use crate::extent::ExtentOptions;
@@ -341,20 +342,23 @@ impl Engine {
         self.inner.log.drive(seq, turn)
     }
 
+    /// What a reply that depends on `seq` has to await; `None` if it may be given now.
+    #[inline]
+    pub fn to_await(&self, seq: Seq) -> Option<Durable> {
+        (!self.may_be_told(seq)).then(|| self.wait_durable(seq))
+    }
+
     /// Whether a reply that depends on `seq` may be given: what [`Engine::wait_durable`] waits for.
     #[inline]
-    pub(crate) fn may_be_told(&self, seq: Seq) -> bool {
+    pub fn may_be_told(&self, seq: Seq) -> bool {
         seq <= self.tellable()
     }
 
     /// The newest sequence of which [`Engine::may_be_told`].
     #[inline]
     pub(crate) fn tellable(&self) -> Seq {
-        let visible = self.inner.watermark.visible();
-        match self.inner.switches.async_commit() {
-            true => visible,
-            false => visible.min(self.durable_seq()),
-        }
+        let waits = !self.inner.switches.async_commit();
+        told_up_to(&self.inner.watermark, waits.then(|| self.durable_seq()))
     }
 
     /// Second phase of a two-phase commit: commits what was prepared under `xid`.
@@ -729,6 +733,33 @@ pub(crate) mod tests {
         config.log_segment_bytes = 1 << 20;
         config.log_buffer_bytes = 1 << 20;
         Engine::open(machine.env(), config).expect("opens")
+    }
+
+    #[test]
+    fn a_commit_is_not_told_before_what_came_before_it_is_applied() {
+        let engine = memory_engine();
+        let tree = engine.create_tree().expect("made");
+        // Another session has its place in the log and has not inserted its rows yet.
+        let log = &engine.inner().log;
+        let earlier = log.append(RecordKind::Noop, &[], &[]).expect("room");
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        txn.put(&tree, b"key", b"value").expect("no conflict");
+        let seq = txn.commit().expect("commits").seq.expect("it wrote");
+        engine.flush_log().expect("the disk works");
+        assert!(engine.durable_seq() >= seq);
+        let sees = |engine: &Engine| {
+            let reader = engine.begin(Isolation::RepeatableRead);
+            let found = reader.get(&tree, b"key", crate::View::Snapshot);
+            found.expect("readable").is_some()
+        };
+        assert!(!sees(&engine) && !engine.may_be_told(seq));
+        let waiting = engine.to_await(seq).expect("there is something to await");
+        engine
+            .inner()
+            .watermark
+            .complete(earlier.start, earlier.seq);
+        waiting.block().expect("the log works");
+        assert!(sees(&engine) && engine.to_await(seq).is_none());
     }
 
     #[test]

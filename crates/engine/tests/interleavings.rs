@@ -24,6 +24,8 @@ mod pins;
     reason = "of the whole file, what is concurrent is tried here"
 )]
 mod skiplist;
+#[path = "../src/commit/told.rs"]
+mod told;
 #[path = "../src/memtable/versions.rs"]
 mod versions;
 #[path = "../src/commit/watermark.rs"]
@@ -399,6 +401,44 @@ fn the_watermark_covers_what_is_applied_and_wakes_everybody() {
         }));
         in_parallel(threads);
         assert_eq!(watermark.visible(), 40);
+    });
+}
+
+/// A commit is told only when everybody sees it, also where the log is durable before an earlier record is applied.
+#[test]
+fn what_is_told_is_durable_and_seen_by_everybody() {
+    explore(|| {
+        const RECORDS: [(u64, u64); 3] = [(10, 20), (20, 25), (25, 40)];
+        let watermark = Watermark::new(10);
+        let applied = Arc::new(RECORDS.map(|_| AtomicBool::new(false)));
+        // All have their places before any is applied; the flush covers them one after the other.
+        let durable = Arc::new(AtomicU64::new(10));
+        let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+        for (at, (start, end)) in RECORDS.into_iter().enumerate() {
+            let (watermark, applied) = (Arc::clone(&watermark), Arc::clone(&applied));
+            let durable = Arc::clone(&durable);
+            threads.push(Box::new(move || {
+                applied[at].store(true, Ordering::SeqCst);
+                watermark.complete(start, end);
+                let is_durable = durable.load(Ordering::SeqCst);
+                let told = told::told_up_to(&watermark, Some(is_durable));
+                if told < end {
+                    return;
+                }
+                // The reply has left. Whoever begins now reads up to here.
+                let snapshot = watermark.visible();
+                assert!(snapshot >= end && is_durable >= end);
+                for (before, (_, end)) in RECORDS.into_iter().enumerate() {
+                    assert!(told < end || applied[before].load(Ordering::SeqCst));
+                }
+            }));
+        }
+        threads.push(Box::new(move || {
+            for (_, end) in RECORDS {
+                durable.store(end, Ordering::SeqCst);
+            }
+        }));
+        in_parallel(threads);
     });
 }
 

@@ -25,6 +25,7 @@ pub(crate) mod record;
 pub(crate) mod switches;
 #[cfg(test)]
 mod tests;
+pub(crate) mod told;
 pub(crate) mod watermark;
 
 use std::sync::Arc;

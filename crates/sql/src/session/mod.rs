@@ -353,20 +353,21 @@ impl Session {
         self.warning_total
     }
 
-    /// A future that resolves when the log is durable up to `seq`; None when it is already.
+    /// A future that resolves when a reply that depends on `seq` may be given: it is durable, and everybody sees it. None when
+    /// that is so already.
     ///
     /// `is_alone`: has no other session anything to do? Then the log may be flushed here and now, which is
     /// quicker than to wait for another thread to do it. Asked only if there is something to wait for.
     pub fn wait_durable(&self, seq: Seq, is_alone: impl FnOnce() -> bool) -> Option<Durable> {
         let engine = &self.facts.instance.engine;
-        if seq <= engine.durable_seq() {
+        if engine.may_be_told(seq) {
             return None;
         }
         if self.pipelines_flush() && is_alone() {
             // Whatever came of it, what is returned below tells.
             let _ = engine.harden_if_quick(seq);
         }
-        (seq > engine.durable_seq()).then(|| engine.wait_durable(seq))
+        engine.to_await(seq)
     }
 
     /// `esker_flush_pipelining`: is what [`Session::wait_durable`] returns awaited? If not, the session's thread
