@@ -1,10 +1,10 @@
 //! `esker check`: is a data directory whole?
 //!
-//! Neighbours: `esker_engine::check` does it; here findings become lines of text or JSON.
+//! Neighbours: `esker_engine::check`, `esker_sql::datadir::check` and `esker_server::tls::check` do it; here findings become lines of text or JSON.
 //! **Invariant**: the exit status is 2 exactly if something is damaged.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -41,6 +41,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         }
     })
     .map_err(|e| e.to_string())?;
+    let others = others(&options.dir);
+    for (file, what) in &others {
+        let line = match options.json {
+            true => format!(
+                "{{\"type\":\"damage\",\"part\":\"file\",\"file\":{},\"what\":{}}}",
+                json_text(&file.display().to_string()),
+                json_text(what)
+            ),
+            false => format!("damaged: {}: {what}", file.display()),
+        };
+        written = written.and_then(|()| writeln!(out, "{line}"));
+    }
+    let findings = checked.findings + others.len() as u64;
     let line = match options.json {
         true => format!(
             "{{\"type\":\"checked\",\"trees\":{},\"extents\":{},\"extent_bytes\":{},\"segments\":{},\"blocks\":{},\
@@ -55,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
             checked.replay_bytes,
             checked.prepared,
             checked.torn,
-            checked.findings,
+            findings,
         ),
         false => format!(
             "{} trees, {} extents ({} bytes); log: {} segments, {} blocks, {} records, to LSN {}{}\n\
@@ -76,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
                 0 => String::new(),
                 n => format!("; {n} prepared transactions wait for their decision"),
             },
-            match checked.findings {
+            match findings {
                 0 => "everything is whole".to_owned(),
                 n => format!("{n} damaged places"),
             }
@@ -85,10 +98,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     written
         .and_then(|()| writeln!(out, "{line}"))
         .map_err(|e| format!("cannot print: {e}"))?;
-    Ok(match checked.findings {
+    Ok(match findings {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(DAMAGED),
     })
+}
+
+/// What a start needs beside the engine's files and could not use: accounts, certificate.
+fn others(dir: &Path) -> Vec<(PathBuf, String)> {
+    let env = Env::os();
+    let mut found = esker_sql::datadir::check(&env, dir);
+    if let Err(error) = esker_server::tls::check(&env, dir) {
+        found.push((dir.join(esker_server::tls::CERT_FILE), error.to_string()));
+    }
+    found
 }
 
 fn text(finding: &Finding) -> String {

@@ -36,8 +36,8 @@ enum Command {
     /// Listens on 127.0.0.1:3306 with its data in ./esker-data unless told otherwise. Every system
     /// variable can be set as --name=value (SHOW VARIABLES lists them), as ESKER_NAME in the
     /// environment, or in an option file. On the first start, root gets no password, or the one in
-    /// ESKER_ROOT_PASSWORD. --force-recovery=point-in-time starts without the damaged end of a log, see
-    /// docs/recovery.md.
+    /// ESKER_ROOT_PASSWORD. --force-recovery=point-in-time starts without the damaged end of a log, --force-recovery=new-accounts
+    /// without the accounts, see docs/recovery.md.
     Serve {
         /// Read settings from an option file (my.cnf syntax; sections mysqld, server, esker).
         #[arg(long, value_name = "FILE")]
@@ -54,7 +54,7 @@ enum Command {
     Sql(shell::Options),
     /// Measure this build on this machine: commit, log, keys and values, restart.
     Bench(bench::Options),
-    /// Verify a data directory that no server uses: manifest, every extent, the log.
+    /// Verify a data directory that no server uses: manifest, every extent, the log, accounts, certificate.
     ///
     /// Nothing is changed. The exit status is 0 if everything is whole, 2 if something is damaged, 1 if it
     /// could not be checked.

@@ -142,6 +142,8 @@ pub(crate) struct Inner {
     pub(crate) recovery: Arc<Recovery>,
     /// What the replay begins with.
     recovered: Recovered,
+    /// If a part of the log was given up: the trees that have something of it.
+    trees_ahead: Option<Vec<TreeId>>,
     _log_buffer: Charge,
     /// Nobody else has the data directory. Dropped last.
     _lock: Box<dyn DirLock>,
@@ -195,9 +197,7 @@ impl Engine {
         log_config.needs = recovery::needs(&trees, &recovered);
         log_config.point_in_time = config.force_recovery == ForceRecovery::PointInTime;
         let (wal, log) = Wal::create_or_open(&env, log_config, from)?;
-        if let Some(lost) = log.lost() {
-            recovery::warn_of_newer_trees(&trees, lost);
-        }
+        let trees_ahead = log.lost().map(|lost| recovery::newer_trees(&trees, lost));
         tracing::info!(bytes = log.bytes(), torn = log.torn(), "the log is open");
         let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
         let scans = ScanPool::new(helpers(config.mode, config.scan_threads));
@@ -218,6 +218,7 @@ impl Engine {
             scans,
             recovery: Recovery::new(env.clock.clone(), log.bytes()),
             recovered,
+            trees_ahead,
             _lock: lock,
         };
         if from == Lsn(0) {
@@ -292,6 +293,12 @@ impl Engine {
     /// the transaction does is refused with the reason.
     pub fn begin(&self, isolation: Isolation) -> Txn {
         Txn::new(self, isolation)
+    }
+
+    /// If this opening gave up a part of the log ([`ForceRecovery::PointInTime`]): the trees that were flushed later and have
+    /// something of it, so that they do not agree with the others.
+    pub fn trees_ahead(&self) -> Option<&[TreeId]> {
+        self.inner.trees_ahead.as_deref()
     }
 
     /// What can be switched off while the engine runs.

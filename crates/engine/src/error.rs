@@ -201,7 +201,8 @@ impl From<WalError> for EngineError {
             ),
             missing @ WalError::Missing { .. } => EngineError::Log(
                 format!(
-                    "{missing}; `esker serve --force-recovery=point-in-time` goes on without them"
+                    "{missing}; bring the data directory back from a copy, or `esker serve --force-recovery=point-in-time` goes on \
+                     without the log: every table is as it was when it was last flushed"
                 )
                 .into(),
             ),

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `listener` builds the acceptor once; files go through `esker-vfs`.
 //! **Invariants**: TLS 1.2 and 1.3 only; the private key's file is written before the
-//! certificate's, so a crash between leaves no certificate without its key.
+//! certificate's, each whole or not at all, so no crash leaves a certificate without its key or half of one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +28,12 @@ fn read(env: &Env, path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 fn write(env: &Env, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let file = env.fs.open(path, OpenMode::CreateOrOpen)?;
+    let fresh = path.with_extension("pem.new");
+    let file = env.fs.open(&fresh, OpenMode::CreateOrOpen)?;
     file.set_len(0)?;
     file.write_all_at(bytes, 0)?;
-    file.sync_all()
+    file.sync_all()?;
+    env.fs.rename(&fresh, path)
 }
 
 /// Makes a self-signed certificate in `dir` unless one is there.
@@ -77,19 +79,44 @@ pub fn acceptor(
             (made.0.as_path(), made.1.as_path())
         }
     };
-    let name = |path: &Path, e: String| StartError::Tls(format!("{}: {e}", path.display()));
-    let cert_pem = read(env, cert).map_err(|e| name(cert, e.to_string()))?;
-    let key_pem = read(env, key).map_err(|e| name(key, e.to_string()))?;
-    let chain = CertificateDer::pem_slice_iter(&cert_pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| name(cert, e.to_string()))?;
-    let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|e| name(key, e.to_string()))?;
+    let (chain, key_der) = load(env, cert, key)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| StartError::Tls(e.to_string()))?
         .with_no_client_auth()
         .with_single_cert(chain, key_der)
-        .map_err(|e| name(cert, e.to_string()))?;
+        .map_err(|e| unusable(cert, e))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn unusable(path: &Path, why: impl std::fmt::Display) -> StartError {
+    StartError::Tls(format!("{}: {why}", path.display()))
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn load(env: &Env, cert: &Path, key: &Path) -> Result<Identity, StartError> {
+    let cert_pem = read(env, cert).map_err(|e| unusable(cert, e))?;
+    let key_pem = read(env, key).map_err(|e| unusable(key, e))?;
+    let chain = CertificateDer::pem_slice_iter(&cert_pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unusable(cert, e))?;
+    if chain.is_empty() {
+        return Err(unusable(cert, "there is no certificate in it"));
+    }
+    let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|e| unusable(key, e))?;
+    Ok((chain, key_der))
+}
+
+/// What would keep a start from using the certificate in the data directory; none is made at the start.
+///
+/// # Errors
+/// The reason, with the file.
+pub fn check(env: &Env, dir: &Path) -> Result<(), StartError> {
+    let (cert, key) = (dir.join(CERT_FILE), dir.join(KEY_FILE));
+    match env.fs.exists(&cert).map_err(|e| unusable(&cert, e))? {
+        true => load(env, &cert, &key).map(drop),
+        false => Ok(()),
+    }
 }

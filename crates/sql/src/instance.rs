@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::accounts::{self, Account, Accounts, Plugin};
 use crate::catalog::Catalog;
+use crate::datadir;
 use crate::exec::TempSpace;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
@@ -27,6 +28,10 @@ use crate::xids::XidTable;
 
 /// Length of the salt handed to [`InstanceConfig::hash_password`].
 pub const SALT_BYTES: usize = 20;
+
+/// The variable that says without what a start goes on, and the value for the end of a damaged log.
+const FORCE_RECOVERY: &str = "esker_force_recovery";
+const POINT_IN_TIME: &str = "POINT-IN-TIME";
 
 /// Turns a clear password into what an account stores; an empty password gives an empty secret.
 pub type HashPassword = fn(Plugin, &[u8], &[u8; SALT_BYTES]) -> Vec<u8>;
@@ -111,8 +116,23 @@ impl Starting {
                 .set_at_start(name, value)
                 .map_err(|e| SqlError::new(e.code, e.state, format!("{} ({source})", e.message)))?;
         }
-        let engine = Engine::open(config.env.clone(), engine_config(&config, &globals))
-            .map_err(|e| engine_error(&e))?;
+        let (env, dir) = (&config.env, &config.data_dir);
+        datadir::refuse_foreign(env, dir)?;
+        let was_mending = datadir::is_mending(env, dir)?;
+        let gives_up = globals.named(FORCE_RECOVERY).as_text() == POINT_IN_TIME;
+        let log_files = datadir::log_files(env, dir);
+        if gives_up {
+            datadir::begin_mending(env, dir)?;
+        }
+        let opened = Engine::open(env.clone(), engine_config(&config, &globals));
+        let gave_up = match &opened {
+            Ok(engine) => engine.trees_ahead().is_some(),
+            Err(_) => datadir::log_files(env, dir) != log_files,
+        };
+        if !gave_up && !was_mending && datadir::is_mending(env, dir)? {
+            datadir::end_mending(env, dir)?;
+        }
+        let engine = opened.map_err(|e| engine_error(&e))?;
         Ok(Self {
             config,
             globals,
@@ -149,10 +169,26 @@ impl Starting {
             .wait_replayed()
             .block()
             .map_err(|e| engine_error(&e))?;
-        let catalog = Catalog::open(&engine)?;
+        let first_start = is_new(&engine);
+        let loaded = datadir::accounts(
+            &config.env,
+            &config.data_dir,
+            first_start,
+            globals.named(FORCE_RECOVERY).as_text(),
+            config.root_password.as_deref(),
+        )?;
+        // Before there is a database: one without accounts has lost them.
+        let list = match loaded {
+            Some(list) => list,
+            None => vec![first_account(&config)?],
+        };
         let accounts = Accounts::default();
-        let loaded = accounts::store::load(&config.env, &config.data_dir)?;
-        let first_start = loaded.is_none();
+        accounts.replace(list);
+        let mending = datadir::is_mending(&config.env, &config.data_dir)?;
+        let (catalog, replaced) = match mending {
+            true => Catalog::open_mending(&engine)?,
+            false => (Catalog::open(&engine)?, Vec::new()),
+        };
         let temp = TempSpace::open(config.env.fs.clone(), &config.data_dir, engine.memory())?;
         let version = globals.named("version").as_text().to_owned();
         let instance = Instance {
@@ -178,12 +214,33 @@ impl Starting {
         instance.apply_switches();
         instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
-        match loaded {
-            Some(list) => instance.accounts.replace(list),
-            None => instance.create_root(config.root_password.as_deref().unwrap_or(""))?,
+        let instance = Arc::new(instance);
+        if mending {
+            let ahead = instance.engine.trees_ahead();
+            datadir::mend(&instance, ahead, &replaced)?;
+            datadir::end_mending(&instance.env, &instance.data_dir)?;
         }
-        Ok(Arc::new(instance))
+        Ok(instance)
     }
+}
+
+/// Has nothing ever been made in the database?
+fn is_new(engine: &Engine) -> bool {
+    engine.tree_ids().is_empty()
+}
+
+/// Makes and keeps the account of the first start.
+fn first_account(config: &InstanceConfig) -> SqlResult<Account> {
+    let mut salt = [0; SALT_BYTES];
+    config.env.random.fill(&mut salt);
+    let password = config.root_password.as_deref().unwrap_or("");
+    let root = Account::root((config.hash_password)(
+        Plugin::CachingSha2,
+        password.as_bytes(),
+        &salt,
+    ));
+    accounts::store::save(&config.env, &config.data_dir, std::slice::from_ref(&root))?;
+    Ok(root)
 }
 
 impl Instance {
@@ -193,14 +250,6 @@ impl Instance {
     /// A directory in use or damaged, unknown or bad settings.
     pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
         Starting::begin(config)?.finish()
-    }
-
-    fn create_root(&self, password: &str) -> SqlResult<()> {
-        let root = Account::root(self.hash(Plugin::CachingSha2, password.as_bytes()));
-        self.change_accounts(|list| {
-            list.push(root);
-            Ok(())
-        })
     }
 
     /// Changes the accounts: durable first, then in force.
@@ -517,8 +566,8 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
             .as_text()
             .parse()
             .expect("the variable takes these names only"),
-        force_recovery: match globals.named("esker_force_recovery").as_text() {
-            "POINT-IN-TIME" => ForceRecovery::PointInTime,
+        force_recovery: match globals.named(FORCE_RECOVERY).as_text() {
+            POINT_IN_TIME => ForceRecovery::PointInTime,
             _ => ForceRecovery::Off,
         },
         compaction_threads: size("esker_compaction_threads") as usize,

@@ -13,6 +13,7 @@ pub mod accounts;
 pub mod bind;
 pub mod catalog;
 pub mod codec;
+pub mod datadir;
 pub mod ddl;
 pub mod dml;
 pub mod exec;

@@ -81,7 +81,11 @@ pub enum WalError {
         loss: Option<Loss>,
     },
     /// Log files that are needed do not exist.
-    #[error("the log in {} begins at {begins:?}, but records from {needed} on are needed", dir.display())]
+    #[error(
+        "the log in {} {}, but records from LSN {needed} on are needed: segments are missing, or the manifest is an older one",
+        dir.display(),
+        begins.map_or("has no segment".to_owned(), |begins| format!("begins at LSN {begins}"))
+    )]
     Missing {
         /// The log directory.
         dir: PathBuf,

@@ -6,6 +6,7 @@ mod crash;
 mod crash_mix;
 mod damaged;
 mod drivers;
+mod faults;
 mod fixtures;
 mod histogram;
 mod histories;

@@ -47,8 +47,8 @@ fn newest_seq(tree: &Tree) -> Seq {
     largest.unwrap_or(0).max(tree.recovery_point())
 }
 
-/// Warns of trees that are newer than the point in time: they have commits that others have lost.
-pub(crate) fn warn_of_newer_trees(trees: &Trees, lost: &Lost) {
+/// The trees that are newer than the point in time: they have commits that others have lost. The log tells of them.
+pub(crate) fn newer_trees(trees: &Trees, lost: &Lost) -> Vec<TreeId> {
     let newer = trees.all();
     let newer = newer
         .iter()
@@ -62,4 +62,5 @@ pub(crate) fn warn_of_newer_trees(trees: &Trees, lost: &Lost) {
             lost.loss.from
         );
     }
+    ids
 }

@@ -50,7 +50,7 @@ use esker_wal::LogReader;
 
 pub(crate) use collect::wants_block;
 pub use force::ForceRecovery;
-pub(crate) use force::{needs, warn_of_newer_trees};
+pub(crate) use force::{needs, newer_trees};
 pub(crate) use progress::Recovery;
 pub use progress::{ReplayPhase, ReplayProgress, Replayed};
 pub(crate) use run::ReplayedIter;

@@ -53,9 +53,12 @@ pub fn load(env: &Env, dir: &Path) -> SqlResult<Option<Vec<Account>>> {
         .map_err(|what| damaged(&path, &what))
 }
 
+/// The error of a file that is there and cannot be used.
+pub(crate) const DAMAGED: u16 = 1033;
+
 fn damaged(path: &Path, what: &str) -> SqlError {
     SqlError::new(
-        1030,
+        DAMAGED,
         "HY000",
         format!("the file {} is damaged: {what}", path.display()),
     )

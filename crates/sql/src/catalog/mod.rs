@@ -133,13 +133,36 @@ pub struct Catalog {
 impl Catalog {
     /// Reads the catalog, makes it in a new data directory, and drops trees nobody names.
     pub fn open(engine: &Engine) -> SqlResult<Catalog> {
+        Self::open_with(engine, &mut |id| {
+            engine
+                .tree(id)
+                .ok_or_else(|| damaged(&format!("catalog: tree {} of an index is missing", id.0)))
+        })
+    }
+
+    /// As [`Catalog::open`], where a part of the log was given up: that may have named other trees. An empty tree stands for
+    /// each that is missing; those are told.
+    pub(crate) fn open_mending(engine: &Engine) -> SqlResult<(Catalog, Vec<TreeId>)> {
+        let mut replaced = Vec::new();
+        let catalog = Self::open_with(engine, &mut |id| {
+            if let Some(tree) = engine.tree(id) {
+                return Ok(tree);
+            }
+            let tree = engine.create_tree().map_err(|e| engine_error(&e))?;
+            replaced.push(tree.id());
+            Ok(tree)
+        })?;
+        Ok((catalog, replaced))
+    }
+
+    fn open_with(engine: &Engine, trees: &mut store::FindTree<'_>) -> SqlResult<Catalog> {
         let locks = MetadataLocks::new();
         let tree = match engine.tree_ids().first() {
             Some(&id) => engine.tree(id).ok_or_else(|| damaged("catalog: no tree"))?,
             None => engine.create_tree().map_err(|e| engine_error(&e))?,
         };
         initialise(engine, &tree)?;
-        let snapshot = load(engine, &tree, &locks)?;
+        let snapshot = load(engine, &tree, trees, &locks)?;
         drop_orphans(engine, &tree, &snapshot)?;
         let inner = Inner {
             engine: engine.clone(),
@@ -275,7 +298,12 @@ fn scan_prefix(
     Ok(())
 }
 
-fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapshot> {
+fn load(
+    engine: &Engine,
+    tree: &Tree,
+    trees: &mut store::FindTree<'_>,
+    locks: &MetadataLocks,
+) -> SqlResult<Snapshot> {
     let mut snapshot = Snapshot {
         version: 1,
         schemas: BTreeMap::new(),
@@ -294,7 +322,7 @@ fn load(engine: &Engine, tree: &Tree, locks: &MetadataLocks) -> SqlResult<Snapsh
     scan_prefix(engine, tree, &[store::TABLE_PREFIX], |id, value| {
         let id = <[u8; 4]>::try_from(id).map_err(|_| damaged("catalog row: table id"))?;
         let id = TableId(u32::from_be_bytes(id));
-        let def = store::read_table(id, value, snapshot.version, engine, locks)?;
+        let def = store::read_table(id, value, snapshot.version, engine, trees, locks)?;
         if !snapshot.schemas.contains_key(&def.schema) {
             return Err(damaged("catalog: a table without its database"));
         }

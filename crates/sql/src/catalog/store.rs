@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use esker_engine::{Engine, TreeId};
+use esker_engine::{Engine, Tree, TreeId};
 use esker_types::SqlResult;
 use esker_types::collation::Collation;
 
@@ -250,11 +250,16 @@ fn write_index(w: &mut Writer, i: &IndexDef) {
     }
 }
 
-fn read_index(r: &mut Reader<'_>, columns: &[ColumnDef], engine: &Engine) -> SqlResult<IndexDef> {
-    let id = TreeId(r.int32()?);
-    let tree = engine
-        .tree(id)
-        .ok_or_else(|| damaged(&format!("catalog: tree {} of an index is missing", id.0)))?;
+/// Finds the tree of an index by the id in the catalog; it may be another one that stands for it.
+pub(super) type FindTree<'a> = dyn FnMut(TreeId) -> SqlResult<Tree> + 'a;
+
+fn read_index(
+    r: &mut Reader<'_>,
+    columns: &[ColumnDef],
+    trees: &mut FindTree<'_>,
+) -> SqlResult<IndexDef> {
+    let tree = trees(TreeId(r.int32()?))?;
+    let id = tree.id();
     let name = r.text()?.into();
     let (unique, primary, hidden, invisible) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
     let comment = r.text()?.into();
@@ -362,6 +367,7 @@ pub(super) fn read_table(
     bytes: &[u8],
     version: u64,
     engine: &Engine,
+    trees: &mut FindTree<'_>,
     locks: &MetadataLocks,
 ) -> SqlResult<TableDef> {
     let mut r = Reader::new(bytes);
@@ -374,7 +380,7 @@ pub(super) fn read_table(
     let create_time_micros = r.int()? as i64;
     let next_column_id = r.int32()?;
     let columns = r.list(read_column)?;
-    let indexes = r.list(|r| read_index(r, &columns, engine))?;
+    let indexes = r.list(|r| read_index(r, &columns, trees))?;
     let layouts = r.list(read_layout)?;
     let checks = r.list(|r| {
         Ok(CheckDef {

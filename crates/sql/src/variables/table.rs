@@ -149,7 +149,7 @@ pub static VARS: &[VarDef] = &[
     var("esker_durable_snapshots", G, SET, VarKind::Bool, "ON"),
     var("esker_early_lock_release", G, SET, VarKind::Bool, "ON"),
     var("esker_flush_pipelining", G, SET, VarKind::Bool, "ON"),
-    var("esker_force_recovery", G, FIX, VarKind::Enum(&["OFF", "POINT-IN-TIME"]), "OFF"),
+    var("esker_force_recovery", G, FIX, VarKind::Enum(&["OFF", "POINT-IN-TIME", "NEW-ACCOUNTS"]), "OFF"),
     var("esker_foreign_keys", B, SET, VarKind::Enum(&["REFUSE", "IGNORE"]), "REFUSE"),
     var("esker_log_buffer", G, FIX, VarKind::Enum(&["B", "C", "D", "CD", "CDME"]), "CD"),
     var("esker_log_buffer_size", G, FIX, VarKind::UInt { min: 1_048_576, max: esker_engine::MAX_LOG_BUFFER_BYTES as u64 }, "16777216"),
