@@ -438,3 +438,57 @@ fn shared_locks_hold_off_writers_only() {
         b.run("COMMIT");
     }
 }
+
+#[test]
+fn a_global_read_lock_is_granted_beside_an_open_transaction_whose_commit_waits() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::start(dir.path(), &[]);
+    let (mut writer, mut backup) = (server.connect(), server.connect());
+    writer
+        .run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); SET lock_wait_timeout = 1");
+    backup.run("SET lock_wait_timeout = 1");
+    let endings = [
+        "COMMIT",
+        "BEGIN",
+        "CREATE TABLE d.u (id INT)",
+        "SET autocommit = 1",
+        "LOCK TABLES d.t READ",
+        "XA COMMIT 'x' ONE PHASE",
+    ];
+    for (id, ending) in endings.into_iter().enumerate() {
+        let is_xa = ending.starts_with("XA");
+        match (is_xa, ending.contains("autocommit")) {
+            (true, _) => writer.run("XA START 'x'"),
+            (_, true) => writer.run("SET autocommit = 0"),
+            _ => writer.run("BEGIN"),
+        }
+        writer.run(&format!("INSERT INTO d.t VALUES ({id})"));
+        if is_xa {
+            writer.run("XA END 'x'");
+        }
+        assert_eq!(backup.code("FLUSH TABLES WITH READ LOCK"), None, "{ending}");
+        assert_eq!(writer.code(ending), Some(1205), "{ending}");
+        if !is_xa {
+            // More of it waits as well, and reads go on.
+            let more = writer.code(&format!("INSERT INTO d.t VALUES ({})", id + 100));
+            assert_eq!(more, Some(1205), "{ending}");
+            assert_eq!(
+                writer.value("SELECT COUNT(*) FROM d.t"),
+                (id + 1).to_string()
+            );
+        }
+        assert_eq!(backup.value("SELECT COUNT(*) FROM d.t"), id.to_string());
+        backup.run("UNLOCK TABLES");
+        assert_eq!(writer.code(ending), None, "{ending}");
+        writer.run("UNLOCK TABLES; COMMIT; SET autocommit = 1; DROP TABLE IF EXISTS d.u");
+        assert_eq!(
+            backup.value("SELECT COUNT(*) FROM d.t"),
+            (id + 1).to_string()
+        );
+    }
+    // One that commits by itself is over before the lock is granted, or begins when it is gone.
+    backup.run("FLUSH TABLES WITH READ LOCK");
+    assert_eq!(writer.code("INSERT INTO d.t VALUES (50)"), Some(1205));
+    backup.run("UNLOCK TABLES");
+    assert_eq!(writer.code("INSERT INTO d.t VALUES (50)"), None);
+}

@@ -313,13 +313,17 @@ impl Session {
         if self.locks.has_global() {
             return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
         }
-        let catalog = &self.facts.instance.catalog;
         let transaction = MdlDuration::Transaction;
-        self.locks.acquire(
-            catalog.locks().global(),
-            MdlMode::IntentionExclusive,
-            transaction,
-        )?;
+        // FLUSH TABLES WITH READ LOCK waits for statements that write, and not for what is open between them: that waits when
+        // it commits. Where the statement's end commits it is all one.
+        let writing = match self.commits_at_end() {
+            true => transaction,
+            false => MdlDuration::Statement,
+        };
+        let catalog = &self.facts.instance.catalog;
+        let global = catalog.locks().global();
+        self.locks
+            .acquire(global, MdlMode::IntentionExclusive, writing)?;
         for table in targets {
             self.facts.require_on(command, &table.schema, &table.name)?;
             if crate::catalog::is_system_schema(&table.schema) {

@@ -15,7 +15,7 @@ use super::run::{Done, RowSource, eval_ctx};
 use super::{Session, run};
 use crate::ddl::{self, DdlCtx};
 use crate::exec_error::ExecError;
-use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement};
+use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement, Xa};
 use crate::result::{Mode, OkInfo};
 use crate::show;
 
@@ -30,9 +30,18 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
+        let unlocks = matches!(statement, Statement::UnlockTables) && self.locks.has_explicit();
+        if unlocks || commits_what_is_open(statement) {
+            self.admit_commit()?;
+        }
         match statement {
             Statement::Empty => Ok(ok(0)),
-            Statement::Xa(xa) => self.run_xa(xa, mode),
+            Statement::Xa(xa) => {
+                let done = self.run_xa(xa, mode)?;
+                // A branch that is prepared stays open, and its session commits nothing now.
+                self.locks.release_statement();
+                Ok(done)
+            }
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(_)
                 if mode == Mode::Inline
@@ -409,6 +418,37 @@ fn is_plain(value: &Expr) -> bool {
         | Expr::UserVar(_)
         | Expr::SysVar(_) => true,
         _ => false,
+    }
+}
+
+/// Does the statement commit the transaction that is open, or may it?
+fn commits_what_is_open(statement: &Statement) -> bool {
+    let is_autocommit = |item: &SetItem| matches!(item, SetItem::SysVar { var, .. } if var.name.eq_ignore_ascii_case("autocommit"));
+    match statement {
+        Statement::Set(items) => items.iter().any(is_autocommit),
+        Statement::Xa(xa) => matches!(xa, Xa::Prepare(_) | Xa::Commit { .. }),
+        Statement::Flush { what, .. } => what.iter().any(|what| {
+            matches!(
+                what,
+                FlushWhat::Tables {
+                    read_lock: true,
+                    ..
+                }
+            )
+        }),
+        Statement::Begin(_)
+        | Statement::Commit(_)
+        | Statement::CreateView(_)
+        | Statement::LockTables { .. }
+        | Statement::Maintain(_)
+        | Statement::CreateUser(_)
+        | Statement::AlterUser(_)
+        | Statement::DropUser { .. }
+        | Statement::RenameUser(_)
+        | Statement::SetPassword(_)
+        | Statement::Grant(_)
+        | Statement::Revoke(_) => true,
+        other => ddl::is_ddl(other),
     }
 }
 

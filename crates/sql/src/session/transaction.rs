@@ -12,6 +12,8 @@ use esker_engine::{SavepointId, Seq};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
+use crate::exec_error::ExecError;
+use crate::mdl::{MdlDuration, MdlMode};
 use crate::parse::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
 use crate::result::OkInfo;
 use crate::variables::{VarId, VarValue};
@@ -76,6 +78,17 @@ impl Session {
             self.txn.snapshot();
         }
         Ok(seq)
+    }
+
+    /// Before a statement that commits what is open: waits while another session holds FLUSH TABLES WITH READ LOCK. Held until
+    /// the statement or the transaction ends.
+    pub(super) fn admit_commit(&mut self) -> Result<(), ExecError> {
+        if !self.txn.has_writes() {
+            return Ok(());
+        }
+        let commit = self.facts.instance.catalog.locks().commit().clone();
+        let mode = MdlMode::IntentionExclusive;
+        self.locks.acquire(&commit, mode, MdlDuration::Statement)
     }
 
     /// Commits whatever is open; 0 when nothing was written.
