@@ -24,7 +24,16 @@ pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, 
     raise_file_limit();
     // Data and keys are nobody else's business.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
-    let config = Config::gather(file, std::env::vars(), settings).map_err(|e| e.to_string())?;
+    // Others may have put there what is no text; ours is.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let config = Config::gather(file, environment, settings).map_err(|e| e.to_string())?;
+    if !config.ignored.is_empty() {
+        tracing::info!(
+            "not settings of the server, ignored: {}",
+            config.ignored.join(" ")
+        );
+    }
     let data_dir = config.data_dir.clone();
     let mut bar = Bar::new();
     let progress = Box::new(move |progress: &_| bar.show(progress));

@@ -73,6 +73,8 @@ pub struct Config {
     pub root_password: Option<String>,
     /// All other settings: system variables.
     pub settings: Vec<Setting>,
+    /// Variables of the environment that begin like settings and are none.
+    pub ignored: Vec<String>,
 }
 
 impl Default for Config {
@@ -85,8 +87,25 @@ impl Default for Config {
             worker_threads: 0,
             root_password: None,
             settings: Vec::new(),
+            ignored: Vec::new(),
         }
     }
+}
+
+/// Is a variable of the environment, without the prefix, for somebody else? `ESKER_PASSWORD` is for the shell; Kubernetes
+/// describes every service of a namespace to every container, and one may be called "esker" or "esker-db".
+fn is_for_others(name: &str, value: &str) -> bool {
+    let name = canonical(name);
+    let is_address = value.starts_with("tcp://") || value.starts_with("udp://");
+    let describes_port = name
+        .split("port_")
+        .skip(1)
+        .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    name == "password"
+        || name.ends_with("service_host")
+        || name.contains("service_port")
+        || (name.ends_with("port") && is_address)
+        || describes_port
 }
 
 fn canonical(name: &str) -> String {
@@ -131,6 +150,10 @@ impl Config {
             if key == ROOT_PASSWORD_ENV {
                 config.root_password = Some(value);
             } else if let Some(name) = key.strip_prefix(ENV_PREFIX) {
+                if is_for_others(name, &value) {
+                    config.ignored.push(key);
+                    continue;
+                }
                 from_env.push(setting(name, Some(&value), format!("environment {key}")));
             }
         }
@@ -313,6 +336,36 @@ mod tests {
             .map(|s| (s.name.as_str(), s.value.as_str()))
             .collect();
         assert_eq!(names, [("ssl", "OFF"), ("max_connections", "7")]);
+    }
+
+    #[test]
+    fn what_the_environment_holds_for_others_is_ignored() {
+        let gather = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect();
+            Config::gather(None, pairs.into_iter(), &[])
+        };
+        let kubernetes = [
+            ("ESKER_SERVICE_HOST", "10.0.0.1"),
+            ("ESKER_SERVICE_PORT", "3306"),
+            ("ESKER_SERVICE_PORT_MYSQL", "3306"),
+            ("ESKER_PORT", "tcp://10.0.0.1:3306"),
+            ("ESKER_PORT_3306_TCP", "tcp://10.0.0.1:3306"),
+            ("ESKER_PORT_3306_TCP_ADDR", "10.0.0.1"),
+            ("ESKER_DB_SERVICE_HOST", "10.0.0.1"),
+            ("ESKER_DB_PORT", "tcp://10.0.0.1:3306"),
+            ("ESKER_PASSWORD", "secret"),
+        ];
+        let config = gather(&kubernetes).unwrap();
+        assert_eq!((config.port, config.settings), (3306, Vec::new()));
+        assert_eq!(config.ignored.len(), kubernetes.len());
+        // Settings are still settings.
+        let config = gather(&[("ESKER_PORT", "4000"), ("ESKER_MAX_CONNECTIONS", "7")]).unwrap();
+        assert_eq!((config.port, config.settings.len()), (4000, 1));
+        assert!(config.ignored.is_empty());
+        assert!(gather(&[("ESKER_PORT", "nonsense")]).is_err());
     }
 
     #[test]

@@ -197,6 +197,7 @@ async fn serve(
     let address = listener.local_addr()?;
     tracing::info!("listening on {address}");
     let mut stop = StopSignal::new()?;
+    ignore_other_signals()?;
     let mut report = Report::new(progress);
     let started = startup::wait(starting, &listener, stop.wait(), &mut report).await?;
     let Some(Started { instance, guests }) = started else {
@@ -298,4 +299,23 @@ impl StopSignal {
             _ = self.interrupt.recv() => (),
         }
     }
+}
+
+/// What would end the process without a word is told and survived: there is nothing to reload, the log goes to standard error and
+/// certificates are read at the start.
+fn ignore_other_signals() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    for (name, kind) in [
+        ("SIGHUP", SignalKind::hangup()),
+        ("SIGUSR1", SignalKind::user_defined1()),
+        ("SIGUSR2", SignalKind::user_defined2()),
+    ] {
+        let mut signals = signal(kind)?;
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                tracing::info!("{name} is ignored; SIGTERM stops the server");
+            }
+        });
+    }
+    Ok(())
 }
