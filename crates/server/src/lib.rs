@@ -19,6 +19,7 @@ pub mod embedded;
 mod infile;
 pub mod listener;
 mod login;
+mod panics;
 mod parameters;
 mod reply;
 mod rsa;

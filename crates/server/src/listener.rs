@@ -27,7 +27,7 @@ use crate::rsa::LoginKey;
 use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
 use crate::watch::Watch;
-use crate::{connection, tls};
+use crate::{connection, panics, tls};
 
 /// Length of the kernel's queue of connections not yet accepted.
 const BACKLOG: u32 = 4096;
@@ -107,6 +107,7 @@ pub fn run(
     progress: OnProgress,
     ready: impl FnOnce(SocketAddr, &Instance),
 ) -> Result<(), StartError> {
+    panics::log_panics();
     let env = Env::os();
     let starting = begin(&config, &env)?;
     let tls = if starting.variable_is_on("ssl") {

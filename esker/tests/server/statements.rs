@@ -376,3 +376,63 @@ fn commit_switches() {
     }
     assert_eq!(c.value("SELECT n FROM t"), (8 * 3 * EACH).to_string());
 }
+
+#[test]
+fn conditions_of_show_may_read_tables() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE t1 (a INT); CREATE TABLE t2 (name VARCHAR(64))");
+    c.run("INSERT INTO t1 VALUES (1); INSERT INTO t2 VALUES ('t2')");
+    assert_eq!(
+        c.lines("SHOW TABLES WHERE 1 IN (SELECT a FROM t1)"),
+        ["t1", "t2"]
+    );
+    let read = "SHOW TABLES WHERE EXISTS (SELECT 1 FROM t2 WHERE name = Tables_in_d)";
+    assert_eq!(c.lines(read), ["t2"]);
+    assert_eq!(
+        c.code("SHOW STATUS WHERE 1 = (SELECT a FROM t9)"),
+        Some(1146)
+    );
+    // What SET, DO and SHOW have read is not locked when they are over; a lock of another session is waited for.
+    let mut other = server.connect();
+    c.run("SET @a = (SELECT COUNT(*) FROM t1); DO (SELECT a FROM t1)");
+    other.run("USE d; SET lock_wait_timeout = 1; ALTER TABLE t1 ADD COLUMN b INT");
+    other.run("LOCK TABLES t1 WRITE");
+    c.run("SET lock_wait_timeout = 1, @n = 1");
+    for sql in [
+        "SET @n = @n + 1, @a = (SELECT COUNT(*) FROM t1)",
+        "DO (SELECT a FROM t1)",
+        "SHOW TABLES WHERE 1 IN (SELECT a FROM t1)",
+    ] {
+        assert_eq!(c.code(sql), Some(1205), "{sql}");
+    }
+    assert_eq!(c.value("SELECT @n"), "1");
+}
+
+#[test]
+fn lateral_tables_to_the_right_of_a_right_join_do_not_see_its_left_side() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("USE d; CREATE TABLE t (i INT); CREATE TABLE t1 (j INT)");
+    c.run("INSERT INTO t VALUES (1), (3); INSERT INTO t1 VALUES (2), (5)");
+    let on = "ON t.i > tt.j ORDER BY 1, 2";
+    assert_eq!(
+        c.lines(&format!(
+            "SELECT * FROM t RIGHT JOIN LATERAL (SELECT * FROM t1) tt {on}"
+        )),
+        ["NULL|5", "3|2"]
+    );
+    for unseen in [
+        "SELECT * FROM t RIGHT JOIN LATERAL (SELECT * FROM t1 WHERE j = t.i) tt ON TRUE",
+        "SELECT * FROM t RIGHT JOIN LATERAL (SELECT i FROM t1) tt ON TRUE",
+        "SELECT * FROM t RIGHT JOIN (t1 JOIN LATERAL (SELECT t.i) d) ON TRUE",
+    ] {
+        assert_eq!(c.code(unseen), Some(1054), "{unseen}");
+    }
+    let seen = "SELECT * FROM t o, t RIGHT JOIN LATERAL (SELECT o.i + 1 AS j) tt ON t.i > tt.j \
+                ORDER BY 1, 2";
+    assert_eq!(c.lines(seen), ["1|3|2", "3|NULL|4"]);
+    let inner = "SELECT * FROM t RIGHT JOIN (t1 JOIN LATERAL (SELECT t1.j + 1) d) ON t.i > t1.j \
+                 ORDER BY 2";
+    assert_eq!(c.lines(inner), ["3|2|3", "NULL|5|6"]);
+}

@@ -286,7 +286,15 @@ fn columns_named(
 
 fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlResult<Bound> {
     let left = bind_ref(env, scope, &join.left)?;
-    let right = bind_ref(env, scope, &join.right)?;
+    let unseen = scope.unseen.get();
+    if join.kind == ast::JoinKind::Right {
+        // The rows of the right side come first, so nothing in it can read the left side.
+        let own = (left.first..left.end).fold(0, |set, table| set | 1 << table);
+        scope.unseen.set(unseen | own);
+    }
+    let right = bind_ref(env, scope, &join.right);
+    scope.unseen.set(unseen);
+    let right = right?;
     let common = match (&join.on, join.natural) {
         (_, true) => natural_columns(scope, &left, &right)?,
         (Some(ast::JoinOn::Using(names)), _) => using_columns(scope, &left, &right, names)?,

@@ -138,6 +138,9 @@ pub struct Scope<'p> {
     pub(crate) names: Vec<ColumnAt>,
     /// While ON is bound: only tables of this range can be named.
     pub(crate) hidden: Cell<Option<(usize, usize)>>,
+    /// While the right side of a RIGHT JOIN is bound: the tables of its left side, which LATERAL ones
+    /// in it do not see. A bit a table.
+    pub(crate) unseen: Cell<u64>,
     /// The enclosing query's names.
     pub(crate) parent: Option<&'p Scope<'p>>,
     /// Common table expressions in reach.
@@ -181,6 +184,7 @@ impl<'p> Scope<'p> {
             tables: Vec::new(),
             names: Vec::new(),
             hidden: Cell::new(None),
+            unseen: Cell::new(0),
             parent,
             ctes: ctes.cloned(),
             member: false,
@@ -313,7 +317,7 @@ impl<'p> Scope<'p> {
                 .hidden
                 .get()
                 .is_some_and(|(first, end)| t < first || t >= end);
-            if hidden || !scope_table.is_named(name.schema.as_ref(), table) {
+            if hidden || self.is_unseen(t) || !scope_table.is_named(name.schema.as_ref(), table) {
                 continue;
             }
             let at = scope_table
@@ -333,9 +337,14 @@ impl<'p> Scope<'p> {
         Ok(found)
     }
 
+    fn is_unseen(&self, table: usize) -> bool {
+        self.unseen.get() >> table & 1 == 1
+    }
+
     fn find_unqualified(&self, name: &str) -> SqlResult<Option<ColumnAt>> {
         let mut found = None;
-        for &at in &self.names {
+        let seen = self.names.iter().filter(|at| !self.is_unseen(at.table));
+        for &at in seen {
             if same_name(&self.column_at(at).name, name) && found != Some(at) {
                 if found.is_some() {
                     return Err(errors::ambiguous_column(name, self.clause.get()));

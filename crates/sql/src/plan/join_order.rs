@@ -93,7 +93,7 @@ impl Joiner<'_> {
     pub fn plan(&self) -> SqlResult<Planned> {
         let mut group = Group::default();
         let join = self.block.join.as_ref().expect("a block with tables");
-        self.flatten(join, &mut group);
+        self.flatten(join, 0, &mut group);
         group.conds.extend(self.filter.iter().cloned());
         for cond in &group.conds {
             if fold::constant_truth(cond) == Some(false) {
@@ -127,7 +127,9 @@ impl Joiner<'_> {
         }
     }
 
-    fn flatten(&self, node: &JoinNode, group: &mut Group) {
+    /// `unseen`: tables that come later than `node` wherever they stand in the text, the inner sides of the outer joins
+    /// around it.
+    fn flatten(&self, node: &JoinNode, unseen: TableSet, group: &mut Group) {
         match node {
             JoinNode::Table(t) => {
                 let before = match self.block.tables[*t].lateral {
@@ -135,7 +137,7 @@ impl Joiner<'_> {
                     true => (1u64 << t) - 1,
                     false => 0,
                 };
-                let deps = before & self.map_all();
+                let deps = before & self.map_all() & !unseen;
                 group.units.push(Unit {
                     kind: UnitKind::Table(*t),
                     tables: 1 << t,
@@ -148,9 +150,9 @@ impl Joiner<'_> {
                 kind: JoinType::Left,
                 on,
             } => {
-                self.flatten(left, group);
+                self.flatten(left, unseen | self.all_tables(right), group);
                 let mut inner = Group::default();
-                self.flatten(right, &mut inner);
+                self.flatten(right, unseen, &mut inner);
                 let mut conds = Vec::new();
                 if let Some(on) = on {
                     split(on, &mut conds);
@@ -169,9 +171,9 @@ impl Joiner<'_> {
                 on,
             } => {
                 let first = group.units.len();
-                self.flatten(left, group);
+                self.flatten(left, unseen, group);
                 let middle = group.units.len();
-                self.flatten(right, group);
+                self.flatten(right, unseen, group);
                 if let Some(on) = on {
                     split(on, &mut group.conds);
                 }

@@ -56,7 +56,13 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("a file without a started statement");
         };
-        let outcome = self.feed_running(&mut running, file);
+        let outcome = self
+            .survive(|session| session.feed_running(&mut running, file))
+            .unwrap_or_else(|e| {
+                let outcome = self.fail(e);
+                self.note_outcome(&mut running, &outcome);
+                outcome
+            });
         self.running = Some(running);
         outcome
     }

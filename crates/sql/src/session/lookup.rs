@@ -88,7 +88,7 @@ impl Session {
     /// As [`Self::find_table`].
     pub fn field_list(&mut self, table: &str) -> SqlResult<Vec<ColumnMeta>> {
         self.facts.renew_rights();
-        let table = self.find_table(&ObjectName::bare(table))?;
+        let table = self.survive(|session| session.find_table(&ObjectName::bare(table)))??;
         Ok(table
             .columns
             .iter()

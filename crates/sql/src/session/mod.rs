@@ -8,7 +8,7 @@
 //! `views` (CREATE VIEW) · `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
-//! the client hears of its session) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! the client hears of its session) · `survive` (panics) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -35,6 +35,7 @@ mod run;
 mod set;
 mod shapes;
 mod step;
+mod survive;
 mod text;
 mod track;
 mod transaction;

@@ -12,10 +12,13 @@ use esker_engine::Seq;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::run::{Done, RowSource, eval_ctx};
+use super::set::is_quick;
 use super::{Session, run};
 use crate::ddl::{self, DdlCtx};
 use crate::exec_error::ExecError;
-use crate::parse::ast::{Expr, FlushWhat, Kill, LockWait, Replication, SetItem, Statement, Xa};
+use crate::parse::ast::{
+    Expr, FlushWhat, Kill, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
+};
 use crate::result::{Mode, OkInfo};
 use crate::show;
 
@@ -69,12 +72,17 @@ impl Session {
                 .release_savepoint(&name.text)
                 .map(|()| ok(0))
                 .map_err(Into::into),
-            Statement::Set(items) if mode == Mode::Inline && !items.iter().all(is_quick) => {
-                Ok(Done::NeedThread)
-            }
-            Statement::Set(items) => {
+            Statement::Set(items) if is_quick(items) => {
                 self.set(items, params)?;
                 Ok(ok(std::mem::take(&mut self.pending_commit)))
+            }
+            Statement::Set(_) if mode == Mode::Inline => Ok(Done::NeedThread),
+            Statement::Set(items) => {
+                // Subqueries read as those of any other statement.
+                self.use_transaction();
+                self.set(items, params)?;
+                let seq = self.end_statement(true)?;
+                Ok(ok(seq.max(std::mem::take(&mut self.pending_commit))))
             }
             Statement::SetTransaction(set) => {
                 self.set_transaction(set)?;
@@ -88,10 +96,16 @@ impl Session {
                 if mode == Mode::Inline {
                     return Ok(Done::NeedThread);
                 }
+                self.use_transaction();
                 for e in list {
                     self.evaluate(e, params)?;
                 }
                 Ok(ok(self.end_statement(true)?))
+            }
+            Statement::Show(show)
+                if mode == Mode::Inline && matches!(show.filter, Some(ShowFilter::Where(_))) =>
+            {
+                Ok(Done::NeedThread)
             }
             Statement::Show(show) => {
                 let table = show::run(self, show)?;
@@ -409,7 +423,7 @@ impl Session {
 }
 
 /// A value that is there without a call or a query, either of which may take long.
-fn is_plain(value: &Expr) -> bool {
+pub(super) fn is_plain(value: &Expr) -> bool {
     match value {
         Expr::Unary { expr, .. } => is_plain(expr),
         Expr::Literal(_)
@@ -449,14 +463,6 @@ fn commits_what_is_open(statement: &Statement) -> bool {
         | Statement::Grant(_)
         | Statement::Revoke(_) => true,
         other => ddl::is_ddl(other),
-    }
-}
-
-fn is_quick(item: &SetItem) -> bool {
-    match item {
-        SetItem::UserVar { value, .. } => is_plain(value),
-        SetItem::SysVar { value, .. } => value.as_ref().is_none_or(is_plain),
-        SetItem::Names { .. } | SetItem::Charset(_) => true,
     }
 }
 

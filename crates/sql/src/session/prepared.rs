@@ -55,7 +55,9 @@ impl Session {
     /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.begin_command("Prepare", sql);
-        let result = self.prepare_text(sql);
+        let result = self
+            .survive(|session| session.prepare_text(sql))
+            .and_then(|prepared| prepared);
         if let Err(e) = &result {
             self.record_error(e);
         }

@@ -42,6 +42,8 @@ pub struct Process {
     /// What the session has done.
     pub(crate) counts: Counts,
     on_kill: Box<dyn Fn() + Send + Sync>,
+    #[cfg(test)]
+    panic_after: Mutex<Option<u32>>,
 }
 
 /// Wakers of waits that are not engine tickets (SLEEP, GET_LOCK), and of the session's task.
@@ -165,11 +167,28 @@ impl Process {
 
     /// The error of a killed statement, if it is killed.
     pub fn kill_error(&self) -> Option<SqlError> {
+        #[cfg(test)]
+        self.count_look();
         match self.kill.load(Ordering::Acquire) {
             ALIVE => None,
             SHUT_DOWN => Some(SqlError::new(1053, "08S01", "Server shutdown in progress")),
             _ => Some(interrupted()),
         }
+    }
+
+    /// The session panics when it looks whether it is killed, after `looks` looks without one.
+    #[cfg(test)]
+    pub(crate) fn panic_after(&self, looks: Option<u32>) {
+        *self.panic_after.lock() = looks;
+    }
+
+    #[cfg(test)]
+    fn count_look(&self) {
+        let mut looks = self.panic_after.lock();
+        *looks = match *looks {
+            Some(0) => panic!("injected"),
+            left => left.map(|n| n - 1),
+        };
     }
 
     /// A new statement begins: a KILL QUERY that came too late is forgotten.
@@ -282,6 +301,8 @@ impl Registry {
             wake: WakeList::default(),
             counts: Counts::default(),
             on_kill,
+            #[cfg(test)]
+            panic_after: Mutex::new(None),
         });
         self.processes.write().insert(id, process.clone());
         process

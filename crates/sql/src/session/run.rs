@@ -386,23 +386,13 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
         };
-        let pulled = match &mut running.work {
-            Work::ShortRows(plan) => {
-                let zone = &self.vars.time_zone;
-                let scratch = &mut self.plans.scratch;
-                let killed = check_killed(&self.facts, self.statement_deadline);
-                let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
-                if let Ok(false) = more {
-                    self.facts.found_rows.set(scratch.sent());
-                }
-                more.map_err(ExecError::Sql)
-            }
-            Work::Rows(source) => self.pull(source, sink, limit),
-            _ => {
-                self.running = Some(running);
-                return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
-            }
-        };
+        if !matches!(running.work, Work::ShortRows(_) | Work::Rows(_)) {
+            self.running = Some(running);
+            return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
+        }
+        let pulled = self
+            .survive(|session| session.pull_work(&mut running.work, sink, limit))
+            .unwrap_or_else(|e| Err(e.into()));
         let result = match pulled {
             Ok(true) => Ok(Batch {
                 more: true,
@@ -437,6 +427,28 @@ impl Session {
         }
         self.running = Some(running);
         result
+    }
+
+    fn pull_work(
+        &mut self,
+        work: &mut Work,
+        sink: &mut dyn RowSink,
+        limit: usize,
+    ) -> Result<bool, ExecError> {
+        match work {
+            Work::ShortRows(plan) => {
+                let zone = &self.vars.time_zone;
+                let scratch = &mut self.plans.scratch;
+                let killed = check_killed(&self.facts, self.statement_deadline);
+                let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
+                if let Ok(false) = more {
+                    self.facts.found_rows.set(scratch.sent());
+                }
+                more.map_err(ExecError::Sql)
+            }
+            Work::Rows(source) => self.pull(source, sink, limit),
+            _ => Ok(false),
+        }
     }
 
     /// The end of a statement that used the transaction: commits under autocommit.
@@ -494,12 +506,12 @@ impl Session {
         ))
     }
 
-    /// Evaluates an expression without tables (SET, KILL, DO).
-    pub(super) fn evaluate(
+    /// Takes the metadata locks that [`Self::evaluate`] needs.
+    pub(super) fn lock_tables_of(
         &mut self,
         expr: &Expr,
         params: &[Value],
-    ) -> SqlResult<(Value, SqlType)> {
+    ) -> Result<(), ExecError> {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
@@ -510,7 +522,29 @@ impl Session {
             count_diagnostics(&self.warnings, self.warning_total),
         );
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
-        let bound = bind_expr(&env, &Scope::new(), expr)?;
+        match bind_expr(&env, &Scope::new(), expr) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(names.stop(e)),
+        }
+    }
+
+    /// Evaluates an expression that stands outside a query (SET, KILL, DO).
+    pub(super) fn evaluate(
+        &mut self,
+        expr: &Expr,
+        params: &[Value],
+    ) -> Result<(Value, SqlType), ExecError> {
+        let clock = self.facts.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let names = SessionNames::new(
+            &self.facts,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
+        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        let bound = bind_expr(&env, &Scope::new(), expr).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
         let killed = || check_killed(&self.facts, None);
         let limits = self.limits();
@@ -535,7 +569,9 @@ impl Session {
         &mut self,
         table: &mut show::Table,
         condition: &Expr,
-    ) -> SqlResult<()> {
+    ) -> Result<(), ExecError> {
+        // The condition may read tables.
+        self.use_transaction();
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
@@ -553,9 +589,21 @@ impl Session {
             .collect();
         let mut scope = Scope::new();
         scope.add_named_row("", &columns, 0);
-        let bound = bind_condition(&env, &scope, condition)?;
+        let bound = bind_condition(&env, &scope, condition).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
-        let eval = EvalEnv::scalar(&ctx, &self.facts, &states);
+        let killed = || check_killed(&self.facts, self.statement_deadline);
+        let exec = ExecCtx::new(
+            &self.txn,
+            View::Snapshot,
+            Mode::Thread,
+            self.limits(),
+            &killed,
+        )
+        .with_temp(Some(&self.temp));
+        let eval = EvalEnv {
+            exec: Some(&exec),
+            ..EvalEnv::scalar(&ctx, &self.facts, &states)
+        };
         let mut kept = Vec::new();
         for row in table.rows.drain(..) {
             if bound.is_true(&row, &eval)? {

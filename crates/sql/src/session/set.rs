@@ -11,6 +11,8 @@ use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
+use super::other::is_plain;
+use crate::exec_error::ExecError;
 use crate::parse::ast::{Expr, SetItem, SysVar, VarScope};
 use crate::variables::{Scope, SessionVars, VarId, VarValue, unknown};
 
@@ -41,8 +43,12 @@ const FLUSH_POLICY: &str = "esker_log_flush_";
 
 impl Session {
     /// Runs all items of one SET.
-    pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
+    pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> Result<(), ExecError> {
         self.mark_any();
+        // Locks of tables come first: a statement that waits for one runs again from its beginning.
+        for value in items.iter().filter_map(read_value) {
+            self.lock_tables_of(value, params)?;
+        }
         for item in items {
             match item {
                 SetItem::UserVar { name, value } => {
@@ -64,15 +70,19 @@ impl Session {
         var: &SysVar,
         value: Option<&Expr>,
         params: &[Value],
-    ) -> SqlResult<()> {
+    ) -> Result<(), ExecError> {
         if let Some(base) = &var.base {
-            return Err(unknown(&format!("{base}.{}", var.name)));
+            return Err(unknown(&format!("{base}.{}", var.name)).into());
         }
         let id = VarId::find(&var.name)?;
         let given = match value {
             None => None,
             Some(e) => Some(self.evaluate(e, params)?.0),
         };
+        self.set_variable(id, var, given).map_err(Into::into)
+    }
+
+    fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
         let clamped = match var.scope {
             Some(VarScope::Global) => {
                 self.facts.require("SUPER")?;
@@ -314,4 +324,19 @@ fn printed(v: &Value) -> String {
         Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
         _ => String::new(),
     }
+}
+
+/// The value of an item, if it may take long or read tables.
+fn read_value(item: &SetItem) -> Option<&Expr> {
+    let value = match item {
+        SetItem::UserVar { value, .. } => Some(value),
+        SetItem::SysVar { value, .. } => value.as_ref(),
+        SetItem::Names { .. } | SetItem::Charset(_) => None,
+    };
+    value.filter(|value| !is_plain(value))
+}
+
+/// Is every value at hand at once?
+pub(super) fn is_quick(items: &[SetItem]) -> bool {
+    items.iter().all(|item| read_value(item).is_none())
 }

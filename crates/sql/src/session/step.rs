@@ -195,7 +195,9 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("step without a started statement");
         };
-        let step = self.step_running(&mut running, mode);
+        let step = self
+            .survive(|session| session.step_running(&mut running, mode))
+            .unwrap_or_else(|e| Step::Done(self.fail(e)));
         if let Step::Done(outcome) = &step {
             self.note_outcome(&mut running, outcome);
         }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
+use crate::exec_error::ExecError;
 use crate::parse::ast::{Show, ShowFilter, ShowWhat};
 use crate::result::ColumnMeta;
 use crate::session::Session;
@@ -74,7 +75,7 @@ pub(crate) fn t(s: impl AsRef<str>) -> Value {
 }
 
 /// Runs SHOW.
-pub(crate) fn run(session: &mut Session, show: &Show) -> SqlResult<Table> {
+pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError> {
     let mut table = make(session, &show.what)?;
     match &show.filter {
         None => (),
