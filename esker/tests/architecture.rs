@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use esker_sql::variables::{Effect, Scope, VARS};
+
 /// What each crate may depend on directly, development dependencies included.
 const LAW: &[(&str, &[&str])] = &[
     ("vfs", &[]),
@@ -137,4 +139,63 @@ fn every_file_has_a_head_and_a_bounded_length() {
             file.display()
         );
     }
+}
+
+/// A variable that does what it says is asked for by name somewhere.
+#[test]
+fn no_variable_is_stored_and_never_read() {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        sources(&entry.expect("entry").path().join("src"), &mut files);
+    }
+    let tables = ["table.rs", "unused.rs"].map(|name| Path::new("variables").join(name));
+    files.retain(|file| !tables.iter().any(|table| file.ends_with(table)));
+    let texts: Vec<_> = files
+        .iter()
+        .map(|file| fs::read_to_string(file).expect("source"))
+        .collect();
+    for def in VARS.iter().filter(|def| def.effect == Effect::Works) {
+        let name = format!("\"{}\"", def.name);
+        let is_read = texts.iter().any(|text| production(text).contains(&name));
+        assert!(is_read, "nothing asks for {}", def.name);
+    }
+}
+
+/// The page of all variables, which `ESKER_WRITE_DOCS=1` writes again.
+#[test]
+fn the_list_of_variables_is_whole() {
+    let mut page = String::from(
+        "# All system variables\n\
+         Written from the tables in `crates/sql/src/variables`; [variables.md](variables.md) explains the kinds. \
+         Defaults that follow from\nthe machine are those of the table.\n\n\
+         | Name | Scope | SET | Default | Kind |\n|---|---|---|---|---|\n",
+    );
+    for def in VARS.iter() {
+        let scope = match def.scope {
+            Scope::Global => "global",
+            Scope::Session => "session",
+            Scope::Both => "both",
+        };
+        let set = if def.dynamic { "yes" } else { "no" };
+        let kind = match def.effect {
+            Effect::Works => "works",
+            Effect::Fixed => "one value",
+            Effect::Stays => "stays",
+            Effect::Unused => "no effect",
+            Effect::Moot => "any value is true",
+            Effect::Fact => "fact",
+        };
+        let default = match def.default {
+            "\0NULL" => "NULL".to_owned(),
+            "" => String::new(),
+            text => format!("`{}`", text.replace('|', "\\|").replace(',', ", ")),
+        };
+        page += &format!("| {} | {scope} | {set} | {default} | {kind} |\n", def.name);
+    }
+    let path = root().join("docs/variables-list.md");
+    if std::env::var_os("ESKER_WRITE_DOCS").is_some() {
+        fs::write(&path, &page).expect("writes");
+    }
+    let there = fs::read_to_string(&path).expect("the page");
+    assert!(there == page, "run this test with ESKER_WRITE_DOCS=1");
 }

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use esker_sql::variables::Setting;
 use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
 
@@ -43,17 +44,6 @@ pub enum ConfigError {
         /// What would do.
         expected: &'static str,
     },
-}
-
-/// One setting and where it was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// Name, lower case with underscores.
-    pub name: String,
-    /// Value as text; `ON` for a bare flag, `OFF` for `skip-…`.
-    pub value: String,
-    /// Where it came from, for error messages.
-    pub source: String,
 }
 
 /// Everything `serve` needs to know.
@@ -112,20 +102,12 @@ fn canonical(name: &str) -> String {
     name.trim().replace('-', "_").to_ascii_lowercase()
 }
 
-/// `name` and `value` of an option; `skip_x` is `x = OFF`, a bare name is `ON`.
+/// A bare name is `ON`.
 fn setting(name: &str, value: Option<&str>, source: String) -> Setting {
-    let name = canonical(name);
-    match (name.strip_prefix("skip_"), value) {
-        (Some(rest), None) if rest != "name_resolve" => Setting {
-            name: rest.to_owned(),
-            value: "OFF".into(),
-            source,
-        },
-        (_, value) => Setting {
-            name,
-            value: value.unwrap_or("ON").to_owned(),
-            source,
-        },
+    Setting {
+        name: canonical(name),
+        value: value.unwrap_or("ON").to_owned(),
+        source,
     }
 }
 
@@ -188,10 +170,6 @@ impl Config {
                         .filter(|n| *n <= 1024)
                         .ok_or_else(|| bad("a number from 0 to 1024"))?;
                 }
-                "force_recovery" => self.settings.push(Setting {
-                    name: "esker_force_recovery".into(),
-                    ..s
-                }),
                 _ => self.settings.push(s),
             }
         }
@@ -335,7 +313,7 @@ mod tests {
             .iter()
             .map(|s| (s.name.as_str(), s.value.as_str()))
             .collect();
-        assert_eq!(names, [("ssl", "OFF"), ("max_connections", "7")]);
+        assert_eq!(names, [("skip_ssl", "ON"), ("max_connections", "7")]);
     }
 
     #[test]

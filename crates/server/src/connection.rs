@@ -36,6 +36,7 @@ use crate::parameters::Parameters;
 use crate::reply;
 use crate::silence::{Silence, TooLong};
 use crate::stream::Stream;
+use crate::unseen;
 use crate::watch::Watching;
 
 /// Longest packet before login.
@@ -551,6 +552,10 @@ async fn open_session(
         let database = response.database.as_deref();
         database.map_or(Ok(()), |db| session.use_database(db))
     });
+    let opened = match opened {
+        Ok(()) => greet(&mut session, shared, response).await,
+        Err(e) => Err(e),
+    };
     if let Err(e) = opened {
         shared.instance.count_aborted_connect();
         conn.put_error(&e);
@@ -560,6 +565,32 @@ async fn open_session(
     reply::done(conn, &mut session);
     conn.flush().await.ok()?;
     Some(session)
+}
+
+/// `init_connect`, which administrators are spared: a mistake in it must not keep out those who can mend it.
+async fn greet(
+    session: &mut Session,
+    shared: &Shared,
+    response: &Response,
+) -> Result<(), SqlError> {
+    let statements = shared.instance.variable_text("init_connect");
+    if statements.is_empty() || session.is_administrator() {
+        return Ok(());
+    }
+    session.set_multi_statements(true);
+    let ran = unseen::run(session, statements.as_bytes()).await;
+    session.set_multi_statements(response.capabilities & cap::MULTI_STATEMENTS != 0);
+    ran.map_err(|e| {
+        tracing::warn!("init_connect failed: {e}");
+        let text = format!(
+            "Aborted connection {} to db: '{}' user: '{}' host: '{}' (init_connect command failed)",
+            session.connection_id(),
+            response.database.as_deref().unwrap_or("unconnected"),
+            response.user,
+            session.host(),
+        );
+        SqlError::new(1184, "08S01", text)
+    })
 }
 
 async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<(), Gone> {

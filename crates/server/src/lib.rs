@@ -15,6 +15,7 @@ pub mod client;
 pub mod config;
 mod connection;
 mod dispatch;
+mod doors;
 pub mod embedded;
 mod infile;
 pub mod listener;
@@ -28,6 +29,7 @@ mod startup;
 mod stream;
 mod throttle;
 pub mod tls;
+mod unseen;
 mod watch;
 
 pub use config::{Config, ConfigError};

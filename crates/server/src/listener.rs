@@ -12,25 +12,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use esker_sql::variables::Setting;
 use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
 use esker_vfs::Env;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::Activity;
 use crate::config::Config;
+use crate::doors::Doors;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
 use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
+use crate::tls::TlsSettings;
 use crate::watch::Watch;
-use crate::{connection, panics, tls};
+use crate::{connection, panics, tls, unseen};
 
-/// Length of the kernel's queue of connections not yet accepted.
-const BACKLOG: u32 = 4096;
 /// Longest wait for sessions to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Threads for statements that may block, beyond one per connection allowed.
@@ -110,15 +111,7 @@ pub fn run(
     panics::log_panics();
     let env = Env::os();
     let starting = begin(&config, &env)?;
-    let tls = if starting.variable_is_on("ssl") {
-        let own = config
-            .tls_files
-            .as_ref()
-            .map(|(c, k)| (c.as_path(), k.as_path()));
-        Some(tls::acceptor(&env, &config.data_dir, own)?)
-    } else {
-        None
-    };
+    let tls = tls_acceptor(&config, &env, &starting)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads);
@@ -138,16 +131,50 @@ pub fn run(
     Ok(())
 }
 
+/// None where the server has no TLS.
+fn tls_acceptor(
+    config: &Config,
+    env: &Env,
+    starting: &Starting,
+) -> Result<Option<TlsAcceptor>, StartError> {
+    if !starting.variable_is_on("ssl") {
+        return Ok(None);
+    }
+    let acceptor = tls::acceptor(
+        env,
+        &config.data_dir,
+        &TlsSettings {
+            files: config.tls_files.clone(),
+            generate: starting.variable_is_on("auto_generate_certs"),
+            versions: starting.variable_text("tls_version"),
+            ciphers: starting.variable_text("ssl_cipher"),
+            suites: starting.variable_text("tls_ciphersuites"),
+            authority: starting.variable_text("ssl_ca"),
+            revoked: starting.variable_text("ssl_crl"),
+        },
+    )?;
+    if acceptor.is_none() && starting.variable_is_on("require_secure_transport") {
+        let text =
+            "require_secure_transport=ON, and there is no TLS: no certificate, or no version";
+        return Err(StartError::Tls(text.to_owned()));
+    }
+    Ok(acceptor)
+}
+
 fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
-    let mut settings: Vec<(String, String, String)> = config
-        .settings
-        .iter()
-        .map(|s| (s.name.clone(), s.value.clone(), s.source.clone()))
-        .collect();
-    let own = |name: &str, value: String| (name.to_owned(), value, "server".to_owned());
+    let mut settings = config.settings.clone();
+    let own = |name: &str, value: String| Setting {
+        name: name.to_owned(),
+        value,
+        source: "server".to_owned(),
+    };
     settings.push(own("port", config.port.to_string()));
     settings.push(own("bind_address", config.bind_address.clone()));
     settings.push(own("datadir", format!("{}/", config.data_dir.display())));
+    if let Some((cert, key)) = &config.tls_files {
+        settings.push(own("ssl_cert", cert.display().to_string()));
+        settings.push(own("ssl_key", key.display().to_string()));
+    }
     Ok(Starting::begin(InstanceConfig {
         env: env.clone(),
         data_dir: config.data_dir.clone(),
@@ -155,35 +182,6 @@ fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
         root_password: config.root_password.clone(),
         hash_password: crate::login::hash_password,
     })?)
-}
-
-async fn bind(config: &Config) -> Result<TcpListener, StartError> {
-    let address = format!("{}:{}", config.bind_address, config.port);
-    let fail = |cause: io::Error| StartError::Listen {
-        hint: match cause.kind() {
-            io::ErrorKind::AddrInUse => {
-                " (another server uses this port; choose one with --port=N)"
-            }
-            io::ErrorKind::PermissionDenied => " (ports below 1024 need privileges)",
-            _ => "",
-        },
-        address: address.clone(),
-        cause,
-    };
-    let target = tokio::net::lookup_host((config.bind_address.as_str(), config.port))
-        .await
-        .map_err(fail)?
-        .next()
-        .ok_or_else(|| fail(io::Error::other("the name has no address")))?;
-    let socket = if target.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    }
-    .map_err(fail)?;
-    socket.set_reuseaddr(true).map_err(fail)?;
-    socket.bind(target).map_err(fail)?;
-    socket.listen(BACKLOG).map_err(fail)
 }
 
 /// Serves until a signal comes; gives the instance, if it got that far, to be shut down.
@@ -194,17 +192,28 @@ async fn serve(
     progress: OnProgress,
     ready: impl FnOnce(SocketAddr, &Instance),
 ) -> Result<Option<Arc<Instance>>, StartError> {
-    let listener = bind(config).await?;
-    let address = listener.local_addr()?;
-    tracing::info!("listening on {address}");
+    let backlog = starting.variable_u64("back_log") as u32;
+    let doors = Doors::open(&config.bind_address, config.port, backlog).await?;
+    let address = doors.address()?;
+    for address in doors.addresses()? {
+        tracing::info!("listening on {address}");
+    }
+    let init_file = starting.variable_text("init_file");
     let mut stop = StopSignal::new()?;
     ignore_other_signals()?;
     let mut report = Report::new(progress);
-    let started = startup::wait(starting, &listener, stop.wait(), &mut report).await?;
+    let started = startup::wait(starting, &doors, stop.wait(), &mut report).await?;
     let Some(Started { instance, guests }) = started else {
         return Ok(None);
     };
     tokio::spawn(report.keep_looking(instance.engine().clone()));
+    if !init_file.is_empty() {
+        let ran = unseen::init_file(&instance, &Env::os(), &config.data_dir, &init_file).await;
+        if let Err(e) = ran {
+            instance.shutdown()?;
+            return Err(StartError::Open(e));
+        }
+    }
     let (stop_sessions, shutdown) = watch::channel(false);
     let shared = Arc::new(Shared {
         instance: instance.clone(),
@@ -226,7 +235,7 @@ async fn serve(
     }
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = doors.accept() => match accepted {
                 Ok((stream, peer)) => spawn(&shared, stream, peer),
                 Err(e) => {
                     tracing::warn!("accept failed: {e}");
@@ -236,7 +245,7 @@ async fn serve(
             () = stop.wait() => break,
         }
     }
-    drop(listener);
+    drop(doors);
     tracing::info!("shutting down");
     shared.stopping.store(true, Ordering::Relaxed);
     // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions end:

@@ -19,9 +19,10 @@ use esker_types::SqlError;
 use esker_wire::frame::FrameWriter;
 use esker_wire::response::write_err;
 use tokio::io::ReadBuf;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::doors::Doors;
 use crate::listener::{ACCEPT_PAUSE, StartError};
 
 /// Time between two looks at the progress, for a bar on a terminal.
@@ -42,7 +43,7 @@ pub(crate) struct Started {
 /// Lets connections wait until the log is read. None: a signal came first.
 pub(crate) async fn wait(
     starting: Starting,
-    listener: &TcpListener,
+    doors: &Doors,
     stop: impl Future<Output = ()>,
     report: &mut Report,
 ) -> Result<Option<Started>, StartError> {
@@ -63,7 +64,7 @@ pub(crate) async fn wait(
                 return Ok(None);
             }
             opened = &mut opening => break opened.map_err(std::io::Error::other)??,
-            accepted = listener.accept() => match accepted {
+            accepted = doors.accept() => match accepted {
                 Ok((stream, peer)) => room.enter(stream, peer),
                 Err(e) => {
                     tracing::warn!("accept failed: {e}");

@@ -38,10 +38,7 @@ impl Stream {
             rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLSv1.2",
         };
-        Some((
-            format!("{cipher:?}").replace("TLS13_", "TLS_"),
-            version.to_owned(),
-        ))
+        Some((crate::tls::suite_name(cipher), version.to_owned()))
     }
 
     fn tcp(&self) -> Option<&TcpStream> {

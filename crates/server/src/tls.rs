@@ -4,13 +4,16 @@
 //! **Invariants**: TLS 1.2 and 1.3 only; the private key's file is written before the
 //! certificate's, each whole or not at all, so no crash leaves a certificate without its key or half of one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_vfs::{Env, OpenMode};
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio_rustls::TlsAcceptor;
 
 use crate::listener::StartError;
@@ -62,32 +65,59 @@ fn ensure_certificate(env: &Env, dir: &Path) -> Result<(), StartError> {
     .map_err(|e| fail(e.to_string()))
 }
 
-/// Loads the certificate chain and key (made on first start when `cert` is None).
+/// What the variables say about TLS.
+pub struct TlsSettings {
+    /// Certificate and key (`ssl_cert`, `ssl_key`), where they are the user's own.
+    pub files: Option<(PathBuf, PathBuf)>,
+    /// May a certificate be made (`auto_generate_certs`)?
+    pub generate: bool,
+    /// `tls_version`.
+    pub versions: String,
+    /// `ssl_cipher`: suites of TLS 1.2; empty: all.
+    pub ciphers: String,
+    /// `tls_ciphersuites`: suites of TLS 1.3; empty: all.
+    pub suites: String,
+    /// `ssl_ca`: whose certificates clients may show; empty: nobody is asked for one.
+    pub authority: String,
+    /// `ssl_crl`: certificates of clients that are void.
+    pub revoked: String,
+}
+
+/// Loads certificates and keys. None: there is no certificate and none may be made, or `tls_version` is empty.
 ///
 /// # Errors
-/// Unreadable or malformed files.
+/// Unreadable or malformed files, unknown versions and suites.
 pub fn acceptor(
     env: &Env,
     dir: &Path,
-    own: Option<(&Path, &Path)>,
-) -> Result<TlsAcceptor, StartError> {
+    settings: &TlsSettings,
+) -> Result<Option<TlsAcceptor>, StartError> {
+    let versions = versions(&settings.versions)?;
     let made = (dir.join(CERT_FILE), dir.join(KEY_FILE));
-    let (cert, key) = match own {
-        Some(paths) => paths,
-        None => {
-            ensure_certificate(env, dir)?;
-            (made.0.as_path(), made.1.as_path())
-        }
-    };
+    let (cert, key) = settings.files.as_ref().unwrap_or(&made);
+    if settings.files.is_none() && settings.generate {
+        ensure_certificate(env, dir)?;
+    }
+    let is_there = env.fs.exists(cert).map_err(|e| unusable(cert, e))?;
+    if versions.is_empty() || (settings.files.is_none() && !is_there) {
+        tracing::warn!("TLS is off: there is no certificate, or tls_version is empty");
+        return Ok(None);
+    }
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    choose_suites(&mut provider, &versions, settings)?;
+    let provider = Arc::new(provider);
     let (chain, key_der) = load(env, cert, key)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| StartError::Tls(e.to_string()))?
-        .with_no_client_auth()
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions)
+        .map_err(|e| StartError::Tls(e.to_string()))?;
+    let builder = match client_verifier(env, provider, settings)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let config = builder
         .with_single_cert(chain, key_der)
         .map_err(|e| unusable(cert, e))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
 fn unusable(path: &Path, why: impl std::fmt::Display) -> StartError {
@@ -97,16 +127,120 @@ fn unusable(path: &Path, why: impl std::fmt::Display) -> StartError {
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn load(env: &Env, cert: &Path, key: &Path) -> Result<Identity, StartError> {
-    let cert_pem = read(env, cert).map_err(|e| unusable(cert, e))?;
+    let chain = certificates(env, cert)?;
     let key_pem = read(env, key).map_err(|e| unusable(key, e))?;
-    let chain = CertificateDer::pem_slice_iter(&cert_pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| unusable(cert, e))?;
-    if chain.is_empty() {
-        return Err(unusable(cert, "there is no certificate in it"));
-    }
     let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|e| unusable(key, e))?;
     Ok((chain, key_der))
+}
+
+fn certificates(env: &Env, path: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let pem = read(env, path).map_err(|e| unusable(path, e))?;
+    let chain = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unusable(path, e))?;
+    match chain.is_empty() {
+        true => Err(unusable(path, "there is no certificate in it")),
+        false => Ok(chain),
+    }
+}
+
+/// The protocol versions of `tls_version`.
+fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, StartError> {
+    let words = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| match word {
+            "TLSv1.2" => Ok(&rustls::version::TLS12),
+            "TLSv1.3" => Ok(&rustls::version::TLS13),
+            _ => {
+                let text = format!("tls_version: '{word}' is none of TLSv1.2, TLSv1.3");
+                Err(StartError::Tls(text))
+            }
+        })
+        .collect()
+}
+
+/// Leaves the suites that the settings name.
+fn choose_suites(
+    provider: &mut CryptoProvider,
+    versions: &[&SupportedProtocolVersion],
+    settings: &TlsSettings,
+) -> Result<(), StartError> {
+    let all: Vec<_> = std::mem::take(&mut provider.cipher_suites);
+    for (version, name, list) in [
+        (&rustls::version::TLS12, "ssl_cipher", &settings.ciphers),
+        (
+            &rustls::version::TLS13,
+            "tls_ciphersuites",
+            &settings.suites,
+        ),
+    ] {
+        let wanted: Vec<_> = list.split([':', ',']).map(str::trim).collect();
+        let ours = all.iter().filter(|suite| suite.version() == version);
+        let known: Vec<_> = ours
+            .map(|suite| (suite_name(suite.suite()), *suite))
+            .collect();
+        let kept = known
+            .iter()
+            .filter(|(name, _)| list.is_empty() || wanted.contains(&name.as_str()));
+        let kept: Vec<_> = kept.map(|(_, suite)| *suite).collect();
+        if kept.is_empty() && versions.contains(&version) {
+            let known: Vec<_> = known.into_iter().map(|(name, _)| name).collect();
+            let text = format!(
+                "{name}: none of '{list}' is here; there are {}",
+                known.join(":")
+            );
+            return Err(StartError::Tls(text));
+        }
+        provider.cipher_suites.extend(kept);
+    }
+    Ok(())
+}
+
+/// A suite as OpenSSL and MySQL call it: `ECDHE-RSA-AES256-GCM-SHA384`, `TLS_AES_256_GCM_SHA384`.
+pub(crate) fn suite_name(suite: CipherSuite) -> String {
+    let name = format!("{suite:?}");
+    match name.strip_prefix("TLS13_") {
+        Some(rest) => format!("TLS_{rest}"),
+        None => name
+            .trim_start_matches("TLS_")
+            .replace("_WITH_", "_")
+            .replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+            .replace("AES_", "AES")
+            .replace('_', "-"),
+    }
+}
+
+/// Checks the certificates of clients that have one; who has none may still log in.
+fn client_verifier(
+    env: &Env,
+    provider: Arc<CryptoProvider>,
+    settings: &TlsSettings,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, StartError> {
+    if settings.authority.is_empty() {
+        return match settings.revoked.is_empty() {
+            true => Ok(None),
+            false => Err(StartError::Tls("ssl_crl needs ssl_ca".to_owned())),
+        };
+    }
+    let path = Path::new(&settings.authority);
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(env, path)? {
+        roots.add(certificate).map_err(|e| unusable(path, e))?;
+    }
+    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    if !settings.revoked.is_empty() {
+        let path = Path::new(&settings.revoked);
+        let pem = read(env, path).map_err(|e| unusable(path, e))?;
+        let lists = CertificateRevocationListDer::pem_slice_iter(&pem)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| unusable(path, e))?;
+        builder = builder.with_crls(lists).allow_unknown_revocation_status();
+    }
+    let verifier = builder.allow_unauthenticated().build();
+    Ok(Some(verifier.map_err(|e| unusable(path, e))?))
 }
 
 /// What would keep a start from using the certificate in the data directory; none is made at the start.
@@ -118,5 +252,84 @@ pub fn check(env: &Env, dir: &Path) -> Result<(), StartError> {
     match env.fs.exists(&cert).map_err(|e| unusable(&cert, e))? {
         true => load(env, &cert, &key).map(drop),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> TlsSettings {
+        TlsSettings {
+            files: None,
+            generate: true,
+            versions: "TLSv1.2,TLSv1.3".to_owned(),
+            ciphers: String::new(),
+            suites: String::new(),
+            authority: String::new(),
+            revoked: String::new(),
+        }
+    }
+
+    #[test]
+    fn suites_have_the_names_of_openssl() {
+        let suites = rustls::crypto::aws_lc_rs::default_provider().cipher_suites;
+        let mut names: Vec<_> = suites.iter().map(|s| suite_name(s.suite())).collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "ECDHE-ECDSA-AES128-GCM-SHA256",
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+                "ECDHE-ECDSA-CHACHA20-POLY1305",
+                "ECDHE-RSA-AES128-GCM-SHA256",
+                "ECDHE-RSA-AES256-GCM-SHA384",
+                "ECDHE-RSA-CHACHA20-POLY1305",
+                "TLS_AES_128_GCM_SHA256",
+                "TLS_AES_256_GCM_SHA384",
+                "TLS_CHACHA20_POLY1305_SHA256",
+            ]
+        );
+    }
+
+    #[test]
+    fn settings_are_kept_or_refused() {
+        let folder = tempfile::tempdir().expect("folder");
+        let made = |change: &dyn Fn(&mut TlsSettings)| {
+            let mut settings = settings();
+            change(&mut settings);
+            acceptor(&Env::os(), folder.path(), &settings)
+        };
+        assert!(made(&|s| s.generate = false).expect("fine").is_none());
+        assert!(made(&|_| ()).expect("fine").is_some());
+        assert!(
+            made(&|s| s.generate = false).expect("fine").is_some(),
+            "it was made before"
+        );
+        assert!(
+            made(&|s| s.versions = String::new())
+                .expect("fine")
+                .is_none()
+        );
+        assert!(
+            made(&|s| s.versions = "TLSv1.3".into())
+                .expect("fine")
+                .is_some()
+        );
+        for bad in [
+            made(&|s| s.versions = "TLSv1.1,TLSv1.2".into()),
+            made(&|s| s.ciphers = "DHE-RSA-AES256-SHA".into()),
+            made(&|s| s.suites = "TLS_AES_128_CCM_SHA256".into()),
+            made(&|s| s.authority = "nothing.pem".into()),
+            made(&|s| s.revoked = "nothing.pem".into()),
+        ] {
+            assert!(matches!(bad, Err(StartError::Tls(_))));
+        }
+        // The suites of a version that is not spoken do not matter.
+        let other = made(&|s| {
+            s.versions = "TLSv1.3".into();
+            s.ciphers = "DHE-RSA-AES256-SHA".into();
+        });
+        assert!(other.expect("fine").is_some());
     }
 }

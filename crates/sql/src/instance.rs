@@ -23,7 +23,7 @@ use crate::exec::TempSpace;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
 use crate::session::registry::Registry;
-use crate::variables::{Globals, SessionValues, SessionVars};
+use crate::variables::{Globals, SessionValues, SessionVars, Setting, VarValue};
 use crate::xids::XidTable;
 
 /// Length of the salt handed to [`InstanceConfig::hash_password`].
@@ -42,8 +42,8 @@ pub struct InstanceConfig {
     pub env: Env,
     /// Data directory; created when missing.
     pub data_dir: PathBuf,
-    /// System variables: name, value, where the setting was made.
-    pub settings: Vec<(String, String, String)>,
+    /// System variables.
+    pub settings: Vec<Setting>,
     /// Password of `root` if this is the first start.
     pub root_password: Option<String>,
     /// Password hashing, which the layer that knows the protocol supplies.
@@ -111,11 +111,18 @@ impl Starting {
     /// A directory in use or damaged, unknown or bad settings.
     pub fn begin(config: InstanceConfig) -> SqlResult<Self> {
         let globals = Globals::default();
-        for (name, value, source) in &config.settings {
-            globals
-                .set_at_start(name, value)
-                .map_err(|e| SqlError::new(e.code, e.state, format!("{} ({source})", e.message)))?;
+        describe(&globals, &config);
+        let notes = globals.apply(&config.settings)?;
+        for line in &notes.lines {
+            tracing::warn!("{line}");
         }
+        if !notes.idle.is_empty() {
+            tracing::warn!(
+                "settings that have no effect in Esker: {}",
+                notes.idle.join(", ")
+            );
+        }
+        check_folder(&globals, &config.env)?;
         let (env, dir) = (&config.env, &config.data_dir);
         datadir::refuse_foreign(env, dir)?;
         let was_mending = datadir::is_mending(env, dir)?;
@@ -155,6 +162,11 @@ impl Starting {
         self.globals.named(name).is_on()
     }
 
+    /// The text of a global variable; empty where it is NULL.
+    pub fn variable_text(&self, name: &str) -> String {
+        self.globals.named(name).as_text().to_owned()
+    }
+
     /// Waits until the log is read, and loads catalog and accounts. For a thread that may block.
     ///
     /// # Errors
@@ -189,7 +201,12 @@ impl Starting {
             true => Catalog::open_mending(&engine)?,
             false => (Catalog::open(&engine)?, Vec::new()),
         };
-        let temp = TempSpace::open(config.env.fs.clone(), &config.data_dir, engine.memory())?;
+        let folder = TempSpace::folder(globals.named("tmpdir").as_text(), &config.data_dir);
+        globals.tell(
+            "tmpdir",
+            VarValue::Text(folder.display().to_string().into()),
+        );
+        let temp = TempSpace::open(config.env.fs.clone(), &folder, engine.memory())?;
         let version = globals.named("version").as_text().to_owned();
         let instance = Instance {
             started_micros: config.env.clock.wall_micros(),
@@ -289,9 +306,9 @@ impl Instance {
             file.read_exact_at(&mut bytes, 0).map_err(fail)?;
             let text = String::from_utf8_lossy(&bytes);
             let uuid = text.lines().find_map(|l| l.strip_prefix("server-uuid="));
-            return self
-                .globals
-                .set_at_start("server_uuid", uuid.unwrap_or_default());
+            let uuid = VarValue::Text(uuid.unwrap_or_default().into());
+            self.globals.tell("server_uuid", uuid);
+            return Ok(());
         }
         let mut b = [0; 16];
         self.fill_random(&mut b);
@@ -312,7 +329,9 @@ impl Instance {
             .map_err(fail)?;
         file.sync_all().map_err(fail)?;
         fs.sync_dir(&self.data_dir).map_err(fail)?;
-        self.globals.set_at_start("server_uuid", &uuid)
+        self.globals
+            .tell("server_uuid", VarValue::Text(uuid.into()));
+        Ok(())
     }
 
     /// The engine, for tests and the embedded use.
@@ -350,6 +369,11 @@ impl Instance {
     /// A numeric global variable.
     pub fn variable_u64(&self, name: &str) -> u64 {
         self.globals.named(name).as_u64()
+    }
+
+    /// The text of a global variable; empty where it is NULL.
+    pub fn variable_text(&self, name: &str) -> String {
+        self.globals.named(name).as_text().to_owned()
     }
 
     /// Engine counters for SHOW STATUS.
@@ -550,6 +574,40 @@ impl Instance {
         self.catalog.settle_counters()?;
         self.engine.shutdown().map_err(|e| engine_error(&e))
     }
+}
+
+/// The variables that describe the machine and this process.
+fn describe(globals: &Globals, config: &InstanceConfig) {
+    let text = |name, text: String| globals.tell(name, VarValue::Text(text.into()));
+    if let Some(name) = esker_vfs::machine::host_name() {
+        text("hostname", name);
+    }
+    text("version_compile_machine", std::env::consts::ARCH.to_owned());
+    let now = config.env.clock.wall_micros();
+    text("system_time_zone", zone_name(&TimeZone::system(), now));
+    if let Some(files) = esker_vfs::machine::open_files() {
+        globals.tell("open_files_limit", VarValue::UInt(files));
+    }
+    if let Some(memory) = esker_vfs::machine::memory() {
+        globals.tell("server_memory", VarValue::UInt(memory));
+    }
+}
+
+/// What a clock on the wall calls the zone now: `UTC`, `CET`.
+fn zone_name(zone: &TimeZone, now_micros: i64) -> String {
+    let now = jiff::Timestamp::from_microsecond(now_micros).unwrap_or_default();
+    zone.to_offset_info(now).abbreviation().to_owned()
+}
+
+/// MySQL does not start either when files are to be read from and written to a folder that is not there.
+fn check_folder(globals: &Globals, env: &Env) -> SqlResult<()> {
+    let folder = globals.named("secure_file_priv");
+    let folder = folder.as_text();
+    if folder.is_empty() || env.fs.list(std::path::Path::new(folder)).is_ok() {
+        return Ok(());
+    }
+    let text = format!("secure_file_priv names '{folder}', which is no folder that can be read");
+    Err(SqlError::new(1231, "42000", text))
 }
 
 fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {

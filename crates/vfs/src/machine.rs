@@ -1,4 +1,4 @@
-//! Memory of the machine and of this process, as the operating system tells it.
+//! The machine's memory and name and what this process may use, as the operating system tells it.
 //!
 //! Neighbours: whoever divides memory asks for the machine's; whoever shows it asks for the process's.
 //!
@@ -16,6 +16,26 @@ pub struct Resident {
     pub peak: u64,
     /// Of what is resident now, pages of files: code, mostly.
     pub files: u64,
+}
+
+/// The machine's name.
+pub fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+/// Files that this process may have open at a time.
+pub fn open_files() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    let soft = line.split_whitespace().next()?;
+    if soft == "unlimited" {
+        Some(u64::MAX)
+    } else {
+        soft.parse().ok()
+    }
 }
 
 /// Memory of this process that is resident.

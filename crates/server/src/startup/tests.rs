@@ -7,10 +7,12 @@ use std::thread::{self, ThreadId};
 
 use esker_engine::{EngineConfig, Isolation};
 use esker_sql::InstanceConfig;
+use esker_sql::variables::Setting;
 use esker_vfs::sim::{CrashImage, SimEnv};
 use esker_vfs::{DirLock, Env, File, Fs, OpenMode};
 use parking_lot::{Condvar, Mutex as Gate};
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -132,7 +134,11 @@ impl Machine {
             ("esker_log_segment_size", "1048576"),
             ("esker_log_buffer_size", "1048576"),
         ];
-        let settings = settings.map(|(name, value)| (name.into(), value.into(), "test".into()));
+        let settings = settings.map(|(name, value)| Setting {
+            name: name.into(),
+            value: value.into(),
+            source: "test".into(),
+        });
         Starting::begin(InstanceConfig {
             env: self.env.clone(),
             data_dir: "/db".into(),
@@ -191,7 +197,8 @@ async fn clients_wait_until_the_log_is_read() {
         clients
     };
     let never = std::future::pending();
-    let (started, clients) = tokio::join!(wait(starting, &listener, never, &mut report), clients);
+    let doors = Doors::from(vec![listener]);
+    let (started, clients) = tokio::join!(wait(starting, &doors, never, &mut report), clients);
     let started = started.expect("opens").expect("no signal came");
     assert_eq!((started.guests.len(), clients.len()), (2, 2));
     assert_eq!(phases.lock().expect("no panic")[0], ReplayPhase::Reading);
@@ -213,7 +220,7 @@ async fn a_signal_ends_the_wait() {
         // A read that has begun ends first.
         machine.open_gate();
     };
-    let started = wait(starting, &listener, signal, &mut report).await;
+    let started = wait(starting, &Doors::from(vec![listener]), signal, &mut report).await;
     // The log may have been read in that moment; otherwise there is nothing to serve.
     if let Some(started) = started.expect("no error") {
         started.instance.shutdown().expect("shuts down");

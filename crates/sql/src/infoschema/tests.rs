@@ -14,6 +14,7 @@ use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
 use crate::accounts::{Account, GrantEntry, GrantScope, Privileges};
+use crate::variables::Setting;
 use crate::{
     ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
 };
@@ -25,7 +26,11 @@ const SETTINGS: [(&str, &str); 2] = [
 ];
 
 fn open(machine: &SimEnv) -> Arc<Instance> {
-    let settings = SETTINGS.map(|(name, value)| (name.into(), value.into(), "test".into()));
+    let settings = SETTINGS.map(|(name, value)| Setting {
+        name: name.into(),
+        value: value.into(),
+        source: "test".into(),
+    });
     Instance::open(InstanceConfig {
         env: machine.env(),
         data_dir: "/db".into(),

@@ -123,6 +123,10 @@ fn variable_type(value: &VarValue) -> SqlType {
             length: 21,
             ..SqlType::bigint(true)
         },
+        VarValue::Int(_) => SqlType {
+            length: 21,
+            ..SqlType::bigint(false)
+        },
         VarValue::Double(_) => SqlType::new(TypeKind::Double),
         VarValue::Text(t) => {
             let chars = t.chars().count().max(1) as u32;

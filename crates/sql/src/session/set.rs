@@ -14,14 +14,7 @@ use super::names::{count_diagnostics, session_variable};
 use super::other::is_plain;
 use crate::exec_error::ExecError;
 use crate::parse::ast::{Expr, SetItem, SysVar, VarScope};
-use crate::variables::{Scope, SessionVars, VarId, VarValue, unknown};
-
-/// Writing one of these system variables changes a character set and its collation together.
-const CHARSET_PAIRS: [(&str, &str); 3] = [
-    ("character_set_connection", "collation_connection"),
-    ("character_set_server", "collation_server"),
-    ("character_set_database", "collation_database"),
-];
+use crate::variables::{Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown};
 
 /// What SET NAMES and SET CHARACTER SET set.
 const CLIENT_CHARSETS: [&str; 3] = [
@@ -83,23 +76,26 @@ impl Session {
     }
 
     fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
-        let clamped = match var.scope {
+        let taken = match var.scope {
             Some(VarScope::Global) => {
                 self.facts.require("SUPER")?;
                 self.check_special(id, given.as_ref())?;
-                let clamped = self.facts.instance.globals.set(id, given.as_ref())?;
+                let taken = self.facts.instance.globals.set(id, given.as_ref())?;
                 self.apply_global(id);
-                clamped
+                taken
             }
             Some(VarScope::Persist | VarScope::PersistOnly) => {
                 return Err(SqlError::not_supported("SET PERSIST"));
             }
             Some(VarScope::Session) | None => self.set_session(id, given.as_ref())?,
         };
-        if clamped {
+        if taken.clamped {
             let shown = given.as_ref().map(printed).unwrap_or_default();
             let text = format!("Truncated incorrect {} value: '{shown}'", id.def().name);
             self.warn(Level::Warning, 1292, text);
+        }
+        if taken.idle {
+            self.warn(Level::Warning, 1235, Taken::idle_text(id.def()));
         }
         Ok(())
     }
@@ -128,34 +124,27 @@ impl Session {
         }
     }
 
-    fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
+    fn set_session(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<Taken> {
         let name = id.def().name;
         if id.def().scope != Scope::Global {
             match name {
                 "last_insert_id" | "identity" => {
                     self.facts.last_insert_id.set(given.map_or(0, as_u64));
                     self.mark_variable(name);
-                    return Ok(false);
+                    return Ok(Taken::default());
                 }
                 "autocommit" => {
-                    let clamped = self.set_autocommit(id, given)?;
+                    self.set_autocommit(id, given)?;
                     self.mark_variable(name);
-                    return Ok(clamped);
+                    return Ok(Taken::default());
                 }
                 _ => self.check_special(id, given)?,
             }
         }
-        let clamped = self.values.set(&self.facts.instance.globals, id, given)?;
-        self.couple_charset(name)?;
-        if name == "max_join_size" {
-            // As in MySQL: a limit switches the check on, no limit switches it off.
-            let unlimited = self.values.get(id).as_u64() == u64::MAX;
-            let big_selects = VarId::find("sql_big_selects")?;
-            self.values.put(big_selects, VarValue::Bool(unlimited));
-        }
+        let taken = self.values.set(&self.facts.instance.globals, id, given)?;
         self.refresh_vars()?;
         self.mark_variable(name);
-        Ok(clamped)
+        Ok(taken)
     }
 
     /// Values that need more than the table knows.
@@ -169,7 +158,7 @@ impl Session {
     }
 
     /// Turning autocommit on commits what is open.
-    fn set_autocommit(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<bool> {
+    fn set_autocommit(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
         let was_on = self.vars.autocommit;
         self.values.set(&self.facts.instance.globals, id, given)?;
         if !was_on
@@ -184,26 +173,6 @@ impl Session {
         if !was_on && self.vars.autocommit {
             let seq = self.commit_transaction()?;
             self.pending_commit = self.pending_commit.max(seq);
-        }
-        Ok(false)
-    }
-
-    /// Keeps a character set and its collation together.
-    fn couple_charset(&mut self, changed: &str) -> SqlResult<()> {
-        for (charset, collation) in CHARSET_PAIRS {
-            if changed == charset
-                && let Some(c) = Charset::by_name(self.values.named(charset).as_text())
-            {
-                let name = Collation::default_of(c).name();
-                self.values
-                    .put(VarId::find(collation)?, VarValue::Text(Arc::from(name)));
-            } else if changed == collation
-                && let Some(c) = Collation::by_name(self.values.named(collation).as_text())
-            {
-                let name = c.charset().name();
-                self.values
-                    .put(VarId::find(charset)?, VarValue::Text(Arc::from(name)));
-            }
         }
         Ok(())
     }
@@ -225,12 +194,7 @@ impl Session {
             })?,
         };
         if collation.charset() != charset {
-            let text = format!(
-                "COLLATION '{}' is not valid for CHARACTER SET '{}'",
-                collation.name(),
-                charset.name()
-            );
-            return Err(SqlError::new(1253, "42000", text));
+            return Err(mismatch(collation, charset));
         }
         self.use_collation(collation)
     }
@@ -297,9 +261,12 @@ impl Session {
     /// USE changes what character_set_database and collation_database say.
     pub(crate) fn set_database_collation(&mut self, collation: Collation) -> SqlResult<()> {
         let id = VarId::find("collation_database")?;
-        self.values
-            .put(id, VarValue::Text(Arc::from(collation.name())));
-        self.couple_charset("collation_database")
+        let value = VarValue::Text(Arc::from(collation.name()));
+        if let Some((id, value)) = coupled(id, &value) {
+            self.values.put(id, value);
+        }
+        self.values.put(id, value);
+        Ok(())
     }
 }
 

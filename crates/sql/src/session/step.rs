@@ -362,12 +362,16 @@ impl Session {
     /// The outcome of an error: its place in the diagnostics area, its effect on the transaction.
     pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
         const DEADLOCK: u16 = 1213;
+        const TIMEOUT: u16 = 1205;
+        let instance = &self.facts.instance;
+        let ends_all = e.code == DEADLOCK
+            || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));
         self.record_error(&e);
         self.facts.row_count.set(-1);
         self.locks.release_statement();
         if e.code == DEADLOCK && self.facts.xa.is_some() {
             self.doom_branch();
-        } else if e.code == DEADLOCK || self.commits_at_end() {
+        } else if ends_all || self.commits_at_end() {
             self.rollback_transaction();
         }
         Outcome {

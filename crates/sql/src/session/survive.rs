@@ -62,6 +62,7 @@ mod tests {
     use crate::accounts::Account;
     use crate::instance::{Instance, InstanceConfig};
     use crate::result::{Mode, OutcomeKind, RowSink, Step};
+    use crate::variables::Setting;
 
     #[derive(Default)]
     struct Rows(Vec<Value>);
@@ -93,8 +94,11 @@ mod tests {
     }
 
     fn open() -> Arc<Instance> {
-        let settings = ["esker_log_segment_size", "esker_log_buffer_size"]
-            .map(|name| (name.into(), "1048576".into(), "test".into()));
+        let settings = ["esker_log_segment_size", "esker_log_buffer_size"].map(|name| Setting {
+            name: name.into(),
+            value: "1048576".into(),
+            source: "test".into(),
+        });
         Instance::open(InstanceConfig {
             env: SimEnv::new(1).env(),
             data_dir: "/db".into(),

@@ -102,6 +102,9 @@ fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
 }
 
 fn databases(session: &Session) -> SqlResult<Table> {
+    if session.facts.instance.variable_is_on("skip_show_database") {
+        session.facts.require("SHOW DATABASES")?;
+    }
     let spec =
         infoschema::find("SCHEMATA").ok_or_else(|| unknown_database("information_schema"))?;
     let mut rows: Vec<Vec<Value>> =

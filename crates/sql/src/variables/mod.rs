@@ -2,26 +2,37 @@
 //!
 //! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
 //! `instance` fills the globals at start; `show` and `information_schema` list them.
-//! Parts: [`table`] names every variable, [`value`] checks and converts, [`compat`] says which
-//! variables have no effect, this file stores.
-//! **Invariants**: a variable is known by its [`VarId`], an index into [`table::VARS`] that is sorted by
-//! name; a stored value has passed its definition's check; unknown names are error 1193.
+//! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and
+//! converts, `options` reads what an option file says, this file stores.
+//! **Invariants**: a variable is known by its [`VarId`], an index into [`VARS`] that is sorted by
+//! name; a stored value has passed its definition's check; unknown names are error 1193. Variables that
+//! cannot differ ([`coupled`]) change together.
 
-pub mod compat;
 pub mod hot;
+mod options;
 pub mod table;
+mod unused;
 pub mod value;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
+use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
 pub use hot::SessionVars;
-pub use table::{Scope, VARS, VarDef, VarKind};
+pub use options::{Notes, Setting};
+pub use table::{Effect, Scope, VarDef, VarKind};
 pub use value::VarValue;
+
+/// All variables, sorted by name.
+pub static VARS: LazyLock<Vec<&'static VarDef>> = LazyLock::new(|| {
+    let mut all: Vec<_> = table::KNOWN.iter().chain(unused::UNUSED).collect();
+    all.sort_by_key(|def| def.name);
+    all
+});
 
 /// Index of a variable in [`VARS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +52,7 @@ impl VarId {
 
     /// The definition.
     pub fn def(self) -> &'static VarDef {
-        &VARS[usize::from(self.0)]
+        VARS[usize::from(self.0)]
     }
 
     /// Every variable in order of names.
@@ -59,12 +70,94 @@ pub fn unknown(name: &str) -> SqlError {
     SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
 }
 
+/// A collation of another character set.
+pub(crate) fn mismatch(collation: Collation, charset: Charset) -> SqlError {
+    let text = format!(
+        "COLLATION '{}' is not valid for CHARACTER SET '{}'",
+        collation.name(),
+        charset.name()
+    );
+    SqlError::new(1253, "42000", text)
+}
+
 fn read_only(def: &VarDef) -> SqlError {
     SqlError::new(
         1238,
         "HY000",
         format!("Variable '{}' is a read only variable", def.name),
     )
+}
+
+/// What came of setting a variable, for the warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// The value was out of range; the nearest one was taken.
+    pub clamped: bool,
+    /// It changes nothing.
+    pub idle: bool,
+}
+
+impl Taken {
+    /// What the warning about an idle setting says.
+    pub fn idle_text(def: &VarDef) -> String {
+        match def.effect {
+            Effect::Stays => format!("Variable '{}' stays '{}' in Esker", def.name, def.default),
+            _ => format!("Variable '{}' has no effect in Esker", def.name),
+        }
+    }
+}
+
+/// Decides what is stored when a variable is set to `value`.
+///
+/// # Errors
+/// 1231 when it takes its default only.
+fn admit(def: &VarDef, value: VarValue) -> SqlResult<(VarValue, bool)> {
+    if matches!(def.effect, Effect::Works | Effect::Moot) {
+        return Ok((value, false));
+    }
+    let default = value::default_of(def);
+    if value == default {
+        return Ok((value, false));
+    }
+    match def.effect {
+        Effect::Fixed => Err(value::bad_value(def, &value.print())),
+        Effect::Stays => Ok((default, true)),
+        _ => Ok((value, true)),
+    }
+}
+
+/// Writing one of these changes a character set and its collation together.
+const CHARSET_PAIRS: [(&str, &str); 3] = [
+    ("character_set_connection", "collation_connection"),
+    ("character_set_server", "collation_server"),
+    ("character_set_database", "collation_database"),
+];
+
+/// What else a variable changes that has just been set to `value`.
+pub(crate) fn coupled(id: VarId, value: &VarValue) -> Option<(VarId, VarValue)> {
+    let other = |name: &str, value| VarId::find(name).ok().map(|id| (id, value));
+    let name = id.def().name;
+    match (name, value) {
+        // Nobody writes where administrators may not.
+        ("super_read_only", VarValue::Bool(true)) => other("read_only", VarValue::Bool(true)),
+        ("read_only", VarValue::Bool(false)) => other("super_read_only", VarValue::Bool(false)),
+        // As in MySQL: a limit switches the check on, no limit switches it off.
+        ("max_join_size", limit) => {
+            let unlimited = limit.as_u64() == u64::MAX;
+            other("sql_big_selects", VarValue::Bool(unlimited))
+        }
+        _ => CHARSET_PAIRS.iter().find_map(|(charset, collation)| {
+            if name == *charset {
+                let c = Collation::default_of(Charset::by_name(value.as_text())?);
+                other(collation, VarValue::Text(Arc::from(c.name())))
+            } else if name == *collation {
+                let c = Collation::by_name(value.as_text())?.charset();
+                other(charset, VarValue::Text(Arc::from(c.name())))
+            } else {
+                None
+            }
+        }),
+    }
 }
 
 /// All global values; readers take a snapshot.
@@ -78,7 +171,7 @@ pub struct Globals {
 
 impl Default for Globals {
     fn default() -> Self {
-        let values = VARS.iter().map(value::default_of).collect();
+        let values = VARS.iter().map(|def| value::default_of(def)).collect();
         Self {
             values: ArcSwap::from_pointee(values),
             writer: Mutex::new(()),
@@ -120,35 +213,38 @@ impl Globals {
         self.values.load_full()
     }
 
+    /// Stores a checked value and what goes with it, for all readers at once.
     fn store(&self, id: VarId, value: VarValue) {
         let _one_writer = self.writer.lock();
         let mut values = Vec::clone(&self.values.load());
-        match id.def().name {
-            "read_only" => self.read_only.store(value.is_on(), Ordering::Release),
-            "super_read_only" => self.super_read_only.store(value.is_on(), Ordering::Release),
-            _ => {}
+        let more = coupled(id, &value);
+        for (id, value) in std::iter::once((id, value)).chain(more) {
+            match id.def().name {
+                "read_only" => self.read_only.store(value.is_on(), Ordering::Release),
+                "super_read_only" => self.super_read_only.store(value.is_on(), Ordering::Release),
+                _ => {}
+            }
+            values[id.index()] = value;
         }
-        values[id.index()] = value;
         self.values.store(Arc::new(values));
     }
 
-    /// Sets from text before the server serves: read-only variables too.
+    /// Says what the server knows of itself.
     ///
-    /// # Errors
-    /// 1193 for unknown names, 1231 for values the variable does not take.
-    pub fn set_at_start(&self, name: &str, text: &str) -> SqlResult<()> {
-        let id = VarId::find(name)?;
-        let value = value::from_text(id.def(), text)?;
-        compat::check(id.def(), &value)?;
-        self.store(id, value);
-        Ok(())
+    /// # Panics
+    /// On a name that is not in the table: a mistake in this program.
+    pub fn tell(&self, name: &str, value: VarValue) {
+        match VarId::find(name) {
+            Ok(id) => self.store(id, value),
+            Err(e) => panic!("{e}"),
+        }
     }
 
-    /// SET GLOBAL. Returns true when the value was out of range and clamped.
+    /// SET GLOBAL.
     ///
     /// # Errors
     /// 1228 for session-only, 1238 for read-only variables, 1231 and 1232 for bad values.
-    pub fn set(&self, id: VarId, given: Option<&esker_types::Value>) -> SqlResult<bool> {
+    pub fn set(&self, id: VarId, given: Option<&esker_types::Value>) -> SqlResult<Taken> {
         let def = id.def();
         if !def.dynamic {
             return Err(read_only(def));
@@ -164,9 +260,9 @@ impl Globals {
             None => (value::default_of(def), false),
             Some(v) => value::from_value(def, v)?,
         };
-        compat::check(def, &value)?;
+        let (value, idle) = admit(def, value)?;
         self.store(id, value);
-        Ok(clamped)
+        Ok(Taken { clamped, idle })
     }
 }
 
@@ -212,8 +308,7 @@ impl SessionValues {
         }
     }
 
-    /// SET SESSION. Returns true when the value was out of range and clamped. `given` None is
-    /// DEFAULT: the global value.
+    /// SET SESSION. `given` None is DEFAULT: the global value.
     ///
     /// # Errors
     /// 1229 for global-only, 1238 for read-only variables, 1231 and 1232 for bad values.
@@ -222,7 +317,7 @@ impl SessionValues {
         globals: &Globals,
         id: VarId,
         given: Option<&esker_types::Value>,
-    ) -> SqlResult<bool> {
+    ) -> SqlResult<Taken> {
         let def = id.def();
         if def.scope == Scope::Global {
             if !def.dynamic {
@@ -241,9 +336,12 @@ impl SessionValues {
             None => (globals.get(id), false),
             Some(v) => value::from_value(def, v)?,
         };
-        compat::check(def, &value)?;
+        let (value, idle) = admit(def, value)?;
+        if let Some((id, value)) = coupled(id, &value) {
+            self.put(id, value);
+        }
         self.put(id, value);
-        Ok(clamped)
+        Ok(Taken { clamped, idle })
     }
 }
 
@@ -262,7 +360,7 @@ mod tests {
                 pair[1].name
             );
         }
-        for def in VARS {
+        for def in VARS.iter() {
             value::from_text(def, def.default).unwrap_or_else(|e| panic!("{}: {e}", def.name));
         }
     }
@@ -271,7 +369,7 @@ mod tests {
     fn the_rules_of_setting() {
         let globals = Globals::default();
         let mut session = SessionValues::new(&globals);
-        let code = |r: SqlResult<bool>| r.unwrap_err().code;
+        let code = |r: SqlResult<Taken>| r.unwrap_err().code;
         let id = |name| VarId::find(name).unwrap();
         assert_eq!(VarId::find("nope").unwrap_err().code, 1193);
         assert_eq!(
@@ -298,14 +396,21 @@ mod tests {
             session
                 .set(&globals, id("wait_timeout"), Some(&Value::Int(0)))
                 .unwrap()
+                .clamped
         );
         assert_eq!(session.named("wait_timeout"), &VarValue::UInt(1));
         assert!(
             !globals
                 .set(id("wait_timeout"), Some(&Value::Int(77)))
                 .unwrap()
+                .clamped
         );
-        assert!(!session.set(&globals, id("wait_timeout"), None).unwrap());
+        assert!(
+            !session
+                .set(&globals, id("wait_timeout"), None)
+                .unwrap()
+                .clamped
+        );
         assert_eq!(session.named("wait_timeout"), &VarValue::UInt(77));
     }
 }

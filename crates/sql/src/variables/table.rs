@@ -1,8 +1,11 @@
-//! Every system variable: name, scope, whether SET may change it, what it takes, its default.
+//! The system variables that Esker looks at: name, scope, whether SET may change it, what it takes, its
+//! default, and what setting it does.
 //!
-//! Neighbours: the rest of `variables`. MySQL's names and defaults where MySQL has the variable
-//! (8.4 reference manual, "Server System Variables"); `esker_...` where it has none.
-//! **Invariant**: sorted by name (a test checks it), because lookup is a binary search.
+//! Neighbours: [`super::unused`] has the rest of MySQL's; the rest of `variables` reads both as one table.
+//! MySQL's names and defaults where MySQL has the variable (8.4 reference manual, "Server System
+//! Variables"); `esker_...` where it has none.
+//! **Invariants**: sorted by name (a test checks it), because lookup is a binary search. No setting is
+//! silent: each has its effect, is refused, or is warned of, as [`Effect`] says (a test sets every one).
 
 /// Who has a value of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +16,26 @@ pub enum Scope {
     Session,
     /// The server, copied by each session at connect.
     Both,
+}
+
+/// What comes of setting a variable to something that is not its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// What it says.
+    Works,
+    /// Esker always behaves as the default says. Another value would promise what does not happen:
+    /// error 1231, and no start.
+    Fixed,
+    /// Esker always behaves as the default says, and another value would promise no more than that. The
+    /// variable keeps its default, and whoever sets it is warned.
+    Stays,
+    /// Advice, or about something that Esker has not: the value is kept, changes nothing, and whoever sets
+    /// it is warned.
+    Unused,
+    /// Every value describes what Esker does.
+    Moot,
+    /// Describes the server; nobody sets it.
+    Fact,
 }
 
 /// What a variable takes.
@@ -26,6 +49,13 @@ pub enum VarKind {
         min: u64,
         /// Largest.
         max: u64,
+    },
+    /// A number in a range that begins below zero.
+    Int {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
     },
     /// A number with a fraction.
     Double {
@@ -45,6 +75,8 @@ pub enum VarKind {
     },
     /// A collation.
     Collation,
+    /// A storage engine: there is one.
+    Engine,
     /// Any text.
     Text,
     /// Any text or NULL.
@@ -64,12 +96,14 @@ pub struct VarDef {
     pub kind: VarKind,
     /// Default as text.
     pub default: &'static str,
+    /// What setting it does.
+    pub effect: Effect,
 }
 
-const fn var(
+const fn with(
+    effect: Effect,
     name: &'static str,
-    scope: Scope,
-    dynamic: bool,
+    (scope, dynamic): (Scope, bool),
     kind: VarKind,
     default: &'static str,
 ) -> VarDef {
@@ -79,71 +113,100 @@ const fn var(
         dynamic,
         kind,
         default,
+        effect,
     }
+}
+
+/// A variable that does what it says.
+const fn var(name: &'static str, s: Scope, set: bool, k: VarKind, d: &'static str) -> VarDef {
+    with(Effect::Works, name, (s, set), k, d)
+}
+
+/// A variable of which one value is true.
+const fn one(name: &'static str, s: Scope, set: bool, k: VarKind, d: &'static str) -> VarDef {
+    with(Effect::Fixed, name, (s, set), k, d)
+}
+
+/// A variable that keeps its default, with a warning.
+const fn stays(name: &'static str, s: Scope, set: bool, k: VarKind, d: &'static str) -> VarDef {
+    with(Effect::Stays, name, (s, set), k, d)
+}
+
+/// A variable of which every value is true.
+const fn moot(name: &'static str, scope: Scope, kind: VarKind, default: &'static str) -> VarDef {
+    with(Effect::Moot, name, (scope, true), kind, default)
+}
+
+/// A variable that describes the server.
+const fn fact(name: &'static str, scope: Scope, kind: VarKind, default: &'static str) -> VarDef {
+    with(Effect::Fact, name, (scope, false), kind, default)
+}
+
+/// A variable that nothing looks at.
+pub(super) const fn unused(
+    name: &'static str,
+    s: Scope,
+    set: bool,
+    k: VarKind,
+    d: &'static str,
+) -> VarDef {
+    with(Effect::Unused, name, (s, set), k, d)
 }
 
 use Scope::{Both as B, Global as G, Session as S};
 
 /// Default of a variable that is NULL.
 pub const NULL: &str = "\0NULL";
-const SET: bool = true;
-const FIX: bool = false;
+pub(super) const SET: bool = true;
+pub(super) const FIX: bool = false;
 
-/// All variables, sorted by name.
+/// The variables that Esker looks at, sorted by name.
 #[rustfmt::skip] // one line each, to be read as a table
-pub static VARS: &[VarDef] = &[
-    var("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
-    var("admin_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "33062"),
+pub(super) static KNOWN: &[VarDef] = &[
+    one("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
+    one("admin_address", G, FIX, VarKind::Text, ""),
+    one("authentication_policy", G, SET, VarKind::Text, "*,,"),
     var("auto_generate_certs", G, FIX, VarKind::Bool, "ON"),
     var("auto_increment_increment", B, SET, VarKind::UInt { min: 1, max: 65_535 }, "1"),
     var("auto_increment_offset", B, SET, VarKind::UInt { min: 1, max: 65_535 }, "1"),
     var("autocommit", B, SET, VarKind::Bool, "ON"),
     var("back_log", G, FIX, VarKind::UInt { min: 1, max: 65_535 }, "4096"),
-    var("basedir", G, FIX, VarKind::Text, "/usr/"),
-    var("big_tables", B, SET, VarKind::Bool, "OFF"),
     var("bind_address", G, FIX, VarKind::Text, "127.0.0.1"),
-    var("binlog_checksum", G, SET, VarKind::Enum(&["NONE", "CRC32"]), "CRC32"),
-    var("binlog_format", B, SET, VarKind::Enum(&["MIXED", "STATEMENT", "ROW"]), "ROW"),
-    var("binlog_row_image", B, SET, VarKind::Enum(&["MINIMAL", "NOBLOB", "FULL"]), "FULL"),
-    var("binlog_row_metadata", G, SET, VarKind::Enum(&["MINIMAL", "FULL"]), "FULL"),
-    var("block_encryption_mode", B, SET, VarKind::Text, "aes-128-ecb"),
-    var("bulk_insert_buffer_size", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "8388608"),
+    one("binlog_encryption", G, SET, VarKind::Bool, "OFF"),
+    one("block_encryption_mode", B, SET, VarKind::Text, "aes-128-ecb"),
     var("character_set_client", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),
     var("character_set_connection", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),
     var("character_set_database", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),
-    var("character_set_filesystem", B, SET, VarKind::Charset { nullable: false }, "binary"),
     var("character_set_results", B, SET, VarKind::Charset { nullable: true }, "utf8mb4"),
     var("character_set_server", B, SET, VarKind::Charset { nullable: false }, "utf8mb4"),
-    var("character_set_system", G, FIX, VarKind::Charset { nullable: false }, "utf8mb3"),
-    var("character_sets_dir", G, FIX, VarKind::Text, ""),
+    fact("character_set_system", G, VarKind::Charset { nullable: false }, "utf8mb3"),
+    one("check_proxy_users", G, SET, VarKind::Bool, "OFF"),
     var("collation_connection", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
     var("collation_database", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
     var("collation_server", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
     var("completion_type", B, SET, VarKind::Enum(&["NO_CHAIN", "CHAIN", "RELEASE"]), "NO_CHAIN"),
-    var("concurrent_insert", G, SET, VarKind::Enum(&["NEVER", "AUTO", "ALWAYS"]), "AUTO"),
     var("connect_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "10"),
     var("connection_control_failed_connections_threshold", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "3"),
     var("connection_control_max_connection_delay", G, SET, VarKind::UInt { min: 1_000, max: 2_147_483_647 }, "10000"),
     var("connection_control_min_connection_delay", G, SET, VarKind::UInt { min: 1_000, max: 2_147_483_647 }, "1000"),
+    one("create_admin_listener_thread", G, FIX, VarKind::Bool, "OFF"),
     var("cte_max_recursion_depth", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1000"),
     var("datadir", G, FIX, VarKind::Text, "./esker-data/"),
-    var("date_format", G, FIX, VarKind::Text, "%Y-%m-%d"),
-    var("datetime_format", G, FIX, VarKind::Text, "%Y-%m-%d %H:%i:%s"),
-    var("default_authentication_plugin", G, FIX, VarKind::Enum(&["mysql_native_password", "sha256_password", "caching_sha2_password"]), "caching_sha2_password"),
-    var("default_collation_for_utf8mb4", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
-    var("default_password_lifetime", G, SET, VarKind::UInt { min: 0, max: 65_535 }, "0"),
-    var("default_storage_engine", B, SET, VarKind::Text, "InnoDB"),
-    var("default_tmp_storage_engine", B, SET, VarKind::Text, "InnoDB"),
-    var("default_week_format", B, SET, VarKind::UInt { min: 0, max: 7 }, "0"),
-    var("delay_key_write", G, SET, VarKind::Enum(&["OFF", "ON", "ALL"]), "ON"),
-    var("disabled_storage_engines", G, FIX, VarKind::Text, ""),
+    fact("date_format", G, VarKind::Text, "%Y-%m-%d"),
+    fact("datetime_format", G, VarKind::Text, "%Y-%m-%d %H:%i:%s"),
+    one("default_authentication_plugin", G, FIX, VarKind::Enum(&["mysql_native_password", "sha256_password", "caching_sha2_password"]), "caching_sha2_password"),
+    one("default_collation_for_utf8mb4", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
+    one("default_password_lifetime", G, SET, VarKind::UInt { min: 0, max: 65_535 }, "0"),
+    one("default_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
+    one("default_table_encryption", B, SET, VarKind::Bool, "OFF"),
+    one("default_tmp_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
+    one("default_week_format", B, SET, VarKind::UInt { min: 0, max: 7 }, "0"),
     var("div_precision_increment", B, SET, VarKind::UInt { min: 0, max: 30 }, "4"),
-    var("end_markers_in_json", B, SET, VarKind::Bool, "OFF"),
-    var("enforce_gtid_consistency", G, SET, VarKind::Enum(&["OFF", "ON", "WARN"]), "OFF"),
-    var("eq_range_index_dive_limit", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "200"),
-    var("error_count", S, FIX, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    one("enable_cascade_triggers", B, SET, VarKind::Bool, "OFF"),
+    one("end_markers_in_json", B, SET, VarKind::Bool, "OFF"),
+    fact("error_count", S, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("esker_async_commit", G, SET, VarKind::Bool, "OFF"),
-    var("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
+    one("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
     var("esker_auto_increment_persistent_interval", G, SET, VarKind::UInt { min: 1, max: 1_000_000 }, "100"),
     var("esker_compaction_threads", G, FIX, VarKind::UInt { min: 0, max: 16 }, "0"),
     var("esker_durable_snapshots", G, SET, VarKind::Bool, "ON"),
@@ -170,214 +233,153 @@ pub static VARS: &[VarDef] = &[
     var("esker_scan_threads", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "0"),
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
     var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
-    var("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "OFF"),
+    one("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "OFF"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),
-    var("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),
-    var("external_user", S, FIX, VarKind::NullableText, NULL),
-    var("flush", G, SET, VarKind::Bool, "OFF"),
-    var("foreign_key_checks", B, SET, VarKind::Bool, "ON"),
-    var("ft_min_word_len", G, FIX, VarKind::UInt { min: 1, max: 3_600 }, "4"),
-    var("general_log", G, SET, VarKind::Bool, "OFF"),
-    var("general_log_file", G, SET, VarKind::Text, ""),
-    var("generated_random_password_length", B, SET, VarKind::UInt { min: 5, max: 255 }, "20"),
+    one("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),
+    fact("external_user", S, VarKind::NullableText, NULL),
+    moot("foreign_key_checks", B, VarKind::Bool, "ON"),
+    one("general_log", G, SET, VarKind::Bool, "OFF"),
     var("group_concat_max_len", B, SET, VarKind::UInt { min: 4, max: u64::MAX }, "1024"),
-    var("gtid_executed", G, FIX, VarKind::Text, ""),
-    var("gtid_mode", G, SET, VarKind::Enum(&["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]), "OFF"),
-    var("gtid_next", S, SET, VarKind::Text, "AUTOMATIC"),
-    var("gtid_purged", G, FIX, VarKind::Text, ""),
-    var("have_compress", G, FIX, VarKind::Text, "YES"),
-    var("have_dynamic_loading", G, FIX, VarKind::Text, "NO"),
-    var("have_geometry", G, FIX, VarKind::Text, "NO"),
-    var("have_profiling", G, FIX, VarKind::Text, "NO"),
-    var("have_query_cache", G, FIX, VarKind::Text, "NO"),
-    var("have_rtree_keys", G, FIX, VarKind::Text, "NO"),
-    var("have_ssl", G, FIX, VarKind::Text, "YES"),
-    var("have_statement_timeout", G, FIX, VarKind::Text, "YES"),
-    var("have_symlink", G, FIX, VarKind::Text, "DISABLED"),
-    var("histogram_generation_max_mem_size", B, SET, VarKind::UInt { min: 1_000_000, max: u64::MAX }, "20000000"),
-    var("hostname", G, FIX, VarKind::Text, "localhost"),
+    fact("gtid_executed", G, VarKind::Text, ""),
+    one("gtid_mode", G, SET, VarKind::Enum(&["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]), "OFF"),
+    one("gtid_next", S, SET, VarKind::Text, "AUTOMATIC"),
+    fact("gtid_owned", B, VarKind::Text, ""),
+    one("gtid_purged", G, SET, VarKind::Text, ""),
+    fact("have_compress", G, VarKind::Text, "YES"),
+    fact("have_dynamic_loading", G, VarKind::Text, "NO"),
+    fact("have_geometry", G, VarKind::Text, "NO"),
+    fact("have_profiling", G, VarKind::Text, "NO"),
+    fact("have_query_cache", G, VarKind::Text, "NO"),
+    fact("have_rtree_keys", G, VarKind::Text, "NO"),
+    fact("have_ssl", G, VarKind::Text, "YES"),
+    fact("have_statement_timeout", G, VarKind::Text, "YES"),
+    fact("have_symlink", G, VarKind::Text, "DISABLED"),
+    fact("hostname", G, VarKind::Text, "localhost"),
     var("identity", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("information_schema_stats_expiry", B, SET, VarKind::UInt { min: 0, max: 31_536_000 }, "86400"),
+    moot("information_schema_stats_expiry", B, VarKind::UInt { min: 0, max: 31_536_000 }, "86400"),
     var("init_connect", G, SET, VarKind::Text, ""),
     var("init_file", G, FIX, VarKind::Text, ""),
-    var("innodb_autoinc_lock_mode", G, FIX, VarKind::UInt { min: 0, max: 2 }, "2"),
-    var("innodb_buffer_pool_size", G, SET, VarKind::UInt { min: 5_242_880, max: u64::MAX }, "134217728"),
-    var("innodb_file_per_table", G, SET, VarKind::Bool, "ON"),
-    var("innodb_flush_log_at_trx_commit", G, SET, VarKind::UInt { min: 0, max: 2 }, "1"),
-    var("innodb_ft_min_token_size", G, FIX, VarKind::UInt { min: 0, max: 16 }, "3"),
-    var("innodb_large_prefix", G, FIX, VarKind::Bool, "ON"),
+    one("init_replica", G, SET, VarKind::Text, ""),
+    one("init_slave", G, SET, VarKind::Text, ""),
+    stays("innodb_flush_log_at_trx_commit", G, SET, VarKind::UInt { min: 0, max: 2 }, "1"),
+    one("innodb_force_recovery", G, FIX, VarKind::UInt { min: 0, max: 6 }, "0"),
     var("innodb_lock_wait_timeout", B, SET, VarKind::UInt { min: 1, max: 1_073_741_824 }, "50"),
-    var("innodb_page_size", G, FIX, VarKind::UInt { min: 4_096, max: 65_536 }, "16384"),
-    var("innodb_read_only", G, FIX, VarKind::Bool, "OFF"),
+    one("innodb_native_foreign_keys", G, FIX, VarKind::Bool, "OFF"),
+    one("innodb_read_only", G, FIX, VarKind::Bool, "OFF"),
+    one("innodb_redo_log_encrypt", G, SET, VarKind::Bool, "OFF"),
     var("innodb_rollback_on_timeout", G, FIX, VarKind::Bool, "OFF"),
-    var("innodb_snapshot_isolation", B, SET, VarKind::Bool, "OFF"),
-    var("innodb_stats_on_metadata", G, SET, VarKind::Bool, "OFF"),
-    var("innodb_strict_mode", B, SET, VarKind::Bool, "ON"),
-    var("innodb_version", G, FIX, VarKind::Text, "8.4.3"),
-    var("insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    one("innodb_snapshot_isolation", B, SET, VarKind::Bool, "OFF"),
+    one("innodb_undo_log_encrypt", G, SET, VarKind::Bool, "OFF"),
+    fact("innodb_version", G, VarKind::Text, "8.4.3"),
+    one("insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("interactive_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "28800"),
-    var("internal_tmp_mem_storage_engine", B, SET, VarKind::Enum(&["MEMORY", "TempTable"]), "TempTable"),
     var("join_buffer_size", B, SET, VarKind::UInt { min: 128, max: u64::MAX }, "67108864"),
-    var("keep_files_on_create", B, SET, VarKind::Bool, "OFF"),
-    var("key_buffer_size", G, SET, VarKind::UInt { min: 0, max: u64::MAX }, "8388608"),
     var("last_insert_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("lc_messages", B, SET, VarKind::Text, "en_US"),
-    var("lc_time_names", B, SET, VarKind::Text, "en_US"),
-    var("license", G, FIX, VarKind::Text, "MIT OR Apache-2.0"),
+    stays("lc_messages", B, SET, VarKind::Text, "en_US"),
+    one("lc_time_names", B, SET, VarKind::Text, "en_US"),
+    fact("license", G, VarKind::Text, "MIT OR Apache-2.0"),
     var("local_infile", G, SET, VarKind::Bool, "OFF"),
     var("lock_wait_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "31536000"),
-    var("log_bin", G, FIX, VarKind::Bool, "OFF"),
-    var("log_bin_basename", G, FIX, VarKind::Text, ""),
-    var("log_bin_trust_function_creators", G, SET, VarKind::Bool, "OFF"),
-    var("log_error", G, FIX, VarKind::Text, "stderr"),
-    var("log_error_verbosity", G, SET, VarKind::UInt { min: 1, max: 3 }, "2"),
-    var("log_output", G, SET, VarKind::Text, "FILE"),
-    var("log_queries_not_using_indexes", G, SET, VarKind::Bool, "OFF"),
-    var("log_replica_updates", G, FIX, VarKind::Bool, "ON"),
-    var("log_slave_updates", G, FIX, VarKind::Bool, "ON"),
-    var("log_timestamps", G, SET, VarKind::Enum(&["UTC", "SYSTEM"]), "UTC"),
+    one("log_bin", G, FIX, VarKind::Bool, "OFF"),
+    fact("log_bin_basename", G, VarKind::Text, ""),
+    stays("log_error", G, FIX, VarKind::Text, "stderr"),
+    one("log_output", G, SET, VarKind::Text, "FILE"),
+    one("log_queries_not_using_indexes", G, SET, VarKind::Bool, "OFF"),
+    stays("log_timestamps", G, SET, VarKind::Enum(&["UTC", "SYSTEM"]), "UTC"),
     var("long_query_time", B, SET, VarKind::Double { min: 0.0, max: 31536000.0 }, "10"),
-    var("low_priority_updates", B, SET, VarKind::Bool, "OFF"),
-    var("lower_case_file_system", G, FIX, VarKind::Bool, "OFF"),
-    var("lower_case_table_names", G, FIX, VarKind::UInt { min: 0, max: 2 }, "0"),
-    var("mandatory_roles", G, SET, VarKind::Text, ""),
-    var("master_verify_checksum", G, SET, VarKind::Bool, "OFF"),
+    fact("lower_case_file_system", G, VarKind::Bool, "OFF"),
+    one("lower_case_table_names", G, FIX, VarKind::UInt { min: 0, max: 2 }, "0"),
+    one("mandatory_roles", G, SET, VarKind::Text, ""),
     var("max_allowed_packet", B, SET, VarKind::UInt { min: 1_024, max: 1_073_741_824 }, "67108864"),
     var("max_connect_errors", G, SET, VarKind::UInt { min: 1, max: u64::MAX }, "100"),
     var("max_connections", G, SET, VarKind::UInt { min: 1, max: 100_000 }, "4096"),
-    var("max_delayed_threads", B, SET, VarKind::UInt { min: 0, max: 16_384 }, "20"),
-    var("max_digest_length", G, FIX, VarKind::UInt { min: 0, max: 1_048_576 }, "1024"),
     var("max_error_count", B, SET, VarKind::UInt { min: 0, max: 65_535 }, "1024"),
     var("max_execution_time", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
-    var("max_heap_table_size", B, SET, VarKind::UInt { min: 16_384, max: u64::MAX }, "16777216"),
     var("max_join_size", B, SET, VarKind::UInt { min: 1, max: u64::MAX }, "18446744073709551615"),
-    var("max_length_for_sort_data", B, SET, VarKind::UInt { min: 4, max: 8_388_608 }, "4096"),
-    var("max_points_in_geometry", B, SET, VarKind::UInt { min: 3, max: 1_048_576 }, "65536"),
     var("max_prepared_stmt_count", G, SET, VarKind::UInt { min: 0, max: 4_194_304 }, "1048576"),
-    var("max_seeks_for_key", B, SET, VarKind::UInt { min: 1, max: u64::MAX }, "18446744073709551615"),
-    var("max_sort_length", B, SET, VarKind::UInt { min: 4, max: 8_388_608 }, "1024"),
-    var("max_sp_recursion_depth", B, SET, VarKind::UInt { min: 0, max: 255 }, "0"),
     var("max_user_connections", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
-    var("max_write_lock_count", G, SET, VarKind::UInt { min: 1, max: u64::MAX }, "18446744073709551615"),
-    var("min_examined_row_limit", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("net_buffer_length", B, SET, VarKind::UInt { min: 1_024, max: 1_048_576 }, "16384"),
     var("net_read_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "30"),
-    var("net_retry_count", B, SET, VarKind::UInt { min: 1, max: u64::MAX }, "10"),
     var("net_write_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
-    var("new", B, SET, VarKind::Bool, "OFF"),
-    var("ngram_token_size", G, FIX, VarKind::UInt { min: 1, max: 10 }, "2"),
-    var("offline_mode", G, SET, VarKind::Bool, "OFF"),
-    var("old_alter_table", B, SET, VarKind::Bool, "OFF"),
+    one("offline_mode", G, SET, VarKind::Bool, "OFF"),
     var("open_files_limit", G, FIX, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1048576"),
-    var("optimizer_prune_level", B, SET, VarKind::UInt { min: 0, max: 1 }, "1"),
-    var("optimizer_search_depth", B, SET, VarKind::UInt { min: 0, max: 62 }, "62"),
-    var("optimizer_switch", B, SET, VarKind::Text, "index_merge=on,index_condition_pushdown=on,mrr=on,block_nested_loop=on,semijoin=on,materialization=on,derived_merge=on,hash_join=on"),
-    var("optimizer_trace", B, SET, VarKind::Text, "enabled=off,one_line=off"),
-    var("optimizer_trace_limit", B, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "1"),
     var("parallel_read_threads", B, SET, VarKind::UInt { min: 1, max: 256 }, "4"),
-    var("parser_max_mem_size", B, SET, VarKind::UInt { min: 10_000_000, max: u64::MAX }, "18446744073709551615"),
-    var("password_history", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
-    var("password_require_current", G, SET, VarKind::Bool, "OFF"),
-    var("password_reuse_interval", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
-    var("performance_schema", G, FIX, VarKind::Bool, "OFF"),
-    var("pid_file", G, FIX, VarKind::Text, ""),
-    var("plugin_dir", G, FIX, VarKind::Text, ""),
+    one("partial_revokes", G, SET, VarKind::Bool, "OFF"),
+    one("password_history", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
+    one("password_require_current", G, SET, VarKind::Bool, "OFF"),
+    one("password_reuse_interval", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
+    stays("performance_schema", G, FIX, VarKind::Bool, "OFF"),
+    stays("pid_file", G, FIX, VarKind::Text, ""),
     var("port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "3306"),
-    var("preload_buffer_size", B, SET, VarKind::UInt { min: 1_024, max: 1_073_741_824 }, "32768"),
-    var("print_identified_with_as_hex", B, SET, VarKind::Bool, "ON"),
-    var("profiling", B, SET, VarKind::Bool, "OFF"),
-    var("profiling_history_size", B, SET, VarKind::UInt { min: 0, max: 100 }, "15"),
-    var("protocol_version", G, FIX, VarKind::UInt { min: 0, max: 255 }, "10"),
-    var("proxy_user", S, FIX, VarKind::NullableText, NULL),
-    var("pseudo_replica_mode", S, SET, VarKind::Bool, "OFF"),
-    var("pseudo_slave_mode", S, SET, VarKind::Bool, "OFF"),
-    var("pseudo_thread_id", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("query_alloc_block_size", B, SET, VarKind::UInt { min: 1_024, max: 4_294_966_272 }, "8192"),
-    var("query_prealloc_size", B, SET, VarKind::UInt { min: 8_192, max: u64::MAX }, "8192"),
-    var("rand_seed1", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("rand_seed2", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("range_alloc_block_size", B, SET, VarKind::UInt { min: 4_096, max: u64::MAX }, "4096"),
-    var("range_optimizer_max_mem_size", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "8388608"),
-    var("read_buffer_size", B, SET, VarKind::UInt { min: 8_192, max: 2_147_479_552 }, "131072"),
+    one("print_identified_with_as_hex", B, SET, VarKind::Bool, "ON"),
+    one("profiling", B, SET, VarKind::Bool, "OFF"),
+    fact("protocol_version", G, VarKind::UInt { min: 0, max: 255 }, "10"),
+    fact("proxy_user", S, VarKind::NullableText, NULL),
+    one("pseudo_replica_mode", S, SET, VarKind::Bool, "OFF"),
+    one("pseudo_slave_mode", S, SET, VarKind::Bool, "OFF"),
+    one("rand_seed1", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    one("rand_seed2", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("read_only", G, SET, VarKind::Bool, "OFF"),
-    var("read_rnd_buffer_size", B, SET, VarKind::UInt { min: 1, max: 2_147_483_647 }, "262144"),
-    var("regexp_stack_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "8000000"),
-    var("regexp_time_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "32"),
-    var("replica_parallel_workers", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "4"),
-    var("report_host", G, FIX, VarKind::Text, ""),
-    var("report_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "3306"),
+    fact("relay_log_basename", G, VarKind::Text, ""),
+    one("require_row_format", S, SET, VarKind::Bool, "OFF"),
     var("require_secure_transport", G, SET, VarKind::Bool, "OFF"),
-    var("resultset_metadata", S, SET, VarKind::Enum(&["NONE", "FULL"]), "FULL"),
-    var("schema_definition_cache", G, SET, VarKind::UInt { min: 256, max: 524_288 }, "256"),
+    one("resultset_metadata", S, SET, VarKind::Enum(&["NONE", "FULL"]), "FULL"),
     var("secure_file_priv", G, FIX, VarKind::NullableText, NULL),
-    var("select_into_buffer_size", B, SET, VarKind::UInt { min: 8_192, max: 2_147_479_552 }, "131072"),
-    var("server_id", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1"),
-    var("server_uuid", G, FIX, VarKind::Text, ""),
-    var("session_track_gtids", B, SET, VarKind::Enum(&["OFF", "OWN_GTID", "ALL_GTIDS"]), "OFF"),
+    fact("server_memory", G, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    fact("server_uuid", G, VarKind::Text, ""),
     var("session_track_schema", B, SET, VarKind::Bool, "ON"),
     var("session_track_state_change", B, SET, VarKind::Bool, "OFF"),
     var("session_track_system_variables", B, SET, VarKind::Text, "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"),
-    var("session_track_transaction_info", B, SET, VarKind::Enum(&["OFF", "STATE", "CHARACTERISTICS"]), "OFF"),
-    var("show_create_table_verbosity", B, SET, VarKind::Bool, "OFF"),
-    var("show_gipk_in_create_table_and_information_schema", B, SET, VarKind::Bool, "ON"),
-    var("skip_external_locking", G, FIX, VarKind::Bool, "ON"),
-    var("skip_name_resolve", G, FIX, VarKind::Bool, "ON"),
-    var("skip_networking", G, FIX, VarKind::Bool, "OFF"),
+    one("show_create_table_skip_secondary_engine", S, SET, VarKind::Bool, "OFF"),
+    one("show_create_table_verbosity", B, SET, VarKind::Bool, "OFF"),
+    one("show_gipk_in_create_table_and_information_schema", B, SET, VarKind::Bool, "ON"),
+    one("skip_name_resolve", G, FIX, VarKind::Bool, "ON"),
+    one("skip_networking", G, FIX, VarKind::Bool, "OFF"),
     var("skip_show_database", G, FIX, VarKind::Bool, "OFF"),
-    var("slow_launch_time", G, SET, VarKind::UInt { min: 0, max: 31_536_000 }, "2"),
-    var("slow_query_log", G, SET, VarKind::Bool, "OFF"),
-    var("slow_query_log_file", G, SET, VarKind::Text, ""),
-    var("socket", G, FIX, VarKind::Text, ""),
+    one("slow_query_log", G, SET, VarKind::Bool, "OFF"),
+    stays("socket", G, FIX, VarKind::Text, ""),
     var("sort_buffer_size", B, SET, VarKind::UInt { min: 32_768, max: u64::MAX }, "33554432"),
-    var("sql_auto_is_null", B, SET, VarKind::Bool, "OFF"),
+    one("sql_auto_is_null", B, SET, VarKind::Bool, "OFF"),
     var("sql_big_selects", B, SET, VarKind::Bool, "ON"),
-    var("sql_buffer_result", B, SET, VarKind::Bool, "OFF"),
-    var("sql_generate_invisible_primary_key", B, SET, VarKind::Bool, "OFF"),
-    var("sql_log_bin", S, SET, VarKind::Bool, "ON"),
-    var("sql_log_off", B, SET, VarKind::Bool, "OFF"),
+    one("sql_generate_invisible_primary_key", B, SET, VarKind::Bool, "OFF"),
+    moot("sql_log_bin", S, VarKind::Bool, "ON"),
     var("sql_mode", B, SET, VarKind::SqlMode, "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"),
     var("sql_notes", B, SET, VarKind::Bool, "ON"),
-    var("sql_quote_show_create", B, SET, VarKind::Bool, "ON"),
-    var("sql_require_primary_key", B, SET, VarKind::Bool, "OFF"),
+    one("sql_quote_show_create", B, SET, VarKind::Bool, "ON"),
+    one("sql_require_primary_key", B, SET, VarKind::Bool, "OFF"),
     var("sql_safe_updates", B, SET, VarKind::Bool, "OFF"),
     var("sql_select_limit", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "18446744073709551615"),
-    var("sql_warnings", B, SET, VarKind::Bool, "OFF"),
+    one("sql_warnings", B, SET, VarKind::Bool, "OFF"),
     var("ssl", G, FIX, VarKind::Bool, "ON"),
     var("ssl_ca", G, FIX, VarKind::Text, ""),
+    one("ssl_capath", G, SET, VarKind::Text, ""),
     var("ssl_cert", G, FIX, VarKind::Text, "server-cert.pem"),
     var("ssl_cipher", G, FIX, VarKind::Text, ""),
+    var("ssl_crl", G, FIX, VarKind::Text, ""),
+    one("ssl_crlpath", G, SET, VarKind::Text, ""),
+    one("ssl_fips_mode", G, FIX, VarKind::Enum(&["OFF", "ON", "STRICT"]), "OFF"),
     var("ssl_key", G, FIX, VarKind::Text, "server-key.pem"),
-    var("stored_program_cache", G, SET, VarKind::UInt { min: 16, max: 524_288 }, "256"),
     var("super_read_only", G, SET, VarKind::Bool, "OFF"),
-    var("sync_binlog", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1"),
-    var("system_time_zone", G, FIX, VarKind::Text, "UTC"),
-    var("table_definition_cache", G, SET, VarKind::UInt { min: 400, max: 524_288 }, "2000"),
-    var("table_open_cache", G, SET, VarKind::UInt { min: 1, max: 524_288 }, "4000"),
-    var("table_open_cache_instances", G, FIX, VarKind::UInt { min: 1, max: 64 }, "16"),
-    var("tablespace_definition_cache", G, SET, VarKind::UInt { min: 256, max: 524_288 }, "256"),
-    var("thread_cache_size", G, SET, VarKind::UInt { min: 0, max: 16_384 }, "9"),
-    var("thread_handling", G, FIX, VarKind::Text, "pool-of-threads"),
-    var("thread_stack", G, FIX, VarKind::UInt { min: 131_072, max: u64::MAX }, "1048576"),
-    var("time_format", G, FIX, VarKind::Text, "%H:%i:%s"),
+    fact("system_time_zone", G, VarKind::Text, "UTC"),
+    one("table_encryption_privilege_check", G, SET, VarKind::Bool, "OFF"),
+    stays("thread_handling", G, FIX, VarKind::Text, "pool-of-threads"),
+    fact("time_format", G, VarKind::Text, "%H:%i:%s"),
     var("time_zone", B, SET, VarKind::Text, "SYSTEM"),
     var("timestamp", S, SET, VarKind::Double { min: 0.0, max: 32536771199.0 }, "0"),
+    one("tls_certificates_enforced_validation", G, FIX, VarKind::Bool, "OFF"),
+    var("tls_ciphersuites", G, FIX, VarKind::Text, ""),
     var("tls_version", G, FIX, VarKind::Text, "TLSv1.2,TLSv1.3"),
     var("tmp_table_size", B, SET, VarKind::UInt { min: 1_024, max: u64::MAX }, "67108864"),
-    var("tmpdir", G, FIX, VarKind::Text, "/tmp"),
-    var("transaction_alloc_block_size", B, SET, VarKind::UInt { min: 1_024, max: 131_072 }, "8192"),
+    var("tmpdir", G, FIX, VarKind::Text, ""),
     var("transaction_isolation", B, SET, VarKind::Enum(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]), "REPEATABLE-READ"),
-    var("transaction_prealloc_size", B, SET, VarKind::UInt { min: 1_024, max: 131_072 }, "4096"),
     var("transaction_read_only", B, SET, VarKind::Bool, "OFF"),
-    var("unique_checks", B, SET, VarKind::Bool, "ON"),
-    var("updatable_views_with_limit", B, SET, VarKind::Bool, "ON"),
-    var("use_secondary_engine", S, SET, VarKind::Enum(&["OFF", "ON", "FORCED"]), "ON"),
-    var("version", G, FIX, VarKind::Text, "8.4.3-esker"),
-    var("version_comment", G, FIX, VarKind::Text, "Esker"),
-    var("version_compile_machine", G, FIX, VarKind::Text, "x86_64"),
-    var("version_compile_os", G, FIX, VarKind::Text, "Linux"),
-    var("version_compile_zlib", G, FIX, VarKind::Text, ""),
+    moot("unique_checks", B, VarKind::Bool, "ON"),
+    fact("version", G, VarKind::Text, "8.4.3-esker"),
+    fact("version_comment", G, VarKind::Text, "Esker"),
+    fact("version_compile_machine", G, VarKind::Text, "x86_64"),
+    fact("version_compile_os", G, VarKind::Text, "Linux"),
+    fact("version_compile_zlib", G, VarKind::Text, ""),
     var("wait_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "28800"),
-    var("warning_count", S, FIX, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
-    var("windowing_use_high_precision", B, SET, VarKind::Bool, "ON"),
+    fact("warning_count", S, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
+    one("windowing_use_high_precision", B, SET, VarKind::Bool, "ON"),
     var("xa_detach_on_prepare", B, SET, VarKind::Bool, "ON"),
 ];

@@ -18,6 +18,8 @@ pub enum VarValue {
     Bool(bool),
     /// Number.
     UInt(u64),
+    /// Number that may be below zero.
+    Int(i64),
     /// Seconds and the like.
     Double(f64),
     /// Text, enumerations and lists.
@@ -32,6 +34,7 @@ impl VarValue {
         match self {
             Self::Bool(b) => if *b { "ON" } else { "OFF" }.to_owned(),
             Self::UInt(n) => n.to_string(),
+            Self::Int(n) => n.to_string(),
             Self::Double(d) => format!("{d:.6}"),
             Self::Text(t) => t.to_string(),
             Self::Null => String::new(),
@@ -43,6 +46,7 @@ impl VarValue {
         match self {
             Self::Bool(b) => Value::bool(*b),
             Self::UInt(n) => Value::UInt(*n),
+            Self::Int(n) => Value::Int(*n),
             Self::Double(d) => Value::Double(*d),
             Self::Text(t) => Value::str(t.as_bytes()),
             Self::Null => Value::Null,
@@ -58,6 +62,7 @@ impl VarValue {
     pub fn as_u64(&self) -> u64 {
         match self {
             Self::UInt(n) => *n,
+            Self::Int(n) => u64::try_from(*n).unwrap_or(0),
             Self::Bool(b) => u64::from(*b),
             Self::Double(d) => *d as u64,
             Self::Text(_) | Self::Null => 0,
@@ -83,7 +88,7 @@ pub fn default_of(def: &VarDef) -> VarValue {
         return VarValue::UInt(default.bytes(memory));
     }
     match from_text(def, def.default) {
-        Ok(v) => v,
+        Ok((value, _)) => value,
         Err(e) => panic!("{}: {e}", def.name),
     }
 }
@@ -147,24 +152,30 @@ fn bad_type(def: &VarDef) -> SqlError {
     )
 }
 
-/// From an option file or a flag: numbers may have K, M, G or T.
+/// From an option file or a flag: the value, and whether it had to be clamped. Numbers may have K, M, G or T.
 ///
 /// # Errors
 /// 1231.
-pub fn from_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
-    match &def.kind {
-        VarKind::Bool => parse_bool(text)
-            .map(VarValue::Bool)
-            .ok_or_else(|| bad_value(def, text)),
-        VarKind::UInt { min, max } => parse_size(text)
-            .map(|n| VarValue::UInt(n.clamp(*min, *max)))
-            .ok_or_else(|| bad_value(def, text)),
-        VarKind::Double { min, max } => text
-            .parse::<f64>()
-            .map(|d| VarValue::Double(d.clamp(*min, *max)))
-            .map_err(|_| bad_value(def, text)),
-        _ => check_text(def, text),
-    }
+pub fn from_text(def: &VarDef, text: &str) -> SqlResult<(VarValue, bool)> {
+    let number = match &def.kind {
+        VarKind::Bool => parse_bool(text).map(|b| (VarValue::Bool(b), false)),
+        VarKind::UInt { min, max } => parse_size(text).map(|n| {
+            let clamped = n.clamp(*min, *max);
+            (VarValue::UInt(clamped), clamped != n)
+        }),
+        VarKind::Int { min, max } => text.trim().parse::<i64>().ok().map(|n| {
+            let clamped = n.clamp(*min, *max);
+            (VarValue::Int(clamped), clamped != n)
+        }),
+        VarKind::Double { min, max } => text.trim().parse::<f64>().ok().map(|d| {
+            let clamped = d.clamp(*min, *max);
+            (VarValue::Double(clamped), clamped != d)
+        }),
+        // As an option file writes it.
+        VarKind::NullableText if text.eq_ignore_ascii_case("NULL") => Some((VarValue::Null, false)),
+        _ => return check_text(def, text).map(|value| (value, false)),
+    };
+    number.ok_or_else(|| bad_value(def, text))
 }
 
 fn parse_bool(text: &str) -> Option<bool> {
@@ -195,6 +206,15 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
     match &def.kind {
         VarKind::Bool => bool_value(def, given).map(|b| (VarValue::Bool(b), false)),
         VarKind::UInt { min, max } => uint_value(def, given, *min, *max),
+        VarKind::Int { min, max } => {
+            let n = match given {
+                Value::Int(i) => *i,
+                Value::UInt(u) => i64::try_from(*u).unwrap_or(i64::MAX),
+                _ => return Err(bad_type(def)),
+            };
+            let clamped = n.clamp(*min, *max);
+            Ok((VarValue::Int(clamped), clamped != n))
+        }
         VarKind::Double { min, max } => {
             let d = match given {
                 Value::Double(d) => *d,
@@ -211,9 +231,11 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
             Value::UInt(u) => sql_mode_bits(def, *u).map(|v| (v, false)),
             _ => text_value(def, given).map(|v| (v, false)),
         },
-        VarKind::Text | VarKind::NullableText | VarKind::Charset { .. } | VarKind::Collation => {
-            text_value(def, given).map(|v| (v, false))
-        }
+        VarKind::Text
+        | VarKind::NullableText
+        | VarKind::Engine
+        | VarKind::Charset { .. }
+        | VarKind::Collation => text_value(def, given).map(|v| (v, false)),
     }
 }
 
@@ -311,6 +333,11 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             Some(c) => Arc::from(c.name()),
             None => return Err(unknown_collation(text)),
         },
+        VarKind::Engine if text.eq_ignore_ascii_case(def.default) => Arc::from(def.default),
+        VarKind::Engine => {
+            let text = format!("Unknown storage engine '{text}'");
+            return Err(SqlError::new(1286, "42000", text));
+        }
         VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),
         _ => Arc::from(text),
     };

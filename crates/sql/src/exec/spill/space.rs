@@ -5,7 +5,8 @@
 //! **Invariants**: what an earlier process left in the directory is removed before the first file is
 //! made; the bytes in use are those of open files.
 
-use std::path::PathBuf;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +18,8 @@ use super::file::SpillFile;
 
 /// Name of the directory below the data directory.
 const DIRECTORY: &str = "tmp";
+/// How the name of a directory below `tmpdir` begins, which others use too.
+const SHARED_PREFIX: &str = "esker-";
 /// How names of temporary files end.
 const SUFFIX: &str = ".tmp";
 
@@ -32,16 +35,24 @@ pub struct TempSpace {
 }
 
 impl TempSpace {
-    /// Makes the directory below `data_dir`, or empties the one that is there. Buffers are charged to `memory`.
+    /// The directory of a server: below `tmpdir` where that is set, under a name that no server on another
+    /// data directory has; else below the data directory.
+    pub fn folder(tmpdir: &str, data_dir: &Path) -> PathBuf {
+        if tmpdir.is_empty() {
+            return data_dir.join(DIRECTORY);
+        }
+        let absolute = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+        let mut hash = std::hash::DefaultHasher::new();
+        absolute.hash(&mut hash);
+        Path::new(tmpdir).join(format!("{SHARED_PREFIX}{:016x}", hash.finish()))
+    }
+
+    /// Makes the directory, or empties the one that is there. Buffers are charged to `memory`.
     ///
     /// # Errors
     /// 1030 when the directory cannot be made, read or emptied.
-    pub fn open(
-        fs: Arc<dyn Fs>,
-        data_dir: &std::path::Path,
-        memory: &Arc<MemoryBudget>,
-    ) -> SqlResult<Arc<Self>> {
-        let dir = data_dir.join(DIRECTORY);
+    pub fn open(fs: Arc<dyn Fs>, dir: &Path, memory: &Arc<MemoryBudget>) -> SqlResult<Arc<Self>> {
+        let dir = dir.to_owned();
         let fail =
             |e: std::io::Error| SqlError::new(1030, "HY000", format!("{}: {e}", dir.display()));
         if fs.exists(&dir).map_err(fail)? {

@@ -313,7 +313,7 @@ fn what_an_earlier_process_left_is_removed() -> Result<(), SqlError> {
     let memory = MemoryBudget::unlimited();
     TempSpace::open(fs.clone(), dir, &memory)?;
     for name in ["7.tmp", "README"] {
-        let path = dir.join("tmp").join(name);
+        let path = dir.join(name);
         let file = fs.open(&path, OpenMode::CreateNew).expect("creates");
         file.write_all_at(b"left over", 0).expect("writes");
     }

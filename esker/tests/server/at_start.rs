@@ -1,0 +1,446 @@
+//! Settings of the start: each has its effect, stops the start, or is warned of.
+
+use std::process::Command;
+
+use esker_server::client::{Client, ClientError};
+use esker_sql::variables::{Effect, Scope, VARS, VarDef, VarKind};
+
+use crate::common::{Ask, Server, free_port, serve_command};
+
+/// Output of a server that must not start: what it wrote to its log.
+fn refused(args: &[String]) -> String {
+    let dir = tempfile::tempdir().expect("folder");
+    let out = serve_command()
+        .arg(format!("--port={}", free_port()))
+        .arg(format!("--datadir={}", dir.path().join("data").display()))
+        .args(args)
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success(), "{args:?} started: {text}");
+    text
+}
+
+fn start(args: &[&str]) -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    (Server::start(dir.path(), args), dir)
+}
+
+fn log_of(dir: &tempfile::TempDir) -> String {
+    std::fs::read_to_string(dir.path().join("log")).expect("log")
+}
+
+fn flags(settings: &[String]) -> Vec<String> {
+    settings.iter().map(|s| format!("--{s}")).collect()
+}
+
+/// A value that is not the default.
+fn another(def: &VarDef) -> String {
+    match &def.kind {
+        VarKind::Bool => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
+        VarKind::UInt { min, max } => {
+            let default: u64 = def.default.parse().expect("a number");
+            if default < *max { default + 1 } else { *min }.to_string()
+        }
+        VarKind::Int { .. } => if def.default == "1" { "2" } else { "1" }.to_owned(),
+        VarKind::Double { .. } => "7.5".to_owned(),
+        VarKind::Enum(words) => {
+            let other = words.iter().find(|word| **word != def.default);
+            (*other.expect("two words")).to_owned()
+        }
+        VarKind::Charset { .. } => "latin1".to_owned(),
+        VarKind::Collation => "utf8mb4_bin".to_owned(),
+        VarKind::Engine | VarKind::Text | VarKind::NullableText | VarKind::SqlMode => {
+            "something".to_owned()
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_stops_the_start_and_all_of_it_is_told() {
+    let bad: Vec<_> = VARS
+        .iter()
+        .filter(|def| matches!(def.effect, Effect::Fixed | Effect::Fact))
+        .collect();
+    assert!(bad.len() > 80, "{}", bad.len());
+    let settings: Vec<_> = bad
+        .iter()
+        .map(|def| format!("{}={}", def.name, another(def)))
+        .collect();
+    let told = refused(&flags(&settings));
+    let lines: Vec<_> = told.lines().collect();
+    for (def, setting) in bad.iter().zip(&settings) {
+        let ours = |line: &&&str| {
+            let name = format!("'{}'", def.name);
+            line.contains(&name) && line.ends_with(&format!("(command line --{})", def.name))
+        };
+        // A storage engine has its own words.
+        let count = match def.kind {
+            VarKind::Engine => 1,
+            _ => lines.iter().filter(ours).count(),
+        };
+        assert_eq!(count, 1, "{setting}\n{told}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_warned_of_in_one_line() {
+    let idle: Vec<_> = VARS
+        .iter()
+        .filter(|def| def.scope != Scope::Session)
+        .filter(|def| matches!(def.effect, Effect::Unused | Effect::Stays))
+        .collect();
+    let settings: Vec<_> = idle
+        .iter()
+        .map(|def| format!("--{}={}", def.name, another(def)))
+        .collect();
+    let args: Vec<_> = settings.iter().map(String::as_str).collect();
+    let (server, dir) = start(&args);
+    let log = log_of(&dir);
+    let warned: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("no effect"))
+        .collect();
+    assert_eq!(warned.len(), 1, "{log}");
+    let mut c = server.connect();
+    for def in idle {
+        let word = |w: &str| w == def.name;
+        let names = warned[0].split([' ', ',']);
+        assert_eq!(names.filter(|w| word(w)).count(), 1, "{}", def.name);
+        let now = c.value(&format!("SELECT @@GLOBAL.{}", def.name));
+        let shown = c.value(&format!(
+            "SHOW GLOBAL VARIABLES LIKE '{}'",
+            def.name.replace('_', "\\_")
+        ));
+        match def.effect {
+            Effect::Stays => assert_eq!(shown, format!("{}|{}", def.name, def.default)),
+            _ => assert_eq!(
+                shown,
+                format!("{}|{}", def.name, shown_as(def, &another(def))),
+                "{now}"
+            ),
+        }
+    }
+}
+
+fn shown_as(def: &VarDef, value: &str) -> String {
+    match def.kind {
+        VarKind::Double { .. } => format!("{:.6}", value.parse::<f64>().expect("a number")),
+        _ => value.to_owned(),
+    }
+}
+
+/// SET tells the same as the start.
+#[test]
+fn set_refuses_warns_or_works() {
+    let (server, _dir) = start(&["--skip-ssl"]);
+    let mut c = server.connect();
+    for def in VARS.iter() {
+        let scope = if def.scope == Scope::Global {
+            "GLOBAL"
+        } else {
+            "SESSION"
+        };
+        let value = match (&def.kind, another(def)) {
+            (VarKind::UInt { .. } | VarKind::Int { .. } | VarKind::Double { .. }, n) => n,
+            (_, word) => format!("'{word}'"),
+        };
+        let sql = format!("SET {scope} {} = {value}", def.name);
+        if !def.dynamic {
+            assert_eq!(c.code(&sql), Some(1238), "{sql}");
+            continue;
+        }
+        match def.effect {
+            Effect::Fixed => {
+                let wanted = if def.kind == VarKind::Engine {
+                    1286
+                } else {
+                    1231
+                };
+                assert_eq!(c.code(&sql), Some(wanted), "{sql}");
+            }
+            Effect::Unused | Effect::Stays => {
+                assert_eq!(c.code(&sql), None, "{sql}");
+                let warnings = c.lines("SHOW WARNINGS");
+                assert_eq!(warnings.len(), 1, "{sql}: {warnings:?}");
+                assert!(
+                    warnings[0].starts_with("Warning|1235|Variable '"),
+                    "{warnings:?}"
+                );
+                // The default is no news.
+                c.run(&format!("SET {scope} {} = DEFAULT", def.name));
+                if def.scope == Scope::Global {
+                    assert!(c.lines("SHOW WARNINGS").is_empty(), "{}", def.name);
+                }
+            }
+            // These have tests of their own, and one that each is looked at somewhere.
+            Effect::Works | Effect::Moot => (),
+            Effect::Fact => panic!("{} can be set", def.name),
+        }
+    }
+}
+
+#[test]
+fn every_setting_has_a_meaning_only_if_it_is_known() {
+    let told = refused(
+        &[
+            "--nonsense=1",
+            "--skip-nonsense",
+            "--log-bin=mysql-bin",
+            "--skip-networking",
+            "--lower-case-table-names=1",
+            "--innodb-read-only=ON",
+            "--skip-grant-tables",
+        ]
+        .map(str::to_owned),
+    );
+    for line in [
+        "unknown variable 'nonsense' (command line --nonsense)",
+        "unknown variable 'skip_nonsense'",
+        "'log_bin' can only be 'OFF', not 'mysql-bin': there is no binary log",
+        "'skip_networking' can only be 'OFF', not 'ON': TCP is the only way in",
+        "'lower_case_table_names' can only be '0', not '1'",
+        "'innodb_read_only' can only be 'OFF', not 'ON'",
+        "'skip_grant_tables' is not possible",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
+    }
+    let (_server, dir) = start(&[
+        "--loose-nonsense=1",
+        "--user=mysql",
+        "--skip-log-bin",
+        "--max-connections=1000000",
+    ]);
+    let log = log_of(&dir);
+    for line in [
+        "unknown variable 'loose_nonsense'",
+        "have no effect in Esker: user",
+        "option 'max_connections': value 1000000 adjusted to 100000",
+    ] {
+        assert!(log.contains(line), "{line}\n{log}");
+    }
+}
+
+#[test]
+fn nobody_writes_where_administrators_may_not() {
+    let (server, _dir) = start(&["--super-read-only", "--read-only=OFF"]);
+    let mut c = server.connect();
+    let both = "SELECT CONCAT(@@read_only, @@super_read_only)";
+    assert_eq!(c.value(both), "11");
+    assert_eq!(c.code("CREATE DATABASE d"), Some(1290));
+    c.run("SET GLOBAL read_only = 0");
+    assert_eq!(c.value(both), "00");
+    c.run("CREATE DATABASE d; SET GLOBAL super_read_only = 1");
+    assert_eq!(c.value(both), "11");
+    c.run("SET GLOBAL super_read_only = 0");
+    assert_eq!(c.value(both), "10");
+    c.run("DROP DATABASE d");
+}
+
+#[test]
+fn a_read_only_transaction_is_the_default_where_it_is_set() {
+    let (server, _dir) = start(&[
+        "--transaction-read-only=ON",
+        "--transaction-isolation=READ-COMMITTED",
+    ]);
+    let mut c = server.connect();
+    assert_eq!(c.code("CREATE DATABASE d"), Some(1792));
+    c.run("SET transaction_read_only = 0; CREATE DATABASE d");
+    assert_eq!(c.value("SELECT @@transaction_isolation"), "READ-COMMITTED");
+}
+
+#[test]
+fn the_servers_character_set_is_that_of_new_databases() {
+    let (server, _dir) = start(&[
+        "--collation-server=latin1_german1_ci",
+        "--character-set-server=latin1",
+    ]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    let made = c.value("SHOW CREATE DATABASE d");
+    assert!(made.contains("latin1_german1_ci"), "{made}");
+    let names =
+        "SELECT CONCAT_WS(' ', @@GLOBAL.character_set_client, @@GLOBAL.character_set_database,
+                 @@GLOBAL.collation_server, @@GLOBAL.collation_connection)";
+    assert_eq!(
+        c.value(names),
+        "latin1 latin1 latin1_german1_ci latin1_german1_ci"
+    );
+    c.run("SET GLOBAL character_set_server = utf8mb4");
+    assert_eq!(
+        c.value("SELECT @@GLOBAL.collation_server"),
+        "utf8mb4_0900_ai_ci"
+    );
+    let told = refused(
+        &[
+            "--collation-server=utf8mb4_bin",
+            "--character-set-server=latin1",
+        ]
+        .map(str::to_owned),
+    );
+    let line = "COLLATION 'utf8mb4_bin' is not valid for CHARACTER SET 'latin1'";
+    assert!(told.contains(line), "{told}");
+}
+
+#[test]
+fn databases_are_shown_to_those_who_may_see_them() {
+    let (server, _dir) = start(&["--skip-show-database"]);
+    server
+        .connect()
+        .run("CREATE USER u@localhost; GRANT SELECT ON x.* TO u@localhost");
+    let mut c = Client::connect("127.0.0.1", server.port, "u", "", None).expect("logs in");
+    assert_eq!(c.code("SHOW DATABASES"), Some(1227));
+    server
+        .connect()
+        .run("GRANT SHOW DATABASES ON *.* TO u@localhost");
+    let mut c = Client::connect("127.0.0.1", server.port, "u", "", None).expect("logs in");
+    c.run("SHOW DATABASES");
+}
+
+#[test]
+fn a_file_of_statements_is_run_before_anybody_is_let_in() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("init.sql");
+    let write = |text: &str| std::fs::write(&file, text).expect("writes");
+    write(
+        "-- made at the start\nCREATE DATABASE IF NOT EXISTS d;\nCREATE TABLE IF NOT EXISTS d.t (a INT);\nINSERT INTO d.t VALUES (1);\nSELECT * FROM d.t;\nSET GLOBAL wait_timeout = 77",
+    );
+    let flag = format!("--init-file={}", file.display());
+    let mut server = Server::start(dir.path(), &[&flag]);
+    assert_eq!(
+        server
+            .connect()
+            .value("SELECT COUNT(*), @@GLOBAL.wait_timeout FROM d.t"),
+        "1|77"
+    );
+    server.stop();
+    server.restart();
+    assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "2");
+    server.stop();
+    write("INSERT INTO d.t VALUES (1); INSERT INTO d.nope VALUES (1)");
+    let told = refused(&[flag]);
+    assert!(told.contains("init.sql: ERROR 1049"), "{told}");
+    let told = refused(&["--init-file=/nowhere.sql".to_owned()]);
+    assert!(told.contains("init_file /nowhere.sql: "), "{told}");
+}
+
+#[test]
+fn init_connect_is_run_for_all_but_administrators() {
+    let (server, _dir) = start(&["--init-connect=SET @a = 5; SET sql_safe_updates = 1"]);
+    let mut root = server.connect();
+    root.run("CREATE USER u@localhost");
+    assert_eq!(root.value("SELECT @a, @@sql_safe_updates"), "NULL|0");
+    let as_u = || Client::connect("127.0.0.1", server.port, "u", "", None);
+    assert_eq!(
+        as_u()
+            .expect("logs in")
+            .value("SELECT @a, @@sql_safe_updates"),
+        "5|1"
+    );
+    root.run("SET GLOBAL init_connect = 'SELECT * FROM nope.nope'");
+    match as_u() {
+        Err(ClientError::Server(e)) => assert_eq!(e.code, 1184),
+        other => panic!("{:?}", other.is_ok()),
+    }
+    server.connect().run("SET GLOBAL init_connect = ''");
+    as_u().expect("logs in");
+}
+
+#[test]
+fn files_are_read_and_written_in_their_folder_only() {
+    let told = refused(&["--secure-file-priv=/nowhere".to_owned()]);
+    assert!(told.contains("secure_file_priv names '/nowhere'"), "{told}");
+    let (server, _dir) = start(&["--secure-file-priv=NULL"]);
+    let mut c = server.connect();
+    assert_eq!(c.value("SELECT @@secure_file_priv"), "NULL");
+    assert_eq!(c.code("SELECT 1 INTO OUTFILE '/tmp/x'"), Some(1290));
+}
+
+#[test]
+fn a_lock_that_is_not_had_in_time_can_end_the_transaction() {
+    for (flag, left) in [
+        ("--innodb-rollback-on-timeout", "0"),
+        ("--skip-innodb-rollback-on-timeout", "1"),
+    ] {
+        let (server, _dir) = start(&[flag, "--innodb-lock-wait-timeout=1"]);
+        let (mut a, mut b) = (server.connect(), server.connect());
+        a.run("CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)");
+        a.run("BEGIN; SELECT * FROM t FOR UPDATE");
+        b.run("USE d; BEGIN; INSERT INTO t VALUES (2)");
+        assert_eq!(b.code("DELETE FROM t WHERE a = 1"), Some(1205));
+        b.run("COMMIT");
+        a.run("COMMIT");
+        assert_eq!(
+            a.value("SELECT COUNT(*) FROM t WHERE a = 2"),
+            left,
+            "{flag}"
+        );
+    }
+}
+
+#[test]
+fn the_server_tells_the_truth_about_itself() {
+    let dir = tempfile::tempdir().expect("folder");
+    let tmp = dir.path().join("tmp");
+    let flag = format!("--tmpdir={}", tmp.display());
+    let server = Server::start(dir.path(), &[&flag]);
+    let mut c = server.connect();
+    let host = Command::new("uname")
+        .arg("-n")
+        .output()
+        .expect("uname")
+        .stdout;
+    assert_eq!(
+        c.value("SELECT @@hostname"),
+        String::from_utf8_lossy(&host).trim()
+    );
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).expect("limits");
+    let line = limits
+        .lines()
+        .find(|l| l.starts_with("Max open files"))
+        .expect("line");
+    let files = line.split_whitespace().nth(3).expect("soft limit");
+    assert_eq!(c.value("SELECT @@open_files_limit"), files);
+    let tmpdir = c.value("SELECT @@tmpdir");
+    assert!(tmpdir.starts_with(&*tmp.to_string_lossy()), "{tmpdir}");
+    assert!(std::fs::read_dir(&tmpdir).is_ok());
+}
+
+/// Logs in with TLS of one version; tells the suite.
+const TLS: &str = r#"
+import ssl, sys, pymysql
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+version = getattr(ssl.TLSVersion, sys.argv[2])
+context.minimum_version = context.maximum_version = version
+try:
+    c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", ssl=context)
+    cursor = c.cursor()
+    cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
+    print(cursor.fetchone()[1])
+except (pymysql.err.OperationalError, ssl.SSLError):
+    print("refused")
+"#;
+
+#[test]
+fn the_versions_and_suites_of_tls_are_those_that_are_set() {
+    if crate::common::python().is_none() {
+        return;
+    }
+    let (server, _dir) = start(&[
+        "--tls-version=TLSv1.3",
+        "--tls-ciphersuites=TLS_CHACHA20_POLY1305_SHA256",
+    ]);
+    let (both, _dir) = start(&["--ssl-cipher=ECDHE-ECDSA-AES128-GCM-SHA256:DHE-RSA-AES256-SHA"]);
+    for (server, version, suite) in [
+        (&server, "TLSv1_2", "refused"),
+        (&server, "TLSv1_3", "TLS_CHACHA20_POLY1305_SHA256"),
+        (&both, "TLSv1_2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+    ] {
+        let mut python = crate::common::python().expect("it was there");
+        let told =
+            crate::common::output(python.args(["-c", TLS, &server.port.to_string(), version]));
+        assert_eq!(told.trim(), suite, "{version}");
+    }
+}
