@@ -1,11 +1,15 @@
 //! Who may log in, and what for.
 //!
+//! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do) ·
+//! `store` (the file).
 //! Neighbours: the server's login asks [`Accounts::find`]; account statements change them through
-//! `session`, which checks the right to do so; `catalog` keeps the rows.
+//! `session`, which checks the right to do so.
 //! **Invariants**: the list is read without locks; an account's stored secret never appears in an
 //! error or a log; the most specific host pattern wins, as MySQL sorts them.
 
+mod access;
 mod fields;
+mod privileges;
 mod record;
 pub mod store;
 
@@ -14,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
+
+pub use access::Access;
+pub use privileges::{PRIVILEGES, Privileges};
 
 /// Authentication plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,88 +45,6 @@ impl Plugin {
         [Self::Native, Self::CachingSha2]
             .into_iter()
             .find(|p| p.name() == name)
-    }
-}
-
-/// A privilege set. Bits are positions in [`PRIVILEGES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Privileges(pub u64);
-
-/// Privileges: the static ones in MySQL's order of SHOW GRANTS, then dynamic ones.
-pub const PRIVILEGES: &[&str] = &[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "CREATE",
-    "DROP",
-    "RELOAD",
-    "SHUTDOWN",
-    "PROCESS",
-    "FILE",
-    "REFERENCES",
-    "INDEX",
-    "ALTER",
-    "SHOW DATABASES",
-    "SUPER",
-    "CREATE TEMPORARY TABLES",
-    "LOCK TABLES",
-    "EXECUTE",
-    "REPLICATION SLAVE",
-    "REPLICATION CLIENT",
-    "CREATE VIEW",
-    "SHOW VIEW",
-    "CREATE ROUTINE",
-    "ALTER ROUTINE",
-    "CREATE USER",
-    "EVENT",
-    "TRIGGER",
-    "CREATE TABLESPACE",
-    "CREATE ROLE",
-    "DROP ROLE",
-    "XA_RECOVER_ADMIN",
-];
-
-/// Number of static privileges; those behind them in [`PRIVILEGES`] are dynamic in MySQL: for the whole server only.
-const STATIC_PRIVILEGES: u32 = 30;
-
-impl Privileges {
-    /// Everything.
-    pub const ALL: Self = Self((1 << PRIVILEGES.len()) - 1);
-
-    /// Everything that can be granted on a database or a table.
-    pub const STATIC: Self = Self((1 << STATIC_PRIVILEGES) - 1);
-
-    /// The members that are in `other`, too.
-    pub fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    /// The members that are not in `other`.
-    pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// The set with one privilege; None for unknown names.
-    pub fn named(name: &str) -> Option<Self> {
-        PRIVILEGES
-            .iter()
-            .position(|p| *p == name)
-            .map(|i| Self(1 << i))
-    }
-
-    /// Are all of `other` in this set?
-    pub fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Names of the members.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        PRIVILEGES
-            .iter()
-            .enumerate()
-            .filter(move |(i, _)| self.0 >> i & 1 == 1)
-            .map(|(_, n)| *n)
     }
 }
 
@@ -191,27 +116,6 @@ impl Account {
     /// `user@host` as CURRENT_USER() shows it.
     pub fn name(&self) -> String {
         format!("{}@{}", self.user, self.host)
-    }
-
-    /// May the account use `wanted` on `schema` and `table`?
-    pub fn may(&self, wanted: Privileges, schema: Option<&str>, table: Option<&str>) -> bool {
-        let granted = self.grants.iter().fold(0, |acc, g| {
-            let applies = match &g.scope {
-                GrantScope::Global => true,
-                GrantScope::Schema(s) => Some(s.as_str()) == schema,
-                GrantScope::Table(s, t) => Some(s.as_str()) == schema && Some(t.as_str()) == table,
-            };
-            if applies { acc | g.privileges.0 } else { acc }
-        });
-        Privileges(granted).contains(wanted)
-    }
-
-    /// Does any grant concern `schema`? Decides what SHOW DATABASES and USE show.
-    pub fn sees_schema(&self, schema: &str) -> bool {
-        self.grants.iter().any(|g| match &g.scope {
-            GrantScope::Global => g.privileges.0 != 0,
-            GrantScope::Schema(s) | GrantScope::Table(s, _) => s == schema,
-        })
     }
 }
 
@@ -329,22 +233,6 @@ mod tests {
         assert_eq!(found("192.168.0.1"), "%");
         assert_eq!(found("localhost"), "%");
         assert!(accounts.find("v", "10.1.2.3").is_none());
-    }
-
-    #[test]
-    fn privileges_by_scope() {
-        let mut a = Account::named("u", "%");
-        let select = Privileges::named("SELECT").unwrap();
-        assert!(!a.may(select, Some("d"), None));
-        a.grants.push(GrantEntry {
-            scope: GrantScope::Table("d".into(), "t".into()),
-            privileges: select,
-            grant_option: false,
-        });
-        assert!(a.may(select, Some("d"), Some("t")));
-        assert!(!a.may(select, Some("d"), Some("u")));
-        assert!(a.sees_schema("d"));
-        assert!(!a.sees_schema("e"));
     }
 
     #[test]

@@ -532,6 +532,7 @@ fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr>
         .find_here(column)?
         .filter(|at| at.table == 0)
         .ok_or_else(unknown)?;
+    scope.admit(at)?;
     Ok(Expr::column(
         base + at.column as u32,
         scope.column_at(at).ty.clone(),

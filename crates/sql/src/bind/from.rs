@@ -13,6 +13,7 @@ use esker_types::{SqlError, SqlResult};
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
+use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
 use super::{BindEnv, TableSource, compare, errors, recursive};
 use crate::catalog::same_name;
@@ -32,15 +33,16 @@ struct Bound {
     end: usize,
 }
 
-/// Binds FROM into `scope`.
+/// Binds FROM into `scope`; `need` is what the statement does with its tables.
 pub(crate) fn bind_from(
     env: &BindEnv<'_>,
+    need: Need,
     scope: &mut Scope<'_>,
     from: &[ast::TableRef],
 ) -> SqlResult<Option<JoinNode>> {
     let mut all: Option<Bound> = None;
     for entry in from {
-        let bound = bind_ref(env, scope, entry)?;
+        let bound = bind_ref(env, need, scope, entry)?;
         all = Some(match all {
             None => bound,
             Some(left) => cross(left, bound),
@@ -72,10 +74,15 @@ fn cross(left: Bound, right: Bound) -> Bound {
     }
 }
 
-fn bind_ref(env: &BindEnv<'_>, scope: &mut Scope<'_>, entry: &ast::TableRef) -> SqlResult<Bound> {
+fn bind_ref(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    entry: &ast::TableRef,
+) -> SqlResult<Bound> {
     match entry {
         ast::TableRef::Table(table) => {
-            let table = named_table(env, scope, table)?;
+            let table = named_table(env, need, scope, table)?;
             add(scope, table)
         }
         ast::TableRef::Derived {
@@ -90,7 +97,7 @@ fn bind_ref(env: &BindEnv<'_>, scope: &mut Scope<'_>, entry: &ast::TableRef) -> 
         ast::TableRef::List(members) => {
             let mut all: Option<Bound> = None;
             for member in members {
-                let bound = bind_ref(env, scope, member)?;
+                let bound = bind_ref(env, need, scope, member)?;
                 all = Some(match all {
                     None => bound,
                     Some(left) => cross(left, bound),
@@ -98,7 +105,7 @@ fn bind_ref(env: &BindEnv<'_>, scope: &mut Scope<'_>, entry: &ast::TableRef) -> 
             }
             all.ok_or_else(errors::no_tables_used)
         }
-        ast::TableRef::Join(join) => bind_join(env, scope, join),
+        ast::TableRef::Join(join) => bind_join(env, need, scope, join),
     }
 }
 
@@ -129,6 +136,7 @@ fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
 
 fn named_table(
     env: &BindEnv<'_>,
+    need: Need,
     scope: &Scope<'_>,
     table: &ast::NamedTable,
 ) -> SqlResult<ScopeTable> {
@@ -168,14 +176,22 @@ fn named_table(
         };
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
-    let mut found = match env.names.table(schema, &table.name.name.text)? {
+    let mut found = match env.names.table(need, schema, &table.name.name.text)? {
         TableSource::Base(def) => {
             env.check_readable(&def)?;
             check_hints(&def, &table.hints, alias)?;
-            ScopeTable::base(def, alias)
+            ScopeTable {
+                restricted: env.names.restricted(&def.schema, &def.name),
+                ..ScopeTable::base(def, alias)
+            }
         }
         TableSource::Virtual(table) => ScopeTable::virt(table, alias),
-        TableSource::View(view) => return super::view::table(env, &view, alias),
+        TableSource::View(view) => {
+            return Ok(ScopeTable {
+                restricted: env.names.restricted(&view.schema, &view.name),
+                ..super::view::table(env, &view, alias)?
+            });
+        }
     };
     found.hints.clone_from(&table.hints);
     Ok(found)
@@ -284,15 +300,20 @@ fn columns_named(
         .collect()
 }
 
-fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlResult<Bound> {
-    let left = bind_ref(env, scope, &join.left)?;
+fn bind_join(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    join: &ast::Join,
+) -> SqlResult<Bound> {
+    let left = bind_ref(env, need, scope, &join.left)?;
     let unseen = scope.unseen.get();
     if join.kind == ast::JoinKind::Right {
         // The rows of the right side come first, so nothing in it can read the left side.
         let own = (left.first..left.end).fold(0, |set, table| set | 1 << table);
         scope.unseen.set(unseen | own);
     }
-    let right = bind_ref(env, scope, &join.right);
+    let right = bind_ref(env, need, scope, &join.right);
     scope.unseen.set(unseen);
     let right = right?;
     let common = match (&join.on, join.natural) {
@@ -308,7 +329,7 @@ fn bind_join(env: &BindEnv<'_>, scope: &mut Scope<'_>, join: &ast::Join) -> SqlR
     };
     let mut conds = Vec::new();
     for &(l, r) in &common {
-        let (l, r) = (scope.column_expr(l), scope.column_expr(r));
+        let (l, r) = (scope.read(l)?, scope.read(r)?);
         conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
     }
     if let Some(ast::JoinOn::On(on)) = &join.on {

@@ -2,7 +2,7 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`, `call`, `subquery`
 //! (expressions) · `from` (tables and joins), `select`, `group`, `window`, `frame`, `order`, `query` (query blocks and
-//! set operations) · `errors` (MySQL's texts).
+//! set operations) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
 //! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
 //! implements [`Names`].
 //!
@@ -26,6 +26,7 @@ mod order;
 mod print;
 mod query;
 mod recursive;
+mod rights;
 mod scope;
 mod select;
 mod subquery;
@@ -35,6 +36,7 @@ mod view;
 mod window;
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
@@ -60,6 +62,8 @@ pub(crate) use literal::literal_number;
 pub(crate) use order::bind_row_order;
 pub(crate) use query::{bind_query, define_ctes};
 pub use recursive::{RecursiveBody, RecursiveTable};
+pub(crate) use rights::column_denied;
+pub use rights::{Need, Restricted};
 pub(crate) use select::bind_limit;
 pub(crate) use view::within_view;
 pub(crate) use window::{whole_number, wrong_arguments};
@@ -77,9 +81,9 @@ pub enum TableSource {
 
 /// What the binder asks the session.
 pub trait Names {
-    /// Resolves a table for reading (1046 no database, 1049, 1146 unknown, 1142 no privilege). The
+    /// Resolves a table for `need` (1046 no database, 1049, 1146 unknown, 1142 no privilege). The
     /// implementation takes the metadata lock.
-    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource>;
+    fn table(&self, need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource>;
     /// Value and type of a system variable (1193, 1238).
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)>;
     /// From here on names are those of the view's query: tables are looked for with the rights of its
@@ -90,8 +94,23 @@ pub trait Names {
     }
     /// The view's query is bound.
     fn leave_view(&self) {}
-    /// May the account read this column? (1143 when not.)
-    fn check_column(&self, _table: &TableDef, _column: &str) -> SqlResult<()> {
+    /// May the statement do `need` with the table? For what is known only when the table was resolved for something
+    /// else. 1142 when not.
+    fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {
+        Ok(())
+    }
+    /// What may not be done with a table or view that is read; None: it may be read and locked whole.
+    fn restricted(&self, _schema: &str, _table: &str) -> Option<Rc<Restricted>> {
+        None
+    }
+    /// May `need` assign these columns? 1143 when not, or 1142 where the statement does not list them.
+    fn check_columns(
+        &self,
+        _need: Need,
+        _table: &TableDef,
+        _columns: &[usize],
+        _listed: bool,
+    ) -> SqlResult<()> {
         Ok(())
     }
     /// A sample of one of a table's indexes, for estimates; `entries` is about what it has.

@@ -17,6 +17,7 @@ use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
 use super::recursive::RecursiveTable;
+use super::rights::Restricted;
 use super::window::WindowScope;
 use crate::catalog::{DefaultDef, TableDef, same_name};
 use crate::exec::virt::VirtualTable;
@@ -72,6 +73,8 @@ pub struct ScopeTable {
     pub row_slot: Option<u32>,
     /// A LATERAL derived table: it sees the tables before it.
     pub lateral: bool,
+    /// What may not be done with it, while it is being bound.
+    pub restricted: Option<Rc<Restricted>>,
 }
 
 /// A column's place: table and column ordinals.
@@ -234,6 +237,7 @@ impl<'p> Scope<'p> {
             key_slot: None,
             row_slot: None,
             lateral: false,
+            restricted: None,
         });
     }
 
@@ -270,6 +274,23 @@ impl<'p> Scope<'p> {
         Expr {
             coer: column.meta.coercibility,
             ..Expr::column(self.slot_of(at), column.ty.clone())
+        }
+    }
+
+    /// The column as an expression that a statement reads.
+    ///
+    /// # Errors
+    /// 1143.
+    pub(crate) fn read(&self, at: ColumnAt) -> SqlResult<Expr> {
+        self.admit(at)?;
+        Ok(self.column_expr(at))
+    }
+
+    /// May the column be read?
+    pub(crate) fn admit(&self, at: ColumnAt) -> SqlResult<()> {
+        match &self.tables[at.table].restricted {
+            Some(restricted) => restricted.read(&self.column_at(at).name),
+            None => Ok(()),
         }
     }
 
@@ -364,7 +385,7 @@ impl<'p> Scope<'p> {
         let found = match rule {
             AliasUse::Having => self.in_having(env, name)?,
             _ => match self.find_here(name)? {
-                Some(at) => Some(self.column_expr(at)),
+                Some(at) => Some(self.read(at)?),
                 None if rule == AliasUse::Last => self.selected(name)?,
                 None => None,
             },
@@ -379,6 +400,7 @@ impl<'p> Scope<'p> {
         let (mut level, mut depth) = (self.parent, 1u16);
         while let Some(scope) = level {
             if let Some(at) = scope.find_here(name)? {
+                scope.admit(at)?;
                 self.note_reach(depth);
                 let kind = ExprKind::Outer {
                     depth,
@@ -473,6 +495,7 @@ impl ScopeTable {
             key_slot,
             row_slot,
             lateral: false,
+            restricted: None,
         }
     }
 

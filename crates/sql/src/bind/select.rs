@@ -15,9 +15,9 @@ use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
 use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
-use super::scope::{AggRule, ColumnAt, CteEntry, Scope, TableKind};
+use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
 use super::window::{self, WindowRule};
-use super::{BindEnv, errors, group, literal, order};
+use super::{BindEnv, Need, errors, group, literal, order};
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast;
 use crate::result::ColumnMeta;
@@ -77,7 +77,7 @@ pub(super) fn bind_select(
     let id = env.select_id();
     let mut scope = Scope::inside(parent, ctes);
     scope.member = around.member;
-    let join = bind_from(env, &mut scope, &select.from)?;
+    let join = bind_from(env, Need::Read, &mut scope, &select.from)?;
     let filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
@@ -206,7 +206,7 @@ fn bind_items(
                     return Err(errors::no_tables_used());
                 }
                 for &at in &scope.names {
-                    push_column(env, scope, at, &mut outputs)?;
+                    push_column(scope, at, &mut outputs)?;
                 }
             }
             ast::SelectItem::TableWildcard { schema, table } => {
@@ -216,7 +216,7 @@ fn bind_items(
                     .position(|t| t.is_named(schema.as_ref(), table));
                 let at = found.ok_or_else(|| errors::bad_table(&table.text))?;
                 for column in 0..scope.tables[at].columns.len() {
-                    push_column(env, scope, ColumnAt { table: at, column }, &mut outputs)?;
+                    push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
                 }
             }
             ast::SelectItem::Expr { expr, alias, text } => {
@@ -249,18 +249,13 @@ fn bind_items(
     Ok(outputs)
 }
 
-fn push_column(
-    env: &BindEnv<'_>,
-    scope: &Scope<'_>,
-    at: ColumnAt,
-    outputs: &mut Vec<Output>,
-) -> SqlResult<()> {
+fn push_column(scope: &Scope<'_>, at: ColumnAt, outputs: &mut Vec<Output>) -> SqlResult<()> {
     let column = scope.column_at(at);
     if column.invisible {
         return Ok(());
     }
-    if let TableKind::Base(def) = &scope.tables[at.table].kind {
-        env.names.check_column(def, &column.name)?;
+    if let Some(restricted) = &scope.tables[at.table].restricted {
+        restricted.read_as_star(&column.name)?;
     }
     let output = Output {
         expr: scope.column_expr(at),
@@ -353,6 +348,12 @@ fn bind_locks(scope: &Scope<'_>, locking: &[ast::Locking]) -> SqlResult<Vec<Opti
         }
         for (table, lock) in scope.tables.iter().zip(&mut locks) {
             let named = clause.of.is_empty() || clause.of.iter().any(|n| *n.text == *table.alias);
+            if let Some(restricted) = &table.restricted
+                && named
+                && !clause.share
+            {
+                restricted.lock()?;
+            }
             if !named || table.base_def().is_none() {
                 continue;
             }

@@ -11,7 +11,7 @@ use esker_types::{SqlError, SqlResult};
 use super::target::{Search, not_updatable};
 use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::BindEnv;
+use crate::bind::{BindEnv, Need};
 use crate::catalog::TableDef;
 use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
@@ -43,7 +43,11 @@ impl CompiledDelete {
         if !delete.returning.is_empty() {
             return Err(SqlError::not_supported("RETURNING"));
         }
-        let mut target = TargetScope::bind(env, delete.with.as_ref(), &delete.from)?;
+        let need = match delete.targets.as_slice() {
+            [] => Need::Delete,
+            _ => Need::Read,
+        };
+        let mut target = TargetScope::bind(env, need, delete.with.as_ref(), &delete.from)?;
         let places: Vec<usize> = match delete.targets.as_slice() {
             [] => vec![0],
             names => names
@@ -63,6 +67,9 @@ impl CompiledDelete {
             let def = target.add_target(place).map(|t| t.def.clone());
             let alias = &target.scope.tables[place].alias;
             let def = def.ok_or_else(|| not_updatable(alias, "DELETE"))?;
+            if need == Need::Read {
+                env.names.admit(Need::Delete, &def.schema, &def.name)?;
+            }
             env.note_target(&def, alias);
             tables.push(def);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, Value};
 
-use crate::bind::{BindEnv, Names, Params, Scope, TableSource, bind_expr};
+use crate::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
 use crate::catalog::{CheckDef, ColumnDef, DefaultDef, TableDef};
 use crate::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
 use crate::parse::{self, ParseOptions, ast};
@@ -27,7 +27,7 @@ pub(crate) struct TableExprs {
 struct NoNames;
 
 impl Names for NoNames {
-    fn table(&self, _schema: Option<&str>, _name: &str) -> SqlResult<TableSource> {
+    fn table(&self, _need: Need, _schema: Option<&str>, _name: &str) -> SqlResult<TableSource> {
         Err(disallowed("subquery"))
     }
 

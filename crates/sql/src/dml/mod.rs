@@ -136,15 +136,6 @@ impl Compiled {
         }
     }
 
-    /// The privilege it needs on the tables it changes.
-    pub fn privilege(&self) -> &'static str {
-        match self {
-            Self::Insert(_) => "INSERT",
-            Self::Update(_) => "UPDATE",
-            Self::Delete(_) => "DELETE",
-        }
-    }
-
     /// The tables it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         match self {

@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult, Value};
 
 use super::DmlEnv;
 use super::write::Scratch;
-use crate::bind::{BindEnv, TableSource};
+use crate::bind::{BindEnv, Need, TableSource};
 use crate::catalog::TableDef;
 use crate::exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
 use crate::exec_error::ExecError;
@@ -29,11 +29,12 @@ pub(super) fn not_updatable(table: &str, statement: &str) -> SqlError {
 /// The stored table of this name; computed tables cannot be changed.
 pub(super) fn base_table(
     env: &BindEnv<'_>,
+    need: Need,
     name: &ObjectName,
     statement: &str,
 ) -> SqlResult<Arc<TableDef>> {
     let schema = name.schema.as_ref().map(|s| &*s.text);
-    match env.names.table(schema, &name.name.text)? {
+    match env.names.table(need, schema, &name.name.text)? {
         TableSource::Base(def) => Ok(def),
         TableSource::Virtual(table) => Err(not_updatable(table.name(), statement)),
         TableSource::View(view) => Err(not_updatable(&view.name, statement)),

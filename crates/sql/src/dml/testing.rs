@@ -17,7 +17,7 @@ use esker_types::{EvalCtx, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, V
 use jiff::tz::TimeZone;
 
 use super::{DmlDone, DmlEnv, Scratch, compile};
-use crate::bind::{BindEnv, Names, Params, TableSource};
+use crate::bind::{BindEnv, Names, Need, Params, TableSource};
 use crate::catalog::{AutoStep, Catalog, TableDef};
 use crate::codec::{RowReader, UTC};
 use crate::ddl::{DdlCtx, is_ddl};
@@ -80,7 +80,7 @@ impl SessionInfo for Facts {
 struct CatalogNames<'a>(&'a Catalog);
 
 impl Names for CatalogNames<'_> {
-    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+    fn table(&self, _need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
         self.0
             .table_or_error(schema.unwrap_or("d"), name)
             .map(TableSource::Base)

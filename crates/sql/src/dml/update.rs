@@ -14,13 +14,13 @@ use super::exprs::TableExprs;
 use super::insert::compile_cell;
 use super::target::{Search, not_updatable, unknown_column};
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::{BindEnv, ColumnAt};
+use crate::bind::{BindEnv, ColumnAt, Need};
 use crate::catalog::TableDef;
 use crate::codec::RowReader;
 use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
-use crate::parse::ast::Update;
+use crate::parse::ast::{TableRef, Update};
 use crate::plan::QueryPlan;
 use crate::result::InfoText;
 
@@ -36,7 +36,11 @@ pub struct CompiledUpdate {
 impl CompiledUpdate {
     /// Compiles.
     pub(super) fn compile(env: &BindEnv<'_>, update: &Update) -> SqlResult<Self> {
-        let mut target = TargetScope::bind(env, update.with.as_ref(), &update.tables)?;
+        let need = match update.tables.as_slice() {
+            [TableRef::Table(_)] => Need::Update,
+            _ => Need::UpdateOrRead,
+        };
+        let mut target = TargetScope::bind(env, need, update.with.as_ref(), &update.tables)?;
         let several = target.scope.tables.len() > 1;
         if several && !update.order_by.is_empty() {
             return Err(SqlError::new(
@@ -67,6 +71,7 @@ impl CompiledUpdate {
             let found = target.add_target(at.table).map(|t| t.def.clone());
             let alias = &target.scope.tables[at.table].alias;
             let def = found.ok_or_else(|| not_updatable(alias, "UPDATE"))?;
+            env.names.check_columns(need, &def, &[at.column], true)?;
             let cell = compile_cell(env, &target.scope, &def, at.column, &assignment.value)?;
             let one = Assignment {
                 col: at.column,

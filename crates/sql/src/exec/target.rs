@@ -16,7 +16,7 @@ use esker_types::{SqlResult, Value};
 use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Scope, Volatility, Windows,
+    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Need, Scope, Volatility, Windows,
     bind_condition, bind_from, bind_limit, bind_row_order, define_ctes,
 };
 use crate::catalog::TableDef;
@@ -68,12 +68,13 @@ pub struct TargetPlan {
 }
 
 impl<'e> TargetScope<'e> {
-    /// Binds WITH and the tables.
+    /// Binds WITH and the tables, which the statement names for `need`.
     ///
     /// # Errors
     /// Unknown names.
     pub fn bind(
         env: &BindEnv<'_>,
+        need: Need,
         with: Option<&ast::With>,
         tables: &[ast::TableRef],
     ) -> SqlResult<Self> {
@@ -83,7 +84,7 @@ impl<'e> TargetScope<'e> {
             .transpose()?
             .flatten();
         let mut scope = Scope::inside(None, ctes.as_ref());
-        let join = bind_from(env, &mut scope, tables)?;
+        let join = bind_from(env, need, &mut scope, tables)?;
         Ok(Self {
             scope,
             join,

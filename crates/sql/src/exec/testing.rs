@@ -19,7 +19,7 @@ use esker_vfs::sim::SimEnv;
 
 use super::virt::{Pushed, VirtualColumn, VirtualTable};
 use super::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
-use crate::bind::{BindEnv, Names, Params, TableSource};
+use crate::bind::{BindEnv, Names, Need, Params, TableSource};
 use crate::catalog::{IndexSample, TableDef};
 use crate::dml::testing::{Bench, Facts, NOW_MICROS};
 use crate::exec_error::ExecError;
@@ -73,7 +73,7 @@ impl VirtualTable for Numbers {
 struct RigNames<'a>(&'a Bench);
 
 impl Names for RigNames<'_> {
-    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+    fn table(&self, _need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
         if schema == Some("v") {
             let text = SqlType::varchar(10, Collation::UTF8MB4_0900_AI_CI);
             let columns = vec![

@@ -28,7 +28,7 @@ pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use recovery::status as recovery_status;
 pub use tables::{TABLES, TableSpec, find};
 
-use crate::accounts::{Account, Privileges};
+use crate::accounts::{Access, Privileges};
 use crate::exec::virt::{Pushed, VirtualColumn, VirtualTable};
 use crate::expr::EvalEnv;
 use crate::instance::Instance;
@@ -82,8 +82,8 @@ impl ColumnType {
 pub struct Viewer {
     /// The database.
     pub instance: Arc<Instance>,
-    /// The account's rights.
-    pub account: Account,
+    /// What the account may do.
+    pub access: Arc<Access>,
     /// User name as the client gave it.
     pub user: String,
 }
@@ -91,7 +91,7 @@ pub struct Viewer {
 impl Viewer {
     /// Has the account this global privilege?
     fn may(&self, privilege: &str) -> bool {
-        Privileges::named(privilege).is_some_and(|p| self.account.may(p, None, None))
+        self.access.global().contains(Privileges::of(&[privilege]))
     }
 }
 

@@ -10,6 +10,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
 use super::{TABLES, TableSpec, Viewer, Wanted, histogram, optional, text, yes_no};
+use crate::accounts::Privileges;
 use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 
 /// The rows of a table about schema objects; None when it is not one.
@@ -21,7 +22,11 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
             let mut rows = each_table(viewer, wanted, columns);
             for view in visible_views(viewer, wanted) {
                 for (nth, column) in view.columns.iter().enumerate() {
-                    rows.push(view_column(&view, nth, column));
+                    let access = &viewer.access;
+                    let privileges = access.shown_on_column(&view.schema, &view.name, &column.name);
+                    if !privileges.is_empty() {
+                        rows.push(view_column(&view, nth, column, &privileges));
+                    }
                 }
             }
             rows
@@ -35,7 +40,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
         "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),
         "VIEWS" => visible_views(viewer, wanted)
             .iter()
-            .map(|v| view(v))
+            .map(|v| view(viewer, v))
             .collect(),
         "PARTITIONS" => each_table(viewer, wanted, partitions),
         _ => return None,
@@ -58,7 +63,7 @@ fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     };
     let mut rows = vec![row(VIRTUAL_SCHEMA, Collation::UTF8MB3_GENERAL_CI)];
     for schema in viewer.instance.schemas() {
-        if viewer.account.sees_schema(&schema.name) {
+        if viewer.access.sees_schema(&schema.name) {
             rows.push(row(&schema.name, schema.collation));
         }
     }
@@ -73,11 +78,19 @@ fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
 fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
     let mut found = Vec::new();
     for schema in viewer.instance.schemas() {
-        if !wanted.schema_matches(&schema.name) || !viewer.account.sees_schema(&schema.name) {
+        if !wanted.schema_matches(&schema.name) {
             continue;
         }
-        let tables = viewer.instance.tables_of(&schema.name);
-        found.extend(tables.into_iter().filter(|t| wanted.table_matches(&t.name)));
+        let seen = |t: &Arc<TableDef>| {
+            wanted.table_matches(&t.name) && viewer.access.sees_table(&t.schema, &t.name)
+        };
+        found.extend(
+            viewer
+                .instance
+                .tables_of(&schema.name)
+                .into_iter()
+                .filter(seen),
+        );
     }
     found
 }
@@ -86,21 +99,34 @@ fn visible_tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<TableDef>> {
 fn visible_views(viewer: &Viewer, wanted: &Wanted) -> Vec<Arc<ViewDef>> {
     let mut found = Vec::new();
     for schema in viewer.instance.schemas() {
-        if wanted.schema_matches(&schema.name) && viewer.account.sees_schema(&schema.name) {
-            let views = viewer.instance.views_of(&schema.name);
-            found.extend(views.into_iter().filter(|v| wanted.table_matches(&v.name)));
+        if !wanted.schema_matches(&schema.name) {
+            continue;
         }
+        let seen = |v: &Arc<ViewDef>| {
+            wanted.table_matches(&v.name) && viewer.access.sees_table(&v.schema, &v.name)
+        };
+        found.extend(
+            viewer
+                .instance
+                .views_of(&schema.name)
+                .into_iter()
+                .filter(seen),
+        );
     }
     found
 }
 
-fn view(view: &ViewDef) -> Vec<Value> {
+fn view(viewer: &Viewer, view: &ViewDef) -> Vec<Value> {
+    let (user, host) = &view.definer;
+    let have = viewer.access.on_table(&view.schema, &view.name);
+    let open =
+        viewer.access.is_of(user, host) || have.contains(Privileges::of(&["SELECT", "SHOW VIEW"]));
     let definer = format!("{}@{}", view.definer.0, view.definer.1);
     vec![
         text("def"),
         text(&view.schema),
         text(&view.name),
-        text(&view.text),
+        text(if open { &*view.text } else { "" }),
         text("NONE"),
         yes_no(false),
         text(definer),
@@ -340,6 +366,11 @@ fn numeric(ty: &SqlType) -> (Value, Value) {
 
 fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     for (i, column) in table.columns.iter().enumerate() {
+        let access = &viewer.access;
+        let privileges = access.shown_on_column(&table.schema, &table.name, &column.name);
+        if privileges.is_empty() {
+            continue;
+        }
         let mut row = vec![
             text("def"),
             text(&table.schema),
@@ -352,7 +383,7 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
         row.extend([
             text(column_key(table, i)),
             text(column_extra(column)),
-            text("select,insert,update,references"),
+            text(privileges),
             text(&column.comment),
             text(""),
             Value::Null,
@@ -361,7 +392,7 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     }
 }
 
-fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn) -> Vec<Value> {
+fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn, privileges: &str) -> Vec<Value> {
     let mut row = vec![
         text("def"),
         text(&view.schema),
@@ -371,7 +402,6 @@ fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn) -> Vec<Value> {
         Value::Null,
     ];
     row.extend(type_cells(&column.ty));
-    let privileges = "select,insert,update,references";
     row.extend(["", "", privileges, "", ""].map(text));
     row.push(Value::Null);
     row

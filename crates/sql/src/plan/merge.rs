@@ -413,5 +413,6 @@ pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> Scop
         key_slot: table.key_slot.map(&place),
         row_slot: table.row_slot.map(&place),
         lateral: table.lateral,
+        restricted: None,
     }
 }

@@ -14,9 +14,10 @@ use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
 use super::counts::command_of;
-use super::names::{SessionNames, count_diagnostics};
+use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::plans::{Plan, PlanKey};
 use super::run::{Done, check_killed, eval_ctx};
+use crate::accounts::Privileges;
 use crate::bind::{BindEnv, Params};
 use crate::catalog::{AutoStep, TableDef};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
@@ -115,7 +116,7 @@ impl Session {
         }
     }
 
-    /// None also for names that do not resolve: they get their errors on the long way.
+    /// None also for names that do not resolve, or not for this account: they get their errors on the long way.
     pub(super) fn compile_short(
         &self,
         query: &Query,
@@ -128,6 +129,10 @@ impl Session {
         };
         let catalog = &self.facts.instance.catalog;
         let table = catalog.resolve(schema, &named.name.name.text)?;
+        let rights = self.facts.access.on_table(&table.schema, &table.name);
+        if !rights.contains(Privileges::of(&["SELECT"])) {
+            return None;
+        }
         short::compile(query, &table, params).map(Arc::new)
     }
 
@@ -149,8 +154,6 @@ impl Session {
             branch.admit_tables()?;
         }
         let table = &plan.table;
-        self.facts
-            .require_on("SELECT", &table.schema, &table.name)?;
         // LOCK TABLES and lock waits are for the long way.
         if self.locks.has_explicit()
             || !self
@@ -223,7 +226,7 @@ impl Session {
         {
             return Ok((plan, false));
         }
-        let (compiled, keep) = self.compile_change(statement, params)?;
+        let (compiled, keep) = self.compile_change(Purpose::Run, statement, params)?;
         if let Some(id) = prepared
             && keep == Keep::Lasting
         {
@@ -236,18 +239,20 @@ impl Session {
     /// Compiles a change for parameters of these kinds, and says what may be done with the plan.
     pub(super) fn compile_change(
         &mut self,
+        purpose: Purpose,
         statement: &Statement,
         params: &[Value],
     ) -> Result<(Arc<Compiled>, Keep), ExecError> {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames::new(
+        let mut names = SessionNames::new(
             &self.facts,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
+        names.purpose = purpose;
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
         let vars = Watched::new(&self.facts);
         let env = BindEnv::new(&ctx, &vars, &names, Params::Types(&types));
@@ -276,7 +281,7 @@ impl Session {
         if mode == Mode::Inline && (compiled.cost_rows() > INLINE_ROWS || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
-        if !self.lock_targets(compiled.privilege(), compiled.targets(), version)? {
+        if !self.lock_targets(compiled.targets(), version)? {
             return Ok(None);
         }
         self.change_rows(params, mode, |env| compiled.run(env))
@@ -300,10 +305,9 @@ impl Session {
         }
     }
 
-    /// Rights and metadata locks of the tables that are changed; false if one is not what it was.
+    /// Metadata locks of the tables that are changed; false if one is not what it was.
     pub(super) fn lock_targets(
         &mut self,
-        command: &str,
         targets: &[Arc<TableDef>],
         version: u64,
     ) -> Result<bool, ExecError> {
@@ -325,7 +329,6 @@ impl Session {
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, writing)?;
         for table in targets {
-            self.facts.require_on(command, &table.schema, &table.name)?;
             if crate::catalog::is_system_schema(&table.schema) {
                 self.facts.require("SUPER")?;
             }

@@ -10,6 +10,7 @@ use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::change::changed_meanwhile;
+use super::names::Purpose;
 use super::run::{Done, RowSource, check_killed, eval_ctx};
 use crate::exec::{ExecCtx, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
@@ -42,7 +43,7 @@ impl Session {
                 self.analyze(query, params)?
             }
             Statement::Query(query) => {
-                let plan = self.plan(query, params)?;
+                let plan = self.plan_for(Purpose::Explain, query, params)?;
                 self.show(&plan, params, format)
             }
             _ if asked.analyze => {
@@ -52,8 +53,8 @@ impl Session {
             change @ (Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) => {
                 self.use_transaction();
                 let version = self.facts.instance.catalog.version();
-                let (compiled, _) = self.compile_change(change, params)?;
-                if !self.lock_targets(compiled.privilege(), compiled.targets(), version)? {
+                let (compiled, _) = self.compile_change(Purpose::Explain, change, params)?;
+                if !self.lock_targets(compiled.targets(), version)? {
                     return Err(changed_meanwhile().into());
                 }
                 match (change, compiled.query()) {
@@ -102,7 +103,7 @@ impl Session {
 
     /// Runs a query, throws its rows away, and shows what its operators did.
     fn analyze(&mut self, query: &Query, params: &[Value]) -> Result<Explained, ExecError> {
-        let plan = self.plan(query, params)?;
+        let plan = self.plan_for(Purpose::Explain, query, params)?;
         let stream = Box::new(RowStream::measured(plan));
         let mut source = RowSource::Stream(stream, params.to_vec(), Mode::Thread);
         while self.pull(&mut source, &mut Nowhere::default(), ROWS_AT_A_TIME)? {}

@@ -12,7 +12,7 @@ use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
 use super::registry::Process;
 use super::xa::Branch;
-use crate::accounts::{Account, Privileges};
+use crate::accounts::{Access, Account};
 use crate::expr::UserVars;
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
@@ -29,6 +29,8 @@ pub struct Facts {
     /// Host as accounts see it.
     pub(crate) host: String,
     pub(crate) account: Account,
+    /// What it may do.
+    pub(crate) access: Arc<Access>,
     /// [`Accounts::version`](crate::accounts::Accounts::version) that `account` was read at.
     accounts_version: Option<u64>,
     /// The account is not one of the instance's list (a session inside the process).
@@ -61,6 +63,7 @@ impl Facts {
             process,
             user,
             host,
+            access: Arc::new(Access::of(&account)),
             account,
             accounts_version: None,
             embedded,
@@ -97,6 +100,7 @@ impl Facts {
                 None => self.account.grants.clear(),
             }
         }
+        self.access = Arc::new(Access::of(&self.account));
         self.accounts_version = Some(version);
         // Plans rest on the rights of views' definers, too.
         self.rebind();
@@ -148,69 +152,9 @@ impl Facts {
     pub(crate) fn viewer(&self) -> Viewer {
         Viewer {
             instance: self.instance.clone(),
-            account: self.account.clone(),
+            access: self.access.clone(),
             user: self.user.clone(),
         }
-    }
-
-    /// Checks a global privilege.
-    ///
-    /// # Errors
-    /// 1227.
-    pub(crate) fn require(&self, privilege: &str) -> SqlResult<()> {
-        let wanted = Privileges::named(privilege).unwrap_or(Privileges::ALL);
-        if self.account.may(wanted, None, None) {
-            return Ok(());
-        }
-        let text = format!(
-            "Access denied; you need (at least one of) the {privilege} privilege(s) for this operation"
-        );
-        Err(SqlError::new(1227, "42000", text))
-    }
-
-    /// Checks a privilege on a database.
-    ///
-    /// # Errors
-    /// 1044.
-    pub(crate) fn require_in(&self, privilege: &str, schema: &str) -> SqlResult<()> {
-        let wanted = Privileges::named(privilege).unwrap_or(Privileges::ALL);
-        if self.account.may(wanted, Some(schema), None) {
-            return Ok(());
-        }
-        let text = format!(
-            "Access denied for user '{}'@'{}' to database '{schema}'",
-            self.account.user, self.account.host
-        );
-        Err(SqlError::new(1044, "42000", text))
-    }
-
-    /// Checks a privilege on a table.
-    ///
-    /// # Errors
-    /// 1142.
-    pub(crate) fn require_on(&self, command: &str, schema: &str, table: &str) -> SqlResult<()> {
-        Self::require_of(&self.account, command, schema, table)
-    }
-
-    /// Checks a privilege of an account on a table.
-    ///
-    /// # Errors
-    /// 1142.
-    pub(crate) fn require_of(
-        account: &Account,
-        command: &str,
-        schema: &str,
-        table: &str,
-    ) -> SqlResult<()> {
-        let wanted = Privileges::named(command).unwrap_or(Privileges::ALL);
-        if account.may(wanted, Some(schema), Some(table)) {
-            return Ok(());
-        }
-        let text = format!(
-            "{command} command denied to user '{}'@'{}' for table '{table}'",
-            account.user, account.host
-        );
-        Err(SqlError::new(1142, "42000", text))
     }
 }
 

@@ -57,7 +57,7 @@ impl Session {
             return Err(SqlError::new(1690, "22003", text).into());
         }
         for name in &m.tables {
-            self.require_for_table(&["SELECT", "INSERT"], name)?;
+            self.facts.require_named(&["SELECT", "INSERT"], name)?;
         }
         self.commit_transaction()?;
         let name = &m.tables[0];

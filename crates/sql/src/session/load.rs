@@ -131,14 +131,8 @@ impl Session {
     /// # Errors
     /// 1045.
     pub(super) fn require_file(&self) -> SqlResult<()> {
-        self.facts.require("FILE").map_err(|_| {
-            let account = &self.facts.account;
-            let text = format!(
-                "Access denied for user '{}'@'{}' (using password: YES)",
-                account.user, account.host
-            );
-            SqlError::new(1045, "28000", text)
-        })
+        let denied = |_| self.facts.access_denied();
+        self.facts.require("FILE").map_err(denied)
     }
 
     /// Where files of the server may be.
@@ -157,13 +151,7 @@ impl Session {
         for _ in 0..MAX_COMPILATIONS {
             let version = self.facts.instance.catalog.version();
             let compiled = self.compile_load(load)?;
-            if load.replace {
-                for table in compiled.targets() {
-                    self.facts
-                        .require_on("DELETE", &table.schema, &table.name)?;
-                }
-            }
-            if self.lock_targets("INSERT", compiled.targets(), version)? {
+            if self.lock_targets(compiled.targets(), version)? {
                 return Ok(compiled);
             }
         }

@@ -25,40 +25,24 @@ use crate::result::ColumnMeta;
 const MAX_PARAMETER_CHARS: u32 = 16_383;
 
 impl Session {
-    /// A table by name.
+    /// A table by name, on which the account has any privilege.
     ///
     /// # Errors
     /// 1046, 1049, 1146, 1142.
     pub(crate) fn find_table(&self, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
-        let schema = match &name.schema {
-            Some(s) => &*s.text,
-            None => self.facts.current_schema()?,
-        };
-        let table = self
-            .facts
-            .instance
-            .catalog
-            .table_or_error(schema, &name.name.text)?;
-        if !self.facts.account.sees_schema(schema) {
-            self.facts.require_on("SELECT", schema, &name.name.text)?;
-        }
-        Ok(table)
+        let (schema, table) = self.facts.full_name(name)?;
+        self.facts.require_some_on(schema, table)?;
+        self.facts.instance.catalog.table_or_error(schema, table)
     }
 
-    /// A view by name, if it is one.
+    /// A view by name, if it is one; the account has any privilege on it.
     ///
     /// # Errors
     /// 1046, 1142.
     pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
-        let schema = match &name.schema {
-            Some(s) => &*s.text,
-            None => self.facts.current_schema()?,
-        };
-        let view = self.facts.instance.catalog.view(schema, &name.name.text);
-        if view.is_some() && !self.facts.account.sees_schema(schema) {
-            self.facts.require_on("SELECT", schema, &name.name.text)?;
-        }
-        Ok(view)
+        let (schema, table) = self.facts.full_name(name)?;
+        self.facts.require_some_on(schema, table)?;
+        Ok(self.facts.instance.catalog.view(schema, table))
     }
 
     /// An INFORMATION_SCHEMA table, if the name means one.

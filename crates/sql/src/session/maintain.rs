@@ -8,7 +8,7 @@
 //!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
 //!   the CRC-32C of each row.
 
-use esker_types::{Level, SqlResult, SqlType, Value, ValueRef};
+use esker_types::{Level, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 
 use super::Session;
@@ -43,14 +43,6 @@ impl Session {
         }
     }
 
-    pub(super) fn require_for_table(&self, rights: &[&str], name: &ObjectName) -> SqlResult<()> {
-        let schema = name.schema.as_ref().map(|s| &*s.text);
-        let schema = schema.or(self.facts.database.as_deref()).unwrap_or("");
-        rights
-            .iter()
-            .try_for_each(|r| self.facts.require_on(r, schema, &name.name.text))
-    }
-
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
     fn look_after(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
         let (word, rights): (_, &[&str]) = match m.kind {
@@ -60,7 +52,7 @@ impl Session {
             MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
         };
         for name in &m.tables {
-            self.require_for_table(rights, name)?;
+            self.facts.require_named(rights, name)?;
         }
         self.commit_transaction()?;
         // FOR UPGRADE asks for the format only, of which there is one.
@@ -142,7 +134,7 @@ impl Session {
 
     fn checksums(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
         for name in &m.tables {
-            self.require_for_table(&["SELECT"], name)?;
+            self.facts.require_named(&["SELECT"], name)?;
         }
         // No checksum is kept while rows change, which is all that QUICK would ask for.
         let quick = m.options.iter().any(|o| &**o == "QUICK");

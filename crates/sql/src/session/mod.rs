@@ -31,6 +31,7 @@ mod other;
 mod plans;
 mod prepared;
 pub mod registry;
+mod rights;
 mod run;
 mod set;
 mod shapes;
@@ -388,14 +389,8 @@ impl Session {
     /// 1049, 1044.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
         self.facts.renew_rights();
+        self.facts.require_some_in(&self.facts.access.host, name)?;
         let schema = self.facts.instance.find_schema(name)?;
-        if !self.facts.account.sees_schema(&schema) && !crate::schema::is_open_schema(&schema) {
-            let text = format!(
-                "Access denied for user '{}'@'{}' to database '{schema}'",
-                self.facts.account.user, self.facts.account.host
-            );
-            return Err(SqlError::new(1044, "42000", text));
-        }
         let now = self.facts.instance.now_micros();
         self.facts
             .process

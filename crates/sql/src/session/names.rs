@@ -6,6 +6,7 @@
 //! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::Ticket;
@@ -13,14 +14,25 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::Facts;
-use crate::accounts::Account;
-use crate::bind::{Names, TableSource};
+use crate::accounts::Access;
+use crate::bind::{Names, Need, Restricted, TableSource};
 use crate::catalog::{IndexSample, TableDef, ViewDef};
 use crate::exec_error::ExecError;
 use crate::infoschema::{self, SystemTable};
 use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use crate::parse::ast::{SysVar, VarScope};
 use crate::variables::{Scope, SessionValues, VarId, VarValue, unknown};
+
+/// What names are resolved for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Running a statement.
+    Run,
+    /// EXPLAIN: it shows what is inside of views.
+    Explain,
+    /// CREATE VIEW: it needs no right to read.
+    DefineView,
+}
 
 /// A session's names during one statement.
 pub(crate) struct SessionNames<'a> {
@@ -32,7 +44,9 @@ pub(crate) struct SessionNames<'a> {
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
     /// Whose rights the queries of views have that are being bound, the innermost last.
-    pub(crate) rights: RefCell<Vec<Account>>,
+    pub(crate) rights: RefCell<Vec<Arc<Access>>>,
+    /// What the statement is about views for.
+    pub(crate) purpose: Purpose,
     /// How many tables were asked for.
     pub(crate) tables: Cell<usize>,
     /// A system variable was asked for.
@@ -54,6 +68,7 @@ impl<'a> SessionNames<'a> {
             pending: RefCell::default(),
             diagnostics,
             rights: RefCell::default(),
+            purpose: Purpose::Run,
             tables: Cell::new(0),
             variables: Cell::new(false),
         }
@@ -137,7 +152,7 @@ fn variable_type(value: &VarValue) -> SqlType {
 }
 
 impl Names for SessionNames<'_> {
-    fn table(&self, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
+    fn table(&self, need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
         self.tables.set(self.tables.get() + 1);
         if let Some(branch) = &self.facts.xa {
             branch.admit_tables()?;
@@ -154,10 +169,7 @@ impl Names for SessionNames<'_> {
             let table = SystemTable::new(spec, self.facts.viewer());
             return Ok(TableSource::Virtual(Arc::new(table)));
         }
-        match self.rights.borrow().last() {
-            Some(account) => Facts::require_of(account, "SELECT", schema, name)?,
-            None => self.facts.require_on("SELECT", schema, name)?,
-        }
+        self.admit(need, schema, name)?;
         loop {
             let Some(view) = self.facts.instance.catalog.view(schema, name) else {
                 let table = self.stored(schema, name, MdlMode::SharedRead);
@@ -167,27 +179,61 @@ impl Names for SessionNames<'_> {
             // It may have been changed between the look-up and the lock.
             let now = self.facts.instance.catalog.view(schema, name);
             if now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
+                if self.purpose == Purpose::Explain {
+                    self.facts.admit_explained_view(schema, name)?;
+                }
                 return Ok(TableSource::View(view));
             }
         }
     }
 
+    fn admit(&self, need: Need, schema: &str, table: &str) -> SqlResult<()> {
+        let rights = self.rights.borrow();
+        match (rights.last(), self.purpose) {
+            (None, Purpose::DefineView) => self.facts.admit_in_view(schema, table),
+            (None, _) => self.facts.admit(&self.facts.access, need, schema, table),
+            (Some(access), purpose) => {
+                if purpose == Purpose::Explain {
+                    self.facts.admit_explained(schema, table)?;
+                }
+                self.facts.admit(access, need, schema, table)
+            }
+        }
+    }
+
+    fn restricted(&self, schema: &str, table: &str) -> Option<Rc<Restricted>> {
+        let rights = self.rights.borrow();
+        let access = rights.last().unwrap_or(&self.facts.access);
+        self.facts.restricted(access, schema, table).map(Rc::new)
+    }
+
+    fn check_columns(
+        &self,
+        need: Need,
+        table: &TableDef,
+        columns: &[usize],
+        listed: bool,
+    ) -> SqlResult<()> {
+        self.facts.check_columns(need, table, columns, listed)
+    }
+
     fn enter_view(&self, view: &ViewDef) -> SqlResult<()> {
         let (user, host) = &view.definer;
-        let account = match (view.invoker, self.rights.borrow().last()) {
+        let access = match (view.invoker, self.rights.borrow().last()) {
             (true, Some(outside)) => outside.clone(),
-            (true, None) => self.facts.account.clone(),
+            (true, None) => self.facts.access.clone(),
             (false, _) => {
                 let accounts = self.facts.instance.accounts();
-                accounts.exact(user, host).ok_or_else(|| {
+                let account = accounts.exact(user, host).ok_or_else(|| {
                     let text = format!(
                         "The user specified as a definer ('{user}'@'{host}') does not exist"
                     );
                     SqlError::new(1449, "HY000", text)
-                })?
+                })?;
+                Arc::new(Access::of(&account))
             }
         };
-        self.rights.borrow_mut().push(account);
+        self.rights.borrow_mut().push(access);
         Ok(())
     }
 

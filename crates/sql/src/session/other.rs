@@ -189,7 +189,7 @@ impl Session {
     /// Schema changes.
     fn run_ddl(&mut self, statement: &Statement) -> Result<Done, ExecError> {
         self.check_writable()?;
-        self.check_ddl_rights(statement)?;
+        self.facts.check_ddl_rights(statement)?;
         let committed = self.commit_transaction()?;
         self.statement_lock_wait = lock_wait_of(statement);
         let server_collation = esker_types::collation::Collation::by_name(
@@ -230,86 +230,12 @@ impl Session {
         Ok(Done::Ok(info, committed.max(done.seq)))
     }
 
-    fn check_ddl_rights(&self, statement: &Statement) -> SqlResult<()> {
-        let (privilege, schema, table) = match statement {
-            Statement::CreateDatabase { name, .. } => ("CREATE", Some(&name.text), None),
-            Statement::DropDatabase { name, .. } => ("DROP", Some(&name.text), None),
-            Statement::AlterDatabase { name, .. } => {
-                ("ALTER", name.as_ref().map(|n| &n.text), None)
-            }
-            Statement::CreateTable(c) => (
-                "CREATE",
-                c.name.schema.as_ref().map(|s| &s.text),
-                Some(&c.name.name.text),
-            ),
-            Statement::AlterTable(a) => (
-                "ALTER",
-                a.name.schema.as_ref().map(|s| &s.text),
-                Some(&a.name.name.text),
-            ),
-            Statement::Truncate { name, .. } => (
-                "DROP",
-                name.schema.as_ref().map(|s| &s.text),
-                Some(&name.name.text),
-            ),
-            Statement::CreateIndex(c) => (
-                "INDEX",
-                c.table.schema.as_ref().map(|s| &s.text),
-                Some(&c.table.name.text),
-            ),
-            Statement::DropIndex(d) => (
-                "INDEX",
-                d.table.schema.as_ref().map(|s| &s.text),
-                Some(&d.table.name.text),
-            ),
-            Statement::DropTable(d) | Statement::DropView(d) => {
-                for name in &d.names {
-                    self.require_for(
-                        "DROP",
-                        name.schema.as_ref().map(|s| &*s.text),
-                        Some(&name.name.text),
-                    )?;
-                }
-                return Ok(());
-            }
-            Statement::RenameTable(r) => {
-                for (from, to) in &r.pairs {
-                    self.require_for(
-                        "ALTER",
-                        from.schema.as_ref().map(|s| &*s.text),
-                        Some(&from.name.text),
-                    )?;
-                    self.require_for(
-                        "CREATE",
-                        to.schema.as_ref().map(|s| &*s.text),
-                        Some(&to.name.text),
-                    )?;
-                }
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        self.require_for(privilege, schema.map(|s| &**s), table.map(|t| &**t))
-    }
-
-    fn require_for(
-        &self,
-        privilege: &str,
-        schema: Option<&str>,
-        table: Option<&str>,
-    ) -> SqlResult<()> {
-        let schema = schema.or(self.facts.database.as_deref()).unwrap_or("");
-        match table {
-            Some(table) => self.facts.require_on(privilege, schema, table),
-            None => self.facts.require_in(privilege, schema),
-        }
-    }
-
     fn lock_tables(
         &mut self,
         tables: &[crate::parse::ast::LockTable],
         wait: LockWait,
     ) -> Result<Done, ExecError> {
+        self.facts.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
         self.statement_lock_wait = seconds(wait);
         let instance = self.facts.instance.clone();

@@ -17,7 +17,7 @@ use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Val
 
 use super::cursor::Collector;
 use super::export;
-use super::names::{SessionNames, count_diagnostics};
+use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::{Batch, Facts, Running, Session, Work};
 use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
 use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, parallel};
@@ -260,16 +260,26 @@ impl Session {
         query: &Query,
         params: &[Value],
     ) -> Result<Arc<QueryPlan>, ExecError> {
+        self.plan_for(Purpose::Run, query, params)
+    }
+
+    pub(super) fn plan_for(
+        &mut self,
+        purpose: Purpose,
+        query: &Query,
+        params: &[Value],
+    ) -> Result<Arc<QueryPlan>, ExecError> {
         self.use_transaction();
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames::new(
+        let mut names = SessionNames::new(
             &self.facts,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
+        names.purpose = purpose;
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
         plan_query(&env, query).map_err(|e| names.stop(e))
     }

@@ -14,6 +14,7 @@ use esker_types::{Decimal, Value};
 
 use super::change::Keep;
 use super::counts::command_of;
+use super::names::Purpose;
 use super::plans::{Known, Plan, PlanKey, PlanStatistics, hash_of};
 use super::run::Done;
 use super::shapes;
@@ -163,7 +164,9 @@ impl Session {
             return Some(Plan::Long);
         }
         // Compiling locks the table; a text that is not run must not begin anything.
-        let (compiled, keep) = self.compile_change(&parsed.stmt, params).ok()?;
+        let (compiled, keep) = self
+            .compile_change(Purpose::Run, &parsed.stmt, params)
+            .ok()?;
         let typed = compiled
             .targets()
             .iter()

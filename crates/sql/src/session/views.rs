@@ -10,7 +10,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
-use super::names::{SessionNames, count_diagnostics};
+use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::run::{Done, check_killed, eval_ctx};
 use crate::bind::{BindEnv, Params, Volatility, bind_query, within_view};
 use crate::catalog::{ViewColumn, ViewDef, same_name};
@@ -23,11 +23,11 @@ impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
         self.check_writable()?;
         let name = ddl::resolve(&create.name, self.facts.database.as_deref())?;
-        self.facts
-            .require_on("CREATE VIEW", &name.schema, &name.name)?;
-        if create.alter || create.or_replace {
-            self.facts.require_on("DROP", &name.schema, &name.name)?;
-        }
+        let wanted: &[&str] = match create.alter || create.or_replace {
+            true => &["DROP", "CREATE VIEW"],
+            false => &["CREATE VIEW"],
+        };
+        self.facts.require_on(wanted, &name.schema, &name.name)?;
         if create.check_option.is_some() {
             return Err(SqlError::not_supported("WITH CHECK OPTION").into());
         }
@@ -126,12 +126,13 @@ impl Session {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let names = SessionNames::new(
+        let mut names = SessionNames::new(
             &self.facts,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
+        names.purpose = Purpose::DefineView;
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
         let (schema, own) = (
             Arc::from(name.schema.as_str()),

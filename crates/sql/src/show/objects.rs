@@ -23,7 +23,13 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Index { table, .. } => indexes(session, table),
         ShowWhat::CreateTable(name) => create_table(session, name),
         ShowWhat::CreateView(name) => match session.find_view(name)? {
-            Some(view) => Ok(create_view(&view)),
+            Some(view) => {
+                for wanted in ["SELECT", "SHOW VIEW"] {
+                    let facts = &session.facts;
+                    facts.require_on(&[wanted], &view.schema, &view.name)?;
+                }
+                Ok(create_view(&view))
+            }
             None => {
                 let table = session.find_table(name)?;
                 let text = format!("'{}.{}' is not VIEW", table.schema, table.name);
@@ -94,11 +100,11 @@ fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
         Some(name) => name.text.to_string(),
         None => session.facts.current_schema()?.to_owned(),
     };
+    let schema = session.facts.instance.find_schema(&name)?;
     session
         .facts
-        .instance
-        .find_schema(&name)
-        .map(|s| s.to_string())
+        .require_some_in(&session.facts.access.host, &schema)?;
+    Ok(schema.to_string())
 }
 
 fn databases(session: &Session) -> SqlResult<Table> {
@@ -119,7 +125,7 @@ fn databases(session: &Session) -> SqlResult<Table> {
     Ok(Table::texts(&["Database"], rows))
 }
 
-/// Names and kinds of a schema's tables.
+/// Names and kinds of a schema's tables, as far as the account may see them.
 fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
     if schema == "information_schema" {
         return infoschema::TABLES
@@ -133,7 +139,8 @@ fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
     );
     let tables = tables.iter().map(|t| (t.name.to_string(), "BASE TABLE"));
     let views = views.iter().map(|v| (v.name.to_string(), "VIEW"));
-    let mut names: Vec<(String, &'static str)> = tables.chain(views).collect();
+    let seen = |(name, _): &(String, _)| session.facts.access.sees_table(schema, name);
+    let mut names: Vec<(String, &'static str)> = tables.chain(views).filter(seen).collect();
     names.sort();
     names
 }
@@ -221,7 +228,7 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
             })
             .collect(),
         None => match session.find_view(name)? {
-            Some(view) => view_columns(full, &view),
+            Some(view) => view_columns(session, full, &view),
             None => {
                 let table = session.find_table(name)?;
                 user_columns(session, full, &table)
@@ -249,6 +256,11 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
 fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (i, c) in table.columns.iter().enumerate() {
+        let access = &session.facts.access;
+        let privileges = access.shown_on_column(&table.schema, &table.name, &c.name);
+        if privileges.is_empty() {
+            continue;
+        }
         let plain = vec![
             t(&c.name),
             t(crate::catalog::type_text(&c.ty)),
@@ -258,7 +270,7 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
             t(infoschema::column_extra(c)),
         ];
         rows.push(if full {
-            widen(plain, &c.ty, "select,insert,update,references", &c.comment)
+            widen(plain, &c.ty, &privileges, &c.comment)
         } else {
             plain
         });
@@ -266,8 +278,13 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
     rows
 }
 
-fn view_columns(full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
+fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
     let row = |c: &crate::catalog::ViewColumn| {
+        let access = &session.facts.access;
+        let privileges = access.shown_on_column(&view.schema, &view.name, &c.name);
+        if privileges.is_empty() {
+            return None;
+        }
         let plain = vec![
             t(&c.name),
             t(crate::catalog::type_text(&c.ty)),
@@ -276,12 +293,12 @@ fn view_columns(full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
             Value::Null,
             t(""),
         ];
-        match full {
-            true => widen(plain, &c.ty, "select,insert,update,references", ""),
+        Some(match full {
+            true => widen(plain, &c.ty, &privileges, ""),
             false => plain,
-        }
+        })
     };
-    view.columns.iter().map(row).collect()
+    view.columns.iter().filter_map(row).collect()
 }
 
 fn create_view(view: &ViewDef) -> Table {
@@ -363,7 +380,12 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
 }
 
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    let (schema, table) = session.facts.full_name(name)?;
+    session.facts.require_definition(schema, table)?;
     if let Some(view) = session.find_view(name)? {
+        session
+            .facts
+            .require_on(&["SHOW VIEW"], &view.schema, &view.name)?;
         return Ok(create_view(&view));
     }
     let table = session.find_table(name)?;
@@ -373,6 +395,10 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
 }
 
 fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlResult<Table> {
+    // This error names the client's host.
+    session
+        .facts
+        .require_some_in(&session.facts.host, &name.text)?;
     let schema = session.facts.instance.find_schema(&name.text)?;
     let collation = session.facts.instance.schema_collation(&schema);
     let mut text = crate::catalog::show_create_database(&SchemaDef {

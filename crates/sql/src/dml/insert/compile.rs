@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_types::{SqlError, SqlResult};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::bind::{BindEnv, Scope, bind_expr, literal_number, number_literal};
+use crate::bind::{BindEnv, Need, Scope, bind_expr, literal_number, number_literal};
 use crate::catalog::TableDef;
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::TableExprs;
@@ -31,8 +31,14 @@ impl CompiledInsert {
         if !insert.returning.is_empty() {
             return Err(SqlError::not_supported("RETURNING"));
         }
-        let table = base_table(env, &insert.table, "INSERT")?;
+        let need = match insert {
+            Insert { replace: true, .. } => Need::Replace,
+            Insert { on_duplicate, .. } if !on_duplicate.is_empty() => Need::InsertOrUpdate,
+            _ => Need::Insert,
+        };
+        let table = base_table(env, need, &insert.table, "INSERT")?;
         let columns = target_columns(&table, insert)?;
+        check_columns(env, &table, &columns, insert)?;
         let unassigned = (0..table.columns.len())
             .filter(|c| !columns.contains(c))
             .collect();
@@ -94,6 +100,34 @@ fn target_columns(table: &TableDef, insert: &Insert) -> SqlResult<Vec<usize>> {
     Ok(columns)
 }
 
+/// May the row be made? Where no columns are listed, or none, it has them all.
+fn check_columns(
+    env: &BindEnv<'_>,
+    table: &TableDef,
+    columns: &[usize],
+    insert: &Insert,
+) -> SqlResult<()> {
+    let listed = !insert.columns.is_empty();
+    let every: Vec<usize>;
+    let columns = match listed {
+        true => columns,
+        false => {
+            every = (0..table.columns.len()).collect();
+            &every
+        }
+    };
+    env.names
+        .check_columns(Need::Insert, table, columns, listed)
+}
+
+/// A scope over the row that is being made or changed.
+fn row_scope<'p>(env: &BindEnv<'_>, table: &Arc<TableDef>) -> Scope<'p> {
+    let mut scope = Scope::new();
+    scope.add_row(table, &table.name, 0);
+    scope.tables[0].restricted = env.names.restricted(&table.schema, &table.name);
+    scope
+}
+
 /// The rows, and whether any value reads a column of its own row.
 fn compile_rows(
     env: &BindEnv<'_>,
@@ -112,8 +146,7 @@ fn compile_rows(
         }
         InsertSource::Values(rows) => rows,
     };
-    let mut scope = Scope::new();
-    scope.add_row(table, &table.name, 0);
+    let scope = row_scope(env, table);
     let mut reads_row = false;
     let mut compiled = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
@@ -174,8 +207,7 @@ fn compile_changer(
         return Ok(None);
     }
     let width = table.columns.len() as u32;
-    let mut scope = Scope::new();
-    scope.add_row(table, &table.name, 0);
+    let mut scope = row_scope(env, table);
     scope.values_base = Some(width);
     if let Some(alias) = &insert.row_alias {
         let listed = target_columns(table, insert)?;
@@ -195,6 +227,10 @@ fn compile_changer(
         }
         let columns: Vec<_> = table.columns.iter().enumerate().map(column).collect();
         scope.add_named_row(&alias.name.text, &columns, width);
+        if alias.columns.is_empty() {
+            // The new row's columns are the table's.
+            scope.tables[1].restricted = scope.tables[0].restricted.clone();
+        }
         // A bare name is the table's column; the new row's only where the table has no such column.
         let shadowed: Vec<bool> = columns
             .iter()
@@ -207,6 +243,7 @@ fn compile_changer(
     let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
     for assignment in &insert.on_duplicate {
         let col = crate::dml::target::assigned_column(table, &assignment.column, &table.name)?;
+        env.names.check_columns(Need::Update, table, &[col], true)?;
         let cell = compile_cell(env, &scope, table, col, &assignment.value)?;
         assignments.push(Assignment { col, cell });
     }

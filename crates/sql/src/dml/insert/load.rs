@@ -15,7 +15,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::compile::compile_cell;
 use super::run::Run;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::bind::{BindEnv, Scope};
+use crate::bind::{BindEnv, Need, Scope};
 use crate::catalog::TableDef;
 use crate::dml::change::Assignment;
 use crate::dml::exprs::TableExprs;
@@ -100,7 +100,11 @@ impl CompiledLoad {
             Some(name) => charset_named(name)?,
             None => default_charset,
         };
-        let table = base_table(env, &load.table, "LOAD")?;
+        let need = match load.replace {
+            true => Need::Replace,
+            false => Need::Insert,
+        };
+        let table = base_table(env, need, &load.table, "LOAD")?;
         let targets = targets(&table, &load.columns)?;
         let row_width = row_width(&table, &targets, &dialect)?;
         env.note_target(&table, &table.name);
@@ -115,6 +119,9 @@ impl CompiledLoad {
                 columns.push(col);
             }
         }
+        let listed = !load.columns.is_empty();
+        env.names
+            .check_columns(Need::Insert, &table, &columns, listed)?;
         let ignore = load.ignore || (load.local && !load.replace);
         let on_conflict = match (load.replace, ignore) {
             (true, _) => OnConflict::Replace,

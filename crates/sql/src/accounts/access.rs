@@ -1,0 +1,167 @@
+//! What a session may do: all its grants, added up.
+//!
+//! Neighbours: sessions ask before they touch anything; views are read with the access of their definers.
+//! **Invariants**
+//! - What is granted on something wider holds for everything in it; grants only ever add.
+//! - Names of databases and tables are compared as written, names of columns without regard to case.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Account, GrantScope, Privileges};
+use crate::catalog::same_name;
+
+/// Privileges on a table and on its columns.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct TableRights {
+    privileges: Privileges,
+    columns: Vec<(Box<str>, Privileges)>,
+}
+
+/// Rights, by what they are on.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// User name of the account whose rights these are.
+    pub user: Box<str>,
+    /// Its host pattern.
+    pub host: Box<str>,
+    global: Privileges,
+    schemas: HashMap<Box<str>, Privileges>,
+    /// By database, then by table.
+    tables: BTreeMap<Box<str>, BTreeMap<Box<str>, TableRights>>,
+}
+
+impl Access {
+    /// What an account has been granted.
+    pub fn of(account: &Account) -> Self {
+        let mut access = Self {
+            user: account.user.as_str().into(),
+            host: account.host.as_str().into(),
+            ..Self::default()
+        };
+        for grant in &account.grants {
+            let option = match grant.grant_option {
+                true => Privileges::GRANT,
+                false => Privileges::NONE,
+            };
+            let slot = match &grant.scope {
+                GrantScope::Global => &mut access.global,
+                GrantScope::Schema(s) => access.schemas.entry(s.as_str().into()).or_default(),
+                GrantScope::Table(s, t) => {
+                    let tables = access.tables.entry(s.as_str().into()).or_default();
+                    &mut tables.entry(t.as_str().into()).or_default().privileges
+                }
+            };
+            *slot = slot.or(grant.privileges).or(option);
+        }
+        access
+    }
+
+    /// Are these the rights of this account?
+    pub fn is_of(&self, user: &str, host: &str) -> bool {
+        *self.user == *user && *self.host == *host
+    }
+
+    /// On everything.
+    pub fn global(&self) -> Privileges {
+        self.global
+    }
+
+    /// On everything in a database.
+    pub fn on_schema(&self, schema: &str) -> Privileges {
+        let own = self.schemas.get(schema).copied().unwrap_or_default();
+        self.global.or(own)
+    }
+
+    fn table(&self, schema: &str, table: &str) -> Option<&TableRights> {
+        self.tables.get(schema)?.get(table)
+    }
+
+    /// On a whole table.
+    pub fn on_table(&self, schema: &str, table: &str) -> Privileges {
+        let own = self.table(schema, table).map(|t| t.privileges);
+        self.on_schema(schema).or(own.unwrap_or_default())
+    }
+
+    /// On a table or at least one of its columns.
+    pub fn on_table_or_columns(&self, schema: &str, table: &str) -> Privileges {
+        let columns = self
+            .table(schema, table)
+            .into_iter()
+            .flat_map(|t| &t.columns);
+        let whole = self.on_table(schema, table);
+        columns.fold(whole, |all, (_, privileges)| all.or(*privileges))
+    }
+
+    /// On a column, those on its table included.
+    pub fn on_column(&self, schema: &str, table: &str, column: &str) -> Privileges {
+        let columns = self
+            .table(schema, table)
+            .into_iter()
+            .flat_map(|t| &t.columns);
+        let own = columns.filter(|(name, _)| same_name(name, column));
+        let whole = self.on_table(schema, table);
+        own.fold(whole, |all, (_, privileges)| all.or(*privileges))
+    }
+
+    /// Privileges on a column as metadata shows them; empty: the column is not shown.
+    pub fn shown_on_column(&self, schema: &str, table: &str, column: &str) -> String {
+        let held = self.on_column(schema, table, column);
+        let names = held.and(Privileges::ON_COLUMN).names();
+        names
+            .map(str::to_ascii_lowercase)
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    /// Columns of the table on which `wanted` is granted.
+    pub fn columns_with(&self, wanted: Privileges, schema: &str, table: &str) -> Vec<Box<str>> {
+        let columns = self
+            .table(schema, table)
+            .into_iter()
+            .flat_map(|t| &t.columns);
+        let with = columns.filter(|(_, privileges)| privileges.contains(wanted));
+        with.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Is anything granted on the database or in it? Decides what SHOW DATABASES shows and USE takes.
+    pub fn sees_schema(&self, schema: &str) -> bool {
+        self.on_schema(schema).meets(Privileges::ON_SCHEMA) || self.tables.contains_key(schema)
+    }
+
+    /// Is anything granted on the table or its columns? Decides what is told of it.
+    pub fn sees_table(&self, schema: &str, table: &str) -> bool {
+        self.on_table_or_columns(schema, table)
+            .meets(Privileges::ON_TABLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::GrantEntry;
+
+    #[test]
+    fn wider_grants_hold_for_what_is_inside() {
+        let mut account = Account::root(Vec::new());
+        let grant = |scope, name| GrantEntry {
+            scope,
+            privileges: Privileges::of(&[name]),
+            grant_option: false,
+        };
+        account.grants = vec![
+            grant(GrantScope::Global, "PROCESS"),
+            grant(GrantScope::Schema("d".into()), "INSERT"),
+            grant(GrantScope::Table("d".into(), "t".into()), "SELECT"),
+            grant(GrantScope::Table("e".into(), "t".into()), "DROP"),
+        ];
+        let access = Access::of(&account);
+        assert_eq!(
+            access.on_table("d", "t").listed(),
+            "SELECT, INSERT, PROCESS"
+        );
+        assert_eq!(access.on_table("d", "u").listed(), "INSERT, PROCESS");
+        assert!(access.sees_table("d", "u") && !access.sees_table("e", "u"));
+        // What is on nothing in a database shows none.
+        assert!(access.sees_schema("e") && !access.sees_schema("f"));
+    }
+}

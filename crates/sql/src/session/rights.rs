@@ -1,0 +1,359 @@
+//! May the session's account do that? Checks by level, and the errors when it may not.
+//!
+//! Neighbours: everything a statement comes through asks here; `names` answers the binder with it; `accounts` adds
+//! grants up.
+//! **Invariants**
+//! - An object's rights are asked for before it is looked for: who may not see it does not hear whether it is there.
+//! - 1142 and 1143 name the host that the client comes from, 1044 that of the account, as in MySQL.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::Facts;
+use crate::accounts::{Access, Privileges};
+use crate::bind::{Need, Restricted, column_denied};
+use crate::catalog::TableDef;
+use crate::parse::ast::{AlterAction, ForeignKey, LockTable, ObjectName, Statement};
+
+const SELECT: Privileges = Privileges::of(&["SELECT"]);
+const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
+/// Each of these allows FOR UPDATE.
+const LOCKING: Privileges = Privileges::of(&["UPDATE", "DELETE", "LOCK TABLES"]);
+/// One of these is enough to name a table in a view.
+const IN_VIEW: Privileges = Privileges::of(&["SELECT", "INSERT", "UPDATE", "DELETE"]);
+const SHOW_VIEW: Privileges = Privileges::of(&["SHOW VIEW"]);
+
+/// 1345.
+pub(super) fn no_explain() -> SqlError {
+    let text = "EXPLAIN/SHOW can not be issued; lacking privileges for underlying table";
+    SqlError::new(1345, "HY000", text)
+}
+
+impl Need {
+    /// What has to be there; for the privileges on columns, one column is enough so far.
+    fn privileges(self) -> Privileges {
+        Privileges::of(match self {
+            Self::Read | Self::UpdateOrRead => &["SELECT"],
+            Self::Insert => &["INSERT"],
+            Self::InsertOrUpdate => &["INSERT", "UPDATE"],
+            Self::Replace => &["INSERT", "DELETE"],
+            Self::Update => &["UPDATE"],
+            Self::Delete => &["DELETE"],
+        })
+    }
+}
+
+impl Facts {
+    /// User and host as 1142 and 1143 name them.
+    fn who(&self) -> (Box<str>, Box<str>) {
+        (self.access.user.clone(), self.host.as_str().into())
+    }
+
+    /// Checks a global privilege.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(crate) fn require(&self, privilege: &str) -> SqlResult<()> {
+        self.require_any(&[privilege])
+    }
+
+    /// Checks that one of these global privileges is there.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(crate) fn require_any(&self, privileges: &[&str]) -> SqlResult<()> {
+        if self.access.global().meets(Privileges::of(privileges)) {
+            return Ok(());
+        }
+        let list = privileges.join(" or ");
+        let text = format!(
+            "Access denied; you need (at least one of) the {list} privilege(s) for this operation"
+        );
+        Err(SqlError::new(1227, "42000", text))
+    }
+
+    /// Checks a privilege on a database.
+    ///
+    /// # Errors
+    /// 1044.
+    pub(crate) fn require_in(&self, privilege: &str, schema: &str) -> SqlResult<()> {
+        let wanted = Privileges::of(&[privilege]);
+        match self.access.on_schema(schema).contains(wanted) {
+            true => Ok(()),
+            false => Err(self.no_schema(&self.access.host, schema)),
+        }
+    }
+
+    /// Is anything there that the account may use?
+    ///
+    /// # Errors
+    /// 1044, which names `host`.
+    pub(crate) fn require_some_in(&self, host: &str, schema: &str) -> SqlResult<()> {
+        let open = crate::schema::is_open_schema(schema);
+        match open || self.access.sees_schema(schema) {
+            true => Ok(()),
+            false => Err(self.no_schema(host, schema)),
+        }
+    }
+
+    fn no_schema(&self, host: &str, schema: &str) -> SqlError {
+        let user = &self.access.user;
+        let text = format!("Access denied for user '{user}'@'{host}' to database '{schema}'");
+        SqlError::new(1044, "42000", text)
+    }
+
+    /// Checks privileges on a whole table.
+    ///
+    /// # Errors
+    /// 1142 with those that are missing.
+    pub(crate) fn require_on(&self, wanted: &[&str], schema: &str, table: &str) -> SqlResult<()> {
+        let missing = Privileges::of(wanted).without(self.access.on_table(schema, table));
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(self.denied(&missing.listed(), table)),
+        }
+    }
+
+    /// Is anything granted on the table or its columns?
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_some_on(&self, schema: &str, table: &str) -> SqlResult<()> {
+        match self.access.sees_table(schema, table) {
+            true => Ok(()),
+            false => Err(self.denied("SELECT", table)),
+        }
+    }
+
+    /// Is anything granted on the whole table? For SHOW CREATE TABLE.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(crate) fn require_definition(&self, schema: &str, table: &str) -> SqlResult<()> {
+        let have = self.access.on_table(schema, table);
+        match have.meets(Privileges::ON_TABLE) {
+            true => Ok(()),
+            false => Err(self.denied("SHOW", table)),
+        }
+    }
+
+    /// 1142.
+    pub(super) fn denied(&self, command: &str, table: &str) -> SqlError {
+        let (user, host) = self.who();
+        let text =
+            format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
+        SqlError::new(1142, "42000", text)
+    }
+
+    /// May `access` name the table for `need`? What is allowed on columns only is looked at again when columns are
+    /// named.
+    pub(super) fn admit(
+        &self,
+        access: &Access,
+        need: Need,
+        schema: &str,
+        table: &str,
+    ) -> SqlResult<()> {
+        let columns = access.on_table_or_columns(schema, table);
+        let have = access
+            .on_table(schema, table)
+            .or(columns.and(Privileges::ON_COLUMN));
+        if need == Need::UpdateOrRead && have.meets(UPDATE) {
+            return Ok(());
+        }
+        let missing = need.privileges().without(have);
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(self.denied(&missing.listed(), table)),
+        }
+    }
+
+    /// May a view that is being made name the table?
+    pub(super) fn admit_in_view(&self, schema: &str, table: &str) -> SqlResult<()> {
+        let have = self.access.on_table_or_columns(schema, table);
+        match have.meets(IN_VIEW) {
+            true => Ok(()),
+            false => Err(self.denied("ANY", table)),
+        }
+    }
+
+    /// May EXPLAIN show a plan that reads this table, inside of a view?
+    pub(super) fn admit_explained(&self, schema: &str, table: &str) -> SqlResult<()> {
+        let have = self.access.on_table_or_columns(schema, table);
+        have.meets(SELECT).then_some(()).ok_or_else(no_explain)
+    }
+
+    /// May EXPLAIN show what is inside the view?
+    pub(super) fn admit_explained_view(&self, schema: &str, view: &str) -> SqlResult<()> {
+        let have = self.access.on_table(schema, view);
+        have.meets(SHOW_VIEW).then_some(()).ok_or_else(no_explain)
+    }
+
+    /// What `access` may not do with the rows and columns of the table.
+    pub(super) fn restricted(
+        &self,
+        access: &Access,
+        schema: &str,
+        table: &str,
+    ) -> Option<Restricted> {
+        let have = access.on_table(schema, table);
+        let columns = access.on_table_or_columns(schema, table);
+        let may_lock = have.or(columns).meets(LOCKING);
+        if have.meets(SELECT) && may_lock {
+            return None;
+        }
+        Some(Restricted {
+            who: self.who(),
+            table: table.into(),
+            readable: (!have.meets(SELECT)).then(|| access.columns_with(SELECT, schema, table)),
+            may_lock,
+        })
+    }
+
+    /// Are these columns open to `need`? `listed`: the statement names them.
+    ///
+    /// # Errors
+    /// 1143, or 1142 for columns that are not named.
+    pub(super) fn check_columns(
+        &self,
+        need: Need,
+        table: &TableDef,
+        columns: &[usize],
+        listed: bool,
+    ) -> SqlResult<()> {
+        let wanted = match need {
+            Need::Update | Need::UpdateOrRead => UPDATE,
+            _ => need.privileges().and(Privileges::of(&["INSERT"])),
+        };
+        let (schema, name) = (&*table.schema, &*table.name);
+        if self.access.on_table(schema, name).contains(wanted) {
+            return Ok(());
+        }
+        for &column in columns {
+            let column = &*table.columns[column].name;
+            if self.access.on_column(schema, name, column).contains(wanted) {
+                continue;
+            }
+            return Err(match listed {
+                true => column_denied(&wanted.listed(), &self.who(), column, name),
+                false => self.denied(&wanted.listed(), name),
+            });
+        }
+        Ok(())
+    }
+
+    /// Database and name of an object that a statement names.
+    pub(crate) fn full_name<'a>(&'a self, name: &'a ObjectName) -> SqlResult<(&'a str, &'a str)> {
+        let schema = match &name.schema {
+            Some(s) => &*s.text,
+            None => self.current_schema()?,
+        };
+        Ok((schema, &name.name.text))
+    }
+
+    /// Checks privileges on a whole table.
+    ///
+    /// # Errors
+    /// 1046, 1142 with those that are missing.
+    pub(super) fn require_named(&self, wanted: &[&str], name: &ObjectName) -> SqlResult<()> {
+        let (schema, table) = self.full_name(name)?;
+        self.require_on(wanted, schema, table)
+    }
+
+    /// A foreign key needs REFERENCES on the table it points to, or on columns of it.
+    fn require_parent(&self, key: &ForeignKey, child: &ObjectName) -> SqlResult<()> {
+        let schema = match (&key.table.schema, &child.schema) {
+            (Some(s), _) | (None, Some(s)) => &*s.text,
+            (None, None) => self.current_schema()?,
+        };
+        let table = &*key.table.name.text;
+        let have = self.access.on_table_or_columns(schema, table);
+        match have.meets(Privileges::of(&["REFERENCES"])) {
+            true => Ok(()),
+            false => Err(self.denied("REFERENCES", table)),
+        }
+    }
+
+    /// LOCK TABLES.
+    ///
+    /// # Errors
+    /// 1044, 1046, 1142.
+    pub(super) fn check_lock_rights(&self, tables: &[LockTable]) -> SqlResult<()> {
+        for lock in tables {
+            let (schema, table) = self.full_name(&lock.name)?;
+            self.require_in("LOCK TABLES", schema)?;
+            self.require_on(&["SELECT"], schema, table)?;
+        }
+        Ok(())
+    }
+
+    /// 1045.
+    pub(super) fn access_denied(&self) -> SqlError {
+        let (user, host) = (&self.access.user, &self.access.host);
+        let using = if self.account.auth.is_empty() {
+            "NO"
+        } else {
+            "YES"
+        };
+        let text = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
+        SqlError::new(1045, "28000", text)
+    }
+
+    fn require_rename(&self, from: &ObjectName, to: &ObjectName) -> SqlResult<()> {
+        self.require_named(&["DROP", "ALTER"], from)?;
+        self.require_named(&["INSERT", "CREATE"], to)
+    }
+
+    /// What statements that change the schema want.
+    ///
+    /// # Errors
+    /// 1044, 1046, 1142.
+    pub(super) fn check_ddl_rights(&self, statement: &Statement) -> SqlResult<()> {
+        match statement {
+            Statement::CreateDatabase { name, .. } => self.require_in("CREATE", &name.text),
+            Statement::DropDatabase { name, .. } => self.require_in("DROP", &name.text),
+            Statement::AlterDatabase { name, .. } => match name {
+                Some(name) => self.require_in("ALTER", &name.text),
+                None => self.require_in("ALTER", self.current_schema()?),
+            },
+            Statement::CreateTable(create) => {
+                match create.query {
+                    Some(_) => self.require_named(&["INSERT", "CREATE"], &create.name)?,
+                    None => self.require_named(&["CREATE"], &create.name)?,
+                }
+                if let Some(source) = &create.like {
+                    self.require_named(&["SELECT"], source)?;
+                }
+                create
+                    .foreign_keys
+                    .iter()
+                    .try_for_each(|key| self.require_parent(key, &create.name))
+            }
+            Statement::AlterTable(alter) => {
+                let to = alter.actions.iter().find_map(|a| match a {
+                    AlterAction::RenameTo(to) => Some(to),
+                    _ => None,
+                });
+                match to {
+                    Some(to) => self.require_rename(&alter.name, to)?,
+                    None => self.require_named(&["ALTER"], &alter.name)?,
+                }
+                alter.actions.iter().try_for_each(|a| match a {
+                    AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
+                    _ => Ok(()),
+                })
+            }
+            Statement::Truncate { name, .. } => self.require_named(&["DROP"], name),
+            Statement::CreateIndex(create) => self.require_named(&["INDEX"], &create.table),
+            Statement::DropIndex(drop) => self.require_named(&["INDEX"], &drop.table),
+            Statement::DropTable(drop) | Statement::DropView(drop) => drop
+                .names
+                .iter()
+                .try_for_each(|name| self.require_named(&["DROP"], name)),
+            Statement::RenameTable(rename) => rename
+                .pairs
+                .iter()
+                .try_for_each(|(from, to)| self.require_rename(from, to)),
+            _ => Ok(()),
+        }
+    }
+}
