@@ -29,6 +29,15 @@ const GROUP_OVERHEAD: u64 = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
 /// Kept free at the end of a segment: for the block that closes it, or for the seal of a clean shutdown, which that replaces.
 pub(crate) const TRAILER_BYTES: u64 = PAGE_BYTES;
 
+/// Shortest file that becomes a segment where there is no room for a whole one, if segments are longer.
+const LEAST_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// One part in so many of a segment's length is held back for records that make room, ...
+const HELD_BACK_SHARE: u64 = 16;
+
+/// ... where segments are so long that it is worth anything.
+const HOLDS_BACK_FROM: u64 = 1 << 20;
+
 /// Small groups that may be written before the flush notices that room is short.
 const FEW_GROUPS: u64 = 8;
 
@@ -128,6 +137,8 @@ pub(crate) struct Sizes {
     pub(crate) block_payload: u64,
     /// Longest record part, header and padding included.
     pub(crate) part: u64,
+    /// Room that only records that make room may use.
+    pub(crate) held_back: u64,
 }
 
 impl Sizes {
@@ -138,7 +149,10 @@ impl Sizes {
                 "segment size {segment} is not a multiple of {PAGE_BYTES} from {MIN_SEGMENT_BYTES} on"
             )));
         }
-        let sizes = Self::derive(segment, config.buffer_bytes)?;
+        let mut sizes = Self::derive(segment, config.buffer_bytes)?;
+        if segment >= HOLDS_BACK_FROM {
+            sizes.held_back = segment / HELD_BACK_SHARE;
+        }
         assert!(sizes.block_payload <= MAX_PAYLOAD_BYTES as u64);
         assert!(sizes.segment >= PAGE_BYTES + 2 * sizes.max_block_on_disk() + TRAILER_BYTES);
         Ok(sizes)
@@ -162,6 +176,7 @@ impl Sizes {
             buffer,
             block_payload,
             part: block_payload / 2,
+            held_back: 0,
         })
     }
 
@@ -179,14 +194,22 @@ impl Sizes {
         file_bytes.saturating_sub(self.max_block_on_disk() + TRAILER_BYTES)
     }
 
-    /// Bytes that can surely be used of an empty segment.
-    pub(crate) fn usable_spare(&self) -> u64 {
-        self.usable(self.segment - PAGE_BYTES)
+    /// Bytes that can surely be used of an empty segment of this length.
+    pub(crate) fn usable_segment(&self, file_bytes: u64) -> u64 {
+        self.usable(file_bytes - PAGE_BYTES)
+    }
+
+    /// Length of the shortest file that is made a segment.
+    pub(crate) fn least_segment(&self) -> u64 {
+        let least = PAGE_BYTES + 2 * self.max_block_on_disk() + TRAILER_BYTES;
+        least.max(LEAST_SEGMENT_BYTES).min(self.segment)
     }
 
     /// Segments that are kept in waiting: enough for a full buffer, and one to begin meanwhile.
     pub(crate) fn spares_kept(&self) -> u64 {
-        self.room_for(self.buffer).div_ceil(self.usable_spare()) + 1
+        self.room_for(self.buffer)
+            .div_ceil(self.usable_segment(self.segment))
+            + 1
     }
 
     /// The most that `bytes` of records need in the file if they are flushed together, plus what a

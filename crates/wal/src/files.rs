@@ -40,6 +40,8 @@ const SPARE_PREFIX: &str = "spare-";
 struct Spare {
     path: PathBuf,
     file: Arc<dyn File>,
+    /// Its length: that of a segment, or less if the disk had no room for more.
+    bytes: u64,
 }
 
 /// A segment that holds a part of the log.
@@ -79,14 +81,21 @@ struct State {
 }
 
 impl State {
-    /// Keeps a prepared file, first of all as the reserve. True if it is a spare.
-    fn keep(&mut self, spare: Spare) -> bool {
+    /// Keeps a prepared file, first of all as the reserve. Its length if it is a spare.
+    fn keep(&mut self, spare: Spare) -> Option<u64> {
         if self.reserve.is_none() {
             self.reserve = Some(spare);
-            return false;
+            return None;
         }
+        let bytes = spare.bytes;
         self.spares.push(spare);
-        true
+        Some(bytes)
+    }
+
+    /// The longest spare.
+    fn take_spare(&mut self) -> Option<Spare> {
+        let longest = (0..self.spares.len()).max_by_key(|&at| self.spares[at].bytes)?;
+        Some(self.spares.swap_remove(longest))
     }
 }
 
@@ -94,6 +103,8 @@ pub(crate) struct SegmentFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     segment_bytes: u64,
+    /// Shortest file that becomes a segment.
+    least_bytes: u64,
     /// Released segments are kept for reuse up to this many; more are removed.
     spares_kept: u64,
     state: Mutex<State>,
@@ -217,10 +228,12 @@ impl SegmentFiles {
             unclosed: None,
         };
         let (segment_bytes, spares_kept) = (sizes.segment, sizes.spares_kept());
+        let least_bytes = sizes.least_segment();
         let files = Self {
             fs,
             dir,
             segment_bytes,
+            least_bytes,
             spares_kept,
             state: Mutex::new(state),
         };
@@ -232,7 +245,12 @@ impl SegmentFiles {
         Ok(files)
     }
 
-    /// Keeps a spare of an earlier life if it is one of today's size, and removes it otherwise.
+    /// Whether a file of this length can become a segment.
+    fn is_usable(&self, bytes: u64) -> bool {
+        (self.least_bytes..=self.segment_bytes).contains(&bytes) && bytes.is_multiple_of(PAGE_BYTES)
+    }
+
+    /// Keeps a spare of an earlier life if it is one of today's sizes, and removes it otherwise.
     fn adopt_spare(&self, name: &str) -> Result<(), WalError> {
         let path = self.dir.join(name);
         let mut state = self.state.lock();
@@ -241,23 +259,24 @@ impl SegmentFiles {
         {
             state.next_spare = state.next_spare.max(number.saturating_add(1));
         }
-        let usable = || -> io::Result<Option<Arc<dyn File>>> {
+        let usable = || -> io::Result<Option<(Arc<dyn File>, u64)>> {
             let file = self.fs.open(&path, OpenMode::ReadWrite)?;
-            if file.len()? != self.segment_bytes {
+            let bytes = file.len()?;
+            if !self.is_usable(bytes) {
                 return Ok(None);
             }
             // The reservation may not have survived; nor the length, if the sync of it failed and
             // the cache hides that. Changing the length makes it part of the next sync again.
-            file.set_len(self.segment_bytes - PAGE_BYTES)?;
-            match file.allocate(0, self.segment_bytes) {
-                Ok(()) => Ok(Some(file)),
+            file.set_len(bytes - PAGE_BYTES)?;
+            match file.allocate(0, bytes) {
+                Ok(()) => Ok(Some((file, bytes))),
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(None),
                 Err(error) => Err(error),
             }
         };
         match usable().map_err(|e| WalError::io("open", &path, e))? {
-            Some(file) if (state.spares.len() as u64) < self.spares_kept => {
-                state.keep(Spare { path, file });
+            Some((file, bytes)) if (state.spares.len() as u64) < self.spares_kept => {
+                state.keep(Spare { path, file, bytes });
                 Ok(())
             }
             _ => self
@@ -297,11 +316,41 @@ impl SegmentFiles {
         }
     }
 
-    /// Creates a spare.
-    pub(crate) fn prepare_spare(&self) -> Result<(), WalError> {
-        let spare = self.create()?;
+    /// The lengths of the spares.
+    pub(crate) fn spare_lengths(&self) -> Vec<u64> {
+        self.state.lock().spares.iter().map(|s| s.bytes).collect()
+    }
+
+    /// Creates a spare, and says how long it is: shorter than a segment only where the disk has no room for one, and somebody
+    /// `needs` it.
+    pub(crate) fn prepare_spare(&self, needs: bool) -> Result<u64, WalError> {
+        let spare = match self.create(self.segment_bytes) {
+            Err(WalError::NoSpace { .. }) if needs => self.create_short()?,
+            created => created?,
+        };
+        let bytes = spare.bytes;
         self.state.lock().spares.push(spare);
-        Ok(())
+        Ok(bytes)
+    }
+
+    /// Creates a spare of half the space that is left, at most: data files need some of it, or memory could not be flushed.
+    fn create_short(&self) -> Result<Spare, WalError> {
+        let free = self.fs.free_bytes(&self.dir);
+        let free = free.map_err(|e| WalError::io("measure", &self.dir, e))?;
+        let mut bytes = self.segment_bytes;
+        loop {
+            bytes = bytes / 2 / PAGE_BYTES * PAGE_BYTES;
+            if bytes < self.least_bytes {
+                return Err(self.no_space());
+            }
+            if bytes > free / 2 {
+                continue;
+            }
+            match self.create(bytes) {
+                Err(WalError::NoSpace { .. }) => {}
+                created => return created,
+            }
+        }
     }
 
     /// Creates the reserve if there is none and the disk has room for it.
@@ -309,10 +358,16 @@ impl SegmentFiles {
         if self.state.lock().reserve.is_some() {
             return Ok(());
         }
-        match self.create() {
-            Ok(spare) => self.state.lock().reserve = Some(spare),
-            Err(WalError::NoSpace { .. }) => {}
-            Err(error) => return Err(error),
+        // Any length does for the next opening.
+        for bytes in [self.segment_bytes, self.least_bytes] {
+            match self.create(bytes) {
+                Ok(spare) => {
+                    self.state.lock().reserve = Some(spare);
+                    return Ok(());
+                }
+                Err(WalError::NoSpace { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -334,15 +389,31 @@ impl SegmentFiles {
         if let Some(segment) = empty {
             self.retire(&segment.path)?;
         }
-        let mut state = self.state.lock();
-        if state.spares.is_empty() {
-            let reserve = state.reserve.take();
-            state.spares.extend(reserve);
+        if self.spare_count() == 0 {
+            let reserve = self.state.lock().reserve.take();
+            let spare = self.halve(reserve.ok_or_else(|| self.no_space())?)?;
+            self.state.lock().spares.push(spare);
         }
-        if state.spares.is_empty() {
-            return Err(self.no_space());
+        Ok(self.state.lock().reserve.is_some())
+    }
+
+    /// Shortens the reserve that has to be used now, if it is long enough, so that there is room for another one.
+    fn halve(&self, mut spare: Spare) -> Result<Spare, WalError> {
+        let half = spare.bytes / 2 / PAGE_BYTES * PAGE_BYTES;
+        if half < self.least_bytes {
+            return Ok(spare);
         }
-        Ok(state.reserve.is_some())
+        let shortened = spare.file.set_len(half);
+        shortened
+            .and_then(|()| spare.file.sync_all())
+            .map_err(|e| WalError::io("shorten", &spare.path, e))?;
+        spare.bytes = half;
+        match self.create(half) {
+            Ok(reserve) => self.state.lock().reserve = Some(reserve),
+            Err(WalError::NoSpace { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(spare)
     }
 
     fn no_space(&self) -> WalError {
@@ -351,20 +422,22 @@ impl SegmentFiles {
         }
     }
 
-    /// Creates a file for a segment: space reserved, written with zeros once (see
+    /// Creates a file for a segment of this length: space reserved, written with zeros once (see
     /// `docs/decisions/log-io.md`).
-    fn create(&self) -> Result<Spare, WalError> {
+    fn create(&self, bytes: u64) -> Result<Spare, WalError> {
         let path = self.next_spare_path();
         let create = || -> io::Result<Arc<dyn File>> {
             let file = self.fs.open(&path, OpenMode::CreateNew)?;
             // First of all, so that a full disk is noticed before it is made fuller.
-            file.allocate(0, self.segment_bytes)?;
-            file.fill_with_zeros(0, self.segment_bytes)?;
+            file.allocate(0, bytes)?;
+            file.fill_with_zeros(0, bytes)?;
             file.sync_all()?;
+            // What is kept for a full disk must be there after a crash.
+            self.fs.sync_dir(&self.dir)?;
             Ok(file)
         };
         match create() {
-            Ok(file) => Ok(Spare { path, file }),
+            Ok(file) => Ok(Spare { path, file, bytes }),
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 // Give back what was taken; the name may not even exist.
                 let _ = self.fs.remove_file(&path);
@@ -385,11 +458,15 @@ impl SegmentFiles {
     /// Turns a spare into the segment with this header, behind `predecessor`. The caller has synced all earlier ones.
     pub(crate) fn begin_segment(
         &self,
-        header: &SegmentHeader,
+        mut header: SegmentHeader,
         predecessor: Option<Unclosed>,
     ) -> Result<CurrentSegment, WalError> {
-        let spare = self.state.lock().spares.pop();
-        let Spare { path: spare, file } = spare.expect("admission counts the spares");
+        let spare = self.state.lock().take_spare();
+        let spare = spare.expect("admission counts the spares");
+        header.file_bytes = spare.bytes;
+        let Spare {
+            path: spare, file, ..
+        } = spare;
         let path = self.dir.join(segment_name(header.start));
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..SegmentHeader::BYTES].copy_from_slice(&header.encode());
@@ -446,12 +523,12 @@ impl SegmentFiles {
             .write_and_sync(file, &page, unclosed.offset)
     }
 
-    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns how many
-    /// became spares.
-    pub(crate) fn release_below(&self, lsn: Lsn) -> Result<u64, WalError> {
-        let mut recycled = 0;
+    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns the lengths of
+    /// those that became spares.
+    pub(crate) fn release_below(&self, lsn: Lsn) -> Result<Vec<u64>, WalError> {
+        let mut recycled = Vec::new();
         while let Some(path) = self.pop_below(lsn) {
-            recycled += u64::from(self.retire(&path)?);
+            recycled.extend(self.retire(&path)?);
         }
         Ok(recycled)
     }
@@ -464,26 +541,31 @@ impl SegmentFiles {
         state.live.pop_front().map(|segment| segment.path)
     }
 
-    /// Makes a spare of a segment, or removes it if there are enough. True for a spare.
-    fn retire(&self, path: &Path) -> Result<bool, WalError> {
-        let open = || -> io::Result<Option<Arc<dyn File>>> {
-            let file = self.fs.open(path, OpenMode::ReadWrite)?;
-            Ok((file.len()? == self.segment_bytes).then_some(file))
-        };
-        let is_wanted = {
+    /// Makes a spare of a segment, or removes it if there are enough; a short one only where there is no other. Its length
+    /// if it is a spare.
+    fn retire(&self, path: &Path) -> Result<Option<u64>, WalError> {
+        let (is_wanted, is_short_wanted) = {
             let state = self.state.lock();
-            state.reserve.is_none() || (state.spares.len() as u64) < self.spares_kept
+            let is_urgent = state.reserve.is_none() || state.spares.is_empty();
+            let is_wanted = is_urgent || (state.spares.len() as u64) < self.spares_kept;
+            (is_wanted, is_urgent)
+        };
+        let open = || -> io::Result<Option<(Arc<dyn File>, u64)>> {
+            let file = self.fs.open(path, OpenMode::ReadWrite)?;
+            let bytes = file.len()?;
+            let does = self.is_usable(bytes) && (bytes == self.segment_bytes || is_short_wanted);
+            Ok(does.then_some((file, bytes)))
         };
         let file = match is_wanted {
             true => open().map_err(|e| WalError::io("open", path, e))?,
             false => None,
         };
-        let Some(file) = file else {
+        let Some((file, bytes)) = file else {
             self.fs
                 .remove_file(path)
                 .map_err(|e| WalError::io("remove", path, e))?;
             self.sync_dir()?;
-            return Ok(false);
+            return Ok(None);
         };
         let spare = self.next_spare_path();
         self.fs
@@ -491,7 +573,8 @@ impl SegmentFiles {
             .map_err(|e| WalError::io("rename", path, e))?;
         // Or a crash could give the old name back to a file that holds a new segment.
         self.sync_dir()?;
-        Ok(self.state.lock().keep(Spare { path: spare, file }))
+        let path = spare;
+        Ok(self.state.lock().keep(Spare { path, file, bytes }))
     }
 
     /// Where files are put whose log was given up from `whole` on.

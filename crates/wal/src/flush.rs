@@ -300,13 +300,13 @@ impl Flusher {
         }
         // Admission counted a spare for what is waiting, so this loop normally does not run.
         while shared.files.spare_count() == 0 {
-            shared.files.prepare_spare()?;
-            shared.buffer.spare_added();
+            let bytes = shared.files.prepare_spare(true)?;
+            shared.buffer.spare_added(bytes);
         }
         let header = shared.segment_header(self.taken, false);
         let full = self.current.unclosed(self.taken);
-        self.current = shared.files.begin_segment(&header, Some(full))?;
-        shared.buffer.segment_changed();
+        self.current = shared.files.begin_segment(header, Some(full))?;
+        shared.buffer.segment_changed(self.current.file_bytes);
         shared.counters.segment_begun();
         shared.request_spare(0);
         Ok(())

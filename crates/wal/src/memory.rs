@@ -62,6 +62,7 @@ impl MemoryLog {
             start: Lsn::FIRST,
             segment_room: ENDLESS_ROOM,
             spares: 0,
+            spare_room: 0,
         };
         Self {
             sizes,

@@ -141,8 +141,8 @@ impl Shared {
             .prepare_reserve()
             .inspect_err(|error| self.fail(error))?;
         while self.buffer.wants_spare(needed) && !self.preparer.stopping() {
-            match self.files.prepare_spare() {
-                Ok(()) => self.buffer.spare_added(),
+            match self.files.prepare_spare(needed > 0) {
+                Ok(bytes) => self.buffer.spare_added(bytes),
                 Err(WalError::NoSpace { .. }) => {
                     self.buffer.no_space();
                     break;
@@ -256,8 +256,8 @@ impl Shared {
 
     /// Recycles or removes segments that end at or below `lsn`.
     pub(crate) fn release_below(&self, lsn: Lsn) -> Result<(), WalError> {
-        for _ in 0..self.files.release_below(lsn)? {
-            self.buffer.spare_added();
+        for bytes in self.files.release_below(lsn)? {
+            self.buffer.spare_added(bytes);
         }
         Ok(())
     }

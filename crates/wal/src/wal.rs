@@ -112,21 +112,26 @@ impl Wal {
         };
         let mut takes_records = true;
         if files.spare_count() == 0 {
-            match files.prepare_spare() {
+            match files.prepare_spare(false) {
                 Err(WalError::NoSpace { .. }) => takes_records = files.make_do(end)?,
-                prepared => prepared?,
+                prepared => drop(prepared?),
             }
         }
-        let current = files.begin_segment(&header, last)?;
+        let current = files.begin_segment(header, last)?;
         let room = match takes_records {
             true => sizes.usable(current.file_bytes - current.offset),
             false => 0,
         };
         let contention = Contention::new(env.clock.clone());
+        let spares = files.spare_lengths();
         let beginning = Beginning {
             start: end,
             segment_room: room,
             spares: files.spare_count(),
+            spare_room: spares
+                .into_iter()
+                .map(|bytes| sizes.usable_segment(bytes))
+                .sum(),
         };
         let buffer = LogBuffer::new(config.log_buffer, sizes, &beginning, contention, None);
         let policy = PolicyCell::new(&config.flush_policy, sizes.buffer);
@@ -182,6 +187,23 @@ impl Wal {
         payload_parts: &[&[u8]],
     ) -> Result<LsnRange, WalError> {
         append(&**self.shared(), &Draft::new(kind, trees, payload_parts))
+    }
+
+    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full disk it
+    /// may use the room that is held back from others.
+    pub fn append_making_room(
+        &self,
+        kind: RecordKind,
+        trees: &[u32],
+        payload_parts: &[&[u8]],
+    ) -> Result<LsnRange, WalError> {
+        match self.append(kind, trees, payload_parts) {
+            Err(WalError::NoSpace { .. }) => {
+                let _lent = self.shared().buffer.lend();
+                self.append(kind, trees, payload_parts)
+            }
+            appended => appended,
+        }
     }
 
     /// Everything that ends at or below this is durable.

@@ -12,6 +12,7 @@
 //! - Everything below `taken` has left the ring and is charged to `segment_room`; `[taken, end)` is
 //!   admitted.
 //! - `sizes.room_for(end - taken) <= room` at every admission: what was admitted can be written.
+//! - A part of the room is held back for records that make room on a full disk, and lent only while one of these is admitted.
 //! - No reservation goes by a limit that has been lowered since. Who lowers one holds the gate, and
 //!   changes the version that is in one word with `end`, so that a compare-and-swap in progress
 //!   fails. The order of the locks is room, then gate; a holder of the gate never waits for room.
@@ -116,6 +117,10 @@ struct Room {
     segment_room: u64,
     /// Prepared segments in waiting.
     spares: u64,
+    /// Usable bytes of them all.
+    spare_room: u64,
+    /// Those who have been lent what is held back.
+    borrowers: u64,
     failed: Option<WalError>,
     /// Counts every event that may unblock somebody.
     changes: u64,
@@ -124,15 +129,23 @@ struct Room {
 }
 
 impl Room {
-    fn on_disk(&self, sizes: &Sizes) -> u64 {
-        self.segment_room + self.spares * sizes.usable_spare()
+    fn on_disk(&self) -> u64 {
+        self.segment_room + self.spare_room
+    }
+
+    /// What of it may be given.
+    fn to_give(&self, sizes: &Sizes) -> u64 {
+        match self.borrowers {
+            0 => self.on_disk().saturating_sub(sizes.held_back),
+            _ => self.on_disk(),
+        }
     }
 
     /// Where the places must end that the disk has room for.
     fn disk_limit(&self, sizes: &Sizes) -> u64 {
         match self.failed {
             Some(_) => 0,
-            None => self.taken + sizes.most_for(self.on_disk(sizes)),
+            None => self.taken + sizes.most_for(self.to_give(sizes)),
         }
     }
 
@@ -177,6 +190,8 @@ impl Admission {
                 taken: from.start.0,
                 segment_room: from.segment_room,
                 spares: from.spares,
+                spare_room: from.spare_room,
+                borrowers: 0,
                 failed: None,
                 changes: 0,
                 refusals: 0,
@@ -302,7 +317,7 @@ impl Admission {
         let end = self.end().0;
         let needed = self.sizes.room_for(end + bytes - room.taken);
         let in_ring = if streamed { 0 } else { bytes };
-        let why = if needed > room.on_disk(&self.sizes) {
+        let why = if needed > room.to_give(&self.sizes) {
             Refused::Disk { needed }
         } else if end + in_ring - room.taken > self.sizes.buffer {
             Refused::Ring
@@ -336,7 +351,7 @@ impl Admission {
     pub(super) fn must_be_sparing(&self) -> Option<Lsn> {
         let room = self.room.lock();
         let end = self.end();
-        let tight = self.sizes.room_for(end.0 - room.taken) > room.on_disk(&self.sizes);
+        let tight = self.sizes.room_for(end.0 - room.taken) > room.on_disk();
         // Admission had at least this much; only group padding can have used up the slack.
         (tight && end.0 > room.taken).then_some(end)
     }
@@ -355,17 +370,33 @@ impl Admission {
         });
     }
 
-    /// One of the spares has become the current segment.
-    pub(super) fn segment_changed(&self) {
+    /// One of the spares, of this length, has become the current segment.
+    pub(super) fn segment_changed(&self, file_bytes: u64) {
+        let usable = self.sizes.usable_segment(file_bytes);
         self.change(|room| {
             room.spares -= 1;
-            room.segment_room = self.sizes.usable_spare();
+            room.spare_room -= usable;
+            room.segment_room = usable;
         });
     }
 
-    /// There is one more spare.
-    pub(super) fn spare_added(&self) {
-        self.change(|room| room.spares += 1);
+    /// There is one more spare, of this length.
+    pub(super) fn spare_added(&self, file_bytes: u64) {
+        let usable = self.sizes.usable_segment(file_bytes);
+        self.change(|room| {
+            room.spares += 1;
+            room.spare_room += usable;
+        });
+    }
+
+    /// What is held back may be given, until it is taken back with [`Admission::take_back`].
+    pub(super) fn lend(&self) {
+        self.change(|room| room.borrowers += 1);
+    }
+
+    /// Ends what one [`Admission::lend`] began.
+    pub(super) fn take_back(&self) {
+        self.change(|room| room.borrowers -= 1);
     }
 
     /// Space was looked for and not found.
@@ -378,7 +409,7 @@ impl Admission {
     pub(super) fn wants_spare(&self, needed: u64) -> bool {
         let room = self.room.lock();
         let needed = needed.max(self.sizes.room_for(self.sizes.buffer));
-        room.failed.is_none() && (room.spares == 0 || room.on_disk(&self.sizes) < needed)
+        room.failed.is_none() && (room.spares == 0 || room.to_give(&self.sizes) < needed)
     }
 
     /// No place is given any more.

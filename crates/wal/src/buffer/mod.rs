@@ -73,6 +73,17 @@ pub(crate) struct Beginning {
     pub(crate) segment_room: u64,
     /// Segments in waiting.
     pub(crate) spares: u64,
+    /// Usable bytes of them all.
+    pub(crate) spare_room: u64,
+}
+
+/// What is held back is lent as long as this lives.
+pub(crate) struct Lent<'a>(&'a LogBuffer);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.admission.take_back();
+    }
 }
 
 impl LogBuffer {
@@ -215,14 +226,20 @@ impl LogBuffer {
         self.admission.release(taken, disk_bytes);
     }
 
-    /// One of the spares has become the current segment.
-    pub(crate) fn segment_changed(&self) {
-        self.admission.segment_changed();
+    /// One of the spares, of this length, has become the current segment.
+    pub(crate) fn segment_changed(&self, file_bytes: u64) {
+        self.admission.segment_changed(file_bytes);
     }
 
-    /// There is one more spare.
-    pub(crate) fn spare_added(&self) {
-        self.admission.spare_added();
+    /// There is one more spare, of this length.
+    pub(crate) fn spare_added(&self, file_bytes: u64) {
+        self.admission.spare_added(file_bytes);
+    }
+
+    /// Lends what is held back. Others who look for room at the same moment may get some of it.
+    pub(crate) fn lend(&self) -> Lent<'_> {
+        self.admission.lend();
+        Lent(self)
     }
 
     /// Space was looked for and not found.

@@ -22,6 +22,7 @@ const SIZES: Sizes = Sizes {
     buffer: 128,
     block_payload: 64,
     part: 64,
+    held_back: 0,
 };
 
 /// A buffer with a consumer that checks what it takes.
@@ -57,6 +58,7 @@ impl Tested {
             start,
             segment_room: disk_room,
             spares: 0,
+            spare_room: 0,
         };
         let contention = Contention::new(esker_vfs::Env::os().clock);
         Arc::new(Self {
@@ -308,8 +310,8 @@ fn no_more_is_admitted_than_the_disk_has_room_for() {
             let adding = tested.clone();
             let adder = thread::spawn(move || {
                 assert!(adding.buffer.end() <= Lsn::FIRST.plus(40));
-                adding.buffer.spare_added();
-                adding.buffer.spare_added();
+                adding.buffer.spare_added(SIZES.segment);
+                adding.buffer.spare_added(SIZES.segment);
             });
             let answers = write_all(&tested, wait);
             adder.join().unwrap();

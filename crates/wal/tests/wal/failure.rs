@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{Opened, append, commit, open, open_manual};
+use crate::common::{Fatals, Opened, append, commit, open, open_manual};
 use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv, SimRng};
 use esker_wal::{FlushMode, Lsn, MIN_SEGMENT_BYTES, RecordKind, WalError};
 
@@ -494,5 +494,81 @@ fn a_log_that_ran_full_opens_on_the_full_disk() {
             Some(&more),
             "seed {seed}"
         );
+    }
+}
+
+/// A log with segments so long that shorter ones are made on a disk that has no room for them.
+fn open_long(sim: &SimEnv) -> Opened {
+    let fatals = Fatals::default();
+    let mut config = crate::common::config(FlushMode::Manual, &fatals);
+    config.segment_bytes = 8 << 20;
+    let mut replay = |_: esker_wal::Record<'_>| Ok::<(), WalError>(());
+    let opened = crate::common::open_and_replay(&sim.env(), config, Lsn(0), &mut replay);
+    let (wal, recovered) = opened.expect("opens");
+    let records = Vec::new();
+    Opened {
+        wal,
+        records,
+        recovered,
+        fatals,
+    }
+}
+
+/// Appends until there is no room; what was admitted is durable.
+fn fill_up(log: &Opened) -> Lsn {
+    while let Ok(record) = append(&log.wal, RecordKind::Commit, &[1], &[1; 4000]) {
+        log.wal.flush_now().unwrap();
+        assert!(log.wal.durable() >= record.end);
+    }
+    log.wal.end()
+}
+
+#[test]
+fn any_room_that_is_of_use_is_used() {
+    let sim = SimEnv::new(21);
+    sim.fs.set_capacity(20 << 20);
+    let log = open_long(&sim);
+    let mut end = fill_up(&log);
+    for _ in 0..3 {
+        // Far less than a segment.
+        sim.fs.set_capacity(sim.fs.used_bytes() + (3 << 20));
+        let more = fill_up(&log);
+        assert!(more.0 > end.0 + (512 << 10), "{end} {more}");
+        end = more;
+    }
+    assert_eq!(log.fatals.count(), 0);
+    let again = open_long(&SimEnv::with_fs(
+        sim.fs.crash_with(CrashImage::DropUnsynced),
+        4,
+    ));
+    assert_eq!(again.recovered.end, end);
+}
+
+#[test]
+fn what_makes_room_finds_room_on_a_full_disk_also_after_crashes() {
+    let mut sim = SimEnv::new(22);
+    sim.fs.set_capacity(20 << 20);
+    let mut log = open_long(&sim);
+    let mut end = fill_up(&log);
+    for life in 0..4 {
+        let ordinary = append(&log.wal, RecordKind::Commit, &[1], &[1; 4000]);
+        if life == 0 {
+            assert!(matches!(ordinary, Err(WalError::NoSpace { .. })));
+        }
+        fill_up(&log);
+        for _ in 0..20 {
+            let delete = [&[2; 100][..]];
+            let place = log
+                .wal
+                .append_making_room(RecordKind::Commit, &[1], &delete);
+            end = place.unwrap_or_else(|e| panic!("life {life}: {e}")).end;
+            log.wal.flush_now().unwrap();
+        }
+        // It is not for others.
+        assert!(append(&log.wal, RecordKind::Commit, &[1], &[1; 100]).is_err());
+        sim = SimEnv::with_fs(sim.fs.crash_with(CrashImage::DropUnsynced), life);
+        sim.fs.set_capacity(sim.fs.used_bytes());
+        log = open_long(&sim);
+        assert_eq!(log.recovered.end, end, "life {life}");
     }
 }
