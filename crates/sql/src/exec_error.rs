@@ -27,8 +27,35 @@ impl From<EngineError> for ExecError {
     }
 }
 
+/// Numbers with which an operating system says that the process (EMFILE) or the machine (ENFILE) has no more file descriptors.
+const NO_DESCRIPTORS: [i32; 2] = [24, 23];
+
+/// Error 23, if the system has no file descriptor for this file; else `None`.
+pub(crate) fn out_of_descriptors(file: &str, e: &std::io::Error) -> Option<SqlError> {
+    let number = e.raw_os_error()?;
+    let is_out = NO_DESCRIPTORS.contains(&number);
+    let text = format!(
+        "Out of resources when opening file '{file}' ({})",
+        os_text(e)
+    );
+    is_out.then(|| SqlError::new(23, "HY000", text))
+}
+
+/// An error of the system as MySQL writes it: `OS errno 24 - Too many open files`.
+pub(crate) fn os_text(e: &std::io::Error) -> String {
+    let text = e.to_string();
+    // The number stands before.
+    let text = text.split(" (os error").next().unwrap_or_default();
+    format!("OS errno {} - {text}", e.raw_os_error().unwrap_or(0))
+}
+
 /// The engine's errors as MySQL's.
 pub fn engine_error(e: &EngineError) -> SqlError {
+    if let EngineError::Io { context, source } = e
+        && let Some(out) = out_of_descriptors(context, source)
+    {
+        return out;
+    }
     let (code, state) = match e {
         EngineError::LockWaitTimeout => {
             let text = "Lock wait timeout exceeded; try restarting transaction";
@@ -78,4 +105,26 @@ pub fn engine_error(e: &EngineError) -> SqlError {
         _ => (1030, "HY000"),
     };
     SqlError::new(code, state, e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_without_a_file_descriptor_says_so() {
+        let source = std::io::Error::from_raw_os_error(24);
+        let error = engine_error(&EngineError::io("opening extents/1", source));
+        assert_eq!((error.code, error.state), (23, "HY000"));
+        assert!(
+            error
+                .message
+                .starts_with("Out of resources when opening file")
+        );
+        let source = std::io::Error::from_raw_os_error(5);
+        assert_eq!(
+            engine_error(&EngineError::io("opening extents/1", source)).code,
+            1030
+        );
+    }
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 const EIO: i32 = 5;
 /// Raw error number of a full disk.
 const ENOSPC: i32 = 28;
+/// Raw error number of a process that has too many files open.
+const EMFILE: i32 = 24;
 
 /// Kind of a file system operation, for fault plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,13 @@ impl Fault {
     #[must_use]
     pub fn forever(self) -> Self {
         self.times(u64::MAX)
+    }
+
+    /// The error is that the process may not open another file.
+    #[must_use]
+    pub fn no_descriptor(mut self) -> Self {
+        self.errno = EMFILE;
+        self
     }
 
     /// Fails with "no space left on device" instead of EIO.

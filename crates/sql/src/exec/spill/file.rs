@@ -18,6 +18,7 @@ use esker_vfs::File;
 
 use super::space::TempSpace;
 use crate::codec::damaged;
+use crate::exec_error::{os_text, out_of_descriptors};
 
 /// Largest block of records that are smaller, bytes.
 const MAX_BLOCK: u64 = 64 * 1024;
@@ -39,8 +40,10 @@ pub(super) fn io_error(code: u16, what: &str, e: &io::Error) -> SqlError {
         let text = "Disk full (temporary files); free some space and run the statement again";
         return SqlError::new(1021, "HY000", text);
     }
-    let number = e.raw_os_error().unwrap_or(0);
-    let text = format!("{what} 'temporary' (OS errno {number} - {e})");
+    if let Some(out) = out_of_descriptors("temporary", e) {
+        return out;
+    }
+    let text = format!("{what} 'temporary' ({})", os_text(e));
     SqlError::new(code, "HY000", text)
 }
 
@@ -256,6 +259,21 @@ mod tests {
 
     use super::*;
     use crate::exec::spill::{TempFiles, TempSpace};
+
+    #[test]
+    fn without_a_file_descriptor_the_error_is_mysqls() -> SqlResult<()> {
+        use esker_vfs::sim::{Fault, Op};
+        let machine = esker_vfs::sim::SimEnv::new(1);
+        let memory = MemoryBudget::unlimited();
+        let space = TempSpace::open(machine.env().fs, std::path::Path::new("/data"), &memory)?;
+        let temp = TempFiles::new(space);
+        machine.fs.inject(Fault::on(Op::Create).no_descriptor());
+        let error = temp.create().err().expect("no file");
+        let text =
+            "Out of resources when opening file 'temporary' (OS errno 24 - Too many open files)";
+        assert_eq!((error.code, &*error.message), (23, text));
+        temp.create().map(drop)
+    }
 
     #[test]
     fn runs_side_by_side_are_read_back_and_damage_is_found() -> SqlResult<()> {

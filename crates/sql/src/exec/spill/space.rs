@@ -123,7 +123,7 @@ impl TempFiles {
     /// A new file, nameless from its first byte on.
     ///
     /// # Errors
-    /// 1 (cannot create), 1021 (disk full).
+    /// 1 (cannot create), 23 (no file descriptor), 1021 (disk full).
     pub(crate) fn create(&self) -> SqlResult<SpillFile> {
         let space = &self.space;
         let number = space.next.fetch_add(1, Ordering::Relaxed);
