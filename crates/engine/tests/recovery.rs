@@ -4,8 +4,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode, Seq,
-    Tree, TreeId, View, WaitPolicy,
+    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode,
+    RecoveryMode, Seq, Tree, TreeId, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -336,6 +336,50 @@ fn replay_over_the_memory_limit_flushes_and_under_it_does_not() {
     for i in 1300..2000u64 {
         let value = get(&engine, &tree(&engine, id), &(i % 700).to_be_bytes()).unwrap();
         assert_eq!(value, [i as u8; 1000]);
+    }
+}
+
+/// Whatever the memory: what cannot be flushed stays in it, until there is room again.
+#[test]
+fn a_full_disk_is_opened_with_less_memory_than_the_log_needs() {
+    let machine = SimEnv::new(5);
+    let ids = {
+        let engine = open(&machine);
+        let ids = [(); 2].map(|()| engine.create_tree().unwrap().id());
+        for i in 0..2000u64 {
+            let id = ids[i as usize % 2];
+            let tree = tree(&engine, id);
+            put(&engine, &tree, &(i % 700).to_be_bytes(), &[i as u8; 1000]);
+        }
+        engine.flush_log().unwrap();
+        ids
+    };
+    use RecoveryMode::{Parallel, SerialAsync, SerialSync};
+    for recovery in [Parallel, SerialSync, SerialAsync] {
+        let machine = crash(&machine);
+        machine.fs.set_capacity(machine.fs.used_bytes());
+        let mut small = config();
+        small.memory_limit = 1 << 20;
+        small.memtable_bytes = 64 << 10;
+        small.recovery = recovery;
+        let sound = |engine: &Engine| {
+            let rows = ids.map(|id| count(engine, &tree(engine, id)));
+            assert_eq!(rows, [350, 350], "{recovery:?}");
+            for i in 1300..2000u64 {
+                let tree = tree(engine, ids[i as usize % 2]);
+                let value = get(engine, &tree, &(i % 700).to_be_bytes()).unwrap();
+                assert_eq!(value, [i as u8; 1000], "{recovery:?}");
+            }
+        };
+        for _ in 0..2 {
+            let engine = Engine::open(machine.env(), small.clone()).unwrap();
+            sound(&engine);
+        }
+        machine.fs.set_capacity(u64::MAX);
+        let engine = Engine::open(machine.env(), small.clone()).unwrap();
+        engine.flush_all().unwrap();
+        sound(&engine);
+        assert_eq!(engine.stats().memtable_bytes, 0);
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_wal::{
-    Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, RecordKind, Turn, Wal, WalStats,
+    Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, LsnRange, RecordKind, Turn, Wal, WalStats,
 };
 
 use super::held::HeldLocks;
@@ -23,6 +23,15 @@ use crate::{Result, Seq};
 pub(crate) struct Place {
     pub(crate) start: u64,
     pub(crate) seq: Seq,
+}
+
+impl Place {
+    fn of(range: LsnRange) -> Self {
+        Place {
+            start: range.start.0,
+            seq: range.end.0,
+        }
+    }
 }
 
 /// The log.
@@ -37,11 +46,18 @@ impl Log {
 
     /// Appends a record; this is the moment that fixes the order.
     pub(crate) fn append(&self, kind: RecordKind, trees: &[u32], payload: &[u8]) -> Result<Place> {
-        let range = self.wal.append(kind, trees, &[payload])?;
-        Ok(Place {
-            start: range.start.0,
-            seq: range.end.0,
-        })
+        Ok(Place::of(self.wal.append(kind, trees, &[payload])?))
+    }
+
+    /// As [`Log::append`], for a record that makes room: on a full disk it may use what is held back from others.
+    pub(crate) fn append_making_room(
+        &self,
+        kind: RecordKind,
+        trees: &[u32],
+        payload: &[u8],
+    ) -> Result<Place> {
+        let range = self.wal.append_making_room(kind, trees, &[payload])?;
+        Ok(Place::of(range))
     }
 
     #[inline]

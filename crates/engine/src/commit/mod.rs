@@ -36,7 +36,7 @@ use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
 use crate::txn::{Commit, Txn, WriteSet};
-use crate::{Result, Seq, TreeId};
+use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
 use record::CounterChange;
 
@@ -51,7 +51,12 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
     }
     let inner = txn.engine.inner();
     inner.recovery.ready()?;
-    inner.admit_writer(&txn.writes)?;
+    let makes_room = txn.makes_room();
+    match inner.admit_writer(&txn.writes) {
+        // What it waits for is what it brings.
+        Err(EngineError::DiskFull(_)) if makes_room => {}
+        admitted => admitted?,
+    }
     let staged = match txn.writes.has_spilled() {
         true => graft::stage(inner, &mut txn.writes)?,
         false => None,
@@ -69,9 +74,11 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
     if let Some(staged) = &staged {
         staged.encode(&mut txn.payload, &mut txn.tree_ids);
     }
-    let place = inner
-        .log
-        .append(RecordKind::Commit, &txn.tree_ids, &txn.payload)?;
+    let (kind, log) = (RecordKind::Commit, &inner.log);
+    let place = match makes_room {
+        true => log.append_making_room(kind, &txn.tree_ids, &txn.payload)?,
+        false => log.append(kind, &txn.tree_ids, &txn.payload)?,
+    };
     let seq = place.seq;
     if let Some(staged) = staged {
         staged.graft(seq);

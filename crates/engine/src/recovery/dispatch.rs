@@ -59,6 +59,8 @@ struct State {
     bytes: usize,
     peak_bytes: usize,
     is_flushing: bool,
+    /// Nothing can be flushed: the disk is full, and the limits do not hold any more.
+    is_unlimited: bool,
     /// The log is handed out up to here.
     handed_out: Seq,
     has_failed: bool,
@@ -120,6 +122,7 @@ impl<'a> Dispatch<'a> {
                 bytes: 0,
                 peak_bytes: 0,
                 is_flushing: false,
+                is_unlimited: false,
                 handed_out: log.from().0,
                 has_failed: false,
             }),
@@ -154,16 +157,18 @@ impl<'a> Dispatch<'a> {
                 state.harvests.back_mut().expect(NEVER_EMPTY).inside += 1;
                 seat.harvest = open;
             }
-            if state.harvests.back().expect(NEVER_EMPTY).bytes > self.limits.share {
+            let is_limited = !state.is_unlimited;
+            if is_limited && state.harvests.back().expect(NEVER_EMPTY).bytes > self.limits.share {
                 state.close();
                 continue;
             }
-            if state.bytes > self.limits.total
+            if is_limited
+                && state.bytes > self.limits.total
                 && let Some(step) = state.oldest_to_flush()
             {
                 return Ok(step);
             }
-            if state.bytes > self.limits.most {
+            if is_limited && state.bytes > self.limits.most {
                 self.changed.wait(&mut state);
                 continue;
             }
@@ -199,6 +204,14 @@ impl<'a> Dispatch<'a> {
         let mut state = self.state.lock();
         state.bytes -= bytes;
         state.is_flushing = false;
+        self.changed.notify_all();
+    }
+
+    /// A harvest became tiers in memory instead, and all that comes has to stay there as well.
+    pub(super) fn kept(&self) {
+        let mut state = self.state.lock();
+        state.is_flushing = false;
+        state.is_unlimited = true;
         self.changed.notify_all();
     }
 

@@ -77,6 +77,7 @@ pub(super) fn read(
         plan: &plan,
         two_phase: Mutex::new(TwoPhase::new(target.recovered.log_from)),
         threads,
+        kept: Mutex::default(),
     };
     let failures = on_threads(threads, || {
         let mut ending = Ending {
@@ -99,7 +100,8 @@ pub(super) fn read(
         .peak_bytes
         .store(peak_bytes as u64, Ordering::Relaxed);
     recovery.check_stop()?;
-    let runs = job.settle(&mut harvest).map(|()| job.install(harvest))?;
+    let mut runs = job.settle(&mut harvest).map(|()| job.install(harvest))?;
+    runs.append(&mut job.kept.lock());
     let two_phase = job.two_phase.into_inner();
     two_phase.finish(target.trees, target.locks, target.prepared)?;
     Ok(runs)
@@ -173,6 +175,8 @@ struct Job<'a> {
     plan: &'a Plan,
     two_phase: Mutex<TwoPhase>,
     threads: usize,
+    /// Runs that a full disk has kept in memory.
+    kept: Mutex<Vec<Arc<ReplayedRun>>>,
 }
 
 impl Job<'_> {
@@ -196,8 +200,10 @@ impl Job<'_> {
                 }
                 Step::Flush(harvest, bytes) => {
                     let end = harvest.end();
-                    self.flush(harvest).map_err(Failure::at(end))?;
-                    dispatch.flushed(bytes);
+                    match self.flush(harvest).map_err(Failure::at(end))? {
+                        true => dispatch.flushed(bytes),
+                        false => dispatch.kept(),
+                    }
                 }
                 Step::End => {
                     dispatch.leave(seat, collector.take());
@@ -246,18 +252,35 @@ impl Job<'_> {
     }
 
     /// Turns a harvest into extents. It is complete, so its end is the recovery point; and it is durable, because nothing
-    /// else is replayed.
-    fn flush(&self, mut harvest: Harvest) -> Result<()> {
+    /// else is replayed. False if the disk is full: what was not flushed stays in memory, more of which is used than was
+    /// allowed, for without that the database could not be opened, and nothing in it be deleted.
+    fn flush(&self, mut harvest: Harvest) -> Result<bool> {
         let recovery = self.target.recovery;
         recovery.flushes.fetch_add(1, Ordering::Relaxed);
         self.settle(&mut harvest)?;
         let end = harvest.end();
+        let mut is_full = false;
         for (tree, run) in harvest.into_runs(self.plan, &recovery.shards_sorted) {
-            tree.add_replayed(run);
+            tree.add_replayed(Arc::clone(&run));
             // Nobody has a snapshot yet: of every key the newest version is enough.
-            while self.target.trees.flush(&tree, end)? {}
+            while !is_full {
+                match self.target.trees.flush(&tree, end) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(EngineError::DiskFull(what)) => {
+                        tracing::warn!("the log is kept in memory, beyond its limit: {what}");
+                        is_full = true;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_full {
+                let shards = run.shard_count() as u64;
+                recovery.shards_total.fetch_add(shards, Ordering::Relaxed);
+                self.kept.lock().push(run);
+            }
         }
-        Ok(())
+        Ok(!is_full)
     }
 }
 

@@ -43,6 +43,8 @@ struct Serial<'a> {
     two_phase: TwoPhase,
     /// Bytes of records since the sizes of the memtables were added up.
     unweighed_bytes: usize,
+    /// The disk is full: what was not flushed stays in memory.
+    is_full: bool,
 }
 
 /// Reads the log into memtables.
@@ -52,6 +54,7 @@ pub(super) fn read(log: &LogReader, target: &Target<'_>) -> Result<()> {
         plan: Plan::whole(target.trees, target.recovered),
         two_phase: TwoPhase::new(target.recovered.log_from),
         unweighed_bytes: 0,
+        is_full: false,
     };
     log.replay(&mut serial)?;
     let two_phase = serial.two_phase;
@@ -168,13 +171,24 @@ impl Serial<'_> {
         recovery
             .peak_bytes
             .fetch_max(bytes as u64, Ordering::Relaxed);
-        if bytes <= limits.memory_bytes {
+        if bytes <= limits.memory_bytes || self.is_full {
             return Ok(());
         }
         recovery.flushes.fetch_add(1, Ordering::Relaxed);
         for tree in all {
             tree.rotate(seq);
-            while trees.flush(&tree, seq)? {}
+            while !self.is_full {
+                match trees.flush(&tree, seq) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // Else the database could not be opened, and nothing in it be deleted.
+                    Err(EngineError::DiskFull(what)) => {
+                        tracing::warn!("the log is kept in memory, beyond its limit: {what}");
+                        self.is_full = true;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }

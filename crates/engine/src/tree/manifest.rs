@@ -38,6 +38,8 @@ const NO_WAY_ON: &str = "; without it nobody knows which extents are in force, s
                          the data directory back from a copy";
 const SUFFIX: &str = ".manifest";
 const NEW_SUFFIX: &str = ".manifest.new";
+/// A file of zeros that becomes the next manifest if the disk has no room for one.
+const SPARE: &str = "spare";
 
 const _: () = assert!(RESERVE_BYTES.is_multiple_of(PAGE_BYTES as u64));
 
@@ -334,6 +336,7 @@ impl Manifest {
         } = site;
         let mut file_number = replayed.map_or(1, |replayed| replayed.file_number + 1);
         let next_record = replayed.map_or(1, |replayed| replayed.next_record);
+        let content: Vec<Change> = content.collect();
         let written = write_file(&*fs, &dir, &health, uuid, file_number, next_record, content);
         let (written, is_overdue) = match (written, replayed) {
             (Err(EngineError::DiskFull(what)), Some(replayed)) => {
@@ -364,6 +367,9 @@ impl Manifest {
             buffer: Vec::new(),
         };
         manifest.remove_old();
+        if !is_overdue {
+            manifest.keep_spare();
+        }
         Ok(manifest)
     }
 
@@ -446,7 +452,7 @@ impl Manifest {
             self.uuid,
             number,
             self.next_record,
-            content,
+            content.collect(),
         )
         // What there is of it takes up space that may be needed.
         .inspect_err(|_| self.remove_old())?;
@@ -461,7 +467,33 @@ impl Manifest {
         self.next_checkpoint_at = written.bytes + self.edit_bytes.max(written.bytes);
         self.is_overdue = false;
         self.remove_old();
+        self.keep_spare();
         Ok(())
+    }
+
+    /// Keeps space for the next manifest, in which more trees and extents may be: without it, no tree could be dropped after a
+    /// start on a full disk. A failure does no harm before that.
+    fn keep_spare(&self) {
+        let path = self.dir.join(SPARE);
+        let make = || -> io::Result<()> {
+            let file = self.fs.open(&path, OpenMode::CreateOrOpen)?;
+            if file.len()? >= self.reserved {
+                return Ok(());
+            }
+            match file.allocate(0, 2 * self.reserved) {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    file.allocate(0, self.reserved)?;
+                }
+                allocated => allocated?,
+            }
+            file.sync_all()?;
+            self.fs.sync_dir(&self.dir)
+        };
+        if let Err(error) = make() {
+            tracing::warn!(%error, "no space for the manifest of a full disk");
+            // It may be there, too short to be of use.
+            let _ = self.fs.remove_file(&path);
+        }
     }
 
     /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening tries again.
@@ -505,7 +537,7 @@ struct Written {
     next_record: u64,
 }
 
-/// Writes a manifest file of this content under its temporary name, syncs it and gives it its name.
+/// Writes a manifest file of this content and gives it its name; on a full disk into the space that is kept for that.
 fn write_file(
     fs: &dyn Fs,
     dir: &Path,
@@ -513,15 +545,43 @@ fn write_file(
     uuid: Uuid,
     number: u64,
     first_record: u64,
-    content: impl Iterator<Item = Change>,
+    content: Vec<Change>,
+) -> Result<Written> {
+    let new_path = dir.join(format!("{number:06}{NEW_SUFFIX}"));
+    let naming = |e| EngineError::io(format!("creating {}", new_path.display()), e);
+    let write = |file: Arc<dyn File>| {
+        let at = (dir, &*new_path, number);
+        write_content(fs, at, health, file, uuid, first_record, &content)
+    };
+    let fresh = fs
+        .open(&new_path, OpenMode::CreateOrOpen)
+        .and_then(|file| file.set_len(0).map(|()| file));
+    let full = match fresh.map_err(naming).and_then(write) {
+        Err(EngineError::DiskFull(what)) => what,
+        written => return written,
+    };
+    let spare = dir.join(SPARE);
+    if !fs.exists(&spare).map_err(naming)? {
+        return Err(EngineError::DiskFull(full));
+    }
+    // It is all zeros, so what is behind the records is no record of an older manifest.
+    fs.rename(&spare, &new_path).map_err(naming)?;
+    let file = fs.open(&new_path, OpenMode::ReadWrite).map_err(naming)?;
+    write(file)
+}
+
+/// Writes the records into `file`, which has a temporary name, syncs it and gives it its name.
+fn write_content(
+    fs: &dyn Fs,
+    (dir, new_path, number): (&Path, &Path, u64),
+    health: &Health,
+    file: Arc<dyn File>,
+    uuid: Uuid,
+    first_record: u64,
+    content: &[Change],
 ) -> Result<Written> {
     let path = file_path(dir, number);
-    let new_path = dir.join(format!("{number:06}{NEW_SUFFIX}"));
     let name = new_path.display();
-    let file = fs
-        .open(&new_path, OpenMode::CreateOrOpen)
-        .and_then(|file| file.set_len(0).map(|()| file))
-        .map_err(|e| EngineError::io(format!("creating {name}"), e))?;
     let mut header = FORMAT_VERSION.to_le_bytes().to_vec();
     header.extend_from_slice(&extent::FORMAT_VERSION.to_le_bytes());
     header.extend_from_slice(&uuid);
@@ -569,7 +629,7 @@ fn write_file(
         io::ErrorKind::StorageFull => EngineError::io(format!("sync of {name}"), error),
         _ => health.stop(format!("sync of {name} failed: {error}")),
     })?;
-    match fs.rename(&new_path, &path) {
+    match fs.rename(new_path, &path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
             return Err(EngineError::io(format!("renaming {name}"), error));
@@ -591,6 +651,10 @@ fn write_file(
 fn reserve_edits(file: &dyn File, end: u64) -> io::Result<u64> {
     let length = (end + RESERVE_BYTES / 2).next_multiple_of(RESERVE_BYTES);
     file.allocate(0, length)?;
+    if file.len()? > length {
+        // It was the spare one, and the next spare one needs the space.
+        file.set_len(length)?;
+    }
     Ok(length)
 }
 

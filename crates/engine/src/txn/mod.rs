@@ -121,6 +121,8 @@ pub struct Txn {
     snapshot: AtomicU64,
     pub(crate) writes: WriteSet,
     may_spill: bool,
+    /// What is committed makes room on the disk.
+    makes_room: bool,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
     pub(crate) owner: Arc<LockOwner>,
     /// The same for those who cancel waits from outside, once there are any.
@@ -147,6 +149,7 @@ impl Txn {
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
             may_spill: true,
+            makes_room: false,
             counters: SmallVec::new(),
             owner: LockOwner::new(),
             shared_owner: OnceLock::new(),
@@ -505,6 +508,16 @@ impl Txn {
         self.may_spill = may_spill;
     }
 
+    /// Says that the commit of this transaction makes room on the disk, because trees will be dropped then: on a full disk it may
+    /// use the room in the log that is held back from others. A transaction that only deletes may anyway.
+    pub fn set_makes_room(&mut self) {
+        self.makes_room = true;
+    }
+
+    pub(crate) fn makes_room(&self) -> bool {
+        self.makes_room || (!self.writes.has_puts() && self.counters.is_empty())
+    }
+
     /// Whether writes have moved to disk. Then the commit waits for disk and log, and for what is flushed before it.
     pub fn has_spilled(&self) -> bool {
         self.writes.has_spilled()
@@ -554,6 +567,7 @@ impl Txn {
     fn end(&mut self) {
         self.writes.clear();
         self.counters.clear();
+        self.makes_room = false;
         self.drop_snapshot();
         self.inner().locks.release_all(&self.owner);
         if self.payload.capacity() > KEPT_PAYLOAD_BYTES {

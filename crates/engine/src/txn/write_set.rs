@@ -85,6 +85,8 @@ pub(crate) struct WriteSet {
     bytes: u64,
     /// ... and of those that have moved to extents.
     spilled_bytes: u64,
+    /// Whether any of them sets a value.
+    has_puts: bool,
     spare: Vec<Arc<Memtable>>,
 }
 
@@ -98,6 +100,11 @@ impl WriteSet {
     /// Number of writes so far, dead ones included.
     pub(crate) fn count(&self) -> u64 {
         self.last_number
+    }
+
+    /// Whether anything was ever written but deletes.
+    pub(crate) fn has_puts(&self) -> bool {
+        self.has_puts
     }
 
     /// Bytes in memory.
@@ -141,6 +148,7 @@ impl WriteSet {
         if self.total_bytes() + bytes > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
+        self.has_puts |= op == Op::Put;
         self.bytes += bytes;
         self.last_number += 1;
         let number = self.last_number;
@@ -351,6 +359,7 @@ impl WriteSet {
         self.last_number = 0;
         self.bytes = 0;
         self.spilled_bytes = 0;
+        self.has_puts = false;
     }
 }
 

@@ -234,6 +234,9 @@ impl<'a> Change<'a> {
     /// drops the abandoned trees. Once the change is durable it is a success: a tree that cannot be
     /// dropped takes space until the next start.
     pub fn commit(mut self) -> SqlResult<Seq> {
+        if !self.abandoned.is_empty() {
+            self.txn.set_makes_room();
+        }
         let commit = self.txn.commit().map_err(|e| engine_error(&e))?;
         self.adopted.iter_mut().for_each(|trees| trees.made.clear());
         // Statistics of which no row is kept may be renewed: then there is nothing to wait for.

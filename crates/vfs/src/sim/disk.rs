@@ -35,6 +35,8 @@ pub(super) struct Disk {
     ops: u64,
     /// The power goes when this many changes were made.
     halt_at: u64,
+    /// No more space can be had when this many changes were made.
+    fill_at: u64,
     pub(super) plan: Plan,
     pub(super) locked_dirs: BTreeSet<PathBuf>,
     /// Syncs of files whose path contains this wait while it is set.
@@ -53,6 +55,7 @@ impl Disk {
             used: 0,
             ops: 0,
             halt_at: u64::MAX,
+            fill_at: u64::MAX,
             plan: Plan::default(),
             locked_dirs: BTreeSet::new(),
             held_syncs: None,
@@ -66,6 +69,10 @@ impl Disk {
 
     pub(super) fn halt_at(&mut self, ops: u64) {
         self.halt_at = ops;
+    }
+
+    pub(super) fn fill_at(&mut self, ops: u64) {
+        self.fill_at = ops;
     }
 
     pub(super) fn has_power(&self) -> bool {
@@ -90,6 +97,9 @@ impl Disk {
             return Err(power_is_off());
         }
         if op.is_change() {
+            if self.ops == self.fill_at {
+                self.capacity = self.used;
+            }
             self.ops += 1;
         }
         self.plan.check(op, path)

@@ -76,6 +76,11 @@ impl SimFs {
         self.shared.disk.lock().halt_at(ops);
     }
 
+    /// Limits the space to what is in use when [`SimFs::ops`] reaches `ops`.
+    pub fn fill_at(&self, ops: u64) {
+        self.shared.disk.lock().fill_at(ops);
+    }
+
     /// Whether the power is still on.
     pub fn has_power(&self) -> bool {
         self.shared.disk.lock().has_power()

@@ -163,7 +163,8 @@ fn a_checkpoint_takes_over_and_the_old_file_goes() {
             assert!(!manifest.checkpoint_is_due());
         }
         assert_eq!(read(&sim).unwrap(), (1..=n).collect::<Vec<_>>());
-        assert_eq!(sim.env().fs.list(Path::new(DIR)).unwrap().len(), 1);
+        // And the space for the next one.
+        assert_eq!(sim.env().fs.list(Path::new(DIR)).unwrap().len(), 2);
     }
     assert!((3..=6).contains(&checkpoints), "{checkpoints}");
 }
@@ -249,6 +250,10 @@ fn a_disk_that_is_full_at_the_start_keeps_the_old_file_in_force() {
     let mut manifest = create(&sim, 1 << 20);
     manifest.append(&[tree(1)]).unwrap();
     let old = path_in_force(&sim);
+    sim.env()
+        .fs
+        .remove_file(&Path::new(DIR).join(SPARE))
+        .unwrap();
     for op in [DiskOp::Create, DiskOp::Write, DiskOp::Sync, DiskOp::Rename] {
         sim.fs
             .inject(Fault::on(op).no_space().path(".new").forever());
@@ -328,4 +333,22 @@ fn a_file_that_got_no_space_ahead_knows_its_length() {
     let len = file.len().unwrap();
     file.set_len(len - 1).unwrap();
     assert!(read(&sim).is_err());
+}
+
+#[test]
+fn a_full_disk_has_space_for_a_manifest_at_each_start() {
+    let sim = SimEnv::new(1);
+    let mut manifest = create(&sim, 1 << 20);
+    manifest.append(&[tree(1)]).unwrap();
+    drop(manifest);
+    for n in 2..10 {
+        sim.fs.set_capacity(sim.fs.used_bytes());
+        let replayed = replay(&*sim.env().fs, Path::new(DIR)).unwrap();
+        let content = (1..n).map(tree);
+        let site = site(&sim, 1 << 20);
+        let mut manifest = Manifest::create(site, [7; 16], replayed.as_ref(), content).unwrap();
+        assert!(!manifest.is_overdue(), "{n}");
+        manifest.append(&[tree(n)]).unwrap();
+        assert_eq!(read(&sim).unwrap(), (1..=n).collect::<Vec<_>>());
+    }
 }
