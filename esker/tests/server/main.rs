@@ -15,6 +15,7 @@ mod hostile;
 mod inspect;
 mod isolation;
 mod load;
+mod locking;
 mod oracle;
 mod privileges;
 mod recovery;
