@@ -127,6 +127,7 @@ impl Client {
             database: database.map(str::to_owned),
             plugin: Some(method.clone()),
             attributes: Vec::new(),
+            zstd_level: 0,
         };
         write_response(&response, self.frames.begin());
         self.send()?;

@@ -19,6 +19,7 @@ use esker_sql::{ClientInfo, Counter, Session};
 use esker_types::SqlError;
 use esker_types::collation::Collation;
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, challenge};
+use esker_wire::compress::{Algorithm, Compressor};
 use esker_wire::constants::{cap, status};
 use esker_wire::frame::{FrameReader, FrameWriter, HEADER};
 use esker_wire::handshake::{self, Greeting, Response};
@@ -29,6 +30,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::compressions::Compressions;
 use crate::dispatch::{self, Next};
 use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate};
@@ -47,6 +49,8 @@ const LOGIN_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const GOODBYE: Duration = Duration::from_millis(100);
 /// Capacity a buffer keeps between commands.
 pub(crate) const IDLE_BUFFER: usize = 16 * 1024;
+/// Bytes that are compressed or uncompressed while other sessions of the thread wait: a few milliseconds.
+const BRIEF: usize = 64 * 1024;
 /// Least free space offered to one read.
 const READ_CHUNK: usize = 4 * 1024;
 
@@ -85,6 +89,10 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) frames: FrameWriter,
     reader: FrameReader,
+    /// What the handshake agreed on.
+    agreed: Option<Algorithm>,
+    /// Once the client that asked for it is logged in.
+    compression: Option<Compressor>,
     pub(crate) capabilities: u32,
     parameters: Parameters,
     shared: Arc<Shared>,
@@ -109,7 +117,13 @@ impl Connection {
     /// Sends everything written so far.
     pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
         let limit = self.write_timeout;
-        let mut rest = self.frames.bytes();
+        let mut rest = match &mut self.compression {
+            Some(compression) => {
+                let bytes = self.frames.bytes();
+                at_leisure(bytes.len(), || compression.pack(bytes))
+            }
+            None => self.frames.bytes(),
+        };
         self.sent += rest.len() as u64;
         while !rest.is_empty() {
             let taken = match self.stream.write_now(rest) {
@@ -172,11 +186,48 @@ impl Connection {
 
     /// Appends what the client has sent to what is there.
     pub(crate) async fn receive(&mut self) -> Result<(), Gone> {
+        if self.compression.is_some() {
+            return self.receive_compressed().await;
+        }
         let buffer = self.reader.buffer();
         buffer.reserve(READ_CHUNK);
         let got = self.stream.read_buf(buffer).await?;
         self.received += got as u64;
         if got == 0 { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Takes one compressed packet.
+    async fn receive_compressed(&mut self) -> Result<(), Gone> {
+        while let Some(compression) = &mut self.compression {
+            let received = compression.buffer().len();
+            let to = self.reader.buffer();
+            match at_leisure(received, || compression.unpack(to)) {
+                Ok(true) => break,
+                Ok(false) => {
+                    let buffer = compression.buffer();
+                    buffer.reserve(READ_CHUNK);
+                    let got = self.stream.read_buf(buffer).await?;
+                    self.received += got as u64;
+                    if got == 0 {
+                        return Err(Gone);
+                    }
+                }
+                Err(e) => return self.protocol_error(&e).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the client sent the beginning of a command?
+    fn has_begun(&self) -> bool {
+        let packed = self.compression.as_ref();
+        self.reader.has_pending() || packed.is_some_and(Compressor::has_pending)
+    }
+
+    /// From here on both sides send compressed packets.
+    fn compress(&mut self, algorithm: Algorithm) {
+        self.compression = Some(Compressor::new(algorithm));
+        self.reader.ignore_order();
     }
 
     /// Reads no further than the end of the packet that has begun: what follows a request for TLS
@@ -242,6 +293,9 @@ impl Connection {
             WireError::OutOfOrder { .. } => {
                 SqlError::new(1156, "08S01", "Got packets out of order")
             }
+            WireError::Compressed => {
+                SqlError::new(1157, "08S01", "Couldn't uncompress communication packet")
+            }
             _ => SqlError::new(1835, "HY000", "Malformed communication packet"),
         };
         self.put_error(&error);
@@ -277,7 +331,10 @@ impl Connection {
                 }
                 Ok(None) => {
                     self.reader.shrink(IDLE_BUFFER);
-                    let begun = self.reader.has_pending();
+                    if let Some(compression) = &mut self.compression {
+                        compression.shrink(IDLE_BUFFER);
+                    }
+                    let begun = self.has_begun();
                     let limit = if begun {
                         session.net_read_timeout()
                     } else {
@@ -312,6 +369,15 @@ impl Connection {
     }
 }
 
+/// Runs what takes long when there are many bytes of it without holding up the other sessions of this thread.
+fn at_leisure<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes > BRIEF {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
+}
+
 fn too_many_connections() -> SqlError {
     SqlError::new(1040, "08004", "Too many connections")
 }
@@ -323,6 +389,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         stream: Stream::Plain(stream),
         frames: FrameWriter::default(),
         reader: FrameReader::default(),
+        agreed: None,
+        compression: None,
         capabilities: cap::SERVER,
         parameters: Parameters::default(),
         shared: shared.clone(),
@@ -438,7 +506,10 @@ async fn login(
     id: u64,
     host: &str,
 ) -> Result<(Response, Account), NoLogin> {
-    let offered = cap::SERVER | if shared.tls.is_some() { cap::SSL } else { 0 };
+    let mut offered = cap::SERVER | compressions(shared).capabilities();
+    if shared.tls.is_some() {
+        offered |= cap::SSL;
+    }
     let challenge = conn.fresh_challenge();
     Greeting {
         version: shared.instance.version(),
@@ -477,6 +548,8 @@ async fn login(
         }
     };
     conn.capabilities = response.capabilities;
+    let chosen = compressions(shared).choose(&response);
+    conn.agreed = chosen.map_err(NoLogin::Denied)?;
     let proof = Proof {
         user: response.user.clone(),
         plugin: response.plugin.clone(),
@@ -492,6 +565,15 @@ async fn login(
         return Err(NoLogin::Denied(SqlError::new(3159, "HY000", text)));
     }
     Ok((response, account))
+}
+
+/// What `protocol_compression_algorithms` allows.
+fn compressions(shared: &Shared) -> Compressions {
+    Compressions::named(
+        &shared
+            .instance
+            .variable_text("protocol_compression_algorithms"),
+    )
 }
 
 /// Limits that depend on who it is.
@@ -541,6 +623,7 @@ async fn open_session(
             interactive: response.capabilities & cap::INTERACTIVE != 0,
             attributes: response.attributes.clone(),
             tls: conn.stream.tls_info(),
+            compression: conn.agreed.map(|a| (a.name(), a.level())),
             embedded: false,
             on_kill,
         },
@@ -564,6 +647,9 @@ async fn open_session(
     }
     reply::done(conn, &mut session);
     conn.flush().await.ok()?;
+    if let Some(algorithm) = conn.agreed {
+        conn.compress(algorithm);
+    }
     Some(session)
 }
 

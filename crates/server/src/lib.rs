@@ -12,6 +12,7 @@
 
 mod activity;
 pub mod client;
+mod compressions;
 pub mod config;
 mod connection;
 mod dispatch;

@@ -50,10 +50,12 @@ pub mod cap {
     pub const DEPRECATE_EOF: u32 = 1 << 24;
     /// The client may skip result set metadata.
     pub const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
+    /// zstd compression.
+    pub const ZSTD_COMPRESSION: u32 = 1 << 26;
     /// Query attributes in COM_QUERY and COM_STMT_EXECUTE.
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
 
-    /// What this server announces; `SSL` is added by configuration.
+    /// What this server announces; `SSL` and compression are added by configuration.
     pub const SERVER: u32 = LONG_PASSWORD
         | FOUND_ROWS
         | LONG_FLAG

@@ -4,7 +4,8 @@
 //! Neighbours: `server` feeds [`FrameReader`] what the socket gave and sends what [`FrameWriter`]
 //! holds.
 //! **Invariants**: the reader never buffers more than one command of at most `limit` bytes plus
-//! what arrived with it; sequence numbers are checked on everything that comes in.
+//! what arrived with it; sequence numbers are checked on everything that comes in, in the compressed protocol those of
+//! the outer packets (clients number what is inside as they like).
 
 use crate::WireError;
 
@@ -21,6 +22,8 @@ pub struct FrameReader {
     pos: usize,
     /// Joined payload of a packet that came in several parts.
     joined: Vec<u8>,
+    /// Sequence numbers are as they come.
+    any_order: bool,
 }
 
 /// A complete payload: where it lies in the reader.
@@ -41,6 +44,11 @@ impl FrameReader {
             self.pos = 0;
         }
         &mut self.buf
+    }
+
+    /// From here on packets come out of compressed ones, whose numbers are checked.
+    pub fn ignore_order(&mut self) {
+        self.any_order = true;
     }
 
     /// Are there bytes that no packet has consumed?
@@ -88,7 +96,9 @@ impl FrameReader {
             };
             let len =
                 usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16;
-            if header[3] != seq {
+            if self.any_order {
+                seq = header[3];
+            } else if header[3] != seq {
                 return Err(WireError::OutOfOrder {
                     expected: seq,
                     got: header[3],

@@ -73,6 +73,8 @@ pub struct Response {
     pub plugin: Option<String>,
     /// Connection attributes.
     pub attributes: Vec<(String, String)>,
+    /// Level of zstd that the client wishes.
+    pub zstd_level: u8,
 }
 
 fn text(bytes: &[u8], what: &'static str) -> Result<String, WireError> {
@@ -137,6 +139,9 @@ fn read_tail(r: &mut Reader<'_>, capabilities: u32, to: &mut Response) -> Result
     }
     if capabilities & cap::CONNECT_ATTRS != 0 && !r.is_empty() {
         to.attributes = read_attributes(r)?;
+    }
+    if capabilities & cap::ZSTD_COMPRESSION != 0 && !r.is_empty() {
+        to.zstd_level = r.u8("compression level")?;
     }
     Ok(())
 }
@@ -233,6 +238,7 @@ mod tests {
             database: Some("d".into()),
             plugin: Some("mysql_native_password".into()),
             attributes: Vec::new(),
+            zstd_level: 0,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod auth;
 pub mod client;
 pub mod codec;
 pub mod command;
+pub mod compress;
 pub mod constants;
 pub mod frame;
 pub mod handshake;
@@ -29,6 +30,9 @@ pub enum WireError {
     /// A field holds a value the protocol does not know.
     #[error("malformed packet: bad {0}")]
     Bad(&'static str),
+    /// A compressed packet does not hold what it says.
+    #[error("malformed packet: cannot be uncompressed")]
+    Compressed,
     /// A packet is larger than the receiver allows.
     #[error("packet of {got} bytes is larger than the allowed {limit}")]
     TooLarge {

@@ -3,6 +3,7 @@
 mod at_start;
 mod clients;
 mod common;
+mod compression;
 mod crash;
 mod crash_mix;
 mod damaged;

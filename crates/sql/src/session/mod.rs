@@ -95,6 +95,8 @@ pub struct ClientInfo {
     pub attributes: Vec<(String, String)>,
     /// TLS cipher and version.
     pub tls: Option<(String, String)>,
+    /// Algorithm and level, if packets are compressed.
+    pub compression: Option<(&'static str, u32)>,
     /// The account is taken as it is here, and not looked up among the instance's.
     pub embedded: bool,
     /// Ends the connection; called by KILL from another session.
@@ -117,6 +119,7 @@ impl ClientInfo {
             interactive: false,
             attributes: Vec::new(),
             tls: None,
+            compression: None,
             embedded: true,
             on_kill: Box::new(|| ()),
         }
@@ -130,6 +133,7 @@ pub(crate) struct ClientFlags {
     local_files: bool,
     interactive: bool,
     pub(crate) tls: Option<(String, String)>,
+    pub(crate) compression: Option<(&'static str, u32)>,
 }
 
 /// Progress of pulling rows.
@@ -143,6 +147,8 @@ pub struct Batch {
 
 /// One client's state.
 pub struct Session {
+    /// The statement reads a table from end to end.
+    no_index_used: bool,
     pub(crate) facts: Facts,
     pub(crate) client: ClientFlags,
     pub(crate) values: SessionValues,
@@ -210,7 +216,9 @@ impl Session {
                 local_files: client.local_files,
                 interactive: client.interactive,
                 tls: client.tls,
+                compression: client.compression,
             },
+            no_index_used: false,
             values,
             vars,
             txn,
@@ -236,9 +244,10 @@ impl Session {
         session
     }
 
-    /// The connection's collation, as the handshake asked for it.
+    /// The connection's collation, as the handshake asked for it. One that does not exist leaves what the server is set to, as
+    /// in MySQL.
     fn adopt_collation(&mut self, collation: Option<Collation>) {
-        if let Some(collation) = collation.filter(|c| *c != Collation::BINARY) {
+        if let Some(collation) = collation {
             // The collation exists, so its variables accept it.
             let adopted = self.use_collation(collation);
             debug_assert!(adopted.is_ok());
@@ -292,11 +301,15 @@ impl Session {
 
     /// Status bits of the protocol that follow from the session's state.
     pub fn status(&self) -> u16 {
+        const NO_INDEX_USED: u16 = 32;
         const IN_TRANS: u16 = 1;
         const AUTOCOMMIT: u16 = 2;
         const NO_BACKSLASH_ESCAPES: u16 = 512;
         const IN_TRANS_READONLY: u16 = 8192;
         let mut bits = 0;
+        if self.no_index_used {
+            bits |= NO_INDEX_USED;
+        }
         if self.in_transaction() {
             bits |= IN_TRANS;
             if self.state.read_only {

@@ -110,7 +110,10 @@ impl Session {
             let threads = instance.variable_u64("esker_scan_threads") as usize;
             instance.engine.set_scan_threads(threads);
         }
-        if id.def().name == "esker_memory_limit" {
+        if matches!(
+            id.def().name,
+            "esker_memory_limit" | "innodb_buffer_pool_size"
+        ) {
             self.facts.instance.apply_memory_limit();
         }
         if !SWITCHES.contains(&id.def().name) {

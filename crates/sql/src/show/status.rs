@@ -23,7 +23,6 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
     let mut rows: Vec<(&str, String)> = vec![
         ("Aborted_clients", read(&counters.aborted_clients)),
         ("Aborted_connects", read(&counters.aborted_connects)),
-        ("Compression", "OFF".into()),
         (
             "Connection_errors_max_connections",
             read(&counters.refused_connections),
@@ -52,6 +51,12 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
     let (cipher, version) = tls.unwrap_or_default();
     rows.push(("Ssl_cipher", cipher));
     rows.push(("Ssl_version", version));
+    let compression = of.client.compression.filter(|_| session);
+    let (algorithm, level) = compression.unwrap_or_default();
+    let is_on = if compression.is_some() { "ON" } else { "OFF" };
+    rows.push(("Compression", is_on.to_owned()));
+    rows.push(("Compression_algorithm", algorithm.to_owned()));
+    rows.push(("Compression_level", level.to_string()));
     let counts = if session {
         let mut own = Counts::zeros();
         of.facts.process.counts.add_to(&mut own);

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 
 pub use hot::SessionVars;
 pub use options::{Notes, Setting};
+use table::MEMORY_LIMIT_MAX;
 pub use table::{Effect, Scope, VarDef, VarKind};
 pub use value::VarValue;
 
@@ -133,6 +134,9 @@ const CHARSET_PAIRS: [(&str, &str); 3] = [
     ("character_set_database", "collation_database"),
 ];
 
+/// Least memory that `innodb_buffer_pool_size` leaves everything, bytes: MySQL has more than its buffer pool.
+const LEAST_BY_POOL_SIZE: u64 = 256 << 20;
+
 /// What else a variable changes that has just been set to `value`.
 pub(crate) fn coupled(id: VarId, value: &VarValue) -> Option<(VarId, VarValue)> {
     let other = |name: &str, value| VarId::find(name).ok().map(|id| (id, value));
@@ -146,6 +150,11 @@ pub(crate) fn coupled(id: VarId, value: &VarValue) -> Option<(VarId, VarValue)> 
             let unlimited = limit.as_u64() == u64::MAX;
             other("sql_big_selects", VarValue::Bool(unlimited))
         }
+        ("innodb_buffer_pool_size", size) => {
+            let bytes = size.as_u64().clamp(LEAST_BY_POOL_SIZE, MEMORY_LIMIT_MAX);
+            other("esker_memory_limit", VarValue::UInt(bytes))
+        }
+        ("esker_memory_limit", limit) => other("innodb_buffer_pool_size", limit.clone()),
         _ => CHARSET_PAIRS.iter().find_map(|(charset, collation)| {
             if name == *charset {
                 let c = Collation::default_of(Charset::by_name(value.as_text())?);

@@ -40,17 +40,23 @@ const ALIASES: [(&str, &str); 5] = [
     ("storage_engine", "default_storage_engine"),
 ];
 
-/// Options that are no variables and do nothing here. Sorted; a name that ends in `*` is a prefix.
+/// Options that are no variables and do nothing here: of MySQL, of its older versions, of MariaDB. Sorted; a name that
+/// ends in `*` is a prefix.
 const IDLE: &[&str] = &[
     "allow_suspicious_udfs",
     "archive",
+    "aria_*",
+    "avoid_temporal_upgrade",
+    "binlog_transaction_dependency_tracking",
     "blackhole",
     "character_set_client_handshake",
     "console",
     "expire_logs_days",
     "external_locking",
     "federated",
-    "innodb_autoinc_lock_mode",
+    "ignore_builtin_innodb",
+    "innodb",
+    "innodb_additional_mem_pool_size",
     "innodb_buffer_pool_populate",
     "innodb_checksums",
     "innodb_file_format",
@@ -58,16 +64,17 @@ const IDLE: &[&str] = &[
     "innodb_file_format_max",
     "innodb_large_prefix",
     "innodb_locks_unsafe_for_binlog",
-    "innodb_log_file_size",
-    "innodb_log_files_in_group",
+    "innodb_mirrored_log_groups",
     "innodb_stats_sample_pages",
     "innodb_status_file",
     "innodb_support_xa",
     "innodb_undo_logs",
-    "innodb_undo_tablespaces",
+    "innodb_use_sys_malloc",
+    "key_buffer",
     "log_bin_use_v1_row_events",
     "log_isam",
     "log_short_format",
+    "log_slow_queries",
     "log_tc",
     "log_tc_size",
     "log_warnings",
@@ -80,10 +87,13 @@ const IDLE: &[&str] = &[
     "myisam_block_size",
     "myisam_recover",
     "myisam_repair_threads",
+    "mysql_native_password",
     "mysqlx",
     "mysqlx_*",
+    "ndb_*",
     "ndbcluster",
     "nice",
+    "old_passwords",
     "open_files",
     "performance_schema_consumer_*",
     "performance_schema_instrument",
@@ -96,11 +106,11 @@ const IDLE: &[&str] = &[
     "query_cache_wlock_invalidate",
     "relay_log_info_file",
     "relay_log_info_repository",
-    "replica_parallel_type",
+    "secure_auth",
     "show_compatibility_56",
+    "show_old_temporals",
     "show_replica_auth_info",
     "show_slave_auth_info",
-    "slave_parallel_type",
     "slave_rows_search_algorithms",
     "sporadic_binlog_dump_fail",
     "super_large_pages",
@@ -109,7 +119,9 @@ const IDLE: &[&str] = &[
     "table_cache",
     "tc_heuristic_recover",
     "temp_pool",
+    "temptable_use_mmap",
     "thread_concurrency",
+    "thread_pool_*",
     "timed_mutexes",
     "transaction_write_set_extraction",
     "upgrade",
@@ -119,7 +131,7 @@ const IDLE: &[&str] = &[
 ];
 
 /// Options that ask for something Esker does not do, and why each is refused.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 10] = [
     (
         "bootstrap",
         "the first start initialises the data directory",
@@ -144,10 +156,11 @@ const REFUSED: [(&str, &str); 9] = [
         "accounts are made by those who have the privilege CREATE USER",
     ),
     ("skip_grant_tables", "everybody logs in with an account"),
+    ("sysdate_is_now", "SYSDATE() tells the time of its own call"),
 ];
 
 /// Why a variable takes one value only, where its name does not say it.
-const REASONS: [(&str, &str); 12] = [
+const REASONS: [(&str, &str); 11] = [
     ("admin_address", "there is no administrative interface"),
     (
         "authentication_policy",
@@ -170,7 +183,6 @@ const REASONS: [(&str, &str); 12] = [
         "skip_networking",
         "TCP is the only way in; bind_address=127.0.0.1 keeps other machines out",
     ),
-    ("sql_require_primary_key", "tables may have no primary key"),
     ("ssl_fips_mode", "the TLS library runs in one mode"),
 ];
 
@@ -191,9 +203,12 @@ impl Globals {
         let mut notes = Notes::default();
         let mut refused = Vec::new();
         let mut charset = None;
-        // A collation belongs to a character set, and who may write at all comes before who may write.
-        let is_late =
-            |o: &&Setting| o.name.starts_with("collation_") || o.name == "super_read_only";
+        // A collation belongs to a character set, who may write at all comes before who may write, and Esker's own name before
+        // MySQL's for the same.
+        let is_late = |s: &&Setting| {
+            s.name.starts_with("collation_")
+                || matches!(s.name.as_str(), "super_read_only" | "esker_memory_limit")
+        };
         let early = settings.iter().filter(|o| !is_late(o));
         for setting in early.chain(settings.iter().filter(is_late)) {
             let (name, loose) = match setting.name.strip_prefix("loose_") {
@@ -319,6 +334,9 @@ fn meaning(name: &str, value: &str) -> Meaning {
         return Meaning::Variable(id, value.to_owned());
     }
     if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        if matches!(value, "0" | "OFF") {
+            return Meaning::Idle;
+        }
         return Meaning::Refused(format!("'{name}' is not possible: {why}"));
     }
     for (prefix, on) in [("skip_", "OFF"), ("disable_", "OFF"), ("enable_", "ON")] {

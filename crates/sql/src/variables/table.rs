@@ -66,6 +66,8 @@ pub enum VarKind {
     },
     /// One of some words.
     Enum(&'static [&'static str]),
+    /// Some of these words, at least one, separated by commas.
+    Words(&'static [&'static str]),
     /// A list of SQL modes.
     SqlMode,
     /// A character set.
@@ -155,6 +157,9 @@ pub(super) const fn unused(
 
 use Scope::{Both as B, Global as G, Session as S};
 
+/// Largest `esker_memory_limit`, bytes.
+pub(super) const MEMORY_LIMIT_MAX: u64 = 1 << 44;
+
 /// Default of a variable that is NULL.
 pub const NULL: &str = "\0NULL";
 pub(super) const SET: bool = true;
@@ -224,7 +229,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_log_live_size", G, FIX, VarKind::UInt { min: 4_194_304, max: 1_099_511_627_776 }, "1073741824"),
     var("esker_log_segment_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "67108864"),
     var("esker_max_transaction_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 1_099_511_627_776 }, "4294967296"),
-    var("esker_memory_limit", G, SET, VarKind::UInt { min: 67_108_864, max: 17_592_186_044_416 }, "4294967296"),
+    var("esker_memory_limit", G, SET, VarKind::UInt { min: 67_108_864, max: MEMORY_LIMIT_MAX }, "4294967296"),
     var("esker_memtable_size", G, FIX, VarKind::UInt { min: 1_048_576, max: 4_294_967_296 }, "134217728"),
     var("esker_parallel_scan_rows", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "10000"),
     var("esker_query_memory_limit", B, SET, VarKind::UInt { min: 1_048_576, max: 1_099_511_627_776 }, "1073741824"),
@@ -233,12 +238,10 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_scan_threads", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "0"),
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
     var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
-    one("event_scheduler", G, SET, VarKind::Enum(&["OFF", "ON", "DISABLED"]), "OFF"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),
     one("explicit_defaults_for_timestamp", B, SET, VarKind::Bool, "ON"),
     fact("external_user", S, VarKind::NullableText, NULL),
     moot("foreign_key_checks", B, VarKind::Bool, "ON"),
-    one("general_log", G, SET, VarKind::Bool, "OFF"),
     var("group_concat_max_len", B, SET, VarKind::UInt { min: 4, max: u64::MAX }, "1024"),
     fact("gtid_executed", G, VarKind::Text, ""),
     one("gtid_mode", G, SET, VarKind::Enum(&["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]), "OFF"),
@@ -261,6 +264,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("init_file", G, FIX, VarKind::Text, ""),
     one("init_replica", G, SET, VarKind::Text, ""),
     one("init_slave", G, SET, VarKind::Text, ""),
+    var("innodb_buffer_pool_size", G, SET, VarKind::UInt { min: 5_242_880, max: u64::MAX }, "4294967296"),
     stays("innodb_flush_log_at_trx_commit", G, SET, VarKind::UInt { min: 0, max: 2 }, "1"),
     one("innodb_force_recovery", G, FIX, VarKind::UInt { min: 0, max: 6 }, "0"),
     var("innodb_lock_wait_timeout", B, SET, VarKind::UInt { min: 1, max: 1_073_741_824 }, "50"),
@@ -283,8 +287,6 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("log_bin", G, FIX, VarKind::Bool, "OFF"),
     fact("log_bin_basename", G, VarKind::Text, ""),
     stays("log_error", G, FIX, VarKind::Text, "stderr"),
-    one("log_output", G, SET, VarKind::Text, "FILE"),
-    one("log_queries_not_using_indexes", G, SET, VarKind::Bool, "OFF"),
     stays("log_timestamps", G, SET, VarKind::Enum(&["UTC", "SYSTEM"]), "UTC"),
     var("long_query_time", B, SET, VarKind::Double { min: 0.0, max: 31536000.0 }, "10"),
     fact("lower_case_file_system", G, VarKind::Bool, "OFF"),
@@ -301,7 +303,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("net_read_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "30"),
     var("net_write_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
     one("offline_mode", G, SET, VarKind::Bool, "OFF"),
-    var("open_files_limit", G, FIX, VarKind::UInt { min: 0, max: 4_294_967_295 }, "1048576"),
+    var("open_files_limit", G, FIX, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("parallel_read_threads", B, SET, VarKind::UInt { min: 1, max: 256 }, "4"),
     one("partial_revokes", G, SET, VarKind::Bool, "OFF"),
     one("password_history", G, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
@@ -311,7 +313,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     stays("pid_file", G, FIX, VarKind::Text, ""),
     var("port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "3306"),
     one("print_identified_with_as_hex", B, SET, VarKind::Bool, "ON"),
-    one("profiling", B, SET, VarKind::Bool, "OFF"),
+    var("protocol_compression_algorithms", G, SET, VarKind::Words(&["zlib", "zstd", "uncompressed"]), "zlib,zstd,uncompressed"),
     fact("protocol_version", G, VarKind::UInt { min: 0, max: 255 }, "10"),
     fact("proxy_user", S, VarKind::NullableText, NULL),
     one("pseudo_replica_mode", S, SET, VarKind::Bool, "OFF"),
@@ -335,7 +337,6 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("skip_name_resolve", G, FIX, VarKind::Bool, "ON"),
     one("skip_networking", G, FIX, VarKind::Bool, "OFF"),
     var("skip_show_database", G, FIX, VarKind::Bool, "OFF"),
-    one("slow_query_log", G, SET, VarKind::Bool, "OFF"),
     stays("socket", G, FIX, VarKind::Text, ""),
     var("sort_buffer_size", B, SET, VarKind::UInt { min: 32_768, max: u64::MAX }, "33554432"),
     one("sql_auto_is_null", B, SET, VarKind::Bool, "OFF"),
@@ -345,7 +346,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("sql_mode", B, SET, VarKind::SqlMode, "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"),
     var("sql_notes", B, SET, VarKind::Bool, "ON"),
     one("sql_quote_show_create", B, SET, VarKind::Bool, "ON"),
-    one("sql_require_primary_key", B, SET, VarKind::Bool, "OFF"),
+    var("sql_require_primary_key", B, SET, VarKind::Bool, "OFF"),
     var("sql_safe_updates", B, SET, VarKind::Bool, "OFF"),
     var("sql_select_limit", B, SET, VarKind::UInt { min: 0, max: u64::MAX }, "18446744073709551615"),
     one("sql_warnings", B, SET, VarKind::Bool, "OFF"),

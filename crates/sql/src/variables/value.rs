@@ -103,10 +103,16 @@ struct MachineDefault {
 }
 
 /// The variables whose defaults depend on the machine.
-const MACHINE_DEFAULTS: [MachineDefault; 3] = [
+const MACHINE_DEFAULTS: [MachineDefault; 4] = [
     // The rest is for connections, the page cache, and others.
     MachineDefault {
         name: "esker_memory_limit",
+        part: 2,
+        bounds: (256 << 20, 1 << 44),
+    },
+    // The same by MySQL's name.
+    MachineDefault {
+        name: "innodb_buffer_pool_size",
         part: 2,
         bounds: (256 << 20, 1 << 44),
     },
@@ -232,6 +238,7 @@ pub fn from_value(def: &VarDef, given: &Value) -> SqlResult<(VarValue, bool)> {
             _ => text_value(def, given).map(|v| (v, false)),
         },
         VarKind::Text
+        | VarKind::Words(_)
         | VarKind::NullableText
         | VarKind::Engine
         | VarKind::Charset { .. }
@@ -333,6 +340,13 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             Some(c) => Arc::from(c.name()),
             None => return Err(unknown_collation(text)),
         },
+        VarKind::Words(words) => {
+            let known = |word: &str| words.iter().any(|w| w.eq_ignore_ascii_case(word));
+            if !text.split(',').all(known) {
+                return Err(bad_value(def, text));
+            }
+            Arc::from(text)
+        }
         VarKind::Engine if text.eq_ignore_ascii_case(def.default) => Arc::from(def.default),
         VarKind::Engine => {
             let text = format!("Unknown storage engine '{text}'");
