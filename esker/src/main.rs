@@ -11,6 +11,7 @@ mod serve;
 mod shell;
 mod show;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,6 +23,15 @@ use clap::{Parser, Subcommand};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Esker: a transactional database server for people who run MySQL.
+/// How options of `serve` begin that are no settings, but may stand among them.
+const NO_SETTINGS: [&str; 5] = [
+    "--defaults-file=",
+    "--defaults-extra-file=",
+    "--no-defaults",
+    "--print-defaults",
+    "--validate-config",
+];
+
 #[derive(Parser)]
 #[command(name = "esker", version, propagate_version = true)]
 struct Cli {
@@ -42,6 +52,18 @@ enum Command {
         /// Read settings from an option file (my.cnf syntax; sections mysqld, server, esker).
         #[arg(long, value_name = "FILE")]
         defaults_file: Option<PathBuf>,
+        /// Read this option file after the other.
+        #[arg(long, value_name = "FILE")]
+        defaults_extra_file: Option<PathBuf>,
+        /// Read no option file.
+        #[arg(long, conflicts_with_all = ["defaults_file", "defaults_extra_file"])]
+        no_defaults: bool,
+        /// Print the settings of option files and environment as flags, and exit.
+        #[arg(long)]
+        print_defaults: bool,
+        /// Say whether the server would take the settings, and exit; the data directory is not opened.
+        #[arg(long)]
+        validate_config: bool,
         /// Settings: --port=N, --bind-address=ADDRESS, --datadir=DIR, --max-connections=N, ...
         #[arg(
             trailing_var_arg = true,
@@ -64,13 +86,43 @@ enum Command {
     Inspect(inspect::What),
 }
 
+/// The arguments, those of [`NO_SETTINGS`] before the settings.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|command| command == "serve") {
+        let is_setting = |argument: &OsString| {
+            let text = argument.to_string_lossy();
+            !NO_SETTINGS.iter().any(|name| text.starts_with(name))
+        };
+        // A stable sort: the others keep their order.
+        arguments[2..].sort_by_key(is_setting);
+    }
+    arguments
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(arguments());
     let result = match cli.command {
         Command::Serve {
             defaults_file,
+            defaults_extra_file,
+            no_defaults: _,
+            print_defaults,
+            validate_config,
             settings,
-        } => serve::run(defaults_file.as_deref(), &settings),
+        } => {
+            let files: Vec<_> = [defaults_file, defaults_extra_file]
+                .into_iter()
+                .flatten()
+                .collect();
+            if print_defaults {
+                serve::print(&files)
+            } else if validate_config {
+                serve::validate(&files, &settings)
+            } else {
+                serve::run(&files, &settings)
+            }
+        }
         Command::Sql(options) => shell::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Check(options) => check::run(&options),

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::bar::{AboveBar, Bar};
@@ -14,20 +14,40 @@ use esker_server::Config;
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Runs the server until it is told to stop.
-pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, String> {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_writer(|| AboveBar)
-        .with_target(false)
-        .init();
-    raise_file_limit();
-    // Data and keys are nobody else's business.
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
+fn gather(files: &[PathBuf], settings: &[String]) -> Result<Config, String> {
     // Others may have put there what is no text; ours is.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let config = Config::gather(file, environment, settings).map_err(|e| e.to_string())?;
+    Config::gather(files, environment, settings).map_err(|e| e.to_string())
+}
+
+/// Prints what option files and environment set, as flags.
+pub(crate) fn print(files: &[PathBuf]) -> Result<ExitCode, String> {
+    let flags: String = gather(files, &[])?
+        .made
+        .iter()
+        .map(|s| format!("--{}={}\n", s.name, s.value))
+        .collect();
+    // A closed standard output wants no more.
+    let _ = std::io::stdout().write_all(flags.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says whether a start would take the settings; what would be warned of goes to the log.
+pub(crate) fn validate(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, String> {
+    begin_log();
+    let config = gather(files, settings)?;
+    esker_server::validate(&config).map_err(|e| e.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, String> {
+    begin_log();
+    raise_file_limit();
+    // Data and keys are nobody else's business.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
+    let config = gather(files, settings)?;
     if !config.ignored.is_empty() {
         tracing::info!(
             "not settings of the server, ignored: {}",
@@ -43,6 +63,14 @@ pub(crate) fn run(file: Option<&Path>, settings: &[String]) -> Result<ExitCode, 
     .map_err(|e| e.to_string())?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+fn begin_log() {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(|| AboveBar)
+        .with_target(false)
+        .init();
 }
 
 fn announce(address: SocketAddr, instance: &Instance, data_dir: &Path) {

@@ -12,7 +12,7 @@ use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
 
 /// Sections of an option file that concern the server.
-const SECTIONS: [&str; 3] = ["mysqld", "server", "esker"];
+const SECTIONS: [&str; 4] = ["mysqld", "mysqld-8.4", "server", "esker"];
 /// Prefix of environment variables.
 const ENV_PREFIX: &str = "ESKER_";
 /// Environment variable with the first start's root password; not a setting.
@@ -61,6 +61,8 @@ pub struct Config {
     pub worker_threads: usize,
     /// Password of `root` on the first start.
     pub root_password: Option<String>,
+    /// All settings as they were made, in the order in which they are applied.
+    pub made: Vec<Setting>,
     /// All other settings: system variables.
     pub settings: Vec<Setting>,
     /// Variables of the environment that begin like settings and are none.
@@ -76,6 +78,7 @@ impl Default for Config {
             tls_files: None,
             worker_threads: 0,
             root_password: None,
+            made: Vec::new(),
             settings: Vec::new(),
             ignored: Vec::new(),
         }
@@ -112,18 +115,18 @@ fn setting(name: &str, value: Option<&str>, source: String) -> Setting {
 }
 
 impl Config {
-    /// Gathers settings: `file` (if any), then the environment, then `flags` (`--name=value`,
+    /// Gathers settings: `files`, then the environment, then `flags` (`--name=value`,
     /// `--name value` or `--name`).
     ///
     /// # Errors
     /// Unreadable or malformed sources, bad values for the server's own options.
     pub fn gather(
-        file: Option<&Path>,
+        files: &[PathBuf],
         environment: impl Iterator<Item = (String, String)>,
         flags: &[String],
     ) -> Result<Self, ConfigError> {
         let mut all = Vec::new();
-        if let Some(path) = file {
+        for path in files {
             read_file(path, 0, &mut all)?;
         }
         let mut config = Self::default();
@@ -142,6 +145,7 @@ impl Config {
         from_env.sort_by(|a, b| a.name.cmp(&b.name));
         all.extend(from_env);
         read_flags(flags, &mut all)?;
+        config.made.clone_from(&all);
         config.apply(all)?;
         Ok(config)
     }
@@ -293,7 +297,7 @@ mod tests {
 
     fn flags(list: &[&str]) -> Result<Config, ConfigError> {
         let list: Vec<String> = list.iter().map(|s| (*s).to_owned()).collect();
-        Config::gather(None, std::iter::empty(), &list)
+        Config::gather(&[], std::iter::empty(), &list)
     }
 
     #[test]
@@ -323,7 +327,7 @@ mod tests {
                 .iter()
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect();
-            Config::gather(None, pairs.into_iter(), &[])
+            Config::gather(&[], pairs.into_iter(), &[])
         };
         let kubernetes = [
             ("ESKER_SERVICE_HOST", "10.0.0.1"),
@@ -380,9 +384,9 @@ mod tests {
             ("ESKER_PORT".to_owned(), "3".to_owned()),
             ("HOME".into(), "/".into()),
         ];
-        let c = Config::gather(Some(&main), env.clone().into_iter(), &[]).unwrap();
+        let c = Config::gather(std::slice::from_ref(&main), env.clone().into_iter(), &[]).unwrap();
         assert_eq!(c.port, 3);
-        let c = Config::gather(Some(&main), env.into_iter(), &["--port=4".into()]).unwrap();
+        let c = Config::gather(&[main], env.into_iter(), &["--port=4".into()]).unwrap();
         assert_eq!(c.port, 4);
         let got: Vec<_> = c
             .settings

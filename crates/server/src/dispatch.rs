@@ -7,7 +7,7 @@
 
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step};
 use esker_types::SqlError;
-use esker_wire::command::{CURSOR_READ_ONLY, Command};
+use esker_wire::command::{CURSOR_READ_ONLY, Command, refresh};
 use esker_wire::row::Format;
 
 use crate::connection::{Connection, Gone};
@@ -108,6 +108,10 @@ pub(crate) fn begin(
             Ok(columns) => Next::Fields(columns),
             Err(e) => Next::Error(e),
         },
+        Command::Refresh(what) => {
+            session.start(Request::Query(flush_of(what).as_bytes()));
+            Next::Statement(Format::Text, Mode::Thread)
+        }
         Command::Ping => Next::Ok,
         Command::Statistics => Next::Text(session.statistics()),
         Command::Debug => Next::Eof,
@@ -125,6 +129,23 @@ pub(crate) fn begin(
         Command::SetOption(_) | Command::Unknown(_) => {
             Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
         }
+    }
+}
+
+/// The statement that does what COM_REFRESH asks for.
+fn flush_of(bits: u8) -> String {
+    // FLUSH TABLES does what FLUSH LOGS does, and cannot stand in a list.
+    let known = [
+        (refresh::GRANT, "PRIVILEGES"),
+        (refresh::LOG | refresh::TABLES, "LOGS"),
+        (refresh::HOSTS, "HOSTS"),
+        (refresh::STATUS, "STATUS"),
+    ];
+    let named = known.iter().filter(|(bit, _)| bits & bit != 0);
+    let what: Vec<_> = named.map(|(_, name)| *name).collect();
+    match what.is_empty() {
+        true => "FLUSH TABLES".to_owned(),
+        false => format!("FLUSH {}", what.join(", ")),
     }
 }
 

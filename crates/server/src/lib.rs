@@ -34,4 +34,4 @@ mod unseen;
 mod watch;
 
 pub use config::{Config, ConfigError};
-pub use listener::{StartError, run};
+pub use listener::{StartError, run, validate};

@@ -161,7 +161,16 @@ fn tls_acceptor(
     Ok(acceptor)
 }
 
-fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
+/// Would a start take the settings? Nothing is opened.
+///
+/// # Errors
+/// What would stop the start.
+pub fn validate(config: &Config) -> Result<(), StartError> {
+    Ok(esker_sql::check_settings(&settings(config))?)
+}
+
+/// All settings, those of sockets and files included.
+fn settings(config: &Config) -> Vec<Setting> {
     let mut settings = config.settings.clone();
     let own = |name: &str, value: String| Setting {
         name: name.to_owned(),
@@ -175,10 +184,14 @@ fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
         settings.push(own("ssl_cert", cert.display().to_string()));
         settings.push(own("ssl_key", key.display().to_string()));
     }
+    settings
+}
+
+fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
     Ok(Starting::begin(InstanceConfig {
         env: env.clone(),
         data_dir: config.data_dir.clone(),
-        settings,
+        settings: settings(config),
         root_password: config.root_password.clone(),
         hash_password: crate::login::hash_password,
     })?)

@@ -23,7 +23,7 @@ use crate::exec::TempSpace;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
 use crate::session::registry::Registry;
-use crate::variables::{Globals, SessionValues, SessionVars, Setting, VarValue};
+use crate::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
 use crate::xids::XidTable;
 
 /// Length of the salt handed to [`InstanceConfig::hash_password`].
@@ -112,16 +112,8 @@ impl Starting {
     pub fn begin(config: InstanceConfig) -> SqlResult<Self> {
         let globals = Globals::default();
         describe(&globals, &config);
-        let notes = globals.apply(&config.settings)?;
-        for line in &notes.lines {
-            tracing::warn!("{line}");
-        }
-        if !notes.idle.is_empty() {
-            tracing::warn!(
-                "settings that have no effect in Esker: {}",
-                notes.idle.join(", ")
-            );
-        }
+        note(&globals.apply(&config.settings)?);
+        tell_file_limit(&globals);
         check_folder(&globals, &config.env)?;
         let (env, dir) = (&config.env, &config.data_dir);
         datadir::refuse_foreign(env, dir)?;
@@ -585,12 +577,40 @@ fn describe(globals: &Globals, config: &InstanceConfig) {
     text("version_compile_machine", std::env::consts::ARCH.to_owned());
     let now = config.env.clock.wall_micros();
     text("system_time_zone", zone_name(&TimeZone::system(), now));
-    if let Some(files) = esker_vfs::machine::open_files() {
-        globals.tell("open_files_limit", VarValue::UInt(files));
-    }
     if let Some(memory) = esker_vfs::machine::memory() {
         globals.tell("server_memory", VarValue::UInt(memory));
     }
+}
+
+/// Checks the settings of a start, and writes into the log what it would say of them.
+///
+/// # Errors
+/// Everything that would stop the start, in one message.
+pub fn check_settings(settings: &[Setting]) -> SqlResult<()> {
+    note(&Globals::default().apply(settings)?);
+    Ok(())
+}
+
+fn note(notes: &Notes) {
+    for line in &notes.lines {
+        tracing::warn!("{line}");
+    }
+    if !notes.idle.is_empty() {
+        let names = notes.idle.join(", ");
+        tracing::warn!("settings that have no effect in Esker: {names}");
+    }
+}
+
+/// The server has what the system allows, whatever was asked for.
+fn tell_file_limit(globals: &Globals) {
+    let wanted = globals.named("open_files_limit").as_u64();
+    let Some(files) = esker_vfs::machine::open_files() else {
+        return;
+    };
+    if wanted > files {
+        tracing::warn!("open_files_limit={wanted}: the system allows {files}");
+    }
+    globals.tell("open_files_limit", VarValue::UInt(files));
 }
 
 /// What a clock on the wall calls the zone now: `UTC`, `CET`.

@@ -33,7 +33,7 @@ mod textfile;
 pub mod variables;
 mod xids;
 
-pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES, Starting};
+pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES, Starting, check_settings};
 pub use result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };

@@ -19,6 +19,8 @@ pub enum Command<'a> {
     Query(&'a [u8]),
     /// COM_FIELD_LIST: table and column wildcard.
     FieldList(&'a [u8], &'a [u8]),
+    /// COM_REFRESH: what to flush, as bits of [`refresh`].
+    Refresh(u8),
     /// COM_STATISTICS.
     Statistics,
     /// COM_PROCESS_KILL with a connection id.
@@ -49,6 +51,22 @@ pub enum Command<'a> {
     Unknown(u8),
 }
 
+/// Bits of COM_REFRESH.
+pub mod refresh {
+    /// FLUSH PRIVILEGES.
+    pub const GRANT: u8 = 1;
+    /// FLUSH LOGS.
+    pub const LOG: u8 = 2;
+    /// FLUSH TABLES.
+    pub const TABLES: u8 = 4;
+    /// FLUSH HOSTS.
+    pub const HOSTS: u8 = 8;
+    /// FLUSH STATUS.
+    pub const STATUS: u8 = 16;
+    /// The cache of threads, of which there is none.
+    pub const THREADS: u8 = 32;
+}
+
 /// The fixed part of COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execute<'a> {
@@ -76,6 +94,7 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x02 => Command::InitDb(r.rest()),
         0x03 => Command::Query(query_text(r, capabilities)?),
         0x04 => Command::FieldList(r.nul_bytes("table name")?, r.rest()),
+        0x07 => Command::Refresh(r.u8("what to flush")?),
         0x09 => Command::Statistics,
         0x0c => Command::ProcessKill(r.u32("connection id")?),
         0x0d => Command::Debug,

@@ -48,6 +48,7 @@ fn another(def: &VarDef) -> String {
             let other = words.iter().find(|word| **word != def.default);
             (*other.expect("two words")).to_owned()
         }
+        VarKind::Words(words) => words[1].to_owned(),
         VarKind::Charset { .. } => "latin1".to_owned(),
         VarKind::Collation => "utf8mb4_bin".to_owned(),
         VarKind::Engine | VarKind::Text | VarKind::NullableText | VarKind::SqlMode => {
@@ -145,7 +146,7 @@ fn set_refuses_warns_or_works() {
             (VarKind::UInt { .. } | VarKind::Int { .. } | VarKind::Double { .. }, n) => n,
             (_, word) => format!("'{word}'"),
         };
-        let sql = format!("SET {scope} {} = {value}", def.name);
+        let sql = format!("SET {scope} `{}` = {value}", def.name);
         if !def.dynamic {
             assert_eq!(c.code(&sql), Some(1238), "{sql}");
             continue;
@@ -443,4 +444,195 @@ fn the_versions_and_suites_of_tls_are_those_that_are_set() {
             crate::common::output(python.args(["-c", TLS, &server.port.to_string(), version]));
         assert_eq!(told.trim(), suite, "{version}");
     }
+}
+
+/// Writes an option file and starts with it: the log.
+fn start_with(text: &str) -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("my.cnf");
+    std::fs::write(&file, text).expect("writes");
+    let flag = format!("--defaults-file={}", file.display());
+    (Server::start(dir.path(), &[&flag]), dir)
+}
+
+/// What others ship or run, without comments.
+const OPTION_FILES: [&str; 4] = [
+    // Ubuntu's mysqld.cnf.
+    "[mysqld]\nuser = mysql\nbind-address = 127.0.0.1\nmysqlx-bind-address = 127.0.0.1\nkey_buffer_size = 16M
+myisam-recover-options = BACKUP\nlog_error = /var/log/mysql/error.log\nmax_binlog_size = 100M",
+    // The container image's my.cnf.
+    "[mysqld]\nhost-cache-size=0\nskip-name-resolve\nsecure-file-priv=NULL\nuser=mysql
+pid-file=/var/run/mysqld/mysqld.pid\nsocket=/var/run/mysqld/mysqld.sock\n[client]\nsocket=/var/run/mysqld/mysqld.sock",
+    // MariaDB's 50-server.cnf.
+    "[server]\n[mysqld]\npid-file = /run/mysqld/mysqld.pid\nbasedir = /usr\nbind-address = 127.0.0.1\nexpire_logs_days = 10
+character-set-server = utf8mb4\ncollation-server = utf8mb4_general_ci\n[embedded]\n[mariadb]\n[mariadb-10.11]",
+    // A tuned one.
+    "[mysqld]\nuser=mysql\nsocket=/var/lib/mysql/mysql.sock\nskip-external-locking\ndefault_time_zone='+00:00'
+max_connections=500\nmax_allowed_packet=64M\nthread_cache_size=50\ntable_open_cache=4096\nopen_files_limit=1024
+innodb_buffer_pool_size=300M\ninnodb_buffer_pool_instances=8\ninnodb_flush_method=O_DIRECT\ninnodb_redo_log_capacity=2G
+innodb_log_file_size=512M\ninnodb_log_buffer_size=64M\ninnodb_flush_log_at_trx_commit=2\ninnodb_io_capacity=2000
+innodb_io_capacity_max=4000\ninnodb_read_io_threads=8\ninnodb_write_io_threads=8\ninnodb_print_all_deadlocks=1
+innodb_numa_interleave=1\ninnodb_adaptive_hash_index=0\ninnodb_file_per_table=1\nskip-log-bin\nsync_binlog=1
+binlog_expire_logs_seconds=604800\nslow_query_log=1\nslow_query_log_file=/var/log/mysql/slow.log\nlong_query_time=1
+log_queries_not_using_indexes=1\nlog_timestamps=SYSTEM\nquery_cache_type=0\nquery_cache_size=0\nsymbolic-links=0
+performance_schema=ON\nsql_mode=STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION\nlc_messages_dir=/usr/share/mysql
+tmp_table_size=64M\nmax_heap_table_size=64M\nsort_buffer_size=4M\njoin_buffer_size=4M",
+];
+
+#[test]
+fn option_files_of_others_start_the_server() {
+    for text in OPTION_FILES {
+        let (server, dir) = start_with(text);
+        let log = log_of(&dir);
+        assert_eq!(log.matches("no effect in Esker").count(), 1, "{log}");
+        let mut c = server.connect();
+        if text.contains("300M") {
+            let memory = "SELECT @@esker_memory_limit, @@innodb_buffer_pool_size, @@innodb_flush_log_at_trx_commit";
+            assert_eq!(c.value(memory), "314572800|314572800|1");
+            assert_eq!(
+                c.value("SELECT @@time_zone, @@max_connections, @@long_query_time"),
+                "+00:00|500|1"
+            );
+        }
+        if text.contains("general_ci") {
+            assert_eq!(c.value("SELECT @@collation_server"), "utf8mb4_general_ci");
+        }
+    }
+}
+
+#[test]
+fn the_buffer_pool_is_the_memory_limit() {
+    let (server, _dir) = start(&["--innodb-buffer-pool-size=1G", "--esker-memory-limit=400M"]);
+    let mut c = server.connect();
+    let both = "SELECT @@esker_memory_limit, @@innodb_buffer_pool_size";
+    assert_eq!(c.value(both), "419430400|419430400");
+    c.run("SET GLOBAL innodb_buffer_pool_size = 536870912");
+    assert_eq!(c.value(both), "536870912|536870912");
+    // MySQL's default is too little for everything together.
+    c.run("SET GLOBAL innodb_buffer_pool_size = 134217728");
+    assert_eq!(c.value("SELECT @@esker_memory_limit"), "268435456");
+}
+
+#[test]
+fn settings_are_printed_and_checked_without_a_start() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("my.cnf");
+    std::fs::write(
+        &file,
+        "[mysqld]\nport=4000\nskip-log-bin\n[mysqld-8.4]\nuser=mysql",
+    )
+    .expect("writes");
+    let more = dir.path().join("more.cnf");
+    std::fs::write(&more, "[mysqld]\nmax_connections=9").expect("writes");
+    let files = [
+        format!("--defaults-file={}", file.display()),
+        format!("--defaults-extra-file={}", more.display()),
+    ];
+    let out = serve_command()
+        .args(&files)
+        .arg("--print-defaults")
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(
+        text,
+        "--port=4000\n--skip_log_bin=ON\n--user=mysql\n--max_connections=9\n"
+    );
+    let check = |flags: &[&str]| {
+        let out = serve_command()
+            .args(&files)
+            .args(flags)
+            .current_dir(dir.path())
+            .output()
+            .expect("runs");
+        (
+            out.status.success(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    assert!(check(&["--validate-config"]).0);
+    let (fine, told) = check(&["--skip-networking", "--validate-config", "--nonsense"]);
+    assert!(
+        !fine && told.contains("'nonsense'") && told.contains("'skip_networking'"),
+        "{told}"
+    );
+    assert!(!dir.path().join("esker-data").exists());
+    let out = serve_command()
+        .args(["--no-defaults", "--defaults-file=x", "--validate-config"])
+        .output();
+    assert!(!out.expect("runs").status.success());
+}
+
+#[test]
+fn a_table_needs_a_primary_key_where_that_is_set() {
+    let (server, _dir) = start(&[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE d; USE d; CREATE TABLE a (i INT); CREATE TABLE b (i INT PRIMARY KEY, j INT NOT NULL UNIQUE);
+         CREATE TABLE u (j INT NOT NULL, UNIQUE (j)); SET sql_require_primary_key = 1",
+    );
+    for (sql, code) in [
+        ("CREATE TABLE x (i INT)", Some(3750)),
+        ("CREATE TABLE x (i INT UNIQUE)", Some(3750)),
+        ("CREATE TABLE x LIKE a", Some(3750)),
+        ("CREATE TABLE x (i INT NOT NULL UNIQUE)", None),
+        ("CREATE TABLE y LIKE b", None),
+        ("ALTER TABLE a ADD COLUMN k INT", Some(3750)),
+        ("ALTER TABLE a COMMENT 'x'", Some(3750)),
+        ("ALTER TABLE a RENAME TO a2", None),
+        ("TRUNCATE TABLE a2", None),
+        ("ALTER TABLE b DROP PRIMARY KEY", Some(3750)),
+        ("ALTER TABLE b DROP PRIMARY KEY, ADD PRIMARY KEY (j)", None),
+        ("CREATE INDEX k ON u (j)", Some(3750)),
+        ("ALTER TABLE a2 ADD PRIMARY KEY (i)", None),
+        ("ALTER TABLE a2 ADD COLUMN k INT", None),
+    ] {
+        assert_eq!(c.code(sql), code, "{sql}");
+    }
+}
+
+/// COM_REFRESH, and the status bits that come with rows.
+const REFRESH: &str = r#"
+import sys, pymysql
+c = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", ssl_disabled=True, database="d")
+for what in (1, 4, 8, 16, 32, 1 | 2 | 4 | 8 | 16):
+    c._execute_command(7, bytes([what]))
+    assert c._read_ok_packet().is_ok_packet()
+seen = []
+read = pymysql.connections.Connection._read_packet
+def spy(self, *more):
+    packet = read(self, *more)
+    seen.append(packet._data)
+    return packet
+pymysql.connections.Connection._read_packet = spy
+def no_index(sql):
+    c.cursor().execute(sql)
+    assert seen[-1][0] == 0xfe, seen[-1]
+    return bool(seen[-1][3] & 32)
+assert no_index("SELECT * FROM t")
+assert no_index("SELECT v FROM t WHERE v = 3 ORDER BY v")
+assert not no_index("SELECT * FROM t WHERE id = 3")
+assert not no_index("SELECT 1")
+assert no_index("SELECT * FROM t a JOIN t b ON a.v = b.id")
+u = pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="u", ssl_disabled=True)
+u._execute_command(7, b"\4")
+try:
+    u._read_ok_packet()
+    print("allowed")
+except pymysql.err.OperationalError as e:
+    assert e.args[0] == 1227, e
+print("fine")
+"#;
+
+#[test]
+fn flushing_by_command_and_reading_without_an_index() {
+    let Some(mut python) = crate::common::python() else {
+        return;
+    };
+    let (server, _dir) = start(&[]);
+    server.connect().run(
+        "CREATE USER u@localhost; CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (3,3)",
+    );
+    let told = crate::common::output(python.args(["-c", REFRESH]).arg(server.port.to_string()));
+    assert_eq!(told, "fine\n");
 }

@@ -180,6 +180,9 @@ pub(super) fn create_table(
     let collation = draft.collation;
     let next_column_id = draft.next_column_id;
     let built = draft.finish()?;
+    if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
+        return Err(without_primary_key().into());
+    }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
     let mut trees = NewTrees::new(ctx.catalog.engine());
     let meta = Meta {
@@ -202,6 +205,15 @@ pub(super) fn create_table(
         seq,
         ..DdlDone::default()
     })
+}
+
+/// sql_require_primary_key.
+pub(super) fn without_primary_key() -> SqlError {
+    let text = "Unable to create or change a table without a primary key, when the system variable \
+                'sql_require_primary_key' is set. Add a primary key to the table or unset this variable to avoid \
+                this message. Note that tables without a primary key can cause performance problems in row-based \
+                replication, so please consult your DBA before changing this setting.";
+    SqlError::new(3750, "HY000", text)
 }
 
 fn already_exists(

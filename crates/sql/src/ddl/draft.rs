@@ -87,6 +87,21 @@ pub(super) struct Built {
     pub(super) checks: Vec<CheckDef>,
 }
 
+impl Built {
+    /// Is there a primary key?
+    pub(super) fn has_primary(&self) -> bool {
+        self.indexes.iter().any(|index| index.primary)
+    }
+
+    /// Is there a unique key without NULL, which tells rows apart as a primary key does?
+    pub(super) fn has_row_key(&self) -> bool {
+        let is_whole =
+            |part: &IndexPart| part.prefix_len.is_none() && !self.columns[part.col].ty.nullable;
+        let mut unique = self.indexes.iter().filter(|index| index.unique);
+        unique.any(|index| index.parts.iter().all(is_whole))
+    }
+}
+
 /// A table being drawn up.
 pub(super) struct Draft {
     pub(super) name: Box<str>,

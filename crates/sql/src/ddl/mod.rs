@@ -57,6 +57,8 @@ pub struct DdlCtx<'a> {
     pub server_collation: Collation,
     /// esker_foreign_keys = IGNORE: FOREIGN KEY clauses are left out, with a warning.
     pub ignore_foreign_keys: bool,
+    /// sql_require_primary_key.
+    pub require_primary_key: bool,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
 }

@@ -215,6 +215,7 @@ impl Bench {
             user: "u@h",
             server_collation: Collation::UTF8MB4_0900_AI_CI,
             ignore_foreign_keys: false,
+            require_primary_key: false,
             check_killed: &|| Ok(()),
         };
         let done = crate::ddl::run(&mut ddl, stmt)?;

@@ -87,6 +87,22 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if joins(&block.source))
     }
 
+    /// Is a stored table of the outermost block read from one end to the other (SERVER_QUERY_NO_INDEX_USED)?
+    pub(crate) fn scans_a_table(&self) -> bool {
+        fn scans(node: &Node) -> bool {
+            match node {
+                Node::Once | Node::Nothing(_) => false,
+                Node::Filter(input, _) => scans(input),
+                Node::Join(join) => scans(&join.left) || scans(&join.right),
+                Node::Scan(scan) => matches!(
+                    &scan.source,
+                    Source::Base { access, .. } if matches!(access.kind, AccessKind::Full)
+                ),
+            }
+        }
+        matches!(&self.root, Root::Block(block) if scans(&block.source))
+    }
+
     /// Does a stored table of the outermost block have to be read from one end to the other, because
     /// no condition uses a key (sql_safe_updates)? A small table may be read whole all the same.
     pub(crate) fn reads_without_key(&self) -> bool {

@@ -209,6 +209,7 @@ impl Session {
             user: &user,
             server_collation,
             ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
+            require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
         };
         let result = ddl::run(&mut ctx, statement);

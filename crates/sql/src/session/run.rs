@@ -186,6 +186,7 @@ impl Session {
         let query = adapted.as_ref().unwrap_or(query);
         let plan = self.plan(query, params)?;
         self.check_join_size(plan.cost_rows)?;
+        self.no_index_used = plan.scans_a_table();
         let wants_thread = plan.blocks || plan.cost_rows > INLINE_ROWS;
         if mode == Mode::Inline && (wants_thread || export::is_file(query.into.as_ref())) {
             return Ok(Done::NeedThread);

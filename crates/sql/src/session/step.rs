@@ -103,6 +103,7 @@ impl Session {
     /// Starts a request; [`Self::step`] runs it.
     pub fn start(&mut self, request: Request<'_>) {
         self.facts.process.clear_query_kill();
+        self.no_index_used = false;
         self.count(Counter::Questions, 1);
         let running = match request {
             Request::Query(text) => {
@@ -172,6 +173,7 @@ impl Session {
                 running.work = Work::Text;
                 running.waiting_since = None;
                 running.counted = false;
+                self.no_index_used = false;
                 let now = self.facts.instance.now_micros();
                 self.facts.statement_micros.set(now);
                 self.facts.renew_rights();

@@ -91,6 +91,7 @@ impl Session {
             user: &user,
             server_collation: self.vars.collation_connection,
             ignore_foreign_keys: false,
+            require_primary_key: false,
             check_killed: &killed,
         };
         let result = ddl::view::create(&mut ctx, create, &name, def);

@@ -134,11 +134,21 @@ fn run(
         let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
         return Err(SqlError::new(1090, "42000", text).into());
     }
+    let only_names = actions.iter().all(|a| {
+        matches!(
+            a,
+            AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
+        )
+    });
     let facts = edit.facts.clone();
     let next_column_id = edit.draft.next_column_id;
     let collation = edit.draft.collation;
     let built = edit.draft.finish()?;
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
+    if ctx.require_primary_key && !only_names && !built.has_primary() {
+        return Err(super::create::without_primary_key().into());
+    }
     let plan = plan::plan(&old, &built, &facts);
     check_algorithm(options, plan)?;
     let altered = Altered {
@@ -151,12 +161,6 @@ fn run(
     let done = altered.make(ctx, plan, &facts)?;
     let mut done = publish(ctx, name, to, &old, done)?;
     // MySQL counts rows only where it has looked at the table's inside.
-    let only_names = actions.iter().all(|a| {
-        matches!(
-            a,
-            AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
-        )
-    });
     if only_names {
         done.info.clear();
     }
