@@ -257,13 +257,21 @@ fn kill_ends_statements_and_sessions() {
         let code = victim.code("SELECT SLEEP(60) FROM d.t, d.t AS u WHERE SLEEP(60)");
         (victim, code)
     });
-    std::thread::sleep(Duration::from_millis(300));
+    let runs = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Query'"
+    );
+    while killer.value(&runs) == "0" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     killer.run(&format!("KILL QUERY {id}"));
     let (mut victim, code) = sleeping.join().expect("no panic");
     assert!(code.is_some());
     assert_eq!(victim.value("SELECT 1"), "1");
     killer.run(&format!("KILL {id}"));
-    std::thread::sleep(Duration::from_millis(200));
+    let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
+    while killer.value(&there) == "1" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert!(victim.query("SELECT 1", &mut |_| ()).is_err());
     assert_eq!(killer.code("KILL 4000000000"), Some(1094));
 }

@@ -341,7 +341,7 @@ fn attached_until_the_session_ends() {
     a.run("XA ROLLBACK 'x'");
     a.run(prepare);
     drop(a);
-    let decided = (0..100).any(|_| {
+    let decided = (0..3000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         b.code("XA COMMIT 'x'").is_none()
     });
@@ -528,7 +528,7 @@ fn a_branch_ends_with_its_session() {
         } else {
             drop(c);
         }
-        let free = (0..200).any(|_| {
+        let free = (0..3000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             other.code("XA START 'x'").is_none()
         });
