@@ -16,7 +16,7 @@ use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::accounts::{self, Account, Accounts, Plugin};
+use crate::accounts::{self, Account, Accounts, Plugin, RoleName};
 use crate::catalog::Catalog;
 use crate::datadir;
 use crate::exec::TempSpace;
@@ -329,6 +329,11 @@ impl Instance {
     /// The engine, for tests and the embedded use.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The variable mandatory_roles.
+    pub(crate) fn mandatory_roles(&self) -> Vec<RoleName> {
+        accounts::parse_names(self.globals.named("mandatory_roles").as_text())
     }
 
     /// The accounts.

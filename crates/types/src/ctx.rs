@@ -82,6 +82,8 @@ pub trait SessionInfo {
     fn user(&self) -> String;
     /// CURRENT_USER(): the matched account.
     fn current_user(&self) -> String;
+    /// CURRENT_ROLE().
+    fn current_role(&self) -> String;
     /// VERSION().
     fn version(&self) -> &str;
     /// LAST_INSERT_ID().

@@ -30,6 +30,9 @@ impl SessionInfo for NoSession {
     fn current_user(&self) -> String {
         "root@localhost".into()
     }
+    fn current_role(&self) -> String {
+        "NONE".into()
+    }
     fn version(&self) -> &str {
         "8.4.0"
     }

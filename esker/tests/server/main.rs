@@ -16,7 +16,11 @@ mod hostile;
 mod inspect;
 mod isolation;
 mod load;
+<<<<<<< HEAD
 mod locking;
+=======
+mod matrix;
+>>>>>>> 0a76cd7 (Compare every privilege with MySQL, statement by statement)
 mod oracle;
 mod privileges;
 mod recovery;

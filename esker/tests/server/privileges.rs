@@ -60,7 +60,7 @@ fn a_view_loses_what_its_definer_loses() {
     let mut root = server.connect();
     root.run(
         "CREATE USER maker, reader; GRANT SELECT ON d.t TO maker;
-         GRANT CREATE VIEW, SHOW VIEW ON d.* TO maker; GRANT SELECT ON d.v TO maker",
+         GRANT CREATE VIEW, SHOW VIEW ON d.* TO maker",
     );
     connect_as(&server, "maker").run("CREATE VIEW d.v AS SELECT a, b FROM d.t");
     root.run("GRANT SELECT ON d.v TO reader");
@@ -209,4 +209,262 @@ fn metadata_show_what_something_is_granted_on() {
     assert_eq!(file.lines("SHOW DATABASES"), ["information_schema"]);
     assert!(file.lines(tables).is_empty());
     assert_eq!(file.code("USE d"), Some(1044));
+}
+
+#[test]
+fn columns_may_be_granted_alone() {
+    let (server, dir) = server();
+    check(
+        &server,
+        &["SELECT (a) ON d.t"],
+        &[
+            ("SELECT a FROM d.t", None),
+            ("SELECT COUNT(*) FROM d.t", None),
+            ("SELECT a FROM d.t WHERE b = 1", Some(1143)),
+            ("SELECT x.a FROM d.t x JOIN d.t y USING (b)", Some(1143)),
+            ("SELECT (SELECT MAX(b) FROM d.t)", Some(1143)),
+            ("SELECT * FROM d.t", Some(1142)),
+            ("SELECT a FROM d.t FOR UPDATE", Some(1142)),
+            ("SHOW CREATE TABLE d.t", Some(1142)),
+            ("UPDATE d.t SET a = 1", Some(1142)),
+        ],
+    );
+    check(
+        &server,
+        &["INSERT (a), UPDATE (b), SELECT (a) ON d.t"],
+        &[
+            ("INSERT INTO d.t (a) VALUES (9)", None),
+            ("INSERT INTO d.t (a, b) VALUES (9, 9)", Some(1143)),
+            ("INSERT INTO d.t VALUES (9, 9)", Some(1142)),
+            (
+                "INSERT INTO d.t (a) VALUES (1) ON DUPLICATE KEY UPDATE b = 5",
+                None,
+            ),
+            (
+                "INSERT INTO d.t (a) VALUES (1) ON DUPLICATE KEY UPDATE a = 5",
+                Some(1143),
+            ),
+            ("UPDATE d.t SET b = a WHERE a = 1", None),
+            ("UPDATE d.t SET b = b + 1", Some(1143)),
+            ("UPDATE d.t SET a = 5", Some(1143)),
+        ],
+    );
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER cols; GRANT SELECT, INSERT (a, b), SELECT (b), UPDATE (a) ON d.t TO cols",
+    );
+    let shown = |c: &mut Client| c.lines("SHOW GRANTS FOR cols")[1..].to_vec();
+    let all =
+        "GRANT SELECT, SELECT (`b`), INSERT (`a`, `b`), UPDATE (`a`) ON `d`.`t` TO `cols`@`%`";
+    assert_eq!(shown(&mut root), [all]);
+    root.run("REVOKE INSERT (a), SELECT ON d.t FROM cols");
+    let less = "GRANT INSERT (`b`), UPDATE (`a`) ON `d`.`t` TO `cols`@`%`";
+    assert_eq!(shown(&mut root), [less]);
+    let mut server = server;
+    server.restart();
+    assert_eq!(shown(&mut server.connect()), [less]);
+    drop((server, dir));
+}
+
+#[test]
+fn patterns_of_databases_and_the_most_specific_one() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    for schema in ["my_app", "myXapp", "my_app2"] {
+        root.run(&format!(
+            "CREATE DATABASE {schema}; CREATE TABLE {schema}.t (a INT)"
+        ));
+    }
+    root.run(
+        r"CREATE USER low; GRANT SELECT ON `my\_app`.* TO low; GRANT INSERT ON `my%`.* TO low",
+    );
+    let mut low = connect_as(&server, "low");
+    assert_eq!(low.code("SELECT * FROM my_app.t"), None);
+    assert_eq!(low.code("INSERT INTO my_app.t VALUES (1)"), Some(1142));
+    assert_eq!(low.code("SELECT * FROM myXapp.t"), Some(1142));
+    assert_eq!(low.code("INSERT INTO myXapp.t VALUES (1)"), None);
+    assert_eq!(low.code("INSERT INTO my_app2.t VALUES (1)"), None);
+    assert_eq!(low.lines("SHOW DATABASES LIKE 'my%'").len(), 3);
+    assert_eq!(root.code("REVOKE SELECT ON my_app.* FROM low"), Some(1141));
+    root.run(r"REVOKE SELECT ON `my\_app`.* FROM low");
+    assert_eq!(low.code("INSERT INTO my_app.t VALUES (1)"), None);
+}
+
+#[test]
+fn grants_are_checked_and_shown_as_in_mysql() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER low, other");
+    for (sql, code) in [
+        ("GRANT NO_SUCH ON *.* TO low", 1149),
+        ("GRANT ROLE_ADMIN ON d.* TO low", 3619),
+        ("GRANT PROCESS ON d.* TO low", 1221),
+        ("GRANT LOCK TABLES ON d.t TO low", 1144),
+        ("GRANT SELECT (a) ON d.* TO low", 1144),
+        ("GRANT SELECT (x) ON d.t TO low", 1054),
+        ("GRANT SELECT ON d.missing TO low", 1146),
+        ("GRANT SELECT ON d.* TO nobody", 1410),
+        ("REVOKE SELECT ON d.* FROM low", 1141),
+        ("REVOKE SELECT ON d.t FROM low", 1147),
+        ("REVOKE ALL, GRANT OPTION FROM nobody", 1269),
+    ] {
+        assert_eq!(root.code(sql), Some(code), "{sql}");
+    }
+    root.run(
+        "GRANT CREATE ON d.later TO low; GRANT ROLE_ADMIN, BINLOG_ADMIN ON *.* TO low WITH GRANT OPTION;
+         GRANT FLUSH_STATUS, PROCESS ON *.* TO low; GRANT SELECT ON d.t TO low WITH GRANT OPTION;
+         GRANT ALL ON e.* TO low",
+    );
+    assert_eq!(
+        root.lines("SHOW GRANTS FOR low"),
+        [
+            "GRANT PROCESS ON *.* TO `low`@`%`",
+            "GRANT FLUSH_STATUS ON *.* TO `low`@`%`",
+            "GRANT BINLOG_ADMIN,ROLE_ADMIN ON *.* TO `low`@`%` WITH GRANT OPTION",
+            "GRANT ALL PRIVILEGES ON `e`.* TO `low`@`%`",
+            "GRANT CREATE ON `d`.`later` TO `low`@`%`",
+            "GRANT SELECT ON `d`.`t` TO `low`@`%` WITH GRANT OPTION",
+        ]
+    );
+    let mut low = connect_as(&server, "low");
+    for (sql, code) in [
+        ("GRANT SELECT ON d.t TO other", None),
+        ("GRANT INSERT ON d.t TO other", Some(1142)),
+        ("GRANT SELECT ON d.u TO other", Some(1142)),
+        ("GRANT SELECT ON d.* TO other", Some(1044)),
+        ("GRANT SELECT ON *.* TO other", Some(1045)),
+        ("GRANT ROLE_ADMIN ON *.* TO other", None),
+        ("GRANT FLUSH_STATUS ON *.* TO other", Some(1227)),
+        ("SHOW GRANTS FOR other", Some(1142)),
+    ] {
+        assert_eq!(low.code(sql), code, "{sql}");
+    }
+}
+
+#[test]
+fn who_has_system_user_is_changed_by_those_who_have_it() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER low, high, admin; GRANT SYSTEM_USER ON *.* TO high; GRANT CREATE USER ON *.* TO admin");
+    let mut admin = connect_as(&server, "admin");
+    for sql in [
+        "ALTER USER high IDENTIFIED BY 'x'",
+        "ALTER USER root@localhost IDENTIFIED BY 'x'",
+        "DROP USER root@localhost",
+        "RENAME USER high TO higher",
+        "REVOKE ALL, GRANT OPTION FROM high",
+    ] {
+        assert_eq!(admin.code(sql), Some(1227), "{sql}");
+    }
+    admin.run("ALTER USER low IDENTIFIED BY 'x'; REVOKE ALL, GRANT OPTION FROM low; DROP USER low");
+    root.run("GRANT SYSTEM_USER ON *.* TO admin");
+    admin.run("DROP USER high");
+}
+
+#[test]
+fn dynamic_privileges_are_told_apart() {
+    let (server, _dir) = server();
+    let one = |privilege: &str, sql: &str| {
+        let grant = format!("{privilege} ON *.*");
+        check(&server, &[grant.as_str()], &[(sql, None)]);
+        check(&server, &["BACKUP_ADMIN ON *.*"], &[(sql, Some(1227))]);
+    };
+    one("SYSTEM_VARIABLES_ADMIN", "SET GLOBAL max_connections = 151");
+    one("SESSION_VARIABLES_ADMIN", "SET SESSION sql_log_bin = 1");
+    one("FLUSH_STATUS", "FLUSH STATUS");
+    one("FLUSH_TABLES", "FLUSH TABLES");
+    one("FLUSH_PRIVILEGES", "FLUSH PRIVILEGES");
+    one("CREATE ROLE", "CREATE ROLE IF NOT EXISTS made");
+    one("REPLICATION CLIENT", "SHOW REPLICA STATUS");
+    check(
+        &server,
+        &["CREATE VIEW ON d.*"],
+        &[("CREATE DEFINER = other VIEW d.x AS SELECT 1", Some(1227))],
+    );
+    check(
+        &server,
+        &["CREATE VIEW ON d.*", "SET_ANY_DEFINER ON *.*"],
+        &[
+            (
+                "CREATE DEFINER = root@localhost VIEW d.x AS SELECT 1",
+                Some(1227),
+            ),
+            ("CREATE DEFINER = other VIEW d.x AS SELECT 1", None),
+        ],
+    );
+}
+
+#[test]
+fn roles_are_granted_activated_and_revoked() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER low, giver; CREATE ROLE r, s; GRANT SELECT ON d.* TO r; GRANT INSERT ON d.t TO s");
+    root.run("GRANT r TO low; GRANT s TO r");
+    assert_eq!(root.code("CREATE ROLE r"), Some(1396));
+    assert_eq!(root.code("GRANT r TO s"), Some(4027));
+    assert_eq!(root.code("GRANT nobody TO low"), Some(3523));
+    assert!(Client::connect("127.0.0.1", server.port, "r", "", None).is_err());
+    let mut low = connect_as(&server, "low");
+    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "NONE");
+    assert_eq!(low.code("SELECT * FROM d.t"), Some(1142));
+    low.run("SET ROLE r");
+    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "`r`@`%`");
+    low.run("SELECT * FROM d.t; INSERT INTO d.t VALUES (7, 7)");
+    let with_role = [
+        "GRANT USAGE ON *.* TO `low`@`%`",
+        "GRANT SELECT ON `d`.* TO `low`@`%`",
+        "GRANT INSERT ON `d`.`t` TO `low`@`%`",
+        "GRANT `r`@`%` TO `low`@`%`",
+    ];
+    assert_eq!(low.lines("SHOW GRANTS"), with_role);
+    assert_eq!(root.lines("SHOW GRANTS FOR low USING r"), with_role);
+    assert_eq!(root.lines("SHOW GRANTS FOR low").len(), 2);
+    assert_eq!(root.code("SHOW GRANTS FOR low USING s"), Some(3530));
+    assert_eq!(low.code("SET ROLE s"), Some(3530));
+    low.run("SET ROLE NONE");
+    assert_eq!(low.code("SELECT * FROM d.t"), Some(1142));
+    low.run("SET ROLE ALL EXCEPT r");
+    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "NONE");
+    low.run("SET DEFAULT ROLE ALL TO low");
+    let mut again = connect_as(&server, "low");
+    assert_eq!(again.value("SELECT CURRENT_ROLE()"), "`r`@`%`");
+    // A role that is revoked is gone from open sessions.
+    root.run("REVOKE r FROM low");
+    assert_eq!(again.value("SELECT CURRENT_ROLE()"), "NONE");
+    assert_eq!(again.code("SELECT * FROM d.t"), Some(1142));
+    // WITH ADMIN OPTION.
+    assert_eq!(low.code("GRANT r TO giver"), Some(1227));
+    root.run("GRANT r TO low WITH ADMIN OPTION");
+    low.run("GRANT r TO giver");
+    assert_eq!(
+        root.lines("SHOW GRANTS FOR giver")[1],
+        "GRANT `r`@`%` TO `giver`@`%`"
+    );
+    root.run("SET GLOBAL activate_all_roles_on_login = ON");
+    assert_eq!(
+        connect_as(&server, "giver").value("SELECT CURRENT_ROLE()"),
+        "`r`@`%`"
+    );
+    root.run("SET GLOBAL activate_all_roles_on_login = OFF; SET GLOBAL mandatory_roles = 's'");
+    let mut giver = connect_as(&server, "giver");
+    assert_eq!(giver.value("SELECT CURRENT_ROLE()"), "`s`@`%`");
+    assert_eq!(root.code("DROP ROLE s"), Some(3628));
+    assert_eq!(root.code("REVOKE s FROM r"), Some(3628));
+    root.run("SET GLOBAL mandatory_roles = ''; DROP ROLE s, r");
+    assert_eq!(giver.value("SELECT CURRENT_ROLE()"), "NONE");
+    assert_eq!(root.code("DROP ROLE s"), Some(1396));
+}
+
+#[test]
+fn a_view_has_the_default_roles_of_its_definer() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER maker, reader; CREATE ROLE r; GRANT SELECT ON d.t TO r; GRANT r TO maker;
+         CREATE DEFINER = maker VIEW d.v AS SELECT b FROM d.t; GRANT SELECT ON d.v TO reader",
+    );
+    let mut reader = connect_as(&server, "reader");
+    assert_eq!(reader.code("SELECT * FROM d.v"), Some(1356));
+    root.run("SET DEFAULT ROLE r TO maker");
+    assert_eq!(reader.value("SELECT * FROM d.v"), "2");
 }

@@ -2,12 +2,13 @@
 //!
 //! Neighbours: sessions ask before they touch anything; views are read with the access of their definers.
 //! **Invariants**
-//! - What is granted on something wider holds for everything in it; grants only ever add.
+//! - What is granted on something wider holds for everything in it; of the patterns that match a database only the
+//!   most specific one holds, as in MySQL, for the account and for each role.
 //! - Names of databases and tables are compared as written, names of columns without regard to case.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use super::{Account, GrantScope, Privileges};
+use super::{Account, GrantScope, Privileges, pattern};
 use crate::catalog::same_name;
 
 /// Privileges on a table and on its columns.
@@ -25,7 +26,10 @@ pub struct Access {
     /// Its host pattern.
     pub host: Box<str>,
     global: Privileges,
-    schemas: HashMap<Box<str>, Privileges>,
+    /// Dynamic privileges that may be granted on.
+    grantable: Privileges,
+    /// By account and role: patterns of databases, those that win first.
+    schemas: Vec<Vec<(Box<str>, Privileges)>>,
     /// By database, then by table.
     tables: BTreeMap<Box<str>, BTreeMap<Box<str>, TableRights>>,
 }
@@ -38,22 +42,46 @@ impl Access {
             host: account.host.as_str().into(),
             ..Self::default()
         };
-        for grant in &account.grants {
-            let option = match grant.grant_option {
-                true => Privileges::GRANT,
-                false => Privileges::NONE,
-            };
-            let slot = match &grant.scope {
-                GrantScope::Global => &mut access.global,
-                GrantScope::Schema(s) => access.schemas.entry(s.as_str().into()).or_default(),
-                GrantScope::Table(s, t) => {
-                    let tables = access.tables.entry(s.as_str().into()).or_default();
-                    &mut tables.entry(t.as_str().into()).or_default().privileges
-                }
-            };
-            *slot = slot.or(grant.privileges).or(option);
-        }
+        access.add(account);
         access
+    }
+
+    /// Adds what another account, as a role, has been granted.
+    pub(super) fn add(&mut self, account: &Account) {
+        let mut schemas: Vec<(Box<str>, Privileges)> = Vec::new();
+        for grant in &account.grants {
+            let fixed = match grant.grant_option && !grant.is_dynamic() {
+                true => grant.privileges.or(Privileges::GRANT),
+                false => grant.privileges,
+            };
+            match &grant.scope {
+                GrantScope::Global => {
+                    self.global = self.global.or(fixed);
+                    if grant.grant_option {
+                        let dynamic = grant.privileges.and(Privileges::DYNAMIC);
+                        self.grantable = self.grantable.or(dynamic);
+                    }
+                }
+                GrantScope::Schema(s) => schemas.push((s.as_str().into(), fixed)),
+                GrantScope::Table(s, t) => {
+                    let table = self.table_mut(s, t);
+                    table.privileges = table.privileges.or(fixed);
+                }
+                GrantScope::Column(s, t, c) => {
+                    self.table_mut(s, t)
+                        .columns
+                        .push((c.as_str().into(), fixed));
+                }
+            }
+        }
+        // Stable: of patterns with the same rank the one granted first wins.
+        schemas.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern::rank(pattern)));
+        self.schemas.push(schemas);
+    }
+
+    fn table_mut(&mut self, schema: &str, table: &str) -> &mut TableRights {
+        let tables = self.tables.entry(schema.into()).or_default();
+        tables.entry(table.into()).or_default()
     }
 
     /// Are these the rights of this account?
@@ -68,8 +96,24 @@ impl Access {
 
     /// On everything in a database.
     pub fn on_schema(&self, schema: &str) -> Privileges {
-        let own = self.schemas.get(schema).copied().unwrap_or_default();
-        self.global.or(own)
+        let of_one = |schemas: &Vec<(Box<str>, Privileges)>| {
+            let matching = schemas.iter().find(|(p, _)| pattern::matches(p, schema));
+            matching.map(|(_, privileges)| *privileges)
+        };
+        let all = self.schemas.iter().filter_map(of_one);
+        all.fold(self.global, Privileges::or)
+    }
+
+    /// On what a pattern of databases covers, as far as the same pattern is granted.
+    pub fn on_pattern(&self, pattern: &str) -> Privileges {
+        let all = self.schemas.iter().flatten();
+        let same = all.filter(|(p, _)| **p == *pattern).map(|(_, held)| *held);
+        same.fold(self.on_schema(pattern), Privileges::or)
+    }
+
+    /// Dynamic privileges that may be granted on.
+    pub fn grantable(&self) -> Privileges {
+        self.grantable
     }
 
     fn table(&self, schema: &str, table: &str) -> Option<&TableRights> {
@@ -153,6 +197,12 @@ mod tests {
             grant(GrantScope::Schema("d".into()), "INSERT"),
             grant(GrantScope::Table("d".into(), "t".into()), "SELECT"),
             grant(GrantScope::Table("e".into(), "t".into()), "DROP"),
+            grant(
+                GrantScope::Column("e".into(), "t".into(), "c".into()),
+                "SELECT",
+            ),
+            grant(GrantScope::Schema("my%".into()), "INSERT"),
+            grant(GrantScope::Schema(r"my\_app".into()), "SELECT"),
         ];
         let access = Access::of(&account);
         assert_eq!(
@@ -161,6 +211,13 @@ mod tests {
         );
         assert_eq!(access.on_table("d", "u").listed(), "INSERT, PROCESS");
         assert!(access.sees_table("d", "u") && !access.sees_table("e", "u"));
+        assert_eq!(
+            access.on_column("e", "t", "C").listed(),
+            "SELECT, DROP, PROCESS"
+        );
+        assert_eq!(access.on_column("e", "t", "x").listed(), "DROP, PROCESS");
+        assert_eq!(access.on_schema("my_app").listed(), "SELECT, PROCESS");
+        assert_eq!(access.on_schema("myXapp").listed(), "INSERT, PROCESS");
         // What is on nothing in a database shows none.
         assert!(access.sees_schema("e") && !access.sees_schema("f"));
     }

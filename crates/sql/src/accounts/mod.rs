@@ -9,8 +9,10 @@
 
 mod access;
 mod fields;
+mod pattern;
 mod privileges;
 mod record;
+mod roles;
 pub mod store;
 
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use access::Access;
 pub use privileges::{PRIVILEGES, Privileges};
+pub use roles::{Role, holds, parse_names};
 
 /// Authentication plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +56,27 @@ impl Plugin {
 pub enum GrantScope {
     /// `*.*`
     Global,
-    /// `schema.*`
+    /// `schema.*`; the name is a pattern with `%`, `_` and `\\`
     Schema(String),
     /// `schema.table`
     Table(String, String),
+    /// A column of `schema.table`
+    Column(String, String, String),
 }
 
-/// Privileges on one thing.
+/// A role that an account has been granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedRole {
+    /// Which: user and host.
+    pub role: RoleName,
+    /// WITH ADMIN OPTION: it may be granted on.
+    pub admin: bool,
+}
+
+/// User and host of an account that serves as a role.
+pub type RoleName = (String, String);
+
+/// Privileges on one thing. Dynamic privileges have entries of their own, with and without GRANT OPTION.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantEntry {
     /// On what.
@@ -68,6 +85,13 @@ pub struct GrantEntry {
     pub privileges: Privileges,
     /// WITH GRANT OPTION.
     pub grant_option: bool,
+}
+
+impl GrantEntry {
+    /// Are its privileges dynamic ones?
+    pub fn is_dynamic(&self) -> bool {
+        !self.privileges.is_empty() && Privileges::DYNAMIC.contains(self.privileges)
+    }
 }
 
 /// An account.
@@ -85,6 +109,10 @@ pub struct Account {
     pub locked: bool,
     /// Grants.
     pub grants: Vec<GrantEntry>,
+    /// Roles it has been granted.
+    pub roles: Vec<GrantedRole>,
+    /// Roles that are active after a login.
+    pub default_roles: Vec<RoleName>,
 }
 
 impl Account {
@@ -97,20 +125,90 @@ impl Account {
             auth: Vec::new(),
             locked: false,
             grants: Vec::new(),
+            roles: Vec::new(),
+            default_roles: Vec::new(),
         }
     }
 
     /// `root@localhost` with every right, proving itself with this secret.
     pub fn root(auth: Vec<u8>) -> Self {
+        let entry = |privileges| GrantEntry {
+            scope: GrantScope::Global,
+            privileges,
+            grant_option: true,
+        };
         Self {
             auth,
-            grants: vec![GrantEntry {
-                scope: GrantScope::Global,
-                privileges: Privileges::ALL,
-                grant_option: true,
-            }],
+            grants: vec![entry(Privileges::STATIC), entry(Privileges::DYNAMIC)],
             ..Self::named("root", "localhost")
         }
+    }
+
+    /// Adds or takes away privileges on one thing. GRANT OPTION belongs to the place for static privileges, to the
+    /// privilege for dynamic ones.
+    pub fn change_grant(
+        &mut self,
+        scope: &GrantScope,
+        privileges: Privileges,
+        option: bool,
+        add: bool,
+    ) {
+        let fixed = privileges.and(Privileges::STATIC);
+        let dynamic = privileges.and(Privileges::DYNAMIC);
+        if !dynamic.is_empty() {
+            let held = self.entries(scope, |p| p.meets(Privileges::DYNAMIC));
+            let with = |option: bool| {
+                let of = held.iter().filter(move |g| g.grant_option == option);
+                of.fold(Privileges::NONE, |all, g| all.or(g.privileges))
+            };
+            let (plain, granting) = (with(false), with(true));
+            let (plain, granting) = match (add, option) {
+                (false, _) => (plain.without(dynamic), granting.without(dynamic)),
+                (true, true) => (plain.without(dynamic), granting.or(dynamic)),
+                (true, false) => (plain.or(dynamic.without(granting)), granting),
+            };
+            for (privileges, grant_option) in [(plain, false), (granting, true)] {
+                if !privileges.is_empty() {
+                    self.push(scope, privileges, grant_option);
+                }
+            }
+        }
+        if fixed.is_empty() && !option {
+            return;
+        }
+        let held = self.entries(scope, |p| !p.meets(Privileges::DYNAMIC));
+        let mut all = held
+            .iter()
+            .fold(Privileges::NONE, |all, g| all.or(g.privileges));
+        let mut may_grant = held.iter().any(|g| g.grant_option);
+        if add {
+            all = all.or(fixed);
+            // With dynamic privileges alone the option is theirs.
+            may_grant |= option && (dynamic.is_empty() || !fixed.is_empty());
+        } else {
+            all = all.without(fixed);
+            may_grant &= !option;
+        }
+        if !all.is_empty() || may_grant {
+            self.push(scope, all, may_grant);
+        }
+    }
+
+    /// Takes the entries of a place out whose privileges are such.
+    fn entries(&mut self, scope: &GrantScope, such: fn(Privileges) -> bool) -> Vec<GrantEntry> {
+        let (taken, left) = std::mem::take(&mut self.grants)
+            .into_iter()
+            .partition(|g| g.scope == *scope && such(g.privileges));
+        self.grants = left;
+        taken
+    }
+
+    fn push(&mut self, scope: &GrantScope, privileges: Privileges, grant_option: bool) {
+        self.grants.push(GrantEntry {
+            scope: scope.clone(),
+            privileges,
+            grant_option,
+        });
     }
 
     /// `user@host` as CURRENT_USER() shows it.
@@ -148,9 +246,36 @@ impl Accounts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
+    /// What accounts may do has changed by other means: a variable names roles.
+    pub(crate) fn touch(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
     /// Changes whenever the accounts do. Who reads it before the list has a list at least that new.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// What a session of `account` may do while these roles are active.
+    pub fn access(&self, account: &Account, active: &[RoleName]) -> Access {
+        let list = self.list.load();
+        let mut access = Access::of(account);
+        for role in roles::closure(&list, active) {
+            access.add(role);
+        }
+        access
+    }
+
+    /// The account as if what these roles have were granted to it.
+    pub fn merged(&self, account: &Account, active: &[RoleName]) -> Account {
+        let list = self.list.load();
+        let mut merged = account.clone();
+        for role in roles::closure(&list, active) {
+            for g in &role.grants {
+                merged.change_grant(&g.scope, g.privileges, g.grant_option, true);
+            }
+        }
+        merged
     }
 
     /// Everybody.
@@ -233,6 +358,30 @@ mod tests {
         assert_eq!(found("192.168.0.1"), "%");
         assert_eq!(found("localhost"), "%");
         assert!(accounts.find("v", "10.1.2.3").is_none());
+    }
+
+    #[test]
+    fn grant_option_of_dynamic_privileges_is_theirs() {
+        let mut a = Account::named("u", "%");
+        let of = |names: &[&str]| Privileges::of(names);
+        let (dynamic, fixed) = (of(&["ROLE_ADMIN"]), of(&["SELECT"]));
+        a.change_grant(&GrantScope::Global, dynamic, true, true);
+        assert_eq!(Access::of(&a).grantable(), dynamic);
+        assert!(!Access::of(&a).global().meets(Privileges::GRANT));
+        a.change_grant(
+            &GrantScope::Global,
+            fixed.or(of(&["BINLOG_ADMIN"])),
+            false,
+            true,
+        );
+        assert_eq!(a.grants.len(), 3);
+        assert_eq!(Access::of(&a).grantable(), dynamic);
+        a.change_grant(&GrantScope::Global, Privileges::ALL, false, false);
+        assert!(a.grants.is_empty());
+        a.change_grant(&GrantScope::Global, Privileges::NONE, true, true);
+        assert_eq!(Access::of(&a).global(), Privileges::GRANT);
+        a.change_grant(&GrantScope::Global, Privileges::NONE, true, false);
+        assert!(a.grants.is_empty());
     }
 
     #[test]

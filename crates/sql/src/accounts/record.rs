@@ -5,7 +5,7 @@
 //! given another meaning, and a new field is one more number. docs/formats/accounts.md lists them all.
 
 use super::fields::{Fields, Writer};
-use super::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use super::{Account, GrantEntry, GrantScope, GrantedRole, Plugin, Privileges, RoleName};
 
 /// Present format.
 const MAGIC: &[u8; 8] = b"ESKACCT3";
@@ -27,6 +27,15 @@ mod account {
     pub(super) const SECRET: u16 = 4;
     pub(super) const LOCKED: u16 = 5;
     pub(super) const GRANT: u16 = 6;
+    pub(super) const ROLE: u16 = 40;
+    pub(super) const DEFAULT_ROLE: u16 = 41;
+}
+
+/// Numbers of the fields of a role.
+mod role {
+    pub(super) const USER: u16 = 1;
+    pub(super) const HOST: u16 = 2;
+    pub(super) const ADMIN: u16 = 3;
 }
 
 /// Numbers of the fields of a grant.
@@ -35,6 +44,7 @@ mod grant {
     pub(super) const TABLE: u16 = 2;
     pub(super) const PRIVILEGE: u16 = 3;
     pub(super) const GRANT_OPTION: u16 = 4;
+    pub(super) const COLUMN: u16 = 5;
 }
 
 /// All accounts as bytes.
@@ -57,6 +67,37 @@ fn encode_account(a: &Account, w: &mut Writer) {
     for g in &a.grants {
         w.nested(account::GRANT, |w| encode_grant(g, w));
     }
+    for r in &a.roles {
+        w.nested(account::ROLE, |w| {
+            encode_role(&r.role, w);
+            w.flag(role::ADMIN, r.admin);
+        });
+    }
+    for r in &a.default_roles {
+        w.nested(account::DEFAULT_ROLE, |w| encode_role(r, w));
+    }
+}
+
+fn encode_role(role: &RoleName, w: &mut Writer) {
+    w.text(role::USER, &role.0);
+    w.text(role::HOST, &role.1);
+}
+
+fn decode_role(fields: Fields<'_>) -> Result<GrantedRole, String> {
+    let mut granted = GrantedRole {
+        role: RoleName::default(),
+        admin: false,
+    };
+    for field in fields {
+        let field = field?;
+        match field.number {
+            role::USER => granted.role.0 = field.text()?,
+            role::HOST => granted.role.1 = field.text()?,
+            role::ADMIN => granted.admin = field.flag()?,
+            _ => return Err(field.unknown("a role")),
+        }
+    }
+    Ok(granted)
 }
 
 fn encode_grant(g: &GrantEntry, w: &mut Writer) {
@@ -66,6 +107,11 @@ fn encode_grant(g: &GrantEntry, w: &mut Writer) {
         GrantScope::Table(s, t) => {
             w.bytes(grant::SCHEMA, s.as_bytes());
             w.bytes(grant::TABLE, t.as_bytes());
+        }
+        GrantScope::Column(s, t, c) => {
+            w.bytes(grant::SCHEMA, s.as_bytes());
+            w.bytes(grant::TABLE, t.as_bytes());
+            w.bytes(grant::COLUMN, c.as_bytes());
         }
     }
     for name in g.privileges.names() {
@@ -84,7 +130,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Account>, String> {
     };
     match magic {
         MAGIC => decode_fields(rest),
-        MAGIC_1 | MAGIC_2 => old::decode(rest, magic == MAGIC_1),
+        MAGIC_1 | MAGIC_2 => old::decode(rest),
         _ => Err("it is no accounts file of a known version".into()),
     }
 }
@@ -116,6 +162,8 @@ fn decode_account(fields: Fields<'_>) -> Result<Account, String> {
             account::SECRET => a.auth = field.bytes.to_vec(),
             account::LOCKED => a.locked = field.flag()?,
             account::GRANT => a.grants.push(decode_grant(field.nested())?),
+            account::ROLE => a.roles.push(decode_role(field.nested())?),
+            account::DEFAULT_ROLE => a.default_roles.push(decode_role(field.nested())?.role),
             _ => return Err(field.unknown("an account")),
         }
     }
@@ -123,7 +171,7 @@ fn decode_account(fields: Fields<'_>) -> Result<Account, String> {
 }
 
 fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
-    let (mut schema, mut table) = (None, None);
+    let (mut schema, mut table, mut column) = (None, None, None);
     let mut privileges = Privileges::default();
     let mut grant_option = false;
     for field in fields {
@@ -131,6 +179,7 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
         match field.number {
             grant::SCHEMA => schema = Some(field.text()?),
             grant::TABLE => table = Some(field.text()?),
+            grant::COLUMN => column = Some(field.text()?),
             grant::PRIVILEGE => {
                 let name = field.text()?;
                 let one = Privileges::named(&name)
@@ -141,11 +190,12 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
             _ => return Err(field.unknown("a grant")),
         }
     }
-    let scope = match (schema, table) {
-        (None, None) => GrantScope::Global,
-        (Some(s), None) => GrantScope::Schema(s),
-        (Some(s), Some(t)) => GrantScope::Table(s, t),
-        (None, Some(_)) => return Err("a grant has a table and no database".into()),
+    let scope = match (schema, table, column) {
+        (None, None, None) => GrantScope::Global,
+        (Some(s), None, None) => GrantScope::Schema(s),
+        (Some(s), Some(t), None) => GrantScope::Table(s, t),
+        (Some(s), Some(t), Some(c)) => GrantScope::Column(s, t, c),
+        _ => return Err("a grant has a table and no database, or a column and no table".into()),
     };
     Ok(GrantEntry {
         scope,
@@ -220,14 +270,14 @@ mod old {
         }
     }
 
-    /// Accounts of an old file; `first`: of the first format.
-    pub(super) fn decode(bytes: &[u8], first: bool) -> Result<Vec<Account>, String> {
+    /// Accounts of an old file.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Account>, String> {
         let mut r = Reader(bytes);
-        let read = read(&mut r, first).filter(|_| r.0.is_empty());
+        let read = read(&mut r).filter(|_| r.0.is_empty());
         read.ok_or_else(|| "it is unreadable".into())
     }
 
-    fn read(r: &mut Reader<'_>, first: bool) -> Option<Vec<Account>> {
+    fn read(r: &mut Reader<'_>) -> Option<Vec<Account>> {
         let count = u32::from_le_bytes(r.array()?);
         let mut accounts = Vec::new();
         for _ in 0..count {
@@ -236,14 +286,16 @@ mod old {
             account.auth = r.bytes()?;
             account.locked = r.flag()?;
             for _ in 0..u32::from_le_bytes(r.array()?) {
-                account.grants.push(read_grant(r, first)?);
+                let grant = read_grant(r)?;
+                let (scope, option) = (&grant.scope, grant.grant_option);
+                account.change_grant(scope, grant.privileges, option, true);
             }
             accounts.push(account);
         }
         Some(accounts)
     }
 
-    fn read_grant(r: &mut Reader<'_>, first: bool) -> Option<GrantEntry> {
+    fn read_grant(r: &mut Reader<'_>) -> Option<GrantEntry> {
         let [tag] = r.array()?;
         let (schema, table) = (r.text()?, r.text()?);
         let scope = match tag {
@@ -262,9 +314,9 @@ mod old {
         let mut privileges = Privileges::default();
         for name in held {
             privileges.0 |= Privileges::named(name)?.0;
-            // Who had SUPER before there was XA_RECOVER_ADMIN gets it, as by MySQL's upgrade.
-            if first && name == "SUPER" && scope == GrantScope::Global {
-                privileges.0 |= Privileges::named("XA_RECOVER_ADMIN")?.0;
+            // SUPER was everything that dynamic privileges are now.
+            if name == "SUPER" && scope == GrantScope::Global {
+                privileges = privileges.or(Privileges::DYNAMIC);
             }
         }
         Some(GrantEntry {
@@ -296,7 +348,17 @@ mod tests {
                 plugin: Plugin::Native,
                 auth: vec![1, 2, 3],
                 locked: true,
+                roles: vec![GrantedRole {
+                    role: ("r".into(), "%".into()),
+                    admin: true,
+                }],
+                default_roles: vec![("r".into(), "%".into())],
                 grants: vec![
+                    grant(
+                        GrantScope::Column("s".into(), "t".into(), "c".into()),
+                        &["INSERT"],
+                        false,
+                    ),
                     grant(GrantScope::Global, &["SUPER", "XA_RECOVER_ADMIN"], false),
                     grant(GrantScope::Schema("s".into()), &["SUPER"], false),
                     grant(
@@ -343,14 +405,26 @@ mod tests {
         assert!(decode(b"ESKACCT9").unwrap_err().contains("known version"));
     }
 
-    /// The sample as the first two formats wrote it.
+    /// What of the sample the first two formats could say.
+    fn old_sample() -> Vec<Account> {
+        let mut accounts = sample();
+        for account in &mut accounts {
+            let is_column = |g: &GrantEntry| matches!(g.scope, GrantScope::Column(..));
+            account.grants.retain(|g| !is_column(g));
+            account.roles.clear();
+            account.default_roles.clear();
+        }
+        accounts
+    }
+
+    /// The old sample as the first two formats wrote it.
     fn fixed_layout(magic: &[u8; 8]) -> Vec<u8> {
         let mut out = magic.to_vec();
         let put = |out: &mut Vec<u8>, bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             out.extend_from_slice(bytes);
         };
-        let accounts = sample();
+        let accounts = old_sample();
         out.extend_from_slice(&(accounts.len() as u32).to_le_bytes());
         for a in &accounts {
             for bytes in [
@@ -368,6 +442,7 @@ mod tests {
                     GrantScope::Global => (0, "", ""),
                     GrantScope::Schema(s) => (1, s.as_str(), ""),
                     GrantScope::Table(s, t) => (2, s.as_str(), t.as_str()),
+                    GrantScope::Column(..) => unreachable!("not in an old file"),
                 };
                 out.push(tag);
                 put(&mut out, schema.as_bytes());
@@ -388,7 +463,19 @@ mod tests {
     fn the_formats_of_before_are_read() {
         for magic in [MAGIC_1, MAGIC_2] {
             let bytes = fixed_layout(magic);
-            assert_eq!(decode(&bytes).unwrap(), sample());
+            let mut expected = old_sample();
+            for account in &mut expected {
+                for grant in std::mem::take(&mut account.grants) {
+                    let is_super = grant.privileges.meets(Privileges::of(&["SUPER"]));
+                    let more = match is_super && grant.scope == GrantScope::Global {
+                        true => Privileges::DYNAMIC,
+                        false => Privileges::NONE,
+                    };
+                    let privileges = grant.privileges.or(more);
+                    account.change_grant(&grant.scope, privileges, grant.grant_option, true);
+                }
+            }
+            assert_eq!(decode(&bytes).unwrap(), expected);
             for cut in 8..bytes.len() {
                 assert!(decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }

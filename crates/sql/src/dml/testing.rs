@@ -47,6 +47,9 @@ impl SessionInfo for Facts {
     fn current_user(&self) -> String {
         "u@%".into()
     }
+    fn current_role(&self) -> String {
+        "NONE".into()
+    }
     fn version(&self) -> &str {
         "8.4"
     }

@@ -24,6 +24,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "USER_PRIVILEGES" => privileges(viewer, Scope::User),
         "SCHEMA_PRIVILEGES" => privileges(viewer, Scope::Schema),
         "TABLE_PRIVILEGES" => privileges(viewer, Scope::Table),
+        "COLUMN_PRIVILEGES" => privileges(viewer, Scope::Column),
         _ => return None,
     })
 }
@@ -213,6 +214,7 @@ enum Scope {
     User,
     Schema,
     Table,
+    Column,
 }
 
 fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {
@@ -242,6 +244,7 @@ fn account_privileges(account: &Account, scope: Scope) -> Vec<Vec<Value>> {
             (GrantScope::Global, Scope::User) => Vec::new(),
             (GrantScope::Schema(s), Scope::Schema) => vec![text(s)],
             (GrantScope::Table(s, t), Scope::Table) => vec![text(s), text(t)],
+            (GrantScope::Column(s, t, c), Scope::Column) => vec![text(s), text(t), text(c)],
             _ => continue,
         };
         for name in grant.privileges.names() {

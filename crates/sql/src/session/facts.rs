@@ -12,7 +12,7 @@ use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
 use super::registry::Process;
 use super::xa::Branch;
-use crate::accounts::{Access, Account};
+use crate::accounts::{Access, Account, Role, RoleName};
 use crate::expr::UserVars;
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
@@ -31,6 +31,8 @@ pub struct Facts {
     pub(crate) account: Account,
     /// What it may do.
     pub(crate) access: Arc<Access>,
+    /// Roles of the account whose privileges the session has taken on.
+    pub(crate) active_roles: Vec<RoleName>,
     /// [`Accounts::version`](crate::accounts::Accounts::version) that `account` was read at.
     accounts_version: Option<u64>,
     /// The account is not one of the instance's list (a session inside the process).
@@ -64,6 +66,7 @@ impl Facts {
             user,
             host,
             access: Arc::new(Access::of(&account)),
+            active_roles: Vec::new(),
             account,
             accounts_version: None,
             embedded,
@@ -82,8 +85,41 @@ impl Facts {
     pub(crate) fn act_as(&mut self, user: &str, account: Account) {
         user.clone_into(&mut self.user);
         self.account = account;
+        self.take_default_roles();
+    }
+
+    /// Roles that the session may take on: those of the account, and the mandatory ones.
+    pub(crate) fn roles_held(&self) -> Vec<RoleName> {
+        let mut held: Vec<RoleName> = self.account.roles.iter().map(|r| r.role.clone()).collect();
+        for role in self.instance.mandatory_roles() {
+            if !held.contains(&role) && !self.access.is_of(&role.0, &role.1) {
+                held.push(role);
+            }
+        }
+        held
+    }
+
+    /// The roles that a session begins with.
+    pub(crate) fn take_default_roles(&mut self) {
+        let globals = &self.instance.globals;
+        let roles = match globals.named("activate_all_roles_on_login").is_on() {
+            true => self.roles_held(),
+            false => {
+                let mut roles = self.account.default_roles.clone();
+                roles.extend(self.instance.mandatory_roles());
+                roles
+            }
+        };
+        self.activate(roles);
+    }
+
+    /// These roles are active from now on.
+    pub(crate) fn activate(&mut self, mut roles: Vec<RoleName>) {
+        roles.sort();
+        roles.dedup();
+        self.active_roles = roles;
         self.accounts_version = None;
-        self.rebind();
+        self.renew_rights();
     }
 
     /// Before every statement: what GRANT, REVOKE, DROP USER and their kin have done since the one before
@@ -100,7 +136,9 @@ impl Facts {
                 None => self.account.grants.clear(),
             }
         }
-        self.access = Arc::new(Access::of(&self.account));
+        let held = self.roles_held();
+        self.active_roles.retain(|role| held.contains(role));
+        self.access = Arc::new(accounts.access(&self.account, &self.active_roles));
         self.accounts_version = Some(version);
         // Plans rest on the rights of views' definers, too.
         self.rebind();
@@ -170,6 +208,15 @@ impl SessionInfo for Facts {
     }
     fn current_user(&self) -> String {
         self.account.name()
+    }
+    fn current_role(&self) -> String {
+        match self.active_roles.as_slice() {
+            [] => "NONE".to_owned(),
+            roles => {
+                let names = roles.iter().map(|r| Role(r).to_string());
+                names.collect::<Vec<_>>().join(",")
+            }
+        }
     }
     fn version(&self) -> &str {
         self.instance.version()

@@ -9,6 +9,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use crate::accounts::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+use crate::catalog::same_name;
 use crate::parse::ast::{
     self, AuthSecret, Grant, GrantTarget, Privilege, Require, SetPassword, UserSpec, UserStatement,
 };
@@ -29,7 +30,7 @@ fn shown(user: &str, host: &str) -> String {
 
 impl Session {
     /// User and host of a name in a statement.
-    fn named(&self, account: &ast::Account) -> (String, String) {
+    pub(crate) fn named(&self, account: &ast::Account) -> (String, String) {
         match account {
             ast::Account::Named { user, host } => (user.to_string(), host.to_string()),
             ast::Account::CurrentUser => (
@@ -220,22 +221,31 @@ impl Session {
                 grant_option,
             } => {
                 let scope = self.grant_scope(target)?;
-                let (set, with_option) = privilege_set(privileges, &scope)?;
-                self.check_may_grant(&scope, set)?;
+                let asked = Asked::new(privileges, &scope, *grant_option)?;
+                self.check_may_grant(&asked, &scope)?;
+                if add {
+                    self.check_granted_exists(&asked, &scope)?;
+                }
                 let names: Vec<_> = users.iter().map(|u| self.named(&u.account)).collect();
-                let entry = GrantEntry {
-                    scope,
-                    privileges: set,
-                    grant_option: *grant_option || with_option,
-                };
-                self.change_grants(&names, |account| change_entry(account, &entry, add))
+                self.change_grants(&names, add, |account| asked.apply(account, &scope, add))
             }
             Grant::All { users } => {
                 self.facts.require("CREATE USER")?;
                 let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
-                self.change_grants(&names, |account| account.grants.clear())
+                self.facts.instance.change_accounts(|list| {
+                    for (user, host) in &names {
+                        let same = |a: &&mut Account| a.user == *user && a.host == *host;
+                        let account = list.iter_mut().find(same).ok_or_else(cannot_revoke_all)?;
+                        account.grants.clear();
+                    }
+                    Ok(())
+                })
             }
-            Grant::Roles { .. } => Err(SqlError::not_supported("roles")),
+            Grant::Roles {
+                roles,
+                users,
+                admin_option,
+            } => self.grant_roles(roles, users, *admin_option, add),
             Grant::Proxy { .. } => Err(SqlError::not_supported("PROXY")),
         }
     }
@@ -260,102 +270,242 @@ impl Session {
         })
     }
 
-    /// Nobody gives what he may not give.
-    fn check_may_grant(&self, scope: &GrantScope, set: Privileges) -> SqlResult<()> {
-        let covers = |g: &GrantEntry| {
-            g.grant_option
-                && g.privileges.contains(set)
-                && match (&g.scope, scope) {
-                    (GrantScope::Global, _) => true,
-                    (GrantScope::Schema(s), GrantScope::Schema(w) | GrantScope::Table(w, _)) => {
-                        s == w
-                    }
-                    (mine, wanted) => mine == wanted,
+    /// Nobody gives what he may not give: the privileges and GRANT OPTION have to be there, each from wherever.
+    fn check_may_grant(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
+        let access = &self.facts.access;
+        let fixed = asked.whole.and(Privileges::STATIC).or(Privileges::GRANT);
+        match scope {
+            GrantScope::Global => {
+                let dynamic = asked.whole.and(Privileges::DYNAMIC);
+                if !access.grantable().contains(dynamic) {
+                    return self.facts.require("GRANT OPTION");
                 }
-        };
-        if self.facts.account.grants.iter().any(covers) {
-            return Ok(());
+                let only_dynamic = !dynamic.is_empty() && dynamic == asked.whole;
+                match only_dynamic || access.global().contains(fixed) {
+                    true => Ok(()),
+                    false => Err(self.facts.access_denied()),
+                }
+            }
+            GrantScope::Schema(schema) => match access.on_pattern(schema).contains(fixed) {
+                true => Ok(()),
+                false => Err(self.facts.no_schema(&access.host, schema)),
+            },
+            GrantScope::Table(schema, table) | GrantScope::Column(schema, table, _) => {
+                let held = access.on_table(schema, table);
+                let in_columns = asked.columns.iter();
+                let of_columns = in_columns.fold(Privileges::NONE, |all, (p, _)| all.or(*p));
+                let on_some = access.on_table_or_columns(schema, table);
+                let missing = fixed.without(held).or(of_columns.without(on_some));
+                if !missing.is_empty() {
+                    return Err(self.facts.denied(&missing.listed(), table));
+                }
+                self.facts
+                    .check_columns_granted(&asked.columns, schema, table)
+            }
         }
-        let text = format!(
-            "Access denied for user {} (using password: YES)",
-            shown(&self.facts.account.user, &self.facts.account.host)
-        );
-        Err(SqlError::new(1045, "28000", text))
+    }
+
+    /// A table that something is granted on exists, unless CREATE is among it; so do its columns.
+    fn check_granted_exists(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
+        let GrantScope::Table(schema, table) = scope else {
+            return Ok(());
+        };
+        let catalog = &self.facts.instance.catalog;
+        let view = catalog.view(schema, table);
+        let found = match &view {
+            Some(_) => None,
+            None if catalog.resolve(schema, table).is_none() => {
+                let creates = asked.whole.meets(Privileges::of(&["CREATE"]));
+                if creates && asked.columns.is_empty() {
+                    return Ok(());
+                }
+                let text = format!("Table '{schema}.{table}' doesn't exist");
+                return Err(SqlError::new(1146, "42S02", text));
+            }
+            None => catalog.resolve(schema, table),
+        };
+        for column in asked.columns.iter().flat_map(|(_, names)| names) {
+            let in_view = view
+                .as_ref()
+                .is_some_and(|v| v.columns.iter().any(|c| same_name(&c.name, column)));
+            let in_table = found
+                .as_ref()
+                .is_some_and(|t| t.column_index(column).is_some());
+            if !in_view && !in_table {
+                let text = format!("Unknown column '{column}' in '{table}'");
+                return Err(SqlError::new(1054, "42S22", text));
+            }
+        }
+        Ok(())
     }
 
     fn change_grants(
         &mut self,
         names: &[(String, String)],
-        mut change: impl FnMut(&mut Account),
+        add: bool,
+        mut change: impl FnMut(&mut Account) -> SqlResult<()>,
     ) -> SqlResult<()> {
         self.facts.instance.change_accounts(|list| {
             for (user, host) in names {
                 let account = list
                     .iter_mut()
                     .find(|a| a.user == *user && a.host == *host)
-                    .ok_or_else(|| {
-                        let text = "You are not allowed to create a user with GRANT";
-                        SqlError::new(1410, "42000", text)
+                    .ok_or_else(|| match add {
+                        true => {
+                            let text = "You are not allowed to create a user with GRANT";
+                            SqlError::new(1410, "42000", text)
+                        }
+                        false => no_such_grant(user, host),
                     })?;
-                change(account);
+                change(account)?;
             }
             Ok(())
         })
     }
 }
 
-fn change_entry(account: &mut Account, entry: &GrantEntry, add: bool) {
-    match account.grants.iter_mut().find(|g| g.scope == entry.scope) {
-        Some(have) if add => {
-            have.privileges.0 |= entry.privileges.0;
-            have.grant_option |= entry.grant_option;
-        }
-        Some(have) => {
-            have.privileges.0 &= !entry.privileges.0;
-            have.grant_option &= !entry.grant_option;
-        }
-        None if add => account.grants.push(entry.clone()),
-        None => (),
-    }
-    account
-        .grants
-        .retain(|g| g.privileges.0 != 0 || g.grant_option);
+/// 1141.
+fn no_such_grant(user: &str, host: &str) -> SqlError {
+    let text = format!("There is no such grant defined for user '{user}' on host '{host}'");
+    SqlError::new(1141, "42000", text)
 }
 
-/// The set of the named privileges; the flag: GRANT OPTION is among them.
-fn privilege_set(list: &[Privilege], scope: &GrantScope) -> SqlResult<(Privileges, bool)> {
-    let (mut set, mut option) = (0, false);
-    let all = match scope {
-        GrantScope::Global => Privileges::ALL,
-        GrantScope::Schema(_) | GrantScope::Table(..) => Privileges::STATIC,
-    };
-    for p in list {
-        if !p.columns.is_empty() {
-            return Err(SqlError::not_supported("column privileges"));
+/// 1269.
+fn cannot_revoke_all() -> SqlError {
+    let text = "Can't revoke all privileges for one or more of the requested users";
+    SqlError::new(1269, "HY000", text)
+}
+
+/// Privileges with the columns they are asked for on.
+pub(super) type OnColumns = Vec<(Privileges, Vec<Box<str>>)>;
+
+/// What GRANT or REVOKE names.
+struct Asked {
+    /// On the whole place.
+    whole: Privileges,
+    /// On columns.
+    columns: OnColumns,
+    /// GRANT OPTION.
+    option: bool,
+}
+
+impl Asked {
+    /// # Errors
+    /// 1149 for unknown privileges, 1144, 1221 and 3619 for those that cannot be had on such a place.
+    fn new(list: &[Privilege], scope: &GrantScope, option: bool) -> SqlResult<Self> {
+        let mut asked = Self {
+            whole: Privileges::NONE,
+            columns: Vec::new(),
+            option,
+        };
+        let most = match scope {
+            GrantScope::Global => Privileges::ALL,
+            GrantScope::Schema(_) => Privileges::ON_SCHEMA,
+            GrantScope::Table(..) | GrantScope::Column(..) => Privileges::ON_TABLE,
+        };
+        for p in list {
+            let one = match &*p.name {
+                "ALL" | "ALL PRIVILEGES" => most,
+                "USAGE" => Privileges::NONE,
+                "GRANT OPTION" => {
+                    asked.option = true;
+                    continue;
+                }
+                name => Privileges::named(name).ok_or_else(|| {
+                    let text = "You have an error in your SQL syntax; check the manual that corresponds to your \
+                                MySQL server version for the right syntax to use";
+                    SqlError::new(1149, "42000", text)
+                })?,
+            };
+            if Privileges::DYNAMIC.meets(one) && *scope != GrantScope::Global {
+                let text = format!("Illegal privilege level specified for {}", p.name);
+                return Err(SqlError::new(3619, "HY000", text));
+            }
+            if p.columns.is_empty() {
+                asked.whole = asked.whole.or(one);
+                continue;
+            }
+            if !matches!(scope, GrantScope::Table(..)) || !Privileges::ON_COLUMN.contains(one) {
+                return Err(illegal());
+            }
+            let names = p.columns.iter().map(|c| c.text.clone()).collect();
+            asked.columns.push((one, names));
         }
-        match &*p.name {
-            "ALL" | "ALL PRIVILEGES" => set |= all.0,
-            "USAGE" => (),
-            "GRANT OPTION" => option = true,
-            // Other dynamic privileges of MySQL are parts of SUPER here.
-            name => match Privileges::named(name) {
-                Some(one) if !all.contains(one) => {
-                    let text = format!("Illegal privilege level specified for {name}");
-                    return Err(SqlError::new(3619, "HY000", text));
-                }
-                Some(one) => set |= one.0,
-                None if name.contains('_') => set |= Privileges::named("SUPER").map_or(0, |p| p.0),
-                None => {
-                    return Err(SqlError::new(
-                        1149,
-                        "42000",
-                        format!("You have an error in your SQL syntax: unknown privilege {name}"),
-                    ));
-                }
-            },
+        if most.contains(asked.whole) {
+            return Ok(asked);
+        }
+        Err(match scope {
+            GrantScope::Schema(_) => {
+                let text = "Incorrect usage of DB GRANT and GLOBAL PRIVILEGES";
+                SqlError::new(1221, "HY000", text)
+            }
+            _ => illegal(),
+        })
+    }
+
+    /// Changes an account.
+    ///
+    /// # Errors
+    /// REVOKE where nothing is granted: 1141, 1147.
+    fn apply(&self, account: &mut Account, scope: &GrantScope, add: bool) -> SqlResult<()> {
+        if !add {
+            self.check_there(account, scope)?;
+        }
+        if !add && *scope == GrantScope::Global && self.whole == Privileges::ALL {
+            // As MySQL does it: nothing is left on databases and tables either.
+            account.grants.clear();
+            return Ok(());
+        }
+        account.change_grant(scope, self.whole, self.option, add);
+        let GrantScope::Table(schema, table) = scope else {
+            return Ok(());
+        };
+        for (privilege, names) in &self.columns {
+            for name in names {
+                let place = GrantScope::Column(schema.clone(), table.clone(), name.to_string());
+                account.change_grant(&place, *privilege, false, add);
+            }
+        }
+        if !add {
+            // What goes from the table goes from its columns.
+            let inside = |g: &GrantEntry| matches!(&g.scope, GrantScope::Column(s, t, _) if s == schema && t == table);
+            for grant in account.grants.iter_mut().filter(|g| inside(g)) {
+                grant.privileges = grant.privileges.without(self.whole);
+            }
+            account
+                .grants
+                .retain(|g| !inside(g) || !g.privileges.is_empty());
+        }
+        Ok(())
+    }
+
+    fn check_there(&self, account: &Account, scope: &GrantScope) -> SqlResult<()> {
+        let on_it = |g: &GrantEntry| match (&g.scope, scope) {
+            (GrantScope::Column(s, t, _), GrantScope::Table(schema, table)) => {
+                s == schema && t == table
+            }
+            (place, scope) => place == scope,
+        };
+        if *scope == GrantScope::Global || account.grants.iter().any(on_it) {
+            return Ok(());
+        }
+        match scope {
+            GrantScope::Table(_, table) => {
+                let (user, host) = (&account.user, &account.host);
+                let text = format!(
+                    "There is no such grant defined for user '{user}' on host '{host}' on table '{table}'"
+                );
+                Err(SqlError::new(1147, "42000", text))
+            }
+            _ => Err(no_such_grant(&account.user, &account.host)),
         }
     }
-    Ok((Privileges(set), option))
+}
+
+/// 1144.
+fn illegal() -> SqlError {
+    let text = "Illegal GRANT/REVOKE command; please consult the manual to see which privileges can be used";
+    SqlError::new(1144, "42000", text)
 }
 
 fn check_name(user: &str, host: &str) -> SqlResult<()> {

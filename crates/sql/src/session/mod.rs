@@ -32,6 +32,7 @@ mod plans;
 mod prepared;
 pub mod registry;
 mod rights;
+mod roles;
 mod run;
 mod set;
 mod shapes;
@@ -241,6 +242,7 @@ impl Session {
             spare_params: Vec::new(),
         };
         session.adopt_collation(client.collation);
+        session.facts.take_default_roles();
         session
     }
 
@@ -355,7 +357,8 @@ impl Session {
 
     /// May the account use the connection kept for administrators?
     pub fn is_administrator(&self) -> bool {
-        self.facts.require("SUPER").is_ok()
+        let administrators = ["SUPER", "CONNECTION_ADMIN", "SERVICE_CONNECTION_ADMIN"];
+        self.facts.require_any(&administrators).is_ok()
     }
 
     /// The collation results are sent in; None: unconverted.
@@ -429,9 +432,11 @@ impl Session {
     pub(crate) fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
         let target = self.facts.instance.registry.find(id)?;
         if target.detail().user != self.facts.user {
-            self.facts.require("SUPER").map_err(|_| {
-                SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"))
-            })?;
+            let not_owner =
+                |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
+            self.facts
+                .require_any(&["SUPER", "CONNECTION_ADMIN"])
+                .map_err(not_owner)?;
         }
         target.kill(connection);
         Ok(())

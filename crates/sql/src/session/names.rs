@@ -230,7 +230,7 @@ impl Names for SessionNames<'_> {
                     );
                     SqlError::new(1449, "HY000", text)
                 })?;
-                Arc::new(Access::of(&account))
+                Arc::new(accounts.access(&account, &account.default_roles))
             }
         };
         self.rights.borrow_mut().push(access);

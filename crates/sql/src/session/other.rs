@@ -143,6 +143,7 @@ impl Session {
             self.know_prepared_tables();
             return self.run_ddl(statement);
         }
+        self.check_accounts_above(statement)?;
         match statement {
             Statement::CreateView(create) => {
                 self.know_prepared_tables();
@@ -163,6 +164,18 @@ impl Session {
             Statement::DropUser { if_exists, users } => {
                 self.account_change(|s| s.drop_user(*if_exists, users))
             }
+            Statement::CreateRole {
+                if_not_exists,
+                roles,
+            } => self.account_change(|s| s.create_role(*if_not_exists, roles)),
+            Statement::DropRole { if_exists, roles } => {
+                self.account_change(|s| s.drop_role(*if_exists, roles))
+            }
+            Statement::SetRole(set) if set.default_for.is_none() => {
+                self.set_role(set)?;
+                Ok(ok(0))
+            }
+            Statement::SetRole(set) => self.account_change(|s| s.set_role(set)),
             Statement::RenameUser(pairs) => self.account_change(|s| s.rename_user(pairs)),
             Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
             Statement::Grant(g) => self.account_change(|s| s.grant(g, true)),
@@ -261,7 +274,9 @@ impl Session {
     }
 
     fn flush(&mut self, what: &[FlushWhat]) -> Result<Done, ExecError> {
-        self.facts.require("RELOAD")?;
+        for item in what {
+            self.facts.require_any(flush_rights(item))?;
+        }
         let instance = self.facts.instance.clone();
         let counters = &instance.counters;
         counters.flushes.fetch_add(1, Ordering::Relaxed);
@@ -415,12 +430,22 @@ fn lock_wait_of(statement: &Statement) -> Option<Duration> {
 }
 
 /// 1235 with the statement's name.
+/// One of these lets an account FLUSH this.
+fn flush_rights(what: &FlushWhat) -> &'static [&'static str] {
+    match what {
+        FlushWhat::Tables { .. } => &["RELOAD", "FLUSH_TABLES"],
+        FlushWhat::Privileges => &["RELOAD", "FLUSH_PRIVILEGES"],
+        FlushWhat::Status => &["RELOAD", "FLUSH_STATUS"],
+        FlushWhat::UserResources => &["RELOAD", "FLUSH_USER_RESOURCES"],
+        FlushWhat::OptimizerCosts => &["RELOAD", "FLUSH_OPTIMIZER_COSTS"],
+        FlushWhat::Logs(_) | FlushWhat::Hosts => &["RELOAD"],
+    }
+}
+
 fn unsupported(statement: &Statement) -> SqlError {
     let name = match statement {
         Statement::Unsupported(name) => name,
         Statement::Call { .. } => "CALL",
-        Statement::SetRole(_) => "SET ROLE",
-        Statement::CreateRole { .. } | Statement::DropRole { .. } => "roles",
         Statement::Help(_) => "HELP",
         Statement::Shutdown => "SHUTDOWN",
         Statement::Restart => "RESTART",

@@ -8,11 +8,13 @@
 
 use esker_types::{SqlError, SqlResult};
 
-use super::Facts;
-use crate::accounts::{Access, Privileges};
+use super::{Facts, Session};
+use crate::accounts::{Access, Privileges, RoleName};
 use crate::bind::{Need, Restricted, column_denied};
 use crate::catalog::TableDef;
-use crate::parse::ast::{AlterAction, ForeignKey, LockTable, ObjectName, Statement};
+use crate::parse::ast::{
+    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, Statement,
+};
 
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
@@ -28,6 +30,14 @@ pub(super) fn no_explain() -> SqlError {
     SqlError::new(1345, "HY000", text)
 }
 
+/// 1227.
+fn not_one_of(list: &str) -> SqlError {
+    let text = format!(
+        "Access denied; you need (at least one of) the {list} privilege(s) for this operation"
+    );
+    SqlError::new(1227, "42000", text)
+}
+
 impl Need {
     /// What has to be there; for the privileges on columns, one column is enough so far.
     fn privileges(self) -> Privileges {
@@ -39,6 +49,53 @@ impl Need {
             Self::Update => &["UPDATE"],
             Self::Delete => &["DELETE"],
         })
+    }
+}
+
+impl Session {
+    /// Accounts with SYSTEM_USER are changed by those only who have it.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn check_accounts_above(&self, statement: &Statement) -> SqlResult<()> {
+        let named = |accounts: &mut dyn Iterator<Item = &Account>| {
+            let names: Vec<RoleName> = accounts.map(|a| self.named(a)).collect();
+            self.facts.check_not_above(&names)
+        };
+        match statement {
+            // Who may change no accounts at all hears of that.
+            Statement::AlterUser(_) | Statement::DropUser { .. } | Statement::RenameUser(_)
+                if self.facts.require("CREATE USER").is_err() =>
+            {
+                Ok(())
+            }
+            Statement::AlterUser(alter) => named(&mut alter.users.iter().map(|u| &u.account)),
+            Statement::DropUser { users, .. } => named(&mut users.iter()),
+            Statement::RenameUser(pairs) => named(&mut pairs.iter().map(|(from, _)| from)),
+            Statement::SetPassword(set) => named(&mut std::iter::once(&set.account)),
+            Statement::Grant(grant) | Statement::Revoke(grant) => match &**grant {
+                Grant::Privileges { users, .. } => named(&mut users.iter().map(|u| &u.account)),
+                Grant::Roles { users, .. } | Grant::Proxy { users, .. } => named(&mut users.iter()),
+                Grant::All { users } if self.facts.require("CREATE USER").is_ok() => {
+                    named(&mut users.iter())
+                }
+                Grant::All { .. } => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// May the session's account make `definer` the definer of an object?
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn check_definer(&self, definer: &RoleName) -> SqlResult<()> {
+        let facts = &self.facts;
+        if facts.access.is_of(&definer.0, &definer.1) {
+            return Ok(());
+        }
+        facts.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
+        facts.check_not_above(std::slice::from_ref(definer))
     }
 }
 
@@ -64,11 +121,32 @@ impl Facts {
         if self.access.global().meets(Privileges::of(privileges)) {
             return Ok(());
         }
-        let list = privileges.join(" or ");
-        let text = format!(
-            "Access denied; you need (at least one of) the {list} privilege(s) for this operation"
-        );
-        Err(SqlError::new(1227, "42000", text))
+        Err(not_one_of(&privileges.join(" or ")))
+    }
+
+    /// The same, for the statements whose error lists them with commas.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(crate) fn require_listed(&self, privileges: &[&str]) -> SqlResult<()> {
+        if self.access.global().meets(Privileges::of(privileges)) {
+            return Ok(());
+        }
+        Err(not_one_of(&privileges.join(", ")))
+    }
+
+    /// For session variables that administrators alone set.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn require_restricted(&self) -> SqlResult<()> {
+        let any = ["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"];
+        match self.access.global().meets(Privileges::of(&any)) {
+            true => Ok(()),
+            false => Err(not_one_of(
+                "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN",
+            )),
+        }
     }
 
     /// Checks a privilege on a database.
@@ -95,7 +173,8 @@ impl Facts {
         }
     }
 
-    fn no_schema(&self, host: &str, schema: &str) -> SqlError {
+    /// 1044.
+    pub(super) fn no_schema(&self, host: &str, schema: &str) -> SqlError {
         let user = &self.access.user;
         let text = format!("Access denied for user '{user}'@'{host}' to database '{schema}'");
         SqlError::new(1044, "42000", text)
@@ -241,6 +320,54 @@ impl Facts {
         Ok(())
     }
 
+    /// Are the privileges that are to be granted on columns there, on the same columns or the table?
+    ///
+    /// # Errors
+    /// 1143.
+    pub(super) fn check_columns_granted(
+        &self,
+        asked: &[(Privileges, Vec<Box<str>>)],
+        schema: &str,
+        table: &str,
+    ) -> SqlResult<()> {
+        for (privilege, columns) in asked {
+            for column in columns {
+                let held = self.access.on_column(schema, table, column);
+                if !held.contains(*privilege) {
+                    return Err(column_denied(
+                        &privilege.listed(),
+                        &self.who(),
+                        column,
+                        table,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts with SYSTEM_USER are changed by those only who have it.
+    ///
+    /// # Errors
+    /// 1227.
+    pub(super) fn check_not_above(&self, accounts: &[RoleName]) -> SqlResult<()> {
+        let system = Privileges::of(&["SYSTEM_USER"]);
+        if self.access.global().meets(system) {
+            return Ok(());
+        }
+        let list = self.instance.accounts();
+        for (user, host) in accounts {
+            let above = list.exact(user, host).is_some_and(|a| {
+                let access = list.access(&a, &a.default_roles);
+                access.global().meets(system)
+            });
+            if above {
+                return self.require("SYSTEM_USER");
+            }
+        }
+        Ok(())
+    }
+
     /// Database and name of an object that a statement names.
     pub(crate) fn full_name<'a>(&'a self, name: &'a ObjectName) -> SqlResult<(&'a str, &'a str)> {
         let schema = match &name.schema {
@@ -345,10 +472,21 @@ impl Facts {
             Statement::Truncate { name, .. } => self.require_named(&["DROP"], name),
             Statement::CreateIndex(create) => self.require_named(&["INDEX"], &create.table),
             Statement::DropIndex(drop) => self.require_named(&["INDEX"], &drop.table),
-            Statement::DropTable(drop) | Statement::DropView(drop) => drop
+            Statement::DropTable(drop) => drop
                 .names
                 .iter()
                 .try_for_each(|name| self.require_named(&["DROP"], name)),
+            Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
+                self.require_named(&["DROP"], name)?;
+                let (schema, view) = self.full_name(name)?;
+                match self.instance.catalog.view(schema, view) {
+                    Some(view) => {
+                        let (user, host) = &view.definer;
+                        self.check_not_above(&[(user.to_string(), host.to_string())])
+                    }
+                    None => Ok(()),
+                }
+            }),
             Statement::RenameTable(rename) => rename
                 .pairs
                 .iter()

@@ -34,6 +34,20 @@ const SWITCHES: [&str; 5] = [
 /// Global variables whose names begin so make up the flush policy of the log.
 const FLUSH_POLICY: &str = "esker_log_flush_";
 
+/// Session variables that MySQL lets only administrators set.
+const RESTRICTED: &[&str] = &[
+    "binlog_format",
+    "binlog_row_image",
+    "default_collation_for_utf8mb4",
+    "gtid_next",
+    "insert_id",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
+    "pseudo_thread_id",
+    "sql_log_bin",
+    "sql_require_primary_key",
+];
+
 impl Session {
     /// Runs all items of one SET.
     pub(crate) fn set(&mut self, items: &[SetItem], params: &[Value]) -> Result<(), ExecError> {
@@ -78,7 +92,8 @@ impl Session {
     fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
         let taken = match var.scope {
             Some(VarScope::Global) => {
-                self.facts.require("SUPER")?;
+                self.facts
+                    .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
                 self.check_special(id, given.as_ref())?;
                 let taken = self.facts.instance.globals.set(id, given.as_ref())?;
                 self.apply_global(id);
@@ -87,7 +102,12 @@ impl Session {
             Some(VarScope::Persist | VarScope::PersistOnly) => {
                 return Err(SqlError::not_supported("SET PERSIST"));
             }
-            Some(VarScope::Session) | None => self.set_session(id, given.as_ref())?,
+            Some(VarScope::Session) | None => {
+                if RESTRICTED.contains(&id.def().name) {
+                    self.facts.require_restricted()?;
+                }
+                self.set_session(id, given.as_ref())?
+            }
         };
         if taken.clamped {
             let shown = given.as_ref().map(printed).unwrap_or_default();
@@ -102,6 +122,9 @@ impl Session {
 
     /// What a new global value changes besides itself.
     fn apply_global(&mut self, id: VarId) {
+        if id.def().name == "mandatory_roles" {
+            self.facts.instance.accounts().touch();
+        }
         if id.def().name.starts_with(FLUSH_POLICY) {
             self.facts.instance.apply_flush_policy();
         }

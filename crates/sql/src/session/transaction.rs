@@ -228,7 +228,8 @@ impl Session {
             if scope == VarScope::Session {
                 self.values.put(id, value);
             } else {
-                self.facts.require("SUPER")?;
+                self.facts
+                    .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
                 self.facts
                     .instance
                     .globals
@@ -254,7 +255,11 @@ impl Session {
         }
         let globals = &self.facts.instance.globals;
         let frozen = globals.is_super_read_only()
-            || (globals.is_read_only() && self.facts.require("SUPER").is_err());
+            || (globals.is_read_only()
+                && self
+                    .facts
+                    .require_any(&["SUPER", "CONNECTION_ADMIN"])
+                    .is_err());
         if frozen {
             let text = "The MySQL server is running with the --read-only option so it cannot \
                         execute this statement";

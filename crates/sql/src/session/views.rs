@@ -35,7 +35,7 @@ impl Session {
             let text = "View's SELECT contains a 'INTO' clause";
             return Err(SqlError::new(1350, "HY000", text).into());
         }
-        let definer = self.definer(create)?;
+        let definer = self.definer(create, &name)?;
         let committed = self.commit_transaction()?;
         let columns = self.bind_view(create, &name)?;
         self.commit_transaction()?;
@@ -101,20 +101,20 @@ impl Session {
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 
-    /// User and host of the view's definer: the session's account, or with SUPER another one.
-    fn definer(&self, create: &CreateView) -> SqlResult<(Box<str>, Box<str>)> {
-        let own = &self.facts.account;
-        match &create.definer {
-            Some(Account::Named { user, host }) => {
-                if **user != *own.user || **host != *own.host {
-                    self.facts.require("SUPER")?;
-                }
-                Ok((user.clone(), host.clone()))
+    /// User and host of the view's definer: as written, with ALTER VIEW the one it has, else the session's account.
+    fn definer(&self, create: &CreateView, name: &TableName) -> SqlResult<(Box<str>, Box<str>)> {
+        let catalog = &self.facts.instance.catalog;
+        let present = catalog.view(&name.schema, &name.name);
+        let definer = match (&create.definer, present) {
+            (Some(account), _) => self.named(account),
+            (None, Some(view)) if create.alter => {
+                let (user, host) = &view.definer;
+                (user.to_string(), host.to_string())
             }
-            Some(Account::CurrentUser) | None => {
-                Ok((own.user.as_str().into(), own.host.as_str().into()))
-            }
-        }
+            (None, _) => self.named(&Account::CurrentUser),
+        };
+        self.check_definer(&definer)?;
+        Ok((definer.0.into(), definer.1.into()))
     }
 
     /// Binds the query with the rights of the session: its columns.

@@ -3,10 +3,11 @@
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
-//! `server` (variables, status, sessions, grants, everything else) · `status` (status variables).
+//! `grants` · `server` (variables, status, sessions, everything else) · `status` (status variables).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
 //! position; LIKE applies to the first column.
 
+mod grants;
 mod objects;
 mod server;
 pub(crate) mod status;

@@ -7,7 +7,7 @@
 use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::{Table, empty, t};
-use crate::accounts::{Account as Stored, GrantScope, Privileges};
+use crate::accounts::Account as Stored;
 use crate::infoschema::{self, Wanted};
 use crate::parse::ast::{Account, ShowWhat, VarScope};
 use crate::session::Session;
@@ -44,10 +44,15 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
                 "Savepoints",
             ],
         )),
-        ShowWhat::Engine { .. } => empty(&["Type", "Name", "Status"]),
+        ShowWhat::Engine { .. } => {
+            session.facts.require("PROCESS")?;
+            empty(&["Type", "Name", "Status"])
+        }
         ShowWhat::Plugins => Ok(plugins(session)),
         ShowWhat::Privileges => Ok(privileges()),
-        ShowWhat::Grants { account, .. } => grants(session, account.as_ref()),
+        ShowWhat::Grants { account, roles } => {
+            super::grants::grants(session, account.as_ref(), roles)
+        }
         ShowWhat::CreateUser(account) => create_user(session, account),
         ShowWhat::Collation => Ok(copy(
             session,
@@ -65,20 +70,29 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::CharacterSet => Ok(character_sets(session)),
         ShowWhat::Profiles => empty(&["Query_ID", "Duration", "Query"]),
         ShowWhat::Profile => empty(&["Status", "Duration"]),
-        ShowWhat::BinlogStatus => empty(&[
-            "File",
-            "Position",
-            "Binlog_Do_DB",
-            "Binlog_Ignore_DB",
-            "Executed_Gtid_Set",
-        ]),
+        ShowWhat::BinlogStatus => {
+            replication(session)?;
+            empty(&[
+                "File",
+                "Position",
+                "Binlog_Do_DB",
+                "Binlog_Ignore_DB",
+                "Executed_Gtid_Set",
+            ])
+        }
         ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. } => Err(SqlError::new(
             1381,
             "HY000",
             "You are not using binary logging",
         )),
-        ShowWhat::ReplicaStatus { .. } => empty(&["Replica_IO_State", "Source_Host"]),
-        ShowWhat::Replicas => empty(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
+        ShowWhat::ReplicaStatus { .. } => {
+            replication(session)?;
+            empty(&["Replica_IO_State", "Source_Host"])
+        }
+        ShowWhat::Replicas => {
+            session.facts.require("REPLICATION SLAVE")?;
+            empty(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"])
+        }
         _ => Err(SqlError::not_supported("this SHOW statement")),
     }
 }
@@ -199,13 +213,20 @@ fn processes(session: &Session, full: bool) -> Table {
     )
 }
 
+/// The right to see how replication goes.
+fn replication(session: &Session) -> SqlResult<()> {
+    session
+        .facts
+        .require_listed(&["SUPER", "REPLICATION CLIENT"])
+}
+
 /// The account a statement names.
 pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult<Stored> {
     match account {
         None | Some(Account::CurrentUser) => Ok(session.facts.account.clone()),
         Some(Account::Named { user, host }) => {
             if session.facts.account.user != **user || session.facts.account.host != **host {
-                session.facts.require("CREATE USER")?;
+                session.facts.require_on(&["SELECT"], "mysql", "user")?;
             }
             session
                 .facts
@@ -222,51 +243,7 @@ pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult
     }
 }
 
-fn grants(session: &Session, account: Option<&Account>) -> SqlResult<Table> {
-    let a = resolve(session, account)?;
-    let whom = format!("`{}`@`{}`", a.user, a.host);
-    let mut rows = Vec::new();
-    if a.grants.iter().all(|g| g.scope != GrantScope::Global) {
-        rows.push(vec![t(format!("GRANT USAGE ON *.* TO {whom}"))]);
-    }
-    // The server's first, as in MySQL.
-    let (global, others): (Vec<_>, Vec<_>) =
-        a.grants.iter().partition(|g| g.scope == GrantScope::Global);
-    for g in global.into_iter().chain(others) {
-        let place = match &g.scope {
-            GrantScope::Global => "*.*".to_owned(),
-            GrantScope::Schema(s) => format!("`{s}`.*"),
-            GrantScope::Table(s, table) => format!("`{s}`.`{table}`"),
-        };
-        let fixed = g.privileges.and(Privileges::STATIC);
-        let dynamic = g.privileges.without(Privileges::STATIC);
-        let what = if fixed == Privileges::STATIC && g.scope != GrantScope::Global {
-            "ALL PRIVILEGES".to_owned()
-        } else if fixed == Privileges::default() {
-            "USAGE".to_owned()
-        } else {
-            fixed.names().collect::<Vec<_>>().join(", ")
-        };
-        let option = if g.grant_option {
-            " WITH GRANT OPTION"
-        } else {
-            ""
-        };
-        rows.push(vec![t(format!(
-            "GRANT {what} ON {place} TO {whom}{option}"
-        ))]);
-        if dynamic != Privileges::default() {
-            let what = dynamic.names().collect::<Vec<_>>().join(",");
-            rows.push(vec![t(format!(
-                "GRANT {what} ON {place} TO {whom}{option}"
-            ))]);
-        }
-    }
-    Ok(Table::texts(&[&format!("Grants for {}", a.name())], rows))
-}
-
 fn create_user(session: &Session, account: &Account) -> SqlResult<Table> {
-    session.facts.require("CREATE USER")?;
     let a = resolve(session, Some(account))?;
     let secret = if a.auth.is_empty() {
         String::new()

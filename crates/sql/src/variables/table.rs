@@ -168,7 +168,7 @@ pub(super) const FIX: bool = false;
 /// The variables that Esker looks at, sorted by name.
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static KNOWN: &[VarDef] = &[
-    one("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
+    var("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
     one("admin_address", G, FIX, VarKind::Text, ""),
     one("authentication_policy", G, SET, VarKind::Text, "*,,"),
     var("auto_generate_certs", G, FIX, VarKind::Bool, "ON"),
@@ -291,7 +291,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("long_query_time", B, SET, VarKind::Double { min: 0.0, max: 31536000.0 }, "10"),
     fact("lower_case_file_system", G, VarKind::Bool, "OFF"),
     one("lower_case_table_names", G, FIX, VarKind::UInt { min: 0, max: 2 }, "0"),
-    one("mandatory_roles", G, SET, VarKind::Text, ""),
+    var("mandatory_roles", G, SET, VarKind::Text, ""),
     var("max_allowed_packet", B, SET, VarKind::UInt { min: 1_024, max: 1_073_741_824 }, "67108864"),
     var("max_connect_errors", G, SET, VarKind::UInt { min: 1, max: u64::MAX }, "100"),
     var("max_connections", G, SET, VarKind::UInt { min: 1, max: 100_000 }, "4096"),

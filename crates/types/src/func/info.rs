@@ -83,9 +83,8 @@ fn current_user(c: &Call) -> SqlResult<Value> {
     string(c.ctx.session.current_user())
 }
 
-/// There are no roles.
-fn current_role(_: &Call) -> SqlResult<Value> {
-    string("NONE")
+fn current_role(c: &Call) -> SqlResult<Value> {
+    string(c.ctx.session.current_role())
 }
 
 fn version(c: &Call) -> SqlResult<Value> {

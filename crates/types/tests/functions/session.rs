@@ -25,6 +25,9 @@ impl SessionInfo for Facts {
     fn current_user(&self) -> String {
         "root@%".into()
     }
+    fn current_role(&self) -> String {
+        "NONE".into()
+    }
     fn version(&self) -> &str {
         "8.4.0-esker"
     }

@@ -91,6 +91,9 @@ impl SessionInfo for NoSession {
     fn current_user(&self) -> String {
         String::new()
     }
+    fn current_role(&self) -> String {
+        String::new()
+    }
     fn version(&self) -> &str {
         ""
     }

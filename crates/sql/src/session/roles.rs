@@ -1,0 +1,250 @@
+//! Roles: CREATE and DROP ROLE, GRANT and REVOKE of roles, SET ROLE, SET DEFAULT ROLE.
+//!
+//! Neighbours: `other` and `grants` hand them over; `accounts` keeps roles, which are accounts nobody logs in as.
+//! **Invariants**: a role that is granted to itself, by whatever way, is refused; a mandatory role is neither revoked nor
+//! dropped.
+
+use esker_types::{Level, SqlError, SqlResult};
+
+use super::Session;
+use crate::accounts::{Account, GrantedRole, Role, RoleName, holds};
+use crate::parse::ast::{self, RoleList, SetRole};
+
+/// 1396.
+fn failed(operation: &str, names: &[RoleName]) -> SqlError {
+    let shown = |(user, host): &RoleName| format!("'{user}'@'{host}'");
+    let names: Vec<_> = names.iter().map(shown).collect();
+    let text = format!("Operation {operation} failed for {}", names.join(","));
+    SqlError::new(1396, "HY000", text)
+}
+
+/// 3523.
+fn unknown(name: &RoleName) -> SqlError {
+    let text = format!("Unknown authorization ID {}", Role(name));
+    SqlError::new(3523, "HY000", text)
+}
+
+/// 3530.
+fn not_granted(role: &RoleName, to: &RoleName) -> SqlError {
+    let text = format!("{} is not granted to {}", Role(role), Role(to));
+    SqlError::new(3530, "HY000", text)
+}
+
+fn find<'a>(list: &'a mut [Account], name: &RoleName) -> Option<&'a mut Account> {
+    list.iter_mut()
+        .find(|a| a.user == name.0 && a.host == name.1)
+}
+
+impl Session {
+    fn names_of(&self, accounts: &[ast::Account]) -> Vec<RoleName> {
+        accounts.iter().map(|a| self.named(a)).collect()
+    }
+
+    fn own_name(&self) -> RoleName {
+        let account = &self.facts.account;
+        (account.user.clone(), account.host.clone())
+    }
+
+    /// 3628 for a role that mandatory_roles names.
+    fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
+        let mandatory = self.facts.instance.mandatory_roles();
+        let Some(role) = roles.iter().find(|r| mandatory.contains(r)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "The role {} is a mandatory role and can't be revoked or dropped. The restriction can be lifted by \
+             excluding the role identifier from the global variable mandatory_roles.",
+            Role(role)
+        );
+        Err(SqlError::new(3628, "HY000", text))
+    }
+
+    /// CREATE ROLE: accounts that are locked.
+    pub(crate) fn create_role(
+        &mut self,
+        if_not_exists: bool,
+        roles: &[ast::Account],
+    ) -> SqlResult<()> {
+        self.facts.require_listed(&["CREATE USER", "CREATE ROLE"])?;
+        let names = self.names_of(roles);
+        let mut existing = Vec::new();
+        self.facts.instance.change_accounts(|list| {
+            for name in &names {
+                match find(list, name) {
+                    Some(_) => existing.push(name.clone()),
+                    None => list.push(Account {
+                        locked: true,
+                        ..Account::named(&name.0, &name.1)
+                    }),
+                }
+            }
+            match existing.is_empty() || if_not_exists {
+                true => Ok(()),
+                false => Err(failed("CREATE ROLE", &existing)),
+            }
+        })?;
+        for (user, host) in existing {
+            let text = format!("Authorization ID '{user}'@'{host}' already exists.");
+            self.warn(Level::Note, 3163, text);
+        }
+        Ok(())
+    }
+
+    /// DROP ROLE.
+    pub(crate) fn drop_role(&mut self, if_exists: bool, roles: &[ast::Account]) -> SqlResult<()> {
+        self.facts.require_listed(&["CREATE USER", "DROP ROLE"])?;
+        let names = self.names_of(roles);
+        self.facts.check_not_above(&names)?;
+        self.check_not_mandatory(&names)?;
+        let mut missing = Vec::new();
+        self.facts.instance.change_accounts(|list| {
+            for name in &names {
+                let before = list.len();
+                list.retain(|a| a.user != name.0 || a.host != name.1);
+                if list.len() == before {
+                    missing.push(name.clone());
+                }
+            }
+            match missing.is_empty() || if_exists {
+                true => Ok(()),
+                false => Err(failed("DROP ROLE", &missing)),
+            }
+        })?;
+        for (user, host) in missing {
+            let text = format!("Authorization ID '{user}'@'{host}' does not exist.");
+            self.warn(Level::Note, 3162, text);
+        }
+        Ok(())
+    }
+
+    /// GRANT (`add`) and REVOKE of roles.
+    pub(super) fn grant_roles(
+        &mut self,
+        roles: &[ast::Account],
+        users: &[ast::Account],
+        admin: bool,
+        add: bool,
+    ) -> SqlResult<()> {
+        let (roles, users) = (self.names_of(roles), self.names_of(users));
+        self.check_may_give(&roles)?;
+        if !add {
+            self.check_not_mandatory(&roles)?;
+        }
+        self.facts.instance.change_accounts(|list| {
+            for user in &users {
+                for role in &roles {
+                    if find(list, role).is_none() {
+                        return Err(unknown(role));
+                    }
+                    if add && holds(list, role, user) {
+                        let text = format!(
+                            "User account {} is directly or indirectly granted to the role {}. The GRANT would \
+                             create a loop",
+                            Role(user),
+                            Role(role)
+                        );
+                        return Err(SqlError::new(4027, "HY000", text));
+                    }
+                    let account = find(list, user).ok_or_else(|| unknown(user))?;
+                    let had = account.roles.iter().position(|r| r.role == *role);
+                    match (add, had) {
+                        (true, Some(at)) => account.roles[at].admin |= admin,
+                        (true, None) => account.roles.push(GrantedRole {
+                            role: role.clone(),
+                            admin,
+                        }),
+                        (false, at) => {
+                            at.map(|at| account.roles.remove(at));
+                            account.default_roles.retain(|r| r != role);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// ROLE_ADMIN, or each role WITH ADMIN OPTION.
+    fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
+        let has_admin = |role: &RoleName| {
+            let own = &self.facts.account.roles;
+            own.iter().any(|r| r.admin && r.role == *role)
+        };
+        if roles.iter().all(has_admin) || self.facts.require("ROLE_ADMIN").is_ok() {
+            return Ok(());
+        }
+        let text = "Access denied; you need (at least one of) the WITH ADMIN, ROLE_ADMIN, SUPER privilege(s) for this \
+                    operation";
+        Err(SqlError::new(1227, "42000", text))
+    }
+
+    /// SET ROLE and SET DEFAULT ROLE.
+    pub(crate) fn set_role(&mut self, set: &SetRole) -> SqlResult<()> {
+        let Some(users) = &set.default_for else {
+            let (own, held) = (self.own_name(), self.facts.roles_held());
+            let roles = match &set.roles {
+                RoleList::Default => {
+                    self.facts.take_default_roles();
+                    return Ok(());
+                }
+                roles => self.chosen(roles, &own, held)?,
+            };
+            self.facts.activate(roles);
+            return Ok(());
+        };
+        let users = self.names_of(users);
+        self.set_default_roles(&set.roles, &users)
+    }
+
+    /// The roles of a list, which have to be among those that are held.
+    fn chosen(
+        &self,
+        list: &RoleList,
+        of: &RoleName,
+        held: Vec<RoleName>,
+    ) -> SqlResult<Vec<RoleName>> {
+        match list {
+            RoleList::None | RoleList::Default => Ok(Vec::new()),
+            RoleList::All(except) => {
+                let except = self.names_of(except);
+                Ok(held.into_iter().filter(|r| !except.contains(r)).collect())
+            }
+            RoleList::Named(names) => {
+                let names = self.names_of(names);
+                match names.iter().find(|r| !held.contains(r)) {
+                    Some(role) => Err(not_granted(role, of)),
+                    None => Ok(names),
+                }
+            }
+        }
+    }
+
+    /// SET DEFAULT ROLE, ALTER USER … DEFAULT ROLE.
+    pub(super) fn set_default_roles(
+        &mut self,
+        list: &RoleList,
+        users: &[RoleName],
+    ) -> SqlResult<()> {
+        let own = self.own_name();
+        if users.iter().any(|u| *u != own) {
+            self.facts.require("CREATE USER")?;
+        }
+        self.facts.check_not_above(users)?;
+        let mandatory = self.facts.instance.mandatory_roles();
+        let mut defaults = Vec::new();
+        for user in users {
+            let account = self.facts.instance.accounts().exact(&user.0, &user.1);
+            let account = account.ok_or_else(|| unknown(user))?;
+            let mut held: Vec<_> = account.roles.into_iter().map(|r| r.role).collect();
+            held.extend(mandatory.iter().cloned());
+            defaults.push(self.chosen(list, user, held)?);
+        }
+        self.facts.instance.change_accounts(|list| {
+            for (user, roles) in users.iter().zip(defaults) {
+                let account = find(list, user).ok_or_else(|| unknown(user))?;
+                account.default_roles = roles;
+            }
+            Ok(())
+        })
+    }
+}
