@@ -16,11 +16,8 @@ mod hostile;
 mod inspect;
 mod isolation;
 mod load;
-<<<<<<< HEAD
 mod locking;
-=======
 mod matrix;
->>>>>>> 0a76cd7 (Compare every privilege with MySQL, statement by statement)
 mod oracle;
 mod privileges;
 mod recovery;

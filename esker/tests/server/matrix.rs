@@ -249,7 +249,10 @@ fn ask(address: (&str, u16), section: &Section) -> Vec<BTreeMap<String, String>>
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "how much is equal is wanted beside yes or no")]
+#[expect(
+    clippy::print_stdout,
+    reason = "how much is equal is wanted beside yes or no"
+)]
 fn every_privilege_against_every_statement() {
     let (head, mut sections) = parse(&std::fs::read_to_string(file()).expect("matrix.txt"));
     let elsewhere = std::env::var("ESKER_TEST_MATRIX_AT").ok();
