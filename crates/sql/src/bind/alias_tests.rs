@@ -167,3 +167,38 @@ fn a_single_group_needs_no_order() {
         3028
     );
 }
+
+#[test]
+fn columns_of_information_schema_keep_their_names() {
+    let rig = rig();
+    let (columns, _) = rig
+        .run("SELECT NAME, x.N, n AS M FROM v.numbers x", &[])
+        .expect("runs");
+    let names: Vec<&str> = columns.iter().map(|c| &*c.name).collect();
+    assert_eq!(names, ["name", "n", "M"]);
+}
+
+#[test]
+fn texts_as_clients_send_them() {
+    let rig = rig();
+    for (sql, value) in [
+        ("SELECT 1\0", "1"),
+        ("SELECT 1;\0", "1"),
+        ("SELECT 1 /*!80000+1*/", "2"),
+        ("SELECT 1 /*!800001 +1*/", "1"),
+        ("SELECT 1 /*!80000 +1*/", "2"),
+        ("SELECT 1 /*!99999+1*/", "1"),
+    ] {
+        assert_eq!(rig.value(sql), value, "{sql}");
+    }
+    let many = vec!["1"; 5000].join(", ");
+    assert_eq!(rig.rows(&format!("SELECT {many}")).len(), 1);
+    for sql in [
+        "SELECT 1\0\0",
+        "SELECT 1 /*!800001+0 */",
+        "SELECT 1 /*!100000+1*/",
+    ] {
+        let parsed = crate::parse::parse(sql.as_bytes(), crate::parse::ParseOptions::default());
+        assert_eq!(parsed.expect_err(sql).code, 1064, "{sql}");
+    }
+}

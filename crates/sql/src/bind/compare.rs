@@ -522,7 +522,14 @@ pub(super) fn bind_like(
                 .sql_mode
                 .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
         }),
-        Some(e) => escape_char(&bind_expr(env, scope, e)?)?,
+        Some(e) => {
+            let e = bind_expr(env, scope, e)?;
+            // What a parameter stands for is known when the statement runs.
+            match matches!(e.kind, ExprKind::Param(_)) && env.describe_only {
+                true => None,
+                false => escape_char(&e)?,
+            }
+        }
     };
     let nullable = text.ty.nullable || pattern.ty.nullable;
     let like = Like {

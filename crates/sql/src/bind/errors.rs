@@ -29,6 +29,12 @@ pub fn illegal_reference(name: &str, why: &str) -> SqlError {
     SqlError::new(1247, "42S22", text)
 }
 
+/// 3773
+pub fn default_expression() -> SqlError {
+    let text = "DEFAULT function cannot be used with default value expressions";
+    SqlError::new(3773, "HY000", text)
+}
+
 /// 1051, for `t.*`
 pub fn bad_table(name: &str) -> SqlError {
     SqlError::new(1051, "42S02", format!("Unknown table '{name}'"))

@@ -11,7 +11,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::aliases::AliasUse;
 use super::block::Volatility;
-use super::scope::Scope;
+use super::scope::{ColumnAt, Scope, ScopeColumn};
 use super::{BindEnv, call, compare, errors, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 use crate::parse::ast::{self, BinaryOp, IsTest, UnaryOp};
@@ -506,11 +506,7 @@ fn default_value(
         // MySQL gives the zero value for CURRENT_TIMESTAMP and refuses expressions.
         DefaultDef::Now => Value::DateTime(esker_types::DateTime::ZERO),
         DefaultDef::Expr(_) => {
-            let text = format!(
-                "Default value expression of column '{}' cannot be used",
-                column.name
-            );
-            return Err(SqlError::new(3774, "HY000", text));
+            return Err(errors::default_expression());
         }
     };
     let ty = column.ty.clone();
@@ -528,15 +524,18 @@ fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr>
         return Ok(Expr::null());
     };
     let unknown = || errors::unknown_column(&super::scope::full_name(column), scope.clause.get());
-    let at = scope
-        .find_here(column)?
-        .filter(|at| at.table == 0)
-        .ok_or_else(unknown)?;
-    scope.admit(at)?;
-    Ok(Expr::column(
-        base + at.column as u32,
-        scope.column_at(at).ty.clone(),
-    ))
+    // It is a column of the table that is inserted into, whatever other tables have.
+    let table = &scope.tables[0];
+    let is_named =
+        (column.table.as_ref()).is_none_or(|t| table.is_named(column.schema.as_ref(), t));
+    let is_column = |c: &ScopeColumn| crate::catalog::same_name(&c.name, &column.name.text);
+    let at = table.columns.iter().position(is_column);
+    let at = at.filter(|_| is_named).ok_or_else(unknown)?;
+    scope.admit(ColumnAt {
+        table: 0,
+        column: at,
+    })?;
+    Ok(Expr::column(base + at as u32, table.columns[at].ty.clone()))
 }
 
 /// Runs `f` with other alias rules in force.

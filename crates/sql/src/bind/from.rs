@@ -15,7 +15,7 @@ use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
-use super::{BindEnv, TableSource, compare, errors, recursive};
+use super::{BindEnv, QueryPlace, TableSource, compare, errors, recursive};
 use crate::catalog::same_name;
 use crate::expr::{CmpOp, Expr, ExprKind};
 use crate::parse::ast;
@@ -178,7 +178,7 @@ fn named_table(
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
     let mut found = match env.names.table(need, schema, &table.name.name.text)? {
         TableSource::Base(def) => {
-            env.check_readable(&def)?;
+            env.check_readable(&def, alias.unwrap_or(&def.name))?;
             check_hints(&def, &table.hints, alias)?;
             ScopeTable {
                 restricted: env.names.restricted(&def.schema, &def.name),
@@ -229,7 +229,7 @@ fn derived_table(
     columns: &[ast::Ident],
 ) -> SqlResult<ScopeTable> {
     let parent = if lateral { Some(&*scope) } else { scope.parent };
-    let bound = env.within_subquery(false, || {
+    let bound = env.within(QueryPlace::Derived, || {
         bind_query(env, query, parent, scope.ctes.as_ref())
     })?;
     // One level further in when lateral: level 1 is this block itself.

@@ -1,6 +1,7 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
-//! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`, `call`, `subquery`
+//! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
+//! `call`, `subquery`
 //! (expressions) · `from` (tables and joins), `select`, `group`, `window`, `frame`, `order`, `query` (query blocks and
 //! set operations) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
 //! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
@@ -146,20 +147,40 @@ pub struct BindEnv<'a> {
     pub(crate) assigns: Cell<bool>,
     /// The statement changes rows: warnings of values may be errors when it runs.
     pub(crate) changes_rows: Cell<bool>,
-    /// Tables that the statement changes, and their aliases (1093).
-    targets: RefCell<Vec<(crate::catalog::TableId, Arc<str>)>>,
+    /// Tables that the statement changes (1093).
+    targets: RefCell<Vec<ChangedTable>>,
     /// Stored tables that queries of the statement read.
     reads: RefCell<Vec<crate::catalog::TableId>>,
     /// Views whose queries are being bound, the outermost first.
     views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
-    /// Binding a subquery, outside any derived table of it.
-    in_subquery: Cell<bool>,
+    /// Where the query being bound stands.
+    place: Cell<QueryPlace>,
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
     fold_states: SubqueryStates,
     /// By parameter: the type it meets first. Kept only when a prepare asks.
     met: RefCell<Vec<Option<SqlType>>>,
+}
+
+/// A table that the statement changes.
+#[derive(Clone)]
+struct ChangedTable {
+    id: crate::catalog::TableId,
+    alias: Arc<str>,
+    /// Only this alias means the table that is changed; another one another reading of it.
+    same_alias: bool,
+}
+
+/// Where a query stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QueryPlace {
+    /// It is the statement, or its source of rows.
+    Statement,
+    /// In a subquery of an expression.
+    Subquery,
+    /// In a derived table, a common table expression or a view, however deep inside.
+    Derived,
 }
 
 /// Deepest nesting of a statement with its common table expressions put where they are named; planning,
@@ -213,7 +234,7 @@ impl<'a> BindEnv<'a> {
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
-            in_subquery: Cell::new(false),
+            place: Cell::new(QueryPlace::Statement),
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
             nesting: Cell::default(),
@@ -230,20 +251,26 @@ impl<'a> BindEnv<'a> {
         env
     }
 
-    /// The statement changes this table: subqueries bound from here on may not read it.
-    pub(crate) fn note_target(&self, table: &TableDef, alias: &Arc<str>) {
-        self.targets.borrow_mut().push((table.id, alias.clone()));
+    /// The statement changes this table: subqueries bound from here on may not read it, or, of INSERT and
+    /// REPLACE (`same_alias`), not under this alias.
+    pub(crate) fn note_target(&self, table: &TableDef, alias: &Arc<str>, same_alias: bool) {
+        self.targets.borrow_mut().push(ChangedTable {
+            id: table.id,
+            alias: alias.clone(),
+            same_alias,
+        });
     }
 
-    /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived
-    /// table is filled before the first change, so it may read anything.
-    pub(crate) fn check_readable(&self, table: &TableDef) -> SqlResult<()> {
+    /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived table is
+    /// filled before the first change, so it and what is inside of it may read anything.
+    pub(crate) fn check_readable(&self, table: &TableDef, alias: &str) -> SqlResult<()> {
         self.reads.borrow_mut().push(table.id);
-        if !self.in_subquery.get() {
+        if self.place.get() != QueryPlace::Subquery {
             return Ok(());
         }
-        match self.targets.borrow().iter().find(|t| t.0 == table.id) {
-            Some((_, alias)) => Err(errors::target_table_used(alias)),
+        let changed = |t: &&ChangedTable| t.id == table.id && !(t.same_alias && *t.alias != *alias);
+        match self.targets.borrow().iter().find(changed) {
+            Some(target) => Err(errors::target_table_used(&target.alias)),
             None => Ok(()),
         }
     }
@@ -253,11 +280,12 @@ impl<'a> BindEnv<'a> {
         self.reads.borrow().contains(&table.id)
     }
 
-    /// Runs `f` inside (or, for a derived table, outside) of a subquery.
-    pub(crate) fn within_subquery<T>(&self, inside: bool, f: impl FnOnce() -> T) -> T {
-        let before = self.in_subquery.replace(inside);
+    /// Runs `f` inside of a subquery, or of a derived table.
+    pub(crate) fn within<T>(&self, place: QueryPlace, f: impl FnOnce() -> T) -> T {
+        let before = self.place.get();
+        self.place.set(before.max(place));
         let result = f();
-        self.in_subquery.set(before);
+        self.place.set(before);
         result
     }
 

@@ -20,7 +20,7 @@ use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
 use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
 use super::select::{Around, bind_limit, bind_select};
-use super::{BindEnv, call, errors};
+use super::{BindEnv, QueryPlace, call, errors};
 use crate::catalog::same_name;
 use crate::parse::ast;
 use crate::result::ColumnMeta;
@@ -113,7 +113,7 @@ fn bind_cte(
 ) -> SqlResult<BoundQuery> {
     let name = &*cte.name.text;
     let itself = recursive && is_recursive(&cte.query, name);
-    let mut bound = env.within_subquery(false, || match recursive {
+    let mut bound = env.within(QueryPlace::Derived, || match recursive {
         _ if itself => bind_recursive(env, cte, parent, ctes),
         true => bind_query(env, &cte.query, parent, Some(&unreadable(env, name, ctes))),
         false => bind_query(env, &cte.query, parent, ctes),

@@ -299,6 +299,11 @@ impl<'p> Scope<'p> {
         &self.tables[at.table].columns[at.column]
     }
 
+    /// Is it a column of a computed table?
+    pub(crate) fn is_virtual(&self, at: ColumnAt) -> bool {
+        matches!(self.tables[at.table].kind, TableKind::Virtual(_))
+    }
+
     /// The column that has this slot.
     pub fn column_of_slot(&self, slot: u32) -> Option<ColumnAt> {
         self.tables.iter().enumerate().find_map(|(table, t)| {

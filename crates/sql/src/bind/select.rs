@@ -175,8 +175,8 @@ pub(super) fn bind_select(
 
 /// Longest name of a result column, characters (MySQL's MAX_ALIAS_NAME).
 const MAX_NAME_CHARS: usize = 256;
-/// Most columns of a result.
-const MAX_COLUMNS: usize = 4096;
+/// Most columns of a result: what the protocol can count.
+const MAX_COLUMNS: usize = 65_535;
 
 /// A column's name made from its text, cut where MySQL cuts it.
 fn name_of(text: &str) -> Arc<str> {
@@ -278,7 +278,11 @@ fn item_meta(
 ) -> ColumnMeta {
     let name: Arc<str> = match (alias, expr) {
         (Some(alias), _) => alias.text.clone().into(),
-        (None, ast::Expr::Column(column)) => column.name.text.clone().into(),
+        // Columns of information_schema are called what they are called there, however they were written.
+        (None, ast::Expr::Column(column)) => match origin.filter(|at| scope.is_virtual(*at)) {
+            Some(at) => scope.column_at(at).name.clone(),
+            None => column.name.text.clone().into(),
+        },
         (None, ast::Expr::Literal(ast::Literal::Str { bytes, .. })) => {
             name_of(String::from_utf8_lossy(bytes).trim_start())
         }

@@ -14,7 +14,7 @@ use super::block::Volatility;
 use super::query::bind_query;
 use super::scope::{AggRule, Scope};
 use super::window::WindowRule;
-use super::{BindEnv, compare, errors, expr};
+use super::{BindEnv, QueryPlace, compare, errors, expr};
 use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
 use crate::parse::ast;
 use crate::plan::{QueryPlan, plan_bound};
@@ -30,7 +30,7 @@ fn bind_inner(
     }
     // Aggregates inside belong to the inner query; names inside an aggregate's argument are columns.
     let rule = scope.agg_rule.replace(AggRule::Forbidden);
-    let bound = env.within_subquery(true, || {
+    let bound = env.within(QueryPlace::Subquery, || {
         bind_query(env, query, Some(scope), scope.ctes.as_ref())
     });
     scope.agg_rule.set(rule);
@@ -140,7 +140,7 @@ fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResu
     let block = Scope::inside(Some(scope), scope.ctes.as_ref());
     block.agg_rule.set(AggRule::Allowed);
     block.windows.rule.set(WindowRule::Allowed);
-    let mut bound = env.within_subquery(true, || expr::bind_expr(env, &block, item))?;
+    let mut bound = env.within(QueryPlace::Subquery, || expr::bind_expr(env, &block, item))?;
     let is_block = bound.any(&mut |e| {
         matches!(
             e.kind,

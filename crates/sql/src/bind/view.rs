@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
 
-use super::BindEnv;
 use super::from::from_query;
 use super::query::bind_query;
 use super::scope::ScopeTable;
+use super::{BindEnv, QueryPlace};
 use crate::catalog::ViewDef;
 use crate::parse::{self, ParseOptions, ast};
 use crate::variables::value::sql_mode_of;
@@ -32,7 +32,7 @@ pub(super) fn table(
         env.names.enter_view(view)?;
         let bound = query_of(view).and_then(|query| {
             let _level = env.enter_query()?;
-            env.within_subquery(false, || bind_query(env, &query, None, None))
+            env.within(QueryPlace::Derived, || bind_query(env, &query, None, None))
         });
         env.names.leave_view();
         bound

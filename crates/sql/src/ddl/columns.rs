@@ -187,7 +187,14 @@ pub(super) fn build_default(
                 let text = format!(
                     "BLOB, TEXT, GEOMETRY or JSON column '{name}' can't have a default value"
                 );
-                return Err(SqlError::new(1101, "42000", text));
+                if ctx.sql_mode.is_strict() || !matches!(&value, Value::Str(s) if s.is_empty()) {
+                    return Err(SqlError::new(1101, "42000", text));
+                }
+                ctx.warn(Level::Warning, 1101, text);
+                return Ok(match ty.nullable {
+                    true => DefaultDef::Value(Value::Null),
+                    false => DefaultDef::None,
+                });
             }
             constant(ctx, value, ty, name).map(DefaultDef::Value)
         }

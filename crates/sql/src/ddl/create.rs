@@ -247,6 +247,8 @@ fn drawn(
     for check in &create.checks {
         draft.add_check(check, None)?;
     }
+    let inline = create.columns.iter().flat_map(|c| &c.checks);
+    draft.order_checks(inline.chain(&create.checks).map(|c| c.at));
     Ok((draft, options))
 }
 

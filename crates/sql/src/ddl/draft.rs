@@ -317,7 +317,7 @@ impl Draft {
     pub(super) fn add_check(&mut self, check: &ast::Check, column: Option<u32>) -> SqlResult<()> {
         let name = match &check.name {
             Some(name) => {
-                names::check_column(&name.text)?;
+                names::check_constraint(&name.text)?;
                 name.text.clone()
             }
             None => Box::default(),
@@ -329,6 +329,13 @@ impl Draft {
             column,
         });
         Ok(())
+    }
+
+    /// Puts the checks in the order of these places in the statement's text; unnamed ones are numbered in that.
+    pub(super) fn order_checks(&mut self, places: impl Iterator<Item = usize>) {
+        let mut placed: Vec<_> = places.zip(self.checks.drain(..)).collect();
+        placed.sort_by_key(|(at, _)| *at);
+        self.checks = placed.into_iter().map(|(_, check)| check).collect();
     }
 
     /// Checks the table as a whole.

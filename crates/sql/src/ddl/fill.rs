@@ -354,6 +354,11 @@ impl<'a> Copy<'a> {
         column: &ColumnDef,
         row_number: u64,
     ) -> SqlResult<Value> {
+        // The empty text that stands for a wrong label is one of every ENUM's values.
+        let is_enum = |ty: &SqlType| matches!(ty.kind, TypeKind::Enum(_));
+        if matches!(value, Value::Label(0, _)) && is_enum(from) && is_enum(&column.ty) {
+            return Ok(value);
+        }
         if !value.is_null() {
             return to_column(
                 self.ctx.eval,

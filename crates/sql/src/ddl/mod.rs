@@ -22,6 +22,7 @@ mod names;
 #[cfg(test)]
 mod oracle_tests;
 mod print;
+mod program;
 mod schema;
 mod table;
 #[cfg(test)]
@@ -89,6 +90,7 @@ pub fn is_ddl(stmt: &Statement) -> bool {
             | Statement::CreateIndex(_)
             | Statement::DropIndex(_)
             | Statement::DropView(_)
+            | Statement::DropProgram(_)
     )
 }
 
@@ -119,6 +121,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::CreateIndex(create) => alter::create_index(ctx, create),
         Statement::DropIndex(drop) => alter::drop_index(ctx, drop),
         Statement::DropView(drop) => view::drop_views(ctx, drop),
+        Statement::DropProgram(drop) => Ok(program::drop(ctx, drop)?),
         _ => Err(SqlError::not_supported("this statement as a schema change").into()),
     }
 }

@@ -98,6 +98,14 @@ pub fn check_column(name: &str) -> SqlResult<()> {
     too_long(name)
 }
 
+/// 1059: names of CHECK constraints may end in a space.
+pub fn check_constraint(name: &str) -> SqlResult<()> {
+    match name.is_empty() {
+        true => check_column(name),
+        false => too_long(name),
+    }
+}
+
 /// 1280, 1059.
 pub fn check_index(name: &str) -> SqlResult<()> {
     if is_bad(name) || name.eq_ignore_ascii_case("PRIMARY") {

@@ -62,3 +62,65 @@ fn deprecated_types_warn() {
         assert_eq!(ran.codes(), codes, "{ty}");
     }
 }
+
+#[test]
+fn checks_are_numbered_in_the_order_of_the_text() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE t (a INT CHECK (a < 10), b INT, CHECK (a <> b), c INT CHECK (c > 0), CONSTRAINT `z ` CHECK (b > 1))");
+    let shown = bench.shown("t");
+    for check in [
+        "`t_chk_1` CHECK ((`a` < 10))",
+        "`t_chk_2` CHECK ((`a` <> `b`))",
+        "`t_chk_3` CHECK ((`c` > 0))",
+        "`z ` CHECK ((`b` > 1))",
+    ] {
+        assert!(shown.contains(check), "{check}: {shown}");
+    }
+}
+
+#[test]
+fn an_empty_default_of_a_text_is_none_outside_of_strict_mode() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.code("CREATE TABLE t (a TEXT DEFAULT '')"), 1101);
+    bench.sql_mode = esker_types::SqlMode::default();
+    assert_eq!(
+        bench
+            .ok("CREATE TABLE t (a TEXT DEFAULT '', b TEXT NOT NULL DEFAULT '')")
+            .codes(),
+        [1101, 1101]
+    );
+    let shown = bench.shown("t");
+    assert!(
+        shown.contains("`a` text,") && shown.contains("`b` text NOT NULL"),
+        "{shown}"
+    );
+    assert_eq!(bench.code("CREATE TABLE u (a TEXT DEFAULT 'x')"), 1101);
+}
+
+#[test]
+fn a_wrong_label_stays_one_when_the_labels_change() {
+    let mut bench = Bench::new();
+    bench.ok("CREATE TABLE e (a ENUM('x', 'y'))");
+    bench.ok("INSERT IGNORE INTO e VALUES ('z'), ('x')");
+    bench.ok("ALTER TABLE e MODIFY a ENUM('y', 'x') NOT NULL");
+    assert_eq!(bench.rows("e"), ["", "x"]);
+}
+
+#[test]
+fn programs_that_are_not_there_can_be_dropped_if_they_exist() {
+    let mut bench = Bench::new();
+    for (program, note, error) in [
+        ("PROCEDURE p", 1305, 1305),
+        ("FUNCTION f", 1305, 1305),
+        ("TRIGGER t", 1360, 1360),
+        ("EVENT e", 1305, 1539),
+    ] {
+        let (kind, name) = program.split_once(' ').expect("a kind and a name");
+        assert_eq!(
+            bench.ok(&format!("DROP {kind} IF EXISTS {name}")).codes(),
+            [note],
+            "{program}"
+        );
+        assert_eq!(bench.code(&format!("DROP {program}")), error, "{program}");
+    }
+}

@@ -99,6 +99,15 @@ impl RowChanger {
         &self.table
     }
 
+    /// Calls `f` with every slot of the statement's row that the assignments may read.
+    pub(super) fn slots(&self, f: &mut dyn FnMut(u32)) {
+        for assignment in &self.assignments {
+            if let Cell::Expr(e) = &assignment.cell {
+                e.slots(f);
+            }
+        }
+    }
+
     /// The slot of a column that may change.
     fn slot(&self, col: usize) -> Option<usize> {
         self.touched

@@ -70,7 +70,7 @@ impl CompiledDelete {
             if need == Need::Read {
                 env.names.admit(Need::Delete, &def.schema, &def.name)?;
             }
-            env.note_target(&def, alias);
+            env.note_target(&def, alias, false);
             tables.push(def);
         }
         let clauses = TargetClauses {

@@ -340,6 +340,78 @@ fn numbers_follow_the_sequence_and_survive() {
     );
 }
 
+/// Every expected value was seen from MySQL 9.7.
+#[test]
+fn numbers_of_one_statement_grow() {
+    let cases: &[(&str, &str, u64)] = &[
+        // The statement, the rows it leaves, and the number of the next row.
+        ("VALUES (NULL, 1), (2, 2), (NULL, 3)", "1|1 2|2 3|3", 4),
+        (
+            "VALUES (10, 1), (NULL, 2), (0, 3), (20, 4), (NULL, 5)",
+            "10|1 11|2 12|3 20|4 21|5",
+            23,
+        ),
+        (
+            "VALUES (3, 1), (NULL, 2), (5, 3), (NULL, 4), (1, 6), (NULL, 7), (0, 8)",
+            "1|6 3|1 4|2 5|3 6|4 7|7 8|8",
+            11,
+        ),
+        ("VALUES (NULL, 1), (-5, 2), (NULL, 3)", "-5|2 1|1 2|3", 4),
+        // For a query's rows 1, 2, 4, … numbers are drawn.
+        ("SELECT NULL, n FROM s ORDER BY n", "1|1 2|2 3|3 4|4", 8),
+        (
+            "SELECT IF(n % 2, NULL, n * 2), n FROM s ORDER BY n",
+            "1|1 4|2 5|3 8|4",
+            9,
+        ),
+    ];
+    for (source, rows, next) in cases {
+        let mut bench = bench(&[
+            "CREATE TABLE s (n INT PRIMARY KEY)",
+            "INSERT INTO s VALUES (1), (2), (3), (4)",
+            "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT UNIQUE)",
+        ]);
+        bench.ok(&format!("INSERT INTO t {source}"));
+        assert_eq!(bench.rows("t").join(" "), *rows, "{source}");
+        bench.ok("INSERT INTO t (v) VALUES (200)");
+        let last = format!("{next}|200");
+        assert_eq!(bench.rows("t").last(), Some(&last), "{source}");
+    }
+}
+
+/// Every expected value was seen from MySQL 9.7.
+#[test]
+fn numbers_of_rows_left_out_are_used_again() {
+    let table = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT UNIQUE CHECK (v < 1000))";
+    let mut bench = bench(&[table]);
+    bench.ok("INSERT IGNORE INTO t VALUES (NULL,1), (NULL,1), (NULL,3), (7,1), (NULL,4), (7,9), (NULL,10)");
+    assert_eq!(bench.rows("t").join(" "), "1|1 2|3 3|4 7|9 8|10");
+    bench.ok("INSERT INTO t (v) VALUES (1), (3), (80), (90) ON DUPLICATE KEY UPDATE v = v + 100");
+    bench.ok("INSERT INTO t (v) VALUES (500)");
+    assert_eq!(
+        bench.rows("t").join(" "),
+        "1|101 2|103 3|4 7|9 8|10 9|80 10|90 13|500"
+    );
+    // A key that an update has moved is behind the numbers of the next statement.
+    bench.ok("INSERT INTO t VALUES (NULL, 80), (50, 90), (NULL, 91) ON DUPLICATE KEY UPDATE id = id + 30");
+    assert_eq!(
+        bench.rows("t").join(" "),
+        "1|101 2|103 3|4 7|9 8|10 13|500 14|91 39|80 40|90"
+    );
+    // A row that fails its CHECK takes no number.
+    bench.ok("INSERT IGNORE INTO t (v) VALUES (2000), (92)");
+    assert_eq!(bench.rows("t").last().map(String::as_str), Some("41|92"));
+}
+
+#[test]
+fn the_type_s_last_number_is_the_last() {
+    let mut bench = bench(&["CREATE TABLE t (id TINYINT PRIMARY KEY AUTO_INCREMENT, v INT)"]);
+    bench.ok("INSERT INTO t VALUES (126, 1)");
+    assert_eq!(bench.code("INSERT INTO t (v) VALUES (1), (2)"), 1467);
+    bench.ok("INSERT INTO t (v) VALUES (1)");
+    assert_eq!(bench.code("INSERT INTO t (v) VALUES (1)"), 1062);
+}
+
 #[test]
 fn an_open_transaction_reserves_what_it_shows() {
     let mut bench = bench(&["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)"]);
@@ -451,4 +523,113 @@ fn a_timestamp_keeps_its_instant_and_its_entry_in_every_zone() {
     assert_eq!(bench.rows("t"), ["1|2026-01-01 00:00:00|2"]);
     bench.ok("DELETE FROM t");
     assert!(bench.rows("t").is_empty());
+}
+
+/// Every expected value was seen from MySQL 9.7.
+#[test]
+fn assignments_on_duplicate_keys_read_the_query_s_tables() {
+    let setup = [
+        "CREATE TABLE d (k INT PRIMARY KEY, v INT, w INT)",
+        "CREATE TABLE s (k INT, v INT, x INT)",
+        "INSERT INTO s VALUES (1, 10, 5), (2, 20, 6)",
+        "INSERT INTO d VALUES (1, 1, 1)",
+    ];
+    for (source, rows) in [
+        (
+            "SELECT k, v FROM s ON DUPLICATE KEY UPDATE w = s.v + 100",
+            "1|1|110 2|20|NULL",
+        ),
+        (
+            "SELECT k, v FROM s ON DUPLICATE KEY UPDATE w = s.x, v = x",
+            "1|5|5 2|20|NULL",
+        ),
+        (
+            "SELECT a.k, a.v FROM s a JOIN s b USING (k) ON DUPLICATE KEY UPDATE w = a.v + b.x",
+            "1|1|15 2|20|NULL",
+        ),
+        (
+            "SELECT * FROM (SELECT k, v + 1 AS z FROM s) q ON DUPLICATE KEY UPDATE w = q.z, v = VALUES(v)",
+            "1|11|11 2|21|NULL",
+        ),
+        (
+            "SELECT DISTINCT k, v FROM s ON DUPLICATE KEY UPDATE w = s.v",
+            "1|1|10 2|20|NULL",
+        ),
+        (
+            "SELECT k, v FROM s ON DUPLICATE KEY UPDATE w = d.v + 100",
+            "1|1|101 2|20|NULL",
+        ),
+    ] {
+        let mut bench = bench(&setup);
+        bench.ok(&format!("INSERT INTO d (k, v) {source}"));
+        assert_eq!(bench.rows("d").join(" "), rows, "{source}");
+    }
+    let mut bench = bench(&setup);
+    for (source, code) in [
+        (
+            "SELECT k, v FROM s ON DUPLICATE KEY UPDATE w = v + 100",
+            1052,
+        ),
+        (
+            "SELECT k, v FROM s GROUP BY k, v ON DUPLICATE KEY UPDATE w = s.v",
+            1054,
+        ),
+        (
+            "SELECT k, v FROM s UNION SELECT 3, 4 ON DUPLICATE KEY UPDATE w = s.v",
+            1054,
+        ),
+        ("VALUES (1, 2) ON DUPLICATE KEY UPDATE w = s.v", 1054),
+    ] {
+        assert_eq!(
+            bench.code(&format!("INSERT INTO d (k, v) {source}")),
+            code,
+            "{source}"
+        );
+    }
+}
+
+/// Every expected value was seen from MySQL 9.7.
+#[test]
+fn subqueries_may_read_the_target_where_they_are_done_before() {
+    let mut bench = bench(&[
+        "CREATE TABLE b (id INT PRIMARY KEY, n INT)",
+        "INSERT INTO b VALUES (1, 10), (2, 20), (3, 30)",
+    ]);
+    for sql in [
+        "DELETE FROM b WHERE id IN (SELECT * FROM (SELECT id FROM b WHERE id IN (SELECT id FROM b u WHERE u.n > 99)) x)",
+        "DELETE FROM b WHERE id IN (WITH c AS (SELECT id FROM b WHERE n > 99) SELECT id FROM c)",
+        "INSERT INTO b VALUES ((SELECT MAX(id) + 1 FROM b u), 1)",
+        "REPLACE INTO b VALUES ((SELECT MAX(id) + 1 FROM b u), 1)",
+        "INSERT INTO b VALUES (1, 2) ON DUPLICATE KEY UPDATE n = (SELECT MAX(n) FROM b u)",
+        "INSERT INTO b SELECT id + 100, n FROM b WHERE id = 1",
+    ] {
+        bench.ok(sql);
+    }
+    assert_eq!(bench.rows("b").join(" "), "1|30 2|20 3|30 4|1 5|1 101|30");
+    for sql in [
+        "DELETE FROM b WHERE id IN (SELECT id FROM b u)",
+        "UPDATE b SET n = (SELECT MAX(n) FROM b u)",
+        "INSERT INTO b VALUES ((SELECT MAX(id) + 1 FROM b), 1)",
+        "DELETE x FROM b x WHERE x.id IN (SELECT id FROM b)",
+    ] {
+        assert_eq!(bench.code(sql), 1093, "{sql}");
+    }
+}
+
+/// Every expected value was seen from MySQL 9.7.
+#[test]
+fn defaults_see_the_row_so_far() {
+    let mut bench =
+        bench(&["CREATE TABLE t (a INT DEFAULT 1, b INT DEFAULT (a + 1), c INT DEFAULT (b + 1))"]);
+    bench.ok("INSERT INTO t (b, a) VALUES (DEFAULT, 3)");
+    bench.ok("INSERT INTO t (c, b, a) VALUES (DEFAULT, DEFAULT, 5)");
+    bench.ok("INSERT INTO t (a, b) VALUES (3, DEFAULT)");
+    assert_eq!(bench.rows("t"), ["3|2|3", "5|2|NULL", "3|4|5"]);
+    assert_eq!(bench.code("INSERT INTO t (b) VALUES (DEFAULT(b))"), 3773);
+    bench.ok("CREATE TABLE n (a INT, b VARCHAR(5), c INT NOT NULL)");
+    bench.ok("ALTER TABLE n ALTER a DROP DEFAULT, ALTER b DROP DEFAULT");
+    bench.sql_mode = SqlMode::default();
+    bench.ok("INSERT INTO n (c) VALUES (1)");
+    bench.ok("INSERT INTO n (a) VALUES (1)");
+    assert_eq!(bench.rows("n"), ["NULL|NULL|1", "1|NULL|0"]);
 }

@@ -60,7 +60,7 @@ impl CompiledUpdate {
             if let Some(at) = target.scope.find_here(&assignment.column)?
                 && let Some(def) = target.scope.tables[at.table].base_def()
             {
-                env.note_target(def, &target.scope.tables[at.table].alias);
+                env.note_target(def, &target.scope.tables[at.table].alias, false);
             }
         }
         // By table of the scope: its assignments.

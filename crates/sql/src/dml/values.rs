@@ -109,5 +109,13 @@ pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResul
     if ctx.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
         return Err(no_default(&column.name));
     }
-    Ok(implicit_value(&column.ty))
+    Ok(unset_value(&column.ty))
+}
+
+/// The value of a column that was given none and has no default.
+pub(crate) fn unset_value(ty: &SqlType) -> Value {
+    match ty.nullable {
+        true => Value::Null,
+        false => implicit_value(ty),
+    }
 }

@@ -361,6 +361,7 @@ impl Parser<'_> {
 
     /// `CHECK (expr) [[NOT] ENFORCED]`.
     pub(super) fn check(&mut self, name: Option<Ident>) -> SqlResult<Check> {
+        let at = self.cur.start;
         self.expect_kw(Kw::CHECK)?;
         let expr = self.paren_source_expr()?;
         let enforced = !self.eat_seq(&[Kw::NOT, Kw::ENFORCED]);
@@ -375,6 +376,7 @@ impl Parser<'_> {
             name,
             expr,
             enforced,
+            at,
         })
     }
 

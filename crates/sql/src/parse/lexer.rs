@@ -205,6 +205,12 @@ impl<'a> Lexer<'a> {
             return self.token(Tok::Eof, start, start);
         };
         match b {
+            // Some clients send the NUL that ends their string.
+            0 if start + 1 == self.src.len() => Token {
+                tok: Tok::Eof,
+                start,
+                end: start,
+            },
             b'0'..=b'9' if !force => self.number_or_name(start),
             b'x' | b'X' if !force && self.at(start + 1) == b'\'' => self.hex_string(start),
             b'b' | b'B' if !force && self.at(start + 1) == b'\'' => self.bit_string(start),
@@ -267,6 +273,10 @@ impl<'a> Lexer<'a> {
             let mut digits = 0;
             while digits < 6 && self.at(p + 3 + digits).is_ascii_digit() {
                 digits += 1;
+            }
+            // A sixth digit belongs to the number only if a space follows.
+            if digits == 6 && !is_space(self.at(p + 9)) {
+                digits = 5;
             }
             let version = if digits >= 5 {
                 let text = &self.src[p + 3..p + 3 + digits];

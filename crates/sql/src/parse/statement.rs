@@ -6,7 +6,7 @@
 
 use esker_types::SqlResult;
 
-use super::ast::{Account, CreateView, IndexKind, ObjectName, Query, Statement};
+use super::ast::{Account, CreateView, DropProgram, IndexKind, ObjectName, Query, Statement};
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -357,10 +357,16 @@ impl Parser<'_> {
                 self.advance();
                 return Ok(Statement::Deallocate(self.ident()?));
             }
-            Kw::TRIGGER => "DROP TRIGGER",
-            Kw::PROCEDURE => "DROP PROCEDURE",
-            Kw::FUNCTION => "DROP FUNCTION",
-            Kw::EVENT => "DROP EVENT",
+            Kw::TRIGGER | Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT => {
+                let kind = kw.text();
+                self.advance();
+                let if_exists = self.if_exists()?;
+                return Ok(Statement::DropProgram(DropProgram {
+                    kind,
+                    if_exists,
+                    name: self.object_name()?,
+                }));
+            }
             Kw::SERVER => "DROP SERVER",
             Kw::TABLESPACE | Kw::UNDO => "DROP TABLESPACE",
             Kw::LOGFILE => "DROP LOGFILE GROUP",

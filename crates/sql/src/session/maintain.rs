@@ -8,7 +8,7 @@
 //!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
 //!   the CRC-32C of each row.
 
-use esker_types::{Level, SqlType, Value, ValueRef};
+use esker_types::{Level, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 
 use super::Session;
@@ -74,6 +74,16 @@ impl Session {
                     show::t(text),
                 ]);
             };
+            if m.kind == MaintainKind::Check && self.find_view(name)?.is_some() {
+                match self.check_view(name) {
+                    Ok(()) => row("status", "OK"),
+                    Err(e) => {
+                        row("Error", &e.message);
+                        row("error", "Corrupt");
+                    }
+                }
+                continue;
+            }
             match (&self.find_table(name), m.kind) {
                 (Err(e), _) => {
                     row("Error", &e.message);
@@ -101,6 +111,21 @@ impl Session {
         }
         let names = ["Table", "Op", "Msg_type", "Msg_text"];
         Ok(show::Table::texts(&names, rows))
+    }
+
+    /// Can the view of this name be read? Nothing if it is none.
+    ///
+    /// # Errors
+    /// 1356: what it names is gone.
+    pub(crate) fn check_view(&mut self, name: &ObjectName) -> SqlResult<()> {
+        const INVALID_VIEW: u16 = 1356;
+        if self.find_view(name)?.is_none() {
+            return Ok(());
+        }
+        match self.plan(&whole_table(name.clone()), &[]) {
+            Err(ExecError::Sql(e)) if e.code == INVALID_VIEW => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// ANALYZE TABLE takes samples and automatic histograms anew; there is nothing to find.

@@ -282,7 +282,10 @@ impl Session {
         );
         names.purpose = purpose;
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
-        plan_query(&env, query).map_err(|e| names.stop(e))
+        let plan = plan_query(&env, query).map_err(|e| names.stop(e));
+        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+        self.add_warnings(warnings, total);
+        plan
     }
 
     pub(super) fn limits(&self) -> Limits {

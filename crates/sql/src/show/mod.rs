@@ -96,6 +96,9 @@ pub(crate) fn run(session: &mut Session, show: &Show) -> Result<Table, ExecError
 }
 
 fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
+    if let ShowWhat::Columns { table, .. } = what {
+        session.check_view(table)?;
+    }
     match what {
         ShowWhat::Databases
         | ShowWhat::Tables { .. }

@@ -340,14 +340,21 @@ fn widen(
 }
 
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
-    let table = session.find_table(name)?;
     let spec =
         infoschema::find("STATISTICS").ok_or_else(|| unknown_database("information_schema"))?;
-    let wanted = Wanted {
-        schema: Some(table.schema.to_string()),
-        table: Some(table.name.to_string()),
+    // A view has none.
+    let found = match session.find_view(name)? {
+        Some(_) => Vec::new(),
+        None => {
+            let table = session.find_table(name)?;
+            let wanted = Wanted {
+                schema: Some(table.schema.to_string()),
+                table: Some(table.name.to_string()),
+            };
+            infoschema::rows(spec, &session.facts.viewer(), &wanted)
+        }
     };
-    let rows = infoschema::rows(spec, &session.facts.viewer(), &wanted)
+    let rows = found
         .into_iter()
         .map(|r| {
             // TABLE_NAME, NON_UNIQUE, then from INDEX_NAME to the end.
@@ -379,7 +386,31 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     ))
 }
 
+/// A table of information_schema as MySQL 5.7 shows it: it is no view with a text here.
+fn create_system_table(spec: &infoschema::TableSpec) -> Table {
+    let column = |c: &infoschema::ColumnSpec| {
+        format!(
+            "  `{}` {}",
+            c.name,
+            crate::catalog::type_text(&c.ty.sql_type())
+        )
+    };
+    let columns: Vec<String> = spec.columns.iter().map(column).collect();
+    let text = format!(
+        "CREATE TEMPORARY TABLE `{}` (\n{}\n) DEFAULT CHARSET=utf8mb3",
+        spec.name,
+        columns.join(",\n")
+    );
+    Table::texts(
+        &["Table", "Create Table"],
+        vec![vec![t(spec.name), t(text)]],
+    )
+}
+
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
+    if let Some(spec) = session.find_system_table(name)? {
+        return Ok(create_system_table(spec));
+    }
     let (schema, table) = session.facts.full_name(name)?;
     session.facts.require_definition(schema, table)?;
     if let Some(view) = session.find_view(name)? {

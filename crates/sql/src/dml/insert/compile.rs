@@ -4,18 +4,21 @@
 //! **Invariant**: every error about names and counts is raised here, so running a compiled statement
 //! again repeats none of this work.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
 
-use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::bind::{BindEnv, Need, Scope, bind_expr, literal_number, number_literal};
-use crate::catalog::TableDef;
+use super::{Cell, CompiledInsert, OnConflict, Rows, source};
+use crate::bind::{
+    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, errors, literal_number, number_literal,
+};
+use crate::catalog::{DefaultDef, TableDef};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::TableExprs;
 use crate::dml::target::base_table;
 use crate::parse::ast::{self, Insert, InsertSource};
-use crate::plan::plan_query;
+use crate::plan::plan_bound;
 
 fn count_mismatch(row: usize) -> SqlError {
     let text = format!("Column count doesn't match value count at row {row}");
@@ -42,16 +45,30 @@ impl CompiledInsert {
         let unassigned = (0..table.columns.len())
             .filter(|c| !columns.contains(c))
             .collect();
-        let of_query = matches!(insert.source, InsertSource::Query(_));
-        if !of_query {
-            env.note_target(&table, &table.name);
-        }
-        let (rows, reads_row) = compile_rows(env, &table, &columns, insert)?;
-        // A query has been read to its end when the first row is written; the assignments have not.
-        if of_query {
-            env.note_target(&table, &table.name);
-        }
-        let changer = compile_changer(env, &table, insert)?;
+        let (rows, reads_row, changer, source_slots) = match &insert.source {
+            InsertSource::Values(rows) => {
+                env.note_target(&table, &table.name, true);
+                let (rows, reads_row) = compile_rows(env, &table, &columns, insert, rows)?;
+                let changer = compile_changer(env, &table, insert, None)?;
+                (rows, reads_row, changer, Vec::new())
+            }
+            InsertSource::Query(query) => {
+                let mut bound = bind_query(env, query, None, None)?;
+                if bound.columns.len() != columns.len() {
+                    return Err(count_mismatch(1));
+                }
+                let reads_target = env.reads(&table);
+                // A query has been read to its end when the first row is written; the assignments have not.
+                env.note_target(&table, &table.name, true);
+                let changer = compile_changer(env, &table, insert, Some(&bound))?;
+                let slots = match &changer {
+                    Some(changer) => source::select_read(&mut bound, &table, changer)?,
+                    None => Vec::new(),
+                };
+                let plan = plan_bound(env, &Rc::new(bound))?;
+                (Rows::Query(plan, reads_target), false, changer, slots)
+            }
+        };
         let on_conflict = match insert {
             Insert { replace: true, .. } => OnConflict::Replace,
             Insert { on_duplicate, .. } if !on_duplicate.is_empty() => OnConflict::Update,
@@ -69,6 +86,7 @@ impl CompiledInsert {
             rows,
             reads_row,
             changer,
+            source_slots,
         })
     }
 }
@@ -134,18 +152,8 @@ fn compile_rows(
     table: &Arc<TableDef>,
     columns: &[usize],
     insert: &Insert,
+    rows: &[Vec<ast::Expr>],
 ) -> SqlResult<(Rows, bool)> {
-    let rows = match &insert.source {
-        InsertSource::Query(query) => {
-            let plan = plan_query(env, query)?;
-            if plan.columns.len() != columns.len() {
-                return Err(count_mismatch(1));
-            }
-            let reads_target = env.reads(table);
-            return Ok((Rows::Query(plan, reads_target), false));
-        }
-        InsertSource::Values(rows) => rows,
-    };
     let scope = row_scope(env, table);
     let mut reads_row = false;
     let mut compiled = Vec::with_capacity(rows.len());
@@ -158,8 +166,12 @@ fn compile_rows(
         let mut cells = Vec::with_capacity(columns.len());
         for (&col, value) in columns.iter().zip(row) {
             let cell = compile_cell(env, &scope, table, col, value)?;
-            if let Cell::Expr(e) = &cell {
-                e.slots(&mut |_| reads_row = true);
+            match &cell {
+                Cell::Expr(e) => e.slots(&mut |_| reads_row = true),
+                // The default may read columns that come later in the list.
+                Cell::Default => {
+                    reads_row |= matches!(table.columns[col].default, DefaultDef::Expr(_));
+                }
             }
             cells.push(cell);
         }
@@ -182,7 +194,10 @@ pub(in crate::dml) fn compile_cell(
     match value {
         ast::Expr::Default(None) => Ok(Cell::Default),
         ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
-            Ok(Cell::Default)
+            match table.columns[col].default {
+                DefaultDef::Expr(_) => Err(errors::default_expression()),
+                _ => Ok(Cell::Default),
+            }
         }
         // A hexadecimal or bit literal is a number to a numeric column.
         value => match number_literal(value) {
@@ -202,6 +217,7 @@ fn compile_changer(
     env: &BindEnv<'_>,
     table: &Arc<TableDef>,
     insert: &Insert,
+    source: Option<&BoundQuery>,
 ) -> SqlResult<Option<RowChanger>> {
     if insert.on_duplicate.is_empty() {
         return Ok(None);
@@ -239,6 +255,9 @@ fn compile_changer(
         scope
             .names
             .retain(|at| at.table == 0 || !shadowed[at.column]);
+    }
+    if let Some(source) = source {
+        source::add_tables(&mut scope, source, 2 * width);
     }
     let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
     for assignment in &insert.on_duplicate {

@@ -105,6 +105,7 @@ impl Run<'_, '_> {
             &mut row,
         )?;
         row.append(&mut self.row);
+        row.extend_from_slice(&self.source);
         let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
         changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
         let changed = changer.write(self.env, &self.states, &mut row, &conflict.clustered);

@@ -107,7 +107,7 @@ impl CompiledLoad {
         let table = base_table(env, need, &load.table, "LOAD")?;
         let targets = targets(&table, &load.columns)?;
         let row_width = row_width(&table, &targets, &dialect)?;
-        env.note_target(&table, &table.name);
+        env.note_target(&table, &table.name, true);
         let sets = compile_sets(env, &table, load, charset)?;
         let mut columns: Vec<usize> = Vec::new();
         let listed = targets.iter().filter_map(|t| match t {
@@ -142,6 +142,7 @@ impl CompiledLoad {
             // Every column begins with its default.
             reads_row: true,
             changer: None,
+            source_slots: Vec::new(),
         };
         Ok(Self {
             insert,

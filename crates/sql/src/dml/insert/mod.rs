@@ -1,7 +1,7 @@
 //! INSERT and REPLACE.
 //!
-//! In flow order: `compile` (names and expressions) · `run` (rows: values, defaults, AUTO_INCREMENT,
-//! CHECK) · `conflict` (what happens when a unique key is taken) · `load` (LOAD DATA: rows from a file).
+//! In flow order: `compile` (names and expressions) and `source` (those of a query's tables) · `run` (rows: values, defaults, CHECK) · `numbers`
+//! (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load` (LOAD DATA: rows from a file).
 //! Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
 //!
 //! **Invariants**
@@ -13,7 +13,9 @@
 mod compile;
 mod conflict;
 mod load;
+mod numbers;
 mod run;
+mod source;
 
 use std::sync::Arc;
 
@@ -78,8 +80,11 @@ pub struct CompiledInsert {
     /// A value refers to a column of the row being made.
     reads_row: bool,
     exprs: TableExprs,
-    /// ON DUPLICATE KEY UPDATE: over the existing row and, behind it, the new one.
+    /// ON DUPLICATE KEY UPDATE: over the existing row, behind it the new one, and behind that what it reads of
+    /// the query's tables.
     changer: Option<RowChanger>,
+    /// Of that: place in the query's row, and slot behind the new row.
+    source_slots: Vec<(usize, usize)>,
 }
 
 impl CompiledInsert {

@@ -8,12 +8,11 @@ use esker_engine::View;
 use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
+use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::catalog::{AutoRange, AutoStep, DefaultDef, TableDef};
+use crate::catalog::{DefaultDef, TableDef};
 use crate::codec::{RowReader, UTC, encode_row};
-use crate::dml::values::{
-    Default, assign, default_of, implicit_value, missing_default, no_default,
-};
+use crate::dml::values::{Default, assign, default_of, missing_default, no_default, unset_value};
 use crate::dml::write::{Writer, Written};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 use crate::exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
@@ -31,9 +30,11 @@ pub(super) struct Run<'r, 'e> {
     pub(super) states: SubqueryStates,
     /// The row being made; behind it room for the existing row of ON DUPLICATE KEY UPDATE.
     pub(super) row: Vec<Value>,
+    /// What ON DUPLICATE KEY UPDATE reads of the query's tables, by slot behind the new row.
+    pub(super) source: Vec<Value>,
     /// Rows inserted, rows deleted or updated for them, rows found equal.
     pub(super) counts: Counts,
-    auto: Auto,
+    auto: Numbers,
     lenient: bool,
 }
 
@@ -44,41 +45,6 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
     pub(super) updated: u64,
     pub(super) unchanged: u64,
-}
-
-/// AUTO_INCREMENT in this statement.
-#[derive(Debug, Default)]
-struct Auto {
-    /// Numbers drawn and not used yet.
-    drawn: Option<AutoRange>,
-    /// The counter before the first draw and after the last one.
-    span: Option<(u64, u64)>,
-    /// Value of the current row, if it was generated.
-    current: Option<u64>,
-    /// First generated value of a row that was inserted.
-    first: Option<u64>,
-    /// Value of the last row that was inserted or updated.
-    last: u64,
-    /// Largest generated value of an inserted row.
-    largest_generated: u64,
-    /// Largest value stored explicitly.
-    largest_explicit: u64,
-}
-
-impl Auto {
-    fn draw(&mut self, table: &TableDef, count: u64, step: AutoStep, max: u64) -> AutoRange {
-        let range = table.runtime.draw(count, step, max);
-        let first = self.span.map_or(range.before, |(before, _)| before);
-        self.span = Some((first, range.after));
-        range
-    }
-
-    /// The statement waits and will run again: its numbers go back if nobody drew behind it.
-    fn undraw(&self, table: &TableDef) {
-        if let Some((before, after)) = self.span {
-            table.runtime.undraw(before, after);
-        }
-    }
 }
 
 /// Largest AUTO_INCREMENT value of a column.
@@ -154,8 +120,9 @@ impl CompiledInsert {
             row: std::mem::take(&mut env.scratch.values),
             env,
             states: SubqueryStates::default(),
+            source: Vec::new(),
             counts: Counts::default(),
-            auto: Auto::default(),
+            auto: Numbers::default(),
         };
         let result = store_rows(&mut run).and_then(|()| run.finish());
         if matches!(result, Err(ExecError::Wait(_))) {
@@ -295,6 +262,12 @@ impl Run<'_, '_> {
     ) -> Result<(), ExecError> {
         self.begin_row();
         let insert = self.insert;
+        for &(place, slot) in &insert.source_slots {
+            if self.source.len() <= slot {
+                self.source.resize(slot + 1, Value::Null);
+            }
+            self.source[slot] = values[place].clone();
+        }
         for ((&col, value), from) in insert.columns.iter().zip(values).zip(types) {
             let value = self.assign(col, std::mem::take(value), &from.ty, row_number)?;
             self.row[col] = value;
@@ -308,7 +281,7 @@ impl Run<'_, '_> {
         let width = self.table().columns.len();
         self.row.clear();
         self.row.resize(width, Value::Null);
-        self.auto.current = None;
+        self.auto.begin_row();
         let insert = self.insert;
         let assigned: &[usize] = if insert.reads_row {
             &insert.columns
@@ -319,7 +292,7 @@ impl Run<'_, '_> {
             let column = &insert.table().columns[col];
             self.row[col] = match default_of(self.env.ctx, column) {
                 Default::Value(value) => value,
-                Default::None => implicit_value(&column.ty),
+                Default::None => unset_value(&column.ty),
                 Default::Expr => Value::Null,
             };
         }
@@ -388,50 +361,24 @@ impl Run<'_, '_> {
             value => !keeps_zero && matches!(value, Value::Int(0) | Value::UInt(0)),
         };
         if !generate {
+            let value = as_counter(&self.row[col]);
+            self.auto.pass(value, self.env.auto_step);
             return Ok(());
         }
         let table = self.insert.table();
         let ty = &table.columns[col].ty;
-        let max = max_auto(ty);
-        let mut range = match self.auto.drawn.take() {
-            Some(range) => range,
-            None => self.auto.draw(table, expected, self.env.auto_step, max),
+        let (step, max) = (self.env.auto_step, max_auto(ty));
+        let number = match self.auto.give(table, expected, step, max) {
+            Err(e) if self.env.ctx.strict_write.get() => return Err(e),
+            given => given.unwrap_or(max),
         };
-        let number = range.first;
-        range.first = number.saturating_add(range.step).min(max);
-        range.count -= 1;
-        self.auto.drawn = (range.count > 0).then_some(range);
-        self.auto.current = Some(number);
         self.row[col] = auto_value(ty, number);
         Ok(())
     }
 
-    /// The row was not inserted: the next one may have its number.
-    fn give_number_back(&mut self) {
-        let Some(number) = self.auto.current.take() else {
-            return;
-        };
-        let step = self.env.auto_step.increment;
-        self.auto.drawn = Some(match self.auto.drawn.take() {
-            Some(range) => AutoRange {
-                first: number,
-                count: range.count + 1,
-                ..range
-            },
-            None => AutoRange {
-                first: number,
-                step,
-                count: 1,
-                before: number,
-                after: number,
-            },
-        });
-    }
-
-    /// Numbers, checks, encodes and writes the row that was made.
+    /// Checks, numbers, encodes and writes the row that was made.
     pub(super) fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
         self.counts.records += 1;
-        self.number_row(expected)?;
         let insert = self.insert;
         if !insert.exprs.checks.is_empty() {
             let checked = self
@@ -440,26 +387,29 @@ impl Run<'_, '_> {
             match checked {
                 Err(ExecError::Sql(e)) if insert.ignore => {
                     self.env.ctx.warn(Level::Warning, e.code, e.message);
-                    self.give_number_back();
                     return Ok(());
                 }
                 other => other?,
             }
         }
+        // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
+        self.number_row(expected)?;
         loop {
             match self.write()? {
                 Written::Done => {
                     self.note_inserted();
-                    return Ok(());
+                    break;
                 }
                 Written::Conflict(conflict) => {
                     if !self.resolve(conflict, row_number)? {
-                        self.give_number_back();
-                        return Ok(());
+                        self.auto.give_back();
+                        break;
                     }
                 }
             }
         }
+        self.auto.end_row();
+        Ok(())
     }
 
     fn write(&mut self) -> Result<Written, ExecError> {
@@ -495,12 +445,8 @@ impl Run<'_, '_> {
         let Some(col) = table.auto_column else { return };
         let value = as_counter(&self.row[col]);
         self.auto.last = as_insert_id(&self.row[col]);
-        match self.auto.current {
-            Some(number) => {
-                self.auto.first.get_or_insert(number);
-                self.auto.largest_generated = self.auto.largest_generated.max(number);
-            }
-            None => self.note_explicit(value),
+        if !self.auto.inserted() {
+            self.note_explicit(value);
         }
     }
 

@@ -136,6 +136,8 @@ pub struct Check {
     pub expr: SourceExpr,
     /// Not NOT ENFORCED.
     pub enforced: bool,
+    /// Where it stands in the text.
+    pub at: usize,
 }
 
 /// Kind of an index.

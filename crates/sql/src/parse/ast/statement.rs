@@ -79,6 +79,8 @@ pub enum Statement {
     CreateView(Box<CreateView>),
     /// DROP VIEW.
     DropView(DropTables),
+    /// DROP PROCEDURE, FUNCTION, TRIGGER, EVENT.
+    DropProgram(DropProgram),
 
     /// START TRANSACTION, BEGIN.
     Begin(Begin),
@@ -199,4 +201,15 @@ pub enum Statement {
 
     /// Known to MySQL, not to Esker: the name for error 1235.
     Unsupported(&'static str),
+}
+
+/// DROP of a stored program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DropProgram {
+    /// `PROCEDURE`, `FUNCTION`, `TRIGGER` or `EVENT`.
+    pub kind: &'static str,
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// Name.
+    pub name: ObjectName,
 }

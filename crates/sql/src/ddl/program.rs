@@ -1,0 +1,34 @@
+//! DROP PROCEDURE, FUNCTION, TRIGGER and EVENT: there are none, which IF EXISTS turns into a note.
+//!
+//! Neighbours: `ddl` dispatches.
+//! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::names::resolve;
+use super::{DdlCtx, DdlDone};
+use crate::parse::ast::DropProgram;
+
+pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDone> {
+    let name = resolve(&drop.name, ctx.database)?;
+    let (note, error) = match drop.kind {
+        "TRIGGER" => {
+            let missing = SqlError::new(1360, "HY000", "Trigger does not exist");
+            (missing.clone(), missing)
+        }
+        "EVENT" => (
+            SqlError::new(1305, "42000", format!("Event {} does not exist", name.name)),
+            SqlError::new(1539, "HY000", format!("Unknown event '{}'", name.name)),
+        ),
+        kind => {
+            let text = format!("{kind} {}.{} does not exist", name.schema, name.name);
+            let missing = SqlError::new(1305, "42000", text);
+            (missing.clone(), missing)
+        }
+    };
+    if !drop.if_exists {
+        return Err(error);
+    }
+    ctx.note(note.code, note.message);
+    Ok(DdlDone::default())
+}
