@@ -6,16 +6,17 @@
 //!   after it `max_allowed_packet` bounds a command, `wait_timeout` the silence before it,
 //!   `net_read_timeout` a pause inside it, `net_write_timeout` a pause in taking the answer.
 //! - Buffers shrink to [`IDLE_BUFFER`] between commands, so an idle connection is cheap.
-//! - Of `max_connections` + 1 connections the last one is for administrators.
+//! - Of `max_connections` + 1 clients the last one is an administrator; so is everybody at `admin_port` (see `seats`).
 //! - At shutdown a statement that runs is answered, an idle client is told at once.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use esker_sql::accounts::Account;
-use esker_sql::{ClientInfo, Counter, Session};
+use esker_sql::{ClientInfo, Counter, Mode, Session};
 use esker_types::SqlError;
 use esker_types::collation::Collation;
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, challenge};
@@ -36,10 +37,12 @@ use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate};
 use crate::parameters::Parameters;
 use crate::reply;
+use crate::seats::{Door, Held};
 use crate::silence::{Silence, TooLong};
 use crate::stream::Stream;
 use crate::unseen;
-use crate::watch::Watching;
+use crate::watch::{self, Watching};
+use crate::worker::{self, Watcher};
 
 /// Longest packet before login.
 const LOGIN_PACKET_LIMIT: usize = 64 * 1024;
@@ -104,6 +107,7 @@ pub(crate) struct Connection {
     sent: u64,
     /// Nothing runs: the client's next command is awaited.
     idle: Arc<AtomicBool>,
+    watcher: Watcher,
 }
 
 impl Connection {
@@ -168,8 +172,33 @@ impl Connection {
     pub(crate) fn watch(&self, session: &Session) -> Option<Watching> {
         // Without a second descriptor the statement runs unwatched.
         let socket = self.stream.duplicate().ok()?;
-        let id = session.connection_id();
-        Some(self.shared.watch.enter(id, socket, session.killer()))
+        watch::until_dropped(socket, session.killer())
+    }
+
+    /// What a session of this connection does where it leaves its worker: from then on its client is watched.
+    fn leave_worker(
+        &self,
+        killer: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+    ) -> Box<dyn Fn() + Send + Sync> {
+        let watcher = self.watcher.clone();
+        let stream = self.stream.descriptor();
+        Box::new(move || {
+            watcher.begin(|| {
+                let fd = stream?;
+                // SAFETY: the session that calls this is dropped before the connection that the descriptor belongs to, and
+                // a connection keeps its descriptor when it becomes an encrypted one.
+                let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+                let socket = socket.try_clone_to_owned().ok()?;
+                let killer = killer.clone();
+                let end = move || {
+                    if let Some(kill) = killer.get() {
+                        kill();
+                    }
+                };
+                watch::until_dropped(socket.into(), Box::new(end))
+            });
+            worker::leave();
+        })
     }
 
     /// Writes an error packet (not yet sent).
@@ -320,7 +349,14 @@ impl Connection {
                     self.frames.set_seq(start);
                     return Ok(match parsed {
                         Ok(cmd) => {
-                            dispatch::begin(cmd, session, &mut self.parameters, capabilities)
+                            let mode = dispatch::first_mode(payload);
+                            let parameters = &mut self.parameters;
+                            let mut begin =
+                                || dispatch::begin(cmd, session, parameters, capabilities);
+                            match mode {
+                                Mode::Inline => begin(),
+                                Mode::Thread => tokio::task::block_in_place(begin),
+                            }
                         }
                         Err(_) => Next::Error(SqlError::new(
                             1835,
@@ -383,7 +419,7 @@ fn too_many_connections() -> SqlError {
 }
 
 /// Serves a client until it leaves.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, door: Door) {
     let idle = Arc::new(AtomicBool::new(false));
     let mut conn = Connection {
         stream: Stream::Plain(stream),
@@ -399,14 +435,17 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         received: 0,
         sent: 0,
         idle: idle.clone(),
+        watcher: Watcher::default(),
     };
-    let limit = shared.instance.variable_u64("max_connections") as usize;
-    if let Err(e) = admit(&shared, peer, limit) {
-        conn.put_error(&e);
-        // The client may be gone already; nothing to do then.
-        let _ = timeout(GOODBYE, conn.flush()).await;
-        return;
-    }
+    let entered = match admit(&shared, peer, door) {
+        Ok(entered) => entered,
+        Err(e) => {
+            conn.put_error(&e);
+            // The client may be gone already; nothing to do then.
+            let _ = timeout(GOODBYE, conn.flush()).await;
+            return;
+        }
+    };
     let id = shared.next_connection_id();
     let host = host_name(peer);
     conn.begin_login();
@@ -416,9 +455,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     };
     shared.throttle.completed(peer.ip());
     let kill = Arc::new(Notify::new());
-    let Some(mut session) =
-        open_session(&mut conn, &shared, id, peer, &response, account, &kill).await
-    else {
+    drop(entered);
+    let who = Newcomer {
+        id,
+        peer,
+        door,
+        response,
+        account,
+    };
+    let Some((mut session, seat)) = open_session(&mut conn, &shared, who, &kill).await else {
         return;
     };
     let mut stop = shared.shutdown.clone();
@@ -448,13 +493,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     }
     // Rolling back a large transaction may take a while.
     tokio::task::block_in_place(|| drop(session));
+    drop(seat);
     let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
 }
 
 /// Is there room for one more, and has the address behaved?
-fn admit(shared: &Shared, peer: SocketAddr, limit: usize) -> Result<(), SqlError> {
-    // One more than allowed may log in; only an administrator gets a session then.
-    if shared.connections.load(Ordering::Acquire) > limit + 1 {
+fn admit(shared: &Shared, peer: SocketAddr, door: Door) -> Result<Option<Held<'_>>, SqlError> {
+    let limit = shared.instance.variable_u64("max_connections") as usize;
+    let entered = shared.seats.enter(limit);
+    if entered.is_none() && door == Door::Main {
         shared.instance.count_refused_connection();
         return Err(too_many_connections());
     }
@@ -467,7 +514,7 @@ fn admit(shared: &Shared, peer: SocketAddr, limit: usize) -> Result<(), SqlError
         );
         return Err(SqlError::new(1129, "HY000", text));
     }
-    Ok(())
+    Ok(entered)
 }
 
 /// Ends a login that came to nothing.
@@ -576,15 +623,27 @@ fn compressions(shared: &Shared) -> Compressions {
     )
 }
 
-/// Limits that depend on who it is.
-fn check_numbers(shared: &Shared, session: &Session, user: &str) -> Result<(), SqlError> {
-    if session.is_administrator() {
-        return Ok(());
+/// Limits that depend on who it is. Gives the client its seat; None: it came through a door where none is needed.
+fn seat<'s>(
+    shared: &'s Shared,
+    session: &Session,
+    user: &str,
+    door: Door,
+) -> Result<Option<Held<'s>>, SqlError> {
+    let is_administrator = session.is_administrator();
+    if door == Door::Admin {
+        let text = "Access denied; you need (at least one of) the SERVICE_CONNECTION_ADMIN \
+                    privilege(s) for this operation";
+        let denied = || SqlError::new(1227, "42000", text);
+        return is_administrator.then_some(None).ok_or_else(denied);
     }
     let limit = shared.instance.variable_u64("max_connections") as usize;
-    if shared.connections.load(Ordering::Acquire) > limit {
+    let Some(seat) = shared.seats.take(limit, is_administrator) else {
         shared.instance.count_refused_connection();
         return Err(too_many_connections());
+    };
+    if is_administrator {
+        return Ok(Some(seat));
     }
     let own = shared.instance.variable_u64("max_user_connections") as usize;
     if own > 0 && shared.instance.sessions_of(user) > own {
@@ -592,18 +651,33 @@ fn check_numbers(shared: &Shared, session: &Session, user: &str) -> Result<(), S
             format!("User {user} already has more than 'max_user_connections' active connections");
         return Err(SqlError::new(1203, "42000", text));
     }
-    Ok(())
+    Ok(Some(seat))
 }
 
-async fn open_session(
-    conn: &mut Connection,
-    shared: &Arc<Shared>,
+/// A client that has proved who it is.
+struct Newcomer {
     id: u64,
     peer: SocketAddr,
-    response: &Response,
+    door: Door,
+    response: Response,
     account: Account,
+}
+
+async fn open_session<'s>(
+    conn: &mut Connection,
+    shared: &'s Arc<Shared>,
+    who: Newcomer,
     kill: &Arc<Notify>,
-) -> Option<Session> {
+) -> Option<(Session, Option<Held<'s>>)> {
+    let Newcomer {
+        id,
+        peer,
+        door,
+        response,
+        account,
+    } = who;
+    let killer = Arc::new(OnceLock::new());
+    let leave_worker = conn.leave_worker(killer.clone());
     let on_kill = {
         let kill = kill.clone();
         Box::new(move || kill.notify_one())
@@ -626,31 +700,40 @@ async fn open_session(
             compression: conn.agreed.map(|a| (a.name(), a.level())),
             embedded: false,
             on_kill,
+            leave_worker,
         },
     );
+    // Nobody has set it.
+    let _ = killer.set(session.killer());
     if conn.capabilities & cap::SESSION_TRACK != 0 {
         session.report_changes();
     }
-    let opened = check_numbers(shared, &session, &response.user).and_then(|()| {
+    let opened = seat(shared, &session, &response.user, door).and_then(|seat| {
         let database = response.database.as_deref();
-        database.map_or(Ok(()), |db| session.use_database(db))
+        database.map_or(Ok(()), |db| session.use_database(db))?;
+        Ok(seat)
     });
     let opened = match opened {
-        Ok(()) => greet(&mut session, shared, response).await,
+        Ok(seat) => greet(&mut session, shared, &response).await.map(|()| seat),
         Err(e) => Err(e),
     };
-    if let Err(e) = opened {
-        shared.instance.count_aborted_connect();
-        conn.put_error(&e);
-        let _ = conn.flush().await;
-        return None;
-    }
+    let seat = match opened {
+        Ok(seat) => seat,
+        Err(e) => {
+            // Whoever sees the error may come again at once.
+            drop(session);
+            shared.instance.count_aborted_connect();
+            conn.put_error(&e);
+            let _ = conn.flush().await;
+            return None;
+        }
+    };
     reply::done(conn, &mut session);
     conn.flush().await.ok()?;
     if let Some(algorithm) = conn.agreed {
         conn.compress(algorithm);
     }
-    Some(session)
+    Some((session, seat))
 }
 
 /// `init_connect`, which administrators are spared: a mistake in it must not keep out those who can mend it.
@@ -694,6 +777,7 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
             Next::ChangeUser(payload) => change_user(conn, session, &shared, &payload).await?,
             next => dispatch::finish(conn, session, next).await?,
         }
+        conn.watcher.end();
         conn.flush().await?;
         session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
         session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));

@@ -79,16 +79,10 @@ pub(crate) fn begin(
                 }
             }
         },
-        Command::StmtPrepare(text) => {
-            let prepared = match first_mode(text) {
-                Mode::Inline => session.prepare(text),
-                Mode::Thread => tokio::task::block_in_place(|| session.prepare(text)),
-            };
-            match prepared {
-                Ok(prepared) => Next::Prepared(Box::new(prepared)),
-                Err(e) => Next::Error(e),
-            }
-        }
+        Command::StmtPrepare(text) => match session.prepare(text) {
+            Ok(prepared) => Next::Prepared(Box::new(prepared)),
+            Err(e) => Next::Error(e),
+        },
         Command::StmtSendLongData(id, param, data) => {
             statements.append(session, id, param, data);
             Next::Silence
@@ -162,8 +156,8 @@ fn counter_of(command: &Command<'_>) -> Option<Counter> {
     })
 }
 
-/// Reading a long text takes long, which a shared worker has no time for.
-fn first_mode(text: &[u8]) -> Mode {
+/// Reading a long command takes long, which a shared worker has no time for.
+pub(crate) fn first_mode(text: &[u8]) -> Mode {
     /// About a millisecond of reading.
     const LONG_TEXT: usize = 64 * 1024;
     if text.len() > LONG_TEXT {

@@ -25,6 +25,7 @@ mod panics;
 mod parameters;
 mod reply;
 mod rsa;
+mod seats;
 mod silence;
 mod startup;
 mod stream;
@@ -32,6 +33,7 @@ mod throttle;
 pub mod tls;
 mod unseen;
 mod watch;
+mod worker;
 
 pub use config::{Config, ConfigError};
 pub use listener::{StartError, run, validate};

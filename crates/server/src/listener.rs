@@ -26,16 +26,17 @@ use crate::config::Config;
 use crate::doors::Doors;
 use crate::login::PasswordCache;
 use crate::rsa::LoginKey;
+use crate::seats::{Door, Seats};
 use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
 use crate::tls::TlsSettings;
-use crate::watch::Watch;
 use crate::{connection, panics, tls, unseen};
 
 /// Longest wait for sessions to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-/// Threads for statements that may block, beyond one per connection allowed.
-const SPARE_BLOCKING_THREADS: usize = 64;
+/// Most threads for statements that may block: one for each connection that `max_connections` can ever allow, and some for
+/// what else blocks. Threads are made when they are needed.
+const MAX_BLOCKING_THREADS: usize = 100_000 + 64;
 /// Stack of a worker thread: what the deepest statement that the parser and the binder let through
 /// needs to be bound, planned, run and dropped, several times over.
 const WORKER_STACK_BYTES: usize = 16 << 20;
@@ -79,8 +80,8 @@ pub(crate) struct Shared {
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
     pub(crate) throttle: Throttle,
-    pub(crate) watch: Arc<Watch>,
     pub(crate) connections: AtomicUsize,
+    pub(crate) seats: Seats,
     pub(crate) activity: Activity,
     next_connection_id: AtomicU64,
     stopping: AtomicBool,
@@ -116,12 +117,11 @@ pub fn run(
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads);
     }
-    let max_connections = starting.variable_u64("max_connections") as usize;
     let runtime = builder
         .enable_all()
         .thread_name("esker-session")
         .thread_stack_size(WORKER_STACK_BYTES)
-        .max_blocking_threads(max_connections + SPARE_BLOCKING_THREADS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
     let result = runtime.block_on(serve(&config, starting, tls, progress, ready));
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
@@ -197,6 +197,28 @@ fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
     })?)
 }
 
+/// The doors of administrators, if `admin_address` asks for them.
+async fn open_admin_doors(starting: &Starting, backlog: u32) -> Result<Option<Doors>, StartError> {
+    let host = starting.variable_text("admin_address");
+    if host.is_empty() {
+        return Ok(None);
+    }
+    let port = starting.variable_u64("admin_port") as u16;
+    let doors = Doors::open(&host, port, backlog).await?;
+    for address in doors.addresses()? {
+        tracing::info!("listening for administrators on {address}");
+    }
+    Ok(Some(doors))
+}
+
+/// The next client of doors that may not be there.
+async fn accept(doors: Option<&Doors>) -> io::Result<(TcpStream, SocketAddr)> {
+    match doors {
+        Some(doors) => doors.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Serves until a signal comes; gives the instance, if it got that far, to be shut down.
 async fn serve(
     config: &Config,
@@ -211,6 +233,7 @@ async fn serve(
     for address in doors.addresses()? {
         tracing::info!("listening on {address}");
     }
+    let admin_doors = open_admin_doors(&starting, backlog).await?;
     let init_file = starting.variable_text("init_file");
     let mut stop = StopSignal::new()?;
     ignore_other_signals()?;
@@ -234,31 +257,32 @@ async fn serve(
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
         throttle: Throttle::default(),
-        watch: Arc::default(),
         connections: AtomicUsize::new(0),
+        seats: Seats::default(),
         activity: Activity::default(),
         next_connection_id: AtomicU64::new(1),
         stopping: AtomicBool::new(false),
         shutdown,
     });
-    tokio::spawn(shared.watch.clone().keep_looking());
     ready(address, &instance);
     for (stream, peer) in guests {
-        spawn(&shared, stream, peer);
+        spawn(&shared, stream, peer, Door::Main);
     }
     loop {
-        tokio::select! {
-            accepted = doors.accept() => match accepted {
-                Ok((stream, peer)) => spawn(&shared, stream, peer),
-                Err(e) => {
-                    tracing::warn!("accept failed: {e}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
+        let (accepted, door) = tokio::select! {
+            accepted = doors.accept() => (accepted, Door::Main),
+            accepted = accept(admin_doors.as_ref()) => (accepted, Door::Admin),
             () = stop.wait() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => spawn(&shared, stream, peer, door),
+            Err(e) => {
+                tracing::warn!("accept failed: {e}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
-    drop(doors);
+    drop((doors, admin_doors));
     tracing::info!("shutting down");
     shared.stopping.store(true, Ordering::Relaxed);
     // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions end:
@@ -280,7 +304,7 @@ async fn serve(
     Ok(Some(instance))
 }
 
-fn spawn(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+fn spawn(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, door: Door) {
     let shared = shared.clone();
     shared.connections.fetch_add(1, Ordering::AcqRel);
     tokio::spawn(async move {
@@ -289,7 +313,7 @@ fn spawn(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!("{peer}: {e}");
         }
-        connection::serve(shared, stream, peer).await;
+        connection::serve(shared, stream, peer, door).await;
     });
 }
 

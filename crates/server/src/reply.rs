@@ -166,9 +166,10 @@ pub(crate) async fn rows(
     header(conn, session, rows.columns, 0);
     let mut depends_on = depends_on;
     loop {
-        let watching = rows.threaded.then(|| conn.watch(session));
+        let threaded = rows.threaded || session.has_left_worker();
+        let watching = threaded.then(|| conn.watch(session));
         let mut sink = Sink::new(conn, session, rows);
-        let pulled = if rows.threaded {
+        let pulled = if threaded {
             tokio::task::block_in_place(|| session.next_rows(&mut sink, BATCH))
         } else {
             session.next_rows(&mut sink, BATCH)

@@ -4,7 +4,7 @@
 //! **Invariant**: the upgrade happens before anything secret is sent.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -55,6 +55,11 @@ impl Stream {
             Self::Plain(tcp) => tcp.try_write(data).ok(),
             Self::Tls(_) | Self::Closed => None,
         }
+    }
+
+    /// The socket's descriptor.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        self.tcp().map(AsRawFd::as_raw_fd)
     }
 
     /// Another descriptor of the socket.

@@ -1,117 +1,84 @@
-//! Whether the clients are still there whose statements run on threads of their own.
+//! Whether the client is still there whose statement runs on a thread of its own.
 //!
-//! Neighbours: `dispatch` enters a connection while its statement runs; `listener` starts the round.
+//! Neighbours: `connection` watches while such a statement runs; `worker` while one runs that has left its worker.
 //! A statement that waits as a future watches its socket itself.
 //! **Invariants**: a socket is watched through a descriptor of its own, so it cannot be mistaken for
-//! another one after it is closed; an entry goes with its guard.
+//! another one after it is closed; the watching ends with its guard.
 
-use std::collections::HashMap;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::Duration;
+use std::io;
 
-use parking_lot::Mutex;
-
-/// Time between two rounds: how long a statement may run on without its client.
-const ROUND: Duration = Duration::from_secs(1);
-
-struct Watched {
-    socket: TcpStream,
-    end: Box<dyn Fn() + Send + Sync>,
-}
-
-/// The watched connections, by connection id.
-#[derive(Default)]
-pub(crate) struct Watch(Mutex<HashMap<u64, Watched>>);
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 
 /// Ends the watching.
-pub(crate) struct Watching {
-    watch: Arc<Watch>,
-    id: u64,
-}
+pub(crate) struct Watching(AbortHandle);
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.watch.0.lock().remove(&self.id);
+        self.0.abort();
     }
 }
 
-impl Watch {
-    /// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the
-    /// client has closed its end.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        id: u64,
-        socket: TcpStream,
-        end: Box<dyn Fn() + Send + Sync>,
-    ) -> Watching {
-        self.0.lock().insert(id, Watched { socket, end });
-        Watching {
-            watch: self.clone(),
-            id,
+/// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the client has closed its end.
+/// None: the runtime cannot watch it.
+pub(crate) fn until_dropped(
+    socket: std::net::TcpStream,
+    end: Box<dyn Fn() + Send + Sync>,
+) -> Option<Watching> {
+    let socket = TcpStream::from_std(socket).ok()?;
+    let task = tokio::spawn(async move {
+        while let Ok(ready) = socket.ready(Interest::READABLE).await {
+            if ready.is_read_closed() {
+                end();
+                return;
+            }
+            // What the client has sent is no end; the next readiness tells of something new.
+            let _ = socket.try_io(Interest::READABLE, || {
+                Err::<(), _>(io::ErrorKind::WouldBlock.into())
+            });
         }
-    }
-
-    /// Looks after all watched sockets once.
-    fn look(&self) {
-        let watched = self.0.lock();
-        for w in watched.values().filter(|w| has_hung_up(&w.socket)) {
-            (w.end)();
-        }
-    }
-
-    /// Looks again and again; for a task of its own.
-    pub(crate) async fn keep_looking(self: Arc<Self>) {
-        let mut rounds = tokio::time::interval(ROUND);
-        loop {
-            rounds.tick().await;
-            self.look();
-        }
-    }
-}
-
-/// Has the peer closed its end, or is the connection broken? A peer that has sent more is there.
-fn has_hung_up(socket: &TcpStream) -> bool {
-    match socket.peek(&mut [0]) {
-        Ok(bytes) => bytes == 0,
-        Err(e) => e.kind() != std::io::ErrorKind::WouldBlock,
-    }
+    });
+    Some(Watching(task.abort_handle()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::net::TcpListener;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use tokio::sync::Notify;
 
-    #[test]
-    fn a_client_that_hangs_up_is_noticed() {
+    fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let watch = Arc::new(Watch::default());
-        let ended = Arc::new(AtomicUsize::new(0));
-        let count = ended.clone();
-        let end = Box::new(move || {
-            count.fetch_add(1, Ordering::Relaxed);
-        });
-        let guard = watch.enter(1, socket.try_clone().unwrap(), end);
-        watch.look();
-        assert_eq!(ended.load(Ordering::Relaxed), 0);
-        drop(client.write(b"x"));
-        watch.look();
-        assert_eq!(ended.load(Ordering::Relaxed), 0);
-        socket.set_nonblocking(false).unwrap();
-        assert_eq!(std::io::Read::read(&mut &socket, &mut [0; 8]).unwrap(), 1);
+        (client, socket)
+    }
+
+    #[tokio::test]
+    async fn a_client_that_hangs_up_is_noticed_even_behind_what_it_has_sent() {
+        let (mut client, socket) = pair();
+        let ended = Arc::new(Notify::new());
+        let notice = ended.clone();
+        let _watching = until_dropped(socket, Box::new(move || notice.notify_one())).unwrap();
+        client.write_all(b"more").unwrap();
         drop(client);
-        // The end of the stream arrives in its own time.
-        assert_eq!(std::io::Read::read(&mut &socket, &mut [0; 8]).unwrap(), 0);
-        watch.look();
-        assert_eq!(ended.load(Ordering::Relaxed), 1);
-        drop(guard);
-        watch.look();
-        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        ended.notified().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_is_watched_after_the_guard() {
+        let (client, socket) = pair();
+        let ended = Arc::new(Notify::new());
+        let notice = ended.clone();
+        drop(until_dropped(socket, Box::new(move || notice.notify_one())));
+        // The task is gone with what it holds: nobody else has the notice.
+        while Arc::strong_count(&ended) > 1 {
+            tokio::task::yield_now().await;
+        }
+        drop(client);
     }
 }

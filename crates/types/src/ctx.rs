@@ -72,6 +72,27 @@ impl SqlMode {
     }
 }
 
+/// Work on values of this many bytes takes long enough to ask whether the statement may go on.
+pub const MANY_BYTES: usize = 16 * 1024;
+
+/// Bounds on regular expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegexpLimits {
+    /// regexp_time_limit: steps of one match; 0: any number.
+    pub steps: u64,
+    /// regexp_stack_limit: bytes of a compiled pattern.
+    pub bytes: u64,
+}
+
+impl Default for RegexpLimits {
+    fn default() -> Self {
+        Self {
+            steps: 32,
+            bytes: 8_000_000,
+        }
+    }
+}
+
 /// Session facts that functions return (USER(), DATABASE(), LAST_INSERT_ID(), …).
 pub trait SessionInfo {
     /// CONNECTION_ID().
@@ -96,8 +117,19 @@ pub trait SessionInfo {
     fn found_rows(&self) -> u64;
     /// UUID() and RAND() without seed: 64 random bits.
     fn random(&self) -> u64;
-    /// Is the statement killed? Long kernels (SLEEP, REPEAT) ask.
+    /// Is the statement killed? SLEEP asks.
     fn killed(&self) -> bool;
+    /// Asked before work on `bytes` bytes of values, if they are many ([`MANY_BYTES`]): may the statement go on?
+    ///
+    /// # Errors
+    /// The statement is killed or out of time.
+    fn go_on(&self, _bytes: usize) -> SqlResult<()> {
+        Ok(())
+    }
+    /// Bounds on regular expressions.
+    fn regexp_limits(&self) -> RegexpLimits {
+        RegexpLimits::default()
+    }
     /// GET_LOCK and friends: acquire (Some(true)), time out (Some(false)), error (None).
     fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool>;
     /// RELEASE_LOCK: released (Some(true)), not the holder (Some(false)), no such lock (None).

@@ -65,6 +65,15 @@ pub enum ValueRef<'a> {
 }
 
 impl Value {
+    /// Bytes of a text; 0 for other values.
+    #[inline]
+    pub fn text_len(&self) -> usize {
+        match self {
+            Self::Str(s) => s.len(),
+            _ => 0,
+        }
+    }
+
     /// A string value from text.
     pub fn str(text: impl AsRef<[u8]>) -> Self {
         Self::Str(text.as_ref().to_vec())

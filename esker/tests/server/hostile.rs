@@ -56,7 +56,7 @@ fn login_packet() -> Vec<u8> {
 }
 
 /// A connection without manners.
-struct Raw(TcpStream);
+pub struct Raw(TcpStream);
 
 impl Raw {
     /// Connects and reads the greeting.
@@ -69,7 +69,7 @@ impl Raw {
     }
 
     /// Logs in as root.
-    fn root(server: &Server) -> Self {
+    pub fn root(server: &Server) -> Self {
         let mut raw = Self::greeted(server);
         raw.send(&packet(1, &login_packet()));
         let answer = raw.read().expect("answer");
@@ -82,7 +82,7 @@ impl Raw {
         let _ = self.0.write_all(bytes);
     }
 
-    fn command(&mut self, payload: &[u8]) {
+    pub fn command(&mut self, payload: &[u8]) {
         self.send(&packet(0, payload));
     }
 
@@ -160,7 +160,7 @@ fn resident_kib(server: &Server) -> u64 {
 }
 
 /// Waits until `holds`; what must happen soon happens within [`PATIENCE`].
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");

@@ -27,5 +27,6 @@ mod spill;
 mod statements;
 mod sysbench;
 mod views;
+mod workers;
 mod xa;
 mod xa_crash;

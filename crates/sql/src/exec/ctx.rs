@@ -8,7 +8,7 @@
 //! ([`ExecCtx::stop`] turns it into [`ExecError::Wait`]).
 
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use esker_engine::{LockMode, LockOutcome, Ticket, TreeId, Txn, View, WaitPolicy};
 use esker_types::{SqlError, SqlResult};
@@ -17,8 +17,14 @@ use super::spill::TempFiles;
 use crate::exec_error::{ExecError, engine_error};
 use crate::result::Mode;
 
-/// Rows between two looks at the kill flag.
-pub const ROWS_PER_KILL_CHECK: u32 = 1000;
+/// Rows before the first look at whether the statement may go on.
+const FIRST_LOOK: u32 = 16;
+/// Most rows between two looks.
+const MOST_ROWS: u32 = 256;
+/// Rows that took less than this since the last look are quick: it may be longer to the next one.
+const QUICK: Duration = Duration::from_micros(100);
+/// Rows that took more than this are slow: the next look comes sooner.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// Bounds on what one statement may use.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +64,10 @@ pub struct ExecCtx<'a> {
     /// The ticket of a lock conflict met in inline mode.
     pub pending: RefCell<Option<Ticket>>,
     rows: Cell<u32>,
-    rows_per_kill_check: u32,
+    rows_per_look: Cell<u32>,
+    looked: Cell<Option<Instant>>,
+    /// A look at every row.
+    slow_rows: bool,
 }
 
 /// The marker that a lock conflict unwinds with; [`ExecCtx::stop`] exchanges it for the ticket.
@@ -85,7 +94,9 @@ impl<'a> ExecCtx<'a> {
             temp: None,
             pending,
             rows,
-            rows_per_kill_check: ROWS_PER_KILL_CHECK,
+            rows_per_look: Cell::new(FIRST_LOOK),
+            looked: Cell::new(None),
+            slow_rows: false,
         }
     }
 
@@ -98,21 +109,40 @@ impl<'a> ExecCtx<'a> {
     /// Asks at every row whether the statement was killed, if `slow`: a function that waits per row
     /// returns at once when it is killed, and the statement must not go on to the next row.
     pub fn with_slow_rows(mut self, slow: bool) -> Self {
+        self.slow_rows = slow;
         if slow {
-            self.rows_per_kill_check = 1;
+            self.rows_per_look.set(1);
         }
         self
     }
 
-    /// Counts a row that was looked at; now and then asks whether the statement was killed.
+    /// Counts a row that was looked at; now and then asks whether the statement may go on.
     #[inline]
     pub fn tick(&self) -> SqlResult<()> {
         let n = self.rows.get() + 1;
-        if n < self.rows_per_kill_check {
+        if n < self.rows_per_look.get() {
             self.rows.set(n);
             return Ok(());
         }
         self.rows.set(0);
+        self.look()
+    }
+
+    /// Asks, and chooses after how many rows to ask again: rows differ in what they cost by a factor of a million.
+    #[cold]
+    fn look(&self) -> SqlResult<()> {
+        if !self.slow_rows {
+            let now = Instant::now();
+            let rows = self.rows_per_look.get();
+            if let Some(before) = self.looked.replace(Some(now)) {
+                let took = now.duration_since(before);
+                if took < QUICK {
+                    self.rows_per_look.set((rows * 2).min(MOST_ROWS));
+                } else if took > SLOW {
+                    self.rows_per_look.set((rows / 4).max(1));
+                }
+            }
+        }
         (self.check_killed)()
     }
 

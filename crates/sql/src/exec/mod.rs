@@ -46,7 +46,7 @@ mod tests;
 pub mod virt;
 mod window;
 
-pub use ctx::{ExecCtx, Limits, ROWS_PER_KILL_CHECK, RowLock};
+pub use ctx::{ExecCtx, Limits, RowLock};
 pub(crate) use memory::{Purpose, charge, row_bytes};
 pub use profile::{Profile, Stage};
 pub use recursive::SharedRows;

@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use super::truth;
 use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
 use crate::exec::subquery;
-use crate::session::registry::interrupted;
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -218,14 +217,16 @@ impl FuncCall {
         for _ in 0..times {
             match env.exec {
                 Some(exec) => exec.tick()?,
-                None if env.ctx.session.killed() => return Err(interrupted()),
-                None => {}
+                None => env.ctx.session.go_on(TURN_BYTES)?,
             }
             repeated.eval_ref(row, env)?;
         }
         Ok(result)
     }
 }
+
+/// What one turn of BENCHMARK counts for where no rows are counted, bytes.
+const TURN_BYTES: usize = 64;
 
 /// Implicit conversion between static types (results of CASE, columns of UNION, …).
 pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> SqlResult<Value> {

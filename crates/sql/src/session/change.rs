@@ -16,7 +16,7 @@ use super::Session;
 use super::counts::command_of;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::plans::{Plan, PlanKey};
-use super::run::{Done, check_killed, eval_ctx};
+use super::run::{Done, eval_ctx};
 use crate::accounts::Privileges;
 use crate::bind::{BindEnv, Params};
 use crate::catalog::{AutoStep, TableDef};
@@ -361,9 +361,8 @@ impl Session {
         let wall = move || clock.wall_micros();
         let limits = self.limits();
         let autocommit = self.commits_at_end();
-        let deadline = self.statement_deadline;
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let killed = || check_killed(&self.facts, deadline);
+        let killed = || self.facts.check();
         let mut env = DmlEnv {
             txn: &mut self.txn,
             engine: &self.facts.instance.engine,

@@ -15,7 +15,6 @@ use esker_types::SqlResult;
 use esker_types::cast::write_text;
 
 use super::Session;
-use super::run::check_killed;
 use crate::catalog::{IndexDef, TableDef};
 use crate::codec::{RowReader, UTC};
 use crate::exec_error::engine_error;
@@ -60,7 +59,7 @@ impl Session {
     }
 
     fn look_for_kill(&self) -> SqlResult<()> {
-        check_killed(&self.facts, self.statement_deadline)
+        self.facts.check()
     }
 
     /// Reads and checks every extent of an index.

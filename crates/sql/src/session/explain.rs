@@ -11,7 +11,7 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::Session;
 use super::change::changed_meanwhile;
 use super::names::Purpose;
-use super::run::{Done, RowSource, check_killed, eval_ctx};
+use super::run::{Done, RowSource, eval_ctx};
 use crate::exec::{ExecCtx, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
 use crate::expr::SubqueryStates;
@@ -79,7 +79,7 @@ impl Session {
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let killed = || check_killed(&self.facts, self.statement_deadline);
+        let killed = || self.facts.check();
         let exec = ExecCtx::new(
             &self.txn,
             View::Snapshot,

@@ -8,12 +8,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use esker_types::ctx::RegexpLimits;
 use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
+use super::pace::Pace;
 use super::registry::Process;
 use super::xa::Branch;
 use crate::accounts::{Access, Account, Role, RoleName};
-use crate::expr::UserVars;
+use crate::exec_error::engine_error;
+use crate::expr::{Reserved, UserVars};
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
 
@@ -24,6 +27,8 @@ const MAX_USER_VARS: usize = 10_000;
 pub struct Facts {
     pub(crate) instance: Arc<Instance>,
     pub(crate) process: Arc<Process>,
+    /// How long the statement may go on.
+    pub(super) pace: Pace,
     /// User name as the client gave it.
     pub(crate) user: String,
     /// Host as accounts see it.
@@ -47,14 +52,28 @@ pub struct Facts {
     pub(crate) found_rows: Cell<u64>,
     /// The XA transaction the session works in.
     pub(crate) xa: Option<Box<Branch>>,
-    user_vars: RefCell<HashMap<Box<str>, (Value, SqlType)>>,
+    user_vars: RefCell<UserVariables>,
+}
+
+/// The user variables of a session, and the memory they take.
+#[derive(Default)]
+struct UserVariables {
+    values: HashMap<Box<str>, (Value, SqlType)>,
+    /// Bytes of names and texts.
+    bytes: u64,
+    reserved: Reserved,
+}
+
+/// What a user variable takes.
+fn variable_bytes(name: &str, value: &Value) -> u64 {
+    (name.len() + value.text_len()) as u64
 }
 
 impl Facts {
     /// Facts of a new session.
     pub(crate) fn new(
         instance: Arc<Instance>,
-        process: Arc<Process>,
+        (process, pace): (Arc<Process>, Pace),
         user: String,
         host: String,
         account: Account,
@@ -63,6 +82,7 @@ impl Facts {
         Self {
             instance,
             process,
+            pace,
             user,
             host,
             access: Arc::new(Access::of(&account)),
@@ -156,23 +176,38 @@ impl Facts {
         self.last_insert_id.set(0);
         self.row_count.set(-1);
         self.found_rows.set(0);
-        self.user_vars.get_mut().clear();
+        *self.user_vars.get_mut() = UserVariables::default();
+    }
+
+    /// Is asked now and then while a statement runs.
+    ///
+    /// # Errors
+    /// The statement is killed, or out of time.
+    pub(crate) fn check(&self) -> SqlResult<()> {
+        self.pace.look(&self.process)
     }
 
     /// Sets a user variable.
     ///
     /// # Errors
-    /// 1041 when the session has too many.
+    /// 1041 when the session has too many, or when there is no memory for its value.
     pub(crate) fn set_user_var(&self, name: &str, value: Value, ty: SqlType) -> SqlResult<()> {
         let mut vars = self.user_vars.borrow_mut();
-        if vars.len() >= MAX_USER_VARS && !vars.contains_key(name) {
+        let before = vars.values.get(name).map(|v| variable_bytes(name, &v.0));
+        if vars.values.len() >= MAX_USER_VARS && before.is_none() {
             return Err(SqlError::new(
                 1041,
                 "HY000",
                 "Out of memory; too many user variables",
             ));
         }
-        vars.insert(name.into(), (value, ty));
+        let bytes = vars.bytes - before.unwrap_or(0) + variable_bytes(name, &value);
+        vars.reserved
+            .raise(bytes, self.instance.engine.memory())
+            .map_err(|e| engine_error(&e))?;
+        vars.bytes = bytes;
+        vars.values.insert(name.into(), (value, ty));
+        vars.reserved.lower(bytes);
         Ok(())
     }
 
@@ -239,6 +274,16 @@ impl SessionInfo for Facts {
     fn killed(&self) -> bool {
         self.process.is_killed()
     }
+    fn go_on(&self, bytes: usize) -> SqlResult<()> {
+        self.pace.look_at_bytes(bytes, &self.process)
+    }
+    fn regexp_limits(&self) -> RegexpLimits {
+        let globals = &self.instance.globals;
+        RegexpLimits {
+            steps: globals.named("regexp_time_limit").as_u64(),
+            bytes: globals.named("regexp_stack_limit").as_u64(),
+        }
+    }
     fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool> {
         Some(
             self.instance
@@ -256,11 +301,11 @@ impl SessionInfo for Facts {
 
 impl UserVars for Facts {
     fn get(&self, name: &str) -> Option<(Value, SqlType)> {
-        self.user_vars.borrow().get(name).cloned()
+        self.user_vars.borrow().values.get(name).cloned()
     }
     fn set(&self, name: &str, value: Value, ty: SqlType) {
-        // An expression has no way to report that a session has too many variables; the
-        // assignment is dropped then, as MySQL drops it when memory is short.
-        let _ = self.set_user_var(name, value, ty);
+        if let Err(e) = self.set_user_var(name, value, ty) {
+            self.pace.fail(e);
+        }
     }
 }

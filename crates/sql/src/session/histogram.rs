@@ -15,7 +15,6 @@ use esker_types::{SqlError, SqlResult, TypeKind};
 
 use super::Session;
 use super::maintain::whole_table;
-use super::run::check_killed;
 use crate::catalog::{
     Collector, Histogram, IndexDef, MAX_BUCKETS, TableDef, USUAL_BUCKETS, Wanted,
 };
@@ -222,7 +221,7 @@ impl Session {
             true => u64::MAX,
             false => (SAMPLED_ROWS / scan.tasks() as u64).max(1),
         };
-        let stopped = || check_killed(&self.facts, self.statement_deadline);
+        let stopped = || self.facts.check();
         let mut read = 0;
         for place in 0..scan.tasks() {
             let mut here = 0;

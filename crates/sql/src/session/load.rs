@@ -56,6 +56,7 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("a file without a started statement");
         };
+        self.facts.pace.enter(Mode::Thread);
         let outcome = self
             .survive(|session| session.feed_running(&mut running, file))
             .unwrap_or_else(|e| {

@@ -8,7 +8,7 @@
 //! `views` (CREATE VIEW) · `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
-//! the client hears of its session) · `survive` (panics) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -28,6 +28,7 @@ mod lookup;
 mod maintain;
 mod names;
 mod other;
+mod pace;
 mod plans;
 mod prepared;
 pub mod registry;
@@ -46,7 +47,7 @@ mod xa;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_engine::{Durable, Seq, SnapshotAt, Txn};
 use esker_types::collation::{Charset, Collation};
@@ -61,6 +62,7 @@ use crate::variables::{SessionValues, SessionVars};
 
 pub use counts::Counter;
 pub(crate) use facts::Facts;
+use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::Plans;
 pub use prepared::Prepared;
@@ -102,6 +104,8 @@ pub struct ClientInfo {
     pub embedded: bool,
     /// Ends the connection; called by KILL from another session.
     pub on_kill: Box<dyn Fn() + Send + Sync>,
+    /// Leaves the worker thread on which the session steps to other sessions; called where a step takes longer than it should.
+    pub leave_worker: Box<dyn Fn() + Send + Sync>,
 }
 
 impl ClientInfo {
@@ -123,6 +127,7 @@ impl ClientInfo {
             compression: None,
             embedded: true,
             on_kill: Box::new(|| ()),
+            leave_worker: Box::new(|| ()),
         }
     }
 }
@@ -165,8 +170,6 @@ pub struct Session {
     owed: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
     pub(crate) statement_lock_wait: Option<Duration>,
-    /// max_execution_time of the current statement.
-    statement_deadline: Option<Instant>,
     prepared: BTreeMap<u32, PreparedStatement>,
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
@@ -201,9 +204,10 @@ impl Session {
         let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
+        let pace = Pace::new(client.leave_worker);
         let facts = Facts::new(
             instance,
-            process,
+            (process, pace),
             client.user,
             client.host,
             client.account,
@@ -230,7 +234,6 @@ impl Session {
             owed: 0,
             pending_commit: 0,
             statement_lock_wait: None,
-            statement_deadline: None,
             prepared: BTreeMap::new(),
             named: HashMap::new(),
             next_statement_id: 0,
@@ -283,6 +286,11 @@ impl Session {
         });
         self.adopt_collation(collation);
         self.forget_marks();
+    }
+
+    /// Has the last step or pull taken so long that it left its worker? What follows it may take long, too.
+    pub fn has_left_worker(&self) -> bool {
+        self.facts.pace.has_left()
     }
 
     /// Connection id.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use esker_engine::Seq;
 use esker_types::{SqlError, SqlResult, Value};
 
+use super::Session;
 use super::run::{Done, RowSource, eval_ctx};
 use super::set::is_quick;
-use super::{Session, run};
 use crate::ddl::{self, DdlCtx};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{
@@ -213,7 +213,7 @@ impl Session {
         let wall = move || clock.wall_micros();
         let eval = eval_ctx(&self.facts, &self.vars, &wall);
         let user = esker_types::SessionInfo::current_user(&self.facts);
-        let killed = || run::check_killed(&self.facts, None);
+        let killed = || self.facts.check();
         let mut ctx = DdlCtx {
             catalog: &self.facts.instance.catalog,
             locks: &mut self.locks,

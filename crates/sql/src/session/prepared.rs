@@ -14,7 +14,7 @@ use super::cursor::Cursor;
 use super::plans::PlanKey;
 use crate::parse::ast::{PrepareSource, Statement};
 use crate::parse::{self, ParseOptions};
-use crate::result::ColumnMeta;
+use crate::result::{ColumnMeta, Mode};
 
 /// What COM_STMT_PREPARE answers.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ impl Session {
     /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.begin_command("Prepare", sql);
+        self.facts.pace.enter(Mode::Inline);
+        self.facts.pace.set_deadline(None);
         let result = self
             .survive(|session| session.prepare_text(sql))
             .and_then(|prepared| prepared);

@@ -103,21 +103,6 @@ fn hinted_limit(query: &Query) -> Option<Duration> {
     (millis > 0).then(|| Duration::from_millis(millis))
 }
 
-/// Fails when the statement is killed or out of time.
-pub(super) fn check_killed(facts: &Facts, deadline: Option<Instant>) -> SqlResult<()> {
-    if let Some(e) = facts.process.kill_error() {
-        return Err(e);
-    }
-    if deadline.is_some_and(|d| Instant::now() >= d) {
-        return Err(SqlError::new(
-            3024,
-            "HY000",
-            "Query execution was interrupted, maximum statement execution time exceeded",
-        ));
-    }
-    Ok(())
-}
-
 impl Session {
     /// Parses the next statement of the request.
     pub(super) fn parse_next(&mut self, running: &mut Running) -> SqlResult<Work> {
@@ -169,10 +154,10 @@ impl Session {
 
     /// What comes before every statement; `limit` is its longest time.
     pub(super) fn begin_statement(&mut self, limit: Option<Duration>) -> SqlResult<()> {
-        check_killed(&self.facts, None)?;
+        let deadline = limit.map(|d| Instant::now() + d);
+        self.facts.pace.set_deadline(deadline);
         self.statement_lock_wait = None;
-        self.statement_deadline = limit.map(|d| Instant::now() + d);
-        Ok(())
+        self.facts.check()
     }
 
     /// SELECT and its kin.
@@ -315,7 +300,7 @@ impl Session {
         sink: &mut dyn RowSink,
         limit: usize,
     ) -> Result<bool, ExecError> {
-        check_killed(&self.facts, self.statement_deadline)?;
+        self.facts.check()?;
         match source {
             RowSource::Table(columns, rows) => {
                 while sink.bytes() < limit {
@@ -332,11 +317,10 @@ impl Session {
             }
             RowSource::Stream(stream, params, mode) => {
                 let limits = self.limits();
-                let deadline = self.statement_deadline;
                 let clock = self.facts.instance.env.clock.clone();
                 let wall = move || clock.wall_micros();
                 let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-                let killed = || check_killed(&self.facts, deadline);
+                let killed = || self.facts.check();
                 let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed)
                     .with_slow_rows(stream.plan().blocks)
                     .with_temp(Some(&self.temp));
@@ -351,6 +335,8 @@ impl Session {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = killed().map_err(ExecError::Sql).and(pulled);
                 }
+                let failure = self.facts.pace.failure().map_err(ExecError::Sql);
+                let pulled = failure.and(pulled);
                 let found = stream.found_rows();
                 let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
                 self.add_warnings(warnings, total);
@@ -397,6 +383,7 @@ impl Session {
     /// # Errors
     /// What the query runs into; the statement is over then.
     pub fn next_rows(&mut self, sink: &mut dyn RowSink, limit: usize) -> SqlResult<Batch> {
+        self.facts.pace.resume();
         let Some(mut running) = self.running.take() else {
             return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
         };
@@ -453,7 +440,7 @@ impl Session {
             Work::ShortRows(plan) => {
                 let zone = &self.vars.time_zone;
                 let scratch = &mut self.plans.scratch;
-                let killed = check_killed(&self.facts, self.statement_deadline);
+                let killed = self.facts.check();
                 let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
                 if let Ok(false) = more {
                     self.facts.found_rows.set(scratch.sent());
@@ -560,7 +547,7 @@ impl Session {
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
         let bound = bind_expr(&env, &Scope::new(), expr).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
-        let killed = || check_killed(&self.facts, None);
+        let killed = || self.facts.check();
         let limits = self.limits();
         let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed)
             .with_temp(Some(&self.temp));
@@ -573,6 +560,7 @@ impl Session {
             states: &states,
         };
         let value = bound.eval(&[], &eval)?;
+        self.facts.pace.failure()?;
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
         self.add_warnings(warnings, total);
         Ok((value, bound.ty))
@@ -605,7 +593,7 @@ impl Session {
         scope.add_named_row("", &columns, 0);
         let bound = bind_condition(&env, &scope, condition).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
-        let killed = || check_killed(&self.facts, self.statement_deadline);
+        let killed = || self.facts.check();
         let exec = ExecCtx::new(
             &self.txn,
             View::Snapshot,

@@ -17,7 +17,7 @@ use esker_engine::{EngineError, Seq, Ticket};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
-use super::run::{Done, RowSource, check_killed};
+use super::run::{Done, RowSource};
 use super::{Counter, Session, counts, registry};
 use crate::exec_error::{ExecError, engine_error};
 use crate::parse::ast::Statement;
@@ -104,6 +104,7 @@ impl Session {
     pub fn start(&mut self, request: Request<'_>) {
         self.facts.process.clear_query_kill();
         self.no_index_used = false;
+        self.facts.pace.set_deadline(None);
         self.count(Counter::Questions, 1);
         let running = match request {
             Request::Query(text) => {
@@ -174,6 +175,7 @@ impl Session {
                 running.waiting_since = None;
                 running.counted = false;
                 self.no_index_used = false;
+                self.facts.pace.set_deadline(None);
                 let now = self.facts.instance.now_micros();
                 self.facts.statement_micros.set(now);
                 self.facts.renew_rights();
@@ -197,6 +199,7 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("step without a started statement");
         };
+        self.facts.pace.enter(mode);
         let step = self
             .survive(|session| session.step_running(&mut running, mode))
             .unwrap_or_else(|e| Step::Done(self.fail(e)));
@@ -221,7 +224,9 @@ impl Session {
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
-            None => check_killed(&self.facts, self.statement_deadline)
+            None => self
+                .facts
+                .check()
                 .err()
                 .or_else(|| Some(engine_error(&EngineError::LockWaitTimeout))),
         };
@@ -234,7 +239,7 @@ impl Session {
     fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
         let since = *running.waiting_since.get_or_insert_with(Instant::now);
         let left = self.lock_timeout().saturating_sub(since.elapsed());
-        let timeout = match self.statement_deadline {
+        let timeout = match self.facts.pace.deadline() {
             Some(deadline) => left.min(deadline.saturating_duration_since(Instant::now())),
             None => left,
         };

@@ -11,7 +11,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use super::names::{Purpose, SessionNames, count_diagnostics};
-use super::run::{Done, check_killed, eval_ctx};
+use super::run::{Done, eval_ctx};
 use crate::bind::{BindEnv, Params, Volatility, bind_query, within_view};
 use crate::catalog::{ViewColumn, ViewDef, same_name};
 use crate::ddl::{self, DdlCtx, TableName};
@@ -82,7 +82,7 @@ impl Session {
         let wall = move || clock.wall_micros();
         let eval = eval_ctx(&self.facts, &self.vars, &wall);
         let user = esker_types::SessionInfo::current_user(&self.facts);
-        let killed = || check_killed(&self.facts, None);
+        let killed = || self.facts.check();
         let mut ctx = DdlCtx {
             catalog: &self.facts.instance.catalog,
             locks: &mut self.locks,

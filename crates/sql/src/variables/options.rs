@@ -160,8 +160,7 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 /// Why a variable takes one value only, where its name does not say it.
-const REASONS: [(&str, &str); 11] = [
-    ("admin_address", "there is no administrative interface"),
+const REASONS: [(&str, &str); 10] = [
     (
         "authentication_policy",
         "accounts have one factor, caching_sha2_password unless they say otherwise",

@@ -169,7 +169,8 @@ pub(super) const FIX: bool = false;
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static KNOWN: &[VarDef] = &[
     var("activate_all_roles_on_login", G, SET, VarKind::Bool, "OFF"),
-    one("admin_address", G, FIX, VarKind::Text, ""),
+    var("admin_address", G, FIX, VarKind::Text, ""),
+    var("admin_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "33062"),
     one("authentication_policy", G, SET, VarKind::Text, "*,,"),
     var("auto_generate_certs", G, FIX, VarKind::Bool, "ON"),
     var("auto_increment_increment", B, SET, VarKind::UInt { min: 1, max: 65_535 }, "1"),
@@ -298,7 +299,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("max_error_count", B, SET, VarKind::UInt { min: 0, max: 65_535 }, "1024"),
     var("max_execution_time", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     var("max_join_size", B, SET, VarKind::UInt { min: 1, max: u64::MAX }, "18446744073709551615"),
-    var("max_prepared_stmt_count", G, SET, VarKind::UInt { min: 0, max: 4_194_304 }, "1048576"),
+    var("max_prepared_stmt_count", G, SET, VarKind::UInt { min: 0, max: 4_194_304 }, "16382"),
     var("max_user_connections", B, SET, VarKind::UInt { min: 0, max: 4_294_967_295 }, "0"),
     var("net_read_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "30"),
     var("net_write_timeout", B, SET, VarKind::UInt { min: 1, max: 31_536_000 }, "60"),
@@ -321,6 +322,8 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("rand_seed1", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     one("rand_seed2", S, SET, VarKind::UInt { min: 0, max: u64::MAX }, "0"),
     var("read_only", G, SET, VarKind::Bool, "OFF"),
+    var("regexp_stack_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "8000000"),
+    var("regexp_time_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "32"),
     fact("relay_log_basename", G, VarKind::Text, ""),
     one("require_row_format", S, SET, VarKind::Bool, "OFF"),
     var("require_secure_transport", G, SET, VarKind::Bool, "OFF"),

@@ -14,7 +14,6 @@ use super::table::{FIX, SET, VarDef, VarKind, unused};
 #[rustfmt::skip] // one line each, to be read as a table
 pub(super) static UNUSED: &[VarDef] = &[
     unused("activate_mandatory_roles", G, SET, VarKind::Bool, "ON"),
-    unused("admin_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "33062"),
     unused("admin_ssl_ca", G, SET, VarKind::Text, ""),
     unused("admin_ssl_capath", G, SET, VarKind::Text, ""),
     unused("admin_ssl_cert", G, SET, VarKind::Text, ""),
@@ -370,8 +369,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("rbr_exec_mode", B, SET, VarKind::Enum(&["STRICT", "IDEMPOTENT"]), "STRICT"),
     unused("read_buffer_size", B, SET, VarKind::UInt { min: 8_192, max: 2_147_479_552 }, "131072"),
     unused("read_rnd_buffer_size", B, SET, VarKind::UInt { min: 1, max: 2_147_483_647 }, "262144"),
-    unused("regexp_stack_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "8000000"),
-    unused("regexp_time_limit", G, SET, VarKind::UInt { min: 0, max: 2_147_483_647 }, "32"),
     unused("relay_log", G, FIX, VarKind::Text, "relay-bin"),
     unused("relay_log_index", G, FIX, VarKind::Text, "relay-bin.index"),
     unused("relay_log_purge", G, SET, VarKind::Bool, "ON"),

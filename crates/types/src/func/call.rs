@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use super::FuncTypes;
 use crate::cast;
 use crate::collation::{Collation, char_count, char_offset};
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, MANY_BYTES};
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
@@ -138,6 +138,8 @@ impl<'a> Call<'a> {
                 "Result of {name}() was larger than max_allowed_packet ({limit}) - truncated"
             );
             self.raise(1301, "HY000", message)?;
+        } else if len >= MANY_BYTES as u128 {
+            self.ctx.session.go_on(len as usize)?;
         }
         Ok(large)
     }

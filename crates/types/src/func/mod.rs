@@ -34,7 +34,7 @@ pub use encode::{WITHOUT_BREAKS, encode_base64};
 pub use math::SeededRand;
 
 use crate::collation::{Coercibility, Collation};
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, MANY_BYTES};
 use crate::error::{SqlError, SqlResult};
 use crate::sqltype::SqlType;
 use crate::value::Value;
@@ -218,6 +218,10 @@ impl FuncDef {
     pub fn call(&self, ctx: &EvalCtx, args: &[Value], types: &FuncTypes) -> SqlResult<Value> {
         if self.flags.has(FuncFlags::NULL_IN_NULL_OUT) && args.iter().any(Value::is_null) {
             return Ok(Value::Null);
+        }
+        let bytes: usize = args.iter().map(Value::text_len).sum();
+        if bytes >= MANY_BYTES {
+            ctx.session.go_on(bytes)?;
         }
         (self.eval)(&Call { ctx, args, types })
     }

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: crate `regex` matches; MySQL uses ICU. The two agree on what people write in
 //! practice; look-around and back references inside a pattern do not exist here (error 1235), in
-//! exchange every match takes linear time.
+//! exchange every match takes linear time: at most the length of the text times the size of the compiled pattern, which
+//! regexp_time_limit bounds before the match begins.
 //!
 //! **Invariants**: positions are characters from 1; a compiled pattern is reused while it stays
 //! among the last [`CACHED`] of its thread.
@@ -10,6 +11,8 @@
 use std::cell::RefCell;
 
 use regex::{Captures, Regex, RegexBuilder};
+
+use crate::ctx::RegexpLimits;
 
 use super::call::{Call, int, string};
 use super::ret::{
@@ -29,8 +32,17 @@ pub(super) const DEFS: &[FuncDef] = &[
 
 /// Compiled patterns kept by each thread.
 const CACHED: usize = 8;
-/// Most bytes a compiled pattern may take.
-const MAX_COMPILED: usize = 4 << 20;
+/// Longest pattern, bytes: reading it takes time, too.
+const MAX_PATTERN: usize = 64 * 1024;
+/// A pattern is compiled with room for so many bytes first, then for [`GROWTH`] times as many: so its size is known.
+const LEAST_COMPILED: u64 = 4 * 1024;
+const GROWTH: u64 = 4;
+/// Bytes of a compiled pattern that are about one instruction.
+const INSTRUCTION: u64 = 40;
+/// What regexp_time_limit counts in: bytes of the text times instructions of the pattern, at worst.
+const STEP: u128 = 32 << 20;
+/// A match that takes more than this is asked about like work on many bytes.
+const LONG_MATCH: u128 = 1 << 20;
 
 /// How the pattern is compared; the first `strings` arguments are all text or all bytes.
 fn collation(
@@ -123,8 +135,24 @@ struct Key {
     dot_all: bool,
 }
 
-/// Compiles argument 1 with the match type in argument `match_type`.
-fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Regex> {
+/// A compiled pattern.
+#[derive(Clone)]
+struct Pattern {
+    regex: Regex,
+    /// Instructions, about.
+    size: u64,
+}
+
+impl std::ops::Deref for Pattern {
+    type Target = Regex;
+
+    fn deref(&self) -> &Regex {
+        &self.regex
+    }
+}
+
+/// Compiles argument 1 with the match type in argument `match_type`, for a match with argument 0.
+fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Pattern> {
     let ci = !c.types.collation.is_bin() && !c.types.collation.name().ends_with("_cs");
     let mut key = Key {
         pattern: utf8(c, 1),
@@ -146,43 +174,73 @@ fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Regex> {
             }
         }
     }
-    cached(key)
+    let limits = c.ctx.session.regexp_limits();
+    let pattern = cached(key, limits)?;
+    let worst = c.text(0).len() as u128 * u128::from(pattern.size);
+    if limits.steps > 0 && worst > STEP * u128::from(limits.steps) {
+        return Err(error(3699, "Timeout exceeded in regular expression match."));
+    }
+    if worst > LONG_MATCH {
+        c.ctx
+            .session
+            .go_on(usize::try_from(worst).unwrap_or(usize::MAX))?;
+    }
+    Ok(pattern)
 }
 
-fn cached(key: Key) -> SqlResult<Regex> {
+fn cached(key: Key, limits: RegexpLimits) -> SqlResult<Pattern> {
     thread_local! {
-        static CACHE: RefCell<Vec<(Key, Regex)>> = const { RefCell::new(Vec::new()) };
+        static CACHE: RefCell<Vec<(Key, Pattern)>> = const { RefCell::new(Vec::new()) };
     }
     CACHE.with_borrow_mut(|cache| {
         if let Some(at) = cache.iter().position(|(k, _)| *k == key) {
             cache[..=at].rotate_right(1);
         } else {
-            let regex = build(&key)?;
+            let pattern = build(&key, limits)?;
             cache.truncate(CACHED - 1);
-            cache.insert(0, (key, regex));
+            cache.insert(0, (key, pattern));
         }
         Ok(cache[0].1.clone())
     })
 }
 
-fn build(key: &Key) -> SqlResult<Regex> {
+fn build(key: &Key, limits: RegexpLimits) -> SqlResult<Pattern> {
     if key.pattern.is_empty() {
         return Err(error(3685, "Illegal argument to a regular expression."));
     }
-    RegexBuilder::new(&key.pattern)
-        .case_insensitive(key.ignore_case)
-        .multi_line(key.multi_line)
-        .dot_matches_new_line(key.dot_all)
-        .size_limit(MAX_COMPILED)
-        .build()
-        .map_err(|e| syntax_error(&e))
+    if key.pattern.len() > MAX_PATTERN {
+        let message = "The regular expression pattern exceeds limits on size or complexity.";
+        return Err(error(3700, message));
+    }
+    let mut room = LEAST_COMPILED.min(limits.bytes);
+    loop {
+        let built = RegexBuilder::new(&key.pattern)
+            .case_insensitive(key.ignore_case)
+            .multi_line(key.multi_line)
+            .dot_matches_new_line(key.dot_all)
+            .size_limit(usize::try_from(room).unwrap_or(usize::MAX))
+            .build();
+        match built {
+            Ok(regex) => {
+                let size = room.div_ceil(INSTRUCTION);
+                return Ok(Pattern { regex, size });
+            }
+            Err(regex::Error::CompiledTooBig(_)) if room < limits.bytes => {
+                room = room.saturating_mul(GROWTH).min(limits.bytes);
+            }
+            Err(e) => return Err(syntax_error(&e)),
+        }
+    }
 }
 
 /// MySQL's error for what is wrong with a pattern; `regex` says it in words only.
 fn syntax_error(e: &regex::Error) -> SqlError {
     let text = match e {
         regex::Error::Syntax(text) => text.as_str(),
-        _ => return SqlError::not_supported("regular expressions of this size"),
+        _ => {
+            let message = "Overflow in the regular expression backtrack stack.";
+            return error(3698, message);
+        }
     };
     let says = |words: &str| text.contains(words);
     if says("look-around") || says("backreferences") {

@@ -3,6 +3,10 @@
 //! Neighbours: `search` (finding), `encode` (other representations), `ret` (result types).
 //! **Invariant**: positions and lengths are characters, except for byte strings.
 
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
 use super::call::{Call, int, string};
 use super::ret::{
     any_nullable, collation_of, const_int, int as ret_int, like_args, same_text, string_type,
@@ -102,20 +106,27 @@ fn ret_concat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn concat(c: &Call) -> SqlResult<Value> {
-    let mut out = Vec::new();
-    for i in 0..c.argc() {
-        out.extend_from_slice(&c.text(i));
-    }
-    fit(c, "concat", out)
+    join(c, "concat", &[], 0)
 }
 
-/// The string, or NULL with a warning when it is larger than a packet may be.
-fn fit(c: &Call, name: &str, out: Vec<u8>) -> SqlResult<Value> {
-    if c.too_large(name, out.len() as u128)? {
-        Ok(Value::Null)
-    } else {
-        string(out)
+/// The arguments from `first` on that are not NULL, or NULL with a warning when that is more than a packet may be: it is known
+/// before it is made.
+fn join(c: &Call, name: &str, separator: &[u8], first: usize) -> SqlResult<Value> {
+    let given = (first..c.argc()).filter(|i| !c.null(*i));
+    let parts: SmallVec<[Cow<'_, [u8]>; 8]> = given.map(|i| c.text(i)).collect();
+    let separators = separator.len() as u128 * parts.len().saturating_sub(1) as u128;
+    let len = parts.iter().map(|p| p.len() as u128).sum::<u128>() + separators;
+    if c.too_large(name, len)? {
+        return Ok(Value::Null);
     }
+    let mut out = Vec::with_capacity(len as usize);
+    for (nth, part) in parts.iter().enumerate() {
+        if nth > 0 {
+            out.extend_from_slice(separator);
+        }
+        out.extend_from_slice(part);
+    }
+    string(out)
 }
 
 fn ret_concat_ws(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -130,16 +141,7 @@ fn concat_ws(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return Ok(Value::Null);
     }
-    let separator = c.text(0);
-    let mut out = Vec::new();
-    let mut first = true;
-    for i in (1..c.argc()).filter(|i| !c.null(*i)) {
-        if !std::mem::take(&mut first) {
-            out.extend_from_slice(&separator);
-        }
-        out.extend_from_slice(&c.text(i));
-    }
-    fit(c, "concat_ws", out)
+    join(c, "concat_ws", &c.text(0), 1)
 }
 
 fn ret_left(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
@@ -207,7 +209,10 @@ fn insert(c: &Call) -> SqlResult<Value> {
     let removed = usize::try_from(c.integer(2)?).unwrap_or(usize::MAX);
     let from = c.offset(&s, start - 1);
     let to = from + c.offset(&s[from..], removed);
-    fit(c, "insert", [&s[..from], &new, &s[to..]].concat())
+    if c.too_large("insert", (from + new.len() + s.len() - to) as u128)? {
+        return Ok(Value::Null);
+    }
+    string([&s[..from], &new, &s[to..]].concat())
 }
 
 fn ret_pad(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {

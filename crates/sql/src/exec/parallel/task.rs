@@ -6,14 +6,14 @@
 //! with what is reserved for them;
 //! the error of a task is that of its first row that has one.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::scan::{ParallelScan, Piece, ScanWork, Visit};
 use esker_engine::{MemoryBudget, Txn, View};
 use esker_types::collation::Collation;
-use esker_types::ctx::MAX_WARNINGS;
+use esker_types::ctx::{MAX_WARNINGS, RegexpLimits};
 use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
@@ -72,13 +72,21 @@ struct Surroundings {
     group_concat_max_len: u64,
     collation_connection: Collation,
     strict_write: bool,
+    regexp: RegexpLimits,
     params: Vec<Value>,
 }
 
-/// A session of which nothing is asked: functions that would ask do not come here.
-struct NoSession;
+/// Work on bytes of values is looked at each time it has become so much.
+const LOOK_BYTES: usize = 64 * 1024;
 
-impl SessionInfo for NoSession {
+/// A session that only knows whether the statement may go on: functions that ask for more do not come here.
+struct TaskSession<'a, 'g> {
+    go_on: &'a RefCell<&'g mut dyn FnMut() -> bool>,
+    regexp: RegexpLimits,
+    bytes: Cell<usize>,
+}
+
+impl SessionInfo for TaskSession<'_, '_> {
     fn connection_id(&self) -> u64 {
         0
     }
@@ -112,6 +120,21 @@ impl SessionInfo for NoSession {
     }
     fn killed(&self) -> bool {
         false
+    }
+    fn go_on(&self, bytes: usize) -> SqlResult<()> {
+        let sum = self.bytes.get().saturating_add(bytes);
+        if sum < LOOK_BYTES {
+            self.bytes.set(sum);
+            return Ok(());
+        }
+        self.bytes.set(0);
+        match (self.go_on.borrow_mut())() {
+            true => Ok(()),
+            false => Err(interrupted()),
+        }
+    }
+    fn regexp_limits(&self) -> RegexpLimits {
+        self.regexp
     }
     fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
         None
@@ -284,6 +307,7 @@ impl TableTask {
                 group_concat_max_len: ctx.group_concat_max_len,
                 collation_connection: ctx.collation_connection,
                 strict_write: ctx.strict_write.get(),
+                regexp: env.ctx.session.regexp_limits(),
                 params: env.params.to_vec(),
             },
             // What runs within a task is not shared out again.
@@ -712,6 +736,12 @@ impl ScanWork for TableTask {
     fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Done {
         self.tally.note_thread();
         let around = &self.surroundings;
+        let go_on = RefCell::new(go_on);
+        let session = TaskSession {
+            go_on: &go_on,
+            regexp: around.regexp,
+            bytes: Cell::new(0),
+        };
         let ctx = EvalCtx {
             sql_mode: around.sql_mode,
             time_zone: &around.time_zone,
@@ -722,14 +752,14 @@ impl ScanWork for TableTask {
             max_allowed_packet: around.max_allowed_packet,
             group_concat_max_len: around.group_concat_max_len,
             collation_connection: around.collation_connection,
-            session: &NoSession,
+            session: &session,
             strict_write: around.strict_write.into(),
             warnings: Vec::new().into(),
             warning_count: 0.into(),
         };
         let mut states = SubqueryStates::default();
         states.profile = self.is_measured.then(Box::default);
-        let part = self.do_task(task, &ctx, &states, go_on);
+        let part = self.do_task(task, &ctx, &states, &mut || (go_on.borrow_mut())());
         Done {
             part,
             profile: states.profile,

@@ -1,0 +1,154 @@
+//! Statements that take longer than anybody foresaw: other sessions go on, on a server with one worker thread.
+//!
+//! Neighbours: `hostile` has clients that break the protocol. Here they only ask for much.
+//! Nothing is timed: a statement that held the worker would come to its time limit first, and its error tells.
+
+use esker_server::client::{Client, ClientError};
+
+use crate::common::{Ask, Server};
+use crate::hostile::{Raw, eventually};
+
+/// Each looks small to the optimizer, and has no end to speak of.
+const ENDLESS: [&str; 6] = [
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) \
+     FROM q a,q b,q c,q d WHERE MD5(CONCAT(a.n,b.n,c.n)) LIKE '%zz'",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT a.n, COUNT(*) \
+     FROM q a JOIN q b ON b.n<=a.n JOIN q c ON c.n<=b.n JOIN q d ON d.n<=c.n GROUP BY a.n",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT 1 FROM q a,q b,q c,q d \
+     ORDER BY a.n*b.n*c.n LIMIT 1",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) FROM q a,q b \
+     WHERE SHA2(REPEAT('x', 1000000 + a.n), 512) = b.n",
+    "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<900) SELECT COUNT(*) FROM q a,q b \
+     WHERE REGEXP_LIKE(REPEAT('ab', 10000 + a.n * b.n), '(a|b)*c')",
+    "SELECT BENCHMARK(1000000000000, MD5('x'))",
+];
+
+const LIMIT: &str = "SET max_execution_time = 60000";
+
+fn server(args: &[&str]) -> (Server, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("folder");
+    let args = [&["--skip-ssl", "--esker-worker-threads=1"], args].concat();
+    let server = Server::start(dir.path(), &args);
+    (server, dir)
+}
+
+/// The ids of sessions that run a statement which begins so.
+fn running(c: &mut Client, sql: &str) -> Vec<String> {
+    let start = sql.chars().take(60).collect::<String>().replace('\'', "''");
+    c.lines(&format!(
+        "SELECT id FROM information_schema.processlist WHERE info LIKE '{start}%' \
+         AND id <> CONNECTION_ID()"
+    ))
+}
+
+fn code(result: Result<(), ClientError>) -> u16 {
+    match result {
+        Ok(()) => 0,
+        Err(ClientError::Server(e)) => e.code,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn statements_without_end_take_no_worker_and_are_killed() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (7)");
+    for sql in ENDLESS {
+        let mut hostile = server.connect();
+        hostile.run(LIMIT);
+        let ended = std::thread::spawn(move || code(hostile.query(sql, &mut |_| ())));
+        eventually("it runs", || !running(&mut c, sql).is_empty());
+        let mut other = server.connect();
+        assert_eq!(other.value("SELECT id FROM d.t WHERE id = 7"), "7");
+        for id in running(&mut c, sql) {
+            c.run(&format!("KILL QUERY {id}"));
+        }
+        // 3024 would be its time limit: nobody else had a turn before.
+        assert_eq!(ended.join().expect("no panic"), 1317, "{sql}");
+    }
+}
+
+#[test]
+fn a_statement_whose_client_has_hung_up_ends() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    for sql in ENDLESS {
+        let mut gone = Raw::root(&server);
+        gone.command(&[b"\x03", sql.as_bytes()].concat());
+        eventually("it runs", || !running(&mut c, sql).is_empty());
+        drop(gone);
+        eventually("it ends", || running(&mut c, sql).is_empty());
+    }
+}
+
+#[test]
+fn administrators_have_a_port_of_their_own() {
+    let port = crate::common::free_port();
+    let (mut server, _dir) = server(&[
+        "--max-connections=1",
+        "--admin-address=127.0.0.1",
+        &format!("--admin-port={port}"),
+    ]);
+    let mut root = server.connect();
+    root.run("CREATE USER u@localhost");
+    let admin = |user: &str| Client::connect("127.0.0.1", port, user, "", None);
+    let last = server.connect();
+    assert_eq!(code(server.try_connect().map(drop)), 1040);
+    let mut served: Vec<_> = (0..3).map(|_| admin("root").expect("a seat")).collect();
+    assert_eq!(code(admin("u").map(drop)), 1227);
+    assert_eq!(served[2].value("SELECT @@admin_port"), port.to_string());
+    drop((last, root, served));
+    server.stop();
+}
+
+#[test]
+fn regular_expressions_are_bounded() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    assert_eq!(
+        c.value("SELECT @@regexp_time_limit, @@regexp_stack_limit"),
+        "32|8000000"
+    );
+    assert_eq!(
+        c.code("SELECT REGEXP_SUBSTR('%', LPAD(0.0, 20200101, 0.1))"),
+        Some(3700)
+    );
+    assert_eq!(
+        c.code("SELECT REGEXP_LIKE('a', '((a{1000}){1000}){1000}')"),
+        Some(3698)
+    );
+    let long = "SELECT REGEXP_LIKE(REPEAT('ab', 10000000), '((a|b){50}){50}c')";
+    assert_eq!(c.code(long), Some(3699));
+    assert_eq!(
+        c.value("SELECT REGEXP_LIKE(REPEAT('ab', 100000), 'b{2}|(ab)+$')"),
+        "1"
+    );
+    c.run("SET GLOBAL regexp_stack_limit = 1000");
+    assert_eq!(c.code("SELECT REGEXP_LIKE('a', '(a|b){900}')"), Some(3698));
+}
+
+#[test]
+fn user_variables_are_bounded() {
+    let (server, _dir) = server(&["--esker-memory-limit=64M"]);
+    let mut c = server.connect();
+    let filled = (0..60).find_map(|n| c.code(&format!("SET @v{n} = REPEAT('x', 8000000)")));
+    assert_eq!(filled, Some(1041));
+    // What is set anew takes its own place, and what is gone leaves it.
+    c.run("SET @v0 = 'short', @v1 = 1");
+    c.run("SET @w = REPEAT('x', 8000000)");
+    assert_eq!(c.code("SELECT @x := REPEAT('x', 60000000)"), Some(1041));
+    assert_eq!(c.value("SELECT LENGTH(@w), LENGTH(@v0)"), "8000000|5");
+    let mut other = server.connect();
+    assert_eq!(other.code("SET @v = REPEAT('x', 30000000)"), Some(1041));
+    drop(c);
+    eventually("room", || {
+        other.code("SET @v = REPEAT('x', 8000000)").is_none()
+    });
+    // Values are never made larger than a packet may be.
+    assert_eq!(
+        other.value("SELECT CONCAT(@v, @v, @v, @v, @v, @v, @v, @v, @v) IS NULL"),
+        "1"
+    );
+    assert!(other.lines("SHOW WARNINGS").concat().contains("1301"));
+}
