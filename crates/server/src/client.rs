@@ -109,6 +109,7 @@ impl Client {
             | cap::SECURE_CONNECTION
             | cap::PLUGIN_AUTH
             | cap::PLUGIN_AUTH_LENENC
+            | cap::EXPIRED_PASSWORDS
             | cap::MULTI_STATEMENTS
             | cap::MULTI_RESULTS
             | cap::TRANSACTIONS

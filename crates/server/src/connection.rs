@@ -34,7 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::compressions::Compressions;
 use crate::dispatch::{self, Next};
 use crate::listener::{SHUTDOWN_GRACE, Shared};
-use crate::login::{Proof, authenticate};
+use crate::login::{Proof, authenticate, must_change_password};
 use crate::parameters::Parameters;
 use crate::reply;
 use crate::seats::{Door, Held};
@@ -449,7 +449,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     let id = shared.next_connection_id();
     let host = host_name(peer);
     conn.begin_login();
-    let (response, account) = match login(&mut conn, &shared, id, &host).await {
+    let (response, account, must_change_password) = match login(&mut conn, &shared, id, &host).await
+    {
         Ok(known) => known,
         Err(why) => return refuse(&mut conn, &shared, peer, why).await,
     };
@@ -462,6 +463,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         door,
         response,
         account,
+        must_change_password,
     };
     let Some((mut session, seat)) = open_session(&mut conn, &shared, who, &kill).await else {
         return;
@@ -546,13 +548,13 @@ fn host_name(peer: SocketAddr) -> String {
     }
 }
 
-/// Greeting, TLS, authentication.
+/// Greeting, TLS, authentication. The flag: the password has to be changed.
 async fn login(
     conn: &mut Connection,
     shared: &Shared,
     id: u64,
     host: &str,
-) -> Result<(Response, Account), NoLogin> {
+) -> Result<(Response, Account, bool), NoLogin> {
     let mut offered = cap::SERVER | compressions(shared).capabilities();
     if shared.tls.is_some() {
         offered |= cap::SSL;
@@ -611,7 +613,9 @@ async fn login(
                     --require_secure_transport=ON.";
         return Err(NoLogin::Denied(SqlError::new(3159, "HY000", text)));
     }
-    Ok((response, account))
+    let must_change_password =
+        must_change_password(shared, &account, response.capabilities).map_err(NoLogin::Denied)?;
+    Ok((response, account, must_change_password))
 }
 
 /// What `protocol_compression_algorithms` allows.
@@ -623,11 +627,10 @@ fn compressions(shared: &Shared) -> Compressions {
     )
 }
 
-/// Limits that depend on who it is. Gives the client its seat; None: it came through a door where none is needed.
+/// Gives the client its seat; None: it came through a door where none is needed.
 fn seat<'s>(
     shared: &'s Shared,
     session: &Session,
-    user: &str,
     door: Door,
 ) -> Result<Option<Held<'s>>, SqlError> {
     let is_administrator = session.is_administrator();
@@ -642,16 +645,13 @@ fn seat<'s>(
         shared.instance.count_refused_connection();
         return Err(too_many_connections());
     };
-    if is_administrator {
-        return Ok(Some(seat));
-    }
-    let own = shared.instance.variable_u64("max_user_connections") as usize;
-    if own > 0 && shared.instance.sessions_of(user) > own {
-        let text =
-            format!("User {user} already has more than 'max_user_connections' active connections");
-        return Err(SqlError::new(1203, "42000", text));
-    }
     Ok(Some(seat))
+}
+
+/// Begins to count for the account, and takes its first database.
+fn admit_account(session: &mut Session, database: Option<&str>) -> Result<(), SqlError> {
+    session.begin_counting()?;
+    database.map_or(Ok(()), |db| session.use_database(db))
 }
 
 /// A client that has proved who it is.
@@ -661,6 +661,8 @@ struct Newcomer {
     door: Door,
     response: Response,
     account: Account,
+    /// The password has expired.
+    must_change_password: bool,
 }
 
 async fn open_session<'s>(
@@ -675,6 +677,7 @@ async fn open_session<'s>(
         door,
         response,
         account,
+        must_change_password,
     } = who;
     let killer = Arc::new(OnceLock::new());
     let leave_worker = conn.leave_worker(killer.clone());
@@ -708,9 +711,8 @@ async fn open_session<'s>(
     if conn.capabilities & cap::SESSION_TRACK != 0 {
         session.report_changes();
     }
-    let opened = seat(shared, &session, &response.user, door).and_then(|seat| {
-        let database = response.database.as_deref();
-        database.map_or(Ok(()), |db| session.use_database(db))?;
+    let opened = seat(shared, &session, door).and_then(|seat| {
+        admit_account(&mut session, response.database.as_deref())?;
         Ok(seat)
     });
     let opened = match opened {
@@ -728,6 +730,10 @@ async fn open_session<'s>(
             return None;
         }
     };
+    // Not before: the database could not be taken, and init_connect could not run.
+    if must_change_password {
+        session.require_new_password();
+    }
     reply::done(conn, &mut session);
     conn.flush().await.ok()?;
     if let Some(algorithm) = conn.agreed {
@@ -808,16 +814,21 @@ async fn change_user(
     };
     let host = session.host().to_owned();
     conn.begin_login();
-    match authenticate(conn, shared, proof, &host).await? {
-        Ok(account) => {
+    let authenticated = authenticate(conn, shared, proof, &host).await?;
+    let known = authenticated.and_then(|account| {
+        let must_change = must_change_password(shared, &account, conn.capabilities)?;
+        Ok((account, must_change))
+    });
+    match known {
+        Ok((account, must_change_password)) => {
             conn.parameters.clear();
             session.change_user(&request.user, account, Collation::by_id(request.collation));
-            let result = request
-                .database
-                .as_deref()
-                .map_or(Ok(()), |db| session.use_database(db));
-            match result {
+            let database = request.database.as_deref();
+            match admit_account(session, database) {
                 Ok(()) => {
+                    if must_change_password {
+                        session.require_new_password();
+                    }
                     reply::done(conn, session);
                     Ok(())
                 }

@@ -35,7 +35,7 @@ impl Embedded {
             data_dir: dir.to_owned(),
             settings: Vec::new(),
             root_password: None,
-            hash_password: crate::login::hash_password,
+            passwords: crate::login::HASHING,
         })?;
         let mut session = Session::new(instance.clone(), local_client());
         if let Some(name) = database {

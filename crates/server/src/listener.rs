@@ -193,7 +193,7 @@ fn begin(config: &Config, env: &Env) -> Result<Starting, StartError> {
         data_dir: config.data_dir.clone(),
         settings: settings(config),
         root_password: config.root_password.clone(),
-        hash_password: crate::login::hash_password,
+        passwords: crate::login::HASHING,
     })?)
 }
 

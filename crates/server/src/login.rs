@@ -8,14 +8,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use esker_sql::PasswordHashing;
+use esker_sql::accounts::policy::Transport;
 use esker_sql::accounts::{Account, Plugin};
 use esker_types::SqlError;
 use esker_wire::auth;
+use esker_wire::constants::cap;
 use esker_wire::handshake;
 use parking_lot::Mutex;
 
 use crate::connection::{Connection, Gone};
 use crate::listener::Shared;
+use crate::stream::Stream;
 use crate::throttle::Limits;
 
 /// The client asks for the RSA public key.
@@ -48,8 +52,22 @@ impl PasswordCache {
     }
 }
 
+/// How accounts store passwords.
+pub(crate) const HASHING: PasswordHashing = PasswordHashing {
+    hash: hash_password,
+    verify: verify_password,
+};
+
+/// Is the clear password the one that an account stores this of?
+fn verify_password(plugin: Plugin, password: &[u8], stored: &[u8]) -> bool {
+    match plugin {
+        Plugin::Native => auth::constant_time_eq(&auth::native_hash(password), stored),
+        Plugin::CachingSha2 => auth::sha2_full_verify(password, stored),
+    }
+}
+
 /// What an account stores for a new password. `salt` is random.
-pub(crate) fn hash_password(plugin: Plugin, password: &[u8], salt: &[u8; auth::SALT]) -> Vec<u8> {
+fn hash_password(plugin: Plugin, password: &[u8], salt: &[u8; auth::SALT]) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
     }
@@ -58,6 +76,9 @@ pub(crate) fn hash_password(plugin: Plugin, password: &[u8], salt: &[u8; auth::S
         Plugin::CachingSha2 => auth::sha2_store(password, &auth::challenge(*salt)),
     }
 }
+
+/// What stands for the secret of an account that is not there: comparing with it takes as long as with any other.
+const NOBODY: &[u8] = b"$A$005$nobody..nobody..nobo...........................................";
 
 /// The client's opening move.
 pub(crate) struct Proof {
@@ -130,28 +151,78 @@ async fn prove(
     let Some(account) = found else {
         // As if the account were there.
         if !data.is_empty() {
-            sha2(conn, shared, &[], &data, &challenge).await?;
+            sha2(conn, shared, &[NOBODY], &data, &challenge).await?;
         }
         return Ok(Err(denied()));
     };
+    // The present password, and the one before it while that is retained.
+    let secrets = [account.auth.as_slice(), account.retained.as_slice()];
+    let secrets = &secrets[..if account.retained.is_empty() { 1 } else { 2 }];
     let right = match plugin {
         _ if account.auth.is_empty() => data.is_empty(),
         _ if data.is_empty() => false,
-        Plugin::Native => <&[u8; 20]>::try_from(account.auth.as_slice())
-            .is_ok_and(|stored| auth::native_verify(&data, &challenge, stored)),
-        Plugin::CachingSha2 => sha2(conn, shared, &account.auth, &data, &challenge).await?,
+        Plugin::Native => secrets.iter().any(|secret| {
+            <&[u8; 20]>::try_from(*secret)
+                .is_ok_and(|stored| auth::native_verify(&data, &challenge, stored))
+        }),
+        Plugin::CachingSha2 => sha2(conn, shared, secrets, &data, &challenge).await?,
     };
-    if !right {
+    let client = shown(&proof.user, host);
+    let now = shared.instance.now_seconds();
+    let usages = &shared.instance.accounts().usages;
+    if let Err(blocked) = usages.attempt(&account, &client, right, now) {
+        return Ok(Err(blocked));
+    }
+    if !right || !suits(&conn.stream, &account.policy.transport) {
         return Ok(Err(denied()));
     }
     if account.locked {
-        let text = format!(
-            "Access denied for user '{}'@'{host}'. Account is locked.",
-            proof.user
-        );
+        let text = format!("Access denied for user {client}. Account is locked.");
         return Ok(Err(SqlError::new(3118, "HY000", text)));
     }
     Ok(Ok(account))
+}
+
+/// Is the connection what REQUIRE asks for?
+fn suits(stream: &Stream, required: &Transport) -> bool {
+    match required {
+        Transport::Any => true,
+        Transport::Tls => stream.is_tls(),
+        // No certificate authority is configured that could vouch for a client.
+        Transport::Certificate => false,
+        Transport::Specified {
+            subject: None,
+            issuer: None,
+            cipher,
+        } => {
+            let info = stream.tls_info();
+            info.is_some_and(|(used, _)| cipher.as_ref().is_none_or(|c| *c == used))
+        }
+        Transport::Specified { .. } => false,
+    }
+}
+
+/// Must the account's password be changed before anything else?
+///
+/// # Errors
+/// 1862: the client cannot do that.
+pub(crate) fn must_change_password(
+    shared: &Shared,
+    account: &Account,
+    capabilities: u32,
+) -> Result<bool, SqlError> {
+    let instance = &shared.instance;
+    let days = instance.variable_u64("default_password_lifetime");
+    if !account.policy.is_expired(instance.now_seconds(), days) {
+        return Ok(false);
+    }
+    let able = capabilities & cap::EXPIRED_PASSWORDS != 0;
+    if able || !instance.variable_is_on("disconnect_on_expired_password") {
+        return Ok(true);
+    }
+    let text = "Your password has expired. To log in you must change it using a client that supports expired \
+                passwords.";
+    Err(SqlError::new(1862, "HY000", text))
 }
 
 fn plugin_name(plugin: Plugin) -> &'static str {
@@ -163,22 +234,34 @@ fn plugin_name(plugin: Plugin) -> &'static str {
 
 fn denied(user: &str, host: &str, with_password: bool) -> SqlError {
     let using = if with_password { "YES" } else { "NO" };
-    let text = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
+    let text = format!(
+        "Access denied for user {} (using password: {using})",
+        shown(user, host)
+    );
     SqlError::new(1045, "28000", text)
 }
 
-/// The quick proof if the digest is known, else the password over TLS or RSA.
+/// `'user'@'host'` of a client, with as much of the name as MySQL repeats.
+fn shown(user: &str, host: &str) -> String {
+    /// Bytes.
+    const MOST: usize = 48;
+    format!("'{}'@'{host}'", &user[..user.floor_char_boundary(MOST)])
+}
+
+/// The quick proof if a digest is known, else the password over TLS or RSA. `stored`: it may be the password of any.
 async fn sha2(
     conn: &mut Connection,
     shared: &Shared,
-    stored: &[u8],
+    stored: &[&[u8]],
     data: &[u8],
     challenge: &[u8; auth::CHALLENGE],
 ) -> Result<bool, Gone> {
     // A wrong quick proof goes on to the password, as it does where no digest is known.
-    if let Some(digest) = shared.passwords.get(stored)
-        && auth::sha2_fast_verify(data, challenge, &digest)
-    {
+    let known = stored
+        .iter()
+        .filter_map(|secret| shared.passwords.get(secret));
+    let mut known = known.collect::<Vec<_>>().into_iter();
+    if known.any(|digest| auth::sha2_fast_verify(data, challenge, &digest)) {
         send_more(conn, &[FAST_AUTH_OK]);
         return Ok(true);
     }
@@ -198,11 +281,14 @@ async fn sha2(
         password
     };
     // 5,000 rounds of SHA-256: a few milliseconds that other sessions need not wait for.
-    let right = tokio::task::block_in_place(|| auth::sha2_full_verify(&password, stored));
-    if right {
-        shared.passwords.put(stored, &password);
+    let right = tokio::task::block_in_place(|| {
+        let mut secrets = stored.iter();
+        secrets.find(|secret| auth::sha2_full_verify(&password, secret))
+    });
+    if let Some(secret) = right {
+        shared.passwords.put(secret, &password);
     }
-    Ok(right)
+    Ok(right.is_some())
 }
 
 async fn over_rsa(

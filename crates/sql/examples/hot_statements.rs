@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use esker_sql::accounts::Account;
 use esker_sql::{
-    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
+    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink,
+    Session, Step,
 };
 use esker_types::{SqlType, Value, ValueRef};
 use esker_vfs::Env;
@@ -257,7 +258,10 @@ fn set_up(dir: &std::path::Path) -> (Arc<Instance>, Session) {
         data_dir: dir.to_owned(),
         settings: Vec::new(),
         root_password: None,
-        hash_password: |_, password, _| password.to_vec(),
+        passwords: PasswordHashing {
+            hash: |_, password, _| password.to_vec(),
+            verify: |_, password, stored| password == stored,
+        },
     })
     .expect("opens");
     let root = ClientInfo::inside(1, Account::root(Vec::new()));

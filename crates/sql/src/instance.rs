@@ -26,7 +26,7 @@ use crate::session::registry::Registry;
 use crate::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
 use crate::xids::XidTable;
 
-/// Length of the salt handed to [`InstanceConfig::hash_password`].
+/// Length of the salt handed to [`HashPassword`].
 pub const SALT_BYTES: usize = 20;
 
 /// The variable that says without what a start goes on, and the value for the end of a damaged log.
@@ -35,6 +35,18 @@ const POINT_IN_TIME: &str = "POINT-IN-TIME";
 
 /// Turns a clear password into what an account stores; an empty password gives an empty secret.
 pub type HashPassword = fn(Plugin, &[u8], &[u8; SALT_BYTES]) -> Vec<u8>;
+
+/// Is the clear password the one that an account stores this of?
+pub type VerifyPassword = fn(Plugin, &[u8], &[u8]) -> bool;
+
+/// Password hashing, which the layer that knows the protocol supplies.
+#[derive(Clone, Copy)]
+pub struct PasswordHashing {
+    /// Makes what is stored.
+    pub hash: HashPassword,
+    /// Compares with what is stored.
+    pub verify: VerifyPassword,
+}
 
 /// What [`Instance::open`] needs.
 pub struct InstanceConfig {
@@ -46,8 +58,8 @@ pub struct InstanceConfig {
     pub settings: Vec<Setting>,
     /// Password of `root` if this is the first start.
     pub root_password: Option<String>,
-    /// Password hashing, which the layer that knows the protocol supplies.
-    pub hash_password: HashPassword,
+    /// How passwords are stored.
+    pub passwords: PasswordHashing,
 }
 
 /// Counters behind SHOW STATUS that belong to no session.
@@ -88,7 +100,7 @@ pub struct Instance {
     /// Held while variables are carried over to what they switch.
     switching: Mutex<()>,
     data_dir: PathBuf,
-    hash_password: HashPassword,
+    passwords: PasswordHashing,
     accounts: Accounts,
     version: String,
     started_micros: i64,
@@ -214,7 +226,7 @@ impl Starting {
             temp,
             flush_pipelining: AtomicBool::new(true),
             switching: Mutex::new(()),
-            hash_password: config.hash_password,
+            passwords: config.passwords,
             accounts,
             version,
             first_start,
@@ -243,7 +255,7 @@ fn first_account(config: &InstanceConfig) -> SqlResult<Account> {
     let mut salt = [0; SALT_BYTES];
     config.env.random.fill(&mut salt);
     let password = config.root_password.as_deref().unwrap_or("");
-    let root = Account::root((config.hash_password)(
+    let root = Account::root((config.passwords.hash)(
         Plugin::CachingSha2,
         password.as_bytes(),
         &salt,
@@ -281,7 +293,15 @@ impl Instance {
     pub(crate) fn hash(&self, plugin: Plugin, password: &[u8]) -> Vec<u8> {
         let mut salt = [0; SALT_BYTES];
         self.fill_random(&mut salt);
-        (self.hash_password)(plugin, password, &salt)
+        (self.passwords.hash)(plugin, password, &salt)
+    }
+
+    /// Is the password the one that an account stores this of? An empty secret is the empty password's.
+    pub(crate) fn verify(&self, plugin: Plugin, password: &[u8], stored: &[u8]) -> bool {
+        if password.is_empty() || stored.is_empty() {
+            return password.is_empty() && stored.is_empty();
+        }
+        (self.passwords.verify)(plugin, password, stored)
     }
 
     /// Makes the server's UUID on the first start; it is kept in `auto.cnf`, as MySQL keeps it.
@@ -483,6 +503,11 @@ impl Instance {
         self.env.clock.wall_micros()
     }
 
+    /// Wall clock, seconds since the epoch.
+    pub fn now_seconds(&self) -> i64 {
+        self.now_micros().div_euclid(1_000_000)
+    }
+
     /// Seconds since the start.
     pub(crate) fn uptime_secs(&self) -> u64 {
         ((self.now_micros() - self.started_micros).max(0) / 1_000_000) as u64
@@ -520,12 +545,6 @@ impl Instance {
     /// A login had to wait because others had failed.
     pub fn count_login_delay(&self) {
         self.counters.login_delays.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Sessions of this user name.
-    pub fn sessions_of(&self, user: &str) -> usize {
-        let all = self.registry.list();
-        all.iter().filter(|p| p.detail().user == user).count()
     }
 
     /// The server goes down: whatever runs or waits ends with error 1053.

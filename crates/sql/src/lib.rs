@@ -33,7 +33,10 @@ mod textfile;
 pub mod variables;
 mod xids;
 
-pub use instance::{HashPassword, Instance, InstanceConfig, SALT_BYTES, Starting, check_settings};
+pub use instance::{
+    HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
+    check_settings,
+};
 pub use result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };

@@ -5,7 +5,8 @@
 //! attempt; nothing here keeps or prints a clear password.
 //!
 //! `caching_sha2_password` stores MySQL's `$A$005$<salt><digest>` form: SHA-256 crypt with
-//! 5,000 rounds (Ulrich Drepper, "Unix crypt using SHA-256 and SHA-512", 2008).
+//! 5,000 rounds (Ulrich Drepper, "Unix crypt using SHA-256 and SHA-512", 2008). The three digits are thousands of
+//! rounds, in hexadecimal; other numbers come from hashes that MySQL has made.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -19,6 +20,8 @@ pub const NATIVE: &str = "mysql_native_password";
 /// Name of the SHA-256 plugin.
 pub const CACHING_SHA2: &str = "caching_sha2_password";
 const ROUNDS: usize = 5000;
+/// Longest password, bytes, as in MySQL: the work of a hash grows with the square of the length.
+pub const MAX_PASSWORD: usize = 256;
 const CRYPT_ALPHABET: &[u8; 64] =
     b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -101,23 +104,30 @@ pub fn sha2_fast_verify(response: &[u8], challenge: &[u8], digest: &[u8; 32]) ->
 pub fn sha2_store(password: &[u8], salt: &[u8; SALT]) -> Vec<u8> {
     let mut out = b"$A$005$".to_vec();
     out.extend_from_slice(salt);
-    out.extend_from_slice(&sha256_crypt(password, salt));
+    out.extend_from_slice(&sha256_crypt(password, salt, ROUNDS));
     out
 }
 
 /// Checks a clear password (which came over TLS or RSA) against the stored form.
 pub fn sha2_full_verify(password: &[u8], stored: &[u8]) -> bool {
-    let Some(rest) = stored.strip_prefix(b"$A$005$") else {
+    if password.len() > MAX_PASSWORD {
         return false;
+    }
+    let cut = || {
+        let rest = stored.strip_prefix(b"$A$")?;
+        let (thousands, rest) = rest.split_first_chunk::<3>()?;
+        let thousands = std::str::from_utf8(thousands).ok()?;
+        let rounds = usize::from_str_radix(thousands, 16).ok()? * 1000;
+        let (salt, digest) = rest.strip_prefix(b"$")?.split_first_chunk::<SALT>()?;
+        Some((rounds, salt, digest))
     };
-    let Some((salt, digest)) = rest.split_first_chunk::<SALT>() else {
-        return false;
-    };
-    constant_time_eq(&sha256_crypt(password, salt), digest)
+    cut().is_some_and(|(rounds, salt, digest)| {
+        constant_time_eq(&sha256_crypt(password, salt, rounds), digest)
+    })
 }
 
 /// SHA-256 crypt's 43 characters (Drepper 2008, steps 1-22) with a 20 byte salt as MySQL uses it.
-fn sha256_crypt(password: &[u8], salt: &[u8; SALT]) -> [u8; 43] {
+fn sha256_crypt(password: &[u8], salt: &[u8; SALT], rounds: usize) -> [u8; 43] {
     let b = sha256(&[password, salt, password]);
     let mut h = Sha256::new();
     h.update(password);
@@ -135,7 +145,7 @@ fn sha256_crypt(password: &[u8], salt: &[u8; SALT]) -> [u8; 43] {
     let mut a: [u8; 32] = h.finalize().into();
     let p = repeated_digest(password, password.len(), password.len());
     let s = repeated_digest(salt, 16 + usize::from(a[0]), salt.len());
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let mut h = Sha256::new();
         if round & 1 == 1 {
             h.update(&p)
@@ -255,13 +265,22 @@ mod tests {
         assert!(sha2_full_verify(b"pw", &stored));
         assert!(!sha2_full_verify(b"px", &stored));
         assert!(!sha2_full_verify(b"", &stored));
+        // The same with 10,000 rounds, as MySQL 9 stores it.
+        let digest = sha256_crypt(b"pw", b"01234567890123456789", 10_000);
+        let stored = [b"$A$00A$01234567890123456789", digest.as_slice()].concat();
+        assert!(sha2_full_verify(b"pw", &stored));
+        assert!(!sha2_full_verify(b"px", &stored));
+        let long = [b'x'; MAX_PASSWORD + 1];
+        let salt = b"01234567890123456789";
+        assert!(sha2_full_verify(&long[1..], &sha2_store(&long[1..], salt)));
+        assert!(!sha2_full_verify(&long, &sha2_store(&long, salt)));
     }
 
     /// Vector of the SHA-crypt paper, whose 16 byte limit on the salt MySQL lifts.
     #[test]
     fn sha256_crypt_of_a_16_byte_salt_prefix_differs_by_salt_only() {
-        let a = sha256_crypt(b"Hello world!", b"saltstringsaltstring");
-        let b = sha256_crypt(b"Hello world!", b"saltstringsaltstrinG");
+        let a = sha256_crypt(b"Hello world!", b"saltstringsaltstring", ROUNDS);
+        let b = sha256_crypt(b"Hello world!", b"saltstringsaltstrinG", ROUNDS);
         assert_ne!(a, b);
         assert!(a.iter().all(|c| CRYPT_ALPHABET.contains(c)));
     }

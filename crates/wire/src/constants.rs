@@ -44,6 +44,8 @@ pub mod cap {
     pub const CONNECT_ATTRS: u32 = 1 << 20;
     /// Length-encoded authentication data.
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
+    /// The client can go on with an expired password, to change it.
+    pub const EXPIRED_PASSWORDS: u32 = 1 << 22;
     /// Session state in OK packets.
     pub const SESSION_TRACK: u32 = 1 << 23;
     /// OK instead of EOF at the end of rows.
@@ -74,6 +76,7 @@ pub mod cap {
         | PLUGIN_AUTH
         | CONNECT_ATTRS
         | PLUGIN_AUTH_LENENC
+        | EXPIRED_PASSWORDS
         | SESSION_TRACK
         | DEPRECATE_EOF
         | QUERY_ATTRIBUTES;

@@ -1,5 +1,6 @@
 //! A real server process over real sockets: crashes, isolation, clients.
 
+mod accounts;
 mod at_start;
 mod clients;
 mod common;

@@ -144,7 +144,7 @@ impl Machine {
             data_dir: "/db".into(),
             settings: settings.to_vec(),
             root_password: None,
-            hash_password: crate::login::hash_password,
+            passwords: crate::login::HASHING,
         })
         .expect("the manifest is readable")
     }

@@ -37,6 +37,18 @@ impl Writer {
         }
     }
 
+    /// A number.
+    pub(super) fn number(&mut self, number: u16, value: i64) {
+        self.bytes(number, &value.to_le_bytes());
+    }
+
+    /// A number that is left out if there is none.
+    pub(super) fn optional(&mut self, number: u16, value: Option<impl Into<i64>>) {
+        if let Some(value) = value {
+            self.number(number, value.into());
+        }
+    }
+
     /// A field that has fields itself.
     pub(super) fn nested(&mut self, number: u16, fill: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
@@ -66,6 +78,13 @@ impl<'a> Field<'a> {
         } else {
             Err(self.wrong("is a flag and has contents"))
         }
+    }
+
+    /// The contents as a number that fits `T`.
+    pub(super) fn number<T: TryFrom<i64>>(&self) -> Result<T, String> {
+        let bytes = self.bytes.try_into().map(i64::from_le_bytes).ok();
+        let value = bytes.and_then(|n| T::try_from(n).ok());
+        value.ok_or_else(|| self.wrong("is no such number"))
     }
 
     /// The fields inside.
@@ -126,17 +145,22 @@ mod tests {
         w.flag(3, false);
         w.flag(4, true);
         w.nested(500, |w| w.bytes(7, &[1, 2]));
+        w.number(6, 300);
+        w.optional(8, None::<u16>);
         let bytes = w.into_bytes();
         let fields: Vec<_> = Fields(&bytes).map(Result::unwrap).collect();
         let numbers: Vec<_> = fields.iter().map(|f| f.number).collect();
-        assert_eq!(numbers, [1, 4, 500]);
+        assert_eq!(numbers, [1, 4, 500, 6]);
         assert_eq!(fields[0].text().unwrap(), "name");
         assert!(fields[1].flag().unwrap());
         let inner = fields[2].nested().next().unwrap().unwrap();
         assert_eq!((inner.number, inner.bytes), (7, &[1_u8, 2][..]));
+        assert_eq!(fields[3].number::<u16>(), Ok(300));
+        assert!(fields[3].number::<u8>().is_err());
+        assert!(fields[0].number::<u64>().is_err());
         for cut in 1..bytes.len() {
             let ok = Fields(&bytes[..cut]).all(|f| f.is_ok());
-            let whole = [10, 16].contains(&cut);
+            let whole = [10, 16, 30].contains(&cut);
             assert_eq!(ok, whole, "cut at {cut}");
         }
     }

@@ -8,12 +8,15 @@
 //! error or a log; the most specific host pattern wins, as MySQL sorts them.
 
 mod access;
+pub(crate) mod attribute;
 mod fields;
 mod pattern;
+pub mod policy;
 mod privileges;
 mod record;
 mod roles;
 pub mod store;
+pub mod usage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +25,10 @@ use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
 
 pub use access::Access;
+use policy::Policy;
 pub use privileges::{PRIVILEGES, Privileges};
 pub use roles::{Role, holds, parse_names};
+use usage::Usages;
 
 /// Authentication plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +99,27 @@ impl GrantEntry {
     }
 }
 
+/// PROXY ON: may act as this account.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProxyGrant {
+    /// User; with an empty host, empty is anybody.
+    pub user: String,
+    /// Host pattern.
+    pub host: String,
+    /// WITH GRANT OPTION.
+    pub grant_option: bool,
+}
+
+impl ProxyGrant {
+    /// PROXY ON ''@'' WITH GRANT OPTION.
+    pub fn anybody() -> Self {
+        Self {
+            grant_option: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -113,6 +139,12 @@ pub struct Account {
     pub roles: Vec<GrantedRole>,
     /// Roles that are active after a login.
     pub default_roles: Vec<RoleName>,
+    /// Secret of the password before, kept with RETAIN CURRENT PASSWORD; empty = none.
+    pub retained: Vec<u8>,
+    /// PROXY.
+    pub proxies: Vec<ProxyGrant>,
+    /// Everything else it is bound by.
+    pub policy: Policy,
 }
 
 impl Account {
@@ -127,6 +159,9 @@ impl Account {
             grants: Vec::new(),
             roles: Vec::new(),
             default_roles: Vec::new(),
+            retained: Vec::new(),
+            proxies: Vec::new(),
+            policy: Policy::default(),
         }
     }
 
@@ -140,6 +175,7 @@ impl Account {
         Self {
             auth,
             grants: vec![entry(Privileges::STATIC), entry(Privileges::DYNAMIC)],
+            proxies: vec![ProxyGrant::anybody()],
             ..Self::named("root", "localhost")
         }
     }
@@ -224,6 +260,8 @@ pub struct Accounts {
     /// Grows with every change, after the list has changed.
     version: AtomicU64,
     writer: Mutex<()>,
+    /// What they use.
+    pub usages: Usages,
 }
 
 impl Accounts {
@@ -242,6 +280,7 @@ impl Accounts {
             };
             rank(a).cmp(&rank(b)).then_with(|| a.user.cmp(&b.user))
         });
+        self.usages.adopt(&list);
         self.list.store(Arc::new(list));
         self.version.fetch_add(1, Ordering::Release);
     }

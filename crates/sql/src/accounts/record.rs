@@ -4,8 +4,11 @@
 //! **Invariants**: a field whose number is unknown is an error, because it may be a restriction; a number is never
 //! given another meaning, and a new field is one more number. docs/formats/accounts.md lists them all.
 
-use super::fields::{Fields, Writer};
-use super::{Account, GrantEntry, GrantScope, GrantedRole, Plugin, Privileges, RoleName};
+use super::fields::{Field, Fields, Writer};
+use super::policy::{LockTime, OldPassword, Policy, Transport};
+use super::{
+    Account, GrantEntry, GrantScope, GrantedRole, Plugin, Privileges, ProxyGrant, RoleName,
+};
 
 /// Present format.
 const MAGIC: &[u8; 8] = b"ESKACCT3";
@@ -27,6 +30,24 @@ mod account {
     pub(super) const SECRET: u16 = 4;
     pub(super) const LOCKED: u16 = 5;
     pub(super) const GRANT: u16 = 6;
+    pub(super) const TRANSPORT: u16 = 16;
+    pub(super) const MAX_QUERIES: u16 = 17;
+    pub(super) const MAX_UPDATES: u16 = 18;
+    pub(super) const MAX_CONNECTIONS: u16 = 19;
+    pub(super) const MAX_USER_CONNECTIONS: u16 = 20;
+    pub(super) const EXPIRED: u16 = 21;
+    pub(super) const LIFETIME_DAYS: u16 = 22;
+    pub(super) const PASSWORD_CHANGED: u16 = 23;
+    pub(super) const PASSWORD_HISTORY: u16 = 24;
+    pub(super) const REUSE_DAYS: u16 = 25;
+    pub(super) const REQUIRE_CURRENT: u16 = 26;
+    pub(super) const FAILED_ATTEMPTS: u16 = 27;
+    pub(super) const LOCK_DAYS: u16 = 28;
+    pub(super) const LOCK_UNBOUNDED: u16 = 29;
+    pub(super) const ATTRIBUTE: u16 = 30;
+    pub(super) const OLD_PASSWORD: u16 = 31;
+    pub(super) const RETAINED_SECRET: u16 = 32;
+    pub(super) const PROXY: u16 = 33;
     pub(super) const ROLE: u16 = 40;
     pub(super) const DEFAULT_ROLE: u16 = 41;
 }
@@ -36,6 +57,28 @@ mod role {
     pub(super) const USER: u16 = 1;
     pub(super) const HOST: u16 = 2;
     pub(super) const ADMIN: u16 = 3;
+}
+
+/// Numbers of the fields of REQUIRE.
+mod transport {
+    pub(super) const TLS: u16 = 1;
+    pub(super) const CERTIFICATE: u16 = 2;
+    pub(super) const SUBJECT: u16 = 3;
+    pub(super) const ISSUER: u16 = 4;
+    pub(super) const CIPHER: u16 = 5;
+}
+
+/// Numbers of the fields of an old password.
+mod old_password {
+    pub(super) const SINCE: u16 = 1;
+    pub(super) const SECRET: u16 = 2;
+}
+
+/// Numbers of the fields of PROXY.
+mod proxy {
+    pub(super) const USER: u16 = 1;
+    pub(super) const HOST: u16 = 2;
+    pub(super) const GRANT_OPTION: u16 = 3;
 }
 
 /// Numbers of the fields of a grant.
@@ -76,6 +119,17 @@ fn encode_account(a: &Account, w: &mut Writer) {
     for r in &a.default_roles {
         w.nested(account::DEFAULT_ROLE, |w| encode_role(r, w));
     }
+    if !a.retained.is_empty() {
+        w.bytes(account::RETAINED_SECRET, &a.retained);
+    }
+    for p in &a.proxies {
+        w.nested(account::PROXY, |w| {
+            w.text(proxy::USER, &p.user);
+            w.text(proxy::HOST, &p.host);
+            w.flag(proxy::GRANT_OPTION, p.grant_option);
+        });
+    }
+    encode_policy(&a.policy, w);
 }
 
 fn encode_role(role: &RoleName, w: &mut Writer) {
@@ -98,6 +152,65 @@ fn decode_role(fields: Fields<'_>) -> Result<GrantedRole, String> {
         }
     }
     Ok(granted)
+}
+
+fn encode_policy(p: &Policy, w: &mut Writer) {
+    if p.transport != Transport::Any {
+        w.nested(account::TRANSPORT, |w| encode_transport(&p.transport, w));
+    }
+    let limit = |n: u32| (n > 0).then_some(n);
+    w.optional(account::MAX_QUERIES, limit(p.limits.queries));
+    w.optional(account::MAX_UPDATES, limit(p.limits.updates));
+    w.optional(account::MAX_CONNECTIONS, limit(p.limits.connections));
+    w.optional(
+        account::MAX_USER_CONNECTIONS,
+        limit(p.limits.user_connections),
+    );
+    w.flag(account::EXPIRED, p.expired);
+    w.optional(account::LIFETIME_DAYS, p.lifetime_days);
+    w.optional(account::PASSWORD_CHANGED, p.changed);
+    w.optional(account::PASSWORD_HISTORY, p.history);
+    w.optional(account::REUSE_DAYS, p.reuse_days);
+    w.optional(account::REQUIRE_CURRENT, p.require_current);
+    let lock = p.login_lock;
+    w.optional(account::FAILED_ATTEMPTS, limit(lock.attempts.into()));
+    match lock.time {
+        LockTime::Days(days) => w.optional(account::LOCK_DAYS, limit(days.into())),
+        LockTime::Unbounded => w.flag(account::LOCK_UNBOUNDED, true),
+    }
+    if let Some(attribute) = &p.attribute {
+        w.text(account::ATTRIBUTE, attribute);
+    }
+    for old in &p.old_passwords {
+        w.nested(account::OLD_PASSWORD, |w| {
+            w.number(old_password::SINCE, old.since);
+            w.bytes(old_password::SECRET, &old.secret);
+        });
+    }
+}
+
+fn encode_transport(t: &Transport, w: &mut Writer) {
+    match t {
+        Transport::Any => (),
+        Transport::Tls => w.flag(transport::TLS, true),
+        Transport::Certificate => w.flag(transport::CERTIFICATE, true),
+        Transport::Specified {
+            subject,
+            issuer,
+            cipher,
+        } => {
+            let fields = [
+                (transport::SUBJECT, subject),
+                (transport::ISSUER, issuer),
+                (transport::CIPHER, cipher),
+            ];
+            for (number, text) in fields {
+                if let Some(text) = text {
+                    w.bytes(number, text.as_bytes());
+                }
+            }
+        }
+    }
 }
 
 fn encode_grant(g: &GrantEntry, w: &mut Writer) {
@@ -164,10 +277,83 @@ fn decode_account(fields: Fields<'_>) -> Result<Account, String> {
             account::GRANT => a.grants.push(decode_grant(field.nested())?),
             account::ROLE => a.roles.push(decode_role(field.nested())?),
             account::DEFAULT_ROLE => a.default_roles.push(decode_role(field.nested())?.role),
-            _ => return Err(field.unknown("an account")),
+            account::RETAINED_SECRET => a.retained = field.bytes.to_vec(),
+            account::PROXY => a.proxies.push(decode_proxy(field.nested())?),
+            _ => decode_policy(&field, &mut a.policy)?,
         }
     }
     Ok(a)
+}
+
+fn decode_proxy(fields: Fields<'_>) -> Result<ProxyGrant, String> {
+    let mut p = ProxyGrant::default();
+    for field in fields {
+        let field = field?;
+        match field.number {
+            proxy::USER => p.user = field.text()?,
+            proxy::HOST => p.host = field.text()?,
+            proxy::GRANT_OPTION => p.grant_option = field.flag()?,
+            _ => return Err(field.unknown("PROXY")),
+        }
+    }
+    Ok(p)
+}
+
+fn decode_policy(field: &Field<'_>, p: &mut Policy) -> Result<(), String> {
+    match field.number {
+        account::TRANSPORT => p.transport = decode_transport(field.nested())?,
+        account::MAX_QUERIES => p.limits.queries = field.number()?,
+        account::MAX_UPDATES => p.limits.updates = field.number()?,
+        account::MAX_CONNECTIONS => p.limits.connections = field.number()?,
+        account::MAX_USER_CONNECTIONS => p.limits.user_connections = field.number()?,
+        account::EXPIRED => p.expired = field.flag()?,
+        account::LIFETIME_DAYS => p.lifetime_days = Some(field.number()?),
+        account::PASSWORD_CHANGED => p.changed = Some(field.number()?),
+        account::PASSWORD_HISTORY => p.history = Some(field.number()?),
+        account::REUSE_DAYS => p.reuse_days = Some(field.number()?),
+        account::REQUIRE_CURRENT => p.require_current = Some(field.number::<u8>()? != 0),
+        account::FAILED_ATTEMPTS => p.login_lock.attempts = field.number()?,
+        account::LOCK_DAYS => p.login_lock.time = LockTime::Days(field.number()?),
+        account::LOCK_UNBOUNDED => p.login_lock.time = LockTime::Unbounded,
+        account::ATTRIBUTE => p.attribute = Some(field.text()?),
+        account::OLD_PASSWORD => p.old_passwords.push(decode_old_password(field.nested())?),
+        _ => return Err(field.unknown("an account")),
+    }
+    Ok(())
+}
+
+fn decode_old_password(fields: Fields<'_>) -> Result<OldPassword, String> {
+    let (mut since, mut secret) = (0, Vec::new());
+    for field in fields {
+        let field = field?;
+        match field.number {
+            old_password::SINCE => since = field.number()?,
+            old_password::SECRET => secret = field.bytes.to_vec(),
+            _ => return Err(field.unknown("an old password")),
+        }
+    }
+    Ok(OldPassword { since, secret })
+}
+
+fn decode_transport(fields: Fields<'_>) -> Result<Transport, String> {
+    let mut whole = None;
+    let (mut subject, mut issuer, mut cipher) = (None, None, None);
+    for field in fields {
+        let field = field?;
+        match field.number {
+            transport::TLS => whole = Some(Transport::Tls),
+            transport::CERTIFICATE => whole = Some(Transport::Certificate),
+            transport::SUBJECT => subject = Some(field.text()?),
+            transport::ISSUER => issuer = Some(field.text()?),
+            transport::CIPHER => cipher = Some(field.text()?),
+            _ => return Err(field.unknown("REQUIRE")),
+        }
+    }
+    Ok(whole.unwrap_or(Transport::Specified {
+        subject,
+        issuer,
+        cipher,
+    }))
 }
 
 fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
@@ -208,7 +394,7 @@ fn decode_grant(fields: Fields<'_>) -> Result<GrantEntry, String> {
 /// u32 length and bytes), locked u8, grant count u32, per grant: scope u8 (0 global, 1 schema, 2 table), schema,
 /// table, privileges u64 (bits by their place in [`old::PRIVILEGES`]), grant option u8.
 mod old {
-    use super::{Account, GrantEntry, GrantScope, Plugin, Privileges};
+    use super::{Account, GrantEntry, GrantScope, Plugin, Privileges, ProxyGrant};
 
     /// The bits of these formats.
     pub(super) const PRIVILEGES: [&str; 31] = [
@@ -290,6 +476,14 @@ mod old {
                 let (scope, option) = (&grant.scope, grant.grant_option);
                 account.change_grant(scope, grant.privileges, option, true);
             }
+            // Whoever could grant everything could have granted PROXY, had there been that.
+            let super_bit = Privileges::named("SUPER")?;
+            let may_grant_all = |g: &GrantEntry| {
+                g.grant_option && g.scope == GrantScope::Global && g.privileges.contains(super_bit)
+            };
+            if account.grants.iter().any(may_grant_all) {
+                account.proxies.push(ProxyGrant::anybody());
+            }
             accounts.push(account);
         }
         Some(accounts)
@@ -329,6 +523,7 @@ mod old {
 
 #[cfg(test)]
 mod tests {
+    use super::super::policy::{LoginLock, ResourceLimits};
     use super::*;
 
     fn privileges(names: &[&str]) -> Privileges {
@@ -373,10 +568,75 @@ mod tests {
         ]
     }
 
+    /// What came after the first two formats, too.
+    fn newer_sample() -> Vec<Account> {
+        let of = |transport| Account {
+            policy: Policy {
+                transport,
+                ..Policy::default()
+            },
+            ..Account::named("t", "%")
+        };
+        let full = Account {
+            retained: vec![4, 5],
+            proxies: vec![ProxyGrant::anybody(), ProxyGrant::default()],
+            policy: Policy {
+                transport: Transport::Tls,
+                limits: ResourceLimits {
+                    queries: 1,
+                    updates: 2,
+                    connections: 3,
+                    user_connections: u32::MAX,
+                },
+                expired: true,
+                lifetime_days: Some(0),
+                changed: Some(-1),
+                history: Some(0),
+                reuse_days: Some(7),
+                require_current: Some(false),
+                login_lock: LoginLock {
+                    attempts: 3,
+                    time: LockTime::Unbounded,
+                },
+                attribute: Some("{\"a\": 1}".into()),
+                old_passwords: vec![OldPassword {
+                    since: 5,
+                    secret: vec![6],
+                }],
+            },
+            ..Account::named("full", "%")
+        };
+        let days = Account {
+            policy: Policy {
+                login_lock: LoginLock {
+                    attempts: 1,
+                    time: LockTime::Days(2),
+                },
+                ..Policy::default()
+            },
+            ..Account::named("days", "%")
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let specified = |subject, issuer, cipher| Transport::Specified {
+            subject,
+            issuer,
+            cipher,
+        };
+        vec![
+            full,
+            days,
+            of(Transport::Certificate),
+            of(specified(some("/CN=a"), some("/CN=b"), some("c"))),
+            of(specified(None, some(""), None)),
+        ]
+    }
+
     #[test]
     fn every_field_survives_and_no_damage_is_believed() {
         let bytes = encode(&sample());
         assert_eq!(decode(&bytes).unwrap(), sample());
+        let newer = newer_sample();
+        assert_eq!(decode(&encode(&newer)).unwrap(), newer);
         for cut in 0..bytes.len() {
             // Between two accounts a file looks whole; its checksum says that it is not.
             if let Ok(part) = decode(&bytes[..cut]) {

@@ -14,7 +14,7 @@ use super::{Account, record};
 
 const FILE: &str = "accounts";
 const NEW_FILE: &str = "accounts.new";
-/// Largest file read, bytes.
+/// Largest file read and written, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 fn io_error(what: &str, e: &std::io::Error) -> SqlError {
@@ -67,9 +67,13 @@ fn damaged(path: &Path, what: &str) -> SqlError {
 /// Replaces the file.
 ///
 /// # Errors
-/// I/O errors; the old file is in force then.
+/// I/O errors, and 1114 for a file that would not be read again; the old file is in force then.
 pub fn save(env: &Env, dir: &Path, accounts: &[Account]) -> SqlResult<()> {
     let mut bytes = record::encode(accounts);
+    if bytes.len() as u64 >= MAX_FILE {
+        let text = format!("the accounts are more than {} MiB", MAX_FILE >> 20);
+        return Err(SqlError::new(1114, "HY000", text));
+    }
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     let fresh = dir.join(NEW_FILE);

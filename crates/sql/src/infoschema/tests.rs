@@ -16,7 +16,8 @@ use esker_vfs::sim::{CrashImage, SimEnv};
 use crate::accounts::{Account, GrantEntry, GrantScope, Privileges};
 use crate::variables::Setting;
 use crate::{
-    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, Request, RowSink, Session, Step,
+    ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink,
+    Session, Step,
 };
 
 /// Small enough for a disk in memory.
@@ -36,7 +37,10 @@ fn open(machine: &SimEnv) -> Arc<Instance> {
         data_dir: "/db".into(),
         settings: settings.to_vec(),
         root_password: None,
-        hash_password: |_, _, _| Vec::new(),
+        passwords: PasswordHashing {
+            hash: |_, _, _| Vec::new(),
+            verify: |_, _, _| false,
+        },
     })
     .expect("the instance opens")
 }

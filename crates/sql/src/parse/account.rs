@@ -7,7 +7,7 @@ use esker_types::SqlResult;
 
 use super::ast::{
     Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
-    UserSpec, UserStatement,
+    UserAttribute, UserSpec, UserStatement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -48,30 +48,30 @@ impl Parser<'_> {
 
     pub(super) fn create_user(&mut self, or_replace: bool) -> SqlResult<Statement> {
         let if_exists = self.if_not_exists()?;
-        let statement = self.user_statement(if_exists, or_replace)?;
+        let users = self.list(Self::new_user_spec)?;
+        let mut statement = UserStatement::of(if_exists, users);
+        statement.or_replace = or_replace;
+        self.user_options(&mut statement)?;
         Ok(Statement::CreateUser(Box::new(statement)))
     }
 
     pub(super) fn alter_user(&mut self) -> SqlResult<Statement> {
         let if_exists = self.if_exists()?;
-        Ok(Statement::AlterUser(Box::new(
-            self.user_statement(if_exists, false)?,
-        )))
+        // USER() stands alone and takes a password only.
+        let alone = self.at(Kw::USER) && self.peek().tok == Tok::LParen;
+        let users = if alone {
+            vec![self.own_user_spec()?]
+        } else {
+            self.list(Self::user_spec)?
+        };
+        let mut statement = UserStatement::of(if_exists, users);
+        if !alone {
+            self.user_options(&mut statement)?;
+        }
+        Ok(Statement::AlterUser(Box::new(statement)))
     }
 
-    fn user_statement(&mut self, if_exists: bool, or_replace: bool) -> SqlResult<UserStatement> {
-        let mut statement = UserStatement {
-            if_exists,
-            or_replace,
-            users: self.list(Self::user_spec)?,
-            default_roles: None,
-            require: None,
-            limits: Vec::new(),
-            lock: None,
-            password_options: Vec::new(),
-            comment: None,
-            attribute: None,
-        };
+    fn user_options(&mut self, statement: &mut UserStatement) -> SqlResult<()> {
         if self.eat_seq(&[Kw::DEFAULT, Kw::ROLE]) {
             statement.default_roles = Some(self.role_list(false)?);
         }
@@ -111,34 +111,60 @@ impl Parser<'_> {
                 }
                 Kw::COMMENT => {
                     self.advance();
-                    statement.comment = Some(self.string()?);
+                    statement.attribute = Some(UserAttribute::Comment(self.string()?));
+                    return Ok(());
                 }
                 Kw::ATTRIBUTE => {
                     self.advance();
-                    statement.attribute = Some(self.string()?);
+                    statement.attribute = Some(UserAttribute::Json(self.string()?));
+                    return Ok(());
                 }
-                _ => return Ok(statement),
+                _ => return Ok(()),
             }
         }
     }
 
+    /// An account of CREATE USER.
+    fn new_user_spec(&mut self) -> SqlResult<UserSpec> {
+        let mut spec = UserSpec::of(self.account()?);
+        if self.eat_kw(Kw::IDENTIFIED) {
+            spec.auth = Some(self.auth()?);
+        }
+        Ok(spec)
+    }
+
+    /// An account of ALTER USER.
     fn user_spec(&mut self) -> SqlResult<UserSpec> {
-        let account = self.account()?;
-        let mut spec = UserSpec {
-            account,
-            auth: None,
-            discard_old: false,
-            retain_current: false,
-            replace: None,
-        };
+        let mut spec = UserSpec::of(self.account()?);
+        if self.eat_kw(Kw::DISCARD) {
+            self.expect_seq(&[Kw::OLD, Kw::PASSWORD])?;
+            spec.discard_old = true;
+        } else if self.eat_kw(Kw::IDENTIFIED) {
+            spec.auth = Some(self.auth()?);
+            self.replace_and_retain(&mut spec)?;
+        }
+        Ok(spec)
+    }
+
+    /// `USER()` of ALTER USER.
+    fn own_user_spec(&mut self) -> SqlResult<UserSpec> {
+        let mut spec = UserSpec::of(self.account()?);
         if self.eat_kw(Kw::DISCARD) {
             self.expect_seq(&[Kw::OLD, Kw::PASSWORD])?;
             spec.discard_old = true;
             return Ok(spec);
         }
-        if self.eat_kw(Kw::IDENTIFIED) {
-            spec.auth = Some(self.auth()?);
-        }
+        self.expect_kw(Kw::IDENTIFIED)?;
+        self.expect_kw(Kw::BY)?;
+        spec.auth = Some(Auth {
+            plugin: None,
+            secret: self.auth_by()?,
+        });
+        self.replace_and_retain(&mut spec)?;
+        Ok(spec)
+    }
+
+    fn replace_and_retain(&mut self, spec: &mut UserSpec) -> SqlResult<()> {
         if self.eat_kw(Kw::REPLACE) {
             spec.replace = Some(self.string()?);
         }
@@ -146,7 +172,7 @@ impl Parser<'_> {
             self.expect_seq(&[Kw::CURRENT, Kw::PASSWORD])?;
             spec.retain_current = true;
         }
-        Ok(spec)
+        Ok(())
     }
 
     /// After IDENTIFIED.
@@ -291,7 +317,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::ON)?;
         let target = self.grant_target()?;
         self.expect_kw(Kw::TO)?;
-        let users = self.list(Self::user_spec)?;
+        let users = self.list(Self::new_user_spec)?;
         let grant_option = self.with_option(Kw::GRANT)?;
         if self.eat_kw(Kw::AS) {
             self.account()?;
@@ -344,7 +370,7 @@ impl Parser<'_> {
         self.expect_kw(Kw::ON)?;
         let target = self.grant_target()?;
         self.expect_kw(Kw::FROM)?;
-        let users = self.list(Self::user_spec)?;
+        let users = self.list(Self::new_user_spec)?;
         self.ignore_unknown_user()?;
         let grant = Grant::Privileges {
             privileges,

@@ -220,6 +220,37 @@ pub(crate) fn command_of(statement: &Statement) -> Counter {
     }
 }
 
+/// Does the statement count against MAX_UPDATES_PER_HOUR?
+pub(crate) fn changes_data(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        S::Insert(_)
+            | S::Update(_)
+            | S::Delete(_)
+            | S::LoadData(_)
+            | S::CreateDatabase { .. }
+            | S::AlterDatabase { .. }
+            | S::DropDatabase { .. }
+            | S::CreateTable(_)
+            | S::AlterTable(_)
+            | S::DropTable(_)
+            | S::Truncate { .. }
+            | S::RenameTable(_)
+            | S::CreateIndex(_)
+            | S::DropIndex(_)
+            | S::CreateView(_)
+            | S::DropView(_)
+            | S::Maintain(_)
+            | S::CreateUser(_)
+            | S::AlterUser(_)
+            | S::DropUser { .. }
+            | S::RenameUser(_)
+            | S::SetPassword(_)
+            | S::Grant(_)
+            | S::Revoke(_)
+    )
+}
+
 /// A single table, not a join?
 fn is_one(table: &TableRef) -> bool {
     matches!(table, TableRef::Table(_))

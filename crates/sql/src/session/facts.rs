@@ -50,6 +50,8 @@ pub struct Facts {
     pub(crate) last_insert_id: Cell<u64>,
     pub(crate) row_count: Cell<i64>,
     pub(crate) found_rows: Cell<u64>,
+    /// The password has expired: nothing goes before it is changed.
+    pub(crate) must_change_password: bool,
     /// The XA transaction the session works in.
     pub(crate) xa: Option<Box<Branch>>,
     user_vars: RefCell<UserVariables>,
@@ -96,6 +98,7 @@ impl Facts {
             last_insert_id: Cell::new(0),
             row_count: Cell::new(-1),
             found_rows: Cell::new(0),
+            must_change_password: false,
             xa: None,
             user_vars: RefCell::default(),
         }
@@ -162,6 +165,18 @@ impl Facts {
         self.accounts_version = Some(version);
         // Plans rest on the rights of views' definers, too.
         self.rebind();
+    }
+
+    /// Fails while the password has to be changed.
+    ///
+    /// # Errors
+    /// 1820.
+    pub(crate) fn check_password_is_fresh(&self) -> SqlResult<()> {
+        if !self.must_change_password {
+            return Ok(());
+        }
+        let text = "You must reset your password using ALTER USER statement before executing this statement.";
+        Err(SqlError::new(1820, "HY000", text))
     }
 
     /// The current schema, the account, the SQL mode, a collation, the time zone or another variable

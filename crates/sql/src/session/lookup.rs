@@ -71,6 +71,7 @@ impl Session {
     /// # Errors
     /// As [`Self::find_table`].
     pub fn field_list(&mut self, table: &str) -> SqlResult<Vec<ColumnMeta>> {
+        self.facts.check_password_is_fresh()?;
         self.facts.renew_rights();
         let table = self.survive(|session| session.find_table(&ObjectName::bare(table)))??;
         Ok(table

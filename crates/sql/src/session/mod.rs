@@ -5,7 +5,7 @@
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`, `change`,
 //! `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `views` (CREATE VIEW) · `maintain` (CHECKSUM TABLE and its kin) ·
+//! `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) · `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
 //! the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
@@ -29,6 +29,7 @@ mod maintain;
 mod names;
 mod other;
 mod pace;
+mod password;
 mod plans;
 mod prepared;
 pub mod registry;
@@ -42,6 +43,7 @@ mod survive;
 mod text;
 mod track;
 mod transaction;
+mod users;
 mod views;
 mod xa;
 
@@ -182,6 +184,8 @@ pub struct Session {
     /// Buffers of the request before.
     spare_text: Vec<u8>,
     spare_params: Vec<Value>,
+    /// User and host of the account whose [usage](crate::accounts::usage) counts this session.
+    counted_for: Option<(String, String)>,
 }
 
 impl Session {
@@ -243,6 +247,7 @@ impl Session {
             marks: None,
             spare_text: Vec::new(),
             spare_params: Vec::new(),
+            counted_for: None,
         };
         session.adopt_collation(client.collation);
         session.facts.take_default_roles();
@@ -291,6 +296,56 @@ impl Session {
     /// Has the last step or pull taken so long that it left its worker? What follows it may take long, too.
     pub fn has_left_worker(&self) -> bool {
         self.facts.pace.has_left()
+    }
+
+    /// The account's password has expired: it is changed before anything else goes.
+    pub fn require_new_password(&mut self) {
+        self.facts.must_change_password = true;
+    }
+
+    /// After the login: the session counts against what its account may use.
+    ///
+    /// # Errors
+    /// 1203 and 1226: the account has too many sessions.
+    pub fn begin_counting(&mut self) -> SqlResult<()> {
+        self.stop_counting();
+        self.facts.must_change_password = false;
+        let instance = self.facts.instance.clone();
+        let most = match self.is_administrator() {
+            true => 0,
+            false => instance.variable_u64("max_user_connections"),
+        };
+        let account = &self.facts.account;
+        if instance
+            .accounts()
+            .usages
+            .open(account, most, self.now_seconds())?
+        {
+            self.counted_for = Some((account.user.clone(), account.host.clone()));
+        }
+        Ok(())
+    }
+
+    fn stop_counting(&mut self) {
+        if let Some((user, host)) = self.counted_for.take() {
+            self.facts.instance.accounts().usages.close(&user, &host);
+        }
+    }
+
+    /// Before a statement runs for the first time. `changes`: it counts as an update; `renews`: it may set a password.
+    ///
+    /// # Errors
+    /// 1820: the password has expired; 1226: too many statements within the hour.
+    fn admit_statement(&self, changes: bool, renews: bool) -> SqlResult<()> {
+        if let Some((user, host)) = &self.counted_for {
+            let usages = &self.facts.instance.accounts().usages;
+            usages.statement(user, host, changes, self.now_seconds())?;
+        }
+        if renews {
+            Ok(())
+        } else {
+            self.facts.check_password_is_fresh()
+        }
     }
 
     /// Connection id.
@@ -412,6 +467,7 @@ impl Session {
     /// # Errors
     /// 1049, 1044.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        self.facts.check_password_is_fresh()?;
         self.facts.renew_rights();
         self.facts.require_some_in(&self.facts.access.host, name)?;
         let schema = self.facts.instance.find_schema(name)?;
@@ -500,6 +556,7 @@ impl Drop for Session {
         self.rollback_transaction();
         self.locks.release_all();
         self.close_all_statements();
+        self.stop_counting();
         self.facts.instance.registry.remove(self.facts.process.id);
     }
 }

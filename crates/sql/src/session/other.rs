@@ -162,24 +162,26 @@ impl Session {
             Statement::CreateUser(u) => self.account_change(|s| s.create_user(u)),
             Statement::AlterUser(u) => self.account_change(|s| s.alter_user(u)),
             Statement::DropUser { if_exists, users } => {
-                self.account_change(|s| s.drop_user(*if_exists, users))
+                self.account_change(|s| s.drop_user(*if_exists, users).map(|()| None))
+            }
+            Statement::RenameUser(pairs) => {
+                self.account_change(|s| s.rename_user(pairs).map(|()| None))
             }
             Statement::CreateRole {
                 if_not_exists,
                 roles,
-            } => self.account_change(|s| s.create_role(*if_not_exists, roles)),
+            } => self.account_change(|s| s.create_role(*if_not_exists, roles).map(|()| None)),
             Statement::DropRole { if_exists, roles } => {
-                self.account_change(|s| s.drop_role(*if_exists, roles))
+                self.account_change(|s| s.drop_role(*if_exists, roles).map(|()| None))
             }
             Statement::SetRole(set) if set.default_for.is_none() => {
                 self.set_role(set)?;
                 Ok(ok(0))
             }
-            Statement::SetRole(set) => self.account_change(|s| s.set_role(set)),
-            Statement::RenameUser(pairs) => self.account_change(|s| s.rename_user(pairs)),
+            Statement::SetRole(set) => self.account_change(|s| s.set_role(set).map(|()| None)),
             Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
-            Statement::Grant(g) => self.account_change(|s| s.grant(g, true)),
-            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false)),
+            Statement::Grant(g) => self.account_change(|s| s.grant(g, true).map(|()| None)),
+            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false).map(|()| None)),
             Statement::LoadData(load) => self.load_data(load, None),
             other => Err(unsupported(other).into()),
         }
@@ -192,11 +194,19 @@ impl Session {
 
     fn account_change(
         &mut self,
-        change: impl FnOnce(&mut Self) -> SqlResult<()>,
+        change: impl FnOnce(&mut Self) -> SqlResult<Option<show::Table>>,
     ) -> Result<Done, ExecError> {
         let seq = self.commit_transaction()?;
-        change(self)?;
-        Ok(ok(seq))
+        match change(self)? {
+            None => Ok(ok(seq)),
+            Some(table) => {
+                // The reply has no place to say what it depends on.
+                let engine = &self.facts.instance.engine;
+                engine.wait_durable(seq).block().map_err(ExecError::from)?;
+                let source = RowSource::Table(table.columns, table.rows.into_iter());
+                Ok(Done::Rows(Box::new(source)))
+            }
+        }
     }
 
     /// Schema changes.
@@ -314,11 +324,17 @@ impl Session {
                 FlushWhat::Hosts => {
                     counters.host_flushes.fetch_add(1, Ordering::Relaxed);
                 }
+                FlushWhat::UserResources => {
+                    let usages = &self.facts.instance.accounts().usages;
+                    usages.flush(self.now_seconds());
+                }
+                FlushWhat::Privileges => {
+                    let usages = &self.facts.instance.accounts().usages;
+                    usages.flush(self.now_seconds());
+                    usages.unlock(None);
+                }
                 // Nothing is cached that these would have to drop.
-                FlushWhat::Privileges
-                | FlushWhat::UserResources
-                | FlushWhat::OptimizerCosts
-                | FlushWhat::Logs(_) => (),
+                FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
         }
         Ok(ok(seq))

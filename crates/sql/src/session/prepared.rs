@@ -68,6 +68,7 @@ impl Session {
     }
 
     fn prepare_text(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
+        self.facts.check_password_is_fresh()?;
         let text = self.to_utf8(sql).into_owned();
         let options = ParseOptions {
             params: true,

@@ -337,6 +337,12 @@ impl Session {
         {
             self.count(Counter::Queries, 1);
             self.count(plan.command(), 1);
+            let changes = match plan {
+                Plan::Change(..) => true,
+                Plan::Parsed(statement) => counts::changes_data(statement),
+                Plan::Read(_) | Plan::Long => false,
+            };
+            self.admit_statement(changes, false)?;
         }
         if let Work::Planned(key, plan, version) = &running.work {
             let params = &running.params;
@@ -362,6 +368,11 @@ impl Session {
         if !std::mem::replace(&mut running.counted, true) {
             self.count(Counter::Queries, 1);
             self.count(counts::command_of(statement), 1);
+            let renews = matches!(
+                **statement,
+                Statement::AlterUser(_) | Statement::SetPassword(_)
+            );
+            self.admit_statement(counts::changes_data(statement), renews)?;
         }
         self.run_statement(statement, &running.params, *id, mode)
     }

@@ -60,7 +60,7 @@ mod tests {
     use super::super::{ClientInfo, Request};
     use super::*;
     use crate::accounts::Account;
-    use crate::instance::{Instance, InstanceConfig};
+    use crate::instance::{Instance, InstanceConfig, PasswordHashing};
     use crate::result::{Mode, OutcomeKind, RowSink, Step};
     use crate::variables::Setting;
 
@@ -104,7 +104,10 @@ mod tests {
             data_dir: "/db".into(),
             settings: settings.to_vec(),
             root_password: None,
-            hash_password: |_, _, _| Vec::new(),
+            passwords: PasswordHashing {
+                hash: |_, _, _| Vec::new(),
+                verify: |_, _, _| false,
+            },
         })
         .unwrap()
     }

@@ -3,7 +3,8 @@
 //! Neighbours: `session` runs it; rows about schema objects come from `infoschema`, texts of CREATE
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
-//! `grants` · `server` (variables, status, sessions, everything else) · `status` (status variables).
+//! `grants` · `server` (variables, status, sessions, everything else) ·
+//! `status` (status variables) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
 //! position; LIKE applies to the first column.
 
@@ -11,6 +12,7 @@ mod grants;
 mod objects;
 mod server;
 pub(crate) mod status;
+mod users;
 
 use std::sync::Arc;
 

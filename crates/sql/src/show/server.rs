@@ -53,7 +53,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Grants { account, roles } => {
             super::grants::grants(session, account.as_ref(), roles)
         }
-        ShowWhat::CreateUser(account) => create_user(session, account),
+        ShowWhat::CreateUser(account) => super::users::create_user(session, account),
         ShowWhat::Collation => Ok(copy(
             session,
             "COLLATIONS",
@@ -241,25 +241,4 @@ pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult
                 })
         }
     }
-}
-
-fn create_user(session: &Session, account: &Account) -> SqlResult<Table> {
-    let a = resolve(session, Some(account))?;
-    let secret = if a.auth.is_empty() {
-        String::new()
-    } else {
-        let hex: String = a.auth.iter().map(|b| format!("{b:02X}")).collect();
-        format!(" AS 0x{hex}")
-    };
-    let text = format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{secret} REQUIRE NONE PASSWORD EXPIRE DEFAULT \
-         ACCOUNT {} PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE \
-         CURRENT DEFAULT",
-        a.user,
-        a.host,
-        a.plugin.name(),
-        if a.locked { "LOCK" } else { "UNLOCK" }
-    );
-    let title = format!("CREATE USER for {}", a.name());
-    Ok(Table::texts(&[&title], vec![vec![t(text)]]))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use esker_sql::accounts::Account;
-use esker_sql::{ClientInfo, Instance, InstanceConfig, Session};
+use esker_sql::{ClientInfo, Instance, InstanceConfig, PasswordHashing, Session};
 use esker_vfs::sim::SimEnv;
 
 /// A fresh instance on this machine.
@@ -13,7 +13,10 @@ pub fn open(machine: &SimEnv) -> Arc<Instance> {
         data_dir: "/data".into(),
         settings: Vec::new(),
         root_password: None,
-        hash_password: |_, password, _| password.to_vec(),
+        passwords: PasswordHashing {
+            hash: |_, password, _| password.to_vec(),
+            verify: |_, password, stored| password == stored,
+        },
     })
     .unwrap()
 }

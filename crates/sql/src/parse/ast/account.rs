@@ -57,6 +57,19 @@ pub struct UserSpec {
     pub replace: Option<Vec<u8>>,
 }
 
+impl UserSpec {
+    /// An account of which nothing is said.
+    pub fn of(account: Account) -> Self {
+        Self {
+            account,
+            auth: None,
+            discard_old: false,
+            retain_current: false,
+            replace: None,
+        }
+    }
+}
+
 /// CREATE USER and ALTER USER.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserStatement {
@@ -76,10 +89,44 @@ pub struct UserStatement {
     pub lock: Option<bool>,
     /// PASSWORD EXPIRE, HISTORY, REUSE, …
     pub password_options: Vec<PasswordOption>,
-    /// COMMENT.
-    pub comment: Option<Vec<u8>>,
-    /// ATTRIBUTE (JSON).
-    pub attribute: Option<Vec<u8>>,
+    /// COMMENT or ATTRIBUTE.
+    pub attribute: Option<UserAttribute>,
+}
+
+impl UserStatement {
+    /// A statement without options.
+    pub fn of(if_exists: bool, users: Vec<UserSpec>) -> Self {
+        Self {
+            if_exists,
+            or_replace: false,
+            users,
+            default_roles: None,
+            require: None,
+            limits: Vec::new(),
+            lock: None,
+            password_options: Vec::new(),
+            attribute: None,
+        }
+    }
+
+    /// Does it ask for anything but passwords?
+    pub fn has_options(&self) -> bool {
+        self.default_roles.is_some()
+            || self.require.is_some()
+            || !self.limits.is_empty()
+            || self.lock.is_some()
+            || !self.password_options.is_empty()
+            || self.attribute.is_some()
+    }
+}
+
+/// What is noted of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserAttribute {
+    /// COMMENT 'text'.
+    Comment(Vec<u8>),
+    /// ATTRIBUTE 'JSON object'.
+    Json(Vec<u8>),
 }
 
 /// REQUIRE.

@@ -4,7 +4,10 @@
 //! **Invariants**: words that select behaviour are enums; a LIKE pattern is bytes with escapes
 //! resolved the way a pattern needs them (`\%` and `\_` kept).
 
-use super::{Account, Expr, Ident, ObjectName, Query, RoleList, Statement, SysVar, VarScope};
+use super::{
+    Account, Auth, AuthSecret, Expr, Ident, ObjectName, Query, RoleList, Statement, SysVar,
+    UserSpec, VarScope,
+};
 
 /// One item of SET.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +69,25 @@ pub struct SetPassword {
     pub replace: Option<Vec<u8>>,
     /// RETAIN CURRENT PASSWORD.
     pub retain_current: bool,
+}
+
+impl SetPassword {
+    /// The same as ALTER USER says it.
+    pub fn as_spec(&self) -> UserSpec {
+        let secret = match &self.password {
+            Some(password) => AuthSecret::Password(password.clone()),
+            None => AuthSecret::Random,
+        };
+        UserSpec {
+            auth: Some(Auth {
+                plugin: None,
+                secret,
+            }),
+            retain_current: self.retain_current,
+            replace: self.replace.clone(),
+            ..UserSpec::of(self.account.clone())
+        }
+    }
 }
 
 /// START TRANSACTION and BEGIN.

@@ -1,0 +1,419 @@
+//! CREATE, ALTER, DROP and RENAME USER, SET PASSWORD.
+//!
+//! Neighbours: `other` dispatches; `password` changes a password by its rules, `grants` does GRANT and REVOKE;
+//! `accounts` keeps the list and its file.
+//! **Invariants**: a statement changes all of its accounts or none, under the one lock of account changes; the acting
+//! account is checked before anything is looked at; durable before in force.
+
+use esker_types::{Level, SqlError, SqlResult, Value};
+
+use super::Session;
+use super::password::PasswordChange;
+use crate::accounts::attribute;
+use crate::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};
+use crate::accounts::{Account, Privileges};
+use crate::parse::ast::{
+    self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
+};
+use crate::show::{Table, t};
+
+/// Longest user name, characters.
+const MAX_USER: usize = 32;
+/// Longest host, characters.
+const MAX_HOST: usize = 255;
+
+/// 1396.
+pub(super) fn failed(operation: &str, names: &[String]) -> SqlError {
+    let text = format!("Operation {operation} failed for {}", names.join(","));
+    SqlError::new(1396, "HY000", text)
+}
+
+/// `'user'@'host'`.
+pub(super) fn shown(user: &str, host: &str) -> String {
+    format!("'{user}'@'{host}'")
+}
+
+/// A password that the server has made.
+pub(super) struct Generated {
+    user: String,
+    host: String,
+    password: Vec<u8>,
+}
+
+/// What the client is shown of generated passwords; None: there are none.
+fn generated_table(made: Vec<Generated>) -> Option<Table> {
+    let rows: Vec<_> = made
+        .into_iter()
+        .map(|g| vec![t(g.user), t(g.host), Value::Str(g.password), Value::UInt(1)])
+        .collect();
+    let names = ["user", "host", "generated password", "auth_factor"];
+    (!rows.is_empty()).then(|| Table::mixed(&names, &["auth_factor"], rows))
+}
+
+fn position(list: &[Account], name: &(String, String)) -> Option<usize> {
+    list.iter()
+        .position(|a| a.user == name.0 && a.host == name.1)
+}
+
+impl Session {
+    /// CREATE USER.
+    pub(crate) fn create_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
+        self.facts.require("CREATE USER")?;
+        refuse_unsupported(statement)?;
+        let now = self.now_seconds();
+        let mut existing = Vec::new();
+        let mut made = Vec::new();
+        self.facts.instance.change_accounts(|list| {
+            for spec in &statement.users {
+                let name = self.named(&spec.account);
+                check_name(&name.0, &name.1)?;
+                if position(list, &name).is_some() {
+                    existing.push(shown(&name.0, &name.1));
+                    continue;
+                }
+                let mut account = Account::named(&name.0, &name.1);
+                account.policy.changed = Some(now);
+                apply_options(&mut account, statement)?;
+                let change = PasswordChange::new(&self.facts, "CREATE USER", now);
+                let password = change.apply(&mut account, spec)?;
+                account.policy.expired |= expires_now(statement);
+                if account.policy.expired && account.user.is_empty() {
+                    return Err(failed("CREATE USER", &["anonymous user".to_owned()]));
+                }
+                made.extend(password.map(|p| generated(&account, p)));
+                list.push(account);
+            }
+            if existing.is_empty() || statement.if_exists {
+                Ok(())
+            } else {
+                Err(failed("CREATE USER", &existing))
+            }
+        })?;
+        for name in existing {
+            let text = format!("Authorization ID {name} already exists.");
+            self.warn(Level::Note, 3163, text);
+        }
+        Ok(generated_table(made))
+    }
+
+    /// ALTER USER.
+    pub(crate) fn alter_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
+        refuse_unsupported(statement)?;
+        for spec in &statement.users {
+            self.check_may_alter(statement, spec)?;
+        }
+        let now = self.now_seconds();
+        let mut missing = Vec::new();
+        let mut made = Vec::new();
+        let mut changed = Vec::new();
+        self.facts.instance.change_accounts(|list| {
+            for spec in &statement.users {
+                let name = self.named(&spec.account);
+                let Some(at) = position(list, &name) else {
+                    missing.push(shown(&name.0, &name.1));
+                    continue;
+                };
+                let account = &mut list[at];
+                apply_options(account, statement)?;
+                let change = PasswordChange::new(&self.facts, "ALTER USER", now);
+                let password = change.apply(account, spec)?;
+                if expires_now(statement) && account.user.is_empty() {
+                    let text = "The password for anonymous user cannot be expired.";
+                    return Err(SqlError::new(3016, "HY000", text));
+                }
+                account.policy.expired |= expires_now(statement);
+                made.extend(password.map(|p| generated(account, p)));
+                changed.push((account.clone(), spec.auth.is_some()));
+            }
+            if missing.is_empty() || statement.if_exists {
+                Ok(())
+            } else {
+                Err(failed("ALTER USER", &missing))
+            }
+        })?;
+        let usages = &self.facts.instance.accounts().usages;
+        for (account, with_password) in &changed {
+            if unlocks(statement) {
+                usages.unlock(Some(account));
+            }
+            if *with_password && self.facts.is_own(account) {
+                self.facts.must_change_password = account.policy.expired;
+            }
+        }
+        for name in missing {
+            let text = format!("Authorization ID {name} does not exist.");
+            self.warn(Level::Note, 3162, text);
+        }
+        Ok(generated_table(made))
+    }
+
+    /// May this session alter the account so?
+    fn check_may_alter(&self, statement: &UserStatement, spec: &UserSpec) -> SqlResult<()> {
+        let (user, host) = self.named(&spec.account);
+        let own = self.facts.account.user == user && self.facts.account.host == host;
+        if !own || statement.has_options() {
+            return self.facts.require("CREATE USER");
+        }
+        if spec.retain_current || spec.discard_old {
+            return self.facts.require_for_second_password();
+        }
+        Ok(())
+    }
+
+    /// SET PASSWORD.
+    pub(crate) fn set_password(&mut self, set: &SetPassword) -> SqlResult<Option<Table>> {
+        let name = self.named(&set.account);
+        if self.facts.account.user != name.0 || self.facts.account.host != name.1 {
+            self.facts.require_to_change_others()?;
+        } else if set.retain_current {
+            self.facts.require_for_second_password()?;
+        }
+        let now = self.now_seconds();
+        let mut changed = None;
+        self.facts.instance.change_accounts(|list| {
+            let at = position(list, &name).ok_or_else(|| {
+                let text = "Can't find any matching row in the user table";
+                SqlError::new(1133, "42000", text)
+            })?;
+            let change = PasswordChange::new(&self.facts, "SET PASSWORD", now);
+            let made = change.apply(&mut list[at], &set.as_spec())?;
+            changed = Some((list[at].clone(), made));
+            Ok(())
+        })?;
+        let Some((account, made)) = changed else {
+            return Ok(None);
+        };
+        if self.facts.is_own(&account) {
+            self.facts.must_change_password = account.policy.expired;
+        }
+        let made = made.map(|p| generated(&account, p));
+        Ok(generated_table(made.into_iter().collect()))
+    }
+
+    /// DROP USER.
+    pub(crate) fn drop_user(&mut self, if_exists: bool, users: &[ast::Account]) -> SqlResult<()> {
+        self.facts.require("CREATE USER")?;
+        let mut missing = Vec::new();
+        self.facts.instance.change_accounts(|list| {
+            for name in users.iter().map(|a| self.named(a)) {
+                match position(list, &name) {
+                    Some(at) => drop(list.remove(at)),
+                    None => missing.push(shown(&name.0, &name.1)),
+                }
+            }
+            if missing.is_empty() || if_exists {
+                Ok(())
+            } else {
+                Err(failed("DROP USER", &missing))
+            }
+        })?;
+        for name in missing {
+            let text = format!("Authorization ID {name} does not exist.");
+            self.warn(Level::Note, 3162, text);
+        }
+        Ok(())
+    }
+
+    /// RENAME USER.
+    pub(crate) fn rename_user(&mut self, pairs: &[(ast::Account, ast::Account)]) -> SqlResult<()> {
+        self.facts.require("CREATE USER")?;
+        self.facts.instance.change_accounts(|list| {
+            for (from, to) in pairs {
+                let (from, to) = (self.named(from), self.named(to));
+                check_name(&to.0, &to.1)?;
+                let fail = || failed("RENAME USER", &[shown(&from.0, &from.1)]);
+                if position(list, &to).is_some() {
+                    return Err(fail());
+                }
+                let at = position(list, &from).ok_or_else(fail)?;
+                (list[at].user, list[at].host) = to;
+            }
+            Ok(())
+        })
+    }
+
+    /// Wall clock, seconds since 1970 UTC.
+    pub(crate) fn now_seconds(&self) -> i64 {
+        self.facts.instance.now_seconds()
+    }
+}
+
+impl super::Facts {
+    /// Is it the account that the session is logged in to?
+    pub(super) fn is_own(&self, account: &Account) -> bool {
+        account.user == self.account.user && account.host == self.account.host
+    }
+
+    /// The right to keep a second password of the own account.
+    fn require_for_second_password(&self) -> SqlResult<()> {
+        let global = self.access.global();
+        let may = |name| Privileges::named(name).is_some_and(|p| global.contains(p));
+        if may("CREATE USER") || may("APPLICATION_PASSWORD_ADMIN") {
+            return Ok(());
+        }
+        let text = "Access denied; you need (at least one of) the CREATE USER or APPLICATION_PASSWORD_ADMIN \
+                    privilege(s) for this operation";
+        Err(SqlError::new(1227, "42000", text))
+    }
+
+    /// The right to change and to see accounts of others, which MySQL ties to its system schema.
+    pub(crate) fn require_to_change_others(&self) -> SqlResult<()> {
+        let may = |held: Privileges, name| held.contains(Privileges::of(&[name]));
+        if may(self.access.global(), "CREATE USER") || may(self.access.on_schema("mysql"), "UPDATE")
+        {
+            return Ok(());
+        }
+        let text = format!(
+            "Access denied for user '{}'@'{}' to database 'mysql'",
+            self.account.user, self.account.host
+        );
+        Err(SqlError::new(1044, "42000", text))
+    }
+}
+
+fn generated(account: &Account, password: Vec<u8>) -> Generated {
+    Generated {
+        user: account.user.clone(),
+        host: account.host.clone(),
+        password,
+    }
+}
+
+fn expires_now(statement: &UserStatement) -> bool {
+    statement.password_options.contains(&PasswordOption::Expire)
+}
+
+/// Does the statement forgive failed logins?
+fn unlocks(statement: &UserStatement) -> bool {
+    let about_lock = |o: &PasswordOption| {
+        matches!(
+            o,
+            PasswordOption::FailedAttempts(_) | PasswordOption::LockDays(_)
+        )
+    };
+    statement.lock == Some(false) || statement.password_options.iter().any(about_lock)
+}
+
+/// Everything of the statement but the passwords.
+fn apply_options(account: &mut Account, statement: &UserStatement) -> SqlResult<()> {
+    account.locked = statement.lock.unwrap_or(account.locked);
+    let policy = &mut account.policy;
+    if let Some(require) = &statement.require {
+        policy.transport = transport(require)?;
+    }
+    for (name, number) in &statement.limits {
+        set_limit(&mut policy.limits, name, *number);
+    }
+    for option in &statement.password_options {
+        set_password_option(policy, option)?;
+    }
+    let have = policy.attribute.as_deref();
+    match &statement.attribute {
+        Some(UserAttribute::Comment(text)) => policy.attribute = attribute::comment(have, text)?,
+        Some(UserAttribute::Json(text)) => policy.attribute = attribute::merge(have, text)?,
+        None => (),
+    }
+    Ok(())
+}
+
+fn transport(require: &Require) -> SqlResult<Transport> {
+    let fields = match require {
+        Require::None => return Ok(Transport::Any),
+        Require::Ssl => return Ok(Transport::Tls),
+        Require::X509 => return Ok(Transport::Certificate),
+        Require::Fields(fields) => fields,
+    };
+    let (mut subject, mut issuer, mut cipher) = (None, None, None);
+    for (name, value) in fields {
+        let slot = match &**name {
+            "SUBJECT" => &mut subject,
+            "ISSUER" => &mut issuer,
+            _ => &mut cipher,
+        };
+        if slot
+            .replace(String::from_utf8_lossy(value).into_owned())
+            .is_some()
+        {
+            let text = format!("Option '{name}' used twice in statement");
+            return Err(SqlError::new(1225, "HY000", text));
+        }
+    }
+    Ok(Transport::Specified {
+        subject,
+        issuer,
+        cipher,
+    })
+}
+
+fn set_limit(limits: &mut ResourceLimits, name: &str, number: u64) {
+    let slot = match name {
+        "MAX_QUERIES_PER_HOUR" => &mut limits.queries,
+        "MAX_UPDATES_PER_HOUR" => &mut limits.updates,
+        "MAX_CONNECTIONS_PER_HOUR" => &mut limits.connections,
+        _ => &mut limits.user_connections,
+    };
+    *slot = u32::try_from(number).unwrap_or(u32::MAX);
+}
+
+/// A number of the statement that must be in a range.
+fn ranged(what: &str, number: u64, range: std::ops::RangeInclusive<u64>) -> SqlResult<u16> {
+    let fits = range.contains(&number).then(|| u16::try_from(number).ok());
+    fits.flatten().ok_or_else(|| {
+        let text = format!("Incorrect {what} value: '{number}'");
+        SqlError::new(1525, "HY000", text)
+    })
+}
+
+fn set_password_option(policy: &mut Policy, option: &PasswordOption) -> SqlResult<()> {
+    /// Largest FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME.
+    const MOST: u64 = 32_767;
+    let clamped = |n: &u64| u16::try_from(*n).unwrap_or(u16::MAX);
+    match option {
+        // Takes effect after the password was set, which would end it.
+        PasswordOption::Expire => (),
+        PasswordOption::ExpireDefault => policy.lifetime_days = None,
+        PasswordOption::ExpireNever => policy.lifetime_days = Some(0),
+        PasswordOption::ExpireDays(n) => {
+            policy.lifetime_days = Some(ranged("DAY", *n, 1..=65_535)?)
+        }
+        PasswordOption::History(n) => policy.history = n.as_ref().map(clamped),
+        PasswordOption::ReuseDays(n) => policy.reuse_days = n.as_ref().map(clamped),
+        PasswordOption::RequireCurrent(on) => policy.require_current = *on,
+        PasswordOption::FailedAttempts(n) => {
+            policy.login_lock.attempts = ranged("FAILED_LOGIN_ATTEMPTS", *n, 0..=MOST)?;
+        }
+        PasswordOption::LockDays(Some(n)) => {
+            policy.login_lock.time = LockTime::Days(ranged("PASSWORD_LOCK_TIME", *n, 0..=MOST)?);
+        }
+        PasswordOption::LockDays(None) => policy.login_lock.time = LockTime::Unbounded,
+    }
+    Ok(())
+}
+
+fn check_name(user: &str, host: &str) -> SqlResult<()> {
+    /// How much of the name the error repeats, characters.
+    const SHOWN: usize = 70;
+    let check = |what: &str, name: &str, most: usize| {
+        if name.chars().count() <= most {
+            return Ok(());
+        }
+        let name: String = name.chars().take(SHOWN).collect();
+        let text = format!(
+            "String '{name}' is too long for {what} name (should be no longer than {most})"
+        );
+        Err(SqlError::new(1470, "HY000", text))
+    };
+    check("user", user, MAX_USER)?;
+    check("host", host, MAX_HOST)
+}
+
+fn refuse_unsupported(s: &UserStatement) -> SqlResult<()> {
+    let what = if s.default_roles.is_some() {
+        "DEFAULT ROLE"
+    } else if s.or_replace {
+        "CREATE OR REPLACE USER"
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::not_supported(what))
+}
