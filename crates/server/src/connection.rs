@@ -528,6 +528,7 @@ async fn refuse(conn: &mut Connection, shared: &Shared, peer: SocketAddr, why: N
             shared.throttle.interrupted(peer.ip(), allowed);
         }
         NoLogin::Denied(e) => {
+            shared.refusals.tell(peer, &e);
             conn.put_error(&e);
             let _ = conn.flush().await;
         }
@@ -724,6 +725,7 @@ async fn open_session<'s>(
         Err(e) => {
             // Whoever sees the error may come again at once.
             drop(session);
+            shared.refusals.tell(peer, &e);
             shared.instance.count_aborted_connect();
             conn.put_error(&e);
             let _ = conn.flush().await;

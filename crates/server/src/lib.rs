@@ -3,7 +3,7 @@
 //! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts
 //! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
 //! limits, signals), `startup` (while the log is read), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
-//! [`throttle`] (guests who do not behave),
+//! [`throttle`] (guests who do not behave), [`refusals`] (the log of refused logins),
 //! [`dispatch`] (one command), `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
@@ -23,6 +23,7 @@ pub mod listener;
 mod login;
 mod panics;
 mod parameters;
+mod refusals;
 mod reply;
 mod rsa;
 mod seats;

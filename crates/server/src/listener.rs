@@ -25,6 +25,7 @@ use crate::activity::Activity;
 use crate::config::Config;
 use crate::doors::Doors;
 use crate::login::PasswordCache;
+use crate::refusals::Refusals;
 use crate::rsa::LoginKey;
 use crate::seats::{Door, Seats};
 use crate::startup::{self, OnProgress, Report, Started};
@@ -80,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
     pub(crate) throttle: Throttle,
+    pub(crate) refusals: Refusals,
     pub(crate) connections: AtomicUsize,
     pub(crate) seats: Seats,
     pub(crate) activity: Activity,
@@ -257,6 +259,7 @@ async fn serve(
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
         throttle: Throttle::default(),
+        refusals: Refusals::default(),
         connections: AtomicUsize::new(0),
         seats: Seats::default(),
         activity: Activity::default(),

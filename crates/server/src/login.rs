@@ -188,8 +188,7 @@ fn suits(stream: &Stream, required: &Transport) -> bool {
     match required {
         Transport::Any => true,
         Transport::Tls => stream.is_tls(),
-        // No certificate authority is configured that could vouch for a client.
-        Transport::Certificate => false,
+        Transport::Certificate => stream.has_peer_certificate(),
         Transport::Specified {
             subject: None,
             issuer: None,
@@ -198,6 +197,7 @@ fn suits(stream: &Stream, required: &Transport) -> bool {
             let info = stream.tls_info();
             info.is_some_and(|(used, _)| cipher.as_ref().is_none_or(|c| *c == used))
         }
+        // Nothing reads the names in a certificate.
         Transport::Specified { .. } => false,
     }
 }

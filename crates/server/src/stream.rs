@@ -41,6 +41,17 @@ impl Stream {
         Some((crate::tls::suite_name(cipher), version.to_owned()))
     }
 
+    /// Has the client shown a certificate? Only one that `ssl_ca` vouches for is taken.
+    pub(crate) fn has_peer_certificate(&self) -> bool {
+        let Self::Tls(stream) = self else {
+            return false;
+        };
+        let (_, session) = stream.get_ref();
+        session
+            .peer_certificates()
+            .is_some_and(|chain| !chain.is_empty())
+    }
+
     fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Plain(tcp) => Some(tcp),

@@ -53,6 +53,15 @@ fn every_clause_is_kept_and_shown_as_mysql_shows_it() {
     root.run(&format!("CREATE USER c REQUIRE {all} COMMENT 'it''s me'"));
     let attribute = r#" ATTRIBUTE '{"comment": "it\'s me"}'"#;
     assert_eq!(shown(&mut root, "c"), format!("{all}{attribute}"));
+    let attributes = "SELECT user, host, attribute FROM information_schema.user_attributes WHERE user <> 'root' ORDER BY 1";
+    let rows = [
+        "a|%|NULL",
+        "b|localhost|NULL",
+        r#"c|%|{"comment": "it's me"}"#,
+    ];
+    assert_eq!(root.lines(attributes), rows);
+    let mut b = login(&server, "b", "x").expect("login");
+    assert_eq!(b.lines(attributes), [rows[1]]);
     root.run(
         r#"ALTER USER c REQUIRE X509 WITH MAX_QUERIES_PER_HOUR 0 PASSWORD EXPIRE NEVER PASSWORD HISTORY DEFAULT
            PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT FAILED_LOGIN_ATTEMPTS 0

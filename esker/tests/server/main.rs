@@ -11,6 +11,7 @@ mod damaged;
 mod drivers;
 mod faults;
 mod fixtures;
+mod guesses;
 mod histogram;
 mod histories;
 mod hostile;

@@ -21,6 +21,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
         "COLLATION_CHARACTER_SET_APPLICABILITY" => applicability(),
         "PROCESSLIST" => processes(viewer),
         "ESKER_TRANSACTIONS" => transactions(viewer),
+        "USER_ATTRIBUTES" => attributes(viewer),
         "USER_PRIVILEGES" => privileges(viewer, Scope::User),
         "SCHEMA_PRIVILEGES" => privileges(viewer, Scope::Schema),
         "TABLE_PRIVILEGES" => privileges(viewer, Scope::Table),
@@ -215,6 +216,21 @@ enum Scope {
     Schema,
     Table,
     Column,
+}
+
+/// Comments and attributes of accounts: everybody's for those who may change accounts, else the own one.
+fn attributes(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let everybody = viewer.may("CREATE USER");
+    let accounts = viewer.instance.accounts().all();
+    let shown = accounts
+        .iter()
+        .filter(|a| everybody || viewer.access.is_of(&a.user, &a.host));
+    shown
+        .map(|a| {
+            let attribute = super::optional(a.policy.attribute.as_ref());
+            vec![text(&a.user), text(&a.host), attribute]
+        })
+        .collect()
 }
 
 fn privileges(viewer: &Viewer, scope: Scope) -> Vec<Vec<Value>> {

@@ -269,6 +269,9 @@ pub static TABLES: &[TableSpec] = &[
         c("CHARACTER_SET_CLIENT", Text(64)), c("COLLATION_CONNECTION", Text(64)),
         c("DATABASE_COLLATION", Text(64)),
     ] },
+    TableSpec { name: "USER_ATTRIBUTES", columns: &[
+        c("USER", Text(32)), c("HOST", Text(255)), c("ATTRIBUTE", LongText),
+    ] },
     TableSpec { name: "USER_PRIVILEGES", columns: &[
         c("GRANTEE", Text(292)), c("TABLE_CATALOG", Text(512)), c("PRIVILEGE_TYPE", Text(64)),
         c("IS_GRANTABLE", Text(3)),
