@@ -245,14 +245,14 @@ fn old_passwords_are_not_taken_again() {
 fn the_current_password_is_asked_for() {
     let (server, _dir) = server();
     let mut root = server.connect();
-    root.run("CREATE USER a IDENTIFIED BY 'p' PASSWORD REQUIRE CURRENT");
+    root.run("CREATE USER b; CREATE USER a IDENTIFIED BY 'p' PASSWORD REQUIRE CURRENT");
     let mut a = login(&server, "a", "p").expect("login");
     for (sql, code) in [
         ("SET PASSWORD = 'q'", 3892),
         ("ALTER USER USER() IDENTIFIED BY 'q'", 3892),
         ("ALTER USER a IDENTIFIED BY 'q' REPLACE 'x'", 3891),
         ("SET PASSWORD = 'q' REPLACE ''", 3891),
-        ("SET PASSWORD FOR root@localhost = 'q'", 1044),
+        ("SET PASSWORD FOR b = 'q'", 1044),
         ("ALTER USER root@localhost IDENTIFIED BY 'q'", 1227),
         (
             "SET PASSWORD = 'q' REPLACE 'p' RETAIN CURRENT PASSWORD",
@@ -264,7 +264,7 @@ fn the_current_password_is_asked_for() {
             1227,
         ),
         ("ALTER USER a COMMENT 'me'", 1227),
-        ("SHOW CREATE USER root@localhost", 1044),
+        ("SHOW CREATE USER b", 1044),
     ] {
         assert_eq!(a.code(sql), Some(code), "{sql}");
     }

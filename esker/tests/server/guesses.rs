@@ -100,7 +100,7 @@ fn attempt(server: &Server, random: &mut Random) -> bool {
     let users = [
         "native",
         "sha2",
-        "both",
+        "twice",
         "root",
         "",
         "nobody",
@@ -186,12 +186,12 @@ fn no_guess_gets_in() {
     root.run(
         "CREATE USER native IDENTIFIED WITH mysql_native_password BY 'the right one';
          CREATE USER sha2 IDENTIFIED BY 'the right one';
-         CREATE USER both IDENTIFIED BY 'the right one';
-         ALTER USER both IDENTIFIED BY 'the next one' RETAIN CURRENT PASSWORD;
+         CREATE USER twice IDENTIFIED BY 'the right one';
+         ALTER USER twice IDENTIFIED BY 'the next one' RETAIN CURRENT PASSWORD;
          ALTER USER root@localhost IDENTIFIED BY 'the right one'",
     );
     let right = |user: &str| Client::connect("127.0.0.1", server.port, user, "the right one", None);
-    for user in ["native", "sha2", "both", "root"] {
+    for user in ["native", "sha2", "twice", "root"] {
         // From now on the server knows the digests of quick proofs.
         right(user).expect(user);
     }
@@ -203,7 +203,7 @@ fn no_guess_gets_in() {
             "seed {seed}: attempt {n} got in"
         );
     }
-    for user in ["native", "sha2", "both", "root"] {
+    for user in ["native", "sha2", "twice", "root"] {
         right(user).expect(user);
     }
     // Unknown users and wrong passwords read the same.
