@@ -261,6 +261,7 @@ fn columns_may_be_granted_alone() {
     let less = "GRANT INSERT (`b`), UPDATE (`a`) ON `d`.`t` TO `cols`@`%`";
     assert_eq!(shown(&mut root), [less]);
     let mut server = server;
+    server.stop();
     server.restart();
     assert_eq!(shown(&mut server.connect()), [less]);
     drop((server, dir));
