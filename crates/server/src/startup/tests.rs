@@ -7,6 +7,7 @@ use std::thread::{self, ThreadId};
 
 use esker_engine::{EngineConfig, Isolation};
 use esker_sql::InstanceConfig;
+use esker_sql::accounts::{Account, store};
 use esker_sql::variables::Setting;
 use esker_vfs::sim::{CrashImage, SimEnv};
 use esker_vfs::{DirLock, Env, File, Fs, OpenMode};
@@ -117,6 +118,9 @@ impl Machine {
         }
         let seq = txn.commit().expect("commits").seq.expect("wrote");
         engine.wait_durable(seq).block().expect("durable");
+        // A database whose accounts are lost does not open.
+        let root = Account::root(Vec::new());
+        store::save(&before.env(), Path::new("/db"), &[root]).expect("accounts");
         let after = SimEnv::with_fs(before.fs.crash_with(CrashImage::DropUnsynced), 2);
         let gate = Arc::<(Gate<bool>, Condvar)>::default();
         let mut env = after.env();
