@@ -72,6 +72,7 @@ mod maintain;
 pub mod memtable;
 mod recovery;
 pub mod scan;
+mod span;
 mod sync;
 pub mod tree;
 mod txn;
@@ -88,7 +89,7 @@ pub use commit::log::Durable;
 pub use commit::switches::Switches;
 pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};
 pub use error::{CancelReason, EngineError, Result};
-pub use lock::{LockMode, LockOutcome, WaitPolicy};
+pub use lock::{LockMode, LockOutcome, RangeKind, ScanGap, Uncommitted, WaitPolicy};
 pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;
 pub use recovery::{

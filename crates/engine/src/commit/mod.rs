@@ -123,11 +123,13 @@ pub(crate) fn charge_record(
 /// Lets go of the row locks of a transaction whose record has its place in the log: now, or when it is durable.
 /// `owner` is then without locks; true if it is another one for that reason.
 pub(crate) fn let_go_of_locks(inner: &Inner, owner: &mut Arc<LockOwner>, seq: Seq) -> bool {
-    if inner.switches.locks_go_at_once() || owner.held_count() == 0 {
+    if inner.switches.locks_go_at_once() || !owner.holds_any() {
         inner.locks.release_all(owner);
         return false;
     }
-    let owner = std::mem::replace(owner, LockOwner::new());
+    // The versions are in the memtables: nothing is uncommitted any more.
+    owner.withdraw();
+    let owner = std::mem::replace(owner, inner.locks.new_owner());
     let release = inner.held.hold(seq, owner);
     inner.log.notify_durable(seq, release);
     true

@@ -10,7 +10,10 @@
 //! CounterSet        version u8 | how u8 (1 raise, 2 set) | tree varint | value varint
 //!
 //! xid       length varint | bytes
-//! locks     number varint | per lock: mode u8 (1 shared, 2 exclusive) | tree varint | key length varint | key
+//! locks     number varint | per lock: kind u8 | tree varint | key or span
+//!           kind: 1 shared row, 2 exclusive row: key;  3 gap, 4 shared cover, 5 exclusive cover: span
+//! key       length varint | bytes
+//! span      lower key | has an end u8 (0, 1) | upper key, if it has an end
 //! body      counters | number of trees varint | per tree: tree varint | number of writes varint | writes
 //! counters  number varint | per counter: tree varint | value varint       (raises: the larger value wins)
 //! graft     number varint                                                    (what is staged in the manifest under it)
@@ -25,7 +28,8 @@
 //! - A prepared transaction is named by its XID and the sequence of its prepare record: an XID may be used again.
 
 use crate::codec::{self, Malformed, put_bytes, put_varint};
-use crate::lock::LockMode;
+use crate::lock::{LockMode, RangeKind};
+use crate::span::KeySpan;
 use crate::tree::GraftId;
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
 
@@ -62,6 +66,26 @@ pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u
     });
     put_varint(out, u64::from(tree.0));
     put_bytes(out, key);
+}
+
+pub(crate) fn put_range(out: &mut Vec<u8>, kind: RangeKind, tree: TreeId, span: &KeySpan) {
+    out.push(match kind {
+        RangeKind::Gap => 3,
+        RangeKind::Cover(LockMode::Shared) => 4,
+        RangeKind::Cover(LockMode::Exclusive) => 5,
+    });
+    put_varint(out, u64::from(tree.0));
+    put_bytes(out, &span.lower);
+    out.push(u8::from(span.upper.is_some()));
+    if let Some(upper) = &span.upper {
+        put_bytes(out, upper);
+    }
+}
+
+/// A lock of a prepare record.
+pub(crate) enum Locked<'a> {
+    Row(LockMode, &'a [u8]),
+    Range(RangeKind, KeySpan),
 }
 
 /// The payload of a decision about a prepared transaction.
@@ -150,18 +174,33 @@ impl<'a> Reader<'a> {
     /// Calls `each` for every lock of a prepare record.
     pub(crate) fn locks(
         &mut self,
-        mut each: impl FnMut(LockMode, TreeId, &'a [u8]),
+        mut each: impl FnMut(TreeId, Locked<'a>),
     ) -> Result<(), Malformed> {
         for _ in 0..self.rest.varint()? {
-            let mode = match self.rest.u8()? {
-                1 => LockMode::Shared,
-                2 => LockMode::Exclusive,
-                _ => return Err("unknown lock mode"),
-            };
+            let kind = self.rest.u8()?;
             let tree = self.tree()?;
-            each(mode, tree, self.bytes(MAX_KEY_BYTES)?);
+            let locked = match kind {
+                1 => Locked::Row(LockMode::Shared, self.bytes(MAX_KEY_BYTES)?),
+                2 => Locked::Row(LockMode::Exclusive, self.bytes(MAX_KEY_BYTES)?),
+                3 => Locked::Range(RangeKind::Gap, self.span()?),
+                4 => Locked::Range(RangeKind::Cover(LockMode::Shared), self.span()?),
+                5 => Locked::Range(RangeKind::Cover(LockMode::Exclusive), self.span()?),
+                _ => return Err("unknown kind of lock"),
+            };
+            each(tree, locked);
         }
         Ok(())
+    }
+
+    /// A span; its bounds may be one byte longer than a key, to be behind it.
+    fn span(&mut self) -> Result<KeySpan, Malformed> {
+        let lower = self.bytes(MAX_KEY_BYTES + 1)?.to_vec();
+        let upper = match self.rest.u8()? {
+            0 => None,
+            1 => Some(self.bytes(MAX_KEY_BYTES + 1)?.to_vec()),
+            _ => return Err("unknown end of a span"),
+        };
+        Ok(KeySpan { lower, upper })
     }
 
     pub(crate) fn counter_change(&mut self) -> Result<(CounterChange, TreeId, u64), Malformed> {

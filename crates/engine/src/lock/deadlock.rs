@@ -3,7 +3,7 @@
 //! Neighbours: `lock::LockManager` calls it when a wait begins; there is no periodic search.
 //!
 //! The graph is not stored: an edge leads from a waiting transaction to every transaction that holds the row and keeps it
-//! from being granted. Those who stand before it in the same queue need no edges of their own: each waits for nothing
+//! from being granted, or whose ranges are in its way. Those who stand before it in the same queue need no edges of their own: each waits for nothing
 //! else than this row, so whatever blocks them is among the holders that are followed anyway. This keeps a search linear
 //! when a thousand sessions queue for one row.
 //!
@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
+use super::owner::Place;
 use super::{LockManager, LockOwner};
 use crate::{EngineError, Result};
 
@@ -74,11 +75,14 @@ impl LockManager {
         let Some(waiting) = owner.waiting() else {
             return SmallVec::new();
         };
-        let shard = self.shards[waiting.lock.shard as usize].0.lock();
-        shard
-            .row(waiting.lock)
-            .map(|row| row.blockers(owner))
-            .unwrap_or_default()
+        match waiting.place {
+            Place::Row(lock) => {
+                let shard = self.shards[lock.shard as usize].0.lock();
+                let row = shard.row(lock);
+                row.map(|row| row.blockers(owner)).unwrap_or_default()
+            }
+            Place::Range(tree, key, want) => self.ranges.blockers(owner, tree, &key, want),
+        }
     }
 }
 

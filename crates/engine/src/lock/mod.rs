@@ -1,32 +1,46 @@
-//! Row locks: shared and exclusive, with fair queues, upgrade, deadlock detection, and waits that can be
-//! given up at any time.
+//! Row locks, shared and exclusive, with fair queues and upgrade; range locks, which are gaps and covers; deadlock
+//! detection over both, and waits that can be given up at any time.
 //!
-//! Neighbours: `txn` locks rows and releases them at its end; `wait` is the form of a wait. A "row" is any (tree, key);
-//! it need not exist.
+//! Neighbours: `txn` locks rows and ranges and releases them at its end; `wait` is the form of a wait. A "row" is any
+//! (tree, key); it need not exist.
 //!
-//! Parts: `shard` (rows and their queues) → [`LockManager`] (shards, owners) → `deadlock` (the wait-for graph).
+//! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range` (gaps
+//! and covers) → [`LockManager`] → `deadlock` (the wait-for graph).
 //!
 //! **Invariants**
-//! - Lock order inside: the deadlock mutex, then a shard, then an owner's fields. Never two shards at once.
-//! - A transaction waits for at most one row at a time; `LockOwner::wait` says which.
+//! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two shards
+//!   at once.
+//! - A transaction waits for at most one row or range at a time; its owner says for which.
 //! - Every hold of an owner is in its `held` list, pushed under the shard's lock; ending a transaction first leaves the
 //!   queue, then drains the list, so nothing is granted behind its back.
+//! - A row lock that is granted conflicts with no cover of another transaction: covers are looked at after the row is
+//!   granted, rows after the cover is in place.
 //! - A wait is queued before the search for a cycle starts, so of the waits that close a cycle together the last search
 //!   sees them all.
 
 mod deadlock;
+mod owner;
+mod range;
+#[cfg(test)]
+mod range_tests;
 mod shard;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use parking_lot::Mutex;
 
 use crate::hash::{fold, fold_bytes};
+use crate::span::KeySpan;
 use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
+pub use owner::Uncommitted;
+pub(crate) use owner::{LockOwner, Published, Want};
+use owner::{Owners, Place, Waiting};
+pub use range::RangeKind;
+use range::{AheadId, Covered, RangeWaiter, Ranges};
 pub(crate) use shard::Wakes;
 use shard::{Request, Shard, Waiter};
 
@@ -84,49 +98,6 @@ pub(crate) struct LockRef {
     stamp: u64,
 }
 
-/// The wait a transaction is in.
-#[derive(Clone)]
-struct Waiting {
-    lock: LockRef,
-    resolver: Resolver,
-    /// Locks held and rows written when the wait began. A waiting transaction does nothing, so it stays right.
-    work: u64,
-}
-
-/// A transaction as the lock table knows it.
-pub(crate) struct LockOwner {
-    /// Whether it has asked for a lock since it last gave all back.
-    active: AtomicBool,
-    held: Mutex<Vec<LockRef>>,
-    wait: Mutex<Option<Waiting>>,
-}
-
-impl LockOwner {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(LockOwner {
-            active: AtomicBool::new(false),
-            held: Mutex::new(Vec::new()),
-            wait: Mutex::new(None),
-        })
-    }
-
-    pub(crate) fn held_count(&self) -> usize {
-        self.held.lock().len()
-    }
-
-    fn add_held(&self, lock: LockRef) {
-        self.held.lock().push(lock);
-    }
-
-    fn wait_ended(&self) {
-        *self.wait.lock() = None;
-    }
-
-    fn waiting(&self) -> Option<Waiting> {
-        self.wait.lock().clone()
-    }
-}
-
 /// A shard on cache lines of its own, so that neighbours do not disturb each other.
 #[repr(align(128))]
 #[derive(Default)]
@@ -135,6 +106,8 @@ struct ShardCell(Mutex<Shard>);
 /// The lock table.
 pub(crate) struct LockManager {
     shards: Box<[ShardCell]>,
+    ranges: Ranges,
+    owners: Owners,
     /// One search for a cycle at a time.
     detecting: Mutex<()>,
     /// Keys of the hash, so that nobody can choose rows that fall together.
@@ -147,11 +120,18 @@ impl LockManager {
     pub(crate) fn new(seeds: [u64; 2]) -> Arc<Self> {
         Arc::new(LockManager {
             shards: (0..SHARDS).map(|_| ShardCell::default()).collect(),
+            ranges: Ranges::default(),
+            owners: Owners::default(),
             detecting: Mutex::new(()),
             seeds,
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
         })
+    }
+
+    /// The lock table's side of a new transaction.
+    pub(crate) fn new_owner(&self) -> Arc<LockOwner> {
+        self.owners.add()
     }
 
     /// Locks a row. `writes` is the number of rows the transaction has written, for the choice of a victim.
@@ -164,15 +144,30 @@ impl LockManager {
         policy: WaitPolicy,
         writes: u64,
     ) -> Result<LockOutcome> {
-        owner.active.store(true, Ordering::Relaxed);
+        owner.set_active();
         let hash = self.hash(tree, key);
         let shard_index = Self::shard_of(hash);
         let mut shard = self.shards[shard_index as usize].0.lock();
         let slot = shard.find_or_add(hash, tree, key);
         let upgrade = match shard.request(slot, owner, mode) {
-            Request::Granted { new, listed } => {
+            Request::Granted {
+                new,
+                listed,
+                upgraded,
+            } => {
+                let lock = shard.reference(shard_index, slot);
                 if !listed {
-                    owner.add_held(shard.reference(shard_index, slot));
+                    owner.add_held(lock);
+                }
+                drop(shard);
+                let want = Want::Row(mode);
+                // A lock it had before keeps covers of others away.
+                if (upgraded || !listed)
+                    && self.ranges.may_stop(tree, want)
+                    && self.ranges.is_stopped(owner, tree, key, want)
+                {
+                    self.take_back(owner, lock, upgraded);
+                    return self.wait_for_cover(owner, (tree, key), mode, policy, writes);
                 }
                 return Ok(LockOutcome::Granted { new });
             }
@@ -194,16 +189,11 @@ impl LockManager {
             })
         });
         let held = owner.held_count();
-        let work = writes + held as u64;
-        let earlier = owner.wait.lock().replace(Waiting {
-            lock,
+        owner.begin_wait(Waiting {
+            place: Place::Row(lock),
             resolver: resolver.clone(),
-            work,
+            work: writes + held as u64,
         });
-        assert!(
-            earlier.is_none(),
-            "a transaction waits for one row at a time"
-        );
         shard.enqueue(
             slot,
             Waiter {
@@ -221,30 +211,205 @@ impl LockManager {
         Ok(LockOutcome::Wait(ticket))
     }
 
+    /// Undoes a grant that met a cover.
+    fn take_back(&self, owner: &Arc<LockOwner>, lock: LockRef, upgraded: bool) {
+        if upgraded {
+            self.downgrade_held(owner, lock);
+        } else {
+            self.release_held(owner, lock);
+        }
+    }
+
+    /// Waits until no cover of another transaction is in the way of a row. The ticket grants nothing: the caller asks
+    /// for the row again.
+    fn wait_for_cover(
+        self: &Arc<Self>,
+        owner: &Arc<LockOwner>,
+        (tree, key): (TreeId, &[u8]),
+        mode: LockMode,
+        policy: WaitPolicy,
+        writes: u64,
+    ) -> Result<LockOutcome> {
+        match policy {
+            WaitPolicy::NoWait => return Err(EngineError::LockNotAvailable),
+            WaitPolicy::Skip => return Ok(LockOutcome::Skipped),
+            WaitPolicy::Wait => {}
+        }
+        match self.wait_for_range(owner, tree, key, Want::Row(mode), writes)? {
+            Some(ticket) => Ok(LockOutcome::Wait(ticket)),
+            // It went meanwhile.
+            None => self.lock(owner, tree, key, mode, policy, writes),
+        }
+    }
+
+    /// Whether an insert of a key, which is written already, has to wait for a gap of another transaction. One load where
+    /// nobody has locked a gap.
+    #[inline]
+    pub(crate) fn is_in_gap(&self, owner: &LockOwner, tree: TreeId, key: &[u8]) -> bool {
+        self.ranges.may_stop(tree, Want::Insert)
+            && self.ranges.is_stopped(owner, tree, key, Want::Insert)
+    }
+
+    /// Makes the writes before it seen by those who lock a gap after it, or their gaps seen by us.
+    #[inline]
+    pub(crate) fn fence_writes(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Waits for ranges of others; `None` if nothing is in the way any more. The ticket grants nothing.
+    pub(crate) fn wait_for_range(
+        self: &Arc<Self>,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        key: &[u8],
+        want: Want,
+        writes: u64,
+    ) -> Result<Option<Ticket>> {
+        let (ticket, resolver) = wait::ticket(|resolver| {
+            Box::new(RangeQueue {
+                locks: Arc::clone(self),
+                tree,
+                resolver: resolver.clone(),
+            })
+        });
+        let key: Arc<[u8]> = key.into();
+        let waiter = RangeWaiter {
+            owner: Arc::clone(owner),
+            key: Arc::clone(&key),
+            want,
+            resolver: resolver.clone(),
+        };
+        let waiting = Waiting {
+            place: Place::Range(tree, key, want),
+            resolver,
+            work: writes + owner.held_count() as u64,
+        };
+        if !self
+            .ranges
+            .enqueue(tree, waiter, || owner.begin_wait(waiting))
+        {
+            return Ok(None);
+        }
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.break_cycles(owner)?;
+        Ok(Some(ticket))
+    }
+
+    /// Locks a gap: nobody else inserts into it before this transaction ends.
+    pub(crate) fn lock_gap(&self, owner: &Arc<LockOwner>, tree: TreeId, span: KeySpan) {
+        owner.set_active();
+        self.ranges.lock_gap(owner, tree, span);
+    }
+
+    /// Locks the gap ahead of a scan until what is returned settles it.
+    pub(crate) fn lock_ahead(
+        self: &Arc<Self>,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        span: KeySpan,
+    ) -> ScanGap {
+        owner.set_active();
+        ScanGap {
+            id: self.ranges.lock_ahead(owner, tree, span),
+            locks: Arc::clone(self),
+            owner: Arc::clone(owner),
+            tree,
+            is_open: true,
+        }
+    }
+
+    /// Locks the rows of `span` that have been read, of which `key` is the newest, as part of a cover. What is granted is
+    /// as good as a lock of the row, but only the whole transaction gives it back.
+    pub(crate) fn cover(
+        self: &Arc<Self>,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        (span, key): (KeySpan, &[u8]),
+        mode: LockMode,
+        writes: u64,
+    ) -> Result<LockOutcome> {
+        owner.set_active();
+        let policy = WaitPolicy::Wait;
+        match self.ranges.cover(owner, tree, (span, key), mode) {
+            Covered::Stopped => self.wait_for_cover(owner, (tree, key), mode, policy, writes),
+            Covered::TooMany => self.lock(owner, tree, key, mode, policy, writes),
+            Covered::Added if self.is_free(owner, tree, key, mode) => {
+                Ok(LockOutcome::Granted { new: false })
+            }
+            // Somebody has the row, so it has to be waited for as a row.
+            Covered::Added => self.lock(owner, tree, key, mode, policy, writes),
+        }
+    }
+
+    /// Whether nobody else has or awaits a lock on the row that is in the way.
+    fn is_free(&self, owner: &Arc<LockOwner>, tree: TreeId, key: &[u8], mode: LockMode) -> bool {
+        let hash = self.hash(tree, key);
+        let shard = self.shards[Self::shard_of(hash) as usize].0.lock();
+        let slot = shard.find(hash, tree, key);
+        slot.is_none_or(|slot| shard.is_free(slot, owner, mode))
+    }
+
+    /// What others have put into a span and not committed.
+    pub(crate) fn uncommitted(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        span: &KeySpan,
+        backward: bool,
+        limit: usize,
+    ) -> Result<Uncommitted> {
+        self.owners.uncommitted(owner, tree, span, backward, limit)
+    }
+
+    /// Puts a range lock back that a prepared transaction held before a restart.
+    pub(crate) fn restore_range(
+        &self,
+        owner: &Arc<LockOwner>,
+        kind: RangeKind,
+        tree: TreeId,
+        span: KeySpan,
+    ) {
+        owner.set_active();
+        self.ranges.restore(owner, tree, kind, span);
+    }
+
+    /// Turns an exclusive lock that is held into a shared one.
+    pub(crate) fn downgrade(&self, owner: &Arc<LockOwner>, tree: TreeId, key: &[u8]) {
+        if let Some(lock) = self.find(tree, key) {
+            self.downgrade_held(owner, lock);
+        }
+    }
+
+    fn downgrade_held(&self, owner: &Arc<LockOwner>, lock: LockRef) {
+        let mut wakes = Wakes::new();
+        self.shards[lock.shard as usize]
+            .0
+            .lock()
+            .downgrade(lock, owner, &mut wakes);
+        wake_all(wakes);
+    }
+
     /// Gives back one lock before the end of the transaction. False if it does not hold it.
     pub(crate) fn release(&self, owner: &Arc<LockOwner>, tree: TreeId, key: &[u8]) -> bool {
+        let lock = self.find(tree, key);
+        lock.is_some_and(|lock| self.release_held(owner, lock))
+    }
+
+    fn find(&self, tree: TreeId, key: &[u8]) -> Option<LockRef> {
         let hash = self.hash(tree, key);
         let shard_index = Self::shard_of(hash);
-        let found = {
-            let shard = self.shards[shard_index as usize].0.lock();
-            shard
-                .find(hash, tree, key)
-                .map(|slot| shard.reference(shard_index, slot))
-        };
-        found.is_some_and(|lock| self.release_held(owner, lock))
+        let shard = self.shards[shard_index as usize].0.lock();
+        let slot = shard.find(hash, tree, key)?;
+        Some(shard.reference(shard_index, slot))
     }
 
     /// Gives back one lock if it is in the owner's list.
     fn release_held(&self, owner: &LockOwner, lock: LockRef) -> bool {
-        {
-            let mut held = owner.held.lock();
-            let Some(at) = held.iter().rposition(|other| *other == lock) else {
-                return false;
-            };
-            held.swap_remove(at);
+        let was_held = owner.remove_held(lock);
+        if was_held {
+            self.release_one(owner, lock);
         }
-        self.release_one(owner, lock);
-        true
+        was_held
     }
 
     fn release_one(&self, owner: &LockOwner, lock: LockRef) {
@@ -262,27 +427,24 @@ impl LockManager {
     }
 
     /// Ends the transaction's part in the lock table: leaves the queue, gives back every lock.
-    pub(crate) fn release_all(&self, owner: &LockOwner) {
+    pub(crate) fn release_all(&self, owner: &Arc<LockOwner>) {
         wake_all(self.give_back_all(owner));
     }
 
     /// As [`LockManager::release_all`], but the caller wakes those who were granted.
-    pub(crate) fn give_back_all(&self, owner: &LockOwner) -> Wakes {
+    pub(crate) fn give_back_all(&self, owner: &Arc<LockOwner>) -> Wakes {
         let mut wakes = Wakes::new();
-        // Nobody else uses an owner at the same time, so this need not be one operation.
-        if !owner.active.load(Ordering::Relaxed) {
+        if !owner.take_active() {
             return wakes;
         }
-        owner.active.store(false, Ordering::Relaxed);
         self.cancel(owner, CancelReason::TransactionEnded);
-        let mut held = std::mem::take(&mut *owner.held.lock());
+        owner.withdraw();
+        let mut held = owner.take_held();
         for lock in held.drain(..) {
             self.give_back(owner, lock, &mut wakes);
         }
-        // The emptied list goes back, so that the next transaction of this owner need not allocate one.
-        if held.capacity() <= KEPT_HELD {
-            *owner.held.lock() = held;
-        }
+        owner.keep_list(held);
+        self.ranges.release_all(owner, &mut wakes);
         wakes
     }
 
@@ -292,13 +454,21 @@ impl LockManager {
         owner: &Arc<LockOwner>,
         mut each: impl FnMut(LockMode, TreeId, &[u8]),
     ) {
-        let held = owner.held.lock().clone();
-        for lock in held {
+        for lock in owner.held() {
             let shard = self.shards[lock.shard as usize].0.lock();
             if let Some((mode, tree, key)) = shard.row(lock).and_then(|row| row.held_by(owner)) {
                 each(mode, tree, key);
             }
         }
+    }
+
+    /// Calls `each` with every range the owner has locked.
+    pub(crate) fn for_each_range(
+        &self,
+        owner: &LockOwner,
+        each: impl FnMut(RangeKind, TreeId, &KeySpan),
+    ) {
+        self.ranges.for_each(owner, each);
     }
 
     /// Ends the owner's wait, if it is in one, with [`EngineError::Cancelled`].
@@ -312,7 +482,10 @@ impl LockManager {
             return false;
         };
         let mut wakes = Wakes::new();
-        let left = self.leave(waiting.lock, &waiting.resolver, &mut wakes);
+        let left = match waiting.place {
+            Place::Row(lock) => self.leave(lock, &waiting.resolver, &mut wakes),
+            Place::Range(tree, ..) => self.ranges.leave(tree, &waiting.resolver),
+        };
         if left {
             wakes.extend(waiting.resolver.resolve(Err(error)));
         }
@@ -327,10 +500,11 @@ impl LockManager {
             .leave(lock, resolver, wakes)
     }
 
-    /// Rows there is a lock, or room for one.
-    pub(crate) fn rows(&self) -> usize {
+    /// Rows and ranges there is a lock, or room for one.
+    pub(crate) fn places(&self) -> usize {
         let shards = self.shards.iter();
-        shards.map(|shard| shard.0.lock().rows()).sum()
+        let rows: usize = shards.map(|shard| shard.0.lock().rows()).sum();
+        rows + self.ranges.spans()
     }
 
     /// Waits begun and deadlocks broken since the start.
@@ -352,9 +526,6 @@ impl LockManager {
         fold(state ^ key.len() as u64, self.seeds[0] | 1)
     }
 }
-
-/// An owner keeps the memory of its list for up to this many locks.
-const KEPT_HELD: usize = 1024;
 
 fn wake_all(wakes: Wakes) {
     for wakeup in wakes {
@@ -384,5 +555,51 @@ impl WaitQueue for RowQueue {
         if !self.upgrade {
             self.locks.release_held(&self.owner, self.lock);
         }
+    }
+}
+
+/// The way out of the list of those who wait for ranges.
+struct RangeQueue {
+    locks: Arc<LockManager>,
+    tree: TreeId,
+    resolver: Resolver,
+}
+
+impl WaitQueue for RangeQueue {
+    fn leave(&self) -> bool {
+        self.locks.ranges.leave(self.tree, &self.resolver)
+    }
+
+    fn give_back(&self) {
+        // Nothing was granted but to try again.
+    }
+}
+
+/// The gap ahead of a scan. When it is dropped, nothing of it stays locked.
+pub struct ScanGap {
+    locks: Arc<LockManager>,
+    owner: Arc<LockOwner>,
+    tree: TreeId,
+    id: AheadId,
+    is_open: bool,
+}
+
+impl ScanGap {
+    /// The scan has read `read` and stops, for now or for good: that stays locked, what is ahead does not.
+    pub fn settle(mut self, read: KeySpan) {
+        self.end(Some(read));
+    }
+
+    fn end(&mut self, read: Option<KeySpan>) {
+        if std::mem::take(&mut self.is_open) {
+            let ranges = &self.locks.ranges;
+            wake_all(ranges.settle(&self.owner, self.tree, self.id, read));
+        }
+    }
+}
+
+impl Drop for ScanGap {
+    fn drop(&mut self) {
+        self.end(None);
     }
 }

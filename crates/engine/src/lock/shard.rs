@@ -83,10 +83,11 @@ pub(super) struct Row {
 
 /// What happened to a request.
 pub(super) enum Request {
-    /// `listed`: the row is in the owner's list of held locks already.
+    /// `listed`: the row is in the owner's list of held locks already. `upgraded`: it was locked shared.
     Granted {
         new: bool,
         listed: bool,
+        upgraded: bool,
     },
     Conflict {
         upgrade: bool,
@@ -228,14 +229,19 @@ impl Shard {
             .iter_mut()
             .find(|holder| Arc::ptr_eq(&holder.owner, owner));
         if let Some(holder) = mine {
-            if mode == LockMode::Exclusive && holder.mode == LockMode::Shared {
+            let upgraded = mode == LockMode::Exclusive && holder.mode == LockMode::Shared;
+            if upgraded {
                 if !alone {
                     return Request::Conflict { upgrade: true };
                 }
                 holder.mode = LockMode::Exclusive;
             }
             let new = std::mem::take(&mut holder.fresh);
-            return Request::Granted { new, listed: true };
+            return Request::Granted {
+                new,
+                listed: true,
+                upgraded,
+            };
         }
         if row.queue.is_empty() && row.admits(owner, mode) {
             row.holders.push(Holder {
@@ -246,9 +252,29 @@ impl Shard {
             return Request::Granted {
                 new: true,
                 listed: false,
+                upgraded: false,
             };
         }
         Request::Conflict { upgrade: false }
+    }
+
+    /// Whether a request of `owner` would be granted at once, or is.
+    pub(super) fn is_free(&self, slot: u32, owner: &Arc<LockOwner>, mode: LockMode) -> bool {
+        let row = &self.rows[slot as usize];
+        row.queue.is_empty() && row.admits(owner, mode)
+    }
+
+    /// Makes the exclusive hold of `owner` a shared one.
+    pub(super) fn downgrade(&mut self, lock: LockRef, owner: &LockOwner, wakes: &mut Wakes) {
+        if self.row(lock).is_none() {
+            return;
+        }
+        let row = &mut self.rows[lock.slot as usize];
+        let mut holders = row.holders.iter_mut();
+        if let Some(mine) = holders.find(|holder| std::ptr::eq(&*holder.owner, owner)) {
+            mine.mode = LockMode::Shared;
+            self.grant_waiters(lock, wakes);
+        }
     }
 
     pub(super) fn enqueue(&mut self, slot: u32, waiter: Waiter) {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::*;
 
-const TREE: TreeId = TreeId(3);
+pub(super) const TREE: TreeId = TreeId(3);
 const LONG: Duration = Duration::from_secs(60);
 
-fn table() -> Arc<LockManager> {
+pub(super) fn table() -> Arc<LockManager> {
     LockManager::new([0x1234_5678_9ABC_DEF1, 0xFEDC_BA98_7654_3211])
 }
 
-fn ask(
+pub(super) fn ask(
     locks: &Arc<LockManager>,
     owner: &Arc<LockOwner>,
     key: &[u8],
@@ -23,7 +23,12 @@ fn ask(
 }
 
 /// Locks and expects to get it at once; gives `new`.
-fn get(locks: &Arc<LockManager>, owner: &Arc<LockOwner>, key: &[u8], mode: LockMode) -> bool {
+pub(super) fn get(
+    locks: &Arc<LockManager>,
+    owner: &Arc<LockOwner>,
+    key: &[u8],
+    mode: LockMode,
+) -> bool {
     match ask(locks, owner, key, mode) {
         Ok(LockOutcome::Granted { new }) => new,
         Ok(_) => panic!("has to wait"),
@@ -40,7 +45,7 @@ fn queue(locks: &Arc<LockManager>, owner: &Arc<LockOwner>, key: &[u8], mode: Loc
 }
 
 /// The result of a ticket, if it has one.
-fn poll(ticket: &mut Ticket) -> Option<Result<()>> {
+pub(super) fn poll(ticket: &mut Ticket) -> Option<Result<()>> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::future::Future::poll(std::pin::Pin::new(ticket), &mut context) {
         std::task::Poll::Ready(result) => Some(result),
@@ -48,15 +53,16 @@ fn poll(ticket: &mut Ticket) -> Option<Result<()>> {
     }
 }
 
-fn owners<const N: usize>() -> [Arc<LockOwner>; N] {
-    std::array::from_fn(|_| LockOwner::new())
+pub(super) fn owners<const N: usize>() -> [Arc<LockOwner>; N] {
+    std::array::from_fn(|_| LockManager::new([0, 0]).new_owner())
 }
 
 /// Nothing is left in the table.
-fn assert_empty(locks: &LockManager) {
+pub(super) fn assert_empty(locks: &LockManager) {
     for shard in &locks.shards {
         assert!(shard.0.lock().is_empty());
     }
+    assert!(locks.ranges.is_empty());
 }
 
 #[test]
@@ -150,7 +156,7 @@ fn nobody_is_overtaken_for_ever() {
     let mut before = 0;
     let others: Vec<_> = (0..2 * shard::MAX_OVERTAKEN)
         .map(|i| {
-            let owner = LockOwner::new();
+            let owner = LockManager::new([0, 0]).new_owner();
             get(&locks, &owner, &i.to_be_bytes(), LockMode::Exclusive);
             let ticket = queue(&locks, &owner, b"k", LockMode::Exclusive);
             (owner, ticket)
@@ -320,7 +326,9 @@ fn deadlock_through_a_queue_is_found() {
 #[test]
 fn a_long_chain_without_a_cycle_is_no_deadlock() {
     let locks = table();
-    let chain: Vec<_> = (0..50u32).map(|_| LockOwner::new()).collect();
+    let chain: Vec<_> = (0..50u32)
+        .map(|_| LockManager::new([0, 0]).new_owner())
+        .collect();
     for (i, owner) in chain.iter().enumerate() {
         get(
             &locks,

@@ -223,9 +223,9 @@ impl Inner {
         self.load();
     }
 
-    /// Adds up the memory of row locks.
+    /// Adds up the memory of row and range locks.
     pub(crate) fn weigh_locks(&self) {
-        let bytes = self.locks.rows() * LOCK_BYTES as usize;
+        let bytes = self.locks.places() * LOCK_BYTES as usize;
         self.budget.set(MemoryUse::RowLocks, bytes);
     }
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use esker_wal::LogBytes;
 
 use crate::codec::Malformed;
-use crate::commit::record::Reader;
-use crate::lock::{LockManager, LockOutcome, LockOwner, WaitPolicy};
+use crate::commit::record::{Locked, Reader};
+use crate::lock::{LockManager, LockOutcome, WaitPolicy};
 use crate::tree::Trees;
 use crate::txn::WriteSet;
 use crate::txn::prepared::{PreparedTable, PreparedTxn};
@@ -52,7 +52,7 @@ impl Prepare {
     ) -> Result<(Prepare, Reader<'a>), Malformed> {
         let mut reader = Reader::new(&buffer[range.clone()])?;
         let xid = reader.xid()?.into();
-        reader.locks(|_, _, _| ())?;
+        reader.locks(|_, _| ())?;
         let payload = Payload::InLog(Arc::clone(buffer), range);
         let prepare = Prepare {
             xid,
@@ -79,7 +79,7 @@ impl Prepare {
     pub(super) fn body(payload: &[u8]) -> Result<Reader<'_>, Malformed> {
         let mut reader = Reader::new(payload)?;
         reader.xid()?;
-        reader.locks(|_, _, _| ())?;
+        reader.locks(|_, _| ())?;
         reader.counters(|_, _| ())?;
         Ok(reader)
     }
@@ -105,26 +105,34 @@ impl Prepare {
         }
     }
 
-    /// Takes the row locks again and gives the transaction to those that wait for a decision.
+    /// Takes the locks again, shows the writes to others, and gives the transaction to those that wait for a decision.
     fn wait_on(
         &self,
         trees: &Trees,
         locks: &Arc<LockManager>,
         prepared: &PreparedTable,
     ) -> Result<(), EngineError> {
-        let owner = LockOwner::new();
+        let owner = locks.new_owner();
         let mut locked = Ok(());
         let mut reader = self.reader_at_locks().map_err(|what| self.damaged(what))?;
-        let read = reader.locks(|mode, tree, key| {
-            let outcome = locks.lock(&owner, tree, key, mode, WaitPolicy::NoWait, 0);
-            debug_assert!(matches!(outcome, Ok(LockOutcome::Granted { .. })) || locked.is_err());
-            if let Err(error) = outcome {
-                locked = Err(error);
+        let read = reader.locks(|tree, lock| match lock {
+            Locked::Row(mode, key) => {
+                let outcome = locks.lock(&owner, tree, key, mode, WaitPolicy::NoWait, 0);
+                debug_assert!(
+                    matches!(outcome, Ok(LockOutcome::Granted { .. })) || locked.is_err()
+                );
+                if let Err(error) = outcome {
+                    locked = Err(error);
+                }
             }
+            Locked::Range(kind, span) => locks.restore_range(&owner, kind, tree, span),
         });
         read.map_err(|what| self.damaged(what))?;
         locked?;
         let writes = self.write_set(trees).map_err(|what| self.damaged(what))?;
+        for written in writes.trees() {
+            writes.publish(&owner, written.tree.id());
+        }
         let (start, seq) = (self.start, self.seq);
         prepared.insert(
             &self.xid,

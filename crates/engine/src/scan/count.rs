@@ -14,11 +14,11 @@
 use std::sync::Arc;
 
 use super::overlay::Overlay;
-use super::span::{KeySpan, following};
 use super::split;
 use super::view::PinnedView;
 use crate::extent::{Extent, HasMeta, ReadMode};
 use crate::iter::InternalIter;
+use crate::span::{KeySpan, following};
 use crate::tree::Run;
 use crate::{LATEST, Result, Seq};
 

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use super::span::KeySpan;
 use super::split;
 use super::view::PinnedView;
 use crate::extent::{Extent, HasMeta, ReadMode};
 use crate::iter::InternalIter;
+use crate::span::KeySpan;
 use crate::tree::{Run, RunIter, Tree};
 use crate::{LATEST, Result};
 

@@ -3,7 +3,7 @@
 //! Neighbours: `txn` gives the snapshot and its own writes, `tree` the superversion; whoever gives keys and values a
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
 //!
-//! Parts, in the order of a scan: `span` → `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
+//! Parts, in the order of a scan: `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
 //! and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
 //!
 //! `estimate` tells planners how much lies between two keys. `verify` compares answers with plain reading, in tests.
@@ -22,7 +22,6 @@ mod overlay;
 mod pool;
 #[cfg(test)]
 mod random_trees;
-mod span;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -31,9 +30,9 @@ mod verify;
 mod verify_tests;
 mod view;
 
+pub use crate::span::KeySpan;
 pub use crate::visit::{MOST_PIECES, Piece, Visit};
 pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
-pub use span::KeySpan;
 pub(crate) use verify::Verifier;
 pub(crate) use view::{OwnWrites, PinnedView};
 

@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::CountedTask;
 use super::below::Below;
-use super::span::KeySpan;
 use super::view::PinnedView;
 use crate::extent::{HasMeta, ReadMode};
+use crate::span::KeySpan;
 use crate::visit::Visit;
 use crate::{Op, Result};
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use esker_vfs::sim::{SimEnv, SimRng};
 
 use super::filter_tests::{self, OneField};
-use super::span::following;
+use crate::span::following;
 use super::tests::{self, Model, Rows};
 use super::*;
 use crate::{Direction, Engine, EngineConfig, Isolation, TreeId, View};

@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
-use super::span::{KeySpan, following};
 use super::view::PinnedView;
 use crate::Result;
 use crate::extent::{Extent, HasMeta};
+use crate::span::{KeySpan, following};
 
 /// A task reads at least about so many entries: less is not worth handing over.
 pub(super) const MIN_TASK_ENTRIES: u64 = 4096;

@@ -181,7 +181,7 @@ fn count(txn: &Txn, tree: &Tree, spans: Vec<KeySpan>, tasks: usize) -> u64 {
 /// The same by single keys and by what lies between them, a few for each task.
 fn by_lookups(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize) -> Rows {
     let mut borders: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
-    borders.extend((0..KEYS).map(|n| span::following(&key(n))));
+    borders.extend((0..KEYS).map(|n| crate::span::following(&key(n))));
     borders.push(span.lower.clone());
     borders.extend(span.upper.clone());
     borders.retain(|key| *key == span.lower || span.contains(key));

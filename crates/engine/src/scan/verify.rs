@@ -9,7 +9,7 @@
 //!
 //! **Invariant**: nothing changes but the time it takes, unless there is a difference.
 
-use super::span::KeySpan;
+use crate::span::KeySpan;
 use super::view::PinnedView;
 use crate::extent::Conditions;
 use crate::tree::{OnFatal, Tree};

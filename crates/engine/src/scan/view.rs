@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::merge::{Merge, Source, Tier};
-use super::span::KeySpan;
 use super::verify::Verifier;
 use crate::extent::{Conditions, Extent, HasMeta, ReadMode, Sieve};
+use crate::span::KeySpan;
 use crate::tree::{Run, RunIter, SuperVersion};
 use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
 use crate::{LATEST, Memtable, Result, Seq};

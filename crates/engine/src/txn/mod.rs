@@ -1,8 +1,9 @@
-//! Transactions: snapshots, the write set, reads that see both, row locks, savepoints.
+//! Transactions: snapshots, the write set, reads that see both, row and range locks, savepoints.
 //!
-//! Neighbours: `lock` for rows, `commit` for the end, `tree` and `memtable` for what is read.
+//! Neighbours: `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for what is read.
 //!
-//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · [`Txn`].
+//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · `ranges`
+//! (range locks and what others have not committed) · [`Txn`].
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -11,6 +12,9 @@
 
 mod cursor;
 pub(crate) mod prepared;
+mod ranges;
+#[cfg(test)]
+mod ranges_tests;
 mod snapshots;
 mod spill;
 #[cfg(test)]
@@ -151,7 +155,7 @@ impl Txn {
             may_spill: true,
             makes_room: false,
             counters: SmallVec::new(),
-            owner: LockOwner::new(),
+            owner: engine.inner().locks.new_owner(),
             shared_owner: OnceLock::new(),
             dependency: Arc::new(AtomicU64::new(0)),
             snapshot_at: SnapshotAt::Visible,
@@ -410,7 +414,11 @@ impl Txn {
         let inner = self.engine.inner();
         let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
         if self.writes.bytes() + bytes > inner.txn_memory() && self.may_spill {
-            self.writes.spill(inner.trees.store())?;
+            let spilled = self.writes.spill(inner.trees.store());
+            for writes in self.writes.trees() {
+                self.writes.publish(&self.owner, writes.tree.id());
+            }
+            spilled?;
         }
         let before = self.writes.bytes();
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
@@ -421,7 +429,12 @@ impl Txn {
                 .admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
         }
         let limit = inner.config.max_txn_bytes;
-        self.writes.write(tree, key, op, value, limit)
+        let trees = self.writes.trees().len();
+        let written = self.writes.write(tree, key, op, value, limit);
+        if self.writes.trees().len() != trees {
+            self.writes.publish(&self.owner, tree.id());
+        }
+        written
     }
 
     /// Deletes a key. The caller holds the row lock that covers the key.
@@ -447,6 +460,19 @@ impl Txn {
         wait: WaitPolicy,
     ) -> Result<LockOutcome> {
         self.check()?;
+        self.admit_lock()?;
+        let writes = self.writes.count();
+        let locks = &self.inner().locks;
+        let outcome = locks.lock(&self.owner, tree, key, mode, wait, writes)?;
+        if let LockOutcome::Granted { .. } = outcome {
+            // Who had the lock before has committed, and need not have changed this row.
+            self.learn_of_commits();
+        }
+        Ok(outcome)
+    }
+
+    /// Whether there is memory for one lock more.
+    fn admit_lock(&self) -> Result<()> {
         let limit_bytes = self.inner().config.max_txn_bytes;
         let held = self.owner.held_count();
         if self.writes.total_bytes() + held as u64 * LOCK_BYTES > limit_bytes {
@@ -457,14 +483,7 @@ impl Txn {
             let bytes = ADMITTED_LOCKS * LOCK_BYTES as usize;
             self.inner().budget.admit(bytes)?;
         }
-        let writes = self.writes.count();
-        let locks = &self.inner().locks;
-        let outcome = locks.lock(&self.owner, tree, key, mode, wait, writes)?;
-        if let LockOutcome::Granted { .. } = outcome {
-            // Who had the lock before has committed, and need not have changed this row.
-            self.learn_of_commits();
-        }
-        Ok(outcome)
+        Ok(())
     }
 
     /// Gives back a lock that the last request brought (`new`), for a row that turned out not to be wanted. False if
@@ -565,11 +584,12 @@ impl Txn {
     }
 
     fn end(&mut self) {
+        // First, so that others let go of the write set and its memory can be kept.
+        self.inner().locks.release_all(&self.owner);
         self.writes.clear();
         self.counters.clear();
         self.makes_room = false;
         self.drop_snapshot();
-        self.inner().locks.release_all(&self.owner);
         if self.payload.capacity() > KEPT_PAYLOAD_BYTES {
             self.payload = Vec::new();
         }

@@ -4,7 +4,7 @@
 //! and the release of the log asks how far back it reaches.
 //!
 //! **Invariants**
-//! - A prepared transaction keeps its row locks, also over a restart.
+//! - A prepared transaction keeps its row and range locks, also over a restart.
 //! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every moment
 //!   either the table or a memtable keeps the log from being released behind it.
 //! - At most one prepared transaction has an XID at a time; over time an XID may be used again, so the log names it by
@@ -100,7 +100,7 @@ impl PreparedTable {
         self.slots.lock().len()
     }
 
-    /// Trees that a transaction that waits has written to, or in which it holds row locks; ascending.
+    /// Trees that a transaction that waits has written to, or in which it holds locks; ascending.
     pub(crate) fn trees(&self, xid: &[u8], locks: &LockManager) -> Vec<TreeId> {
         let slots = self.slots.lock();
         let Some(Slot::Waiting(txn)) = slots.get(xid) else {
@@ -109,6 +109,9 @@ impl PreparedTable {
         let written = txn.writes.trees().iter().map(|writes| writes.tree.id());
         let mut trees: BTreeSet<TreeId> = written.collect();
         locks.for_each_held(&txn.owner, |_, tree, _| {
+            trees.insert(tree);
+        });
+        locks.for_each_range(&txn.owner, |_, tree, _| {
             trees.insert(tree);
         });
         trees.into_iter().collect()
@@ -143,7 +146,7 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
     match log_prepare(inner, txn, xid) {
         Ok(Place { start, seq }) => {
             let writes = std::mem::take(&mut txn.writes);
-            let owner = std::mem::replace(&mut txn.owner, LockOwner::new());
+            let owner = std::mem::replace(&mut txn.owner, inner.locks.new_owner());
             txn.owner_changed();
             inner.prepared.insert(
                 xid,
@@ -174,6 +177,10 @@ fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
     let mut count = 0;
     inner.locks.for_each_held(&txn.owner, |mode, tree, key| {
         record::put_lock(&mut locks, mode, tree, key);
+        count += 1;
+    });
+    inner.locks.for_each_range(&txn.owner, |kind, tree, span| {
+        record::put_range(&mut locks, kind, tree, span);
         count += 1;
     });
     codec::put_varint(payload, count);

@@ -25,6 +25,7 @@ use crate::budget::MemoryUse;
 use crate::codec::put_varint;
 use crate::commit::record;
 use crate::extent::{FoundIn, Store};
+use crate::lock::{LockOwner, Published};
 use crate::memtable::{MemEntry, Memtable};
 use crate::scan::OwnWrites;
 use crate::tree::{Grafts, Tree};
@@ -217,6 +218,17 @@ impl WriteSet {
             upto: self.last_number,
             dead: Arc::clone(&self.dead),
         })
+    }
+
+    /// Shows the writes to a tree to other transactions: those of now and, unless they move to disk, those to come.
+    pub(crate) fn publish(&self, owner: &LockOwner, tree: TreeId) {
+        if let Some(writes) = self.find(tree) {
+            owner.publish(Published {
+                tree,
+                table: Arc::clone(&writes.table),
+                spills: writes.spills.clone(),
+            });
+        }
     }
 
     /// Moves the writes to the tree that has most of them in memory to extents. After an error nothing has changed.

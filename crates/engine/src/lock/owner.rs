@@ -1,0 +1,338 @@
+//! A transaction as the lock table knows it: what it holds, what it waits for, and what it has written and not
+//! committed, for others to see that it is there.
+//!
+//! Neighbours: `txn` has one owner at a time and publishes its write set; `lock::LockManager` keeps all owners, so that
+//! a locking read finds the uncommitted rows of others (they are in no tree yet) and waits for them.
+//!
+//! **Invariants**
+//! - Every hold of an owner is in its `held` list, pushed under the shard's lock.
+//! - A transaction waits for at most one thing at a time.
+//! - What is published is a superset of the live uncommitted writes: a tree is published with the first write to it, and
+//!   withdrawn after the commit has put the versions into the memtables, or at rollback.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{LockMode, LockRef};
+use crate::extent::ReadMode;
+use crate::iter::InternalIter;
+use crate::memtable::Memtable;
+use crate::span::KeySpan;
+use crate::txn::Spills;
+use crate::wait::Resolver;
+use crate::{Op, Result, TreeId};
+
+/// What a transaction waits for.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// A row.
+    Row(LockRef),
+    /// The ranges of others in this tree, at this key.
+    Range(TreeId, Arc<[u8]>, Want),
+}
+
+/// What ranges of others stand in the way of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// A new key: gaps stand in its way.
+    Insert,
+    /// A row: covers do.
+    Row(LockMode),
+}
+
+/// The wait a transaction is in.
+#[derive(Clone)]
+pub(super) struct Waiting {
+    pub(super) place: Place,
+    pub(super) resolver: Resolver,
+    /// Locks held and rows written when the wait began. A waiting transaction does nothing, so it stays right.
+    pub(super) work: u64,
+}
+
+/// Uncommitted writes to a tree that others may look at.
+#[derive(Clone)]
+pub(crate) struct Published {
+    pub(crate) tree: TreeId,
+    pub(crate) table: Arc<Memtable>,
+    pub(crate) spills: Spills,
+}
+
+/// A transaction as the lock table knows it.
+pub(crate) struct LockOwner {
+    /// Whether it has locked or published anything since it last gave all back.
+    active: AtomicBool,
+    held: Mutex<Vec<LockRef>>,
+    wait: Mutex<Option<Waiting>>,
+    /// Trees it has range locks in.
+    ranges: Mutex<SmallVec<[TreeId; 2]>>,
+    published: Mutex<SmallVec<[Published; 2]>>,
+}
+
+/// An owner keeps the memory of its list for up to this many locks.
+const KEPT_HELD: usize = 1024;
+
+impl LockOwner {
+    fn new() -> Arc<Self> {
+        Arc::new(LockOwner {
+            active: AtomicBool::new(false),
+            held: Mutex::new(Vec::new()),
+            wait: Mutex::new(None),
+            ranges: Mutex::new(SmallVec::new()),
+            published: Mutex::new(SmallVec::new()),
+        })
+    }
+
+    pub(crate) fn held_count(&self) -> usize {
+        self.held.lock().len()
+    }
+
+    /// Whether the end of the transaction frees anything that others could wait for.
+    pub(crate) fn holds_any(&self) -> bool {
+        self.held_count() > 0 || !self.ranges.lock().is_empty()
+    }
+
+    pub(super) fn set_active(&self) {
+        self.active.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was active; it is not any more. Nobody else uses an owner at the same time, so this need not be one
+    /// operation.
+    pub(super) fn take_active(&self) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        if active {
+            self.active.store(false, Ordering::Relaxed);
+        }
+        active
+    }
+
+    pub(super) fn add_held(&self, lock: LockRef) {
+        self.held.lock().push(lock);
+    }
+
+    /// Takes a lock out of the list; false if it is not there.
+    pub(super) fn remove_held(&self, lock: LockRef) -> bool {
+        let mut held = self.held.lock();
+        let Some(at) = held.iter().rposition(|other| *other == lock) else {
+            return false;
+        };
+        held.swap_remove(at);
+        true
+    }
+
+    pub(super) fn held(&self) -> Vec<LockRef> {
+        self.held.lock().clone()
+    }
+
+    pub(super) fn take_held(&self) -> Vec<LockRef> {
+        std::mem::take(&mut *self.held.lock())
+    }
+
+    /// Keeps the memory of an emptied list, so that the next transaction of this owner need not allocate one.
+    pub(super) fn keep_list(&self, held: Vec<LockRef>) {
+        if held.is_empty() && held.capacity() <= KEPT_HELD {
+            *self.held.lock() = held;
+        }
+    }
+
+    pub(super) fn begin_wait(&self, waiting: Waiting) {
+        let earlier = self.wait.lock().replace(waiting);
+        assert!(
+            earlier.is_none(),
+            "a transaction waits for one thing at a time"
+        );
+    }
+
+    pub(super) fn wait_ended(&self) {
+        *self.wait.lock() = None;
+    }
+
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        self.wait.lock().clone()
+    }
+
+    /// Notes that it has range locks in a tree.
+    pub(super) fn add_range_tree(&self, tree: TreeId) {
+        let mut ranges = self.ranges.lock();
+        if !ranges.contains(&tree) {
+            ranges.push(tree);
+        }
+    }
+
+    pub(super) fn range_trees(&self) -> SmallVec<[TreeId; 2]> {
+        self.ranges.lock().clone()
+    }
+
+    pub(super) fn take_range_trees(&self) -> SmallVec<[TreeId; 2]> {
+        std::mem::take(&mut *self.ranges.lock())
+    }
+
+    /// Shows the writes to a tree to others; what was shown of the tree before is replaced.
+    pub(crate) fn publish(&self, writes: Published) {
+        self.set_active();
+        let mut published = self.published.lock();
+        match published.iter_mut().find(|own| own.tree == writes.tree) {
+            Some(own) => *own = writes,
+            None => published.push(writes),
+        }
+    }
+
+    /// Nothing is uncommitted any more.
+    pub(crate) fn withdraw(&self) {
+        self.published.lock().clear();
+    }
+
+    fn published(&self, tree: TreeId) -> Option<Published> {
+        let published = self.published.lock();
+        published.iter().find(|own| own.tree == tree).cloned()
+    }
+}
+
+/// All owners of an engine.
+#[derive(Default)]
+pub(super) struct Owners {
+    list: Mutex<OwnerList>,
+}
+
+#[derive(Default)]
+struct OwnerList {
+    owners: Vec<Weak<LockOwner>>,
+    /// Owners that are gone are dropped from the list when it has grown to this.
+    purge_at: usize,
+}
+
+/// The smallest length of the list at which it is looked through.
+const MIN_PURGE: usize = 64;
+
+impl Owners {
+    pub(super) fn add(&self) -> Arc<LockOwner> {
+        let owner = LockOwner::new();
+        let mut list = self.list.lock();
+        if list.owners.len() >= list.purge_at {
+            list.owners.retain(|owner| owner.strong_count() > 0);
+            list.purge_at = (2 * list.owners.len()).max(MIN_PURGE);
+        }
+        list.owners.push(Arc::downgrade(&owner));
+        owner
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<LockOwner>> {
+        let list = self.list.lock();
+        list.owners.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// What owners other than `own` have put into a span of a tree and not committed, as far as `limit` keys of each.
+    pub(super) fn uncommitted(
+        &self,
+        own: &LockOwner,
+        tree: TreeId,
+        span: &KeySpan,
+        backward: bool,
+        limit: usize,
+    ) -> Result<Uncommitted> {
+        let mut found = Uncommitted::default();
+        for owner in self.all() {
+            if std::ptr::eq(&*owner, own) {
+                continue;
+            }
+            if let Some(writes) = owner.published(tree) {
+                found.add(&writes, span, backward, limit)?;
+            }
+        }
+        found.cut(backward);
+        Ok(found)
+    }
+}
+
+/// Uncommitted rows of others.
+#[derive(Debug, Default)]
+pub struct Uncommitted {
+    /// Keys and the newest value of each.
+    pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// From this key on, in the direction of the scan, there may be more.
+    pub upto: Option<Vec<u8>>,
+}
+
+impl Uncommitted {
+    fn add(
+        &mut self,
+        writes: &Published,
+        span: &KeySpan,
+        backward: bool,
+        limit: usize,
+    ) -> Result<()> {
+        self.walk(&mut writes.table.iter(), span, backward, limit)?;
+        for mut spill in writes.spills.iters(ReadMode::Cached) {
+            self.walk(&mut spill, span, backward, limit)?;
+        }
+        Ok(())
+    }
+
+    fn walk(
+        &mut self,
+        iter: &mut dyn InternalIter,
+        span: &KeySpan,
+        backward: bool,
+        limit: usize,
+    ) -> Result<()> {
+        match (backward, &span.upper) {
+            (false, _) => iter.seek(&span.lower)?,
+            (true, Some(upper)) => iter.seek_for_prev(upper)?,
+            (true, None) => iter.seek_to_last()?,
+        }
+        let mut seen = 0;
+        while iter.valid() {
+            let key = iter.key();
+            let is_past = match backward {
+                false => !span.is_before_end(key),
+                true => key < span.lower.as_slice(),
+            };
+            if is_past {
+                break;
+            }
+            if iter.op() == Op::Put && span.contains(key) {
+                if seen == limit {
+                    self.end_at(key.to_vec(), backward);
+                    break;
+                }
+                // Forwards the newest version of a key comes first, backwards last.
+                match self.entries.get_mut(key) {
+                    Some(value) if backward => *value = iter.value().to_vec(),
+                    Some(_) => {}
+                    None => {
+                        self.entries.insert(key.to_vec(), iter.value().to_vec());
+                        seen += 1;
+                    }
+                }
+            }
+            match backward {
+                false => iter.next()?,
+                true => iter.prev()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end_at(&mut self, key: Vec<u8>, backward: bool) {
+        let is_nearer = self.upto.as_ref().is_none_or(|upto| match backward {
+            false => key < *upto,
+            true => key > *upto,
+        });
+        if is_nearer {
+            self.upto = Some(key);
+        }
+    }
+
+    /// Forgets what lies beyond the end.
+    fn cut(&mut self, backward: bool) {
+        if let Some(upto) = &self.upto {
+            self.entries.retain(|key, _| match backward {
+                false => key < upto,
+                true => key > upto,
+            });
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Range locks: gaps, which keep others from inserting, and covers, which lock all rows of a range at once.
+//!
+//! Neighbours: `lock::LockManager` asks here before it grants a row (covers) and before an insert counts (gaps);
+//! `deadlock` follows waits here, too.
+//!
+//! A tree has no pages, so a range lock names the keys it is about. Gaps are compatible with each other, as InnoDB's are:
+//! two transactions may find the same range empty, and then neither may insert before the other has ended.
+//! A scan that is running has its gap *ahead* of it: locked to the end of what it will read, and settled to what it has
+//! read whenever it waits or stops.
+//! A cover stands for a lock of each row in it. It is how a transaction that scans many rows needs no memory for each.
+//!
+//! **Invariants**
+//! - `gaps` of a shard is not 0 while any owner has a gap there, `covers` likewise: where they are 0, an insert and a row
+//!   lock pay one load.
+//! - Who inserts writes first and looks for gaps then; who reads locks the gap first and looks for uncommitted writes
+//!   then. With a fence between the two, one of them sees the other. Covers and row locks likewise, ordered by the
+//!   mutex of the row's shard.
+//! - A waiter is in the list while something conflicts with it; every change that removes a conflict ends with
+//!   [`Ranges::wake`].
+//! - Lock order: a shard here, then an owner's fields. Never together with a shard of rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use super::owner::{LockOwner, Want};
+use super::{LockMode, Wakes};
+use crate::TreeId;
+use crate::span::{KeySpan, Spans};
+use crate::wait::Resolver;
+
+/// Shards by tree; a power of two.
+const SHARDS: usize = 64;
+
+/// What a range lock does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeKind {
+    /// Others do not insert.
+    Gap,
+    /// Every row in it is locked, whether it exists or not.
+    Cover(LockMode),
+}
+
+/// Names a gap ahead of a scan among those of its owner and tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AheadId(u64);
+
+/// The range locks of one transaction in one tree.
+struct Holder {
+    owner: Arc<LockOwner>,
+    gaps: Spans,
+    ahead: SmallVec<[(AheadId, KeySpan); 1]>,
+    shared: Spans,
+    exclusive: Spans,
+}
+
+impl Holder {
+    fn new(owner: &Arc<LockOwner>) -> Self {
+        Holder {
+            owner: Arc::clone(owner),
+            gaps: Spans::default(),
+            ahead: SmallVec::new(),
+            shared: Spans::default(),
+            exclusive: Spans::default(),
+        }
+    }
+
+    fn is(&self, owner: &LockOwner) -> bool {
+        std::ptr::eq(&*self.owner, owner)
+    }
+
+    fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty() || !self.ahead.is_empty()
+    }
+
+    fn has_covers(&self) -> bool {
+        !self.shared.is_empty() || !self.exclusive.is_empty()
+    }
+
+    fn stops(&self, key: &[u8], want: Want) -> bool {
+        match want {
+            Want::Insert => {
+                self.gaps.contains(key) || self.ahead.iter().any(|(_, span)| span.contains(key))
+            }
+            Want::Row(LockMode::Shared) => self.exclusive.contains(key),
+            Want::Row(LockMode::Exclusive) => {
+                self.exclusive.contains(key) || self.shared.contains(key)
+            }
+        }
+    }
+
+    fn covers(&mut self, mode: LockMode) -> &mut Spans {
+        match mode {
+            LockMode::Shared => &mut self.shared,
+            LockMode::Exclusive => &mut self.exclusive,
+        }
+    }
+}
+
+/// One transaction that waits for ranges of others to go.
+pub(super) struct RangeWaiter {
+    pub(super) owner: Arc<LockOwner>,
+    pub(super) key: Arc<[u8]>,
+    pub(super) want: Want,
+    pub(super) resolver: Resolver,
+}
+
+#[derive(Default)]
+struct TreeRanges {
+    holders: Vec<Holder>,
+    waiters: Vec<RangeWaiter>,
+}
+
+impl TreeRanges {
+    fn is_stopped(&self, owner: &LockOwner, key: &[u8], want: Want) -> bool {
+        let mut others = self.holders.iter().filter(|holder| !holder.is(owner));
+        others.any(|holder| holder.stops(key, want))
+    }
+}
+
+#[derive(Default)]
+struct RangeShard {
+    trees: HashMap<TreeId, TreeRanges>,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct ShardCell {
+    /// Owners with gaps in a tree of the shard.
+    gaps: AtomicUsize,
+    /// Owners with covers.
+    covers: AtomicUsize,
+    shard: Mutex<RangeShard>,
+}
+
+/// All range locks.
+pub(super) struct Ranges {
+    shards: Box<[ShardCell]>,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Ranges {
+            shards: (0..SHARDS).map(|_| ShardCell::default()).collect(),
+        }
+    }
+}
+
+/// A shard that is being changed: the counts follow when it is let go.
+struct Changing<'a> {
+    cell: &'a ShardCell,
+    shard: MutexGuard<'a, RangeShard>,
+}
+
+impl Changing<'_> {
+    /// Changes what an owner has in a tree.
+    fn change<R>(
+        &mut self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        f: impl FnOnce(&mut Holder) -> R,
+    ) -> R {
+        let ranges = self.shard.trees.entry(tree).or_default();
+        let at = ranges.holders.iter().position(|holder| holder.is(owner));
+        let at = at.unwrap_or_else(|| {
+            ranges.holders.push(Holder::new(owner));
+            ranges.holders.len() - 1
+        });
+        let holder = &mut ranges.holders[at];
+        let before = (holder.has_gaps(), holder.has_covers());
+        let result = f(holder);
+        let after = (holder.has_gaps(), holder.has_covers());
+        if after == (false, false) {
+            ranges.holders.swap_remove(at);
+        }
+        count(&self.cell.gaps, before.0, after.0);
+        count(&self.cell.covers, before.1, after.1);
+        result
+    }
+}
+
+fn count(counter: &AtomicUsize, before: bool, after: bool) {
+    match (before, after) {
+        (false, true) => counter.fetch_add(1, Ordering::SeqCst),
+        (true, false) => counter.fetch_sub(1, Ordering::SeqCst),
+        _ => return,
+    };
+}
+
+impl Ranges {
+    fn cell(&self, tree: TreeId) -> &ShardCell {
+        &self.shards[tree.0 as usize % SHARDS]
+    }
+
+    fn changing(&self, tree: TreeId) -> Changing<'_> {
+        let cell = self.cell(tree);
+        Changing {
+            cell,
+            shard: cell.shard.lock(),
+        }
+    }
+
+    /// Locks a gap. Whoever inserts into it from now on waits; who has before is found among the uncommitted writes.
+    pub(super) fn lock_gap(&self, owner: &Arc<LockOwner>, tree: TreeId, span: KeySpan) {
+        let mut changing = self.changing(tree);
+        changing.change(owner, tree, |holder| holder.gaps.add(span));
+        drop(changing);
+        owner.add_range_tree(tree);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Locks the gap ahead of a scan.
+    pub(super) fn lock_ahead(
+        &self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        span: KeySpan,
+    ) -> AheadId {
+        let mut changing = self.changing(tree);
+        let id = changing.change(owner, tree, |holder| {
+            let last = holder.ahead.iter().map(|(id, _)| id.0).max();
+            let id = AheadId(last.map_or(0, |last| last + 1));
+            holder.ahead.push((id, span));
+            id
+        });
+        drop(changing);
+        owner.add_range_tree(tree);
+        fence(Ordering::SeqCst);
+        id
+    }
+
+    /// The scan has ended or waits: what it has read stays locked, what is ahead does not.
+    pub(super) fn settle(
+        &self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        id: AheadId,
+        read: Option<KeySpan>,
+    ) -> Wakes {
+        let mut changing = self.changing(tree);
+        changing.change(owner, tree, |holder| {
+            holder.ahead.retain(|(other, _)| *other != id);
+            if let Some(read) = read {
+                holder.gaps.add(read);
+            }
+        });
+        Self::wake(&mut changing.shard, tree)
+    }
+
+    /// Adds rows to the cover of an owner; false if its cover of the tree has too many parts, or another one's is in the
+    /// way of `key`. A cover is taken before the locks of single rows are looked at.
+    pub(super) fn cover(
+        &self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        (span, key): (KeySpan, &[u8]),
+        mode: LockMode,
+    ) -> Covered {
+        debug_assert!(span.contains(key));
+        let mut changing = self.changing(tree);
+        if let Some(ranges) = changing.shard.trees.get(&tree)
+            && ranges.is_stopped(owner, key, Want::Row(mode))
+        {
+            return Covered::Stopped;
+        }
+        let added = changing.change(owner, tree, |holder| {
+            let spans = holder.covers(mode);
+            let has_room = spans.has_room_for(&span);
+            if has_room {
+                spans.add(span);
+            }
+            has_room
+        });
+        drop(changing);
+        if !added {
+            return Covered::TooMany;
+        }
+        owner.add_range_tree(tree);
+        Covered::Added
+    }
+
+    /// Puts a range lock back that was held before a restart.
+    pub(super) fn restore(
+        &self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        kind: RangeKind,
+        span: KeySpan,
+    ) {
+        self.changing(tree)
+            .change(owner, tree, |holder| match kind {
+                RangeKind::Gap => holder.gaps.add(span),
+                RangeKind::Cover(mode) => holder.covers(mode).add(span),
+            });
+        owner.add_range_tree(tree);
+    }
+
+    /// Whether ranges of others may stand in the way of anything in the tree: one load.
+    #[inline]
+    pub(super) fn may_stop(&self, tree: TreeId, want: Want) -> bool {
+        let cell = self.cell(tree);
+        let counter = match want {
+            Want::Insert => &cell.gaps,
+            Want::Row(_) => &cell.covers,
+        };
+        counter.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether a range of another owner stands in the way.
+    pub(super) fn is_stopped(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        key: &[u8],
+        want: Want,
+    ) -> bool {
+        let shard = self.cell(tree).shard.lock();
+        let ranges = shard.trees.get(&tree);
+        ranges.is_some_and(|ranges| ranges.is_stopped(owner, key, want))
+    }
+
+    /// Adds a waiter, unless nothing stands in its way any more; `begin` is called before anybody can resolve it.
+    pub(super) fn enqueue(&self, tree: TreeId, waiter: RangeWaiter, begin: impl FnOnce()) -> bool {
+        let mut shard = self.cell(tree).shard.lock();
+        let Some(ranges) = shard.trees.get_mut(&tree) else {
+            return false;
+        };
+        if !ranges.is_stopped(&waiter.owner, &waiter.key, waiter.want) {
+            return false;
+        }
+        begin();
+        ranges.waiters.push(waiter);
+        true
+    }
+
+    /// Takes a waiter out of the list; false if it was not there any more.
+    pub(super) fn leave(&self, tree: TreeId, resolver: &Resolver) -> bool {
+        let mut shard = self.cell(tree).shard.lock();
+        let Some(ranges) = shard.trees.get_mut(&tree) else {
+            return false;
+        };
+        let waiters = &mut ranges.waiters;
+        let Some(at) = waiters.iter().position(|w| w.resolver.is_same(resolver)) else {
+            return false;
+        };
+        waiters.remove(at).owner.wait_ended();
+        Self::tidy(&mut shard, tree);
+        true
+    }
+
+    /// Those whose ranges stand in the way of a wait.
+    pub(super) fn blockers(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        key: &[u8],
+        want: Want,
+    ) -> SmallVec<[Arc<LockOwner>; 4]> {
+        let shard = self.cell(tree).shard.lock();
+        let holders = shard.trees.get(&tree).map(|ranges| &ranges.holders);
+        let others = holders.into_iter().flatten();
+        let others = others.filter(|holder| !holder.is(owner) && holder.stops(key, want));
+        others.map(|holder| Arc::clone(&holder.owner)).collect()
+    }
+
+    /// Gives back all ranges of an owner.
+    pub(super) fn release_all(&self, owner: &Arc<LockOwner>, wakes: &mut Wakes) {
+        for tree in owner.take_range_trees() {
+            let mut changing = self.changing(tree);
+            changing.change(owner, tree, |holder| *holder = Holder::new(owner));
+            wakes.extend(Self::wake(&mut changing.shard, tree));
+        }
+    }
+
+    /// Calls `each` with every range lock of an owner.
+    pub(super) fn for_each(
+        &self,
+        owner: &LockOwner,
+        mut each: impl FnMut(RangeKind, TreeId, &KeySpan),
+    ) {
+        for tree in owner.range_trees() {
+            let shard = self.cell(tree).shard.lock();
+            let holders = shard.trees.get(&tree).map(|ranges| &ranges.holders);
+            for holder in holders.into_iter().flatten().filter(|h| h.is(owner)) {
+                let covers = [
+                    (RangeKind::Gap, &holder.gaps),
+                    (RangeKind::Cover(LockMode::Shared), &holder.shared),
+                    (RangeKind::Cover(LockMode::Exclusive), &holder.exclusive),
+                ];
+                for (kind, spans) in covers {
+                    spans.iter().for_each(|span| each(kind, tree, span));
+                }
+                for (_, span) in &holder.ahead {
+                    each(RangeKind::Gap, tree, span);
+                }
+            }
+        }
+    }
+
+    /// Spans held, for the memory they need.
+    pub(super) fn spans(&self) -> usize {
+        let busy = self.shards.iter().filter(|cell| {
+            cell.gaps.load(Ordering::Relaxed) + cell.covers.load(Ordering::Relaxed) > 0
+        });
+        let in_shard = |cell: &ShardCell| {
+            let shard = cell.shard.lock();
+            let holders = shard.trees.values().flat_map(|ranges| &ranges.holders);
+            let spans = holders.map(|holder| {
+                holder.gaps.len()
+                    + holder.ahead.len()
+                    + holder.shared.len()
+                    + holder.exclusive.len()
+            });
+            spans.sum::<usize>()
+        };
+        busy.map(in_shard).sum()
+    }
+
+    /// Resolves the waiters that nothing stops any more.
+    fn wake(shard: &mut RangeShard, tree: TreeId) -> Wakes {
+        let mut wakes = Wakes::new();
+        if let Some(TreeRanges { holders, waiters }) = shard.trees.get_mut(&tree) {
+            waiters.retain(|waiter| {
+                let mut others = holders.iter().filter(|holder| !holder.is(&waiter.owner));
+                let is_stopped = others.any(|holder| holder.stops(&waiter.key, waiter.want));
+                if !is_stopped {
+                    waiter.owner.wait_ended();
+                    wakes.extend(waiter.resolver.resolve(Ok(())));
+                }
+                is_stopped
+            });
+        }
+        Self::tidy(shard, tree);
+        wakes
+    }
+
+    /// Forgets a tree in which nothing is locked.
+    fn tidy(shard: &mut RangeShard, tree: TreeId) {
+        let ranges = shard.trees.get(&tree);
+        if ranges.is_some_and(|ranges| ranges.holders.is_empty() && ranges.waiters.is_empty()) {
+            shard.trees.remove(&tree);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|cell| {
+            cell.gaps.load(Ordering::SeqCst) == 0
+                && cell.covers.load(Ordering::SeqCst) == 0
+                && cell.shard.lock().trees.is_empty()
+        })
+    }
+}
+
+/// What became of rows that were to be covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Covered {
+    /// They are.
+    Added,
+    /// The cover has too many parts: single rows are to be locked.
+    TooMany,
+    /// Another transaction's cover is in the way.
+    Stopped,
+}
