@@ -28,7 +28,7 @@ use crate::commit::told::told_up_to;
 use crate::commit::watermark::Watermark;
 use crate::compact::Effort;
 use crate::extent::ExtentOptions;
-use crate::lock::LockManager;
+use crate::lock::{LockInfo, LockManager};
 use crate::maintain::{Maintenance, StallCause, Stalls, Workers};
 use crate::recovery::{
     self, ForceRecovery, Recovery, RecoveryMode, ReplayLimits, ReplayPhase, ReplayProgress,
@@ -395,8 +395,14 @@ impl Engine {
         self.inner.prepared.count()
     }
 
-    /// Trees that the transaction prepared under `xid` has written to or holds row locks in, ascending; none if it does
-    /// not wait for a decision.
+    /// What the transaction prepared under `xid` has locked, at most `limit` locks; none if it does not wait for a
+    /// decision.
+    pub fn locks_of_prepared(&self, xid: &[u8], limit: usize) -> Vec<LockInfo> {
+        self.inner.prepared.locks(xid, &self.inner.locks, limit)
+    }
+
+    /// Trees that the transaction prepared under `xid` has written to or holds locks in, ascending; none if it does not
+    /// wait for a decision.
     pub fn trees_of_prepared(&self, xid: &[u8]) -> Vec<TreeId> {
         let _ = self.inner.recovery.ready();
         self.inner.prepared.trees(xid, &self.inner.locks)

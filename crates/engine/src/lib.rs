@@ -89,7 +89,9 @@ pub use commit::log::Durable;
 pub use commit::switches::Switches;
 pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};
 pub use error::{CancelReason, EngineError, Result};
-pub use lock::{LockMode, LockOutcome, RangeKind, ScanGap, Uncommitted, WaitPolicy};
+pub use lock::{
+    LockInfo, LockMode, LockOutcome, Locked, RangeKind, ScanGap, Uncommitted, WaitPolicy,
+};
 pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;
 pub use recovery::{

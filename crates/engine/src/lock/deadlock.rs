@@ -71,7 +71,7 @@ impl LockManager {
         None
     }
 
-    fn blockers(&self, owner: &LockOwner) -> SmallVec<[Arc<LockOwner>; 4]> {
+    pub(super) fn blockers(&self, owner: &LockOwner) -> SmallVec<[Arc<LockOwner>; 4]> {
         let Some(waiting) = owner.waiting() else {
             return SmallVec::new();
         };

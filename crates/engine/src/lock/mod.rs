@@ -5,7 +5,7 @@
 //! (tree, key); it need not exist.
 //!
 //! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range` (gaps
-//! and covers) → [`LockManager`] → `deadlock` (the wait-for graph).
+//! and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown).
 //!
 //! **Invariants**
 //! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two shards
@@ -19,6 +19,7 @@
 //!   sees them all.
 
 mod deadlock;
+mod list;
 mod owner;
 mod range;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::hash::{fold, fold_bytes};
 use crate::span::KeySpan;
 use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
+pub use list::{LockInfo, Locked};
 pub use owner::Uncommitted;
 pub(crate) use owner::{LockOwner, Published, Want};
 use owner::{Owners, Place, Waiting};
@@ -325,11 +327,10 @@ impl LockManager {
         owner: &Arc<LockOwner>,
         tree: TreeId,
         (span, key): (KeySpan, &[u8]),
-        mode: LockMode,
+        (mode, policy): (LockMode, WaitPolicy),
         writes: u64,
     ) -> Result<LockOutcome> {
         owner.set_active();
-        let policy = WaitPolicy::Wait;
         match self.ranges.cover(owner, tree, (span, key), mode) {
             Covered::Stopped => self.wait_for_cover(owner, (tree, key), mode, policy, writes),
             Covered::TooMany => self.lock(owner, tree, key, mode, policy, writes),
@@ -451,7 +452,7 @@ impl LockManager {
     /// Calls `each` with every lock the owner holds.
     pub(crate) fn for_each_held(
         &self,
-        owner: &Arc<LockOwner>,
+        owner: &LockOwner,
         mut each: impl FnMut(LockMode, TreeId, &[u8]),
     ) {
         for lock in owner.held() {

@@ -7,7 +7,7 @@
 //! **Invariants**
 //! - Every hold of an owner is in its `held` list, pushed under the shard's lock.
 //! - A transaction waits for at most one thing at a time.
-//! - What is published is a superset of the live uncommitted writes: a tree is published with the first write to it, and
+//! - What is published has all live uncommitted writes: a tree is published with the first write to it, and
 //!   withdrawn after the commit has put the versions into the memtables, or at rollback.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use crate::extent::ReadMode;
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::span::KeySpan;
-use crate::txn::Spills;
+use crate::txn::{DeadRanges, Spills, is_dead};
 use crate::wait::Resolver;
-use crate::{Op, Result, TreeId};
+use crate::{Op, Result, Seq, TreeId};
 
 /// What a transaction waits for.
 #[derive(Clone)]
@@ -61,6 +61,14 @@ pub(crate) struct Published {
     pub(crate) spills: Spills,
 }
 
+/// Everything that an owner has published.
+#[derive(Default)]
+struct PublishedSet {
+    trees: SmallVec<[Published; 2]>,
+    /// Writes that were rolled back to a savepoint.
+    dead: DeadRanges,
+}
+
 /// A transaction as the lock table knows it.
 pub(crate) struct LockOwner {
     /// Whether it has locked or published anything since it last gave all back.
@@ -69,7 +77,7 @@ pub(crate) struct LockOwner {
     wait: Mutex<Option<Waiting>>,
     /// Trees it has range locks in.
     ranges: Mutex<SmallVec<[TreeId; 2]>>,
-    published: Mutex<SmallVec<[Published; 2]>>,
+    published: Mutex<PublishedSet>,
 }
 
 /// An owner keeps the memory of its list for up to this many locks.
@@ -82,7 +90,7 @@ impl LockOwner {
             held: Mutex::new(Vec::new()),
             wait: Mutex::new(None),
             ranges: Mutex::new(SmallVec::new()),
-            published: Mutex::new(SmallVec::new()),
+            published: Mutex::default(),
         })
     }
 
@@ -125,6 +133,10 @@ impl LockOwner {
 
     pub(super) fn held(&self) -> Vec<LockRef> {
         self.held.lock().clone()
+    }
+
+    pub(super) fn held_up_to(&self, limit: usize) -> Vec<LockRef> {
+        self.held.lock().iter().take(limit).copied().collect()
     }
 
     pub(super) fn take_held(&self) -> Vec<LockRef> {
@@ -173,21 +185,29 @@ impl LockOwner {
     /// Shows the writes to a tree to others; what was shown of the tree before is replaced.
     pub(crate) fn publish(&self, writes: Published) {
         self.set_active();
-        let mut published = self.published.lock();
-        match published.iter_mut().find(|own| own.tree == writes.tree) {
+        let trees = &mut self.published.lock().trees;
+        match trees.iter_mut().find(|own| own.tree == writes.tree) {
             Some(own) => *own = writes,
-            None => published.push(writes),
+            None => trees.push(writes),
         }
+    }
+
+    /// Says which of the published writes do not count any more.
+    pub(crate) fn publish_dead(&self, dead: DeadRanges) {
+        self.published.lock().dead = dead;
     }
 
     /// Nothing is uncommitted any more.
     pub(crate) fn withdraw(&self) {
-        self.published.lock().clear();
+        let mut published = self.published.lock();
+        published.trees.clear();
+        published.dead = DeadRanges::default();
     }
 
-    fn published(&self, tree: TreeId) -> Option<Published> {
+    fn published(&self, tree: TreeId) -> Option<(Published, DeadRanges)> {
         let published = self.published.lock();
-        published.iter().find(|own| own.tree == tree).cloned()
+        let writes = published.trees.iter().find(|own| own.tree == tree)?;
+        Some((writes.clone(), Arc::clone(&published.dead)))
     }
 }
 
@@ -238,8 +258,14 @@ impl Owners {
             if std::ptr::eq(&*owner, own) {
                 continue;
             }
-            if let Some(writes) = owner.published(tree) {
-                found.add(&writes, span, backward, limit)?;
+            if let Some((writes, dead)) = owner.published(tree) {
+                let walk = Walk {
+                    span,
+                    dead: &dead,
+                    backward,
+                    limit,
+                };
+                found.add(&writes, &walk)?;
             }
         }
         found.cut(backward);
@@ -256,28 +282,30 @@ pub struct Uncommitted {
     pub upto: Option<Vec<u8>>,
 }
 
+/// What is looked for in published writes.
+struct Walk<'a> {
+    span: &'a KeySpan,
+    dead: &'a [(Seq, Seq)],
+    backward: bool,
+    limit: usize,
+}
+
 impl Uncommitted {
-    fn add(
-        &mut self,
-        writes: &Published,
-        span: &KeySpan,
-        backward: bool,
-        limit: usize,
-    ) -> Result<()> {
-        self.walk(&mut writes.table.iter(), span, backward, limit)?;
+    fn add(&mut self, writes: &Published, walk: &Walk<'_>) -> Result<()> {
+        self.walk(&mut writes.table.iter(), walk)?;
         for mut spill in writes.spills.iters(ReadMode::Cached) {
-            self.walk(&mut spill, span, backward, limit)?;
+            self.walk(&mut spill, walk)?;
         }
         Ok(())
     }
 
-    fn walk(
-        &mut self,
-        iter: &mut dyn InternalIter,
-        span: &KeySpan,
-        backward: bool,
-        limit: usize,
-    ) -> Result<()> {
+    fn walk(&mut self, iter: &mut dyn InternalIter, walk: &Walk<'_>) -> Result<()> {
+        let Walk {
+            span,
+            dead,
+            backward,
+            limit,
+        } = *walk;
         match (backward, &span.upper) {
             (false, _) => iter.seek(&span.lower)?,
             (true, Some(upper)) => iter.seek_for_prev(upper)?,
@@ -293,7 +321,7 @@ impl Uncommitted {
             if is_past {
                 break;
             }
-            if iter.op() == Op::Put && span.contains(key) {
+            if iter.op() == Op::Put && span.contains(key) && !is_dead(dead, iter.seq()) {
                 if seen == limit {
                     self.end_at(key.to_vec(), backward);
                     break;

@@ -21,7 +21,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -44,7 +44,7 @@ pub enum RangeKind {
     Cover(LockMode),
 }
 
-/// Names a gap ahead of a scan among those of its owner and tree.
+/// Names a gap ahead of a scan. Never used again, so that a scan that outlives its transaction settles nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AheadId(u64);
 
@@ -139,12 +139,14 @@ struct ShardCell {
 /// All range locks.
 pub(super) struct Ranges {
     shards: Box<[ShardCell]>,
+    next_ahead: AtomicU64,
 }
 
 impl Default for Ranges {
     fn default() -> Self {
         Ranges {
             shards: (0..SHARDS).map(|_| ShardCell::default()).collect(),
+            next_ahead: AtomicU64::new(0),
         }
     }
 }
@@ -220,12 +222,8 @@ impl Ranges {
         span: KeySpan,
     ) -> AheadId {
         let mut changing = self.changing(tree);
-        let id = changing.change(owner, tree, |holder| {
-            let last = holder.ahead.iter().map(|(id, _)| id.0).max();
-            let id = AheadId(last.map_or(0, |last| last + 1));
-            holder.ahead.push((id, span));
-            id
-        });
+        let id = AheadId(self.next_ahead.fetch_add(1, Ordering::Relaxed));
+        changing.change(owner, tree, |holder| holder.ahead.push((id, span)));
         drop(changing);
         owner.add_range_tree(tree);
         fence(Ordering::SeqCst);
@@ -242,9 +240,13 @@ impl Ranges {
     ) -> Wakes {
         let mut changing = self.changing(tree);
         changing.change(owner, tree, |holder| {
-            holder.ahead.retain(|(other, _)| *other != id);
-            if let Some(read) = read {
-                holder.gaps.add(read);
+            // It has gone when the transaction has ended meanwhile.
+            let at = holder.ahead.iter().position(|(other, _)| *other == id);
+            if let Some(at) = at {
+                holder.ahead.swap_remove(at);
+                if let Some(read) = read {
+                    holder.gaps.add(read);
+                }
             }
         });
         Self::wake(&mut changing.shard, tree)

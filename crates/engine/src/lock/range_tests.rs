@@ -27,7 +27,7 @@ fn cover(
         std::ops::Bound::Included(lower),
         std::ops::Bound::Included(key),
     );
-    locks.cover(owner, TREE, (span, key), mode, 0)
+    locks.cover(owner, TREE, (span, key), (mode, WaitPolicy::Wait), 0)
 }
 
 #[test]
@@ -66,6 +66,11 @@ fn what_a_scan_did_not_read_is_free_when_it_settles() {
     gap.settle(span(b"a", b"c"));
     assert!(matches!(poll(&mut late_ticket), Some(Ok(()))));
     assert!(poll(&mut early_ticket).is_none());
+    // Neither does a scan that outlives its transaction leave anything behind.
+    let stale = locks.lock_ahead(&late, TREE, span(b"p", b"q"));
+    locks.release_all(&late);
+    stale.settle(span(b"p", b"q"));
+    assert!(!locks.is_in_gap(&reader, TREE, b"p"));
     // A scan that fails keeps nothing more.
     drop(locks.lock_ahead(&reader, TREE, span(b"a", b"z")));
     assert!(!locks.is_in_gap(&late, TREE, b"y"));

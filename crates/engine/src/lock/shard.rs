@@ -347,11 +347,16 @@ impl Row {
     }
 
     /// How `owner` holds this row, and which row it is.
-    pub(super) fn held_by(&self, owner: &Arc<LockOwner>) -> Option<(LockMode, TreeId, &[u8])> {
-        let mine = self
-            .holders
-            .iter()
-            .find(|holder| Arc::ptr_eq(&holder.owner, owner))?;
+    pub(super) fn held_by(&self, owner: &LockOwner) -> Option<(LockMode, TreeId, &[u8])> {
+        let mut holders = self.holders.iter();
+        let mine = holders.find(|holder| std::ptr::eq(&*holder.owner, owner))?;
+        Some((mine.mode, TreeId(self.tree), &self.key))
+    }
+
+    /// How `owner` waits for this row, and which row it is.
+    pub(super) fn awaited_by(&self, owner: &LockOwner) -> Option<(LockMode, TreeId, &[u8])> {
+        let mut waiters = self.queue.iter();
+        let mine = waiters.find(|waiter| std::ptr::eq(&*waiter.owner, owner))?;
         Some((mine.mode, TreeId(self.tree), &self.key))
     }
 

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use esker_vfs::sim::{SimEnv, SimRng};
 
 use super::filter_tests::{self, OneField};
-use crate::span::following;
 use super::tests::{self, Model, Rows};
 use super::*;
+use crate::span::following;
 use crate::{Direction, Engine, EngineConfig, Isolation, TreeId, View};
 
 /// Distance of the keys a tree begins with: others fit between them.

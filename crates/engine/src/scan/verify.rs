@@ -9,9 +9,9 @@
 //!
 //! **Invariant**: nothing changes but the time it takes, unless there is a difference.
 
-use crate::span::KeySpan;
 use super::view::PinnedView;
 use crate::extent::Conditions;
+use crate::span::KeySpan;
 use crate::tree::{OnFatal, Tree};
 use crate::txn::{Cursor, cursor_over};
 use crate::visit::{Piece, Visit};

@@ -34,13 +34,13 @@ pub(crate) use snapshots::{SnapshotSlot, Snapshots};
 pub(crate) use spill::Spills;
 pub(crate) use visible::Sight;
 use write_set::WRITE_OVERHEAD_BYTES;
-pub(crate) use write_set::{DeadRanges, WriteSet};
+pub(crate) use write_set::{DeadRanges, WriteSet, is_dead};
 
 use crate::budget::MemoryBudget;
 use crate::engine::{Engine, Inner};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
-use crate::lock::{LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
+use crate::lock::{LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
 use crate::scan::{KeySpan, OwnWrites, PinnedView, Verifier};
 use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
@@ -64,6 +64,8 @@ pub enum Isolation {
     ReadCommitted,
     /// One for the whole transaction, at its first read.
     RepeatableRead,
+    /// As `RepeatableRead`; the layer above locks what it reads.
+    Serializable,
 }
 
 /// Where the snapshots of a transaction are taken.
@@ -509,6 +511,9 @@ impl Txn {
     /// Undoes the writes since `savepoint`; row locks stay. Savepoints taken after it must not be used any more.
     pub fn rollback_to(&mut self, savepoint: SavepointId) {
         self.writes.roll_back_to(savepoint.0);
+        if !self.writes.is_untouched() {
+            self.owner.publish_dead(self.writes.dead());
+        }
     }
 
     /// Whether the transaction has written anything.
@@ -613,7 +618,7 @@ impl Drop for Txn {
     }
 }
 
-/// Ends the lock waits of a transaction from outside.
+/// Looks at the locks of a transaction from outside, and ends its lock waits.
 #[derive(Clone)]
 pub struct WaitCanceller {
     owner: Arc<Mutex<Arc<LockOwner>>>,
@@ -621,6 +626,19 @@ pub struct WaitCanceller {
 }
 
 impl WaitCanceller {
+    /// What the transaction waits for and what it has locked, at most `limit` locks.
+    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
+        let owner = Arc::clone(&self.owner.lock());
+        self.locks.list(&owner, limit)
+    }
+
+    /// Whether the transaction cannot go on before the other one ends.
+    pub fn waits_for(&self, other: &WaitCanceller) -> bool {
+        let owner = Arc::clone(&self.owner.lock());
+        let other = Arc::clone(&other.owner.lock());
+        self.locks.waits_for(&owner, &other)
+    }
+
     /// Ends the wait the transaction is in; false if it is in none.
     pub fn cancel(&self, reason: CancelReason) -> bool {
         let owner = Arc::clone(&self.owner.lock());

@@ -22,7 +22,7 @@ use crate::commit::COUNTERS_TREE;
 use crate::commit::log::Place;
 use crate::commit::record::{self, CounterChange, MAX_XID_BYTES};
 use crate::engine::Inner;
-use crate::lock::{LockManager, LockOwner};
+use crate::lock::{LockInfo, LockManager, LockOwner};
 use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
 
@@ -115,6 +115,15 @@ impl PreparedTable {
             trees.insert(tree);
         });
         trees.into_iter().collect()
+    }
+
+    /// What a transaction that waits has locked, at most `limit` locks.
+    pub(crate) fn locks(&self, xid: &[u8], locks: &LockManager, limit: usize) -> Vec<LockInfo> {
+        let slots = self.slots.lock();
+        match slots.get(xid) {
+            Some(Slot::Waiting(txn)) => locks.list(&txn.owner, limit),
+            _ => Vec::new(),
+        }
     }
 
     /// XIDs and prepare sequences of the transactions that wait.

@@ -11,7 +11,7 @@
 //! write, give the row lock back, wait ([`Txn::wait_for_gap`]), and begin again.
 
 use super::Txn;
-use crate::lock::{LockMode, LockOutcome, ScanGap, Uncommitted, Want};
+use crate::lock::{LockMode, LockOutcome, ScanGap, Uncommitted, WaitPolicy, Want};
 use crate::span::KeySpan;
 use crate::wait::Ticket;
 use crate::{Direction, Isolation, Result, TreeId};
@@ -22,7 +22,7 @@ const MAX_UNCOMMITTED: usize = 256;
 impl Txn {
     /// Whether locking reads and changes lock gaps: from REPEATABLE READ on.
     pub fn locks_gaps(&self) -> bool {
-        self.isolation() == Isolation::RepeatableRead
+        self.isolation() != Isolation::ReadCommitted
     }
 
     /// The first of some keys, all written by this transaction and new to their trees, that lies in a gap which another
@@ -69,12 +69,13 @@ impl Txn {
         span: KeySpan,
         key: &[u8],
         mode: LockMode,
+        wait: WaitPolicy,
     ) -> Result<LockOutcome> {
         self.check()?;
         self.admit_lock()?;
         let writes = self.writes.count();
         let locks = &self.inner().locks;
-        let outcome = locks.cover(&self.owner, tree, (span, key), mode, writes)?;
+        let outcome = locks.cover(&self.owner, tree, (span, key), (mode, wait), writes)?;
         if let LockOutcome::Granted { .. } = outcome {
             self.learn_of_commits();
         }

@@ -61,6 +61,12 @@ fn what_others_have_not_committed_is_found_until_they_end() {
             [b"c".to_vec()]
         );
     }
+    // What was undone does not count.
+    let place = writer.savepoint();
+    writer.put(&tree, b"z", b"1").unwrap();
+    writer.rollback_to(place);
+    let found = keys(&reader, &tree, &span(b"x", b"zz"), Direction::Forward);
+    assert!(found.is_empty());
     // Its own are no others'.
     assert!(keys(&writer, &tree, &everything, Direction::Forward).is_empty());
     let _ = writer.commit().unwrap();
@@ -208,7 +214,13 @@ fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
     let id = tree.id();
     let mut txn = engine.begin(Isolation::RepeatableRead);
     txn.lock_gap(id, span(b"b", b"d")).unwrap();
-    let covered = txn.cover(id, span(b"m", b"n\0"), b"n", LockMode::Exclusive);
+    let covered = txn.cover(
+        id,
+        span(b"m", b"n\0"),
+        b"n",
+        LockMode::Exclusive,
+        WaitPolicy::Wait,
+    );
     assert!(matches!(covered, Ok(LockOutcome::Granted { .. })));
     txn.put(&tree, b"new", b"1").unwrap();
     let prepared = txn.prepare(b"xid").unwrap();

@@ -302,6 +302,11 @@ impl WriteSet {
         }
     }
 
+    /// Numbers of writes that do not count.
+    pub(crate) fn dead(&self) -> DeadRanges {
+        Arc::clone(&self.dead)
+    }
+
     pub(crate) fn trees(&self) -> &[TreeWrites] {
         &self.trees
     }

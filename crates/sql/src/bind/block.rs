@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_engine::{LockMode, WaitPolicy};
+use esker_engine::{LockMode, Txn, WaitPolicy};
 use esker_types::SqlType;
 use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate::{AggDef, AggTypes};
@@ -325,6 +325,37 @@ pub struct LockSpec {
     pub mode: LockMode,
     /// What to do on conflict.
     pub policy: WaitPolicy,
+    /// Why, which decides at which isolation levels.
+    pub reason: LockReason,
+}
+
+/// Why rows of a table are locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockReason {
+    /// A clause of the query, or a DELETE or an UPDATE of several tables.
+    Asked,
+    /// An UPDATE of one table: it may be semi-consistent.
+    Updated,
+    /// A change, or a transaction at SERIALIZABLE, depends on what is read.
+    Source,
+    /// A change depends on what is read, but at READ COMMITTED it takes the newest committed rows.
+    SourceAboveReadCommitted,
+}
+
+impl LockSpec {
+    /// The lock on rows that a change depends on.
+    pub fn of_source(reason: LockReason) -> Self {
+        Self {
+            mode: LockMode::Shared,
+            policy: WaitPolicy::Wait,
+            reason,
+        }
+    }
+
+    /// Whether the transaction takes it at its isolation level.
+    pub fn is_taken(&self, txn: &Txn) -> bool {
+        self.reason != LockReason::SourceAboveReadCommitted || txn.locks_gaps()
+    }
 }
 
 impl std::fmt::Debug for BoundQuery {

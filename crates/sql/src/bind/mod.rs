@@ -2,8 +2,8 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `subquery`
-//! (expressions) · `from` (tables and joins), `select`, `group`, `window`, `frame`, `order`, `query` (query blocks and
-//! set operations) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
+//! (expressions) · `from` (tables and joins), `locks` (of their rows), `select`, `group`, `window`, `frame`, `order`, `query`
+//! (query blocks and set operations) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
 //! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
 //! implements [`Names`].
 //!
@@ -23,6 +23,7 @@ mod frame;
 mod from;
 mod group;
 mod literal;
+mod locks;
 mod order;
 mod print;
 mod query;
@@ -49,12 +50,14 @@ use crate::parse::ast;
 
 pub use expr::{bind_condition, bind_expr};
 pub use literal::cast_type;
+pub(crate) use locks::LockRules;
 pub(crate) use scope::column_flags;
 pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
 
 pub use block::{
     AggCall, Block, Body, Bound, BoundQuery, Frame, GroupBy, JoinNode, JoinType, LimitSpec,
-    LockSpec, Offset, OrderKey, SetStep, Volatility, Window, WindowCall, WindowFunc, Windows,
+    LockReason, LockSpec, Offset, OrderKey, SetStep, Volatility, Window, WindowCall, WindowFunc,
+    Windows,
 };
 pub(crate) use expr::number_literal;
 pub(crate) use frame::is_below_zero;
@@ -147,6 +150,8 @@ pub struct BindEnv<'a> {
     pub(crate) assigns: Cell<bool>,
     /// The statement changes rows: warnings of values may be errors when it runs.
     pub(crate) changes_rows: Cell<bool>,
+    /// How rows of stored tables are locked.
+    pub(crate) locks: LockRules,
     /// Tables that the statement changes (1093).
     targets: RefCell<Vec<ChangedTable>>,
     /// Stored tables that queries of the statement read.
@@ -231,6 +236,7 @@ impl<'a> BindEnv<'a> {
             blocks: Cell::new(false),
             assigns: Cell::new(false),
             changes_rows: Cell::new(false),
+            locks: LockRules::default(),
             targets: RefCell::new(Vec::new()),
             reads: RefCell::new(Vec::new()),
             views: RefCell::new(Vec::new()),
@@ -247,6 +253,7 @@ impl<'a> BindEnv<'a> {
     pub(crate) fn with_vars<'b>(&'b self, vars: &'b dyn UserVars) -> BindEnv<'b> {
         let env = BindEnv::new(self.ctx, vars, self.names, self.params);
         env.changes_rows.set(self.changes_rows.get());
+        env.locks.read_for(self.locks.read_for_what());
         env.targets.replace(self.targets.borrow().clone());
         env
     }

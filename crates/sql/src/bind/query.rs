@@ -219,22 +219,28 @@ fn is_plain(around: &Around<'_>) -> bool {
     around.order_by.is_empty() && around.limit.is_none() && around.locking.is_empty()
 }
 
-/// An operand of a set operation.
+/// An operand of a set operation. `locking`: the clauses behind the last one, which are its own.
 fn bind_operand(
     env: &BindEnv<'_>,
     body: &ast::QueryBody,
+    locking: &[ast::Locking],
     parent: Option<&Scope<'_>>,
     ctes: Option<&Rc<CteEntry>>,
 ) -> SqlResult<BoundQuery> {
     match body {
-        ast::QueryBody::Nested(query) => bind_query(env, query, parent, ctes),
+        ast::QueryBody::Nested(query) if locking.is_empty() => bind_query(env, query, parent, ctes),
+        ast::QueryBody::Nested(query) => {
+            let mut query = (**query).clone();
+            query.locking.extend_from_slice(locking);
+            bind_query(env, &query, parent, ctes)
+        }
         body => {
             let query = ast::Query {
                 with: None,
                 body: body.clone(),
                 order_by: Vec::new(),
                 limit: None,
-                locking: Vec::new(),
+                locking: locking.to_vec(),
                 into: None,
             };
             bind_body(env, &query, parent, ctes)
@@ -255,9 +261,14 @@ fn bind_set_ops(
         // Parentheses with something around them: a chain of one.
         one => (one, &none),
     };
-    let mut queries = vec![bind_operand(env, first, parent, ctes)?];
-    for step in rest {
-        queries.push(bind_operand(env, &step.right, parent, ctes)?);
+    let operands = std::iter::once(first).chain(rest.iter().map(|step| &step.right));
+    let mut queries = Vec::with_capacity(rest.len() + 1);
+    for (nth, operand) in operands.enumerate() {
+        let locking = match nth == rest.len() {
+            true => around.locking,
+            false => &[],
+        };
+        queries.push(bind_operand(env, operand, locking, parent, ctes)?);
     }
     let columns = merged_columns(env, &queries)?;
     let order = bind_result_order(env, around.order_by, &columns)?;

@@ -8,11 +8,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_engine::{LockMode, WaitPolicy};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
-use super::block::{Block, Body, BoundQuery, LimitSpec, LockSpec, Volatility};
+use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
 use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
 use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
@@ -77,7 +76,9 @@ pub(super) fn bind_select(
     let id = env.select_id();
     let mut scope = Scope::inside(parent, ctes);
     scope.member = around.member;
-    let join = bind_from(env, Need::Read, &mut scope, &select.from)?;
+    let join = env.locks.within_from(around.locking, || {
+        bind_from(env, Need::Read, &mut scope, &select.from)
+    })?;
     let filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
@@ -131,10 +132,11 @@ pub(super) fn bind_select(
     let selected = outputs.iter_mut().map(|o| &mut o.expr);
     let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));
 
-    let locks = bind_locks(&scope, around.locking)?;
-    if locks.iter().any(Option::is_some) {
+    let locks = env.locks.of_block(&scope, around.locking)?;
+    if locks.are_asked {
         scope.note_volatility(Volatility::Volatile);
     }
+    let locks = locks.by_table;
     let (reach, volatility) = (scope.outer_reach(), scope.volatility());
     let columns = outputs
         .iter()
@@ -327,46 +329,4 @@ pub(crate) fn bind_limit(
         count: number(&limit.count)?,
         offset,
     }))
-}
-
-/// Which tables' rows are locked, and how.
-fn bind_locks(scope: &Scope<'_>, locking: &[ast::Locking]) -> SqlResult<Vec<Option<LockSpec>>> {
-    let mut locks: Vec<Option<LockSpec>> = vec![None; scope.tables.len()];
-    for clause in locking {
-        let policy = match clause.wait {
-            ast::LockWait::Default => WaitPolicy::Wait,
-            ast::LockWait::NoWait => WaitPolicy::NoWait,
-            ast::LockWait::SkipLocked => WaitPolicy::Skip,
-            ast::LockWait::Seconds(_) => return Err(SqlError::not_supported("FOR UPDATE WAIT n")),
-        };
-        let mode = if clause.share {
-            LockMode::Shared
-        } else {
-            LockMode::Exclusive
-        };
-        for name in &clause.of {
-            if !scope.tables.iter().any(|t| *t.alias == *name.text) {
-                let text = format!("Unresolved table name `{name}` in locking clause.");
-                return Err(SqlError::new(3568, "HY000", text));
-            }
-        }
-        for (table, lock) in scope.tables.iter().zip(&mut locks) {
-            let named = clause.of.is_empty() || clause.of.iter().any(|n| *n.text == *table.alias);
-            if let Some(restricted) = &table.restricted
-                && named
-                && !clause.share
-            {
-                restricted.lock()?;
-            }
-            if !named || table.base_def().is_none() {
-                continue;
-            }
-            if lock.is_some() && !clause.of.is_empty() {
-                let text = format!("Table {} appears in multiple locking clauses.", table.alias);
-                return Err(SqlError::new(3569, "HY000", text));
-            }
-            *lock = Some(LockSpec { mode, policy });
-        }
-    }
-    Ok(locks)
 }

@@ -32,7 +32,10 @@ pub(super) fn table(
         env.names.enter_view(view)?;
         let bound = query_of(view).and_then(|query| {
             let _level = env.enter_query()?;
-            env.within(QueryPlace::Derived, || bind_query(env, &query, None, None))
+            let name = alias.unwrap_or(&view.name);
+            env.locks.within_view(name, || {
+                env.within(QueryPlace::Derived, || bind_query(env, &query, None, None))
+            })
         });
         env.names.leave_view();
         bound

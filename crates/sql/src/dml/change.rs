@@ -5,6 +5,7 @@
 //! the same is not written, and its ON UPDATE columns stay; fields that are not assigned are copied
 //! as stored.
 
+use esker_engine::LockMode;
 use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, Value};
@@ -223,6 +224,7 @@ impl RowChanger {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
+            on_duplicate: LockMode::Shared,
         };
         match writer.update(&self.table, change, &mut entries)? {
             Written::Conflict(conflict) => Ok(Changed::Conflict(conflict)),

@@ -4,6 +4,7 @@
 //! **Invariant**: all rows are found and locked before the first is removed; a row that a join gives
 //! several times is removed once.
 
+use esker_engine::LockMode;
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
@@ -11,7 +12,7 @@ use esker_types::{SqlError, SqlResult};
 use super::target::{Search, not_updatable};
 use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::{BindEnv, Need};
+use crate::bind::{BindEnv, LockReason, Need};
 use crate::catalog::TableDef;
 use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
@@ -74,6 +75,7 @@ impl CompiledDelete {
             tables.push(def);
         }
         let clauses = TargetClauses {
+            reason: LockReason::Asked,
             filter: delete.filter.as_ref(),
             order_by: &delete.order_by,
             limit: delete.limit.as_ref(),
@@ -120,6 +122,7 @@ impl CompiledDelete {
                         txn: env.txn,
                         mode: env.mode,
                         limits: env.limits,
+                        on_duplicate: LockMode::Exclusive,
                     };
                     writer.delete(table, &key, buffers.old_row, &mut entries)?;
                     deleted += 1;

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use esker_engine::{Engine, Seq, Txn, View};
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
-use crate::bind::BindEnv;
+use crate::bind::{BindEnv, LockReason};
 use crate::catalog::{AutoStep, TableDef};
 use crate::exec::{ExecCtx, Limits, TempFiles};
 use crate::exec_error::ExecError;
@@ -116,6 +116,7 @@ pub struct DmlDone {
 /// Compiles an INSERT, REPLACE, UPDATE or DELETE.
 pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     env.changes_rows.set(true);
+    env.locks.read_for(sources_of(stmt));
     match stmt {
         Statement::Insert(insert) => CompiledInsert::compile(env, insert).map(Compiled::Insert),
         Statement::Update(update) => CompiledUpdate::compile(env, update).map(Compiled::Update),
@@ -124,6 +125,20 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
             "this statement as a change of rows",
         )),
     }
+}
+
+/// How a change locks the rows it depends on, beside those it changes, as InnoDB does: what one table takes from a query
+/// or from subqueries is read without locks at READ COMMITTED, where the newest committed rows will do.
+fn sources_of(stmt: &Statement) -> Option<LockReason> {
+    let is_one_table = match stmt {
+        Statement::Insert(insert) => insert.is_from_query(),
+        Statement::Update(update) => update.is_of_one_table(),
+        _ => false,
+    };
+    Some(match is_one_table {
+        true => LockReason::SourceAboveReadCommitted,
+        false => LockReason::Source,
+    })
 }
 
 impl Compiled {

@@ -14,7 +14,7 @@ use super::exprs::TableExprs;
 use super::insert::compile_cell;
 use super::target::{Search, not_updatable, unknown_column};
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::{BindEnv, ColumnAt, Need};
+use crate::bind::{BindEnv, ColumnAt, LockReason, Need};
 use crate::catalog::TableDef;
 use crate::codec::RowReader;
 use crate::exec::{TargetClauses, TargetScope};
@@ -91,6 +91,10 @@ impl CompiledUpdate {
             changers.push(RowChanger::new(def, exprs, assignments, slot_of));
         }
         let clauses = TargetClauses {
+            reason: match target.scope.tables.len() {
+                1 => LockReason::Updated,
+                _ => LockReason::Asked,
+            },
             filter: update.filter.as_ref(),
             order_by: &update.order_by,
             limit: update.limit.as_ref(),

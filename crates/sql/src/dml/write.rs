@@ -3,14 +3,17 @@
 //! Neighbours: `insert`, `update`, `delete` decide what to write; the codec builds the keys.
 //!
 //! **Invariants**
-//! - A row is written after every lock is held and every unique key was found free; a conflict is
+//! - A row is written after every row lock is held and every unique key was found free; a conflict is
 //!   reported with nothing written.
+//! - A row counts only when none of its new keys lies in a gap that another transaction has locked. Otherwise its
+//!   writes are undone and the locks it brought are given back before the gap is waited for, so that whoever holds
+//!   the gap does not wait for us.
 //! - An entry of a unique index changes only under the lock of its key, so the latest version read
 //!   under that lock decides.
 //! - Keys are computed from encoded rows read in UTC, the same bytes when an entry is made and when
 //!   it is removed.
 
-use esker_engine::{LockMode, LockOutcome, TreeId, Txn, View, WaitPolicy};
+use esker_engine::{LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy};
 use esker_types::{SqlResult, Value};
 
 use crate::catalog::TableDef;
@@ -30,6 +33,8 @@ struct Entry {
     in_value: bool,
     /// Must be written: it is new or has moved.
     changed: bool,
+    /// Its key was locked for this row.
+    locked: bool,
 }
 
 /// Buffers kept between rows and statements.
@@ -84,23 +89,114 @@ pub(super) struct Writer<'a> {
     pub(super) txn: &'a mut Txn,
     pub(super) mode: Mode,
     pub(super) limits: Limits,
+    /// How a unique key that is taken stays locked: shared where that is an error, exclusive where the row in the way
+    /// is to be changed.
+    pub(super) on_duplicate: LockMode,
+}
+
+/// What became of an attempt to write a row.
+enum Attempt {
+    Written(Written),
+    /// Nothing is written and no lock is kept: this key lies in a gap of another transaction.
+    InGap(TreeId, Vec<u8>),
 }
 
 impl Writer<'_> {
     /// Locks a key exclusively; waits in thread mode.
     pub(super) fn lock(&self, tree: TreeId, key: &[u8]) -> Result<(), ExecError> {
+        self.lock_as(tree, key, LockMode::Exclusive).map(drop)
+    }
+
+    /// Locks a key; true if the transaction did not have it before.
+    fn lock_as(&self, tree: TreeId, key: &[u8], mode: LockMode) -> Result<bool, ExecError> {
         loop {
-            match self
-                .txn
-                .lock(tree, key, LockMode::Exclusive, WaitPolicy::Wait)?
-            {
-                LockOutcome::Granted { .. } | LockOutcome::Skipped => return Ok(()),
-                LockOutcome::Wait(ticket) if self.mode == Mode::Inline => {
-                    return Err(ExecError::Wait(ticket));
-                }
-                LockOutcome::Wait(ticket) => ticket.block(self.limits.lock_wait)?,
+            match self.txn.lock(tree, key, mode, WaitPolicy::Wait)? {
+                LockOutcome::Granted { new } => return Ok(new),
+                LockOutcome::Skipped => return Ok(false),
+                LockOutcome::Wait(ticket) => self.wait(ticket)?,
             }
         }
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<(), ExecError> {
+        match self.mode {
+            Mode::Inline => Err(ExecError::Wait(ticket)),
+            Mode::Thread => Ok(ticket.block(self.limits.lock_wait)?),
+        }
+    }
+
+    /// Locks a unique key that is to be written and asks `holder` who has it: exclusively if nobody does. As in InnoDB,
+    /// who waits for another's insert of the key waits for a shared lock if the key is then an error.
+    fn claim<T>(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        holder: impl Fn() -> Result<Option<T>, ExecError>,
+    ) -> Result<Claim<T>, ExecError> {
+        let outcome = self
+            .txn
+            .lock(tree, key, LockMode::Exclusive, WaitPolicy::Skip)?;
+        let mut new = false;
+        if let LockOutcome::Granted { new: is_new } = outcome {
+            new = is_new;
+        } else {
+            new |= self.lock_as(tree, key, self.on_duplicate)?;
+            if let Some(holder) = holder()? {
+                return Ok(Claim::Taken(holder));
+            }
+            new |= self.lock_as(tree, key, LockMode::Exclusive)?;
+        }
+        match holder()? {
+            None => Ok(Claim::Free { new }),
+            Some(holder) => {
+                if new && self.on_duplicate == LockMode::Shared {
+                    self.txn.downgrade(tree, key);
+                }
+                Ok(Claim::Taken(holder))
+            }
+        }
+    }
+
+    /// Tries to write a row until none of its keys lies in a gap of another transaction.
+    fn until_free(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<Attempt, ExecError>,
+    ) -> Result<Written, ExecError> {
+        loop {
+            match attempt(self)? {
+                Attempt::Written(written) => return Ok(written),
+                Attempt::InGap(tree, key) => {
+                    if let Some(ticket) = self.txn.wait_for_gap(tree, &key)? {
+                        self.wait(ticket)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks for the new keys of a row, which are written since `place`, in gaps of others. In one, the row is undone.
+    fn give_way(
+        &mut self,
+        table: &TableDef,
+        (clustered, entries): (Option<&[u8]>, &[Entry]),
+        place: SavepointId,
+        is_key_new: bool,
+    ) -> Option<Attempt> {
+        let primary = table.primary().id;
+        let secondary = table.secondary().iter().zip(entries);
+        let secondary = secondary.filter(|(_, entry)| entry.changed);
+        let keys = clustered.map(|key| (primary, key)).into_iter();
+        let keys = keys.chain(secondary.clone().map(|(index, e)| (index.id, &*e.key)));
+        let (tree, key) = self.txn.gap_before(keys)?;
+        let key = key.to_vec();
+        self.txn.rollback_to(place);
+        for (index, entry) in secondary.filter(|(_, entry)| entry.locked) {
+            self.txn.release(index.id, &entry.key);
+        }
+        if let Some(clustered) = clustered.filter(|_| is_key_new) {
+            self.txn.release(primary, clustered);
+        }
+        Some(Attempt::InGap(tree, key))
     }
 
     /// Reads the latest version of a row into `out`; false if it is gone. The row is locked.
@@ -135,7 +231,7 @@ impl Writer<'_> {
     }
 
     /// Inserts `row` under `clustered`. With `fresh` the clustered key is known to be new to the
-    /// whole world (a hidden row id) and needs neither lock nor check.
+    /// whole world (a hidden row id), so that it is locked for others to wait for, but not looked up.
     pub(super) fn insert(
         &mut self,
         table: &TableDef,
@@ -144,29 +240,49 @@ impl Writer<'_> {
         fresh: bool,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
+        let entries: &mut [Entry] = match table.indexes.len() {
+            1 => &mut [],
+            _ => {
+                scratch.compute_new(table, clustered, row)?;
+                scratch.new
+            }
+        };
+        self.until_free(|writer| writer.try_insert(table, clustered, row, fresh, entries))
+    }
+
+    fn try_insert(
+        &mut self,
+        table: &TableDef,
+        clustered: &[u8],
+        row: &[u8],
+        fresh: bool,
+        entries: &mut [Entry],
+    ) -> Result<Attempt, ExecError> {
+        let is_key_new = match fresh {
+            true => self.lock_as(table.primary().id, clustered, LockMode::Exclusive)?,
+            false => match self.claim_clustered(table, clustered)? {
+                Claim::Free { new } => new,
+                Claim::Taken(()) => return Ok(taken(0, clustered.to_vec())),
+            },
+        };
+        if let Some(conflict) = self.find_conflict(table, None, entries)? {
+            return Ok(Attempt::Written(Written::Conflict(conflict)));
+        }
+        let place = self.txn.savepoint();
+        self.put_entries(table, clustered, entries)?;
+        self.txn.put(&table.primary().tree, clustered, row)?;
+        let keys = (Some(clustered), &*entries);
+        let in_gap = self.give_way(table, keys, place, is_key_new);
+        Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
+    }
+
+    fn claim_clustered(&self, table: &TableDef, key: &[u8]) -> Result<Claim<()>, ExecError> {
         let primary = table.primary();
-        if !fresh {
-            self.lock(primary.id, clustered)?;
-            let taken = self
+        self.claim(primary.id, key, || {
+            Ok(self
                 .txn
-                .get_with(&primary.tree, clustered, View::Latest, |_| ())?;
-            if taken.is_some() {
-                let clustered = clustered.to_vec();
-                return Ok(Written::Conflict(Conflict {
-                    index: 0,
-                    clustered,
-                }));
-            }
-        }
-        if table.indexes.len() > 1 {
-            scratch.compute_new(table, clustered, row)?;
-            if let Some(conflict) = self.find_conflict(table, None, scratch.new)? {
-                return Ok(Written::Conflict(conflict));
-            }
-            self.put_entries(table, clustered, scratch.new)?;
-        }
-        self.txn.put(&primary.tree, clustered, row)?;
-        Ok(Written::Done)
+                .get_with(&primary.tree, key, View::Latest, |_| ())?)
+        })
     }
 
     /// Locks and looks up every unique entry that would be written. A key that the row `own` itself
@@ -175,17 +291,21 @@ impl Writer<'_> {
         &self,
         table: &TableDef,
         own: Option<&[u8]>,
-        entries: &[Entry],
+        entries: &mut [Entry],
     ) -> Result<Option<Conflict>, ExecError> {
-        for (at, entry) in entries.iter().enumerate() {
+        for (at, entry) in entries.iter_mut().enumerate() {
+            entry.locked = false;
             if !(entry.changed && entry.in_value) {
                 continue;
             }
             let index = at + 1;
-            self.lock(table.indexes[index].id, &entry.key)?;
-            let holder = self.holder(table, index, &entry.key)?;
-            if let Some(clustered) = holder.filter(|h| Some(h.as_slice()) != own) {
-                return Ok(Some(Conflict { index, clustered }));
+            let claim = self.claim(table.indexes[index].id, &entry.key, || {
+                let holder = self.holder(table, index, &entry.key)?;
+                Ok(holder.filter(|holder| Some(holder.as_slice()) != own))
+            })?;
+            match claim {
+                Claim::Free { new } => entry.locked = new,
+                Claim::Taken(clustered) => return Ok(Some(Conflict { index, clustered })),
             }
         }
         Ok(None)
@@ -248,44 +368,65 @@ impl Writer<'_> {
         change: RowChange<'_>,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
+        let moved = change.clustered != change.new_clustered;
+        if !change.entries_change {
+            debug_assert!(!moved, "the clustered key is an entry, too");
+            let tree = &table.primary().tree;
+            self.txn.put(tree, change.clustered, change.new)?;
+            return Ok(Written::Done);
+        }
+        scratch.compute_old(table, change.clustered, change.old)?;
+        scratch.compute_new(table, change.new_clustered, change.new)?;
+        for (old, new) in scratch.old.iter_mut().zip(scratch.new.iter_mut()) {
+            let same = old.key == new.key && !(moved && new.in_value);
+            (old.changed, new.changed) = (!same, !same);
+        }
+        self.until_free(|writer| writer.try_update(table, &change, scratch))
+    }
+
+    fn try_update(
+        &mut self,
+        table: &TableDef,
+        change: &RowChange<'_>,
+        scratch: &mut Entries<'_>,
+    ) -> Result<Attempt, ExecError> {
         let primary = table.primary();
         let moved = change.clustered != change.new_clustered;
+        let mut is_key_new = false;
         if moved {
-            self.lock(primary.id, change.new_clustered)?;
-            let taken =
-                self.txn
-                    .get_with(&primary.tree, change.new_clustered, View::Latest, |_| ())?;
-            if taken.is_some() {
-                let clustered = change.new_clustered.to_vec();
-                return Ok(Written::Conflict(Conflict {
-                    index: 0,
-                    clustered,
-                }));
+            match self.claim_clustered(table, change.new_clustered)? {
+                Claim::Free { new } => is_key_new = new,
+                Claim::Taken(()) => return Ok(taken(0, change.new_clustered.to_vec())),
             }
         }
-        if change.entries_change {
-            scratch.compute_old(table, change.clustered, change.old)?;
-            scratch.compute_new(table, change.new_clustered, change.new)?;
-            for (old, new) in scratch.old.iter_mut().zip(scratch.new.iter_mut()) {
-                let same = old.key == new.key && !(moved && new.in_value);
-                (old.changed, new.changed) = (!same, !same);
-            }
-            if let Some(conflict) =
-                self.find_conflict(table, Some(change.clustered), scratch.new)?
-            {
-                return Ok(Written::Conflict(conflict));
-            }
-            self.lock_unique(table, scratch.old)?;
-            self.delete_entries(table, scratch.old)?;
-            self.put_entries(table, change.new_clustered, scratch.new)?;
+        if let Some(conflict) = self.find_conflict(table, Some(change.clustered), scratch.new)? {
+            return Ok(Attempt::Written(Written::Conflict(conflict)));
         }
+        self.lock_unique(table, scratch.old)?;
+        let place = self.txn.savepoint();
+        self.delete_entries(table, scratch.old)?;
+        self.put_entries(table, change.new_clustered, scratch.new)?;
         if moved {
             self.txn.delete(&primary.tree, change.clustered)?;
         }
         self.txn
             .put(&primary.tree, change.new_clustered, change.new)?;
-        Ok(Written::Done)
+        let new_key = moved.then_some(change.new_clustered);
+        let in_gap = self.give_way(table, (new_key, scratch.new), place, is_key_new);
+        Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
     }
+}
+
+/// The answer to the claim of a unique key.
+enum Claim<T> {
+    /// It is locked exclusively, if `new` since now, and nobody has it.
+    Free { new: bool },
+    /// This row has it.
+    Taken(T),
+}
+
+fn taken(index: usize, clustered: Vec<u8>) -> Attempt {
+    Attempt::Written(Written::Conflict(Conflict { index, clustered }))
 }
 
 /// A row to be replaced.
@@ -356,7 +497,7 @@ fn compute(
     entries.resize_with(secondary.len(), Entry::default);
     for (index, entry) in secondary.iter().zip(entries) {
         entry.in_value = index.codec.entry(&row, clustered, &mut entry.key)?;
-        entry.changed = true;
+        (entry.changed, entry.locked) = (true, false);
     }
     Ok(())
 }

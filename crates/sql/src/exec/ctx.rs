@@ -154,12 +154,16 @@ impl<'a> ExecCtx<'a> {
         mode: LockMode,
         policy: WaitPolicy,
     ) -> SqlResult<RowLock> {
+        self.granted(|| {
+            let outcome = self.txn.lock(tree, key, mode, policy);
+            outcome.map_err(|e| engine_error(&e))
+        })
+    }
+
+    /// Asks for a lock until it is granted or skipped; waits in between.
+    pub fn granted(&self, mut ask: impl FnMut() -> SqlResult<LockOutcome>) -> SqlResult<RowLock> {
         loop {
-            let outcome = self
-                .txn
-                .lock(tree, key, mode, policy)
-                .map_err(|e| engine_error(&e))?;
-            let ticket = match outcome {
+            let ticket = match ask()? {
                 LockOutcome::Granted { new } => return Ok(RowLock::Granted { new }),
                 LockOutcome::Skipped => return Ok(RowLock::Skipped),
                 LockOutcome::Wait(ticket) => ticket,

@@ -19,6 +19,7 @@ mod group;
 mod hash_rows;
 mod join;
 mod key_filter;
+mod locking;
 mod memory;
 mod node;
 #[cfg(test)]

@@ -1,24 +1,28 @@
 //! Reading one table into its slots.
 //!
 //! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
-//! `ExecCtx` locks.
+//! `locking` and `ExecCtx` lock.
 //! **Invariants**: a row is given only after every condition of the plan is true for the values given;
 //! with a lock, those values are the latest ones read while the lock was held; an index entry read
 //! without a snapshot is checked against its row, so no row comes twice because it moved.
+//! A locked row that does not meet the conditions stays locked from REPEATABLE READ on, as in InnoDB; an UPDATE at READ
+//! COMMITTED that scans the clustered index looks at the committed row first and locks it only if it meets them
+//! (InnoDB's semi-consistent read).
 
 use std::ops::Bound;
 
-use esker_engine::{Cursor, Direction, Isolation, TreeId, View};
+use esker_engine::{Cursor, Direction, View};
 use esker_types::{SqlResult, Value, ValueRef};
 
 use super::ctx::{ExecCtx, RowLock};
+use super::locking::{Candidate, LockingScan, lock_point};
 use super::memory::Budget;
 use super::node::all_true;
 use super::parallel::StoredSieve;
 use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
-use crate::bind::LockSpec;
+use crate::bind::{LockReason, LockSpec};
 use crate::catalog::{IndexDef, TableDef};
 use crate::codec::{KeyRange, RowReader};
 use crate::exec_error::engine_error;
@@ -110,9 +114,9 @@ enum Input {
         ranges: Vec<KeyRange>,
         at: usize,
         cursor: Option<Box<Cursor>>,
-        /// One whole key of a unique index, of which no entry was seen so far.
-        is_unseen_key: bool,
     },
+    /// Ranges whose rows are locked before they are looked at.
+    Locking(Box<LockingScan>),
     Rows(std::vec::IntoIter<Vec<Value>>),
     Derived(Box<RootExec>),
     /// Rows that others read too, and a place in them.
@@ -185,7 +189,7 @@ impl ScanState {
             Source::Base { def, access, .. } => {
                 if let Some(exec) = env
                     .exec
-                    .filter(|e| e.view == View::Snapshot && plan.lock.is_none())
+                    .filter(|e| e.view == View::Snapshot && lock_of(plan, e).is_none())
                 {
                     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
                 }
@@ -254,11 +258,19 @@ impl ScanState {
                 ranges
             }
         };
-        self.input = Input::Ranges {
-            ranges,
-            at: 0,
-            cursor: None,
-            is_unseen_key: matches!(access.kind, AccessKind::Point(_)),
+        let lock = env.exec.and_then(|exec| {
+            lock_of(plan, exec).filter(|lock| !is_semi_consistent(*lock, access, exec))
+        });
+        self.input = match lock {
+            Some(lock) => {
+                let scan = LockingScan::new(lock, access.index, ranges, access.reverse);
+                Input::Locking(Box::new(scan))
+            }
+            None => Input::Ranges {
+                ranges,
+                at: 0,
+                cursor: None,
+            },
         };
         Ok(())
     }
@@ -363,10 +375,10 @@ impl ScanState {
         let exec = env
             .exec
             .expect("a plan with tables runs with an execution context");
-        let view = if plan.lock.is_some() {
-            View::Latest
-        } else {
-            exec.view
+        let lock = lock_of(plan, exec);
+        let view = match lock {
+            Some(_) => View::Latest,
+            None => exec.view,
         };
         // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
         // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
@@ -376,7 +388,17 @@ impl ScanState {
             let verdict = match &mut self.input {
                 Input::Point => {
                     self.input = Input::Done;
-                    self.take_stored(plan, def, view, None, row, env)?
+                    match lock {
+                        Some(lock) => self.take_point(plan, def, lock, row, env)?,
+                        None => self.take_stored(plan, def, view, None, row, env)?,
+                    }
+                }
+                Input::Locking(_) => {
+                    let index = access.index;
+                    let Some(verdict) = self.take_next_locked(plan, def, index, row, env)? else {
+                        return Ok(false);
+                    };
+                    verdict
                 }
                 Input::Sought => {
                     let seeker = self.lookups.seeker.as_mut().expect("it was placed");
@@ -399,12 +421,7 @@ impl ScanState {
                         self.take_stored(plan, def, view, None, row, env)?
                     }
                 }
-                Input::Ranges {
-                    ranges,
-                    at,
-                    cursor,
-                    is_unseen_key,
-                } => {
+                Input::Ranges { ranges, at, cursor } => {
                     if cursor.is_none() {
                         let Some(range) = ranges.get(*at) else {
                             return Ok(false);
@@ -426,24 +443,19 @@ impl ScanState {
                     let entry = cursor.as_mut().expect("just opened").next();
                     let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
                         *cursor = None;
-                        let id = def.indexes[access.index].id;
-                        if std::mem::take(is_unseen_key)
-                            && let Bound::Included(key) = ranges[0].lower()
-                            && lock_absent(plan, id, key, exec)?
-                        {
-                            *at = 0;
-                        }
                         continue;
                     };
-                    *is_unseen_key = false;
                     if access.index == 0 {
                         set(&mut self.key, key);
-                        if plan.lock.is_none() && plan.row_slot.is_none() {
+                        if lock.is_none() && plan.row_slot.is_none() {
                             let entry = (&*self.key, value);
                             judge_sifted(&mut self.sieves, plan, def, entry, row, env)?
                         } else {
                             set(&mut self.stored, value);
-                            self.take_copied(plan, def, None, row, env)?
+                            match lock {
+                                Some(lock) => self.take_matching(plan, def, lock, row, env)?,
+                                None => self.take_copied(plan, def, None, row, env)?,
+                            }
                         }
                     } else if access.covering && !entries_may_be_stale {
                         if let Some(profile) = &env.states.profile {
@@ -478,7 +490,7 @@ impl ScanState {
     ) -> SqlResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
-        if plan.lock.is_none() && plan.row_slot.is_none() && entry.is_none() {
+        if plan.row_slot.is_none() && entry.is_none() {
             let (key, sieves) = (&*self.key, &mut self.sieves);
             let found = exec
                 .txn
@@ -488,11 +500,7 @@ impl ScanState {
                 .map_err(|e| engine_error(&e))?;
             return found.unwrap_or(Ok(Verdict::Drop));
         }
-        let mut found = self.read(def, view, exec)?;
-        if !found && entry.is_none() && lock_absent(plan, def.primary().id, &self.key, exec)? {
-            found = self.read(def, view, exec)?;
-        }
-        match found {
+        match self.read(def, view, exec)? {
             true => self.take_copied(plan, def, entry, row, env),
             false => Ok(Verdict::Drop),
         }
@@ -500,17 +508,10 @@ impl ScanState {
 
     /// Copies the stored row of `self.key` into `self.stored`.
     fn read(&mut self, def: &TableDef, view: View, exec: &ExecCtx<'_>) -> SqlResult<bool> {
-        let stored = &mut self.stored;
-        let found = exec
-            .txn
-            .get_with(&def.primary().tree, &self.key, view, |bytes| {
-                set(stored, bytes)
-            })
-            .map_err(|e| engine_error(&e))?;
-        Ok(found.is_some())
+        read_row(def, &self.key, view, &mut self.stored, exec)
     }
 
-    /// Judges the copied row; under a lock if the plan wants one.
+    /// Judges the copied row.
     fn take_copied(
         &mut self,
         plan: &ScanPlan,
@@ -519,17 +520,89 @@ impl ScanState {
         row: &mut [Value],
         env: &EvalEnv<'_>,
     ) -> SqlResult<Verdict> {
-        if matches!(
-            judge(plan, def, &self.key, &self.stored, row, env)?,
-            Verdict::Drop
-        ) {
+        match judge(plan, def, &self.key, &self.stored, row, env)? {
+            Verdict::Take => self.check_entry(def, entry, Verdict::Take),
+            Verdict::Drop => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Locks the row of `self.key`, a whole key of the clustered index, and judges it.
+    fn take_point(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        lock: LockSpec,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let exec = env.exec.expect("checked by the caller");
+        let key = std::mem::take(&mut self.key);
+        let stored = &mut self.stored;
+        let locked = lock_point(lock, &def.primary().tree, &key, exec, || {
+            read_row(def, &key, View::Latest, stored, exec)
+        });
+        self.key = key;
+        match locked? {
+            Some(RowLock::Granted { new }) => {
+                let verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
+                self.keep_or_release(def, new, &verdict, exec);
+                Ok(verdict)
+            }
+            Some(RowLock::Skipped) | None => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Locks and judges the row of the next entry of a locking scan; `None` at the end.
+    fn take_next_locked(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        index: usize,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Option<Verdict>> {
+        let exec = env.exec.expect("checked by the caller");
+        let Input::Locking(scan) = &mut self.input else {
+            return Ok(None);
+        };
+        if !scan.advance(def, exec)? {
+            self.input = Input::Done;
+            return Ok(None);
+        }
+        let clustered = match index {
+            0 => &scan.key,
+            _ => def.indexes[index]
+                .codec
+                .clustered_of(&scan.key, &scan.value)?,
+        };
+        set(&mut self.key, clustered);
+        let Candidate::Locked { new } = scan.lock(def, &self.key, exec)? else {
+            return Ok(Some(Verdict::Drop));
+        };
+        let entry = (index > 0).then(|| (index, scan.key.clone()));
+        let mut verdict = Verdict::Drop;
+        if self.read(def, View::Latest, exec)? {
+            verdict = self.take_copied(plan, def, entry, row, env)?;
+        }
+        self.keep_or_release(def, new, &verdict, exec);
+        Ok(Some(verdict))
+    }
+
+    /// Judges the copied row, locks it if it meets the conditions, and judges what it is then: a semi-consistent read.
+    fn take_matching(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        lock: LockSpec,
+        row: &mut [Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
+        if matches!(judged, Verdict::Drop) {
             return Ok(Verdict::Drop);
         }
-        let Some(lock) = plan.lock else {
-            return self.check_entry(def, entry, Verdict::Take);
-        };
         let exec = env.exec.expect("checked by the caller");
-        let new = match lock_row(def, &self.key, lock, exec)? {
+        let new = match exec.lock_row(def.primary().id, &self.key, lock.mode, lock.policy)? {
             RowLock::Skipped => return Ok(Verdict::Drop),
             RowLock::Granted { new } => new,
         };
@@ -537,14 +610,16 @@ impl ScanState {
         let mut verdict = Verdict::Drop;
         if self.read(def, View::Latest, exec)? {
             verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
-            if matches!(verdict, Verdict::Take) {
-                verdict = self.check_entry(def, entry, verdict)?;
-            }
         }
-        if matches!(verdict, Verdict::Drop) && new {
+        self.keep_or_release(def, new, &verdict, exec);
+        Ok(verdict)
+    }
+
+    /// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
+    fn keep_or_release(&self, def: &TableDef, new: bool, verdict: &Verdict, exec: &ExecCtx<'_>) {
+        if new && matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps() {
             exec.txn.release(def.primary().id, &self.key);
         }
-        Ok(verdict)
     }
 
     /// Does the row still have the index entry that led here?
@@ -588,26 +663,33 @@ fn shared_rows(id: u32, query: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Share
     Ok(rows)
 }
 
-/// Locks a key that a locking read asked for by its whole value and did not find: at REPEATABLE READ nobody else
-/// may insert it before this transaction ends. True if the lock is new, so that the key may have come meanwhile.
-fn lock_absent(plan: &ScanPlan, tree: TreeId, key: &[u8], exec: &ExecCtx<'_>) -> SqlResult<bool> {
-    let Some(lock) = plan.lock else {
-        return Ok(false);
-    };
-    if exec.txn.isolation() == Isolation::ReadCommitted {
-        return Ok(false);
-    }
-    let answer = exec.lock_row(tree, key, lock.mode, lock.policy)?;
-    Ok(matches!(answer, RowLock::Granted { new: true }))
+/// Copies a stored row; false if it is not there.
+fn read_row(
+    def: &TableDef,
+    key: &[u8],
+    view: View,
+    stored: &mut Vec<u8>,
+    exec: &ExecCtx<'_>,
+) -> SqlResult<bool> {
+    let found = exec
+        .txn
+        .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));
+    Ok(found.map_err(|e| engine_error(&e))?.is_some())
 }
 
-fn lock_row(def: &TableDef, key: &[u8], lock: LockSpec, exec: &ExecCtx<'_>) -> SqlResult<RowLock> {
-    exec.lock_row(def.primary().id, key, lock.mode, lock.policy)
+/// The lock that the scan takes at the transaction's isolation level.
+fn lock_of(plan: &ScanPlan, exec: &ExecCtx<'_>) -> Option<LockSpec> {
+    plan.lock.filter(|lock| lock.is_taken(exec.txn))
+}
+
+/// Does it look at committed rows first, and lock only those that meet the conditions?
+fn is_semi_consistent(lock: LockSpec, access: &Access, exec: &ExecCtx<'_>) -> bool {
+    lock.reason == LockReason::Updated && access.index == 0 && !exec.txn.locks_gaps()
 }
 
 /// Does the scan see one state of the index at every opening, whatever the statement does?
 fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
-    let is_plain = plan.lock.is_none() && plan.row_slot.is_none() && !access.reverse;
+    let is_plain = lock_of(plan, exec).is_none() && plan.row_slot.is_none() && !access.reverse;
     is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
 }
 

@@ -16,8 +16,8 @@ use esker_types::{SqlResult, Value};
 use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, JoinNode, LockSpec, Need, Scope, Volatility, Windows,
-    bind_condition, bind_from, bind_limit, bind_row_order, define_ctes,
+    BindEnv, Block, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope, ScopeTable,
+    Volatility, Windows, bind_condition, bind_from, bind_limit, bind_row_order, define_ctes,
 };
 use crate::catalog::TableDef;
 use crate::expr::{EvalEnv, Expr, ExprKind};
@@ -50,8 +50,10 @@ pub struct TargetTable {
 }
 
 /// The clauses around the tables.
-#[derive(Default, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct TargetClauses<'q> {
+    /// Why the rows are locked.
+    pub reason: LockReason,
     /// WHERE.
     pub filter: Option<&'q ast::Expr>,
     /// ORDER BY.
@@ -132,8 +134,13 @@ impl<'e> TargetScope<'e> {
         let lock = LockSpec {
             mode: LockMode::Exclusive,
             policy: WaitPolicy::Wait,
+            reason: clauses.reason,
         };
-        let mut locks = vec![None; scope.tables.len()];
+        // Tables that are only read here decide what is changed.
+        let is_stored = |table: &ScopeTable| table.base_def().is_some();
+        let source = LockSpec::of_source(LockReason::Source);
+        let tables = scope.tables.iter();
+        let mut locks: Vec<_> = tables.map(|t| is_stored(t).then_some(source)).collect();
         for target in &targets {
             locks[target.table] = Some(lock);
         }

@@ -1,6 +1,6 @@
 //! Queries from text to rows.
 
-use esker_engine::{LockMode, WaitPolicy};
+use esker_engine::{Isolation, LockMode, WaitPolicy};
 use esker_types::Value;
 
 use super::testing::Rig;
@@ -522,26 +522,28 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn locking_reads_lock_what_they_return() {
-    let rig = rig();
+fn locking_reads_lock_what_they_read_or_return() {
+    let mut rig = rig();
     let other = rig.bench.other();
-    assert_eq!(
-        rig.rows("SELECT id FROM t WHERE a = 20 FOR UPDATE"),
-        ["2", "4"]
-    );
+    let zone = rig.bench.zone.clone();
     let table = rig.bench.table("t");
     let (primary, codec) = (table.primary(), &table.primary().codec);
     let free = |id: i64| {
         let mut key = Vec::new();
-        let zone = &rig.bench.zone;
         codec
-            .encode_part(0, Value::Int(id).as_ref(), zone, &mut key)
+            .encode_part(0, Value::Int(id).as_ref(), &zone, &mut key)
             .expect("encodes");
         other
             .txn
             .lock(primary.id, &key, LockMode::Exclusive, WaitPolicy::NoWait)
             .is_ok()
     };
+    let query = "SELECT id FROM t IGNORE INDEX (ka) WHERE a = 20 FOR UPDATE";
+    assert_eq!(rig.rows(query), ["2", "4"]);
+    assert!(!free(2) && !free(4) && !free(1));
+    rig.bench.commit();
+    rig.bench.txn.set_isolation(Isolation::ReadCommitted);
+    assert_eq!(rig.rows(query), ["2", "4"]);
     assert!(!free(2) && !free(4) && free(1));
 }
 

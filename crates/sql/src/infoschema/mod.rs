@@ -4,12 +4,13 @@
 //! from the same row sources.
 //! Parts: `tables` (columns of every table) · `objects` (rows about schemas, tables, columns, keys) ·
 //! `histogram` (statistics of columns) ·
-//! `server` (rows about the server: variables, sessions, character sets) · `log` (rows about the log) ·
+//! `server` (rows about the server: variables, sessions, character sets) · `locks` (who has locked what) · `log` (rows about the log) ·
 //! `recovery` (how far the replay of the log is).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the
 //! catalog snapshot of that moment, and only about what the account may see.
 
 mod histogram;
+mod locks;
 mod log;
 mod objects;
 pub mod recovery;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
+pub(crate) use locks::innodb_status;
 pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key};
 pub(crate) use recovery::status as recovery_status;
@@ -171,6 +173,7 @@ impl Wanted {
 pub fn rows(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     let rows = objects::rows(spec.name, viewer, wanted)
         .or_else(|| server::rows(spec.name, viewer))
+        .or_else(|| locks::rows(spec.name, viewer))
         .or_else(|| log::rows(spec.name, viewer))
         .or_else(|| recovery::rows(spec.name, viewer))
         .or_else(|| storage::rows(spec.name, viewer))

@@ -75,6 +75,21 @@ pub static TABLES: &[TableSpec] = &[
         c("KIND", Text(64)), c("COUNT", UInt), c("EXTENTS_MERGED", UInt), c("EXTENTS_LINKED", UInt),
         c("EXTENTS_WRITTEN", UInt), c("BYTES_WRITTEN", UInt), c("VERSIONS_DROPPED", UInt),
     ] },
+    TableSpec { name: "ESKER_DATA_LOCKS", columns: &[
+        c("ENGINE", Text(32)), c("ENGINE_LOCK_ID", Text(128)), c("ENGINE_TRANSACTION_ID", UInt),
+        c("THREAD_ID", UInt), c("EVENT_ID", UInt), c("OBJECT_SCHEMA", Text(64)),
+        c("OBJECT_NAME", Text(64)), c("PARTITION_NAME", Text(64)), c("SUBPARTITION_NAME", Text(64)),
+        c("INDEX_NAME", Text(64)), c("OBJECT_INSTANCE_BEGIN", UInt), c("LOCK_TYPE", Text(32)),
+        c("LOCK_MODE", Text(32)), c("LOCK_STATUS", Text(32)), c("LOCK_DATA", LongText),
+    ] },
+    TableSpec { name: "ESKER_DATA_LOCK_WAITS", columns: &[
+        c("ENGINE", Text(32)), c("REQUESTING_ENGINE_LOCK_ID", Text(128)),
+        c("REQUESTING_ENGINE_TRANSACTION_ID", UInt), c("REQUESTING_THREAD_ID", UInt),
+        c("REQUESTING_EVENT_ID", UInt), c("REQUESTING_OBJECT_INSTANCE_BEGIN", UInt),
+        c("BLOCKING_ENGINE_LOCK_ID", Text(128)), c("BLOCKING_ENGINE_TRANSACTION_ID", UInt),
+        c("BLOCKING_THREAD_ID", UInt), c("BLOCKING_EVENT_ID", UInt),
+        c("BLOCKING_OBJECT_INSTANCE_BEGIN", UInt),
+    ] },
     TableSpec { name: "ESKER_EXTENTS", columns: &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
         c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("LAYER", UInt), c("EXTENT_ID", UInt),

@@ -42,6 +42,9 @@ const MAX_DIVES: usize = 20;
 /// How many times that it is in a large table, whose blocks and their indexes no processor keeps near, and which is large.
 const FAR: f64 = 4.0;
 const LARGE_ROWS: f64 = 200_000.0;
+/// Of a table, few rows are one of so many; of a small one all that are not all.
+const FEW_OF: f64 = 4.0;
+const SMALL_ROWS: f64 = 1000.0;
 
 /// A stored table as the planner sees it.
 pub(super) struct Target<'a> {
@@ -52,6 +55,8 @@ pub(super) struct Target<'a> {
     table: &'a ScopeTable,
     /// Rows must come from the clustered index: they are locked, or their bytes are wanted.
     whole_rows: bool,
+    /// Rows are locked.
+    locked: bool,
     /// No other table is in the block.
     alone: bool,
     /// Nothing is wanted but the number of rows.
@@ -99,6 +104,7 @@ impl<'a> Target<'a> {
             slots: table.slots.borrow().clone(),
             types: def.columns.iter().map(|c| c.ty.clone()).collect(),
             table,
+            locked,
             alone: block.tables.len() == 1,
             counted: block.tables.len() == 1 && only_counts(block),
             order: None,
@@ -226,6 +232,15 @@ impl<'a> Target<'a> {
         let is_point = |p: &Path| matches!(p.access.kind, AccessKind::Point(_));
         if self.alone && paths.iter().any(is_point) {
             paths.retain(is_point);
+        }
+        // What is read is locked, so a key that leads to few rows beats reading the table, also where that is as cheap.
+        let (all, is_small) = (self.rows, self.rows < SMALL_ROWS);
+        let reads_few = |p: &Path| {
+            let is_keyed = !matches!(p.access.kind, AccessKind::Full);
+            is_keyed && (p.rows * FEW_OF <= all || (is_small && p.rows < all))
+        };
+        if self.locked && self.alone && paths.iter().any(reads_few) {
+            paths.retain(reads_few);
         }
         paths
     }

@@ -50,7 +50,6 @@ pub(super) fn merged(
 fn takes_others(block: &Block) -> bool {
     !block.straight_join
         && block.windows.calls.is_empty()
-        && block.locks.iter().all(Option::is_none)
         && !block.tables.iter().any(|table| table.lateral)
 }
 
@@ -191,16 +190,19 @@ impl<'b> Merge<'b> {
 
     fn apply(&self, outer: &Block, further: &[Expr]) -> (Block, Vec<Expr>) {
         let replaced = |e: &Expr| self.replaced(e);
-        let mut tables = Vec::with_capacity(outer.tables.len() + self.inner.tables.len() - 1);
+        let count = outer.tables.len() + self.inner.tables.len() - 1;
+        let (mut tables, mut locks) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for (nth, table) in outer.tables.iter().enumerate() {
             match nth == self.at {
-                true => tables.extend(
-                    self.inner
-                        .tables
-                        .iter()
-                        .map(|table| self.moved_table(table)),
-                ),
-                false => tables.push(with_slots(table, |slot| slot)),
+                true => {
+                    let inner = self.inner.tables.iter();
+                    tables.extend(inner.map(|table| self.moved_table(table)));
+                    locks.extend(&self.inner.locks);
+                }
+                false => {
+                    tables.push(with_slots(table, |slot| slot));
+                    locks.push(outer.locks[nth]);
+                }
             }
         }
         let keyed = |keys: &[crate::bind::OrderKey]| {
@@ -230,7 +232,7 @@ impl<'b> Merge<'b> {
             .collect();
         let block = Block {
             id: outer.id,
-            locks: vec![None; tables.len()],
+            locks,
             tables,
             join: outer.join.as_ref().map(|join| self.join(join)),
             filter: both(filters),

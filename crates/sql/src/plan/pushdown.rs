@@ -24,7 +24,6 @@ pub(super) fn for_derived(
     };
     let open = inner.limit.is_none()
         && inner.join.is_some()
-        && inner.locks.iter().all(Option::is_none)
         && query.volatility == Volatility::Stable
         && !block.tables[table].lateral
         && inner

@@ -146,7 +146,7 @@ impl Session {
     ) -> Result<Option<Done>, ExecError> {
         // See the note on stale index entries in the scan operator.
         let stale_entries = self.txn.has_writes() && !plan.is_by_primary();
-        let adapted = self.vars.serializable || self.vars.select_limit != u64::MAX;
+        let adapted = self.is_serializable() || self.vars.select_limit != u64::MAX;
         if adapted || stale_entries {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use esker_engine::{CancelReason, Ticket, WaitCanceller};
+use esker_engine::{CancelReason, LockInfo, Ticket, WaitCanceller};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -158,6 +158,20 @@ impl Process {
     /// Lets KILL end the row lock waits of a transaction.
     pub fn set_canceller(&self, canceller: Option<WaitCanceller>) {
         *self.canceller.lock() = canceller;
+    }
+
+    /// What its transaction waits for and what it has locked, at most `limit` locks.
+    pub(crate) fn locks(&self, limit: usize) -> Vec<LockInfo> {
+        let canceller = self.canceller.lock();
+        canceller.as_ref().map_or_else(Vec::new, |c| c.locks(limit))
+    }
+
+    /// Does its transaction wait for the one of another session?
+    pub(crate) fn waits_for(&self, other: &Process) -> bool {
+        // One lock after the other: both may be the same session's.
+        let own = self.canceller.lock().clone();
+        let others = other.canceller.lock().clone();
+        matches!((own, others), (Some(own), Some(other)) if own.waits_for(&other))
     }
 
     /// Is the current statement or the session killed?

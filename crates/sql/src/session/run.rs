@@ -19,13 +19,11 @@ use super::cursor::Collector;
 use super::export;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::{Batch, Facts, Running, Session, Work};
-use crate::bind::{BindEnv, Params, Scope, bind_condition, bind_expr};
+use crate::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
 use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, SubqueryStates};
-use crate::parse::ast::{
-    Expr, Into as IntoClause, Limit, Literal, Locking, Query, QueryBody, Statement,
-};
+use crate::parse::ast::{Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement};
 use crate::parse::{self, ParseOptions};
 use crate::plan::{QueryPlan, plan_query};
 use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
@@ -214,29 +212,17 @@ impl Session {
         }
     }
 
-    /// The query with what the session's settings add to it: FOR SHARE at SERIALIZABLE, LIMIT with
-    /// sql_select_limit. None: nothing.
+    /// The query with what the session's settings add to it: LIMIT with sql_select_limit. None: nothing.
     fn adapted(&self, query: &Query) -> Option<Query> {
-        let locks = self.vars.serializable && self.in_transaction() && query.locking.is_empty();
         let most = self.vars.select_limit;
-        let limits = most != u64::MAX && query.limit.is_none();
-        if !locks && !limits {
+        if most == u64::MAX || query.limit.is_some() {
             return None;
         }
         let mut adapted = query.clone();
-        if locks {
-            adapted.locking.push(Locking {
-                share: true,
-                of: Vec::new(),
-                wait: Default::default(),
-            });
-        }
-        if limits {
-            adapted.limit = Some(Limit {
-                count: Expr::Literal(Literal::Int(most)),
-                offset: None,
-            });
-        }
+        adapted.limit = Some(Limit {
+            count: Expr::Literal(Literal::Int(most)),
+            offset: None,
+        });
         Some(adapted)
     }
 
@@ -256,6 +242,7 @@ impl Session {
         params: &[Value],
     ) -> Result<Arc<QueryPlan>, ExecError> {
         self.use_transaction();
+        let locks_reads = self.is_serializable() && self.in_transaction();
         let clock = self.facts.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let ctx = eval_ctx(&self.facts, &self.vars, &wall);
@@ -267,6 +254,8 @@ impl Session {
         );
         names.purpose = purpose;
         let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        env.locks
+            .read_for(locks_reads.then_some(LockReason::Source));
         let plan = plan_query(&env, query).map_err(|e| names.stop(e));
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
         self.add_warnings(warnings, total);

@@ -39,6 +39,15 @@ impl Session {
         self.state.explicit || (!self.vars.autocommit && self.state.active)
     }
 
+    /// Is the transaction, or the next one, SERIALIZABLE?
+    pub(crate) fn is_serializable(&self) -> bool {
+        let isolation = match self.state.active {
+            true => self.txn.isolation(),
+            false => self.state.next_isolation.unwrap_or(self.vars.isolation),
+        };
+        isolation == esker_engine::Isolation::Serializable
+    }
+
     /// Does the current statement's end commit?
     pub(crate) fn commits_at_end(&self) -> bool {
         self.vars.autocommit && !self.state.explicit
@@ -206,6 +215,7 @@ impl Session {
             }
             self.state.next_isolation = level.map(|l| match l {
                 "READ-UNCOMMITTED" | "READ-COMMITTED" => esker_engine::Isolation::ReadCommitted,
+                "SERIALIZABLE" => esker_engine::Isolation::Serializable,
                 _ => esker_engine::Isolation::RepeatableRead,
             });
             self.state.next_read_only = set.read_only;

@@ -44,10 +44,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
                 "Savepoints",
             ],
         )),
-        ShowWhat::Engine { .. } => {
-            session.facts.require("PROCESS")?;
-            empty(&["Type", "Name", "Status"])
-        }
+        ShowWhat::Engine { name, what } => engine(session, name, what),
         ShowWhat::Plugins => Ok(plugins(session)),
         ShowWhat::Privileges => Ok(privileges()),
         ShowWhat::Grants { account, roles } => {
@@ -119,6 +116,21 @@ fn character_sets(session: &Session) -> Table {
         &["Maxlen"],
         rows,
     )
+}
+
+/// SHOW ENGINE: InnoDB's STATUS; nothing of other engines.
+fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
+    const COLUMNS: [&str; 3] = ["Type", "Name", "Status"];
+    session.facts.require("PROCESS")?;
+    let is_innodb = name.eq_ignore_ascii_case("innodb") || name.eq_ignore_ascii_case("all");
+    if !is_innodb || what != "STATUS" {
+        return empty(&COLUMNS);
+    }
+    let text = infoschema::innodb_status(&session.facts.instance);
+    Ok(Table::texts(
+        &COLUMNS,
+        vec![vec![t("InnoDB"), t(""), t(text)]],
+    ))
 }
 
 fn plugins(session: &Session) -> Table {

@@ -23,8 +23,6 @@ pub struct SessionVars {
     pub autocommit: bool,
     /// transaction_isolation.
     pub isolation: Isolation,
-    /// transaction_isolation is SERIALIZABLE: plain reads take shared locks.
-    pub serializable: bool,
     /// transaction_read_only.
     pub read_only: bool,
     /// completion_type is CHAIN.
@@ -108,7 +106,6 @@ impl SessionVars {
         let same_run_time = Self {
             autocommit: other.autocommit,
             isolation: other.isolation,
-            serializable: other.serializable,
             read_only: other.read_only,
             chain: other.chain,
             release: other.release,
@@ -149,9 +146,9 @@ impl SessionVars {
             autocommit: v.named("autocommit").is_on(),
             isolation: match isolation.as_str() {
                 "READ-COMMITTED" | "READ-UNCOMMITTED" => Isolation::ReadCommitted,
+                "SERIALIZABLE" => Isolation::Serializable,
                 _ => Isolation::RepeatableRead,
             },
-            serializable: isolation == "SERIALIZABLE",
             read_only: v.named("transaction_read_only").is_on(),
             chain: v.named("completion_type").as_text() == "CHAIN",
             release: v.named("completion_type").as_text() == "RELEASE",

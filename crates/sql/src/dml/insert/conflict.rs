@@ -5,6 +5,7 @@
 //! **Invariant**: the lock of the taken key is held, so the row in the way cannot leave it meanwhile;
 //! that row itself is locked here before it is read.
 
+use esker_engine::LockMode;
 use esker_types::{Level, Value};
 
 use super::run::{Run, decode_row};
@@ -57,6 +58,7 @@ impl Run<'_, '_> {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
         };
         writer.lock(table.primary().id, &conflict.clustered)?;
         writer.read_locked(table, &conflict.clustered, &mut env.scratch.old_row)
@@ -80,6 +82,7 @@ impl Run<'_, '_> {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
         };
         writer.delete(table, &conflict.clustered, buffers.old_row, &mut entries)?;
         self.counts.deleted += 1;

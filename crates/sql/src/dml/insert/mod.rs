@@ -17,6 +17,7 @@ mod numbers;
 mod run;
 mod source;
 
+use esker_engine::LockMode;
 use std::sync::Arc;
 
 use crate::catalog::TableDef;
@@ -42,6 +43,16 @@ enum OnConflict {
     Replace,
     /// ON DUPLICATE KEY UPDATE.
     Update,
+}
+
+impl OnConflict {
+    /// How the key in the way stays locked.
+    fn lock(self) -> LockMode {
+        match self {
+            Self::Fail | Self::Skip => LockMode::Shared,
+            Self::Replace | Self::Update => LockMode::Exclusive,
+        }
+    }
 }
 
 /// A value of a VALUES row, or of an assignment.

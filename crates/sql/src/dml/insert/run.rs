@@ -435,6 +435,7 @@ impl Run<'_, '_> {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
+            on_duplicate: self.insert.on_conflict.lock(),
         };
         writer.insert(table, key, row, fresh, &mut entries)
     }

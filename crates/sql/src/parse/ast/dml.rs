@@ -44,6 +44,13 @@ pub struct Insert {
     pub returning: Vec<SelectItem>,
 }
 
+impl Insert {
+    /// Do its rows come from a query?
+    pub fn is_from_query(&self) -> bool {
+        matches!(self.source, InsertSource::Query(_))
+    }
+}
+
 /// Where inserted rows come from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InsertSource {
@@ -92,6 +99,13 @@ pub struct Update {
     pub order_by: Vec<OrderItem>,
     /// LIMIT.
     pub limit: Option<Limit>,
+}
+
+impl Update {
+    /// Does it name one table, and no join?
+    pub fn is_of_one_table(&self) -> bool {
+        matches!(self.tables.as_slice(), [TableRef::Table(_)])
+    }
 }
 
 /// DELETE.

@@ -1,0 +1,276 @@
+//! Rows about locks: what every transaction has locked and waits for, and who waits for whom.
+//!
+//! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same.
+//! **Invariants**: columns are those of MySQL's `performance_schema.data_locks` and `data_lock_waits`; rows are only for
+//! who has the PROCESS privilege; at most [`MAX_LOCKS`] of one transaction are listed.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use esker_engine::scan::KeySpan;
+use esker_engine::{LockInfo, LockMode, Locked, RangeKind, TreeId};
+use esker_types::cast::write_text;
+use esker_types::{Value, ValueRef};
+
+use super::{Viewer, text};
+use crate::catalog::{IndexDef, TableDef};
+use crate::codec::UTC;
+use crate::instance::Instance;
+use crate::session::registry::Process;
+use crate::xids;
+
+/// Locks of one transaction that are listed.
+const MAX_LOCKS: usize = 1000;
+
+/// The rows of a table about locks; None when it is not one.
+pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
+    let make = match table {
+        "ESKER_DATA_LOCKS" => data_locks,
+        "ESKER_DATA_LOCK_WAITS" => lock_waits,
+        _ => return None,
+    };
+    Some(match viewer.may("PROCESS") {
+        true => make(viewer),
+        false => Vec::new(),
+    })
+}
+
+/// An index and its table.
+type Named = (Arc<TableDef>, usize);
+
+/// The index of every tree.
+fn indexes(instance: &Instance) -> HashMap<TreeId, Named> {
+    let mut by_tree = HashMap::new();
+    for schema in instance.schemas() {
+        for table in instance.tables_of(&schema.name) {
+            for (nth, index) in table.indexes.iter().enumerate() {
+                by_tree.insert(index.id, (Arc::clone(&table), nth));
+            }
+        }
+    }
+    by_tree
+}
+
+fn data_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let instance = &viewer.instance;
+    let indexes = indexes(instance);
+    let mut rows = Vec::new();
+    for process in instance.registry.list() {
+        for (nth, lock) in process.locks(MAX_LOCKS).iter().enumerate() {
+            rows.extend(lock_row(Some(process.id), nth, lock, &indexes));
+        }
+    }
+    for prepared in instance.xids().list() {
+        let locks = instance
+            .engine()
+            .locks_of_prepared(&xids::encode(&prepared.xid), MAX_LOCKS);
+        for (nth, lock) in locks.iter().enumerate() {
+            rows.extend(lock_row(None, nth, lock, &indexes));
+        }
+    }
+    rows
+}
+
+/// A lock as a row; None if its table has just gone.
+fn lock_row(
+    transaction: Option<u64>,
+    nth: usize,
+    lock: &LockInfo,
+    indexes: &HashMap<TreeId, Named>,
+) -> Option<Vec<Value>> {
+    let (table, index) = indexes.get(&lock.tree)?;
+    let index = &table.indexes[*index];
+    let id = transaction.map_or(Value::Null, Value::UInt);
+    let name = match transaction {
+        Some(transaction) => format!("{transaction}:{}:{nth}", lock.tree.0),
+        None => format!("prepared:{}:{nth}", lock.tree.0),
+    };
+    Some(vec![
+        text("INNODB"),
+        text(name),
+        id.clone(),
+        id,
+        Value::Null,
+        text(&table.schema),
+        text(&table.name),
+        Value::Null,
+        Value::Null,
+        text(&index.name),
+        Value::UInt(u64::from(lock.tree.0)),
+        text("RECORD"),
+        text(mode_of(&lock.what)),
+        text(match lock.is_granted {
+            true => "GRANTED",
+            false => "WAITING",
+        }),
+        text(data_of(table, index, &lock.what)),
+    ])
+}
+
+/// The mode in InnoDB's words.
+fn mode_of(what: &Locked) -> &'static str {
+    match what {
+        Locked::Row(LockMode::Shared, _) => "S,REC_NOT_GAP",
+        Locked::Row(LockMode::Exclusive, _) => "X,REC_NOT_GAP",
+        Locked::Range(RangeKind::Gap, _) => "X,GAP",
+        Locked::Range(RangeKind::Cover(LockMode::Shared), _) => "S",
+        Locked::Range(RangeKind::Cover(LockMode::Exclusive), _) => "X",
+        Locked::Insert(_) => "X,GAP,INSERT_INTENTION",
+    }
+}
+
+fn data_of(table: &TableDef, index: &IndexDef, what: &Locked) -> String {
+    match what {
+        Locked::Row(_, key) | Locked::Insert(key) => {
+            let (values, rest) = key_text(table, index, key);
+            with_rest(values, rest)
+        }
+        Locked::Range(_, span) => span_text(table, index, span),
+    }
+}
+
+/// A range in mathematicians' brackets.
+fn span_text(table: &TableDef, index: &IndexDef, span: &KeySpan) -> String {
+    let bound = |key: &[u8]| {
+        let (values, rest) = key_text(table, index, key);
+        // A zero byte behind a key is the place right behind it.
+        match rest {
+            [0] => (values, true),
+            rest => (with_rest(values, rest), false),
+        }
+    };
+    let lower = match span.lower.as_slice() {
+        [] => "(infimum pseudo-record".to_owned(),
+        key => {
+            let (key, is_behind) = bound(key);
+            format!("{}{key}", if is_behind { "(" } else { "[" })
+        }
+    };
+    let upper = match &span.upper {
+        None => "supremum pseudo-record)".to_owned(),
+        Some(key) => {
+            let (key, is_behind) = bound(key);
+            format!("{key}{}", if is_behind { "]" } else { ")" })
+        }
+    };
+    format!("{lower} .. {upper}")
+}
+
+/// The values at the start of a key that can be read back from it, and the bytes behind them.
+fn key_text<'k>(table: &TableDef, index: &'k IndexDef, key: &'k [u8]) -> (String, &'k [u8]) {
+    let mut values = Vec::new();
+    let mut rest = key;
+    for (nth, part) in index.parts.iter().enumerate() {
+        if rest.is_empty() || !index.codec.is_reversible(nth) {
+            break;
+        }
+        let Some((value, behind)) = index.codec.decode_part(nth, rest, &UTC) else {
+            break;
+        };
+        if !values.is_empty() {
+            values.extend_from_slice(b", ");
+        }
+        match value {
+            ValueRef::Null => values.extend_from_slice(b"NULL"),
+            value => write_text(value, &table.columns[part.col].ty, &mut values),
+        }
+        rest = behind;
+    }
+    (String::from_utf8_lossy(&values).into_owned(), rest)
+}
+
+fn with_rest(mut values: String, rest: &[u8]) -> String {
+    if !rest.is_empty() {
+        values.push_str(if values.is_empty() { "0x" } else { ", 0x" });
+        for byte in rest {
+            let _ = write!(values, "{byte:02X}");
+        }
+    }
+    values
+}
+
+/// Sessions that wait for a lock, and those that must end before.
+fn waits(instance: &Instance) -> Vec<(Arc<Process>, Arc<Process>)> {
+    let sessions = instance.registry.list();
+    let awaits = |process: &&Arc<Process>| process.locks(1).iter().any(|lock| !lock.is_granted);
+    let pairs = sessions.iter().filter(awaits).flat_map(|waiter| {
+        let blockers = sessions.iter().filter(|other| waiter.waits_for(other));
+        blockers.map(|blocker| (Arc::clone(waiter), Arc::clone(blocker)))
+    });
+    pairs.collect()
+}
+
+fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let waits = waits(&viewer.instance).into_iter();
+    let row = |(waiter, blocker): (Arc<Process>, Arc<Process>)| {
+        let side = |process: &Process| {
+            [
+                Value::Null,
+                Value::UInt(process.id),
+                Value::UInt(process.id),
+                Value::Null,
+                Value::Null,
+            ]
+        };
+        let sides = [side(&waiter), side(&blocker)].into_iter().flatten();
+        std::iter::once(text("INNODB")).chain(sides).collect()
+    };
+    waits.map(row).collect()
+}
+
+/// The text of SHOW ENGINE INNODB STATUS.
+pub(crate) fn innodb_status(instance: &Instance) -> String {
+    let indexes = indexes(instance);
+    let line = "=".repeat(39);
+    let mut out = format!("\n{line}\nINNODB MONITOR OUTPUT (Esker)\n{line}\n");
+    let stats = instance.engine().stats();
+    let (lock_waits, deadlocks) = (stats.lock_waits, stats.deadlocks);
+    let _ = write!(
+        out,
+        "------------\nTRANSACTIONS\n------------\nLock waits {lock_waits}, deadlocks {deadlocks}\n\
+         LIST OF TRANSACTIONS FOR EACH SESSION:\n"
+    );
+    let now = instance.now_micros();
+    for process in instance.registry.list() {
+        let detail = process.detail();
+        let Some(started) = detail.transaction else {
+            continue;
+        };
+        let seconds = (now - started).max(0) / 1_000_000;
+        let locks = process.locks(MAX_LOCKS);
+        let _ = writeln!(
+            out,
+            "---TRANSACTION {}, ACTIVE {seconds} sec\n{} lock struct(s)\nMySQL thread id {}, {} {}",
+            process.id,
+            locks.len(),
+            process.id,
+            detail.user,
+            detail.state,
+        );
+        for lock in locks {
+            let Some((table, index)) = indexes.get(&lock.tree) else {
+                continue;
+            };
+            let index = &table.indexes[*index];
+            let waiting = if lock.is_granted { "" } else { " waiting" };
+            let _ = writeln!(
+                out,
+                "RECORD LOCKS index {} of table `{}`.`{}` lock_mode {}{waiting}: {}",
+                index.name,
+                table.schema,
+                table.name,
+                mode_of(&lock.what),
+                data_of(table, index, &lock.what),
+            );
+        }
+    }
+    for (waiter, blocker) in waits(instance) {
+        let _ = writeln!(out, "TRANSACTION {} WAITS FOR {}", waiter.id, blocker.id);
+    }
+    let _ = write!(
+        out,
+        "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n"
+    );
+    out
+}
