@@ -366,7 +366,7 @@ fn a_lock_that_is_not_had_in_time_can_end_the_transaction() {
         let (server, _dir) = start(&[flag, "--innodb-lock-wait-timeout=1"]);
         let (mut a, mut b) = (server.connect(), server.connect());
         a.run("CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)");
-        a.run("BEGIN; SELECT * FROM t FOR UPDATE");
+        a.run("BEGIN; SELECT * FROM t WHERE a = 1 FOR UPDATE");
         b.run("USE d; BEGIN; INSERT INTO t VALUES (2)");
         assert_eq!(b.code("DELETE FROM t WHERE a = 1"), Some(1205));
         b.run("COMMIT");

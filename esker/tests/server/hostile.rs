@@ -395,11 +395,9 @@ fn too_many_and_too_long() {
     let columns = list(5_000, &|i| format!("c{i} INT"));
     assert_eq!(c.code(&format!("CREATE TABLE d.w ({columns})")), Some(1117));
     assert_eq!(
-        c.rows(&format!("SELECT {}", list(4_096, &|i| i.to_string())))[0].len(),
-        4_096
+        c.rows(&format!("SELECT {}", list(5_000, &|i| i.to_string())))[0].len(),
+        5_000
     );
-    let wide = format!("SELECT {}", list(4_097, &|i| i.to_string()));
-    assert_eq!(c.code(&wide), Some(1117));
     let (n64, n65) = ("n".repeat(64), "n".repeat(65));
     c.run(&format!("CREATE TABLE d.{n64} ({n64} INT)"));
     assert_eq!(c.code(&format!("CREATE TABLE d.{n65} (a INT)")), Some(1059));

@@ -35,6 +35,8 @@ fn number(object: &str, field: &str) -> u64 {
 fn newest(dir: &Path) -> PathBuf {
     let files = fs::read_dir(dir).expect("a directory");
     let paths = files.map(|file| file.expect("readable").path());
+    // Room that is kept for the next manifest is none.
+    let paths = paths.filter(|path| !path.ends_with("spare"));
     paths.max().expect("a file")
 }
 
