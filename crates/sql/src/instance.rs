@@ -17,8 +17,9 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use crate::accounts::{self, Account, Accounts, Plugin, RoleName};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, StorageEngine};
 use crate::datadir;
+use crate::ddl;
 use crate::exec::TempSpace;
 use crate::exec_error::engine_error;
 use crate::mdl::LockSet;
@@ -241,6 +242,7 @@ impl Starting {
             datadir::mend(&instance, ahead, &replaced)?;
             datadir::end_mending(&instance.env, &instance.data_dir)?;
         }
+        instance.empty_memory_tables();
         Ok(instance)
     }
 }
@@ -271,6 +273,18 @@ impl Instance {
     /// A directory in use or damaged, unknown or bad settings.
     pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
         Starting::begin(config)?.finish()
+    }
+
+    /// Takes the rows of MEMORY tables away. Where that fails (a full disk) they stay: reading goes on.
+    fn empty_memory_tables(&self) {
+        if !self.catalog.has_table_of(StorageEngine::Memory) {
+            return;
+        }
+        // Prepared transactions have the locks of their tables.
+        self.xids();
+        if let Err(e) = ddl::empty_memory_tables(&self.catalog, &mut self.new_lock_set()) {
+            tracing::warn!("MEMORY tables keep their rows: {}", e.message);
+        }
     }
 
     /// Changes the accounts: durable first, then in force.

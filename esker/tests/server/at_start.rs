@@ -75,11 +75,7 @@ fn what_cannot_be_kept_stops_the_start_and_all_of_it_is_told() {
             let name = format!("'{}'", def.name);
             line.contains(&name) && line.ends_with(&format!("(command line --{})", def.name))
         };
-        // A storage engine has its own words.
-        let count = match def.kind {
-            VarKind::Engine => 1,
-            _ => lines.iter().filter(ours).count(),
-        };
+        let count = lines.iter().filter(ours).count();
         assert_eq!(count, 1, "{setting}\n{told}");
     }
 }
@@ -153,12 +149,7 @@ fn set_refuses_warns_or_works() {
         }
         match def.effect {
             Effect::Fixed => {
-                let wanted = if def.kind == VarKind::Engine {
-                    1286
-                } else {
-                    1231
-                };
-                assert_eq!(c.code(&sql), Some(wanted), "{sql}");
+                assert_eq!(c.code(&sql), Some(1231), "{sql}");
             }
             Effect::Unused | Effect::Stays => {
                 assert_eq!(c.code(&sql), None, "{sql}");

@@ -9,6 +9,7 @@ mod crash;
 mod crash_mix;
 mod damaged;
 mod drivers;
+mod engines;
 mod faults;
 mod fixtures;
 mod guesses;

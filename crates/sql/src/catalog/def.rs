@@ -16,6 +16,7 @@ use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use super::histogram::Histogram;
 use super::runtime::TableRuntime;
+use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, RowFields, RowLayout};
 use crate::mdl::MdlObject;
 
@@ -90,6 +91,8 @@ pub struct TableDef {
     pub layout: RowLayout,
     /// Default collation.
     pub collation: Collation,
+    /// What the table calls its engine.
+    pub engine: StorageEngine,
     /// COMMENT.
     pub comment: Box<str>,
     /// ROW_FORMAT as given, upper case; empty when not given.

@@ -1,6 +1,6 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions) · `runtime` (what outlives them in memory), `sample`, `histogram`
+//! In flow order: `def` (definitions), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram`
 //! (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here
 //! [`Catalog`] and its snapshots.
 //! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables
@@ -22,6 +22,7 @@ mod histogram;
 mod runtime;
 mod sample;
 mod show;
+mod storage_engine;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCK
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};
+pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
 
 use crate::codec::damaged;
 use crate::exec_error::engine_error;
@@ -203,6 +205,11 @@ impl Catalog {
     /// A table, if it exists.
     pub fn resolve(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         self.snapshot().table(schema, name).cloned()
+    }
+
+    /// Is there a table of this engine?
+    pub(crate) fn has_table_of(&self, engine: StorageEngine) -> bool {
+        self.snapshot().tables().any(|t| t.engine == engine)
     }
 
     /// A view, if it exists.

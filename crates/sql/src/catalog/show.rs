@@ -69,7 +69,7 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
             out.push_str(" /*!80016 NOT ENFORCED */");
         }
     }
-    out.push_str("\n) ENGINE=InnoDB");
+    let _ = write!(out, "\n) ENGINE={}", def.engine.name());
     if let Some(auto) = def.auto_column
         && def.runtime.last_auto() > 0
     {

@@ -26,13 +26,18 @@ use super::def::{
     ViewDef, VisibleFrom,
 };
 use super::runtime::TableRuntime;
+use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
 use crate::mdl::MetadataLocks;
 
 /// Format of the catalog as a whole.
 pub(super) const CATALOG_FORMAT: u64 = 1;
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 1;
+const TABLE_FORMAT: u8 = 2;
+/// Tables without extensions.
+const PLAIN_TABLE_FORMAT: u8 = 1;
+/// Extension: the storage engine.
+const ENGINE_EXTENSION: u8 = 1;
 const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
@@ -185,7 +190,41 @@ pub(super) fn table_value(def: &TableDef) -> Vec<u8> {
         w.flag(check.enforced);
         w.option(check.column, |w, id| w.int(u64::from(id)));
     }
+    let extensions = extensions_of(def);
+    w.int(extensions.len() as u64);
+    for (kind, content) in &extensions {
+        w.byte(*kind);
+        w.bytes(content);
+    }
     w.out
+}
+
+/// What not every table has, by kind.
+fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
+    let mut out = Vec::new();
+    match def.engine {
+        StorageEngine::InnoDb => {}
+        StorageEngine::Memory => out.push((ENGINE_EXTENSION, vec![1])),
+    }
+    out
+}
+
+/// What extensions say of a table.
+#[derive(Default)]
+struct Extensions {
+    engine: StorageEngine,
+}
+
+fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
+    let mut out = Extensions::default();
+    for (kind, content) in r.list(|r| Ok((r.byte()?, r.bytes()?.to_vec())))? {
+        match (kind, content.as_slice()) {
+            (ENGINE_EXTENSION, [1]) => out.engine = StorageEngine::Memory,
+            // What it says may change what the rows mean.
+            _ => return Err(damaged("catalog row: unknown extension of a table")),
+        }
+    }
+    Ok(out)
 }
 
 fn write_column(w: &mut Writer, c: &ColumnDef) {
@@ -371,7 +410,10 @@ pub(super) fn read_table(
     locks: &MetadataLocks,
 ) -> SqlResult<TableDef> {
     let mut r = Reader::new(bytes);
-    expect_format(&mut r, TABLE_FORMAT)?;
+    let format = r.byte()?;
+    if !matches!(format, PLAIN_TABLE_FORMAT | TABLE_FORMAT) {
+        return Err(damaged("catalog row: unknown format"));
+    }
     let schema: Arc<str> = r.text()?.into();
     let name: Arc<str> = r.text()?.into();
     let collation = read_collation(&mut r)?;
@@ -390,6 +432,10 @@ pub(super) fn read_table(
             column: r.option(Reader::int32)?,
         })
     })?;
+    let extensions = match format {
+        PLAIN_TABLE_FORMAT => Extensions::default(),
+        _ => read_extensions(&mut r)?,
+    };
     r.end()?;
     let sound = indexes.first().is_some_and(|i| i.primary)
         && (1..=MAX_LAYOUT_VERSIONS).contains(&layouts.len())
@@ -415,6 +461,7 @@ pub(super) fn read_table(
         checks,
         layout,
         collation,
+        engine: extensions.engine,
         comment,
         row_format,
         create_time_micros,

@@ -149,6 +149,7 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
         }],
         collation: Collation::UTF8MB4_0900_AI_CI,
         comment: "say \"hi\"".into(),
+        engine: StorageEngine::Memory,
         row_format: "DYNAMIC".into(),
         create_time_micros: 1,
         histograms: Vec::new(),
@@ -190,7 +191,7 @@ const SHOWN: &str = "CREATE TABLE `t` (
   PRIMARY KEY (`id`),
   KEY `by_name` (`näme`(5) DESC,`changed`),
   CONSTRAINT `t_chk_1` CHECK ((`price` > 0)) /*!80016 NOT ENFORCED */
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC \
+) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC \
 COMMENT='say \"hi\"'";
 
 /// What SHOW prints says everything that users see of a definition.

@@ -13,8 +13,8 @@ use super::names::{self, TableName, resolve};
 use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
 use crate::catalog::{
-    ColumnDef, HIDDEN_INDEX_NAME, IndexDef, NewTrees, TableDef, TableId, TableRuntime, VisibleFrom,
-    unknown_database,
+    ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
+    TableId, TableRuntime, VisibleFrom, engine_choice, unknown_database,
 };
 use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
 use crate::dml::validate;
@@ -24,8 +24,6 @@ use crate::parse::ast::{ColumnPosition, CreateTable, TableOption};
 
 /// Longest COMMENT of a table, in characters.
 const MAX_COMMENT_CHARS: usize = 2048;
-/// Storage engines whose name stands for Esker's own.
-const OWN_ENGINES: &[&str] = &["InnoDB", "Esker", "RocksDB", "XEngine"];
 /// Options that change nothing here and are accepted, as MySQL accepts them for InnoDB.
 const IGNORED_OPTIONS: &[&str] = &[
     "AUTOEXTEND_SIZE",
@@ -53,19 +51,20 @@ pub(super) struct Options {
     pub(super) comment: Option<Box<str>>,
     pub(super) row_format: Option<Box<str>>,
     pub(super) auto_increment: Option<u64>,
+    pub(super) engine: Option<StorageEngine>,
 }
 
 impl Options {
     /// Reads options; the last of a kind wins, as in MySQL.
     pub(super) fn read<'a>(
         ctx: &DdlCtx<'_>,
-        table: &str,
+        table: EngineFor<'_>,
         options: impl IntoIterator<Item = &'a TableOption>,
     ) -> SqlResult<Options> {
         let mut out = Options::default();
         for option in options {
             match option {
-                TableOption::Engine(name) => check_engine(ctx, table, name)?,
+                TableOption::Engine(name) => out.engine = choose_engine(ctx, table, name)?,
                 TableOption::AutoIncrement(v) => out.auto_increment = Some(*v),
                 TableOption::Charset(name) => out.charset = Some(name.clone()),
                 TableOption::Collate(name) => out.collate = Some(name.clone()),
@@ -73,7 +72,8 @@ impl Options {
                 TableOption::Comment(text) => {
                     if text.chars().count() > MAX_COMMENT_CHARS {
                         let text = format!(
-                            "Comment for table '{table}' is too long (max = {MAX_COMMENT_CHARS})"
+                            "Comment for table '{}' is too long (max = {MAX_COMMENT_CHARS})",
+                            table.name()
                         );
                         return Err(SqlError::new(1628, "HY000", text));
                     }
@@ -107,18 +107,49 @@ impl Options {
     }
 }
 
-fn check_engine(ctx: &DdlCtx<'_>, table: &str, name: &str) -> SqlResult<()> {
-    if OWN_ENGINES.iter().any(|e| e.eq_ignore_ascii_case(name)) {
-        return Ok(());
+/// The table whose engine is chosen.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum EngineFor<'a> {
+    /// It is made.
+    New(&'a str),
+    /// It has an engine, which it keeps if there is none of the name.
+    Existing(&'a str),
+}
+
+impl<'a> EngineFor<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::New(name) | Self::Existing(name) => name,
+        }
+    }
+}
+
+/// The engine that `ENGINE = name` gives a table; None: it keeps its own.
+fn choose_engine(
+    ctx: &DdlCtx<'_>,
+    table: EngineFor<'_>,
+    name: &str,
+) -> SqlResult<Option<StorageEngine>> {
+    let substitute = || {
+        let text = format!("Using storage engine InnoDB for table '{}'", table.name());
+        ctx.eval.warn(Level::Warning, 1266, text);
+        Ok(Some(StorageEngine::InnoDb))
+    };
+    match engine_choice(name) {
+        EngineChoice::Own(engine) => return Ok(Some(engine)),
+        EngineChoice::Substituted(_) => return substitute(),
+        EngineChoice::Unknown => {}
     }
     let text = format!("Unknown storage engine '{name}'");
-    if ctx.eval.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
+    let strict = ctx.eval.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION);
+    if strict && !ctx.engines.substitutes {
         return Err(SqlError::new(1286, "42000", text));
     }
     ctx.eval.warn(Level::Warning, 1286, text);
-    let text = format!("Using storage engine InnoDB for table '{table}'");
-    ctx.eval.warn(Level::Warning, 1266, text);
-    Ok(())
+    match table {
+        EngineFor::Existing(_) if !ctx.engines.substitutes => Ok(None),
+        _ => substitute(),
+    }
 }
 
 fn check_supported(create: &CreateTable) -> SqlResult<()> {
@@ -169,6 +200,7 @@ pub(super) fn create_table(
             let options = Options {
                 comment: Some(source.comment.clone()),
                 row_format: Some(source.row_format.clone()),
+                engine: Some(source.engine),
                 ..Options::default()
             };
             let mut draft = Draft::of(&source);
@@ -236,7 +268,11 @@ fn drawn(
     name: &TableName,
     default: Collation,
 ) -> SqlResult<(Draft, Options)> {
-    let options = Options::read(ctx, &name.name, &create.options)?;
+    let table = EngineFor::New(&name.name);
+    let mut options = Options::read(ctx, table, &create.options)?;
+    if options.engine.is_none() {
+        options.engine = choose_engine(ctx, table, &ctx.engines.default)?;
+    }
     let mut draft = Draft::new(&name.name, options.collation(default)?);
     for column in &create.columns {
         draft.add_column(ctx.eval, column, &ColumnPosition::Unchanged)?;
@@ -279,6 +315,7 @@ pub(super) fn assemble(
         checks: built.checks,
         layout,
         collation: meta.collation,
+        engine: meta.options.engine.unwrap_or_default(),
         comment: meta.options.comment.clone().unwrap_or_default(),
         row_format: meta.options.row_format.clone().unwrap_or_default(),
         create_time_micros: ctx.eval.now_micros,

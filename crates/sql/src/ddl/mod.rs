@@ -40,6 +40,7 @@ use crate::mdl::{LockSet, MdlDuration, MdlMode};
 use crate::parse::ast::Statement;
 
 pub use names::{TableName, no_database, resolve};
+pub use table::empty_memory_tables;
 pub use types::{charset_by_name, collation_by_name, column_type, pick_collation};
 
 /// What a schema statement may reach.
@@ -60,8 +61,19 @@ pub struct DdlCtx<'a> {
     pub ignore_foreign_keys: bool,
     /// sql_require_primary_key.
     pub require_primary_key: bool,
+    /// Which engine tables get.
+    pub engines: EnginePolicy,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
+}
+
+/// Which engine a table gets.
+#[derive(Debug, Clone)]
+pub struct EnginePolicy {
+    /// default_storage_engine: of a table without ENGINE.
+    pub default: String,
+    /// esker_substitute_engines: InnoDB stands in for whatever does not exist.
+    pub substitutes: bool,
 }
 
 /// What a schema statement did.

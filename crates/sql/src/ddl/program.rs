@@ -7,10 +7,20 @@ use esker_types::{SqlError, SqlResult};
 
 use super::names::resolve;
 use super::{DdlCtx, DdlDone};
+use crate::catalog::unknown_database;
 use crate::parse::ast::DropProgram;
 
 pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDone> {
     let name = resolve(&drop.name, ctx.database)?;
+    // Of triggers, the table's database is looked for first.
+    if drop.kind == "TRIGGER" && ctx.catalog.schema(&name.schema).is_none() {
+        let missing = unknown_database(&name.schema);
+        if !drop.if_exists {
+            return Err(missing);
+        }
+        ctx.note(missing.code, missing.message);
+        return Ok(DdlDone::default());
+    }
     let (note, error) = match drop.kind {
         "TRIGGER" => {
             let missing = SqlError::new(1360, "HY000", "Trigger does not exist");

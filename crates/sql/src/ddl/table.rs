@@ -1,4 +1,4 @@
-//! DROP TABLE, TRUNCATE TABLE and RENAME TABLE.
+//! DROP TABLE, TRUNCATE TABLE and RENAME TABLE; MEMORY tables at a start.
 //!
 //! Neighbours: `catalog` for the change.
 //! **Invariants**: each statement is one change, so all of its tables or none are affected; a
@@ -7,15 +7,18 @@
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
+use tracing::{info, warn};
 
 use super::draft::{BuiltIndex, Draft};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, create};
 use crate::catalog::{
-    Change, NewTrees, TableDef, TableRuntime, VisibleFrom, no_such_table, unknown_database,
+    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, no_such_table,
+    unknown_database,
 };
 use crate::codec::{LayoutVersion, RowLayout};
 use crate::exec_error::ExecError;
+use crate::mdl::{LockSet, MdlDuration, MdlMode};
 use crate::parse::ast::{DropTables, ObjectName};
 
 pub(super) fn joined(names: &[&TableName]) -> String {
@@ -74,17 +77,52 @@ pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDon
     ctx.existing(&name)?;
     ctx.lock_exclusive(std::slice::from_ref(&name))?;
     let old = ctx.existing(&name)?;
-    let mut trees = NewTrees::new(ctx.catalog.engine());
-    let def = emptied(&mut trees, &old)?;
     let mut change = ctx.catalog.change();
-    change.adopt(trees);
-    old.indexes.iter().for_each(|i| change.abandon_tree(i.id));
-    change.put_table(def)?;
+    empty(&mut change, ctx.catalog, &old)?;
     let seq = change.commit()?;
     Ok(DdlDone {
         seq,
         ..DdlDone::default()
     })
+}
+
+/// Gives a table new trees with a change that may do more.
+fn empty(change: &mut Change<'_>, catalog: &Catalog, old: &TableDef) -> SqlResult<()> {
+    let mut trees = NewTrees::new(catalog.engine());
+    let def = emptied(&mut trees, old)?;
+    change.adopt(trees);
+    old.indexes.iter().for_each(|i| change.abandon_tree(i.id));
+    change.put_table(def)?;
+    Ok(())
+}
+
+/// At a start, before there are sessions: rows of MEMORY tables are gone. A table that a prepared transaction has
+/// locked keeps its rows, which that transaction may go on to change; `locks` is an empty set.
+///
+/// # Errors
+/// Of the engine; the rows are still there then.
+pub fn empty_memory_tables(catalog: &Catalog, locks: &mut LockSet) -> SqlResult<()> {
+    let snapshot = catalog.snapshot().clone();
+    let is_memory = |t: &&Arc<TableDef>| t.engine == StorageEngine::Memory;
+    let mut change = catalog.change();
+    let mut emptied = 0;
+    for table in snapshot.tables().filter(is_memory) {
+        if locks.try_acquire(&table.mdl, MdlMode::Exclusive, MdlDuration::Statement) {
+            empty(&mut change, catalog, table)?;
+            emptied += 1;
+        } else {
+            warn!(
+                "a prepared transaction keeps the rows of {}.{}",
+                table.schema, table.name
+            );
+        }
+    }
+    if emptied > 0 {
+        change.commit()?;
+        info!(tables = emptied, "MEMORY tables are empty");
+    }
+    locks.release_all();
+    Ok(())
 }
 
 /// The same table with new trees.

@@ -20,7 +20,7 @@ use super::{DmlDone, DmlEnv, Scratch, compile};
 use crate::bind::{BindEnv, Names, Need, Params, TableSource};
 use crate::catalog::{AutoStep, Catalog, TableDef};
 use crate::codec::{RowReader, UTC};
-use crate::ddl::{DdlCtx, is_ddl};
+use crate::ddl::{DdlCtx, EnginePolicy, is_ddl};
 use crate::exec::Limits;
 use crate::exec_error::ExecError;
 use crate::expr::NoVars;
@@ -211,6 +211,10 @@ impl Bench {
         self.txn.commit().map(|_| ())?;
         self.locks.release_transaction();
         let mut ddl = DdlCtx {
+            engines: EnginePolicy {
+                default: "InnoDB".to_owned(),
+                substitutes: false,
+            },
             catalog: &self.catalog,
             locks: &mut self.locks,
             eval: ctx,

@@ -176,7 +176,7 @@ fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
             text(&t.schema),
             text(&t.name),
             text("BASE TABLE"),
-            text("InnoDB"),
+            text(t.engine.name()),
             Value::Int(10),
             text("Dynamic"),
             Value::UInt(stats.rows),

@@ -9,12 +9,13 @@ use esker_types::collation::{Charset, Collation};
 
 use super::{Viewer, text, yes_no};
 use crate::accounts::{Account, GrantScope, Privileges};
+use crate::catalog::{ENGINES, EngineChoice, StorageEngine};
 use crate::xids::literal;
 
 /// The rows of a table about the server; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     Some(match table {
-        "ENGINES" => engines(),
+        "ENGINES" => engines(viewer),
         "PLUGINS" => plugins(viewer),
         "COLLATIONS" => collations(),
         "CHARACTER_SETS" => character_sets(),
@@ -30,24 +31,36 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     })
 }
 
-fn engines() -> Vec<Vec<Value>> {
-    let row = |name, support, comment, features: bool| {
-        vec![
-            text(name),
-            text(support),
-            text(comment),
-            yes_no(features),
-            yes_no(features),
-            yes_no(features),
-        ]
+fn engines(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let row = |&(name, choice): &(&str, EngineChoice)| {
+        let is_default = viewer
+            .instance
+            .variable_text("default_storage_engine")
+            .eq_ignore_ascii_case(name);
+        let support = match choice {
+            EngineChoice::Own(_) if is_default => "DEFAULT",
+            EngineChoice::Own(_) => "YES",
+            _ => "NO",
+        };
+        let feature = match choice {
+            EngineChoice::Own(_) => yes_no(true),
+            _ => Value::Null,
+        };
+        let comment = match choice {
+            EngineChoice::Own(StorageEngine::InnoDb) => {
+                "Esker's log-structured tree: transactions, row locks, XA"
+            }
+            EngineChoice::Own(StorageEngine::Memory) => {
+                "As InnoDB, but rows are gone after a restart"
+            }
+            EngineChoice::Substituted(_) => "InnoDB is used instead, with a warning",
+            EngineChoice::Unknown => "Not available",
+        };
+        let mut row = vec![text(name), text(support), text(comment)];
+        row.extend([feature.clone(), feature.clone(), feature]);
+        row
     };
-    // Tools look for the name; the comment says what it is.
-    vec![row(
-        "InnoDB",
-        "DEFAULT",
-        "Esker's log-structured tree: transactions, row locks, XA",
-        true,
-    )]
+    ENGINES.iter().map(row).collect()
 }
 
 fn plugins(viewer: &Viewer) -> Vec<Vec<Value>> {

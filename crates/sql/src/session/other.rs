@@ -14,7 +14,7 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::Session;
 use super::run::{Done, RowSource, eval_ctx};
 use super::set::is_quick;
-use crate::ddl::{self, DdlCtx};
+use crate::ddl::{self, DdlCtx, EnginePolicy};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{
     Expr, FlushWhat, Kill, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
@@ -209,6 +209,19 @@ impl Session {
         }
     }
 
+    /// Which engine tables get that this session makes.
+    pub(super) fn engine_policy(&self) -> EnginePolicy {
+        let globals = &self.facts.instance.globals;
+        EnginePolicy {
+            default: self
+                .values
+                .named("default_storage_engine")
+                .as_text()
+                .to_owned(),
+            substitutes: globals.named("esker_substitute_engines").is_on(),
+        }
+    }
+
     /// Schema changes.
     fn run_ddl(&mut self, statement: &Statement) -> Result<Done, ExecError> {
         self.check_writable()?;
@@ -225,6 +238,7 @@ impl Session {
         let user = esker_types::SessionInfo::current_user(&self.facts);
         let killed = || self.facts.check();
         let mut ctx = DdlCtx {
+            engines: self.engine_policy(),
             catalog: &self.facts.instance.catalog,
             locks: &mut self.locks,
             eval: &eval,

@@ -84,6 +84,7 @@ impl Session {
         let user = esker_types::SessionInfo::current_user(&self.facts);
         let killed = || self.facts.check();
         let mut ctx = DdlCtx {
+            engines: self.engine_policy(),
             catalog: &self.facts.instance.catalog,
             locks: &mut self.locks,
             eval: &eval,

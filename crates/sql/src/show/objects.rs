@@ -44,21 +44,26 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             let text = format!("{kind} {} does not exist", name.name);
             Err(SqlError::new(1305, "42000", text))
         }
-        ShowWhat::Triggers { .. } => empty(&[
-            "Trigger",
-            "Event",
-            "Table",
-            "Statement",
-            "Timing",
-            "Created",
-            "sql_mode",
-            "Definer",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ]),
-        ShowWhat::Events { schema } => {
+        ShowWhat::Triggers { schema } => {
             schema_of(session, schema.as_ref())?;
+            empty(&[
+                "Trigger",
+                "Event",
+                "Table",
+                "Statement",
+                "Timing",
+                "Created",
+                "sql_mode",
+                "Definer",
+                "character_set_client",
+                "collation_connection",
+                "Database Collation",
+            ])
+        }
+        ShowWhat::Events { schema } => {
+            if schema.is_none() {
+                session.facts.current_schema()?;
+            }
             empty(&[
                 "Db",
                 "Name",

@@ -77,7 +77,7 @@ pub enum VarKind {
     },
     /// A collation.
     Collation,
-    /// A storage engine: there is one.
+    /// A storage engine, or one that InnoDB stands in for.
     Engine,
     /// Any text.
     Text,
@@ -203,9 +203,9 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("default_authentication_plugin", G, FIX, VarKind::Enum(&["mysql_native_password", "sha256_password", "caching_sha2_password"]), "caching_sha2_password"),
     one("default_collation_for_utf8mb4", B, SET, VarKind::Collation, "utf8mb4_0900_ai_ci"),
     var("default_password_lifetime", G, SET, VarKind::UInt { min: 0, max: 65_535 }, "0"),
-    one("default_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
+    var("default_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
     one("default_table_encryption", B, SET, VarKind::Bool, "OFF"),
-    one("default_tmp_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
+    var("default_tmp_storage_engine", B, SET, VarKind::Engine, "InnoDB"),
     one("default_week_format", B, SET, VarKind::UInt { min: 0, max: 7 }, "0"),
     var("disconnect_on_expired_password", G, FIX, VarKind::Bool, "ON"),
     var("div_precision_increment", B, SET, VarKind::UInt { min: 0, max: 30 }, "4"),
@@ -238,6 +238,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("esker_recovery_mode", G, FIX, VarKind::Enum(&["SERIAL-SYNC", "SERIAL-ASYNC", "PARALLEL"]), "PARALLEL"),
     var("esker_recovery_threads", G, FIX, VarKind::UInt { min: 0, max: 1024 }, "0"),
     var("esker_scan_threads", G, SET, VarKind::UInt { min: 0, max: 1_024 }, "0"),
+    var("esker_substitute_engines", G, SET, VarKind::Bool, "OFF"),
     var("esker_transaction_memory", G, FIX, VarKind::UInt { min: 65_536, max: 1_099_511_627_776 }, "33554432"),
     var("esker_verify_metadata_answers", G, SET, VarKind::Bool, "OFF"),
     var("explain_format", B, SET, VarKind::Enum(&["TRADITIONAL", "JSON", "TREE", "DEFAULT"]), "TRADITIONAL"),

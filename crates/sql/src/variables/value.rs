@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlMode, SqlResult, Value};
 
+use crate::catalog::{EngineChoice, engine_choice};
+
 use super::table::{VarDef, VarKind};
 
 /// A checked value.
@@ -347,11 +349,14 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
             }
             Arc::from(text)
         }
-        VarKind::Engine if text.eq_ignore_ascii_case(def.default) => Arc::from(def.default),
-        VarKind::Engine => {
-            let text = format!("Unknown storage engine '{text}'");
-            return Err(SqlError::new(1286, "42000", text));
-        }
+        VarKind::Engine => match engine_choice(text) {
+            EngineChoice::Own(engine) => Arc::from(engine.name()),
+            EngineChoice::Substituted(name) => Arc::from(name),
+            EngineChoice::Unknown => {
+                let text = format!("Unknown storage engine '{text}'");
+                return Err(SqlError::new(1286, "42000", text));
+            }
+        },
         VarKind::NullableText if text == super::table::NULL => return Ok(VarValue::Null),
         _ => Arc::from(text),
     };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult};
 
-use super::create::{self, Options};
+use super::create::{self, EngineFor, Options};
 use super::draft::Built;
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
@@ -124,7 +124,7 @@ fn run(
         AlterAction::Option(option) => Some(option),
         _ => None,
     });
-    let table_options = Options::read(ctx, &name.name, table_options)?;
+    let table_options = Options::read(ctx, EngineFor::Existing(&name.name), table_options)?;
     let mut edit = Edit::new(ctx, &old);
     edit.table_collation(&table_options)?;
     for action in actions {
@@ -258,6 +258,7 @@ impl Altered<'_> {
             layout,
             checks: self.built.checks.clone(),
             collation: self.collation,
+            engine: options.engine.unwrap_or(self.old.engine),
             comment: options
                 .comment
                 .clone()
