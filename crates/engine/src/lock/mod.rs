@@ -194,7 +194,7 @@ impl LockManager {
         owner.begin_wait(Waiting {
             place: Place::Row(lock),
             resolver: resolver.clone(),
-            work: writes + held as u64,
+            work: owner.work(writes),
         });
         shard.enqueue(
             slot,
@@ -284,7 +284,7 @@ impl LockManager {
         let waiting = Waiting {
             place: Place::Range(tree, key, want),
             resolver,
-            work: writes + owner.held_count() as u64,
+            work: owner.work(writes),
         };
         if !self
             .ranges
@@ -485,13 +485,18 @@ impl LockManager {
         let mut wakes = Wakes::new();
         let left = match waiting.place {
             Place::Row(lock) => self.leave(lock, &waiting.resolver, &mut wakes),
-            Place::Range(tree, ..) => self.ranges.leave(tree, &waiting.resolver),
+            Place::Range(tree, ..) => self.leave_ranges(tree, &waiting.resolver, &mut wakes),
         };
         if left {
             wakes.extend(waiting.resolver.resolve(Err(error)));
         }
         wake_all(wakes);
         left
+    }
+
+    fn leave_ranges(&self, tree: TreeId, resolver: &Resolver, wakes: &mut Wakes) -> bool {
+        let left = self.ranges.leave(tree, resolver);
+        left.map(|more| wakes.extend(more)).is_some()
     }
 
     fn leave(&self, lock: LockRef, resolver: &Resolver, wakes: &mut Wakes) -> bool {
@@ -568,7 +573,12 @@ struct RangeQueue {
 
 impl WaitQueue for RangeQueue {
     fn leave(&self) -> bool {
-        self.locks.ranges.leave(self.tree, &self.resolver)
+        let mut wakes = Wakes::new();
+        let left = self
+            .locks
+            .leave_ranges(self.tree, &self.resolver, &mut wakes);
+        wake_all(wakes);
+        left
     }
 
     fn give_back(&self) {

@@ -44,12 +44,22 @@ pub(crate) enum Want {
     Row(LockMode),
 }
 
+impl Want {
+    /// Whether the two may not have the same row together. Inserts only meet gaps.
+    pub(super) fn conflicts(self, other: Want) -> bool {
+        match (self, other) {
+            (Want::Row(mode), Want::Row(other)) => !mode.admits(other),
+            (Want::Insert, _) | (_, Want::Insert) => false,
+        }
+    }
+}
+
 /// The wait a transaction is in.
 #[derive(Clone)]
 pub(super) struct Waiting {
     pub(super) place: Place,
     pub(super) resolver: Resolver,
-    /// Locks held and rows written when the wait began. A waiting transaction does nothing, so it stays right.
+    /// Locks held (rows, and trees with covers) and rows written when the wait began. A waiting transaction does nothing, so it stays right.
     pub(super) work: u64,
 }
 
@@ -75,9 +85,16 @@ pub(crate) struct LockOwner {
     active: AtomicBool,
     held: Mutex<Vec<LockRef>>,
     wait: Mutex<Option<Waiting>>,
-    /// Trees it has range locks in.
-    ranges: Mutex<SmallVec<[TreeId; 2]>>,
+    ranges: Mutex<RangeTrees>,
     published: Mutex<PublishedSet>,
+}
+
+/// Trees in which an owner has range locks.
+#[derive(Default)]
+struct RangeTrees {
+    any: SmallVec<[TreeId; 2]>,
+    /// Those in which it has covers.
+    covered: SmallVec<[TreeId; 2]>,
 }
 
 /// An owner keeps the memory of its list for up to this many locks.
@@ -89,7 +106,7 @@ impl LockOwner {
             active: AtomicBool::new(false),
             held: Mutex::new(Vec::new()),
             wait: Mutex::new(None),
-            ranges: Mutex::new(SmallVec::new()),
+            ranges: Mutex::default(),
             published: Mutex::default(),
         })
     }
@@ -98,9 +115,14 @@ impl LockOwner {
         self.held.lock().len()
     }
 
+    /// What it would cost to do its work again, for the choice of a victim.
+    pub(super) fn work(&self, writes: u64) -> u64 {
+        writes + (self.held_count() + self.ranges.lock().covered.len()) as u64
+    }
+
     /// Whether the end of the transaction frees anything that others could wait for.
     pub(crate) fn holds_any(&self) -> bool {
-        self.held_count() > 0 || !self.ranges.lock().is_empty()
+        self.held_count() > 0 || !self.ranges.lock().any.is_empty()
     }
 
     pub(super) fn set_active(&self) {
@@ -166,20 +188,23 @@ impl LockOwner {
         self.wait.lock().clone()
     }
 
-    /// Notes that it has range locks in a tree.
-    pub(super) fn add_range_tree(&self, tree: TreeId) {
+    /// Notes that it has range locks in a tree; `covers`: a cover among them.
+    pub(super) fn add_range_tree(&self, tree: TreeId, covers: bool) {
         let mut ranges = self.ranges.lock();
-        if !ranges.contains(&tree) {
-            ranges.push(tree);
+        if !ranges.any.contains(&tree) {
+            ranges.any.push(tree);
+        }
+        if covers && !ranges.covered.contains(&tree) {
+            ranges.covered.push(tree);
         }
     }
 
     pub(super) fn range_trees(&self) -> SmallVec<[TreeId; 2]> {
-        self.ranges.lock().clone()
+        self.ranges.lock().any.clone()
     }
 
     pub(super) fn take_range_trees(&self) -> SmallVec<[TreeId; 2]> {
-        std::mem::take(&mut *self.ranges.lock())
+        std::mem::take(&mut *self.ranges.lock()).any
     }
 
     /// Shows the writes to a tree to others; what was shown of the tree before is replaced.

@@ -17,6 +17,8 @@
 //!   mutex of the row's shard.
 //! - A waiter is in the list while something conflicts with it; every change that removes a conflict ends with
 //!   [`Ranges::wake`].
+//! - Nobody passes a waiter that wants the same row and conflicts, unless it is what that one waits for: readers that
+//!   keep coming would starve a writer otherwise. Inserts and gaps pass each other, as InnoDB's do.
 //! - Lock order: a shard here, then an owner's fields. Never together with a shard of rows.
 
 use std::collections::HashMap;
@@ -108,6 +110,12 @@ pub(super) struct RangeWaiter {
     pub(super) resolver: Resolver,
 }
 
+impl RangeWaiter {
+    fn is(&self, owner: &LockOwner) -> bool {
+        std::ptr::eq(&*self.owner, owner)
+    }
+}
+
 #[derive(Default)]
 struct TreeRanges {
     holders: Vec<Holder>,
@@ -115,10 +123,46 @@ struct TreeRanges {
 }
 
 impl TreeRanges {
+    /// Whether a range of another owner, or another one that waits already, stands in the way of a new request.
     fn is_stopped(&self, owner: &LockOwner, key: &[u8], want: Want) -> bool {
+        self.held_by_others(owner, key, want)
+            || stopping(&self.waiters, &self.holders, owner, key, want)
+                .next()
+                .is_some()
+    }
+
+    fn held_by_others(&self, owner: &LockOwner, key: &[u8], want: Want) -> bool {
         let mut others = self.holders.iter().filter(|holder| !holder.is(owner));
         others.any(|holder| holder.stops(key, want))
     }
+
+    /// Those in the way of a wait: holders, and who came before it.
+    fn blockers(&self, owner: &LockOwner, key: &[u8], want: Want) -> SmallVec<[Arc<LockOwner>; 4]> {
+        let others = self.holders.iter().filter(|holder| !holder.is(owner));
+        let holding = others.filter(|holder| holder.stops(key, want));
+        let at = self.waiters.iter().position(|w| w.is(owner));
+        let before = &self.waiters[..at.unwrap_or(0)];
+        let waiting = stopping(before, &self.holders, owner, key, want);
+        let owners = holding.map(|h| &h.owner).chain(waiting.map(|w| &w.owner));
+        owners.map(Arc::clone).collect()
+    }
+}
+
+/// Those of `waiters` that a request may not pass: they want the same row, conflict, and do not wait for the owner itself.
+fn stopping<'a>(
+    waiters: &'a [RangeWaiter],
+    holders: &'a [Holder],
+    owner: &'a LockOwner,
+    key: &'a [u8],
+    want: Want,
+) -> impl Iterator<Item = &'a RangeWaiter> {
+    let own = holders.iter().find(|holder| holder.is(owner));
+    waiters.iter().filter(move |waiter| {
+        !waiter.is(owner)
+            && waiter.want.conflicts(want)
+            && *waiter.key == *key
+            && !own.is_some_and(|own| own.stops(key, waiter.want))
+    })
 }
 
 #[derive(Default)]
@@ -210,7 +254,7 @@ impl Ranges {
         let mut changing = self.changing(tree);
         changing.change(owner, tree, |holder| holder.gaps.add(span));
         drop(changing);
-        owner.add_range_tree(tree);
+        owner.add_range_tree(tree, false);
         fence(Ordering::SeqCst);
     }
 
@@ -225,7 +269,7 @@ impl Ranges {
         let id = AheadId(self.next_ahead.fetch_add(1, Ordering::Relaxed));
         changing.change(owner, tree, |holder| holder.ahead.push((id, span)));
         drop(changing);
-        owner.add_range_tree(tree);
+        owner.add_range_tree(tree, false);
         fence(Ordering::SeqCst);
         id
     }
@@ -280,7 +324,7 @@ impl Ranges {
         if !added {
             return Covered::TooMany;
         }
-        owner.add_range_tree(tree);
+        owner.add_range_tree(tree, true);
         Covered::Added
     }
 
@@ -297,7 +341,7 @@ impl Ranges {
                 RangeKind::Gap => holder.gaps.add(span),
                 RangeKind::Cover(mode) => holder.covers(mode).add(span),
             });
-        owner.add_range_tree(tree);
+        owner.add_range_tree(tree, matches!(kind, RangeKind::Cover(_)));
     }
 
     /// Whether ranges of others may stand in the way of anything in the tree: one load.
@@ -338,22 +382,16 @@ impl Ranges {
         true
     }
 
-    /// Takes a waiter out of the list; false if it was not there any more.
-    pub(super) fn leave(&self, tree: TreeId, resolver: &Resolver) -> bool {
+    /// Takes a waiter out of the list, and tells those who waited for nothing else; `None` if it was not there any more.
+    pub(super) fn leave(&self, tree: TreeId, resolver: &Resolver) -> Option<Wakes> {
         let mut shard = self.cell(tree).shard.lock();
-        let Some(ranges) = shard.trees.get_mut(&tree) else {
-            return false;
-        };
-        let waiters = &mut ranges.waiters;
-        let Some(at) = waiters.iter().position(|w| w.resolver.is_same(resolver)) else {
-            return false;
-        };
+        let waiters = &mut shard.trees.get_mut(&tree)?.waiters;
+        let at = waiters.iter().position(|w| w.resolver.is_same(resolver))?;
         waiters.remove(at).owner.wait_ended();
-        Self::tidy(&mut shard, tree);
-        true
+        Some(Self::wake(&mut shard, tree))
     }
 
-    /// Those whose ranges stand in the way of a wait.
+    /// Those who stand in the way of a wait.
     pub(super) fn blockers(
         &self,
         owner: &LockOwner,
@@ -362,10 +400,8 @@ impl Ranges {
         want: Want,
     ) -> SmallVec<[Arc<LockOwner>; 4]> {
         let shard = self.cell(tree).shard.lock();
-        let holders = shard.trees.get(&tree).map(|ranges| &ranges.holders);
-        let others = holders.into_iter().flatten();
-        let others = others.filter(|holder| !holder.is(owner) && holder.stops(key, want));
-        others.map(|holder| Arc::clone(&holder.owner)).collect()
+        let ranges = shard.trees.get(&tree);
+        ranges.map_or_else(SmallVec::new, |ranges| ranges.blockers(owner, key, want))
     }
 
     /// Gives back all ranges of an owner.
@@ -421,19 +457,26 @@ impl Ranges {
         busy.map(in_shard).sum()
     }
 
-    /// Resolves the waiters that nothing stops any more.
+    /// Resolves the waiters that nothing stops any more, in the order in which they came.
     fn wake(shard: &mut RangeShard, tree: TreeId) -> Wakes {
         let mut wakes = Wakes::new();
         if let Some(TreeRanges { holders, waiters }) = shard.trees.get_mut(&tree) {
-            waiters.retain(|waiter| {
-                let mut others = holders.iter().filter(|holder| !holder.is(&waiter.owner));
-                let is_stopped = others.any(|holder| holder.stops(&waiter.key, waiter.want));
-                if !is_stopped {
+            let mut remaining = Vec::with_capacity(waiters.len());
+            for waiter in waiters.drain(..) {
+                let (owner, key, want) = (&*waiter.owner, &*waiter.key, waiter.want);
+                let mut others = holders.iter().filter(|holder| !holder.is(owner));
+                let is_stopped = others.any(|holder| holder.stops(key, want))
+                    || stopping(&remaining, holders, owner, key, want)
+                        .next()
+                        .is_some();
+                if is_stopped {
+                    remaining.push(waiter);
+                } else {
                     waiter.owner.wait_ended();
                     wakes.extend(waiter.resolver.resolve(Ok(())));
                 }
-                is_stopped
-            });
+            }
+            *waiters = remaining;
         }
         Self::tidy(shard, tree);
         wakes

@@ -208,3 +208,70 @@ fn a_lock_made_shared_lets_readers_in() {
     locks.release_all(&b);
     assert_empty(&locks);
 }
+
+#[test]
+fn nobody_passes_a_writer_that_waits_for_a_cover() {
+    let locks = table();
+    let [reader, writer, late, later] = owners();
+    let granted = |outcome| matches!(outcome, Ok(LockOutcome::Granted { .. }));
+    assert!(granted(cover(
+        &locks,
+        &reader,
+        (b"a", b"m"),
+        LockMode::Shared
+    )));
+    let Ok(LockOutcome::Wait(mut writes)) = ask(&locks, &writer, b"m", LockMode::Exclusive) else {
+        panic!("the row is covered")
+    };
+    let Ok(LockOutcome::Wait(mut reads)) = cover(&locks, &late, (b"b", b"m"), LockMode::Shared)
+    else {
+        panic!("a writer waits already")
+    };
+    let skipped = locks.lock(&later, TREE, b"m", LockMode::Shared, WaitPolicy::Skip, 0);
+    assert!(matches!(skipped, Ok(LockOutcome::Skipped)));
+    // Rows beside it are free, and the writer does not wait for itself: nor does the reader for whoever waits for it.
+    assert!(get(&locks, &later, b"k", LockMode::Shared));
+    assert!(granted(cover(
+        &locks,
+        &reader,
+        (b"a", b"m"),
+        LockMode::Shared
+    )));
+    // Without the writer nothing is in the way.
+    locks.release_all(&writer);
+    assert!(matches!(poll(&mut writes), Some(Err(_))));
+    assert!(matches!(poll(&mut reads), Some(Ok(()))));
+    for owner in [&reader, &late, &later] {
+        locks.release_all(owner);
+    }
+    assert_empty(&locks);
+}
+
+#[test]
+fn waiting_behind_a_writer_is_in_the_graph() {
+    let locks = table();
+    let [first, writer, second] = owners();
+    for (owner, rows) in [(&first, (b"a", b"m")), (&second, (b"a", b"b"))] {
+        let granted = cover(&locks, owner, (rows.0, rows.1), LockMode::Shared);
+        assert!(matches!(granted, Ok(LockOutcome::Granted { .. })));
+    }
+    let Ok(LockOutcome::Wait(mut writes)) = ask(&locks, &writer, b"m", LockMode::Exclusive) else {
+        panic!("the row is covered")
+    };
+    let Ok(LockOutcome::Wait(mut reads)) = ask(&locks, &second, b"m", LockMode::Shared) else {
+        panic!("a writer waits already")
+    };
+    // The first waits for the second, that for the writer, and that for the first: the writer has done the least.
+    let Ok(LockOutcome::Wait(_)) = ask(&locks, &first, b"b", LockMode::Exclusive) else {
+        panic!("the second has covered the row")
+    };
+    assert!(matches!(
+        poll(&mut writes),
+        Some(Err(EngineError::Deadlock))
+    ));
+    assert!(matches!(poll(&mut reads), Some(Ok(()))));
+    for owner in [&first, &writer, &second] {
+        locks.release_all(owner);
+    }
+    assert_empty(&locks);
+}

@@ -210,6 +210,8 @@ impl Stage {
                         let should = &should.answer;
                         differences
                             .push(format!("{level}: {hold} / {wanted}: {is}; MySQL: {should}"));
+                    } else if should.is_open && *is == should.answer {
+                        differences.push(format!("{level}: {hold} / {wanted}: open no more"));
                     }
                 }
             }
