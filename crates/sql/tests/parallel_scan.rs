@@ -209,7 +209,8 @@ fn of_a_table_of_which_few_keys_are_wanted_only_those_are_read() {
 fn rows_that_find_nothing_later_are_dropped_at_once() {
     let instance = open(&SimEnv::new(13));
     let mut root = table(&instance, |_| {});
-    let sifted = |root: &mut Client, sql: &str| measured(root, sql, "rows sifted out=");
+    let filtered =
+        |root: &mut Client, sql: &str| measured(root, sql, "rows dropped by runtime filters=");
     for sql in SIFTED {
         root.same(sql);
     }
@@ -220,7 +221,7 @@ fn rows_that_find_nothing_later_are_dropped_at_once() {
         (SIFTED[3], 5_000),
         (SIFTED[5], 10_000),
     ] {
-        let rows = sifted(&mut root, sql);
+        let rows = filtered(&mut root, sql);
         assert!(rows >= least, "{sql}: {rows}");
     }
     // What `b` has is few, and `a` begins with what it asks for.
@@ -233,7 +234,7 @@ fn rows_that_find_nothing_later_are_dropped_at_once() {
         "SELECT STRAIGHT_JOIN COUNT(*) FROM t a LEFT JOIN u IGNORE INDEX (t) ON u.t = a.id AND w = 'w3'",
         "SELECT STRAIGHT_JOIN COUNT(*) FROM t a JOIN u IGNORE INDEX (t) ON u.t = a.id",
     ] {
-        assert_eq!(sifted(&mut root, sql), 0, "{sql}");
+        assert_eq!(filtered(&mut root, sql), 0, "{sql}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::catalog::same_name;
 
 /// Privileges on a table and on its columns.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct TableRights {
+struct TablePrivileges {
     privileges: Privileges,
     columns: Vec<(Box<str>, Privileges)>,
 }
@@ -31,7 +31,7 @@ pub struct Access {
     /// By account and role: patterns of databases, those that win first.
     schemas: Vec<Vec<(Box<str>, Privileges)>>,
     /// By database, then by table.
-    tables: BTreeMap<Box<str>, BTreeMap<Box<str>, TableRights>>,
+    tables: BTreeMap<Box<str>, BTreeMap<Box<str>, TablePrivileges>>,
 }
 
 impl Access {
@@ -79,7 +79,7 @@ impl Access {
         self.schemas.push(schemas);
     }
 
-    fn table_mut(&mut self, schema: &str, table: &str) -> &mut TableRights {
+    fn table_mut(&mut self, schema: &str, table: &str) -> &mut TablePrivileges {
         let tables = self.tables.entry(schema.into()).or_default();
         tables.entry(table.into()).or_default()
     }
@@ -116,7 +116,7 @@ impl Access {
         self.grantable
     }
 
-    fn table(&self, schema: &str, table: &str) -> Option<&TableRights> {
+    fn table(&self, schema: &str, table: &str) -> Option<&TablePrivileges> {
         self.tables.get(schema)?.get(table)
     }
 

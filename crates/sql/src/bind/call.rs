@@ -132,7 +132,7 @@ fn bind_arguments(
     args.iter().enumerate().map(bind).collect()
 }
 
-/// Does a function compute with a number, or judge a truth, in its `nth` argument (from 0)?
+/// Does a function compute with a number, or judge a boolean, in its `nth` argument (from 0)?
 fn takes_number(function: &str, nth: usize) -> bool {
     let starts = |prefix: &str| function.starts_with(prefix);
     match function {

@@ -28,7 +28,7 @@ pub fn bind_expr(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlR
     }
 }
 
-/// Binds an expression that stands for a truth.
+/// Binds an expression that stands for a boolean.
 ///
 /// # Errors
 /// As [`bind_expr`].
@@ -282,7 +282,7 @@ fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> 
     })
 }
 
-/// What a number or a truth is wanted of: hexadecimal literals are numbers there.
+/// What a number or a boolean is wanted of: hexadecimal literals are numbers there.
 pub(super) fn numeric_operand(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,

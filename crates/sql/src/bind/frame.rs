@@ -114,7 +114,7 @@ fn range_offset(
     // With DESC what precedes is larger.
     let minus = back != key.desc;
     let shifted = match unit {
-        Some(unit) => moment(env, current, distance, unit, minus)?,
+        Some(unit) => shift_by_interval(env, current, distance, unit, minus)?,
         None => {
             let op = if minus { BinOp::Sub } else { BinOp::Add };
             let ty = arith::result_type(op, ty, &amount.ty, &ArithFacts::of(env.ctx));
@@ -139,8 +139,14 @@ fn changes(e: &Expr) -> bool {
     })
 }
 
-/// A moment moved by an interval.
-fn moment(env: &BindEnv<'_>, from: Expr, amount: Expr, unit: &str, minus: bool) -> SqlResult<Expr> {
+/// A temporal value shifted by an interval.
+fn shift_by_interval(
+    env: &BindEnv<'_>,
+    from: Expr,
+    amount: Expr,
+    unit: &str,
+    minus: bool,
+) -> SqlResult<Expr> {
     let unit = IntervalUnit::by_name(unit).ok_or_else(|| errors::syntax(unit))?;
     let verb = if minus { "sub" } else { "add" };
     let name = format!("date_{verb}_{}", unit.name());

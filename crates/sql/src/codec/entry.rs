@@ -172,8 +172,8 @@ impl EntryPlace {
                 Some(date.packed().into())
             }
             Phys::DateTime => {
-                let moment = temporal::datetime_of(word >> unused_bits);
-                i64::try_from(moment.packed()).ok()
+                let datetime = temporal::datetime_of(word >> unused_bits);
+                i64::try_from(datetime.packed()).ok()
             }
             Phys::Time => Some(temporal::time_of(signed(word, unused_bits)).micros()),
             _ => None,

@@ -15,7 +15,7 @@ use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::DdlCtx;
-use super::alter::Facts;
+use super::alter::AlterContext;
 use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef};
 use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, duplicate_entry};
@@ -225,10 +225,10 @@ pub(super) fn copy_table(
     ctx: &DdlCtx<'_>,
     old: &TableDef,
     new: &TableDef,
-    facts: &Facts,
+    context: &AlterContext,
 ) -> SqlResult<u64> {
     let strict = ctx.eval.strict_write.replace(ctx.eval.sql_mode.is_strict());
-    let copied = Copy::new(ctx, old, new, facts)?.run();
+    let copied = Copy::new(ctx, old, new, context)?.run();
     ctx.eval.strict_write.set(strict);
     copied
 }
@@ -249,12 +249,12 @@ impl<'a> Copy<'a> {
         ctx: &'a DdlCtx<'a>,
         old: &'a TableDef,
         new: &'a TableDef,
-        facts: &Facts,
+        context: &AlterContext,
     ) -> SqlResult<Self> {
         let mut local = false;
         let origin = |c: &ColumnDef| match old.columns.iter().position(|o| o.id == c.id) {
             None => {
-                debug_assert!(facts.added.contains(&c.id));
+                debug_assert!(context.added.contains(&c.id));
                 Origin::New
             }
             Some(at) if old.columns[at].ty == c.ty => Origin::Same(at),

@@ -118,7 +118,7 @@ impl TableExprs {
     #[inline]
     pub(crate) fn check(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
         for (name, condition) in &self.checks {
-            if condition.truth(row, env)? == Some(false) {
+            if condition.eval_bool(row, env)? == Some(false) {
                 let text = format!("Check constraint '{name}' is violated.");
                 return Err(SqlError::new(3819, "HY000", text));
             }

@@ -32,9 +32,9 @@ use crate::result::Mode;
 pub(crate) const NOW_MICROS: i64 = 1_767_323_045_678_901;
 
 /// A session that is nobody.
-pub(crate) struct Facts;
+pub(crate) struct SessionContext;
 
-impl SessionInfo for Facts {
+impl SessionInfo for SessionContext {
     fn connection_id(&self) -> u64 {
         1
     }
@@ -193,7 +193,7 @@ impl Bench {
             max_allowed_packet: 64 << 20,
             group_concat_max_len: 1024,
             collation_connection: Collation::UTF8MB4_0900_AI_CI,
-            session: &Facts,
+            session: &SessionContext,
             strict_write: false.into(),
             warnings: Vec::new().into(),
             warning_count: 0.into(),

@@ -1,4 +1,4 @@
-//! A hash join whose right side does not fit: both sides partitioned by key, joined part by part.
+//! Grace hash join: a build side that does not fit in memory; both sides are partitioned by key and joined part by part.
 //!
 //! ```text
 //! right   length of the key (4) | key | row
@@ -201,8 +201,8 @@ impl<'p> Joiner<'p> {
             return self.pieces(left, right, row, env);
         }
         let (left_file, lefts) = self.split(left, 8, level + 1, env)?;
-        let (right_file, rights) = self.split(right, 0, level + 1, env)?;
-        for (nth, run) in rights.iter().enumerate() {
+        let (right_file, right_runs) = self.split(right, 0, level + 1, env)?;
+        for (nth, run) in right_runs.iter().enumerate() {
             // What does not come apart has one key, and would not at the next level either.
             let same = run.records == right.1.records;
             let level = if same { MAX_LEVEL } else { level + 1 };

@@ -11,7 +11,7 @@ use esker_types::func::aggregate::AggState;
 use esker_types::{SqlResult, Value};
 use smallvec::SmallVec;
 
-use super::hash_rows::KeyMap;
+use super::join_table::KeyMap;
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::rowkey;
 use super::sort::{SortedRows, Sorter, order_key};

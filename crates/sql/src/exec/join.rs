@@ -1,6 +1,6 @@
-//! Joining two inputs: nested loops, buffered nested loops, hash join.
+//! Join operators: nested loop, buffered (block) nested loop, hash join. Left is the probe side, right the build side.
 //!
-//! Neighbours: `node` dispatches here; the planner decided the method; `hash_rows` has the right rows of a hash join; `disk_join`
+//! Neighbours: `node` dispatches here; the planner decided the method; `join_table` has the build side of a hash join; `disk_join`
 //! takes over one whose right side does not fit; `parallel` joins with a [`RightSide`] on several threads.
 //! **Invariants**: for every left row the right rows come in the right input's order; a left join
 //! gives a left row exactly once with nulls when nothing on the right meets `on`; NULL keys never
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use esker_types::{SqlResult, Value};
 
 use super::disk_join::DiskJoin;
-use super::hash_rows::{HashRows, Ring};
+use super::join_table::{JoinTable, Ring};
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
-use super::parallel::{self, Sieve, StoredSieve};
+use super::parallel::{self, RuntimeFilter, StoredRowFilter};
 use super::recursive::SharedRows;
 use super::rowkey;
 use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
@@ -51,7 +51,7 @@ pub(super) enum Kept {
     #[default]
     Nothing,
     Buffer(SharedRows),
-    Table(Arc<HashRows>),
+    Table(Arc<JoinTable>),
 }
 
 /// What became of the right rows.
@@ -130,12 +130,12 @@ impl RightSide {
         }
     }
 
-    /// Rows that are looked up need not come if they do not pass these sieves of inner joins.
-    pub fn sift(&mut self, plan: &JoinPlan, sieves: &[Sieve]) {
+    /// Rows that are looked up may be dropped if they do not pass these filters of inner joins.
+    pub fn filter_by(&mut self, plan: &JoinPlan, filters: &[RuntimeFilter]) {
         if let (JoinMethod::Nested, Node::Scan(scan), NodeState::Scan(state)) =
             (&plan.method, &*plan.right, &mut self.input)
         {
-            state.sift(StoredSieve::all_of(sieves, scan));
+            state.filter_by(StoredRowFilter::all_of(filters, scan));
         }
     }
 
@@ -215,18 +215,18 @@ impl Kept {
     }
 }
 
-/// Reads the right input of a join that keeps it, but for rows that do not pass `sieves`. The current left row is preserved: inputs have
+/// Reads the right input of a join that keeps it, but for rows that do not pass `filters`. The current left row is preserved: inputs have
 /// their own slots.
 pub(super) fn gather(
     plan: &JoinPlan,
     input: &mut NodeState,
-    sieves: &[Sieve],
+    filters: &[RuntimeFilter],
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Gathered> {
     match &plan.method {
         JoinMethod::Hash { right, by, .. } => {
-            gather_by_key(plan, (right, by), input, sieves, row, env)
+            gather_by_key(plan, (right, by), input, filters, row, env)
         }
         _ => {
             let mut buffer = RowBuffer::default();
@@ -245,20 +245,20 @@ fn gather_by_key(
     plan: &JoinPlan,
     (exprs, by): (&[Expr], &[HashBy]),
     input: &mut NodeState,
-    sieves: &[Sieve],
+    filters: &[RuntimeFilter],
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Gathered> {
-    if let Some(table) = parallel::hash_rows(plan, row.len(), sieves, env)? {
+    if let Some(table) = parallel::build_join_table(plan, row.len(), filters, env)? {
         return Ok(Gathered::Kept(Kept::Table(Arc::new(table))));
     }
-    let (mut table, mut charged) = (HashRows::default(), 0);
+    let (mut table, mut charged) = (JoinTable::default(), 0);
     let mut parts: Option<Partitions> = None;
     let mut key = Vec::new();
     input.open(&plan.right, row, env)?;
     'rows: while input.next(&plan.right, row, env)? {
-        for sieve in sieves {
-            if !sieve.passes(row, env, &mut key)? {
+        for filter in filters {
+            if !filter.passes(row, env, &mut key)? {
                 continue 'rows;
             }
         }
@@ -274,14 +274,14 @@ fn gather_by_key(
             continue;
         }
         // What a row takes is known when it is there; before that it is what its values take elsewhere.
-        let more = HashRows::row_bytes(&key, row_bytes(values.clone()));
+        let more = JoinTable::row_bytes(&key, row_bytes(values.clone()));
         if !table.is_empty()
             && (!may_keep(env, table.bytes(), more, Budget::Join) || !table.has_room())
             && let Some((temp, budget)) = Budget::Join.on_disk(env)
         {
             let mut apart = spill(&table, plan, temp, budget)?;
             refund(env, charged);
-            (table, charged) = (HashRows::default(), 0);
+            (table, charged) = (JoinTable::default(), 0);
             apart.push(&key, |out| {
                 write_key(&key, out);
                 write_row(values, out);
@@ -302,7 +302,7 @@ fn gather_by_key(
 
 /// Moves the rows to disk, by key.
 fn spill(
-    table: &HashRows,
+    table: &JoinTable,
     plan: &JoinPlan,
     temp: &TempFiles,
     budget: u64,

@@ -1,12 +1,12 @@
-//! Which keys a hash table has, in a few bits each: a row that finds nothing in the table can be dropped long before it gets there.
+//! Filters over the keys of a hash table: a bitmap of close integers, or a blocked Bloom filter.
 //!
-//! Neighbours: `hash_rows` has the keys; `parallel::sieve` asks for rows of tables that are read before the join.
+//! Neighbours: `join_table` has the keys; `parallel::runtime_filter` applies it to rows of tables that are read before the join.
 //! **Invariant**: a key that the table has passes.
 
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, Value};
 
-use super::hash_rows::{HashRows, KeyHash};
+use super::join_table::{JoinTable, KeyHash};
 use super::rowkey::integer_of;
 use crate::plan::HashBy;
 
@@ -29,7 +29,7 @@ pub(crate) enum KeyFilter {
 
 impl KeyFilter {
     /// The keys of a table, which compare by `by`.
-    pub fn of(table: &HashRows, by: &[HashBy]) -> SqlResult<Self> {
+    pub fn of(table: &JoinTable, by: &[HashBy]) -> SqlResult<Self> {
         let keys = table.keys() as u64;
         let most = (keys * MOST_BITS_PER_KEY).max(FEW_BITS);
         if let Some((first, last)) = integers(table, by)?
@@ -108,7 +108,7 @@ impl KeyFilter {
 }
 
 /// The keys of a table, in order, if they are integers and not many.
-pub(crate) fn few_integers(table: &HashRows, by: &[HashBy]) -> SqlResult<Option<Box<[i64]>>> {
+pub(crate) fn few_integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option<Box<[i64]>>> {
     if !matches!(by, [by] if by.kind == CmpKind::Int) || table.keys() > FEW_INTEGERS {
         return Ok(None);
     }
@@ -128,7 +128,7 @@ pub(crate) fn few_integers(table: &HashRows, by: &[HashBy]) -> SqlResult<Option<
 }
 
 /// The smallest and the largest key, if all are integers.
-fn integers(table: &HashRows, by: &[HashBy]) -> SqlResult<Option<(i64, i64)>> {
+fn integers(table: &JoinTable, by: &[HashBy]) -> SqlResult<Option<(i64, i64)>> {
     let mut range = match by {
         [by] if by.kind == CmpKind::Int => Some((i64::MAX, i64::MIN)),
         _ => return Ok(None),
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use crate::exec::rowkey::encode_for;
 
-    fn table(values: &[Value], kind: CmpKind) -> HashRows {
-        let mut table = HashRows::default();
+    fn table(values: &[Value], kind: CmpKind) -> JoinTable {
+        let mut table = JoinTable::default();
         for value in values {
             table.push(&key(value, kind), std::iter::empty());
         }
@@ -222,7 +222,7 @@ mod tests {
             let passed = others.count();
             assert!(passed < 200, "{passed} of 1000 pass");
         }
-        let none = KeyFilter::of(&HashRows::default(), &by(CmpKind::Int)).unwrap();
+        let none = KeyFilter::of(&JoinTable::default(), &by(CmpKind::Int)).unwrap();
         assert!(!none.may_have(&key(&Value::Int(1), CmpKind::Int)));
     }
 }

@@ -1,7 +1,7 @@
-//! Running plans.
+//! The executor: pull-based (Volcano) operators, and push-based parallel pipelines.
 //!
 //! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`,
-//! `window` (what happens to joined rows), `node`, `join`, `hash_rows`, `key_filter`, `disk_join`, `scan` (where rows come from),
+//! `window` (what happens to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan` (where rows come from),
 //! `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction,
 //! limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order
 //! and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE), `parallel`
@@ -16,8 +16,8 @@
 mod ctx;
 mod disk_join;
 mod group;
-mod hash_rows;
 mod join;
+mod join_table;
 mod key_filter;
 mod locking;
 mod memory;

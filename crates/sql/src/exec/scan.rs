@@ -18,7 +18,7 @@ use super::ctx::{ExecCtx, RowLock};
 use super::locking::{Candidate, LockingScan, lock_point};
 use super::memory::Budget;
 use super::node::all_true;
-use super::parallel::StoredSieve;
+use super::parallel::StoredRowFilter;
 use super::recursive::SharedRows;
 use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
@@ -40,7 +40,7 @@ pub(crate) struct ScanState {
     cover: Cover,
     lookups: Lookups,
     /// What stored rows have to pass.
-    sieves: Vec<StoredSieve>,
+    filters: Vec<StoredRowFilter>,
 }
 
 /// Lookups of one key after the other in the same index.
@@ -167,8 +167,8 @@ impl ScanState {
     }
 
     /// Drops rows that do not pass.
-    pub fn sift(&mut self, sieves: Vec<StoredSieve>) {
-        self.sieves = sieves;
+    pub fn filter_by(&mut self, filters: Vec<StoredRowFilter>) {
+        self.filters = filters;
     }
 
     /// Gives back buffers of more than `kept` bytes.
@@ -410,7 +410,7 @@ impl ScanState {
                         return Ok(false);
                     };
                     if access.index == 0 {
-                        judge_sifted(&mut self.sieves, plan, def, (key, value), row, env)?
+                        judge_filtered(&mut self.filters, plan, def, (key, value), row, env)?
                     } else if access.covering {
                         count_read(plan, env);
                         let index = access.index;
@@ -449,7 +449,7 @@ impl ScanState {
                         set(&mut self.key, key);
                         if lock.is_none() && plan.row_slot.is_none() {
                             let entry = (&*self.key, value);
-                            judge_sifted(&mut self.sieves, plan, def, entry, row, env)?
+                            judge_filtered(&mut self.filters, plan, def, entry, row, env)?
                         } else {
                             set(&mut self.stored, value);
                             match lock {
@@ -491,11 +491,11 @@ impl ScanState {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
         if plan.row_slot.is_none() && entry.is_none() {
-            let (key, sieves) = (&*self.key, &mut self.sieves);
+            let (key, filters) = (&*self.key, &mut self.filters);
             let found = exec
                 .txn
                 .get_with(tree, key, view, |stored| {
-                    judge_sifted(sieves, plan, def, (key, stored), row, env)
+                    judge_filtered(filters, plan, def, (key, stored), row, env)
                 })
                 .map_err(|e| engine_error(&e))?;
             return found.unwrap_or(Ok(Verdict::Drop));
@@ -693,17 +693,17 @@ fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
     is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
 }
 
-/// As [`judge`] for rows that have to pass sieves.
+/// As [`judge`] for rows that have to pass filters.
 #[inline]
-fn judge_sifted(
-    sieves: &mut [StoredSieve],
+fn judge_filtered(
+    filters: &mut [StoredRowFilter],
     plan: &ScanPlan,
     def: &TableDef,
     (key, stored): (&[u8], &[u8]),
     row: &mut [Value],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Verdict> {
-    if sieves.iter_mut().all(|sieve| sieve.passes(stored)) {
+    if filters.iter_mut().all(|filter| filter.passes(stored)) {
         return judge(plan, def, key, stored, row, env);
     }
     count_read(plan, env);

@@ -13,7 +13,7 @@ use esker_engine::View;
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, SqlType, Value};
 
-use super::hash_rows::{KeyHash, KeyMap};
+use super::join_table::{KeyHash, KeyMap};
 use super::key_filter::FEW_INTEGERS;
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
@@ -358,7 +358,7 @@ impl SubqueryState {
             return Err(errors::subquery_rows());
         }
         self.exec.reset(inner);
-        Ok(truth_value(found))
+        Ok(boolean_value(found))
     }
 
     fn search_stream(
@@ -375,7 +375,7 @@ impl SubqueryState {
             }
         }
         self.exec.reset(inner);
-        Ok(truth_value(verdict.result))
+        Ok(boolean_value(verdict.result))
     }
 
     fn materialise(
@@ -463,7 +463,7 @@ impl Rows {
                 break;
             }
         }
-        Ok(truth_value(verdict.result))
+        Ok(boolean_value(verdict.result))
     }
 }
 
@@ -546,6 +546,6 @@ impl Verdict {
     }
 }
 
-fn truth_value(truth: Option<bool>) -> Value {
-    truth.map_or(Value::Null, Value::bool)
+fn boolean_value(boolean: Option<bool>) -> Value {
+    boolean.map_or(Value::Null, Value::bool)
 }

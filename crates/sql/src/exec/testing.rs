@@ -21,7 +21,7 @@ use super::virt::{Pushed, VirtualColumn, VirtualTable};
 use super::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
 use crate::bind::{BindEnv, Names, Need, Params, TableSource};
 use crate::catalog::{IndexSample, TableDef};
-use crate::dml::testing::{Bench, Facts, NOW_MICROS};
+use crate::dml::testing::{Bench, NOW_MICROS, SessionContext};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, UserVars};
 use crate::parse::{self, ParseOptions, ast};
@@ -168,7 +168,7 @@ impl Rig {
             max_allowed_packet: 64 << 20,
             group_concat_max_len: 1024,
             collation_connection: self.collation,
-            session: &Facts,
+            session: &SessionContext,
             strict_write: false.into(),
             warnings: Vec::new().into(),
             warning_count: 0.into(),

@@ -1,6 +1,6 @@
 //! Values of bound expressions.
 //!
-//! Neighbours: `truth` evaluates conditions; kernels are in `esker-types`; `exec::subquery` runs
+//! Neighbours: `boolean` evaluates conditions; kernels are in `esker-types`; `exec::subquery` runs
 //! queries inside expressions.
 //! **Invariants**: columns and constants are lent, not copied; an expression's value has the variant
 //! its static type promises; CASE, COALESCE, AND and OR evaluate no more than they need.
@@ -13,7 +13,7 @@ use esker_types::func::{FuncFlags, FuncTypes, SeededRand, merge};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, arith, cast};
 use smallvec::SmallVec;
 
-use super::truth;
+use super::boolean;
 use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
 use crate::exec::subquery;
 
@@ -135,7 +135,7 @@ impl Expr {
                 }
                 Ok(Value::Null)
             }
-            ExprKind::NullIf(cmp) => match cmp.truth(row, env)? {
+            ExprKind::NullIf(cmp) => match cmp.eval_bool(row, env)? {
                 Some(true) => Ok(Value::Null),
                 _ => self.convert_from(&cmp.left, row, env),
             },
@@ -179,7 +179,7 @@ impl Expr {
             ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::Row(_) => {
                 unreachable!("the binder leaves none of these in a finished expression")
             }
-            _ => Ok(truth::value(self.truth(row, env)?)),
+            _ => Ok(boolean::value(self.eval_bool(row, env)?)),
         }
     }
 

@@ -83,7 +83,7 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
 
 /// Is this the constant TRUE or FALSE (as a condition)? NULL counts as FALSE where only TRUE keeps a
 /// row.
-pub fn constant_truth(expr: &Expr) -> Option<bool> {
+pub fn constant_boolean(expr: &Expr) -> Option<bool> {
     match &expr.kind {
         ExprKind::Const(Value::Null) => Some(false),
         ExprKind::Const(Value::Int(v)) => Some(*v != 0),

@@ -1,6 +1,6 @@
 //! Bound expressions: what the binder makes of the syntax tree, and how it is evaluated.
 //!
-//! In flow order: `env` (what evaluation may reach besides the row), `eval` (values), `truth`
+//! In flow order: `env` (what evaluation may reach besides the row), `eval` (values), `boolean`
 //! (conditions), `walk` (visiting and rewriting), `fold` (constant folding).
 //! Neighbours: `bind` builds expressions, `plan` analyses them, `exec` and `dml` evaluate them; every
 //! operator and function lives in `esker-types`.
@@ -10,10 +10,10 @@
 //! ([`ExprKind::Outer`]); a tree is immutable and `Send + Sync`, running state lives in
 //! [`env::SubqueryStates`].
 
+pub mod boolean;
 pub mod env;
 pub mod eval;
 pub mod fold;
-pub mod truth;
 pub mod walk;
 
 use std::sync::Arc;

@@ -1,7 +1,11 @@
-//! Ways to read one table, and what they cost.
+//! Access paths: the ways to read one table, with their cardinality and cost.
 //!
-//! Neighbours: `join_order` asks for the best path given the tables read before; `block` asks which
-//! path gives rows in ORDER BY's order; `ranges` makes key ranges.
+//! A path is a full scan, a key range scan, a lookup by a prefix of a key (`ref`) or by a whole unique key (`point`), of the
+//! clustered index or of a secondary one, covering or not. Cardinalities come from histograms, index samples and index dives;
+//! costs from [`cost`].
+//!
+//! Neighbours: `join_order` asks for the cheapest path given the tables that are bound before; `block` asks which path
+//! delivers rows in the order of ORDER BY; `ranges` makes key ranges.
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens.
 
@@ -13,38 +17,12 @@ use esker_types::{SqlType, TypeKind};
 use super::edge::{always_located, usable};
 use super::exact::are_one_range;
 use super::ranges::{RangeSpec, encode_operands};
-use super::{Access, AccessKind, KeyOperand, estimate, stats};
+use super::{Access, AccessKind, KeyOperand, cost, estimate, stats};
 use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
 use crate::catalog::{IndexDef, IndexSample, TableDef};
 use crate::codec::KeyRange;
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
 use crate::parse::ast::{IndexHintKind, IndexHintScope};
-
-/// Cost of reading the next row of a clustered scan.
-const ROW: f64 = 1.0;
-/// Cost of the next entry of an index that has all columns.
-const ENTRY: f64 = 0.8;
-/// How many times a key must be found for the row of an entry that has not all columns: rows that follow each other in an index lie
-/// anywhere in the table.
-const SCATTERED: f64 = 2.0;
-/// What a narrow entry saves of it, and from which key length on an entry is wide.
-const NARROW: f64 = 0.3;
-const WIDE_KEY: u32 = 200;
-/// Cost of finding a key.
-const SEEK: f64 = 5.0;
-/// How many times that it costs to count the rows of a range.
-const COUNT_ENDS: f64 = 4.0;
-/// Cost of finding a key just behind the last one that was looked up, and of stepping over an entry in between.
-const NEAR_SEEK: f64 = 2.5;
-const STEP: f64 = 0.1;
-/// Ranges of a scan whose entries are estimated by looking.
-const MAX_DIVES: usize = 20;
-/// How many times that it is in a large table, whose blocks and their indexes no processor keeps near, and which is large.
-const FAR: f64 = 4.0;
-const LARGE_ROWS: f64 = 200_000.0;
-/// Of a table, few rows are one of so many; of a small one all that are not all.
-const FEW_OF: f64 = 4.0;
-const SMALL_ROWS: f64 = 1000.0;
 
 /// A stored table as the planner sees it.
 pub(super) struct Target<'a> {
@@ -179,20 +157,24 @@ impl<'a> Target<'a> {
 
     fn index_cost(&self, index: usize, rows: f64) -> f64 {
         if index == 0 {
-            rows * ROW
+            rows * cost::CLUSTERED_ROW
         } else if self.covers(index) {
             // Narrow entries are read faster than wide ones.
             let def = &self.def.indexes[index];
-            let width = stats::key_len(self.def, def, def.parts.len()).min(WIDE_KEY);
-            rows * (ENTRY - NARROW * f64::from(WIDE_KEY - width) / f64::from(WIDE_KEY))
+            let width = stats::key_len(self.def, def, def.parts.len()).min(cost::WIDE_ENTRY_BYTES);
+            rows * (cost::COVERING_ENTRY
+                - cost::NARROW_ENTRY_DISCOUNT * f64::from(cost::WIDE_ENTRY_BYTES - width)
+                    / f64::from(cost::WIDE_ENTRY_BYTES))
         } else {
-            rows * (ENTRY + SCATTERED * self.seek())
+            rows * (cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek())
         }
     }
 
     /// Cost of finding a key of this table.
     fn seek(&self) -> f64 {
-        SEEK * (1.0 + (FAR - 1.0) * (self.rows / LARGE_ROWS).min(1.0))
+        cost::SEEK
+            * (1.0
+                + (cost::CACHE_MISS_FACTOR - 1.0) * (self.rows / cost::LARGE_TABLE_ROWS).min(1.0))
     }
 
     /// Cost of finding a key of an index by these operands.
@@ -202,7 +184,8 @@ impl<'a> Target<'a> {
             first == Some(order.slot) && index.parts.first().is_some_and(|p| !p.desc)
         };
         match self.order.filter(leads) {
-            Some(order) => (NEAR_SEEK + STEP * self.rows / order.rows.max(1.0)).min(self.seek()),
+            Some(order) => (cost::NEAR_SEEK + cost::SKIP_ENTRY * self.rows / order.rows.max(1.0))
+                .min(self.seek()),
             None => self.seek(),
         }
     }
@@ -234,10 +217,10 @@ impl<'a> Target<'a> {
             paths.retain(is_point);
         }
         // What is read is locked, so a key that leads to few rows beats reading the table, also where that is as cheap.
-        let (all, is_small) = (self.rows, self.rows < SMALL_ROWS);
+        let (all, is_small) = (self.rows, self.rows < cost::SMALL_TABLE_ROWS);
         let reads_few = |p: &Path| {
             let is_keyed = !matches!(p.access.kind, AccessKind::Full);
-            is_keyed && (p.rows * FEW_OF <= all || (is_small && p.rows < all))
+            is_keyed && (p.rows * cost::FEW_FRACTION <= all || (is_small && p.rows < all))
         };
         if self.locked && self.alone && paths.iter().any(reads_few) {
             paths.retain(reads_few);
@@ -327,7 +310,7 @@ impl<'a> Target<'a> {
         let mut path = path(AccessKind::Ranges(Arc::new(spec)), rows);
         if self.counted && are_one_range(self.def, nth, |col| self.slots[col], conds) {
             // Most of it is known without reading: only the extents at its ends are not.
-            path.cost = path.cost.min(COUNT_ENDS * self.seek());
+            path.cost = path.cost.min(cost::COUNT_RANGE_SEEKS * self.seek());
         }
         Some(path)
     }
@@ -419,7 +402,7 @@ impl<'a> Target<'a> {
             return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
         }
         // Of many ranges some stand for all.
-        let every = ranges.len().div_ceil(MAX_DIVES).max(1);
+        let every = ranges.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
         let looked_at = ranges.iter().step_by(every);
         let rows = looked_at.map(|range| self.one_range_rows(nth, range) * every as f64);
         rows.sum::<f64>().min(self.rows)

@@ -255,7 +255,7 @@ fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(
     if block.join.is_none() {
         let node = match &block.filter {
             None => Node::Once,
-            Some(filter) => match crate::expr::fold::constant_truth(filter) {
+            Some(filter) => match crate::expr::fold::constant_boolean(filter) {
                 Some(true) => Node::Once,
                 Some(false) => Node::Nothing("Impossible WHERE"),
                 None => Node::Filter(Box::new(Node::Once), vec![filter.clone()]),

@@ -219,7 +219,7 @@ fn in_doubles(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
 
 fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {
     let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
-    let moment = match value {
+    let datetime = match value {
         Value::DateTime(d) => *d,
         Value::Date(d) => d.at_midnight(),
         other => match cast::to_datetime(ctx, ValueRef::from(other), flags)? {
@@ -228,20 +228,20 @@ fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
         },
     };
     if column.kind == TypeKind::Date {
-        let date = moment.date();
+        let date = datetime.date();
         let value = Value::Date(date);
-        return Ok(match date.at_midnight() == moment {
+        return Ok(match date.at_midnight() == datetime {
             true => Edge::At(value),
             false => Edge::JustAfter(value),
         });
     }
     let unit = fraction_unit(column.decimals);
-    let rest = i64::from(moment.microsecond()) % unit;
+    let rest = i64::from(datetime.microsecond()) % unit;
     if rest == 0 {
-        return Ok(Edge::At(Value::DateTime(moment)));
+        return Ok(Edge::At(Value::DateTime(datetime)));
     }
-    // The column cannot hold the digits: the moment before is made by cutting them.
-    let cut = moment.with_microsecond(moment.microsecond() - rest as u32);
+    // The column cannot hold the digits: the datetime before is made by cutting them.
+    let cut = datetime.with_microsecond(datetime.microsecond() - rest as u32);
     Ok(Edge::JustAfter(Value::DateTime(cut)))
 }
 

@@ -14,7 +14,7 @@ use super::access::{Ascending, Path, Target};
 use super::block::is_shared;
 use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split};
 use super::equalities::Equalities;
-use super::join_search::{Facts, before_facts};
+use super::join_search::{JoinEstimate, estimate_of};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
 use crate::exec::rowkey;
@@ -96,7 +96,7 @@ impl Joiner<'_> {
         self.flatten(join, 0, &mut group);
         group.conds.extend(self.filter.iter().cloned());
         for cond in &group.conds {
-            if fold::constant_truth(cond) == Some(false) {
+            if fold::constant_boolean(cond) == Some(false) {
                 return Ok(Planned {
                     node: Node::Nothing("Impossible WHERE"),
                     tables: 0,
@@ -108,7 +108,7 @@ impl Joiner<'_> {
         }
         group
             .conds
-            .retain(|c| fold::constant_truth(c) != Some(true));
+            .retain(|c| fold::constant_boolean(c) != Some(true));
         self.simplify(&mut group);
         let further: Vec<Expr> = group
             .conds
@@ -306,15 +306,17 @@ impl Joiner<'_> {
             .filter(|(_, c)| !**c)
             .map(|(c, _)| c.clone())
             .collect();
-        let mut facts = Facts::START;
+        let mut estimate = JoinEstimate::START;
         let (mut rows, mut tables) = (Vec::with_capacity(order.len()), Vec::new());
         let mut have = outer;
         for (nth, unit) in order.iter().enumerate() {
-            if let Some(next) = self.try_next(group, &cheap, &order[..nth], &facts, *unit, outer)? {
-                facts = next;
+            if let Some(next) =
+                self.try_next(group, &cheap, &order[..nth], &estimate, *unit, outer)?
+            {
+                estimate = next;
             }
             have |= group.units[*unit].tables;
-            rows.push(facts.rows);
+            rows.push(estimate.rows);
             tables.push(have);
         }
         let place = |(cond, costly): (&Expr, &bool)| {
@@ -370,8 +372,8 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Planned> {
         let have = before.tables | outer;
-        let facts = before_facts(&before);
-        let step = self.step(&facts, &unit, &conds, have, outer)?;
+        let estimate = estimate_of(&before);
+        let step = self.step(&estimate, &unit, &conds, have, outer)?;
         let tables = before.tables | unit.tables;
         let left_slots = self.slots_of(before.tables);
         let right_slots = self.slots_of(unit.tables);
@@ -382,7 +384,7 @@ impl Joiner<'_> {
                     _ => self.own_conds(conds, unit.tables | outer),
                 };
                 let (seen, order) = match step.method {
-                    Method::Nested => (have, facts.order()),
+                    Method::Nested => (have, estimate.order()),
                     _ => (0, None),
                 };
                 (
@@ -431,7 +433,7 @@ impl Joiner<'_> {
             tables,
             rows: step.rows,
             cost: step.cost,
-            ascending: facts.ascending,
+            ascending: estimate.ascending,
         })
     }
 
@@ -529,8 +531,8 @@ impl Joiner<'_> {
     ) -> SqlResult<Planned> {
         let table = &self.block.tables[t];
         let lock = self.block.locks[t];
-        let facts = self.table_facts(t, &conds, seen, order);
-        let mut rows_in = facts.rows;
+        let estimate = self.table_estimate(t, &conds, seen, order);
+        let mut rows_in = estimate.rows;
         let source = match &table.kind {
             TableKind::Base(def) => {
                 let target = Target::new(self.block, t, def).after(order);
@@ -587,15 +589,15 @@ impl Joiner<'_> {
             first_only: false,
             lock,
             rows_in,
-            rows_out: facts.rows.min(rows_in),
+            rows_out: estimate.rows.min(rows_in),
         };
         let node = Node::Scan(Box::new(scan));
         Ok(Planned {
             node,
             tables: 1 << t,
-            rows: facts.rows,
-            cost: facts.cost,
-            ascending: facts.ascending,
+            rows: estimate.rows,
+            cost: estimate.cost,
+            ascending: estimate.ascending,
         })
     }
 

@@ -1,39 +1,64 @@
-//! Prices of joins, and the search for the cheapest order.
+//! Join enumeration: a left-deep dynamic programme over subsets of the tables, greedy for large blocks.
 //!
-//! Neighbours: `join_order` carries out what is found here; `access` prices tables.
-//! **Invariants**: an order found respects every unit's dependencies; prices are finite except for what
-//! must not be done.
+//! **What is enumerated.** A block's FROM clause is a list of *units*: a table, or the inner side of an outer join as a whole
+//! (its own inner joins are ordered by the same search first). A unit may depend on others: a lateral derived table on the
+//! tables that it reads, an outer join on the tables of its ON condition, STRAIGHT_JOIN on all that stand before it. The search
+//! looks for a permutation of the units that respects these dependencies. Plans are left-deep: the rows so far are the outer
+//! (probe) side, the next unit is the inner (build) side. Bushy trees are not enumerated; a derived table that was not merged
+//! is the only one.
+//!
+//! **Dynamic programming.** [`Joiner::exhaustive`] visits the subsets of the units in ascending order of their bit masks, so a
+//! subset is complete before any superset is visited. For each subset it keeps the Pareto-optimal [`Candidate`]s of two
+//! properties: the cost, and whether the rows ascend by a column that equals a column of a unit not placed yet (an
+//! *interesting order* in the sense of Selinger et al., "Access Path Selection in a Relational Database Management System",
+//! 1979). The order matters because later lookups that ascend are cheaper ([`cost::NEAR_SEEK`]). With `n` units that is at
+//! most `2^n` subsets of at most two candidates with `n` extensions each; `join_order` uses it up to its limit of units and
+//! [`Joiner::greedy`] above, which always appends the unit that adds the least cost and rows.
+//!
+//! **Cost.** Costs are in rows of a clustered scan; `plan/cost.rs` has the table. [`Joiner::step`] prices the extension by one
+//! unit with each join method and takes the cheapest:
+//! - *index nested loop*: the unit is opened once per outer row with its keys bound;
+//! - *hash join*: if an equality connects the sides, the unit is read once and hashed;
+//! - *buffered nested loop*: otherwise the unit is read once and compared with every outer row.
+//!
+//! **Cardinality.** Rows of a join are the product of both sides and the selectivity of the conditions that become
+//! evaluable with the new unit. An equality of two columns has selectivity `1 / max(distinct values)`. Equalities that follow
+//! from others count once (`equalities`).
+//!
+//! **What is pruned, and why.** An extension whose dependencies are not placed is skipped. A candidate that another one of the
+//! same subset dominates (not cheaper, and not in an interesting order where the other is) is dropped: its extensions cannot
+//! become better than the other's. Units that lock rows or are lateral are only joined by nested loops: reading them once into
+//! memory would lock rows that match nothing, or is not possible at all. A computed table (derived, virtual) is never
+//! computed again per row.
+//!
+//! **Example.** `orders o JOIN customer c ON o.c_id = c.id WHERE c.city = 'Bonn'` with 1,000,000 orders (index on `c_id`, 10
+//! per customer), 100,000 customers, 50 of them in Bonn (index on `city`). Subset `{c}`: 50 rows at about 50 lookups; subset
+//! `{o}`: 1,000,000 rows at cost 1,000,000. From `{c}`, opening `o` by `c_id` reads 10 entries and their rows per customer, so
+//! `{c, o}` costs some 50 * 10 lookups. From `{o}`, hashing the 50 customers costs 75 and probing 600,000 more. The first order
+//! dominates; its rows do not ascend by a column that is still wanted, so nothing else is kept.
+//!
+//! Neighbours: `join_order` splits a block into units and builds the plan of the order found; `access` prices access paths.
+//! **Invariants**: an order found respects the dependencies of every unit; costs are finite except for what must not be done.
 
 use esker_types::{SqlResult, SqlType};
 
 use super::access::{Ascending, Path, Target};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
-use super::stats;
+use super::{cost, stats};
 use crate::bind::{TableKind, equated_slots};
 use crate::expr::Expr;
 
-/// Cost of putting a row into a hash table, of probing it, of looking at a buffered row.
-const BUILD: f64 = 1.5;
-const PROBE: f64 = 0.6;
-const LOOK: f64 = 0.2;
-
-/// What reading a table costs more that no row before says anything of: one thread reads it, and only the rest is shared out.
-const ALONE: f64 = 2.0;
-
-/// Fewest rows that an estimate says.
-const LEAST_ROWS: f64 = 0.01;
-
-/// Rows and cost of a part.
+/// Estimated cardinality, cost and order of the rows of some joined units.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct JoinEstimate {
     pub rows: f64,
     pub cost: f64,
     /// The slot by which the rows come in ascending order.
     pub ascending: Option<u32>,
 }
 
-impl Facts {
+impl JoinEstimate {
     /// No table yet.
     pub const START: Self = Self {
         rows: 1.0,
@@ -41,39 +66,39 @@ impl Facts {
         ascending: None,
     };
 
-    /// What it means for keys that are looked up for each row.
+    /// The order in which keys are looked up for these rows.
     pub fn order(&self) -> Option<Ascending> {
         let rows = self.rows;
         self.ascending.map(|slot| Ascending { slot, rows })
     }
 }
 
-/// An order of some units, as far as it was found.
+/// A left-deep order of a subset of the units.
 #[derive(Clone)]
 struct Candidate {
-    facts: Facts,
+    estimate: JoinEstimate,
     order: Vec<usize>,
-    /// The order of its rows is one for a later table.
+    /// Its rows come in an interesting order: a lookup in a later table ascends with it.
     is_useful: bool,
 }
 
 impl Candidate {
-    /// Is the other one at least as good?
-    fn yields_to(&self, other: &Self) -> bool {
-        other.facts.cost <= self.facts.cost && (other.is_useful || !self.is_useful)
+    /// Is the other one at least as good in both properties?
+    fn is_dominated_by(&self, other: &Self) -> bool {
+        other.estimate.cost <= self.estimate.cost && (other.is_useful || !self.is_useful)
     }
 
-    /// Takes its place among the best orders of the same units, unless others are better.
-    fn compete(self, best: &mut Vec<Self>) {
-        if !best.iter().any(|other| self.yields_to(other)) {
-            best.retain(|other| !other.yields_to(&self));
+    /// Joins the Pareto-optimal candidates of the same subset unless one of them dominates it, and evicts those it dominates.
+    fn keep_if_undominated(self, best: &mut Vec<Self>) {
+        if !best.iter().any(|other| self.is_dominated_by(other)) {
+            best.retain(|other| !other.is_dominated_by(&self));
             best.push(self);
         }
     }
 }
 
-pub(super) fn before_facts(p: &Planned) -> Facts {
-    Facts {
+pub(super) fn estimate_of(p: &Planned) -> JoinEstimate {
+    JoinEstimate {
         rows: p.rows,
         cost: p.cost,
         ascending: p.ascending,
@@ -84,7 +109,7 @@ impl Joiner<'_> {
     /// Prices joining a unit to `before`.
     pub(super) fn step(
         &self,
-        before: &Facts,
+        before: &JoinEstimate,
         unit: &Unit,
         conds: &[Expr],
         have: TableSet,
@@ -97,8 +122,8 @@ impl Joiner<'_> {
                 true,
             ),
         };
-        let nested = self.unit_facts(unit, &all, have, before.order())?;
-        let alone = self.unit_facts(unit, &all, outer, None)?;
+        let nested = self.unit_estimate(unit, &all, have, before.order())?;
+        let alone = self.unit_estimate(unit, &all, outer, None)?;
         let is_tied = all.iter().any(|c| {
             let read = self.map.tables_of(c);
             read & unit.tables != 0 && read & have != 0
@@ -115,7 +140,11 @@ impl Joiner<'_> {
             UnitKind::Left { .. } => unit.tables.count_ones() > 0 && self.has_lateral(unit.tables),
         };
         let locked = self.has_lock(unit.tables);
-        let opened = if is_tied { 1.0 } else { ALONE };
+        let opened = if is_tied {
+            1.0
+        } else {
+            cost::UNCONNECTED_PENALTY
+        };
         let mut best = Step {
             rows,
             cost: before.cost + before.rows * nested.cost * opened,
@@ -133,9 +162,9 @@ impl Joiner<'_> {
         if computed {
             best.cost = f64::INFINITY;
         }
-        let once = before.cost + alone.cost + alone.rows * BUILD;
+        let once = before.cost + alone.cost + alone.rows * cost::BUILD_ROW;
         if hashable {
-            let cost = once + before.rows * PROBE + rows * LOOK;
+            let cost = once + before.rows * cost::PROBE_ROW + rows * cost::COMPARE_BUFFERED_ROW;
             if cost < best.cost {
                 best = Step {
                     rows,
@@ -144,7 +173,7 @@ impl Joiner<'_> {
                 };
             }
         } else {
-            let cost = once + before.rows * alone.rows * LOOK;
+            let cost = once + before.rows * alone.rows * cost::COMPARE_BUFFERED_ROW;
             if cost < best.cost && (computed || before.rows > 1.0) {
                 best = Step {
                     rows,
@@ -173,13 +202,13 @@ impl Joiner<'_> {
     }
 
     /// Rows and cost of one opening of a unit, given the tables that are there.
-    fn unit_facts(
+    fn unit_estimate(
         &self,
         unit: &Unit,
         conds: &[Expr],
         seen: TableSet,
         order: Option<Ascending>,
-    ) -> SqlResult<Facts> {
+    ) -> SqlResult<JoinEstimate> {
         match &unit.kind {
             UnitKind::Table(t) => {
                 let own: Vec<Expr> = conds
@@ -187,15 +216,15 @@ impl Joiner<'_> {
                     .filter(|c| self.map.tables_of(c) & !(unit.tables | seen) == 0)
                     .cloned()
                     .collect();
-                Ok(self.table_facts(*t, &own, seen, order))
+                Ok(self.table_estimate(*t, &own, seen, order))
             }
             UnitKind::Left { inner, .. } => {
-                let mut total = Facts::START;
+                let mut total = JoinEstimate::START;
                 let mut have = seen;
                 for inner_unit in &inner.units {
-                    let facts = self.unit_facts(inner_unit, conds, have, order)?;
-                    total.cost += total.rows * facts.cost;
-                    total.rows *= facts.rows;
+                    let estimate = self.unit_estimate(inner_unit, conds, have, order)?;
+                    total.cost += total.rows * estimate.cost;
+                    total.rows *= estimate.rows;
                     have |= inner_unit.tables;
                 }
                 Ok(total)
@@ -203,13 +232,13 @@ impl Joiner<'_> {
         }
     }
 
-    pub(super) fn table_facts(
+    pub(super) fn table_estimate(
         &self,
         t: usize,
         conds: &[Expr],
         seen: TableSet,
         order: Option<Ascending>,
-    ) -> Facts {
+    ) -> JoinEstimate {
         let table = &self.block.tables[t];
         let chosen: f64 = conds.iter().map(stats::selectivity).product();
         match &table.kind {
@@ -218,13 +247,13 @@ impl Joiner<'_> {
                 let path = self.best_path(t, &target, conds, seen);
                 let known = |e: &Expr| self.is_known(e, seen);
                 let kept = target.kept(self.env, conds, &known, &|c| self.selectivity(c));
-                Facts {
-                    rows: (target.rows * kept).max(LEAST_ROWS),
+                JoinEstimate {
+                    rows: (target.rows * kept).max(cost::MIN_ROWS),
                     cost: path.cost,
                     ascending: target.ascending(&path),
                 }
             }
-            TableKind::Virtual(_) => Facts {
+            TableKind::Virtual(_) => JoinEstimate {
                 rows: stats::VIRTUAL_ROWS * chosen,
                 cost: stats::VIRTUAL_ROWS,
                 ascending: None,
@@ -233,18 +262,18 @@ impl Joiner<'_> {
                 let plan = self.derived[t].as_ref();
                 let (rows, cost) = plan.map_or((1.0, 1.0), |p| (p.rows, p.cost_rows));
                 let rows = rows.max(1.0);
-                Facts {
+                JoinEstimate {
                     rows: rows * chosen,
                     cost: cost.max(rows) * 2.0,
                     ascending: None,
                 }
             }
-            TableKind::Recursive(_) => Facts {
+            TableKind::Recursive(_) => JoinEstimate {
                 rows: stats::WORK_ROWS * chosen,
                 cost: stats::WORK_ROWS,
                 ascending: None,
             },
-            TableKind::Row => Facts::START,
+            TableKind::Row => JoinEstimate::START,
         }
     }
 
@@ -293,8 +322,7 @@ impl Joiner<'_> {
         target.best(self.env, conds, &known)
     }
 
-    /// Tries every order of the units, by subsets. Of each the cheapest order is gone on with, and the cheapest whose rows come in an order
-    /// that makes lookups in a later table cheap.
+    /// Dynamic programming over subsets: the cheapest order of all units.
     pub(super) fn exhaustive(
         &self,
         group: &Group,
@@ -304,28 +332,31 @@ impl Joiner<'_> {
         let n = group.units.len();
         let mut best: Vec<Vec<Candidate>> = vec![Vec::new(); 1 << n];
         best[0].push(Candidate {
-            facts: Facts::START,
+            estimate: JoinEstimate::START,
             order: Vec::new(),
             is_useful: false,
         });
         for subset in 0..1usize << n {
             for before in std::mem::take(&mut best[subset]) {
                 for next in (0..n).filter(|u| subset >> u & 1 == 0) {
-                    let Candidate { facts, order, .. } = &before;
-                    let Some(facts) = self.try_next(group, conds, order, facts, next, outer)?
+                    let Candidate {
+                        estimate, order, ..
+                    } = &before;
+                    let Some(estimate) =
+                        self.try_next(group, conds, order, estimate, next, outer)?
                     else {
                         continue;
                     };
                     let mut order = order.clone();
                     order.push(next);
                     let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
-                    let is_useful = self.is_useful(facts.ascending, conds, placed);
+                    let is_useful = self.is_useful(estimate.ascending, conds, placed);
                     let new = Candidate {
-                        facts,
+                        estimate,
                         order,
                         is_useful,
                     };
-                    new.compete(&mut best[subset | 1 << next]);
+                    new.keep_if_undominated(&mut best[subset | 1 << next]);
                 }
                 if subset + 1 == 1 << n {
                     return Ok(before.order);
@@ -344,7 +375,7 @@ impl Joiner<'_> {
         })
     }
 
-    /// Always takes the unit that costs least next.
+    /// The greedy order: always appends the unit that adds the least cost and rows.
     pub(super) fn greedy(
         &self,
         group: &Group,
@@ -352,35 +383,36 @@ impl Joiner<'_> {
         outer: TableSet,
     ) -> SqlResult<Vec<usize>> {
         let n = group.units.len();
-        let (mut order, mut facts) = (Vec::new(), Facts::START);
+        let (mut order, mut estimate) = (Vec::new(), JoinEstimate::START);
         while order.len() < n {
-            let mut best: Option<(usize, Facts)> = None;
+            let mut best: Option<(usize, JoinEstimate)> = None;
             for next in (0..n).filter(|u| !order.contains(u)) {
-                let Some(step) = self.try_next(group, conds, &order, &facts, next, outer)? else {
+                let Some(step) = self.try_next(group, conds, &order, &estimate, next, outer)?
+                else {
                     continue;
                 };
-                let weight = |f: &Facts| f.cost + f.rows;
+                let weight = |f: &JoinEstimate| f.cost + f.rows;
                 if best.as_ref().is_none_or(|(_, b)| weight(&step) < weight(b)) {
                     best = Some((next, step));
                 }
             }
             let (next, step) = best.expect("dependencies never form a cycle");
             order.push(next);
-            facts = step;
+            estimate = step;
         }
         Ok(order)
     }
 
-    /// Facts after joining `next` to `order`; `None` when something must come before it.
+    /// JoinEstimate after joining `next` to `order`; `None` when something must come before it.
     pub(super) fn try_next(
         &self,
         group: &Group,
         conds: &[Expr],
         order: &[usize],
-        facts: &Facts,
+        estimate: &JoinEstimate,
         next: usize,
         outer: TableSet,
-    ) -> SqlResult<Option<Facts>> {
+    ) -> SqlResult<Option<JoinEstimate>> {
         let unit = &group.units[next];
         let placed = order.iter().fold(outer, |s, u| s | group.units[*u].tables);
         let own = group.units.iter().fold(0, |s, u| s | u.tables);
@@ -400,15 +432,15 @@ impl Joiner<'_> {
         if order.is_empty()
             && let UnitKind::Table(_) = unit.kind
         {
-            let mut facts = self.unit_facts(unit, &ready, placed, None)?;
-            facts.rows = facts.rows.max(1.0);
-            return Ok(Some(facts));
+            let mut estimate = self.unit_estimate(unit, &ready, placed, None)?;
+            estimate.rows = estimate.rows.max(1.0);
+            return Ok(Some(estimate));
         }
-        let step = self.step(facts, unit, &ready, placed, outer)?;
-        Ok(Some(Facts {
+        let step = self.step(estimate, unit, &ready, placed, outer)?;
+        Ok(Some(JoinEstimate {
             rows: step.rows,
             cost: step.cost,
-            ascending: facts.ascending,
+            ascending: estimate.ascending,
         }))
     }
 }

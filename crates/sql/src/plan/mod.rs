@@ -1,9 +1,11 @@
-//! From bound blocks to operators: access paths, join order, and what EXPLAIN shows of them.
+//! The planner: a cost-based optimizer from bound blocks to operators, and EXPLAIN.
 //!
-//! In flow order: `conds` (splitting and placing conditions), `ranges`, `range_build`, `runs` (conditions to key ranges),
-//! `stats` (estimates), `access` (one table's path), `order` (join order), `block` (a whole block), `needed` (what its joins keep),
-//! `group_keys` (what tells its groups apart),
-//! `explain` (what a user sees). Statements that need no planning at all are `crate::short`'s.
+//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay), `conds`
+//! (splitting and placing conditions), `equalities` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact`
+//! (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality), `cost` (the cost model), `access` (access
+//! paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN and MAX from an index), `group_keys` (functional
+//! dependencies in GROUP BY), `window` (shared sorts), `needed` (projection pushdown), `block` (a whole block), `explain`.
+//! Statements that need no planning at all are `crate::short`'s.
 //! Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
@@ -13,6 +15,7 @@
 mod access;
 mod block;
 mod conds;
+mod cost;
 #[cfg(test)]
 mod cost_tests;
 pub(crate) mod edge;

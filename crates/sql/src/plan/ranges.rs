@@ -169,7 +169,7 @@ impl Shape<'_> {
 
     fn pred(&self, cond: &Expr) -> Pred {
         match &cond.kind {
-            ExprKind::Const(_) => match crate::expr::fold::constant_truth(cond) {
+            ExprKind::Const(_) => match crate::expr::fold::constant_boolean(cond) {
                 Some(false) => Pred::None,
                 _ => Pred::Any,
             },

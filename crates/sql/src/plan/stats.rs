@@ -49,7 +49,7 @@ pub(crate) fn table_rows(def: &TableDef) -> f64 {
 /// Fraction of rows for which a condition is true, by its form, as MySQL assumes without statistics.
 pub(super) fn selectivity(cond: &Expr) -> f64 {
     match &cond.kind {
-        ExprKind::Const(_) => match crate::expr::fold::constant_truth(cond) {
+        ExprKind::Const(_) => match crate::expr::fold::constant_boolean(cond) {
             Some(false) => 0.0,
             _ => 1.0,
         },

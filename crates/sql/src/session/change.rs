@@ -76,7 +76,7 @@ impl UserVars for Watched<'_> {
 impl Session {
     fn names(&mut self) -> SessionNames<'_> {
         SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
@@ -93,8 +93,8 @@ impl Session {
         let Some(named) = short::candidate(query) else {
             return Ok(None);
         };
-        let binding = self.facts.binding;
-        let catalog = &self.facts.instance.catalog;
+        let binding = self.context.binding;
+        let catalog = &self.context.instance.catalog;
         let version = catalog.version();
         let kept = prepared.and_then(|id| self.plans.prepared(id, binding, catalog, params));
         let plan = match kept {
@@ -125,12 +125,12 @@ impl Session {
     ) -> Option<Arc<ShortSelect>> {
         let schema = match &named.name.schema {
             Some(s) => &*s.text,
-            None => self.facts.database.as_deref()?,
+            None => self.context.database.as_deref()?,
         };
-        let catalog = &self.facts.instance.catalog;
+        let catalog = &self.context.instance.catalog;
         let table = catalog.resolve(schema, &named.name.name.text)?;
-        let rights = self.facts.access.on_table(&table.schema, &table.name);
-        if !rights.contains(Privileges::of(&["SELECT"])) {
+        let privileges = self.context.access.on_table(&table.schema, &table.name);
+        if !privileges.contains(Privileges::of(&["SELECT"])) {
             return None;
         }
         short::compile(query, &table, params).map(Arc::new)
@@ -150,7 +150,7 @@ impl Session {
         if adapted || stale_entries {
             return Ok(None);
         }
-        if let Some(branch) = &self.facts.xa {
+        if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
         let table = &plan.table;
@@ -173,7 +173,7 @@ impl Session {
     /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the
     /// table's lock held.
     fn is_current(&self, table: &Arc<TableDef>, version: u64) -> bool {
-        let catalog = &self.facts.instance.catalog;
+        let catalog = &self.context.instance.catalog;
         catalog.version() == version
             || catalog
                 .snapshot()
@@ -192,7 +192,7 @@ impl Session {
         self.check_writable()?;
         self.use_transaction();
         for _ in 0..MAX_COMPILATIONS {
-            let version = self.facts.instance.catalog.version();
+            let version = self.context.instance.catalog.version();
             let (compiled, blocks) = self.compiled(statement, params, prepared)?;
             if mode == Mode::Inline && blocks {
                 return Ok(Done::NeedThread);
@@ -218,8 +218,8 @@ impl Session {
         params: &[Value],
         prepared: Option<u32>,
     ) -> Result<(Arc<Compiled>, bool), ExecError> {
-        let binding = self.facts.binding;
-        let catalog = &self.facts.instance.catalog;
+        let binding = self.context.binding;
+        let catalog = &self.context.instance.catalog;
         let version = catalog.version();
         if let Some(id) = prepared
             && let Some(Plan::Change(plan, _)) = self.plans.prepared(id, binding, catalog, params)
@@ -243,18 +243,18 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<(Arc<Compiled>, Keep), ExecError> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let mut names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
         names.purpose = purpose;
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
-        let vars = Watched::new(&self.facts);
+        let vars = Watched::new(&self.context);
         let env = BindEnv::new(&ctx, &vars, &names, Params::Types(&types));
         let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
         let lasting = !vars.asked.get()
@@ -277,7 +277,7 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
-        let may_block = || self.facts.instance.engine.holds_writers();
+        let may_block = || self.context.instance.engine.holds_writers();
         if mode == Mode::Inline && (compiled.cost_rows() > INLINE_ROWS || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
@@ -311,7 +311,7 @@ impl Session {
         targets: &[Arc<TableDef>],
         version: u64,
     ) -> Result<bool, ExecError> {
-        if let Some(branch) = &self.facts.xa {
+        if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
         if self.locks.has_global() {
@@ -324,13 +324,13 @@ impl Session {
             true => transaction,
             false => MdlDuration::Statement,
         };
-        let catalog = &self.facts.instance.catalog;
+        let catalog = &self.context.instance.catalog;
         let global = catalog.locks().global();
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, writing)?;
         for table in targets {
             if crate::catalog::is_system_schema(&table.schema) {
-                self.facts.require("SUPER")?;
+                self.context.require("SUPER")?;
             }
             if self.locks.has_explicit() {
                 let names = self.names();
@@ -357,18 +357,18 @@ impl Session {
         mode: Mode,
         run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
     ) -> Result<DmlDone, ExecError> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let limits = self.limits();
         let autocommit = self.commits_at_end();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let killed = || self.facts.check();
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
+        let killed = || self.context.check();
         let mut env = DmlEnv {
             txn: &mut self.txn,
-            engine: &self.facts.instance.engine,
+            engine: &self.context.instance.engine,
             ctx: &ctx,
             params,
-            vars: &self.facts,
+            vars: &self.context,
             mode,
             limits,
             check_killed: &killed,
@@ -393,9 +393,9 @@ impl Session {
     /// The end of a change that went well.
     fn changed(&mut self, done: DmlDone) -> Result<Done, ExecError> {
         if let Some(id) = done.generated {
-            self.facts.last_insert_id.set(id);
+            self.context.last_insert_id.set(id);
         }
-        self.facts.row_count.set(done.affected_rows as i64);
+        self.context.row_count.set(done.affected_rows as i64);
         let committed: Seq = self.end_statement(true)?;
         let info = OkInfo {
             affected_rows: done.affected_rows,

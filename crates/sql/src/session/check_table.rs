@@ -59,7 +59,7 @@ impl Session {
     }
 
     fn look_for_kill(&self) -> SqlResult<()> {
-        self.facts.check()
+        self.context.check()
     }
 
     /// Reads and checks every extent of an index.
@@ -84,7 +84,11 @@ impl Session {
 
     /// Compares the entries of every secondary index with the rows.
     fn check_entries(&self, table: &TableDef, findings: &mut Vec<Finding>) -> SqlResult<()> {
-        let txn = self.facts.instance.engine.begin(Isolation::RepeatableRead);
+        let txn = self
+            .context
+            .instance
+            .engine
+            .begin(Isolation::RepeatableRead);
         let secondary = &table.indexes[1..];
         let mut wanted = vec![Sum::default(); secondary.len()];
         let mut key = Vec::new();

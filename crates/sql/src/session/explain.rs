@@ -1,7 +1,7 @@
 //! EXPLAIN of queries and of changes, and EXPLAIN ANALYZE of queries.
 //!
 //! Neighbours: `run` and `change` compile as for running; `plan::explain` shows what came out.
-//! **Invariants**: without ANALYZE nothing is run; nothing is ever written; the rights and the metadata
+//! **Invariants**: without ANALYZE nothing is run; nothing is ever written; the privileges and the metadata
 //! locks are those of the statement itself; what runs for ANALYZE stops on KILL and at the time limit
 //! like any query.
 
@@ -52,7 +52,7 @@ impl Session {
             }
             change @ (Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) => {
                 self.use_transaction();
-                let version = self.facts.instance.catalog.version();
+                let version = self.context.instance.catalog.version();
                 let (compiled, _) = self.compile_change(Purpose::Explain, change, params)?;
                 if !self.lock_targets(compiled.targets(), version)? {
                     return Err(changed_meanwhile().into());
@@ -76,10 +76,10 @@ impl Session {
 
     /// Shows a plan, and how several threads would now read its tables.
     fn show(&self, plan: &QueryPlan, params: &[Value], format: ExplainFormat) -> Explained {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-        let killed = || self.facts.check();
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
+        let killed = || self.context.check();
         let exec = ExecCtx::new(
             &self.txn,
             View::Snapshot,
@@ -90,14 +90,14 @@ impl Session {
         let env = StatementEnv {
             ctx: &ctx,
             params,
-            vars: &self.facts,
+            vars: &self.context,
             exec: &exec,
         };
         let states = SubqueryStates::default();
         // What cannot be cut now is an error only for who runs the statement.
         explain(plan, format, &|block| {
-            let forecast = parallel::forecast(block, &env.eval(&states));
-            forecast.ok().flatten()
+            let estimate = parallel::estimate(block, &env.eval(&states));
+            estimate.ok().flatten()
         })
     }
 

@@ -70,7 +70,7 @@ impl Session {
             return Err(e);
         }
         let rows = sink.rows();
-        self.facts.row_count.set(rows as i64);
+        self.context.row_count.set(rows as i64);
         let seq = self.end_statement(true)?;
         Ok(Done::Ok(
             OkInfo {

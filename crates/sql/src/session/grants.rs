@@ -17,8 +17,8 @@ impl Session {
         match account {
             ast::Account::Named { user, host } => (user.to_string(), host.to_string()),
             ast::Account::CurrentUser => (
-                self.facts.account.user.clone(),
-                self.facts.account.host.clone(),
+                self.context.account.user.clone(),
+                self.context.account.host.clone(),
             ),
         }
     }
@@ -42,9 +42,9 @@ impl Session {
                 self.change_grants(&names, add, |account| asked.apply(account, &scope, add))
             }
             Grant::All { users } => {
-                self.facts.require("CREATE USER")?;
+                self.context.require("CREATE USER")?;
                 let names: Vec<_> = users.iter().map(|a| self.named(a)).collect();
-                self.facts.instance.change_accounts(|list| {
+                self.context.instance.change_accounts(|list| {
                     for (user, host) in &names {
                         let same = |a: &&mut Account| a.user == *user && a.host == *host;
                         let account = list.iter_mut().find(same).ok_or_else(cannot_revoke_all)?;
@@ -66,13 +66,13 @@ impl Session {
         Ok(match target {
             GrantTarget::Global => GrantScope::Global,
             GrantTarget::CurrentSchema => {
-                GrantScope::Schema(self.facts.current_schema()?.to_owned())
+                GrantScope::Schema(self.context.current_schema()?.to_owned())
             }
             GrantTarget::Schema(name) => GrantScope::Schema(name.text.to_string()),
             GrantTarget::Table(name) => {
                 let schema = match &name.schema {
                     Some(s) => s.text.to_string(),
-                    None => self.facts.current_schema()?.to_owned(),
+                    None => self.context.current_schema()?.to_owned(),
                 };
                 GrantScope::Table(schema, name.name.text.to_string())
             }
@@ -84,23 +84,23 @@ impl Session {
 
     /// Nobody gives what he may not give: the privileges and GRANT OPTION have to be there, each from wherever.
     fn check_may_grant(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
-        let access = &self.facts.access;
+        let access = &self.context.access;
         let fixed = asked.whole.and(Privileges::STATIC).or(Privileges::GRANT);
         match scope {
             GrantScope::Global => {
                 let dynamic = asked.whole.and(Privileges::DYNAMIC);
                 if !access.grantable().contains(dynamic) {
-                    return self.facts.require("GRANT OPTION");
+                    return self.context.require("GRANT OPTION");
                 }
                 let only_dynamic = !dynamic.is_empty() && dynamic == asked.whole;
                 match only_dynamic || access.global().contains(fixed) {
                     true => Ok(()),
-                    false => Err(self.facts.access_denied()),
+                    false => Err(self.context.access_denied()),
                 }
             }
             GrantScope::Schema(schema) => match access.on_pattern(schema).contains(fixed) {
                 true => Ok(()),
-                false => Err(self.facts.no_schema(&access.host, schema)),
+                false => Err(self.context.no_schema(&access.host, schema)),
             },
             GrantScope::Table(schema, table) | GrantScope::Column(schema, table, _) => {
                 let held = access.on_table(schema, table);
@@ -109,9 +109,9 @@ impl Session {
                 let on_some = access.on_table_or_columns(schema, table);
                 let missing = fixed.without(held).or(of_columns.without(on_some));
                 if !missing.is_empty() {
-                    return Err(self.facts.denied(&missing.listed(), table));
+                    return Err(self.context.denied(&missing.listed(), table));
                 }
-                self.facts
+                self.context
                     .check_columns_granted(&asked.columns, schema, table)
             }
         }
@@ -122,7 +122,7 @@ impl Session {
         let GrantScope::Table(schema, table) = scope else {
             return Ok(());
         };
-        let catalog = &self.facts.instance.catalog;
+        let catalog = &self.context.instance.catalog;
         let view = catalog.view(schema, table);
         let found = match &view {
             Some(_) => None,
@@ -157,7 +157,7 @@ impl Session {
         add: bool,
         mut change: impl FnMut(&mut Account) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for (user, host) in names {
                 let account = list
                     .iter_mut()

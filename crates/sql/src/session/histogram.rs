@@ -56,7 +56,7 @@ impl Session {
             return Err(SqlError::new(1690, "22003", text).into());
         }
         for name in &m.tables {
-            self.facts.require_named(&["SELECT", "INSERT"], name)?;
+            self.context.require_named(&["SELECT", "INSERT"], name)?;
         }
         self.commit_transaction()?;
         let name = &m.tables[0];
@@ -180,7 +180,7 @@ impl Session {
             [] => Vec::new(),
             orders => self.make_histograms(table, orders)?,
         };
-        let mut change = self.facts.instance.catalog.change();
+        let mut change = self.context.instance.catalog.change();
         change.renew_statistics(table, made, dropped)?;
         change.commit().map(drop)
     }
@@ -191,7 +191,7 @@ impl Session {
             .map(|order| (order.col, Collector::new(&table.columns[order.col])))
             .collect();
         let sampling_rate = self.sample_rows(table, &mut collectors)?;
-        let now_micros = self.facts.instance.env.clock.wall_micros();
+        let now_micros = self.context.instance.env.clock.wall_micros();
         let finish = |(order, (col, collector)): (&Order, (usize, Collector))| {
             let wanted = Wanted {
                 buckets: order.buckets,
@@ -213,7 +213,11 @@ impl Session {
         let to_sql = |e: EngineError| engine_error(&e);
         let rows = table_rows(table);
         let whole = rows <= SAMPLED_ROWS as f64;
-        let txn = self.facts.instance.engine.begin(Isolation::RepeatableRead);
+        let txn = self
+            .context
+            .instance
+            .engine
+            .begin(Isolation::RepeatableRead);
         let places = if whole { 1 } else { PLACES };
         let scan = txn.parallel_scan(&table.primary().tree, vec![KeySpan::all()], places);
         let scan = scan.map_err(to_sql)?;
@@ -221,7 +225,7 @@ impl Session {
             true => u64::MAX,
             false => (SAMPLED_ROWS / scan.tasks() as u64).max(1),
         };
-        let stopped = || self.facts.check();
+        let stopped = || self.context.check();
         let mut read = 0;
         for place in 0..scan.tasks() {
             let mut here = 0;

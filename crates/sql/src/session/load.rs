@@ -56,7 +56,7 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("a file without a started statement");
         };
-        self.facts.pace.enter(Mode::Thread);
+        self.context.pace.enter(Mode::Thread);
         let outcome = self
             .survive(|session| session.feed_running(&mut running, file))
             .unwrap_or_else(|e| {
@@ -118,7 +118,7 @@ impl Session {
         if !load.local {
             return self.require_file();
         }
-        let allowed = self.facts.instance.globals.named("local_infile").is_on();
+        let allowed = self.context.instance.globals.named("local_infile").is_on();
         if allowed && self.client.local_files {
             return Ok(());
         }
@@ -132,13 +132,13 @@ impl Session {
     /// # Errors
     /// 1045.
     pub(super) fn require_file(&self) -> SqlResult<()> {
-        let denied = |_| self.facts.access_denied();
-        self.facts.require("FILE").map_err(denied)
+        let denied = |_| self.context.access_denied();
+        self.context.require("FILE").map_err(denied)
     }
 
     /// Where files of the server may be.
     pub(super) fn places(&self) -> Places {
-        let globals = &self.facts.instance.globals;
+        let globals = &self.context.instance.globals;
         let allowed = match globals.named("secure_file_priv") {
             VarValue::Null => None,
             value => Some(value.as_text().to_owned()),
@@ -150,7 +150,7 @@ impl Session {
     /// Compiles, with the table locked.
     fn compiled_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
         for _ in 0..MAX_COMPILATIONS {
-            let version = self.facts.instance.catalog.version();
+            let version = self.context.instance.catalog.version();
             let compiled = self.compile_load(load)?;
             if self.lock_targets(compiled.targets(), version)? {
                 return Ok(compiled);
@@ -160,16 +160,16 @@ impl Session {
     }
 
     fn compile_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let charset = self.values.named("character_set_database");
         let charset = charset_named(charset.as_text())?;
         let compiled = CompiledLoad::compile(&env, load, charset).map_err(|e| names.stop(e))?;

@@ -30,9 +30,9 @@ impl Session {
     /// # Errors
     /// 1046, 1049, 1146, 1142.
     pub(crate) fn find_table(&self, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
-        let (schema, table) = self.facts.full_name(name)?;
-        self.facts.require_some_on(schema, table)?;
-        self.facts.instance.catalog.table_or_error(schema, table)
+        let (schema, table) = self.context.full_name(name)?;
+        self.context.require_some_on(schema, table)?;
+        self.context.instance.catalog.table_or_error(schema, table)
     }
 
     /// A view by name, if it is one; the account has any privilege on it.
@@ -40,9 +40,9 @@ impl Session {
     /// # Errors
     /// 1046, 1142.
     pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
-        let (schema, table) = self.facts.full_name(name)?;
-        self.facts.require_some_on(schema, table)?;
-        Ok(self.facts.instance.catalog.view(schema, table))
+        let (schema, table) = self.context.full_name(name)?;
+        self.context.require_some_on(schema, table)?;
+        Ok(self.context.instance.catalog.view(schema, table))
     }
 
     /// An INFORMATION_SCHEMA table, if the name means one.
@@ -52,7 +52,7 @@ impl Session {
     ) -> SqlResult<Option<&'static TableSpec>> {
         let schema = match &name.schema {
             Some(s) => Some(&*s.text),
-            None => self.facts.database.as_deref(),
+            None => self.context.database.as_deref(),
         };
         if !schema.is_some_and(|s| s.eq_ignore_ascii_case("information_schema")) {
             return Ok(None);
@@ -71,8 +71,8 @@ impl Session {
     /// # Errors
     /// As [`Self::find_table`].
     pub fn field_list(&mut self, table: &str) -> SqlResult<Vec<ColumnMeta>> {
-        self.facts.check_password_is_fresh()?;
-        self.facts.renew_rights();
+        self.context.check_password_is_fresh()?;
+        self.context.renew_rights();
         let table = self.survive(|session| session.find_table(&ObjectName::bare(table)))??;
         Ok(table
             .columns
@@ -103,12 +103,12 @@ impl Session {
         statement: &Statement,
         params: usize,
     ) -> SqlResult<Description> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let in_transaction = self.in_transaction();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
@@ -119,7 +119,7 @@ impl Session {
             ..SqlType::new(TypeKind::VarChar)
         };
         let types = vec![unknown; params];
-        let mut env = BindEnv::new(&ctx, &self.facts, &names, Params::Types(&types));
+        let mut env = BindEnv::new(&ctx, &self.context, &names, Params::Types(&types));
         env.describe_only = true;
         let columns = match statement {
             Statement::Query(query) if query.into.is_none() => {

@@ -36,7 +36,7 @@ impl Session {
 
     /// The name as the answer shows it.
     pub(super) fn shown(&self, name: &ObjectName) -> String {
-        match (&name.schema, &self.facts.database) {
+        match (&name.schema, &self.context.database) {
             (Some(s), _) => format!("{s}.{}", name.name),
             (None, Some(d)) => format!("{d}.{}", name.name),
             (None, None) => name.name.to_string(),
@@ -45,14 +45,14 @@ impl Session {
 
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR.
     fn look_after(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
-        let (word, rights): (_, &[&str]) = match m.kind {
+        let (word, privileges): (_, &[&str]) = match m.kind {
             MaintainKind::Analyze => ("analyze", &["SELECT", "INSERT"]),
             MaintainKind::Optimize => ("optimize", &["SELECT", "INSERT"]),
             MaintainKind::Repair => ("repair", &["SELECT", "INSERT"]),
             MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
         };
         for name in &m.tables {
-            self.facts.require_named(rights, name)?;
+            self.context.require_named(privileges, name)?;
         }
         self.commit_transaction()?;
         // FOR UPGRADE asks for the format only, of which there is one.
@@ -96,7 +96,7 @@ impl Session {
                     );
                 }
                 (Ok(table), MaintainKind::Optimize) => {
-                    let engine = &self.facts.instance.engine;
+                    let engine = &self.context.instance.engine;
                     for index in &table.indexes {
                         engine.sink(&index.tree).map_err(|e| engine_error(&e))?;
                     }
@@ -136,7 +136,7 @@ impl Session {
         // Planning takes the lock.
         self.plan(&whole_table(name.clone()), &[])?;
         let table = self.find_table(name)?;
-        let engine = &self.facts.instance.engine;
+        let engine = &self.context.instance.engine;
         table.runtime.resample(engine, &table, tree_entries);
         let renewed = self.refresh_histograms(&table);
         self.end_statement(renewed.is_ok())?;
@@ -159,7 +159,7 @@ impl Session {
 
     fn checksums(&mut self, m: &Maintain) -> Result<show::Table, ExecError> {
         for name in &m.tables {
-            self.facts.require_named(&["SELECT"], name)?;
+            self.context.require_named(&["SELECT"], name)?;
         }
         // No checksum is kept while rows change, which is all that QUICK would ask for.
         let quick = m.options.iter().any(|o| &**o == "QUICK");

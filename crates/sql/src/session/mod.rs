@@ -8,7 +8,7 @@
 //! `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) · `maintain` (CHECKSUM TABLE and its kin) ·
 //! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
 //! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
-//! the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `facts` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -16,11 +16,11 @@
 
 mod change;
 mod check_table;
+mod context;
 pub(crate) mod counts;
 mod cursor;
 mod explain;
 mod export;
-mod facts;
 mod grants;
 mod histogram;
 mod load;
@@ -32,8 +32,8 @@ mod pace;
 mod password;
 mod plans;
 mod prepared;
+mod privileges;
 pub mod registry;
-mod rights;
 mod roles;
 mod run;
 mod set;
@@ -62,8 +62,8 @@ use crate::mdl::LockSet;
 use crate::parse::ParseOptions;
 use crate::variables::{SessionValues, SessionVars};
 
+pub(crate) use context::SessionContext;
 pub use counts::Counter;
-pub(crate) use facts::Facts;
 use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::Plans;
@@ -157,7 +157,7 @@ pub struct Batch {
 pub struct Session {
     /// The statement reads a table from end to end.
     no_index_used: bool,
-    pub(crate) facts: Facts,
+    pub(crate) context: SessionContext,
     pub(crate) client: ClientFlags,
     pub(crate) values: SessionValues,
     pub(crate) vars: SessionVars,
@@ -209,7 +209,7 @@ impl Session {
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
         let pace = Pace::new(client.leave_worker);
-        let facts = Facts::new(
+        let context = SessionContext::new(
             instance,
             (process, pace),
             client.user,
@@ -218,7 +218,7 @@ impl Session {
             client.embedded,
         );
         let mut session = Self {
-            facts,
+            context,
             client: ClientFlags {
                 found_rows: client.found_rows,
                 multi_statements: client.multi_statements,
@@ -250,7 +250,7 @@ impl Session {
             counted_for: None,
         };
         session.adopt_collation(client.collation);
-        session.facts.take_default_roles();
+        session.context.take_default_roles();
         session
     }
 
@@ -269,11 +269,11 @@ impl Session {
         self.rollback_transaction();
         self.locks.release_all();
         self.close_all_statements();
-        self.facts.reset();
+        self.context.reset();
         self.plans.forget_texts();
         self.state = TransactionState::default();
-        self.values = SessionValues::new(&self.facts.instance.globals);
-        self.vars = self.facts.instance.default_vars(&self.values);
+        self.values = SessionValues::new(&self.context.instance.globals);
+        self.vars = self.context.instance.default_vars(&self.values);
         self.clear_warnings();
         self.forget_marks();
         self.running = None;
@@ -282,10 +282,10 @@ impl Session {
     /// COM_CHANGE_USER, after the new user proved who it is.
     pub fn change_user(&mut self, user: &str, account: Account, collation: Option<Collation>) {
         self.reset();
-        self.facts.act_as(user, account);
-        self.facts.database = None;
-        let now = self.facts.instance.now_micros();
-        self.facts.process.update(now, |d| {
+        self.context.act_as(user, account);
+        self.context.database = None;
+        let now = self.context.instance.now_micros();
+        self.context.process.update(now, |d| {
             d.user = user.to_owned();
             d.database = None;
         });
@@ -295,12 +295,12 @@ impl Session {
 
     /// Has the last step or pull taken so long that it left its worker? What follows it may take long, too.
     pub fn has_left_worker(&self) -> bool {
-        self.facts.pace.has_left()
+        self.context.pace.has_left()
     }
 
     /// The account's password has expired: it is changed before anything else goes.
     pub fn require_new_password(&mut self) {
-        self.facts.must_change_password = true;
+        self.context.must_change_password = true;
     }
 
     /// After the login: the session counts against what its account may use.
@@ -309,13 +309,13 @@ impl Session {
     /// 1203 and 1226: the account has too many sessions.
     pub fn begin_counting(&mut self) -> SqlResult<()> {
         self.stop_counting();
-        self.facts.must_change_password = false;
-        let instance = self.facts.instance.clone();
+        self.context.must_change_password = false;
+        let instance = self.context.instance.clone();
         let most = match self.is_administrator() {
             true => 0,
             false => instance.variable_u64("max_user_connections"),
         };
-        let account = &self.facts.account;
+        let account = &self.context.account;
         if instance
             .accounts()
             .usages
@@ -328,7 +328,7 @@ impl Session {
 
     fn stop_counting(&mut self) {
         if let Some((user, host)) = self.counted_for.take() {
-            self.facts.instance.accounts().usages.close(&user, &host);
+            self.context.instance.accounts().usages.close(&user, &host);
         }
     }
 
@@ -338,30 +338,30 @@ impl Session {
     /// 1820: the password has expired; 1226: too many statements within the hour.
     fn admit_statement(&self, changes: bool, renews: bool) -> SqlResult<()> {
         if let Some((user, host)) = &self.counted_for {
-            let usages = &self.facts.instance.accounts().usages;
+            let usages = &self.context.instance.accounts().usages;
             usages.statement(user, host, changes, self.now_seconds())?;
         }
         if renews {
             Ok(())
         } else {
-            self.facts.check_password_is_fresh()
+            self.context.check_password_is_fresh()
         }
     }
 
     /// Connection id.
     pub fn connection_id(&self) -> u64 {
-        self.facts.process.id
+        self.context.process.id
     }
 
     /// KILL CONNECTION of this session, to be called from elsewhere.
     pub fn killer(&self) -> Box<dyn Fn() + Send + Sync> {
-        let process = self.facts.process.clone();
+        let process = self.context.process.clone();
         Box::new(move || process.kill(true))
     }
 
     /// Host as accounts see it.
     pub fn host(&self) -> &str {
-        &self.facts.host
+        &self.context.host
     }
 
     /// Status bits of the protocol that follow from the session's state.
@@ -421,7 +421,7 @@ impl Session {
     /// May the account use the connection kept for administrators?
     pub fn is_administrator(&self) -> bool {
         let administrators = ["SUPER", "CONNECTION_ADMIN", "SERVICE_CONNECTION_ADMIN"];
-        self.facts.require_any(&administrators).is_ok()
+        self.context.require_any(&administrators).is_ok()
     }
 
     /// The collation results are sent in; None: unconverted.
@@ -440,7 +440,7 @@ impl Session {
     /// `is_alone`: has no other session anything to do? Then the log may be flushed here and now, which is
     /// quicker than to wait for another thread to do it. Asked only if there is something to wait for.
     pub fn wait_durable(&self, seq: Seq, is_alone: impl FnOnce() -> bool) -> Option<Durable> {
-        let engine = &self.facts.instance.engine;
+        let engine = &self.context.instance.engine;
         if engine.may_be_told(seq) {
             return None;
         }
@@ -454,7 +454,7 @@ impl Session {
     /// `esker_flush_pipelining`: is what [`Session::wait_durable`] returns awaited? If not, the session's thread
     /// parks on it, as that of a server with a thread per connection does.
     pub fn pipelines_flush(&self) -> bool {
-        self.facts.instance.pipelines_flush()
+        self.context.instance.pipelines_flush()
     }
 
     /// COM_SET_OPTION.
@@ -467,20 +467,21 @@ impl Session {
     /// # Errors
     /// 1049, 1044.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
-        self.facts.check_password_is_fresh()?;
-        self.facts.renew_rights();
-        self.facts.require_some_in(&self.facts.access.host, name)?;
-        let schema = self.facts.instance.find_schema(name)?;
-        let now = self.facts.instance.now_micros();
-        self.facts
+        self.context.check_password_is_fresh()?;
+        self.context.renew_rights();
+        self.context
+            .require_some_in(&self.context.access.host, name)?;
+        let schema = self.context.instance.find_schema(name)?;
+        let now = self.context.instance.now_micros();
+        self.context
             .process
             .update(now, |d| d.database = Some(schema.to_string()));
-        let collation = self.facts.instance.schema_collation(&schema);
+        let collation = self.context.instance.schema_collation(&schema);
         self.set_database_collation(collation)?;
         self.mark_schema();
         self.mark_any();
-        self.facts.database = Some(schema);
-        self.facts.rebind();
+        self.context.database = Some(schema);
+        self.context.rebind();
         Ok(())
     }
 
@@ -494,11 +495,11 @@ impl Session {
 
     /// KILL of another session (or this one).
     pub(crate) fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
-        let target = self.facts.instance.registry.find(id)?;
-        if target.detail().user != self.facts.user {
+        let target = self.context.instance.registry.find(id)?;
+        if target.detail().user != self.context.user {
             let not_owner =
                 |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
-            self.facts
+            self.context
                 .require_any(&["SUPER", "CONNECTION_ADMIN"])
                 .map_err(not_owner)?;
         }
@@ -508,7 +509,7 @@ impl Session {
 
     /// Counts something for SHOW STATUS.
     pub fn count(&self, counter: Counter, n: u64) {
-        self.facts.process.counts.add(counter, n);
+        self.context.process.counts.add(counter, n);
     }
 
     /// The client's bytes as UTF-8.
@@ -557,6 +558,9 @@ impl Drop for Session {
         self.locks.release_all();
         self.close_all_statements();
         self.stop_counting();
-        self.facts.instance.registry.remove(self.facts.process.id);
+        self.context
+            .instance
+            .registry
+            .remove(self.context.process.id);
     }
 }

@@ -13,7 +13,7 @@ use esker_engine::Ticket;
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
-use super::Facts;
+use super::SessionContext;
 use crate::accounts::Access;
 use crate::bind::{Names, Need, Restricted, TableSource};
 use crate::catalog::{IndexSample, TableDef, ViewDef};
@@ -36,15 +36,15 @@ pub(crate) enum Purpose {
 
 /// A session's names during one statement.
 pub(crate) struct SessionNames<'a> {
-    pub(crate) facts: &'a Facts,
+    pub(crate) context: &'a SessionContext,
     pub(crate) values: &'a SessionValues,
     pub(crate) locks: RefCell<&'a mut LockSet>,
     /// The ticket of a metadata lock that is not free.
     pub(crate) pending: RefCell<Option<Ticket>>,
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
-    /// Whose rights the queries of views have that are being bound, the innermost last.
-    pub(crate) rights: RefCell<Vec<Arc<Access>>>,
+    /// Whose privileges the queries of views have that are being bound, the innermost last.
+    pub(crate) privileges: RefCell<Vec<Arc<Access>>>,
     /// What the statement is about views for.
     pub(crate) purpose: Purpose,
     /// How many tables were asked for.
@@ -56,18 +56,18 @@ pub(crate) struct SessionNames<'a> {
 impl<'a> SessionNames<'a> {
     /// Names of a session; `diagnostics` as [`count_diagnostics`] tells them.
     pub(crate) fn new(
-        facts: &'a Facts,
+        context: &'a SessionContext,
         values: &'a SessionValues,
         locks: &'a mut LockSet,
         diagnostics: (u64, u64),
     ) -> Self {
         Self {
-            facts,
+            context,
             values,
             locks: RefCell::new(locks),
             pending: RefCell::default(),
             diagnostics,
-            rights: RefCell::default(),
+            privileges: RefCell::default(),
             purpose: Purpose::Run,
             tables: Cell::new(0),
             variables: Cell::new(false),
@@ -92,10 +92,10 @@ impl SessionNames<'_> {
         mode: MdlMode,
     ) -> SqlResult<Arc<TableDef>> {
         loop {
-            let table = self.facts.instance.catalog.table_or_error(schema, name)?;
+            let table = self.context.instance.catalog.table_or_error(schema, name)?;
             self.lock(&table.mdl, name, mode)?;
             // A schema change may have come between the look-up and the lock.
-            match self.facts.instance.catalog.resolve(schema, name) {
+            match self.context.instance.catalog.resolve(schema, name) {
                 Some(now) if Arc::ptr_eq(&now, &table) => return Ok(table),
                 _ => (),
             }
@@ -122,7 +122,7 @@ impl SessionNames<'_> {
     fn schema<'b>(&'b self, given: Option<&'b str>) -> SqlResult<&'b str> {
         match given {
             Some(name) => Ok(name),
-            None => self.facts.current_schema(),
+            None => self.context.current_schema(),
         }
     }
 }
@@ -154,7 +154,7 @@ fn variable_type(value: &VarValue) -> SqlType {
 impl Names for SessionNames<'_> {
     fn table(&self, need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource> {
         self.tables.set(self.tables.get() + 1);
-        if let Some(branch) = &self.facts.xa {
+        if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
         let schema = self.schema(schema)?;
@@ -166,21 +166,21 @@ impl Names for SessionNames<'_> {
                 );
                 SqlError::new(1109, "42S02", text)
             })?;
-            let table = SystemTable::new(spec, self.facts.viewer());
+            let table = SystemTable::new(spec, self.context.viewer());
             return Ok(TableSource::Virtual(Arc::new(table)));
         }
         self.admit(need, schema, name)?;
         loop {
-            let Some(view) = self.facts.instance.catalog.view(schema, name) else {
+            let Some(view) = self.context.instance.catalog.view(schema, name) else {
                 let table = self.stored(schema, name, MdlMode::SharedRead);
                 return table.map(TableSource::Base);
             };
             self.lock(&view.mdl, name, MdlMode::SharedRead)?;
             // It may have been changed between the look-up and the lock.
-            let now = self.facts.instance.catalog.view(schema, name);
+            let now = self.context.instance.catalog.view(schema, name);
             if now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
                 if self.purpose == Purpose::Explain {
-                    self.facts.admit_explained_view(schema, name)?;
+                    self.context.admit_explained_view(schema, name)?;
                 }
                 return Ok(TableSource::View(view));
             }
@@ -188,23 +188,25 @@ impl Names for SessionNames<'_> {
     }
 
     fn admit(&self, need: Need, schema: &str, table: &str) -> SqlResult<()> {
-        let rights = self.rights.borrow();
-        match (rights.last(), self.purpose) {
-            (None, Purpose::DefineView) => self.facts.admit_in_view(schema, table),
-            (None, _) => self.facts.admit(&self.facts.access, need, schema, table),
+        let privileges = self.privileges.borrow();
+        match (privileges.last(), self.purpose) {
+            (None, Purpose::DefineView) => self.context.admit_in_view(schema, table),
+            (None, _) => self
+                .context
+                .admit(&self.context.access, need, schema, table),
             (Some(access), purpose) => {
                 if purpose == Purpose::Explain {
-                    self.facts.admit_explained(schema, table)?;
+                    self.context.admit_explained(schema, table)?;
                 }
-                self.facts.admit(access, need, schema, table)
+                self.context.admit(access, need, schema, table)
             }
         }
     }
 
     fn restricted(&self, schema: &str, table: &str) -> Option<Rc<Restricted>> {
-        let rights = self.rights.borrow();
-        let access = rights.last().unwrap_or(&self.facts.access);
-        self.facts.restricted(access, schema, table).map(Rc::new)
+        let privileges = self.privileges.borrow();
+        let access = privileges.last().unwrap_or(&self.context.access);
+        self.context.restricted(access, schema, table).map(Rc::new)
     }
 
     fn check_columns(
@@ -214,16 +216,16 @@ impl Names for SessionNames<'_> {
         columns: &[usize],
         listed: bool,
     ) -> SqlResult<()> {
-        self.facts.check_columns(need, table, columns, listed)
+        self.context.check_columns(need, table, columns, listed)
     }
 
     fn enter_view(&self, view: &ViewDef) -> SqlResult<()> {
         let (user, host) = &view.definer;
-        let access = match (view.invoker, self.rights.borrow().last()) {
+        let access = match (view.invoker, self.privileges.borrow().last()) {
             (true, Some(outside)) => outside.clone(),
-            (true, None) => self.facts.access.clone(),
+            (true, None) => self.context.access.clone(),
             (false, _) => {
-                let accounts = self.facts.instance.accounts();
+                let accounts = self.context.instance.accounts();
                 let account = accounts.exact(user, host).ok_or_else(|| {
                     let text = format!(
                         "The user specified as a definer ('{user}'@'{host}') does not exist"
@@ -233,18 +235,18 @@ impl Names for SessionNames<'_> {
                 Arc::new(accounts.access(&account, &account.default_roles))
             }
         };
-        self.rights.borrow_mut().push(access);
+        self.privileges.borrow_mut().push(access);
         Ok(())
     }
 
     fn leave_view(&self) {
-        self.rights.borrow_mut().pop();
+        self.privileges.borrow_mut().pop();
     }
 
     fn sample(&self, table: &TableDef, index: usize, entries: f64) -> Option<Arc<IndexSample>> {
         table
             .runtime
-            .sample(self.facts.instance.engine(), table, index, entries)
+            .sample(self.context.instance.engine(), table, index, entries)
     }
 
     fn system_variable(&self, var: &SysVar) -> SqlResult<(Value, SqlType)> {
@@ -277,10 +279,10 @@ impl SessionNames<'_> {
             (Some(VarScope::Global), Scope::Session) => Err(wrong("SESSION")),
             (Some(VarScope::Session), Scope::Global) => Err(wrong("GLOBAL")),
             (Some(VarScope::Global), _) | (_, Scope::Global) => {
-                Ok(self.facts.instance.globals.get(id))
+                Ok(self.context.instance.globals.get(id))
             }
             _ => Ok(session_variable(
-                self.facts,
+                self.context,
                 self.values,
                 self.diagnostics,
                 id,
@@ -291,19 +293,19 @@ impl SessionNames<'_> {
 
 /// A session's value, computed ones included. `diagnostics`: warnings and errors.
 pub(crate) fn session_variable(
-    facts: &Facts,
+    context: &SessionContext,
     values: &SessionValues,
     diagnostics: (u64, u64),
     id: VarId,
 ) -> VarValue {
     match id.def().name {
-        "last_insert_id" | "identity" => VarValue::UInt(facts.last_insert_id.get()),
-        "pseudo_thread_id" => VarValue::UInt(facts.process.id),
+        "last_insert_id" | "identity" => VarValue::UInt(context.last_insert_id.get()),
+        "pseudo_thread_id" => VarValue::UInt(context.process.id),
         "warning_count" => VarValue::UInt(diagnostics.0),
         "error_count" => VarValue::UInt(diagnostics.1),
         "timestamp" => match values.get(id) {
             VarValue::Double(fixed) if *fixed > 0.0 => VarValue::Double(*fixed),
-            _ => VarValue::Double(facts.instance.now_micros() as f64 / 1e6),
+            _ => VarValue::Double(context.instance.now_micros() as f64 / 1e6),
         },
         _ => values.get(id).clone(),
     }

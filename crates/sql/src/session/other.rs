@@ -48,7 +48,7 @@ impl Session {
             Statement::Begin(begin) => Ok(ok(self.begin(begin)?)),
             Statement::Commit(_)
                 if mode == Mode::Inline
-                    && (self.facts.instance.engine.holds_writers() || self.txn.has_spilled()) =>
+                    && (self.context.instance.engine.holds_writers() || self.txn.has_spilled()) =>
             {
                 Ok(Done::NeedThread)
             }
@@ -189,7 +189,7 @@ impl Session {
 
     /// Before locks that exclude writers: prepared XA transactions from before the start have theirs.
     fn know_prepared_tables(&self) {
-        self.facts.instance.xids();
+        self.context.instance.xids();
     }
 
     fn account_change(
@@ -201,7 +201,7 @@ impl Session {
             None => Ok(ok(seq)),
             Some(table) => {
                 // The reply has no place to say what it depends on.
-                let engine = &self.facts.instance.engine;
+                let engine = &self.context.instance.engine;
                 engine.wait_durable(seq).block().map_err(ExecError::from)?;
                 let source = RowSource::Table(table.columns, table.rows.into_iter());
                 Ok(Done::Rows(Box::new(source)))
@@ -211,7 +211,7 @@ impl Session {
 
     /// Which engine tables get that this session makes.
     pub(super) fn engine_policy(&self) -> EnginePolicy {
-        let globals = &self.facts.instance.globals;
+        let globals = &self.context.instance.globals;
         EnginePolicy {
             default: self
                 .values
@@ -225,24 +225,24 @@ impl Session {
     /// Schema changes.
     fn run_ddl(&mut self, statement: &Statement) -> Result<Done, ExecError> {
         self.check_writable()?;
-        self.facts.check_ddl_rights(statement)?;
+        self.context.check_ddl_rights(statement)?;
         let committed = self.commit_transaction()?;
         self.statement_lock_wait = lock_wait_of(statement);
         let server_collation = esker_types::collation::Collation::by_name(
             self.values.named("collation_server").as_text(),
         )
         .unwrap_or(esker_types::collation::Collation::UTF8MB4_0900_AI_CI);
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let eval = eval_ctx(&self.facts, &self.vars, &wall);
-        let user = esker_types::SessionInfo::current_user(&self.facts);
-        let killed = || self.facts.check();
+        let eval = eval_ctx(&self.context, &self.vars, &wall);
+        let user = esker_types::SessionInfo::current_user(&self.context);
+        let killed = || self.context.check();
         let mut ctx = DdlCtx {
             engines: self.engine_policy(),
-            catalog: &self.facts.instance.catalog,
+            catalog: &self.context.instance.catalog,
             locks: &mut self.locks,
             eval: &eval,
-            database: self.facts.database.as_deref(),
+            database: self.context.database.as_deref(),
             user: &user,
             server_collation,
             ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
@@ -254,10 +254,10 @@ impl Session {
         self.add_warnings(warnings, total);
         let done = result?;
         if let Statement::DropDatabase { name, .. } = statement
-            && self.facts.database.as_deref() == Some(&*name.text)
+            && self.context.database.as_deref() == Some(&*name.text)
         {
-            self.facts.database = None;
-            self.facts.rebind();
+            self.context.database = None;
+            self.context.rebind();
             self.mark_schema();
         }
         let info = OkInfo {
@@ -273,15 +273,15 @@ impl Session {
         tables: &[crate::parse::ast::LockTable],
         wait: LockWait,
     ) -> Result<Done, ExecError> {
-        self.facts.check_lock_rights(tables)?;
+        self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
         self.statement_lock_wait = seconds(wait);
-        let instance = self.facts.instance.clone();
+        let instance = self.context.instance.clone();
         ddl::lock_tables::lock(
             &instance.catalog,
             &mut self.locks,
             tables,
-            self.facts.database.as_deref(),
+            self.context.database.as_deref(),
         )?;
         self.txn.learn_of_commits();
         Ok(ok(seq))
@@ -299,9 +299,9 @@ impl Session {
 
     fn flush(&mut self, what: &[FlushWhat]) -> Result<Done, ExecError> {
         for item in what {
-            self.facts.require_any(flush_rights(item))?;
+            self.context.require_any(flush_rights(item))?;
         }
-        let instance = self.facts.instance.clone();
+        let instance = self.context.instance.clone();
         let counters = &instance.counters;
         counters.flushes.fetch_add(1, Ordering::Relaxed);
         let mut seq = 0;
@@ -313,7 +313,7 @@ impl Session {
                     ..
                 } if names.is_empty() => {
                     seq = self.commit_transaction()?;
-                    let instance = self.facts.instance.clone();
+                    let instance = self.context.instance.clone();
                     ddl::lock_tables::lock_globally(&instance.catalog, &mut self.locks)?;
                     self.txn.learn_of_commits();
                 }
@@ -328,22 +328,22 @@ impl Session {
                     return Err(SqlError::not_supported("FLUSH TABLES FOR EXPORT").into());
                 }
                 FlushWhat::Logs("ENGINE" | "") | FlushWhat::Tables { .. } => {
-                    let engine = &self.facts.instance.engine;
+                    let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                 }
                 FlushWhat::Status => {
-                    let registry = &self.facts.instance.registry;
-                    registry.flush_counts(&self.facts.process);
+                    let registry = &self.context.instance.registry;
+                    registry.flush_counts(&self.context.process);
                 }
                 FlushWhat::Hosts => {
                     counters.host_flushes.fetch_add(1, Ordering::Relaxed);
                 }
                 FlushWhat::UserResources => {
-                    let usages = &self.facts.instance.accounts().usages;
+                    let usages = &self.context.instance.accounts().usages;
                     usages.flush(self.now_seconds());
                 }
                 FlushWhat::Privileges => {
-                    let usages = &self.facts.instance.accounts().usages;
+                    let usages = &self.context.instance.accounts().usages;
                     usages.flush(self.now_seconds());
                     usages.unlock(None);
                 }
@@ -367,7 +367,7 @@ impl Session {
             _ => 0,
         };
         self.kill_session(id, !kill.query)?;
-        match self.facts.process.kill_error() {
+        match self.context.process.kill_error() {
             Some(e) => Err(e.into()),
             None => Ok(ok(0)),
         }
@@ -388,7 +388,7 @@ impl Session {
         let statement = prepared.statement.clone();
         let params: Vec<Value> = vars
             .iter()
-            .map(|v| crate::expr::UserVars::get(&self.facts, v).map_or(Value::Null, |(v, _)| v))
+            .map(|v| crate::expr::UserVars::get(&self.context, v).map_or(Value::Null, |(v, _)| v))
             .collect();
         self.run_statement(&statement, &params, Some(id), mode)
     }

@@ -2,7 +2,7 @@
 //! for [`STAY`].
 //!
 //! Neighbours: `step` and `run` say where a statement begins; operators and functions ask through
-//! [`Facts::go_on`](super::Facts) (rows by `ExecCtx::tick`, large values by `SessionInfo::go_on`); the server knows how a worker is
+//! [`SessionContext::go_on`](super::SessionContext) (rows by `ExecCtx::tick`, large values by `SessionInfo::go_on`); the server knows how a worker is
 //! left ([`ClientInfo::leave_worker`](super::ClientInfo)).
 //!
 //! **Invariants**

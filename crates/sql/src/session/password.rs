@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlResult};
 
-use super::Facts;
+use super::SessionContext;
 use super::users::{failed, shown};
 use crate::accounts::policy::OldPassword;
 use crate::accounts::{Account, Plugin, Privileges};
@@ -22,16 +22,16 @@ const ALPHABET: &[u8] =
 
 /// One change of a password: who makes it, in which statement, when.
 pub(super) struct PasswordChange<'a> {
-    facts: &'a Facts,
+    context: &'a SessionContext,
     operation: &'static str,
     now: i64,
 }
 
 impl<'a> PasswordChange<'a> {
     /// `operation`: `CREATE USER`, `ALTER USER`, `SET PASSWORD`; `now` in seconds since 1970 UTC.
-    pub(super) fn new(facts: &'a Facts, operation: &'static str, now: i64) -> Self {
+    pub(super) fn new(context: &'a SessionContext, operation: &'static str, now: i64) -> Self {
         Self {
-            facts,
+            context,
             operation,
             now,
         }
@@ -89,7 +89,7 @@ impl<'a> PasswordChange<'a> {
         }
         let secret = match (&auth.secret, clear) {
             (AuthSecret::Stored(s), _) => stored_secret(plugin, s)?,
-            (_, Some(clear)) => self.facts.instance.hash(plugin, clear),
+            (_, Some(clear)) => self.context.instance.hash(plugin, clear),
             (_, None) => Vec::new(),
         };
         let before = std::mem::replace(&mut account.auth, secret);
@@ -110,7 +110,7 @@ impl<'a> PasswordChange<'a> {
     /// A password of `generated_random_password_length` characters.
     fn generate(&self) -> Vec<u8> {
         let length = self
-            .facts
+            .context
             .instance
             .variable_u64("generated_random_password_length") as usize;
         let mut password = Vec::with_capacity(length);
@@ -118,7 +118,7 @@ impl<'a> PasswordChange<'a> {
         let fair = 256 / ALPHABET.len() * ALPHABET.len();
         while password.len() < length {
             let mut random = [0; 32];
-            self.facts.instance.fill_random(&mut random);
+            self.context.instance.fill_random(&mut random);
             let usable = random.iter().map(|b| usize::from(*b)).filter(|b| *b < fair);
             let room = length - password.len();
             password.extend(usable.map(|b| ALPHABET[b % ALPHABET.len()]).take(room));
@@ -128,7 +128,7 @@ impl<'a> PasswordChange<'a> {
 
     /// REPLACE is for one's own password.
     fn check_replaces_own(&self, account: &Account, spec: &UserSpec) -> SqlResult<()> {
-        if spec.replace.is_some() && !self.facts.is_own(account) {
+        if spec.replace.is_some() && !self.context.is_own(account) {
             let text = "Do not specify the current password while changing it for other users.";
             return Err(SqlError::new(3893, "HY000", text));
         }
@@ -137,7 +137,7 @@ impl<'a> PasswordChange<'a> {
 
     /// PASSWORD REQUIRE CURRENT, and REPLACE.
     fn check_current(&self, account: &Account, spec: &UserSpec) -> SqlResult<()> {
-        let instance = &self.facts.instance;
+        let instance = &self.context.instance;
         if let Some(current) = &spec.replace {
             if instance.verify(account.plugin, current, &account.auth) {
                 return Ok(());
@@ -150,11 +150,11 @@ impl<'a> PasswordChange<'a> {
             .require_current
             .unwrap_or_else(|| instance.variable_is_on("password_require_current"));
         let administrator = self
-            .facts
+            .context
             .access
             .global()
             .contains(Privileges::of(&["CREATE USER"]));
-        if required && self.facts.is_own(account) && !administrator {
+        if required && self.context.is_own(account) && !administrator {
             let text = "Current password needs to be specified in the REPLACE clause in order to change it.";
             return Err(SqlError::new(3892, "HY000", text));
         }
@@ -164,7 +164,7 @@ impl<'a> PasswordChange<'a> {
     /// How many earlier passwords and days count for the account.
     fn history_of(&self, account: &Account) -> (u64, u64) {
         let or_global = |own: Option<u16>, name| {
-            own.map_or_else(|| self.facts.instance.variable_u64(name), u64::from)
+            own.map_or_else(|| self.context.instance.variable_u64(name), u64::from)
         };
         (
             or_global(account.policy.history, "password_history"),
@@ -180,9 +180,9 @@ impl<'a> PasswordChange<'a> {
         let (history, days) = self.history_of(account);
         for old in account.policy.passwords_in_force(self.now, history, days) {
             // A hash takes milliseconds, and there may be many.
-            self.facts.check()?;
+            self.context.check()?;
             if self
-                .facts
+                .context
                 .instance
                 .verify(account.plugin, clear, &old.secret)
             {

@@ -6,7 +6,7 @@
 //! way of a statement, not even a reference count.
 //! **Invariants**
 //! - A plan is used only for the bindings it was made for (schema, SQL mode, collations, account: see
-//!   `Facts::rebind`) and for the kinds of parameters it was made for.
+//!   `SessionContext::rebind`) and for the kinds of parameters it was made for.
 //! - A plan is used only while the tables it was made for are the catalog's.
 //! - The plans of text statements are bounded in number and in bytes of their keys; the one that was
 //!   not used for longest goes first. Only texts that come again are kept.
@@ -130,7 +130,7 @@ pub(super) fn kind_of(value: &Value) -> ParamKind {
 /// A plan and what it was made for.
 struct Kept {
     plan: Plan,
-    /// `Facts::binding` when it was made.
+    /// `SessionContext::binding` when it was made.
     binding: u64,
     /// Catalog version at which its tables were last found to be the catalog's.
     catalog: u64,

@@ -55,8 +55,8 @@ impl Session {
     /// Syntax and name errors, 1295 for statements that cannot be prepared, 1461 for too many.
     pub fn prepare(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
         self.begin_command("Prepare", sql);
-        self.facts.pace.enter(Mode::Inline);
-        self.facts.pace.set_deadline(None);
+        self.context.pace.enter(Mode::Inline);
+        self.context.pace.set_deadline(None);
         let result = self
             .survive(|session| session.prepare_text(sql))
             .and_then(|prepared| prepared);
@@ -68,7 +68,7 @@ impl Session {
     }
 
     fn prepare_text(&mut self, sql: &[u8]) -> SqlResult<Prepared> {
-        self.facts.check_password_is_fresh()?;
+        self.context.check_password_is_fresh()?;
         let text = self.to_utf8(sql).into_owned();
         let options = ParseOptions {
             params: true,
@@ -93,7 +93,7 @@ impl Session {
             return Err(SqlError::new(1390, "HY000", text));
         }
         let description = self.describe(&parsed.stmt, parsed.params as usize)?;
-        self.facts.instance.count_prepared()?;
+        self.context.instance.count_prepared()?;
         self.next_statement_id = self.next_statement_id.wrapping_add(1).max(1);
         let id = self.next_statement_id;
         let count = parsed.params as usize;
@@ -146,7 +146,7 @@ impl Session {
     pub fn close_statement(&mut self, id: u32) {
         if self.prepared.remove(&id).is_some() {
             self.plans.forget(PlanKey::Prepared(id));
-            self.facts
+            self.context
                 .instance
                 .prepared_count
                 .fetch_sub(1, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Session {
         let text = match source {
             PrepareSource::Text(text) => text.clone(),
             PrepareSource::Var(var) => {
-                let value = crate::expr::UserVars::get(&self.facts, var);
+                let value = crate::expr::UserVars::get(&self.context, var);
                 match value {
                     Some((esker_types::Value::Str(s), _)) => s,
                     Some((other, ty)) => {

@@ -41,13 +41,13 @@ impl Session {
     }
 
     fn own_name(&self) -> RoleName {
-        let account = &self.facts.account;
+        let account = &self.context.account;
         (account.user.clone(), account.host.clone())
     }
 
     /// 3628 for a role that mandatory_roles names.
     fn check_not_mandatory(&self, roles: &[RoleName]) -> SqlResult<()> {
-        let mandatory = self.facts.instance.mandatory_roles();
+        let mandatory = self.context.instance.mandatory_roles();
         let Some(role) = roles.iter().find(|r| mandatory.contains(r)) else {
             return Ok(());
         };
@@ -65,10 +65,11 @@ impl Session {
         if_not_exists: bool,
         roles: &[ast::Account],
     ) -> SqlResult<()> {
-        self.facts.require_listed(&["CREATE USER", "CREATE ROLE"])?;
+        self.context
+            .require_listed(&["CREATE USER", "CREATE ROLE"])?;
         let names = self.names_of(roles);
         let mut existing = Vec::new();
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for name in &names {
                 match find(list, name) {
                     Some(_) => existing.push(name.clone()),
@@ -92,12 +93,12 @@ impl Session {
 
     /// DROP ROLE.
     pub(crate) fn drop_role(&mut self, if_exists: bool, roles: &[ast::Account]) -> SqlResult<()> {
-        self.facts.require_listed(&["CREATE USER", "DROP ROLE"])?;
+        self.context.require_listed(&["CREATE USER", "DROP ROLE"])?;
         let names = self.names_of(roles);
-        self.facts.check_not_above(&names)?;
+        self.context.check_not_above(&names)?;
         self.check_not_mandatory(&names)?;
         let mut missing = Vec::new();
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for name in &names {
                 let before = list.len();
                 list.retain(|a| a.user != name.0 || a.host != name.1);
@@ -130,7 +131,7 @@ impl Session {
         if !add {
             self.check_not_mandatory(&roles)?;
         }
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for user in &users {
                 for role in &roles {
                     if find(list, role).is_none() {
@@ -167,10 +168,10 @@ impl Session {
     /// ROLE_ADMIN, or each role WITH ADMIN OPTION.
     fn check_may_give(&self, roles: &[RoleName]) -> SqlResult<()> {
         let has_admin = |role: &RoleName| {
-            let own = &self.facts.account.roles;
+            let own = &self.context.account.roles;
             own.iter().any(|r| r.admin && r.role == *role)
         };
-        if roles.iter().all(has_admin) || self.facts.require("ROLE_ADMIN").is_ok() {
+        if roles.iter().all(has_admin) || self.context.require("ROLE_ADMIN").is_ok() {
             return Ok(());
         }
         let text = "Access denied; you need (at least one of) the WITH ADMIN, ROLE_ADMIN, SUPER privilege(s) for this \
@@ -181,15 +182,15 @@ impl Session {
     /// SET ROLE and SET DEFAULT ROLE.
     pub(crate) fn set_role(&mut self, set: &SetRole) -> SqlResult<()> {
         let Some(users) = &set.default_for else {
-            let (own, held) = (self.own_name(), self.facts.roles_held());
+            let (own, held) = (self.own_name(), self.context.roles_held());
             let roles = match &set.roles {
                 RoleList::Default => {
-                    self.facts.take_default_roles();
+                    self.context.take_default_roles();
                     return Ok(());
                 }
                 roles => self.chosen(roles, &own, held)?,
             };
-            self.facts.activate(roles);
+            self.context.activate(roles);
             return Ok(());
         };
         let users = self.names_of(users);
@@ -227,19 +228,19 @@ impl Session {
     ) -> SqlResult<()> {
         let own = self.own_name();
         if users.iter().any(|u| *u != own) {
-            self.facts.require("CREATE USER")?;
+            self.context.require("CREATE USER")?;
         }
-        self.facts.check_not_above(users)?;
-        let mandatory = self.facts.instance.mandatory_roles();
+        self.context.check_not_above(users)?;
+        let mandatory = self.context.instance.mandatory_roles();
         let mut defaults = Vec::new();
         for user in users {
-            let account = self.facts.instance.accounts().exact(&user.0, &user.1);
+            let account = self.context.instance.accounts().exact(&user.0, &user.1);
             let account = account.ok_or_else(|| unknown(user))?;
             let mut held: Vec<_> = account.roles.into_iter().map(|r| r.role).collect();
             held.extend(mandatory.iter().cloned());
             defaults.push(self.chosen(list, user, held)?);
         }
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for (user, roles) in users.iter().zip(defaults) {
                 let account = find(list, user).ok_or_else(|| unknown(user))?;
                 account.default_roles = roles;

@@ -18,7 +18,7 @@ use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Val
 use super::cursor::Collector;
 use super::export;
 use super::names::{Purpose, SessionNames, count_diagnostics};
-use super::{Batch, Facts, Running, Session, Work};
+use super::{Batch, Running, Session, SessionContext, Work};
 use crate::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
 use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
@@ -67,7 +67,7 @@ impl RowSource {
 
 /// The evaluation context of one statement.
 pub(super) fn eval_ctx<'a>(
-    facts: &'a Facts,
+    context: &'a SessionContext,
     vars: &'a SessionVars,
     wall: &'a dyn Fn() -> i64,
 ) -> EvalCtx<'a> {
@@ -76,13 +76,13 @@ pub(super) fn eval_ctx<'a>(
         time_zone: &vars.time_zone,
         now_micros: vars
             .fixed_now
-            .unwrap_or_else(|| facts.statement_micros.get()),
+            .unwrap_or_else(|| context.statement_micros.get()),
         wall_micros: wall,
         div_precision_increment: vars.div_precision_increment,
         max_allowed_packet: vars.max_allowed_packet,
         group_concat_max_len: vars.group_concat_max_len,
         collation_connection: vars.collation_connection,
-        session: facts as &dyn SessionInfo,
+        session: context as &dyn SessionInfo,
         strict_write: Cell::new(false),
         warnings: RefCell::default(),
         warning_count: Cell::new(0),
@@ -153,9 +153,9 @@ impl Session {
     /// What comes before every statement; `limit` is its longest time.
     pub(super) fn begin_statement(&mut self, limit: Option<Duration>) -> SqlResult<()> {
         let deadline = limit.map(|d| Instant::now() + d);
-        self.facts.pace.set_deadline(deadline);
+        self.context.pace.set_deadline(deadline);
         self.statement_lock_wait = None;
-        self.facts.check()
+        self.context.check()
     }
 
     /// SELECT and its kin.
@@ -243,17 +243,17 @@ impl Session {
     ) -> Result<Arc<QueryPlan>, ExecError> {
         self.use_transaction();
         let locks_reads = self.is_serializable() && self.in_transaction();
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let mut names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
         names.purpose = purpose;
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
         env.locks
             .read_for(locks_reads.then_some(LockReason::Source));
         let plan = plan_query(&env, query).map_err(|e| names.stop(e));
@@ -289,7 +289,7 @@ impl Session {
         sink: &mut dyn RowSink,
         limit: usize,
     ) -> Result<bool, ExecError> {
-        self.facts.check()?;
+        self.context.check()?;
         match source {
             RowSource::Table(columns, rows) => {
                 while sink.bytes() < limit {
@@ -306,17 +306,17 @@ impl Session {
             }
             RowSource::Stream(stream, params, mode) => {
                 let limits = self.limits();
-                let clock = self.facts.instance.env.clock.clone();
+                let clock = self.context.instance.env.clock.clone();
                 let wall = move || clock.wall_micros();
-                let ctx = eval_ctx(&self.facts, &self.vars, &wall);
-                let killed = || self.facts.check();
+                let ctx = eval_ctx(&self.context, &self.vars, &wall);
+                let killed = || self.context.check();
                 let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed)
                     .with_slow_rows(stream.plan().blocks)
                     .with_temp(Some(&self.temp));
                 let env = StatementEnv {
                     ctx: &ctx,
                     params,
-                    vars: &self.facts,
+                    vars: &self.context,
                     exec: &exec,
                 };
                 let mut pulled = stream.pull(&env, sink, limit).map_err(|e| exec.stop(e));
@@ -324,13 +324,13 @@ impl Session {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
                     pulled = killed().map_err(ExecError::Sql).and(pulled);
                 }
-                let failure = self.facts.pace.failure().map_err(ExecError::Sql);
+                let failure = self.context.pace.failure().map_err(ExecError::Sql);
                 let pulled = failure.and(pulled);
                 let found = stream.found_rows();
                 let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
                 self.add_warnings(warnings, total);
                 if let Ok(false) = pulled {
-                    self.facts.found_rows.set(found);
+                    self.context.found_rows.set(found);
                 }
                 pulled
             }
@@ -372,7 +372,7 @@ impl Session {
     /// # Errors
     /// What the query runs into; the statement is over then.
     pub fn next_rows(&mut self, sink: &mut dyn RowSink, limit: usize) -> SqlResult<Batch> {
-        self.facts.pace.resume();
+        self.context.pace.resume();
         let Some(mut running) = self.running.take() else {
             return Err(SqlError::new(2014, "HY000", "Commands out of sync"));
         };
@@ -390,7 +390,7 @@ impl Session {
             }),
             Ok(false) => {
                 running.work = Work::Finished;
-                self.facts.row_count.set(-1);
+                self.context.row_count.set(-1);
                 self.end_statement(true).map(|seq| Batch {
                     more: false,
                     depends_on: seq.max(self.txn.dependency()),
@@ -429,10 +429,10 @@ impl Session {
             Work::ShortRows(plan) => {
                 let zone = &self.vars.time_zone;
                 let scratch = &mut self.plans.scratch;
-                let killed = self.facts.check();
+                let killed = self.context.check();
                 let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
                 if let Ok(false) = more {
-                    self.facts.found_rows.set(scratch.sent());
+                    self.context.found_rows.set(scratch.sent());
                 }
                 more.map_err(ExecError::Sql)
             }
@@ -477,7 +477,7 @@ impl Session {
         match rows.into_iter().next() {
             Some(row) => {
                 for ((name, value), column) in vars.iter().zip(row).zip(columns) {
-                    self.facts.set_user_var(name, value, column.ty.clone())?;
+                    self.context.set_user_var(name, value, column.ty.clone())?;
                 }
             }
             None => {
@@ -485,7 +485,7 @@ impl Session {
                 self.warn(esker_types::Level::Warning, 1329, text);
             }
         }
-        self.facts.row_count.set(count as i64);
+        self.context.row_count.set(count as i64);
         let seq = self.end_statement(true)?;
         Ok(Done::Ok(
             OkInfo {
@@ -502,16 +502,16 @@ impl Session {
         expr: &Expr,
         params: &[Value],
     ) -> Result<(), ExecError> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
         match bind_expr(&env, &Scope::new(), expr) {
             Ok(_) => Ok(()),
             Err(e) => Err(names.stop(e)),
@@ -524,32 +524,32 @@ impl Session {
         expr: &Expr,
         params: &[Value],
     ) -> Result<(Value, SqlType), ExecError> {
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(params));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
         let bound = bind_expr(&env, &Scope::new(), expr).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
-        let killed = || self.facts.check();
+        let killed = || self.context.check();
         let limits = self.limits();
         let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed)
             .with_temp(Some(&self.temp));
         let eval = EvalEnv {
             ctx: &ctx,
             params,
-            vars: &self.facts,
+            vars: &self.context,
             outer: None,
             exec: Some(&exec),
             states: &states,
         };
         let value = bound.eval(&[], &eval)?;
-        self.facts.pace.failure()?;
+        self.context.pace.failure()?;
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
         self.add_warnings(warnings, total);
         Ok((value, bound.ty))
@@ -563,16 +563,16 @@ impl Session {
     ) -> Result<(), ExecError> {
         // The condition may read tables.
         self.use_transaction();
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let columns: Vec<_> = table
             .columns
             .iter()
@@ -582,7 +582,7 @@ impl Session {
         scope.add_named_row("", &columns, 0);
         let bound = bind_condition(&env, &scope, condition).map_err(|e| names.stop(e))?;
         let states = SubqueryStates::default();
-        let killed = || self.facts.check();
+        let killed = || self.context.check();
         let exec = ExecCtx::new(
             &self.txn,
             View::Snapshot,
@@ -593,7 +593,7 @@ impl Session {
         .with_temp(Some(&self.temp));
         let eval = EvalEnv {
             exec: Some(&exec),
-            ..EvalEnv::scalar(&ctx, &self.facts, &states)
+            ..EvalEnv::scalar(&ctx, &self.context, &states)
         };
         let mut kept = Vec::new();
         for row in table.rows.drain(..) {

@@ -60,7 +60,7 @@ impl Session {
             match item {
                 SetItem::UserVar { name, value } => {
                     let (value, ty) = self.evaluate(value, params)?;
-                    self.facts.set_user_var(name, value, ty)?;
+                    self.context.set_user_var(name, value, ty)?;
                 }
                 SetItem::SysVar { var, value } => self.set_system(var, value.as_ref(), params)?,
                 SetItem::Names { charset, collation } => {
@@ -92,10 +92,10 @@ impl Session {
     fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
         let taken = match var.scope {
             Some(VarScope::Global) => {
-                self.facts
+                self.context
                     .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
                 self.check_special(id, given.as_ref())?;
-                let taken = self.facts.instance.globals.set(id, given.as_ref())?;
+                let taken = self.context.instance.globals.set(id, given.as_ref())?;
                 self.apply_global(id);
                 taken
             }
@@ -104,7 +104,7 @@ impl Session {
             }
             Some(VarScope::Session) | None => {
                 if RESTRICTED.contains(&id.def().name) {
-                    self.facts.require_restricted()?;
+                    self.context.require_restricted()?;
                 }
                 self.set_session(id, given.as_ref())?
             }
@@ -123,13 +123,13 @@ impl Session {
     /// What a new global value changes besides itself.
     fn apply_global(&mut self, id: VarId) {
         if id.def().name == "mandatory_roles" {
-            self.facts.instance.accounts().touch();
+            self.context.instance.accounts().touch();
         }
         if id.def().name.starts_with(FLUSH_POLICY) {
-            self.facts.instance.apply_flush_policy();
+            self.context.instance.apply_flush_policy();
         }
         if id.def().name == "esker_scan_threads" {
-            let instance = &self.facts.instance;
+            let instance = &self.context.instance;
             let threads = instance.variable_u64("esker_scan_threads") as usize;
             instance.engine.set_scan_threads(threads);
         }
@@ -137,12 +137,12 @@ impl Session {
             id.def().name,
             "esker_memory_limit" | "innodb_buffer_pool_size"
         ) {
-            self.facts.instance.apply_memory_limit();
+            self.context.instance.apply_memory_limit();
         }
         if !SWITCHES.contains(&id.def().name) {
             return;
         }
-        let instance = self.facts.instance.clone();
+        let instance = self.context.instance.clone();
         instance.apply_switches();
         if id.def().name == "esker_async_commit" && instance.variable_is_on(id.def().name) {
             let text = "Commits are acknowledged before they are durable: a crash can lose the newest of them";
@@ -155,7 +155,7 @@ impl Session {
         if id.def().scope != Scope::Global {
             match name {
                 "last_insert_id" | "identity" => {
-                    self.facts.last_insert_id.set(given.map_or(0, as_u64));
+                    self.context.last_insert_id.set(given.map_or(0, as_u64));
                     self.mark_variable(name);
                     return Ok(Taken::default());
                 }
@@ -167,7 +167,7 @@ impl Session {
                 _ => self.check_special(id, given)?,
             }
         }
-        let taken = self.values.set(&self.facts.instance.globals, id, given)?;
+        let taken = self.values.set(&self.context.instance.globals, id, given)?;
         self.refresh_vars()?;
         self.mark_variable(name);
         Ok(taken)
@@ -186,10 +186,10 @@ impl Session {
     /// Turning autocommit on commits what is open.
     fn set_autocommit(&mut self, id: VarId, given: Option<&Value>) -> SqlResult<()> {
         let was_on = self.vars.autocommit;
-        self.values.set(&self.facts.instance.globals, id, given)?;
+        self.values.set(&self.context.instance.globals, id, given)?;
         if !was_on
             && self.values.get(id).is_on()
-            && let Some(branch) = &self.facts.xa
+            && let Some(branch) = &self.context.xa
         {
             let refused = branch.refusal();
             self.values.put(id, VarValue::Bool(false));
@@ -263,7 +263,7 @@ impl Session {
     }
 
     fn default_charset(&self) -> Charset {
-        let globals = &self.facts.instance.globals;
+        let globals = &self.context.instance.globals;
         Charset::by_name(globals.named("character_set_client").as_text())
             .unwrap_or(Charset::Utf8mb4)
     }
@@ -272,7 +272,7 @@ impl Session {
     pub(crate) fn refresh_vars(&mut self) -> SqlResult<()> {
         let vars = SessionVars::derive(&self.values)?;
         if !vars.binds_like(&self.vars) {
-            self.facts.rebind();
+            self.context.rebind();
         }
         self.vars = vars;
         Ok(())
@@ -281,7 +281,7 @@ impl Session {
     /// The session's value, computed ones included.
     pub(crate) fn session_variable(&self, id: VarId) -> VarValue {
         let diagnostics = count_diagnostics(&self.warnings, self.warning_total);
-        session_variable(&self.facts, &self.values, diagnostics, id)
+        session_variable(&self.context, &self.values, diagnostics, id)
     }
 
     /// USE changes what character_set_database and collation_database say.

@@ -102,9 +102,9 @@ impl Running {
 impl Session {
     /// Starts a request; [`Self::step`] runs it.
     pub fn start(&mut self, request: Request<'_>) {
-        self.facts.process.clear_query_kill();
+        self.context.process.clear_query_kill();
         self.no_index_used = false;
-        self.facts.pace.set_deadline(None);
+        self.context.pace.set_deadline(None);
         self.count(Counter::Questions, 1);
         let running = match request {
             Request::Query(text) => {
@@ -141,17 +141,17 @@ impl Session {
     }
 
     pub(super) fn begin_command(&mut self, command: &'static str, text: &[u8]) {
-        self.facts.renew_rights();
-        let now = self.facts.instance.now_micros();
-        self.facts.statement_micros.set(now);
-        self.facts.process.begin(now, command, text);
+        self.context.renew_rights();
+        let now = self.context.instance.now_micros();
+        self.context.statement_micros.set(now);
+        self.context.process.begin(now, command, text);
     }
 
     pub(super) fn end_command(&self) {
         let taken = self
-            .facts
+            .context
             .process
-            .idle(self.facts.instance.now_micros(), self.in_transaction());
+            .idle(self.context.instance.now_micros(), self.in_transaction());
         if taken > self.vars.slow_after_micros {
             self.count(Counter::SlowQueries, 1);
         }
@@ -175,10 +175,10 @@ impl Session {
                 running.waiting_since = None;
                 running.counted = false;
                 self.no_index_used = false;
-                self.facts.pace.set_deadline(None);
-                let now = self.facts.instance.now_micros();
-                self.facts.statement_micros.set(now);
-                self.facts.renew_rights();
+                self.context.pace.set_deadline(None);
+                let now = self.context.instance.now_micros();
+                self.context.statement_micros.set(now);
+                self.context.renew_rights();
                 true
             }
             _ => {
@@ -199,7 +199,7 @@ impl Session {
         let Some(mut running) = self.running.take() else {
             panic!("step without a started statement");
         };
-        self.facts.pace.enter(mode);
+        self.context.pace.enter(mode);
         let step = self
             .survive(|session| session.step_running(&mut running, mode))
             .unwrap_or_else(|e| Step::Done(self.fail(e)));
@@ -220,12 +220,12 @@ impl Session {
 
     /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
     pub fn waited(&mut self, result: Option<SqlResult<()>>) {
-        self.facts.process.show_state("");
+        self.context.process.show_state("");
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
             None => self
-                .facts
+                .context
                 .check()
                 .err()
                 .or_else(|| Some(engine_error(&EngineError::LockWaitTimeout))),
@@ -239,11 +239,11 @@ impl Session {
     fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
         let since = *running.waiting_since.get_or_insert_with(Instant::now);
         let left = self.lock_timeout().saturating_sub(since.elapsed());
-        let timeout = match self.facts.pace.deadline() {
+        let timeout = match self.context.pace.deadline() {
             Some(deadline) => left.min(deadline.saturating_duration_since(Instant::now())),
             None => left,
         };
-        let process = self.facts.process.clone();
+        let process = self.context.process.clone();
         process.show_state(if self.locks.is_waiting() {
             "Waiting for table metadata lock"
         } else {
@@ -381,13 +381,13 @@ impl Session {
     pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
         const DEADLOCK: u16 = 1213;
         const TIMEOUT: u16 = 1205;
-        let instance = &self.facts.instance;
+        let instance = &self.context.instance;
         let ends_all = e.code == DEADLOCK
             || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));
         self.record_error(&e);
-        self.facts.row_count.set(-1);
+        self.context.row_count.set(-1);
         self.locks.release_statement();
-        if e.code == DEADLOCK && self.facts.xa.is_some() {
+        if e.code == DEADLOCK && self.context.xa.is_some() {
             self.doom_branch();
         } else if ends_all || self.commits_at_end() {
             self.rollback_transaction();

@@ -33,7 +33,7 @@ impl Session {
         catch_unwind(AssertUnwindSafe(|| work(self))).map_err(|_| {
             let abandoned = catch_unwind(AssertUnwindSafe(|| self.abandon()));
             if abandoned.is_err() {
-                self.facts.process.kill(true);
+                self.context.process.kill(true);
             }
             internal_error()
         })
@@ -42,7 +42,7 @@ impl Session {
     /// Gives up the statement and its transaction.
     fn abandon(&mut self) {
         self.locks.release_statement();
-        if self.facts.xa.is_some() {
+        if self.context.xa.is_some() {
             self.doom_branch();
         } else {
             self.rollback_transaction();
@@ -140,9 +140,9 @@ mod tests {
             for looks in 0..4 {
                 run(&mut session, "BEGIN").unwrap();
                 run(&mut session, "INSERT INTO d.t VALUES (7)").unwrap();
-                session.facts.process.panic_after(Some(looks));
+                session.context.process.panic_after(Some(looks));
                 let result = run(&mut session, sql);
-                session.facts.process.panic_after(None);
+                session.context.process.panic_after(None);
                 match result {
                     Err(e) if e.code == 1815 => met += 1,
                     _ => {

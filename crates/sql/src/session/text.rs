@@ -96,8 +96,8 @@ impl Session {
         make: impl FnOnce(&mut Self, &Running) -> Option<Plan>,
     ) -> Option<(PlanKey, Plan, u64)> {
         let hash = hash_of(key);
-        let binding = self.facts.binding;
-        let catalog = &self.facts.instance.catalog;
+        let binding = self.context.binding;
+        let catalog = &self.context.instance.catalog;
         let version = catalog.version();
         let plan = match self
             .plans

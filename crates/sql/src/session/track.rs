@@ -62,7 +62,7 @@ impl Session {
             }
         }
         if marks.schema && self.values.named("session_track_schema").is_on() {
-            let schema = self.facts.database.as_deref().unwrap_or_default();
+            let schema = self.context.database.as_deref().unwrap_or_default();
             changes.push(StateChange::Schema(schema.to_owned()));
         }
         if marks.any && self.tracks_any_change() {

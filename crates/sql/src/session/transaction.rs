@@ -95,7 +95,7 @@ impl Session {
         if !self.txn.has_writes() {
             return Ok(());
         }
-        let commit = self.facts.instance.catalog.locks().commit().clone();
+        let commit = self.context.instance.catalog.locks().commit().clone();
         let mode = MdlMode::IntentionExclusive;
         self.locks.acquire(&commit, mode, MdlDuration::Statement)
     }
@@ -105,7 +105,7 @@ impl Session {
     /// # Errors
     /// 1399 in an XA transaction, which only XA statements end; those of the engine.
     pub(crate) fn commit_transaction(&mut self) -> SqlResult<Seq> {
-        if let Some(branch) = &self.facts.xa {
+        if let Some(branch) = &self.context.xa {
             return Err(branch.refusal());
         }
         let result = self.txn.commit();
@@ -155,7 +155,7 @@ impl Session {
             })?;
         }
         if how.release.unwrap_or(self.vars.release) {
-            self.facts.process.kill(true);
+            self.context.process.kill(true);
         }
         Ok((OkInfo::default(), seq))
     }
@@ -238,9 +238,9 @@ impl Session {
             if scope == VarScope::Session {
                 self.values.put(id, value);
             } else {
-                self.facts
+                self.context
                     .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
-                self.facts
+                self.context
                     .instance
                     .globals
                     .set(id, Some(&value.to_value()))?;
@@ -263,11 +263,11 @@ impl Session {
                 "Cannot execute statement in a READ ONLY transaction.",
             ));
         }
-        let globals = &self.facts.instance.globals;
+        let globals = &self.context.instance.globals;
         let frozen = globals.is_super_read_only()
             || (globals.is_read_only()
                 && self
-                    .facts
+                    .context
                     .require_any(&["SUPER", "CONNECTION_ADMIN"])
                     .is_err());
         if frozen {

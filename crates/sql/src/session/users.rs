@@ -58,12 +58,12 @@ fn position(list: &[Account], name: &(String, String)) -> Option<usize> {
 impl Session {
     /// CREATE USER.
     pub(crate) fn create_user(&mut self, statement: &UserStatement) -> SqlResult<Option<Table>> {
-        self.facts.require("CREATE USER")?;
+        self.context.require("CREATE USER")?;
         refuse_unsupported(statement)?;
         let now = self.now_seconds();
         let mut existing = Vec::new();
         let mut made = Vec::new();
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 check_name(&name.0, &name.1)?;
@@ -74,7 +74,7 @@ impl Session {
                 let mut account = Account::named(&name.0, &name.1);
                 account.policy.changed = Some(now);
                 apply_options(&mut account, statement)?;
-                let change = PasswordChange::new(&self.facts, "CREATE USER", now);
+                let change = PasswordChange::new(&self.context, "CREATE USER", now);
                 let password = change.apply(&mut account, spec)?;
                 account.policy.expired |= expires_now(statement);
                 if account.policy.expired && account.user.is_empty() {
@@ -106,7 +106,7 @@ impl Session {
         let mut missing = Vec::new();
         let mut made = Vec::new();
         let mut changed = Vec::new();
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for spec in &statement.users {
                 let name = self.named(&spec.account);
                 let Some(at) = position(list, &name) else {
@@ -115,7 +115,7 @@ impl Session {
                 };
                 let account = &mut list[at];
                 apply_options(account, statement)?;
-                let change = PasswordChange::new(&self.facts, "ALTER USER", now);
+                let change = PasswordChange::new(&self.context, "ALTER USER", now);
                 let password = change.apply(account, spec)?;
                 if expires_now(statement) && account.user.is_empty() {
                     let text = "The password for anonymous user cannot be expired.";
@@ -131,13 +131,13 @@ impl Session {
                 Err(failed("ALTER USER", &missing))
             }
         })?;
-        let usages = &self.facts.instance.accounts().usages;
+        let usages = &self.context.instance.accounts().usages;
         for (account, with_password) in &changed {
             if unlocks(statement) {
                 usages.unlock(Some(account));
             }
-            if *with_password && self.facts.is_own(account) {
-                self.facts.must_change_password = account.policy.expired;
+            if *with_password && self.context.is_own(account) {
+                self.context.must_change_password = account.policy.expired;
             }
         }
         for name in missing {
@@ -150,12 +150,12 @@ impl Session {
     /// May this session alter the account so?
     fn check_may_alter(&self, statement: &UserStatement, spec: &UserSpec) -> SqlResult<()> {
         let (user, host) = self.named(&spec.account);
-        let own = self.facts.account.user == user && self.facts.account.host == host;
+        let own = self.context.account.user == user && self.context.account.host == host;
         if !own || statement.has_options() {
-            return self.facts.require("CREATE USER");
+            return self.context.require("CREATE USER");
         }
         if spec.retain_current || spec.discard_old {
-            return self.facts.require_for_second_password();
+            return self.context.require_for_second_password();
         }
         Ok(())
     }
@@ -163,19 +163,19 @@ impl Session {
     /// SET PASSWORD.
     pub(crate) fn set_password(&mut self, set: &SetPassword) -> SqlResult<Option<Table>> {
         let name = self.named(&set.account);
-        if self.facts.account.user != name.0 || self.facts.account.host != name.1 {
-            self.facts.require_to_change_others()?;
+        if self.context.account.user != name.0 || self.context.account.host != name.1 {
+            self.context.require_to_change_others()?;
         } else if set.retain_current {
-            self.facts.require_for_second_password()?;
+            self.context.require_for_second_password()?;
         }
         let now = self.now_seconds();
         let mut changed = None;
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             let at = position(list, &name).ok_or_else(|| {
                 let text = "Can't find any matching row in the user table";
                 SqlError::new(1133, "42000", text)
             })?;
-            let change = PasswordChange::new(&self.facts, "SET PASSWORD", now);
+            let change = PasswordChange::new(&self.context, "SET PASSWORD", now);
             let made = change.apply(&mut list[at], &set.as_spec())?;
             changed = Some((list[at].clone(), made));
             Ok(())
@@ -183,8 +183,8 @@ impl Session {
         let Some((account, made)) = changed else {
             return Ok(None);
         };
-        if self.facts.is_own(&account) {
-            self.facts.must_change_password = account.policy.expired;
+        if self.context.is_own(&account) {
+            self.context.must_change_password = account.policy.expired;
         }
         let made = made.map(|p| generated(&account, p));
         Ok(generated_table(made.into_iter().collect()))
@@ -192,9 +192,9 @@ impl Session {
 
     /// DROP USER.
     pub(crate) fn drop_user(&mut self, if_exists: bool, users: &[ast::Account]) -> SqlResult<()> {
-        self.facts.require("CREATE USER")?;
+        self.context.require("CREATE USER")?;
         let mut missing = Vec::new();
-        self.facts.instance.change_accounts(|list| {
+        self.context.instance.change_accounts(|list| {
             for name in users.iter().map(|a| self.named(a)) {
                 match position(list, &name) {
                     Some(at) => drop(list.remove(at)),
@@ -216,8 +216,8 @@ impl Session {
 
     /// RENAME USER.
     pub(crate) fn rename_user(&mut self, pairs: &[(ast::Account, ast::Account)]) -> SqlResult<()> {
-        self.facts.require("CREATE USER")?;
-        self.facts.instance.change_accounts(|list| {
+        self.context.require("CREATE USER")?;
+        self.context.instance.change_accounts(|list| {
             for (from, to) in pairs {
                 let (from, to) = (self.named(from), self.named(to));
                 check_name(&to.0, &to.1)?;
@@ -234,11 +234,11 @@ impl Session {
 
     /// Wall clock, seconds since 1970 UTC.
     pub(crate) fn now_seconds(&self) -> i64 {
-        self.facts.instance.now_seconds()
+        self.context.instance.now_seconds()
     }
 }
 
-impl super::Facts {
+impl super::SessionContext {
     /// Is it the account that the session is logged in to?
     pub(super) fn is_own(&self, account: &Account) -> bool {
         account.user == self.account.user && account.host == self.account.host

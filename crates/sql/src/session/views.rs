@@ -22,12 +22,12 @@ use crate::result::{ColumnMeta, OkInfo};
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {
         self.check_writable()?;
-        let name = ddl::resolve(&create.name, self.facts.database.as_deref())?;
+        let name = ddl::resolve(&create.name, self.context.database.as_deref())?;
         let wanted: &[&str] = match create.alter || create.or_replace {
             true => &["DROP", "CREATE VIEW"],
             false => &["CREATE VIEW"],
         };
-        self.facts.require_on(wanted, &name.schema, &name.name)?;
+        self.context.require_on(wanted, &name.schema, &name.name)?;
         if create.check_option.is_some() {
             return Err(SqlError::not_supported("WITH CHECK OPTION").into());
         }
@@ -39,7 +39,7 @@ impl Session {
         let committed = self.commit_transaction()?;
         let columns = self.bind_view(create, &name)?;
         self.commit_transaction()?;
-        let text = stored_text(create, &columns, self.facts.database.as_deref());
+        let text = stored_text(create, &columns, self.context.database.as_deref());
         let variable = |name: &str| self.values.named(name).as_text().into();
         let def = ViewDef {
             schema: name.schema.as_str().into(),
@@ -66,7 +66,7 @@ impl Session {
                 variable("collation_connection"),
             ),
             mdl: self
-                .facts
+                .context
                 .instance
                 .catalog
                 .locks()
@@ -78,17 +78,17 @@ impl Session {
             return Err(SqlError::new(1353, "HY000", text).into());
         }
         check_columns(&def)?;
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let eval = eval_ctx(&self.facts, &self.vars, &wall);
-        let user = esker_types::SessionInfo::current_user(&self.facts);
-        let killed = || self.facts.check();
+        let eval = eval_ctx(&self.context, &self.vars, &wall);
+        let user = esker_types::SessionInfo::current_user(&self.context);
+        let killed = || self.context.check();
         let mut ctx = DdlCtx {
             engines: self.engine_policy(),
-            catalog: &self.facts.instance.catalog,
+            catalog: &self.context.instance.catalog,
             locks: &mut self.locks,
             eval: &eval,
-            database: self.facts.database.as_deref(),
+            database: self.context.database.as_deref(),
             user: &user,
             server_collation: self.vars.collation_connection,
             ignore_foreign_keys: false,
@@ -104,7 +104,7 @@ impl Session {
 
     /// User and host of the view's definer: as written, with ALTER VIEW the one it has, else the session's account.
     fn definer(&self, create: &CreateView, name: &TableName) -> SqlResult<(Box<str>, Box<str>)> {
-        let catalog = &self.facts.instance.catalog;
+        let catalog = &self.context.instance.catalog;
         let present = catalog.view(&name.schema, &name.name);
         let definer = match (&create.definer, present) {
             (Some(account), _) => self.named(account),
@@ -118,24 +118,24 @@ impl Session {
         Ok((definer.0.into(), definer.1.into()))
     }
 
-    /// Binds the query with the rights of the session: its columns.
+    /// Binds the query with the privileges of the session: its columns.
     fn bind_view(
         &mut self,
         create: &CreateView,
         name: &TableName,
     ) -> Result<Arc<[ColumnMeta]>, ExecError> {
         self.use_transaction();
-        let clock = self.facts.instance.env.clock.clone();
+        let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.facts, &self.vars, &wall);
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
         let mut names = SessionNames::new(
-            &self.facts,
+            &self.context,
             &self.values,
             &mut self.locks,
             count_diagnostics(&self.warnings, self.warning_total),
         );
         names.purpose = Purpose::DefineView;
-        let env = BindEnv::new(&ctx, &self.facts, &names, Params::Values(&[]));
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let (schema, own) = (
             Arc::from(name.schema.as_str()),
             Arc::from(name.name.as_str()),

@@ -185,7 +185,7 @@ fn ok(seq: Seq) -> Done {
 impl Session {
     /// Fails when the open branch, if there is one, does not admit the statement.
     pub(super) fn admit_in_branch(&self, statement: &Statement) -> SqlResult<()> {
-        match &self.facts.xa {
+        match &self.context.xa {
             Some(branch) => branch.admit(statement),
             None => Ok(()),
         }
@@ -194,7 +194,7 @@ impl Session {
     /// Runs an XA statement.
     pub(super) fn run_xa(&mut self, xa: &Xa, mode: Mode) -> Result<Done, ExecError> {
         // The first one after a start may wait until the prepared transactions are known.
-        if mode == Mode::Inline && !self.facts.instance.knows_xids() {
+        if mode == Mode::Inline && !self.context.instance.knows_xids() {
             return Ok(Done::NeedThread);
         }
         let result = match xa {
@@ -207,7 +207,7 @@ impl Session {
         };
         if matches!(result, Ok(Done::Rows(_)) | Err(ExecError::Sql(_))) {
             // "Unknown XID" tells that somebody has decided, a list what somebody has prepared.
-            let told = self.facts.instance.xids().last_change();
+            let told = self.context.instance.xids().last_change();
             self.owed = self.owed.max(told);
         }
         result
@@ -215,17 +215,23 @@ impl Session {
 
     /// The session's branch and its state if it is this one.
     fn own_branch(&self, xid: &Xid) -> Option<&Branch> {
-        self.facts.xa.as_deref().filter(|branch| branch.xid == *xid)
+        self.context
+            .xa
+            .as_deref()
+            .filter(|branch| branch.xid == *xid)
     }
 
     /// 1399 with the state of the session's branch, or that there is none.
     fn wrong_branch_state(&self) -> SqlError {
         let none = || wrong_state("NON-EXISTING");
-        self.facts.xa.as_deref().map_or_else(none, Branch::refusal)
+        self.context
+            .xa
+            .as_deref()
+            .map_or_else(none, Branch::refusal)
     }
 
     fn xa_start(&mut self, xid: &Xid, how: XaStart) -> Result<Done, ExecError> {
-        if let (Some(branch), XaStart::Resume) = (&self.facts.xa, how)
+        if let (Some(branch), XaStart::Resume) = (&self.context.xa, how)
             && branch.phase.get() == Phase::Idle
         {
             if branch.xid != *xid {
@@ -237,19 +243,19 @@ impl Session {
         if how != XaStart::New {
             return Err(invalid().into());
         }
-        if let Some(branch) = &self.facts.xa {
+        if let Some(branch) = &self.context.xa {
             return Err(branch.refusal().into());
         }
         if self.in_transaction() || self.locks.has_explicit() {
             return Err(outside().into());
         }
-        if !self.facts.instance.xids().open(xid, self.connection_id()) {
+        if !self.context.instance.xids().open(xid, self.connection_id()) {
             return Err(duplicate().into());
         }
         let begun = self.begin(&Begin::default());
         // What is prepared is in one record of the log.
         self.txn.set_may_spill(false);
-        self.facts.xa = Some(Box::new(Branch {
+        self.context.xa = Some(Box::new(Branch {
             xid: xid.clone(),
             phase: Cell::new(Phase::Active),
             rolled_back: false,
@@ -267,7 +273,7 @@ impl Session {
         if suspend {
             return Err(invalid().into());
         }
-        let Some(branch) = &self.facts.xa else {
+        let Some(branch) = &self.context.xa else {
             return Err(self.wrong_branch_state().into());
         };
         if branch.phase.get() != Phase::Active {
@@ -285,7 +291,7 @@ impl Session {
     }
 
     fn xa_prepare(&mut self, xid: &Xid) -> Result<Done, ExecError> {
-        let Some(branch) = &self.facts.xa else {
+        let Some(branch) = &self.context.xa else {
             return Err(self.wrong_branch_state().into());
         };
         if branch.phase.get() != Phase::Idle {
@@ -305,12 +311,15 @@ impl Session {
         let detaches = self.values.named("xa_detach_on_prepare").is_on();
         let keeper = (!detaches).then(|| self.connection_id());
         let locks = self.locks.detach_tables();
-        let by = (self.facts.user.clone(), self.facts.instance.now_micros());
-        let instance = self.facts.instance.clone();
+        let by = (
+            self.context.user.clone(),
+            self.context.instance.now_micros(),
+        );
+        let instance = self.context.instance.clone();
         instance.xids().prepared(xid, seq, locks, by, keeper);
         if detaches {
             self.end_transaction();
-        } else if let Some(branch) = &self.facts.xa {
+        } else if let Some(branch) = &self.context.xa {
             branch.phase.set(Phase::Prepared);
         }
         Ok(ok(seq))
@@ -372,7 +381,7 @@ impl Session {
         if self.locks.has_global() {
             return Err(ddl::lock_tables::conflicting_read_lock().into());
         }
-        let instance = self.facts.instance.clone();
+        let instance = self.context.instance.clone();
         let global = instance.catalog.locks().global();
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, MdlDuration::Statement)?;
@@ -394,7 +403,7 @@ impl Session {
             Ok(Commit { seq }) => {
                 let seq = seq.unwrap_or(0);
                 // Before the identifier is free for others.
-                self.facts.xa = None;
+                self.context.xa = None;
                 xids.decided(xid, seq);
                 self.end_transaction();
                 Ok(ok(seq))
@@ -409,8 +418,8 @@ impl Session {
 
     /// The end of the transaction is the end of the branch; a prepared one is anybody's then.
     pub(super) fn end_branch(&mut self) {
-        if let Some(branch) = self.facts.xa.take() {
-            self.facts.instance.xids().close(&branch.xid);
+        if let Some(branch) = self.context.xa.take() {
+            self.context.instance.xids().close(&branch.xid);
             self.txn.set_may_spill(true);
         }
     }
@@ -418,7 +427,7 @@ impl Session {
     /// A deadlock inside the branch: its work is undone, the branch waits for its XA END and XA ROLLBACK.
     pub(super) fn doom_branch(&mut self) {
         self.undo_work();
-        if let Some(branch) = &mut self.facts.xa {
+        if let Some(branch) = &mut self.context.xa {
             branch.rolled_back = true;
         }
     }
@@ -426,7 +435,7 @@ impl Session {
     fn xa_recover(&self, convert: bool) -> Result<Done, ExecError> {
         /// MySQL's length of `data`: two hexadecimal digits a byte, and `0x`.
         const DATA_CHARS: u32 = 2 * 2 * Xid::MAX_PART as u32 + 2;
-        if self.facts.require("XA_RECOVER_ADMIN").is_err() {
+        if self.context.require("XA_RECOVER_ADMIN").is_err() {
             return Err(resource_manager().into());
         }
         let number = SqlType::bigint(false).with_nullable(false);
@@ -452,7 +461,7 @@ impl Session {
                 Value::Str(data),
             ]
         };
-        let list = self.facts.instance.xids().list();
+        let list = self.context.instance.xids().list();
         let rows: Vec<_> = list.into_iter().map(|p| row(p.xid)).collect();
         let source = RowSource::Table(columns.into(), rows.into_iter());
         Ok(Done::Rows(Box::new(source)))

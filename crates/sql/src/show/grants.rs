@@ -18,9 +18,9 @@ pub(super) fn grants(
     using: &[Account],
 ) -> SqlResult<Table> {
     let stored = resolve(session, account)?;
-    let own = session.facts.access.is_of(&stored.user, &stored.host);
+    let own = session.context.access.is_of(&stored.user, &stored.host);
     let mut active: Vec<RoleName> = using.iter().map(|r| session.named(r)).collect();
-    let mandatory = session.facts.instance.mandatory_roles();
+    let mandatory = session.context.instance.mandatory_roles();
     for role in &active {
         let held = stored.roles.iter().any(|r| r.role == *role) || mandatory.contains(role);
         if !held {
@@ -30,9 +30,9 @@ pub(super) fn grants(
         }
     }
     if account.is_none() && own {
-        active.clone_from(&session.facts.active_roles);
+        active.clone_from(&session.context.active_roles);
     }
-    let merged = session.facts.instance.accounts().merged(&stored, &active);
+    let merged = session.context.instance.accounts().merged(&stored, &active);
     let rows = lines(&merged, &mandatory);
     let rows = rows.into_iter().map(|line| vec![t(line)]).collect();
     let title = format!("Grants for {}", stored.name());

@@ -1,6 +1,6 @@
 //! SHOW of schema objects.
 //!
-//! Neighbours: `show` dispatches; `infoschema` and `ddl` supply facts and texts.
+//! Neighbours: `show` dispatches; `infoschema` and `ddl` supply context and texts.
 //! **Invariant**: an object that the account may not see does not exist for it.
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::CreateView(name) => match session.find_view(name)? {
             Some(view) => {
                 for wanted in ["SELECT", "SHOW VIEW"] {
-                    let facts = &session.facts;
-                    facts.require_on(&[wanted], &view.schema, &view.name)?;
+                    let context = &session.context;
+                    context.require_on(&[wanted], &view.schema, &view.name)?;
                 }
                 Ok(create_view(&view))
             }
@@ -62,7 +62,7 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
         }
         ShowWhat::Events { schema } => {
             if schema.is_none() {
-                session.facts.current_schema()?;
+                session.context.current_schema()?;
             }
             empty(&[
                 "Db",
@@ -103,23 +103,27 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
 fn schema_of(session: &Session, given: Option<&Ident>) -> SqlResult<String> {
     let name = match given {
         Some(name) => name.text.to_string(),
-        None => session.facts.current_schema()?.to_owned(),
+        None => session.context.current_schema()?.to_owned(),
     };
-    let schema = session.facts.instance.find_schema(&name)?;
+    let schema = session.context.instance.find_schema(&name)?;
     session
-        .facts
-        .require_some_in(&session.facts.access.host, &schema)?;
+        .context
+        .require_some_in(&session.context.access.host, &schema)?;
     Ok(schema.to_string())
 }
 
 fn databases(session: &Session) -> SqlResult<Table> {
-    if session.facts.instance.variable_is_on("skip_show_database") {
-        session.facts.require("SHOW DATABASES")?;
+    if session
+        .context
+        .instance
+        .variable_is_on("skip_show_database")
+    {
+        session.context.require("SHOW DATABASES")?;
     }
     let spec =
         infoschema::find("SCHEMATA").ok_or_else(|| unknown_database("information_schema"))?;
     let mut rows: Vec<Vec<Value>> =
-        infoschema::rows(spec, &session.facts.viewer(), &Wanted::default())
+        infoschema::rows(spec, &session.context.viewer(), &Wanted::default())
             .into_iter()
             .map(|mut r| vec![r.swap_remove(1)])
             .collect();
@@ -139,12 +143,12 @@ fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
             .collect();
     }
     let (tables, views) = (
-        session.facts.instance.tables_of(schema),
-        session.facts.instance.views_of(schema),
+        session.context.instance.tables_of(schema),
+        session.context.instance.views_of(schema),
     );
     let tables = tables.iter().map(|t| (t.name.to_string(), "BASE TABLE"));
     let views = views.iter().map(|v| (v.name.to_string(), "VIEW"));
-    let seen = |(name, _): &(String, _)| session.facts.access.sees_table(schema, name);
+    let seen = |(name, _): &(String, _)| session.context.access.sees_table(schema, name);
     let mut names: Vec<(String, &'static str)> = tables.chain(views).filter(seen).collect();
     names.sort();
     names
@@ -173,7 +177,7 @@ fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
         table: None,
     };
     // TABLES without catalog, schema and type.
-    let rows = infoschema::rows(spec, &session.facts.viewer(), &wanted)
+    let rows = infoschema::rows(spec, &session.context.viewer(), &wanted)
         .into_iter()
         .map(|r| {
             let mut out = vec![r[2].clone()];
@@ -261,7 +265,7 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
 fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (i, c) in table.columns.iter().enumerate() {
-        let access = &session.facts.access;
+        let access = &session.context.access;
         let privileges = access.shown_on_column(&table.schema, &table.name, &c.name);
         if privileges.is_empty() {
             continue;
@@ -271,7 +275,7 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
             t(crate::catalog::type_text(&c.ty)),
             t(if c.ty.nullable { "YES" } else { "NO" }),
             t(infoschema::column_key(table, i)),
-            infoschema::column_default(&session.facts.viewer(), c),
+            infoschema::column_default(&session.context.viewer(), c),
             t(infoschema::column_extra(c)),
         ];
         rows.push(if full {
@@ -285,7 +289,7 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
 
 fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
     let row = |c: &crate::catalog::ViewColumn| {
-        let access = &session.facts.access;
+        let access = &session.context.access;
         let privileges = access.shown_on_column(&view.schema, &view.name, &c.name);
         if privileges.is_empty() {
             return None;
@@ -356,7 +360,7 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
                 schema: Some(table.schema.to_string()),
                 table: Some(table.name.to_string()),
             };
-            infoschema::rows(spec, &session.facts.viewer(), &wanted)
+            infoschema::rows(spec, &session.context.viewer(), &wanted)
         }
     };
     let rows = found
@@ -416,11 +420,11 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     if let Some(spec) = session.find_system_table(name)? {
         return Ok(create_system_table(spec));
     }
-    let (schema, table) = session.facts.full_name(name)?;
-    session.facts.require_definition(schema, table)?;
+    let (schema, table) = session.context.full_name(name)?;
+    session.context.require_definition(schema, table)?;
     if let Some(view) = session.find_view(name)? {
         session
-            .facts
+            .context
             .require_on(&["SHOW VIEW"], &view.schema, &view.name)?;
         return Ok(create_view(&view));
     }
@@ -433,10 +437,10 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
 fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlResult<Table> {
     // This error names the client's host.
     session
-        .facts
-        .require_some_in(&session.facts.host, &name.text)?;
-    let schema = session.facts.instance.find_schema(&name.text)?;
-    let collation = session.facts.instance.schema_collation(&schema);
+        .context
+        .require_some_in(&session.context.host, &name.text)?;
+    let schema = session.context.instance.find_schema(&name.text)?;
+    let collation = session.context.instance.schema_collation(&schema);
     let mut text = crate::catalog::show_create_database(&SchemaDef {
         name: schema.clone(),
         collation,

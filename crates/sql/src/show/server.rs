@@ -87,7 +87,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             empty(&["Replica_IO_State", "Source_Host"])
         }
         ShowWhat::Replicas => {
-            session.facts.require("REPLICATION SLAVE")?;
+            session.context.require("REPLICATION SLAVE")?;
             empty(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"])
         }
         _ => Err(SqlError::not_supported("this SHOW statement")),
@@ -97,7 +97,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
 /// A SHOW with the rows of an INFORMATION_SCHEMA table under other names.
 fn copy(session: &Session, source: &str, names: &[&str]) -> Table {
     let rows = infoschema::find(source)
-        .map(|spec| infoschema::rows(spec, &session.facts.viewer(), &Wanted::default()))
+        .map(|spec| infoschema::rows(spec, &session.context.viewer(), &Wanted::default()))
         .unwrap_or_default();
     Table::mixed(names, &["Id", "Sortlen"], rows)
 }
@@ -121,12 +121,12 @@ fn character_sets(session: &Session) -> Table {
 /// SHOW ENGINE: InnoDB's STATUS; nothing of other engines.
 fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
     const COLUMNS: [&str; 3] = ["Type", "Name", "Status"];
-    session.facts.require("PROCESS")?;
+    session.context.require("PROCESS")?;
     let is_innodb = name.eq_ignore_ascii_case("innodb") || name.eq_ignore_ascii_case("all");
     if !is_innodb || what != "STATUS" {
         return empty(&COLUMNS);
     }
-    let text = infoschema::innodb_status(&session.facts.instance);
+    let text = infoschema::innodb_status(&session.context.instance);
     Ok(Table::texts(
         &COLUMNS,
         vec![vec![t("InnoDB"), t(""), t(text)]],
@@ -159,7 +159,7 @@ fn privileges() -> Table {
 
 fn variables(session: &Session, scope: Option<VarScope>) -> Table {
     let global = scope == Some(VarScope::Global);
-    let globals = session.facts.instance.globals.snapshot();
+    let globals = session.context.instance.globals.snapshot();
     let rows = VarId::all()
         .zip(globals.iter())
         .filter(|(id, _)| !(global && id.def().scope == Scope::Session))
@@ -228,20 +228,20 @@ fn processes(session: &Session, full: bool) -> Table {
 /// The right to see how replication goes.
 fn replication(session: &Session) -> SqlResult<()> {
     session
-        .facts
+        .context
         .require_listed(&["SUPER", "REPLICATION CLIENT"])
 }
 
 /// The account a statement names.
 pub(crate) fn resolve(session: &Session, account: Option<&Account>) -> SqlResult<Stored> {
     match account {
-        None | Some(Account::CurrentUser) => Ok(session.facts.account.clone()),
+        None | Some(Account::CurrentUser) => Ok(session.context.account.clone()),
         Some(Account::Named { user, host }) => {
-            if session.facts.account.user != **user || session.facts.account.host != **host {
-                session.facts.require_on(&["SELECT"], "mysql", "user")?;
+            if session.context.account.user != **user || session.context.account.host != **host {
+                session.context.require_on(&["SELECT"], "mysql", "user")?;
             }
             session
-                .facts
+                .context
                 .instance
                 .accounts()
                 .exact(user, host)

@@ -14,7 +14,7 @@ use crate::session::counts::{Counter, Counts, NAMES};
 
 /// Names and values, sorted. `session`: this session's own values where there are some.
 pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
-    let instance = &of.facts.instance;
+    let instance = &of.context.instance;
     let counters = &instance.counters;
     let read = |c: &AtomicU64| c.load(Ordering::Relaxed).to_string();
     let connected = instance.registry.count();
@@ -59,7 +59,7 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
     rows.push(("Compression_level", level.to_string()));
     let counts = if session {
         let mut own = Counts::zeros();
-        of.facts.process.counts.add_to(&mut own);
+        of.context.process.counts.add_to(&mut own);
         own
     } else {
         instance.registry.sums()
@@ -74,13 +74,13 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
 
 /// Sessions that do something now.
 fn running(of: &Session) -> usize {
-    let all = of.facts.instance.registry.list();
+    let all = of.context.instance.registry.list();
     all.iter().filter(|p| !p.is_idle()).count()
 }
 
 /// The line of COM_STATISTICS.
 pub(crate) fn line(session: &Session) -> String {
-    let instance = &session.facts.instance;
+    let instance = &session.context.instance;
     let uptime = instance.uptime_secs();
     let sums = instance.registry.sums();
     let questions = sums[Counter::Questions as usize];

@@ -14,17 +14,17 @@ use crate::session::Session;
 
 /// The row of SHOW CREATE USER.
 pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResult<Table> {
-    let facts = &session.facts;
+    let context = &session.context;
     let (user, host) = session.named(account);
-    let own = facts.account.user == user && facts.account.host == host;
-    let sees_all = facts
+    let own = context.account.user == user && context.account.host == host;
+    let sees_all = context
         .access
         .on_schema("mysql")
         .contains(Privileges::of(&["SELECT"]));
     if !own && !sees_all {
-        facts.require_to_change_others()?;
+        context.require_to_change_others()?;
     }
-    let found = facts.instance.accounts().exact(&user, &host);
+    let found = context.instance.accounts().exact(&user, &host);
     let account = found.ok_or_else(|| {
         let text = format!("Operation SHOW CREATE USER failed for '{user}'@'{host}'");
         SqlError::new(1396, "HY000", text)

@@ -1,6 +1,6 @@
 //! The actions of ALTER TABLE, applied to a draft.
 //!
-//! Neighbours: `draft` for the pieces, `plan` reads the [`Facts`] noted on the way.
+//! Neighbours: `draft` for the pieces, `plan` reads the [`AlterContext`] noted on the way.
 //! **Invariant**: actions name columns and indexes as the table had them before the statement, so
 //! `RENAME a TO b, RENAME b TO a` exchanges two names.
 
@@ -20,7 +20,7 @@ use crate::parse::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 
 /// What `plan` and `fill` must know beyond the finished draft.
 #[derive(Debug, Clone, Default)]
-pub(in crate::ddl) struct Facts {
+pub(in crate::ddl) struct AlterContext {
     /// FORCE, or something that cannot be done in place.
     pub(in crate::ddl) force_copy: bool,
     /// Ids of added columns.
@@ -35,7 +35,7 @@ pub(super) struct Edit<'a> {
     ctx: &'a DdlCtx<'a>,
     old: &'a TableDef,
     pub(super) draft: Draft,
-    pub(super) facts: Facts,
+    pub(super) context: AlterContext,
 }
 
 fn cannot_drop(name: &str) -> SqlError {
@@ -49,7 +49,7 @@ impl<'a> Edit<'a> {
             ctx,
             old,
             draft: Draft::of(old),
-            facts: Facts::default(),
+            context: AlterContext::default(),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Edit<'a> {
             } => self.add_column(def, position, *if_not_exists),
             AlterAction::AddIndex(spec) => self.add_index(spec),
             AlterAction::AddCheck(check) => {
-                self.facts.new_checks.push(
+                self.context.new_checks.push(
                     check
                         .name
                         .as_ref()
@@ -132,7 +132,7 @@ impl<'a> Edit<'a> {
                 self.convert(charset, collation.as_deref())
             }
             AlterAction::Force => {
-                self.facts.force_copy = true;
+                self.context.force_copy = true;
                 Ok(())
             }
             AlterAction::DisableKeys | AlterAction::EnableKeys => {
@@ -168,8 +168,8 @@ impl<'a> Edit<'a> {
                 .note(1060, format!("Duplicate column name '{}'", def.name.text));
             return Ok(());
         }
-        self.facts.added.push(self.draft.next_column_id);
-        self.facts.new_checks.extend(def.checks.iter().map(|c| {
+        self.context.added.push(self.draft.next_column_id);
+        self.context.new_checks.extend(def.checks.iter().map(|c| {
             c.name
                 .as_ref()
                 .map_or_else(Box::default, |n| n.text.clone())
@@ -315,7 +315,7 @@ impl<'a> Edit<'a> {
                 .name
                 .as_ref()
                 .map_or_else(Box::default, |n| n.text.clone());
-            self.facts.new_checks.push(name);
+            self.context.new_checks.push(name);
             self.draft.add_check(check, Some(id))?;
         }
         self.draft.add_inline(id, inline)?;
@@ -404,7 +404,7 @@ impl<'a> Edit<'a> {
             SqlError::new(3940, "HY000", text)
         })?;
         if enforced && !self.draft.checks[at].enforced {
-            self.facts
+            self.context
                 .new_checks
                 .push(self.draft.checks[at].name.clone());
         }

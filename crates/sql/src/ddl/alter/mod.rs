@@ -27,8 +27,8 @@ use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
 use crate::dml::validate;
 use crate::exec_error::ExecError;
 use crate::parse::ast::{AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName};
+pub(super) use edit::AlterContext;
 use edit::Edit;
-pub(super) use edit::Facts;
 use plan::Plan;
 
 pub(super) fn alter_table(ctx: &mut DdlCtx<'_>, alter: &AlterTable) -> Result<DdlDone, ExecError> {
@@ -140,7 +140,7 @@ fn run(
             AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
         )
     });
-    let facts = edit.facts.clone();
+    let context = edit.context.clone();
     let next_column_id = edit.draft.next_column_id;
     let collation = edit.draft.collation;
     let built = edit.draft.finish()?;
@@ -149,7 +149,7 @@ fn run(
     if ctx.require_primary_key && !only_names && !built.has_primary() {
         return Err(super::create::without_primary_key().into());
     }
-    let plan = plan::plan(&old, &built, &facts);
+    let plan = plan::plan(&old, &built, &context);
     check_algorithm(options, plan)?;
     let altered = Altered {
         old: &old,
@@ -158,7 +158,7 @@ fn run(
         next_column_id,
         options: &table_options,
     };
-    let done = altered.make(ctx, plan, &facts)?;
+    let done = altered.make(ctx, plan, &context)?;
     let mut done = publish(ctx, name, to, &old, done)?;
     // MySQL counts rows only where it has looked at the table's inside.
     if only_names {
@@ -210,27 +210,27 @@ struct Made {
 }
 
 impl Altered<'_> {
-    fn make(self, ctx: &DdlCtx<'_>, plan: Plan, facts: &Facts) -> SqlResult<Made> {
+    fn make(self, ctx: &DdlCtx<'_>, plan: Plan, context: &AlterContext) -> SqlResult<Made> {
         let added: Vec<&ColumnDef> = self
             .built
             .columns
             .iter()
-            .filter(|c| facts.added.contains(&c.id))
+            .filter(|c| context.added.contains(&c.id))
             .collect();
         fill::refuse_zero_dates(ctx, self.old, &added)?;
         let mut trees = NewTrees::new(ctx.catalog.engine());
         let copy = plan == Plan::Copy;
         let mut def = match copy {
             true => self.copied(&mut trees)?,
-            false => self.edited(ctx, &mut trees, facts)?,
+            false => self.edited(ctx, &mut trees, context)?,
         };
         let rows = if copy {
-            fill::copy_table(ctx, self.old, &def, facts)?
+            fill::copy_table(ctx, self.old, &def, context)?
         } else {
             let fresh: Vec<usize> = (1..def.indexes.len())
                 .filter(|&i| def.indexes[i].visible_from.is_fresh())
                 .collect();
-            fill::check_rows(ctx, &def, &facts.new_checks)?;
+            fill::check_rows(ctx, &def, &context.new_checks)?;
             fill::fill_indexes(ctx, &def, &fresh)?;
             0
         };
@@ -285,9 +285,14 @@ impl Altered<'_> {
     }
 
     /// The table with its rows where they are, and new trees for new indexes only.
-    fn edited(&self, ctx: &DdlCtx<'_>, trees: &mut NewTrees, facts: &Facts) -> SqlResult<TableDef> {
+    fn edited(
+        &self,
+        ctx: &DdlCtx<'_>,
+        trees: &mut NewTrees,
+        context: &AlterContext,
+    ) -> SqlResult<TableDef> {
         let mut columns = self.built.columns.clone();
-        for column in columns.iter_mut().filter(|c| facts.added.contains(&c.id)) {
+        for column in columns.iter_mut().filter(|c| context.added.contains(&c.id)) {
             column.instant_default = Some(fill::instant_default(ctx, column)?);
         }
         let mut indexes = Vec::with_capacity(self.built.indexes.len() + 1);

@@ -1,13 +1,13 @@
 //! What an ALTER TABLE costs.
 //!
-//! Neighbours: `edit` gives the finished draft and its facts; `alter` does what is decided here.
+//! Neighbours: `edit` gives the finished draft and its context; `alter` does what is decided here.
 //! **Invariant**: pure; a change is done without a copy only when every stored row and key means the
 //! same under the new definition.
 
 use esker_types::{SqlType, TypeKind};
 
 use super::COPY_AT_VERSIONS;
-use super::edit::Facts;
+use super::edit::AlterContext;
 use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
 use crate::codec::Phys;
 use crate::ddl::draft::{Built, BuiltIndex};
@@ -23,8 +23,8 @@ pub(super) enum Plan {
     Copy,
 }
 
-pub(super) fn plan(old: &TableDef, built: &Built, facts: &Facts) -> Plan {
-    if facts.force_copy || must_copy(old, built, facts) {
+pub(super) fn plan(old: &TableDef, built: &Built, context: &AlterContext) -> Plan {
+    if context.force_copy || must_copy(old, built, context) {
         return Plan::Copy;
     }
     let kept = |b: &BuiltIndex| {
@@ -40,7 +40,7 @@ pub(super) fn plan(old: &TableDef, built: &Built, facts: &Facts) -> Plan {
     }
 }
 
-fn must_copy(old: &TableDef, built: &Built, facts: &Facts) -> bool {
+fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
     let primary = built.indexes.first().filter(|i| i.primary);
     let same_clustered = match (primary, old.has_primary_key()) {
         (None, false) => true,
@@ -59,7 +59,7 @@ fn must_copy(old: &TableDef, built: &Built, facts: &Facts) -> bool {
         .any(|new| match old.columns.iter().find(|c| c.id == new.id) {
             Some(before) => !same_storage(old, built, before, new),
             None => {
-                debug_assert!(facts.added.contains(&new.id));
+                debug_assert!(context.added.contains(&new.id));
                 new.auto_increment || matches!(new.default, DefaultDef::Expr(_))
             }
         })

@@ -1,16 +1,16 @@
-//! Groups of a part of the rows, and how the parts become one.
+//! Partial aggregation: hash groups of one task's rows, and merging the groups of all tasks.
 //!
-//! Neighbours: `task` adds rows, `batch` what it has summed up of many, the statement's thread merges the tables of the tasks in their order. The serial way is
-//! `exec::group`, which also does rollups, GROUP_CONCAT and what is too large for memory.
-//! **Invariants**: groups stand in the order of their first row, also after merging tables of rows that follow each other;
-//! DISTINCT arguments reach an aggregate once per group.
+//! Neighbours: `task` adds rows, `vectorized` adds sums of many; the statement's thread merges the tables of the tasks in order.
+//! Serial aggregation is `exec::group`, which also does rollups, GROUP_CONCAT and what does not fit in memory.
+//! **Invariants**: groups stand in the order of their first row, also after merging tables of consecutive tasks; DISTINCT arguments
+//! reach an aggregate once per group.
 
 use std::collections::HashSet;
 
 use esker_types::func::aggregate::AggState;
 use esker_types::{EvalCtx, SqlResult, Value};
 
-use super::super::hash_rows::{KeyHash, KeyMap};
+use super::super::join_table::{KeyHash, KeyMap};
 use super::super::memory::row_bytes;
 use super::super::rowkey;
 use super::sink::Warned;

@@ -1,31 +1,32 @@
-//! Query blocks, and right sides of hash joins, whose rows are read and joined by several threads.
+//! Intra-query parallelism: morsels of a table, or of rows read before, run through a probe pipeline on several threads.
 //!
-//! In flow order: this file (what qualifies, running it), `fit` (which expressions other threads may evaluate), `spine` (the way of
-//! rows through joins, and where they are shared out), `prepare` (what comes before the tasks), `filter` (which blocks of a table need
-//! not be read), `narrow` (which rows a few keys lead to), `task` (what a thread does with its share of the rows), `batch` (judging and summing up rows by columns), `sieve`
-//! (which rows later joins drop), `pipeline` (joining in a task), `sink` (what it keeps),
-//! `segments` and `groups` (partial groups and how they become one); for EXPLAIN, `forecast` (what would be done) and `tally` (what
-//! was).
-//! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the
-//! table and has the threads; rows are decoded and judged as in `scan`.
+//! In flow order: this file (what qualifies, running it), `parallel_safe` (which expressions any thread may evaluate), `probe`
+//! (the probe pipeline of a block: source, stages, split point), `prepare` (what comes before the tasks: build sides, constant
+//! subqueries, cutting the source), `block_filter` (conditions for block skipping), `key_lookup` (lookups in place of a scan
+//! where only few keys qualify), `task` (one morsel), `vectorized` (conditions and aggregates column by column),
+//! `runtime_filter` (Bloom filters of later joins), `pipeline` (joining in a task), `sink` (what a task keeps),
+//! `streaming_groups` and `groups` (partial aggregates and how they are merged); for EXPLAIN, `estimate` (what would be done) and
+//! `runtime_stats` (what was done).
+//! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts
+//! the table and has the threads; rows are decoded and filtered as in `scan`.
 //! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT
 //! would drop anyway; sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way
 //! goes the serial way from the beginning.
 
-mod batch;
-mod filter;
-mod fit;
-mod forecast;
+mod block_filter;
+mod estimate;
 mod groups;
-mod narrow;
+mod key_lookup;
+mod parallel_safe;
 mod pipeline;
 mod prepare;
-mod segments;
-mod sieve;
+mod probe;
+mod runtime_filter;
+mod runtime_stats;
 mod sink;
-mod spine;
-mod tally;
+mod streaming_groups;
 mod task;
+mod vectorized;
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -36,7 +37,7 @@ use esker_engine::{EngineError, View};
 use esker_types::{SqlResult, Value};
 use parking_lot::Mutex;
 
-use super::hash_rows::{HashPart, HashRows, KeyHash, PARTS};
+use super::join_table::{HashPart, JoinTable, KeyHash, PARTS};
 use super::memory::{Purpose, charge, refund};
 use super::profile::Stage as Operator;
 use super::root::limit_values;
@@ -45,17 +46,17 @@ use crate::exec_error::engine_error;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::{BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
 use crate::result::Mode;
-pub(crate) use forecast::{Forecast, Forecasts, Shared, forecast};
+pub(crate) use estimate::{ParallelEstimate, ParallelEstimates, Shared, estimate};
 use groups::GroupTable;
 use prepare::{prepare, target, wanted_tasks};
-pub(super) use sieve::{Sieve, StoredSieve};
-use sink::{Duty, Part, Wanted};
-use spine::{Cut, Spine};
-use tally::Tally;
-use task::{Owner, TableTask};
+use probe::{ProbePipeline, SplitPoint};
+pub(super) use runtime_filter::{RuntimeFilter, StoredRowFilter};
+use runtime_stats::RuntimeStats;
+use sink::{Part, SinkKind, Wanted};
+use task::{Consumer, TableTask};
 
 /// Estimated rows that are kept before the first one is given, where nothing else makes it wait.
-const MOST_ROWS: f64 = 250_000.0;
+const MAX_BUFFERED_ROWS: f64 = 250_000.0;
 
 /// Bytes of a hash table from which on several threads put it together.
 const SHARED_LINK_BYTES: u64 = 256 << 10;
@@ -75,9 +76,9 @@ enum Rows {
 
 /// What of a node's rows threads share.
 struct Candidate<'p> {
-    spine: Spine<'p>,
-    cut: Cut,
-    duty: Duty,
+    probe: ProbePipeline<'p>,
+    cut: SplitPoint,
+    sink_kind: SinkKind,
 }
 
 /// The threads that read a table together when `wanted` are asked for: no more than there are processors.
@@ -89,26 +90,38 @@ pub(crate) fn usable_threads(wanted: u32) -> u32 {
 
 /// What of the block other threads may do, if it is worth it.
 fn candidate<'p>(block: &'p BlockPlan, limits: &Limits) -> Option<Candidate<'p>> {
-    let spine = Spine::of(&block.source)?;
-    let duty = duty(block, &spine)?;
-    let fits = match duty {
-        Duty::Count | Duty::Rows | Duty::Hash => true,
-        Duty::Group => block.group.as_ref().is_some_and(fit::group_fits),
-        Duty::Distinct => block.output.iter().all(fit::fits),
-        Duty::Top => block.order.iter().all(|key| fit::fits(&key.expr)),
+    let probe = ProbePipeline::of(&block.source)?;
+    let sink_kind = sink_kind(block, &probe)?;
+    let is_parallel_safe = match sink_kind {
+        SinkKind::Count | SinkKind::Rows | SinkKind::Hash => true,
+        SinkKind::Group => block
+            .group
+            .as_ref()
+            .is_some_and(parallel_safe::is_group_parallel_safe),
+        SinkKind::Distinct => block.output.iter().all(parallel_safe::is_parallel_safe),
+        SinkKind::Top => block
+            .order
+            .iter()
+            .all(|key| parallel_safe::is_parallel_safe(&key.expr)),
     };
-    let cut = spine.cut(&block.source, limits).filter(|_| fits)?;
-    Some(Candidate { spine, cut, duty })
+    let cut = probe
+        .cut(&block.source, limits)
+        .filter(|_| is_parallel_safe)?;
+    Some(Candidate {
+        probe,
+        cut,
+        sink_kind,
+    })
 }
 
-fn duty(block: &BlockPlan, spine: &Spine<'_>) -> Option<Duty> {
-    let scan = spine.driver;
+fn sink_kind(block: &BlockPlan, probe: &ProbePipeline<'_>) -> Option<SinkKind> {
+    let scan = probe.source;
     if let Some(group) = &block.group {
-        let counts = fit::only_counts_rows(group) && scan.reads_only_what_is_true();
+        let counts = parallel_safe::only_counts_rows(group) && scan.reads_only_what_is_true();
         return Some(
-            match counts && spine.stages.is_empty() && fit::is_stored(scan) {
-                true => Duty::Count,
-                false => Duty::Group,
+            match counts && probe.stages.is_empty() && parallel_safe::is_stored(scan) {
+                true => SinkKind::Count,
+                false => SinkKind::Group,
             },
         );
     }
@@ -124,17 +137,19 @@ fn duty(block: &BlockPlan, spine: &Spine<'_>) -> Option<Duty> {
         return None;
     }
     match (block.distinct, block.order.is_empty(), &block.limit) {
-        (true, _, None) => Some(Duty::Distinct),
-        (true, false, Some(_)) => Some(Duty::Distinct),
-        (false, false, Some(_)) => Some(Duty::Top),
-        (false, _, None) if spine.rows() <= MOST_ROWS && !is_whole(spine) => Some(Duty::Rows),
+        (true, _, None) => Some(SinkKind::Distinct),
+        (true, false, Some(_)) => Some(SinkKind::Distinct),
+        (false, false, Some(_)) => Some(SinkKind::Top),
+        (false, _, None) if probe.rows() <= MAX_BUFFERED_ROWS && !is_whole(probe) => {
+            Some(SinkKind::Rows)
+        }
         _ => None,
     }
 }
 
 /// Are all rows of a table wanted as they are?
-fn is_whole(spine: &Spine<'_>) -> bool {
-    spine.stages.is_empty() && spine.driver.conds.is_empty()
+fn is_whole(probe: &ProbePipeline<'_>) -> bool {
+    probe.stages.is_empty() && probe.source.conds.is_empty()
 }
 
 /// The context of a statement that may use several threads now.
@@ -156,8 +171,10 @@ pub(crate) fn run(
         return Ok(None);
     };
     let start = Instant::now();
-    let rows = match candidate.duty {
-        Duty::Count if candidate.cut == Cut::Table => count(block, &candidate, exec, env)?,
+    let rows = match candidate.sink_kind {
+        SinkKind::Count if candidate.cut == SplitPoint::Table => {
+            count(block, &candidate, exec, env)?
+        }
         _ => {
             let Some(task) = block_task(block, &candidate, env)? else {
                 return Ok(None);
@@ -177,27 +194,34 @@ fn block_task(
     candidate: &Candidate<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
-    let keep = match candidate.duty {
-        Duty::Top => {
+    let keep = match candidate.sink_kind {
+        SinkKind::Top => {
             let (skip, count) = limit_values(block.limit.as_ref(), env)?;
             skip.saturating_add(count)
         }
         _ => u64::MAX,
     };
     let wanted = Wanted {
-        duty: candidate.duty,
+        sink_kind: candidate.sink_kind,
         keep,
         slots: slots_of(&block.source),
         width: block.width as usize,
     };
     let exprs = block_exprs(block, candidate);
-    let owner = Owner::Block(Arc::clone(block));
-    prepare(owner, &block.source, candidate, (wanted, &[]), &exprs, env)
+    let consumer = Consumer::Block(Arc::clone(block));
+    prepare(
+        consumer,
+        &block.source,
+        candidate,
+        (wanted, &[]),
+        &exprs,
+        env,
+    )
 }
 
 /// What the tasks of a block evaluate, and who merges what they bring.
 fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p Expr> {
-    let mut exprs = candidate.spine.exprs(candidate.cut);
+    let mut exprs = candidate.probe.exprs(candidate.cut);
     if let Some(group) = &block.group {
         exprs.extend(&group.keys);
         exprs.extend(group.aggs.iter().flat_map(|agg| &agg.args));
@@ -207,42 +231,48 @@ fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p E
     exprs
 }
 
-/// Reads the right side of a hash join in parallel, if that is possible and worth it. Rows that do not pass `sieves` need not come.
-pub(super) fn hash_rows(
+/// Reads the right side of a hash join in parallel, if that is possible and worth it. Rows that do not pass `filters` need not come.
+pub(super) fn build_join_table(
     join: &JoinPlan,
     width: usize,
-    sieves: &[Sieve],
+    filters: &[RuntimeFilter],
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<HashRows>> {
+) -> SqlResult<Option<JoinTable>> {
     let (Some(exec), JoinMethod::Hash { right, by, .. }) = (several_threads(env), &join.method)
     else {
         return Ok(None);
     };
-    let Some(spine) = Spine::of(&join.right).filter(|_| right.iter().all(fit::fits)) else {
+    let Some(probe) = ProbePipeline::of(&join.right)
+        .filter(|_| right.iter().all(parallel_safe::is_parallel_safe))
+    else {
         return Ok(None);
     };
-    let Some(cut) = spine.cut(&join.right, &exec.limits) else {
+    let Some(cut) = probe.cut(&join.right, &exec.limits) else {
         return Ok(None);
     };
-    let duty = Duty::Hash;
-    let candidate = Candidate { spine, cut, duty };
+    let sink_kind = SinkKind::Hash;
+    let candidate = Candidate {
+        probe,
+        cut,
+        sink_kind,
+    };
     let wanted = Wanted {
-        duty,
+        sink_kind,
         keep: u64::MAX,
         slots: join.right_slots.clone(),
         width,
     };
-    let mut exprs = candidate.spine.exprs(cut);
+    let mut exprs = candidate.probe.exprs(cut);
     exprs.extend(right);
     let hash = KeyHash::default();
-    let owner = Owner::Right {
+    let consumer = Consumer::Right {
         node: Arc::clone(&join.right),
         keys: right.clone(),
         by: by.clone(),
         hash: hash.clone(),
     };
-    let wanted = (wanted, sieves);
-    match prepare(owner, &join.right, &candidate, wanted, &exprs, env)? {
+    let wanted = (wanted, filters);
+    match prepare(consumer, &join.right, &candidate, wanted, &exprs, env)? {
         Some(task) => build(task, hash, exec, env),
         None => Ok(None),
     }
@@ -293,7 +323,7 @@ fn work<W: ScanWork>(
 }
 
 /// Rows by their number.
-struct CountTask(esker_engine::scan::ParallelCount, Tally);
+struct CountTask(esker_engine::scan::ParallelCount, RuntimeStats);
 
 impl ScanWork for CountTask {
     type Output = Result<Option<CountedTask>, EngineError>;
@@ -311,7 +341,7 @@ fn count(
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
-    let Some(target) = target(&candidate.spine, exec, env)? else {
+    let Some(target) = target(&candidate.probe, exec, env)? else {
         return Ok(None);
     };
     let count = exec
@@ -320,13 +350,13 @@ fn count(
         .map_err(|e| engine_error(&e))?;
     let (mut rows, mut from_metadata) = (count.counted(), count.counted());
     let tasks = count.tasks();
-    let task = Arc::new(CountTask(count, Tally::new(0)));
-    let tally = &task.1;
+    let task = Arc::new(CountTask(count, RuntimeStats::new(0)));
+    let stats = &task.1;
     let is_complete = work(exec, Arc::clone(&task), tasks, |counted| {
         if let Some(counted) = counted.map_err(|e| engine_error(&e))? {
             rows += counted.rows;
             from_metadata += counted.from_metadata;
-            tally.note_read(counted.read);
+            stats.note_read(counted.read);
         }
         Ok(true)
     })?;
@@ -335,17 +365,17 @@ fn count(
         verified.map_err(|e| engine_error(&e))?;
     }
     exec.txn.scans().note_counted(from_metadata);
-    tally.note_counted(from_metadata);
-    tally.note_passed([rows]);
+    stats.note_counted(from_metadata);
+    stats.note_passed([rows]);
     if let Some(profile) = &env.states.profile {
-        let work = tally::Work {
+        let work = runtime_stats::InputStats {
             tasks,
             blocks_skipped: 0,
             keys: None,
         };
-        tally.report(profile, &block.source, Cut::Table, work);
+        stats.report(profile, &block.source, SplitPoint::Table, work);
     }
-    let group = block.group.as_ref().expect("its duty says so");
+    let group = block.group.as_ref().expect("its sink_kind says so");
     Ok(Some(ParallelRows {
         rows: Rows::Groups(Box::new(GroupTable::counted(group, rows))),
         bytes: 0,
@@ -421,7 +451,7 @@ fn build(
     hash: KeyHash,
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<HashRows>> {
+) -> SqlResult<Option<JoinTable>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut parts: [HashPart; PARTS] = Default::default();
     let warnings = Warnings::of(env);
@@ -472,10 +502,10 @@ fn link(
     mut parts: [HashPart; PARTS],
     hash: KeyHash,
     exec: &ExecCtx<'_>,
-) -> SqlResult<Option<HashRows>> {
+) -> SqlResult<Option<JoinTable>> {
     if parts.iter().map(HashPart::bytes).sum::<u64>() < SHARED_LINK_BYTES {
         parts.iter_mut().try_for_each(|part| part.link_all(&hash))?;
-        return Ok(Some(HashRows::from_parts(hash, parts)));
+        return Ok(Some(JoinTable::from_parts(hash, parts)));
     }
     let mut linked = Vec::with_capacity(PARTS);
     let task = Arc::new(LinkTask {
@@ -487,7 +517,7 @@ fn link(
         Ok(true)
     })?;
     let parts = linked.try_into().ok();
-    Ok(parts.map(|parts| HashRows::from_parts(hash, parts)))
+    Ok(parts.map(|parts| JoinTable::from_parts(hash, parts)))
 }
 
 impl ParallelRows {

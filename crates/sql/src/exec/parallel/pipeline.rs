@@ -1,14 +1,14 @@
-//! Rows on their way through filters and joins, within one task.
+//! Push-based execution of a probe pipeline within one task: filters, hash probes, nested loops.
 //!
-//! Neighbours: `spine` says which way; `join` has the right sides; `task` takes the rows that arrive.
+//! Neighbours: `probe` has the stages; `join` has the build sides; `task` takes the rows that arrive.
 //! **Invariant**: rows arrive in the order in which the plan's operators would give them.
 
 use esker_types::{SqlResult, Value};
 
 use super::super::join::{Kept, RightSide};
 use super::super::node::all_true;
-use super::sieve::Sieve;
-use super::spine::Stage;
+use super::probe::Stage;
+use super::runtime_filter::RuntimeFilter;
 use crate::bind::JoinType;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::JoinPlan;
@@ -35,14 +35,14 @@ enum Work<'p> {
 pub(super) type Arrival<'a> = &'a mut dyn FnMut(&[Value]) -> SqlResult<bool>;
 
 impl<'p> Pipeline<'p> {
-    /// A way through `stages`, with the right rows that were read before, and with the sieves of all inner joins.
-    pub fn new(stages: &[Stage<'p>], kept: &[Kept], sieves: &[Sieve]) -> Self {
+    /// A way through `stages`, with the right rows that were read before, and with the filters of all inner joins.
+    pub fn new(stages: &[Stage<'p>], kept: &[Kept], filters: &[RuntimeFilter]) -> Self {
         let works = stages.iter().zip(kept).map(|(stage, kept)| match stage {
             Stage::Filter(conds) => Work::Filter(conds),
             Stage::Join(join) => {
                 let mut right = RightSide::new(join, kept.clone());
                 if join.kind != JoinType::Left {
-                    right.sift(join, sieves);
+                    right.filter_by(join, filters);
                 }
                 Work::Join(join, Box::new(right))
             }

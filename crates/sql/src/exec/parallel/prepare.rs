@@ -1,8 +1,8 @@
-//! What the statement's thread does before the tasks: it cuts the table that is read first, reads right sides of joins, computes subqueries
-//! that depend on no row, and reads rows that are not shared out.
+//! Preparation of a parallel block: cuts the source, reads build sides, computes constant subqueries and rows before the split.
 //!
-//! Neighbours: `parallel` says what is wanted; `task` gets all of it; `forecast` asks how a table would be cut.
-//! **Invariant**: if it must be done the serial way after all, the memory that was charged is given back.
+//! All of it runs on the statement's own thread, before the first task.
+//! Neighbours: `parallel` says what is wanted; `task` gets all of it; `estimate` asks how a table would be cut.
+//! **Invariant**: if the block must run serially after all, the memory that was charged is given back.
 
 use esker_engine::Tree;
 use esker_engine::scan::{KeySpan, TASKS_PER_THREAD};
@@ -13,11 +13,11 @@ use super::super::join::{Gathered, Kept, gather};
 use super::super::memory::{Purpose, charge, refund, row_bytes};
 use super::super::node::NodeState;
 use super::super::subquery::Constant;
-use super::sieve::Sieve;
-use super::sink::{Duty, Wanted};
-use super::spine::{Cut, Spine, Stage};
-use super::task::{Given, Input, Owner, Room, TableTask};
-use super::{Candidate, filter, fit, narrow, several_threads, slots_of};
+use super::probe::{ProbePipeline, SplitPoint, Stage};
+use super::runtime_filter::RuntimeFilter;
+use super::sink::{SinkKind, Wanted};
+use super::task::{Consumer, Input, ResultMemory, SharedInputs, TableTask};
+use super::{Candidate, block_filter, key_lookup, parallel_safe, several_threads, slots_of};
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
 use crate::codec::KeyRange;
@@ -40,11 +40,11 @@ pub(super) struct Target<'p> {
 
 /// What the transaction may read of the table that is read first, if all of it is to be had in one way.
 pub(super) fn target<'p>(
-    spine: &Spine<'p>,
+    probe: &ProbePipeline<'p>,
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Target<'p>>> {
-    let Source::Base { def, access, .. } = &spine.driver.source else {
+    let Source::Base { def, access, .. } = &probe.source.source else {
         return Ok(None);
     };
     def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
@@ -52,7 +52,7 @@ pub(super) fn target<'p>(
     // moved elsewhere in the index.
     let stale = access.index != 0 && exec.txn.has_writes();
     // Joined rows may have to come in the order of the index.
-    if stale && (!matches!(access.kind, AccessKind::Full) || !spine.stages.is_empty()) {
+    if stale && (!matches!(access.kind, AccessKind::Full) || !probe.stages.is_empty()) {
         return Ok(None);
     }
     let index = if stale { 0 } else { access.index };
@@ -80,24 +80,28 @@ pub(super) fn wanted_tasks(exec: &ExecCtx<'_>) -> usize {
 
 /// Do tasks that evaluate `exprs` look up single rows or run queries?
 pub(super) fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
-    exprs.iter().any(|e| fit::has_queries(e)) || candidate.spine.looks_up(candidate.cut)
+    exprs.iter().any(|e| parallel_safe::has_queries(e)) || candidate.probe.looks_up(candidate.cut)
 }
 
-/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: right sides of joins, subqueries that depend on
+/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: build sides of joins, subqueries that depend on
 /// no row, rows that are not shared out. Rows that do not pass `outer` need not come. `None`: it must be done the serial way.
 pub(super) fn prepare(
-    owner: Owner,
+    consumer: Consumer,
     node: &Node,
     candidate: &Candidate<'_>,
-    (wanted, outer): (Wanted, &[Sieve]),
+    (wanted, outer): (Wanted, &[RuntimeFilter]),
     exprs: &[&Expr],
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
     };
-    let Candidate { spine, cut, duty } = candidate;
-    let mut given = Given::default();
+    let Candidate {
+        probe,
+        cut,
+        sink_kind,
+    } = candidate;
+    let mut given = SharedInputs::default();
     if needs_reader(exprs, candidate) {
         given.reader = exec.txn.reader();
         if given.reader.is_none() {
@@ -107,7 +111,7 @@ pub(super) fn prepare(
     let mut constants = Vec::new();
     exprs
         .iter()
-        .for_each(|e| fit::constant_subqueries(e, &mut constants));
+        .for_each(|e| parallel_safe::constant_subqueries(e, &mut constants));
     for query in constants {
         match Constant::of(query, env) {
             Ok(constant) => given.constants.push(constant),
@@ -116,26 +120,26 @@ pub(super) fn prepare(
         }
     }
     let passed = cut.passed();
-    let Some(Sides {
+    let Some(BuildSides {
         kept,
-        sieves,
+        filters,
         bytes,
-    }) = sides(spine, passed, wanted.width, env)?
+    }) = build_sides(probe, passed, wanted.width, env)?
     else {
         return Ok(None);
     };
-    given.sides = kept;
+    given.build_sides = kept;
     given.bytes = bytes;
-    let slots: Vec<u32> = spine.driver.columns.iter().map(|(_, slot)| *slot).collect();
-    let all = outer.iter().cloned().chain(sieves);
-    given.later_sieves = all.collect();
-    let own = given.later_sieves.iter().filter(|s| s.reads_only(&slots));
-    given.sieves = own.cloned().collect();
+    let slots: Vec<u32> = probe.source.columns.iter().map(|(_, slot)| *slot).collect();
+    let all = outer.iter().cloned().chain(filters);
+    given.later_filters = all.collect();
+    let own = given.later_filters.iter().filter(|s| s.reads_only(&slots));
+    given.filters = own.cloned().collect();
     let input = match cut {
-        _ if joins_nothing(spine, &given.sides) => Some(Input::nothing()),
-        Cut::Table => table_input(spine, &given, exec, env)?,
-        Cut::Rows(passed) => {
-            let before = Spine::node_before(node, *passed, spine.stages.len());
+        _ if joins_nothing(probe, &given.build_sides) => Some(Input::nothing()),
+        SplitPoint::Table => table_input(probe, &given, exec, env)?,
+        SplitPoint::Rows(passed) => {
+            let before = ProbePipeline::node_before(node, *passed, probe.stages.len());
             let input = rows_input(before, wanted.width, exec, env)?;
             input.map(|(input, bytes)| {
                 given.bytes += bytes;
@@ -152,51 +156,51 @@ pub(super) fn prepare(
         .memory_bytes
         .saturating_sub(env.states.memory.get());
     // What is larger than the budget of its operator goes the serial way, which writes to disk.
-    let budget = match duty {
-        Duty::Top => exec.limits.sort_bytes,
-        Duty::Hash => exec.limits.join_bytes,
+    let budget = match sink_kind {
+        SinkKind::Top => exec.limits.sort_bytes,
+        SinkKind::Hash => exec.limits.join_bytes,
         _ => exec.limits.table_bytes,
     };
-    let room = Room::new(budget.min(left / MEMORY_PART), exec.txn.memory());
+    let room = ResultMemory::new(budget.min(left / MEMORY_PART), exec.txn.memory());
     let input = (input, *cut);
     let bounds = (exec.limits, room);
     Ok(Some(TableTask::new(
-        owner, input, given, wanted, bounds, env,
+        consumer, input, given, wanted, bounds, env,
     )))
 }
 
-/// Right sides of joins.
-struct Sides {
+/// Build sides of joins.
+struct BuildSides {
     /// Their rows, by stage.
     kept: Vec<Kept>,
     /// What finds something in them.
-    sieves: Vec<Sieve>,
+    filters: Vec<RuntimeFilter>,
     /// Bytes charged for that.
     bytes: u64,
 }
 
-impl Sides {
+impl BuildSides {
     fn give_back(self, env: &EvalEnv<'_>) {
         self.kept.into_iter().for_each(|side| side.give_back(env));
         refund(env, self.bytes);
     }
 }
 
-/// Reads the right sides of the joins behind the first `passed` stages, those with few rows first: what they have decides which rows of
+/// Reads the build sides of the joins behind the first `passed` stages, those with few rows first: what they have decides which rows of
 /// others are needed. `None` if one does not fit.
-fn sides(
-    spine: &Spine<'_>,
+fn build_sides(
+    probe: &ProbePipeline<'_>,
     passed: usize,
     width: usize,
     env: &EvalEnv<'_>,
-) -> SqlResult<Option<Sides>> {
+) -> SqlResult<Option<BuildSides>> {
     let mut row = vec![Value::Null; width];
-    let mut sides = Sides {
-        kept: vec![Kept::Nothing; spine.stages.len()],
-        sieves: Vec::new(),
+    let mut build_sides = BuildSides {
+        kept: vec![Kept::Nothing; probe.stages.len()],
+        filters: Vec::new(),
         bytes: 0,
     };
-    let stages = spine.stages.iter().enumerate().skip(passed);
+    let stages = probe.stages.iter().enumerate().skip(passed);
     let mut joins: Vec<(usize, &JoinPlan)> = stages
         .filter_map(|(nth, stage)| match stage {
             Stage::Join(join) if !matches!(join.method, JoinMethod::Nested) => Some((nth, *join)),
@@ -206,51 +210,51 @@ fn sides(
     joins.sort_by(|(_, a), (_, b)| rows_out(&a.right).total_cmp(&rows_out(&b.right)));
     for (nth, join) in joins {
         let is_inner = join.kind != JoinType::Left;
-        let sifted = sides.sieves.iter().filter(|_| is_inner);
-        let own: Vec<Sieve> = sifted.filter_map(|s| s.for_right(join)).collect();
+        let filtered = build_sides.filters.iter().filter(|_| is_inner);
+        let own: Vec<RuntimeFilter> = filtered.filter_map(|s| s.for_build_side(join)).collect();
         let mut input = NodeState::new(&join.right);
         let kept = match gather(join, &mut input, &own, &mut row, env)? {
             Gathered::Kept(kept) => kept,
             Gathered::Apart(_) => {
-                sides.give_back(env);
+                build_sides.give_back(env);
                 return Ok(None);
             }
         };
-        if let Some((sieve, bytes)) = Sieve::of(join, &kept, !own.is_empty(), env)? {
-            sides.sieves.push(sieve);
-            sides.bytes += bytes;
+        if let Some((filter, bytes)) = RuntimeFilter::of(join, &kept, !own.is_empty(), env)? {
+            build_sides.filters.push(filter);
+            build_sides.bytes += bytes;
         }
         let ends = is_inner && kept.is_empty();
-        sides.kept[nth] = kept;
+        build_sides.kept[nth] = kept;
         if ends {
             // Nothing comes out, whatever the others have.
             break;
         }
     }
-    Ok(Some(sides))
+    Ok(Some(build_sides))
 }
 
 /// Is it known of an inner join that its right side has no row?
-fn joins_nothing(spine: &Spine<'_>, sides: &[Kept]) -> bool {
-    spine.stages.iter().zip(sides).any(|(stage, side)| {
+fn joins_nothing(probe: &ProbePipeline<'_>, build_sides: &[Kept]) -> bool {
+    probe.stages.iter().zip(build_sides).any(|(stage, side)| {
         matches!(stage, Stage::Join(join) if join.kind != JoinType::Left) && side.is_empty()
     })
 }
 
 /// The parts of a table.
 fn table_input(
-    spine: &Spine<'_>,
-    given: &Given,
+    probe: &ProbePipeline<'_>,
+    given: &SharedInputs,
     exec: &ExecCtx<'_>,
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Input>> {
-    let Some(target) = target(spine, exec, env)? else {
+    let Some(target) = target(probe, exec, env)? else {
         return Ok(None);
     };
     let (index, tasks) = (target.index, wanted_tasks(exec));
     let place = (target.def, target.access, index);
-    let known = (&*given.constants, &*given.sieves);
-    let looked_up = narrow::spans(spine.driver, place, known, env)?;
+    let known = (&*given.constants, &*given.filters);
+    let looked_up = key_lookup::spans(probe.source, place, known, env)?;
     let keys = looked_up.as_ref().map(Vec::len);
     let rows = match looked_up {
         Some(spans) => exec.txn.parallel_lookup(target.tree, spans, tasks),
@@ -259,7 +263,7 @@ fn table_input(
     let rows = rows.map_err(|e| engine_error(&e))?;
     // Entries of other indexes are not what blocks speak of.
     let rows = match index {
-        0 => rows.with_tests(filter::tests(spine.driver, target.def, env)),
+        0 => rows.with_tests(block_filter::tests(probe.source, target.def, env)),
         _ => rows,
     };
     Ok(Some(Input::Table { rows, index, keys }))

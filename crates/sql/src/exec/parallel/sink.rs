@@ -1,27 +1,27 @@
-//! What a task keeps of the rows that arrive: groups, distinct rows, the first n, all of them, or records of a hash table.
+//! Sinks of a probe pipeline: partial groups, distinct rows, top n, all rows, or records of a hash table.
 //!
-//! Neighbours: `task` gives it one row after the other; the statement's thread puts together what the sinks of all tasks have.
-//! **Invariant**: what is kept stands in the order in which it came, or in that of ORDER BY where only the first n are wanted.
+//! Neighbours: `task` gives it one row after the other; the statement's thread merges the sinks of all tasks.
+//! **Invariant**: what is kept stands in the order of its arrival, or in that of ORDER BY where only the first n are wanted.
 
 use std::collections::{BinaryHeap, HashSet};
 
 use esker_types::{EvalCtx, SqlResult, Value};
 
-use super::super::hash_rows::{self, KeyHash, PARTS, part_of};
 use super::super::join::hash_key;
+use super::super::join_table::{self, KeyHash, PARTS, part_of};
 use super::super::memory::row_bytes;
 use super::super::rowkey;
 use super::super::sort::order_key;
 use super::groups::GroupTable;
-use super::segments::Segments;
-use super::spine::Spine;
-use super::task::Owner;
+use super::probe::ProbePipeline;
+use super::streaming_groups::StreamingGroups;
+use super::task::Consumer;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::{BlockPlan, GroupPlan, HashBy};
 
 /// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
+pub(super) enum SinkKind {
     /// Their number is all that is wanted.
     Count,
     /// They are grouped, or aggregated as one group.
@@ -38,7 +38,7 @@ pub(super) enum Duty {
 
 /// How much of what is kept, and in which slots.
 pub(super) struct Wanted {
-    pub duty: Duty,
+    pub sink_kind: SinkKind,
     pub keep: u64,
     pub slots: Vec<u32>,
     pub width: usize,
@@ -48,7 +48,7 @@ pub(super) struct Wanted {
 pub(super) enum Part {
     Groups(Box<GroupTable>),
     Rows(Vec<Box<[Value]>>),
-    /// Records of [`HashRows`](super::super::hash_rows::HashRows), by part.
+    /// Records of [`JoinTable`](super::super::join_table::JoinTable), by part.
     Records(Vec<Vec<u8>>),
     /// All tasks together need too much memory.
     TooLarge,
@@ -119,7 +119,7 @@ pub(super) enum Sink<'p> {
         block: &'p BlockPlan,
         groups: Box<GroupTable>,
         /// Where rows come sorted by a key of the groups.
-        segments: Option<Box<Segments<'p>>>,
+        segments: Option<Box<StreamingGroups<'p>>>,
     },
     Distinct {
         block: &'p BlockPlan,
@@ -148,11 +148,15 @@ pub(super) enum Sink<'p> {
 }
 
 impl<'p> Sink<'p> {
-    pub(super) fn new(owner: &'p Owner, wanted: &'p Wanted, spine: &Spine<'p>) -> Self {
+    pub(super) fn new(
+        consumer: &'p Consumer,
+        wanted: &'p Wanted,
+        probe: &ProbePipeline<'p>,
+    ) -> Self {
         let slots = &wanted.slots[..];
-        let block = match owner {
-            Owner::Block(block) => &**block,
-            Owner::Right { keys, by, hash, .. } => {
+        let block = match consumer {
+            Consumer::Block(block) => &**block,
+            Consumer::Right { keys, by, hash, .. } => {
                 return Self::Records {
                     slots,
                     exprs: keys,
@@ -163,20 +167,20 @@ impl<'p> Sink<'p> {
                 };
             }
         };
-        match wanted.duty {
-            Duty::Group | Duty::Count => Self::Groups {
+        match wanted.sink_kind {
+            SinkKind::Group | SinkKind::Count => Self::Groups {
                 block,
                 groups: Box::default(),
-                segments: Segments::of(block, spine).map(Box::new),
+                segments: StreamingGroups::of(block, probe).map(Box::new),
             },
-            Duty::Distinct => Self::Distinct {
+            SinkKind::Distinct => Self::Distinct {
                 block,
                 slots,
                 seen: HashSet::new(),
                 key: Vec::new(),
                 rows: Vec::new(),
             },
-            Duty::Top => Self::Top {
+            SinkKind::Top => Self::Top {
                 block,
                 slots,
                 limit: usize::try_from(wanted.keep).unwrap_or(usize::MAX),
@@ -184,7 +188,7 @@ impl<'p> Sink<'p> {
                 arrivals: 0,
                 key: Vec::new(),
             },
-            Duty::Rows | Duty::Hash => Self::Rows(slots, Vec::new()),
+            SinkKind::Rows | SinkKind::Hash => Self::Rows(slots, Vec::new()),
         }
     }
 
@@ -196,7 +200,7 @@ impl<'p> Sink<'p> {
                 groups,
                 segments,
             } => {
-                let plan = block.group.as_ref().expect("its duty says so");
+                let plan = block.group.as_ref().expect("its sink_kind says so");
                 match segments {
                     Some(segments) => segments.add(groups, row, env),
                     None => groups.add(plan, row, env).map(|bytes| bytes as i64),
@@ -221,8 +225,8 @@ impl<'p> Sink<'p> {
                 }
                 let records = &mut records[part_of(hash.of(key))];
                 let before = records.len();
-                hash_rows::append(key, slots.iter().map(|s| &row[*s as usize]), records);
-                Ok((records.len() - before) as i64 + hash_rows::PLACE_BYTES as i64)
+                join_table::append(key, slots.iter().map(|s| &row[*s as usize]), records);
+                Ok((records.len() - before) as i64 + join_table::PLACE_BYTES as i64)
             }
             Self::Distinct {
                 block,
@@ -283,7 +287,7 @@ impl<'p> Sink<'p> {
         let Self::Groups { block, groups, .. } = self else {
             unreachable!("only what is grouped is summed up");
         };
-        (block.group.as_ref().expect("its duty says so"), groups)
+        (block.group.as_ref().expect("its sink_kind says so"), groups)
     }
 
     pub(super) fn finish(self) -> Part {

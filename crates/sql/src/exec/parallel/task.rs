@@ -1,10 +1,9 @@
-//! What a thread does with its share of the rows: decode, filter, join, and keep what is still needed of them.
+//! One task of a parallel block: decodes its morsel, filters, joins, and feeds the sink.
 //!
-//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `batch` judges them by columns where it
-//! can; `pipeline` joins; `sink` keeps what arrives; `tally` is told what was done.
-//! **Invariants**: nothing is shared between tasks but the plan, a copy of the statement's surroundings, and the count of bytes
-//! with what is reserved for them;
-//! the error of a task is that of its first row that has one.
+//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `vectorized` evaluates them column by
+//! column where it can; `pipeline` joins; `sink` keeps what arrives; `runtime_stats` counts.
+//! **Invariants**: tasks share nothing but the plan, a copy of the statement's surroundings, and the count of bytes with what is
+//! reserved for them; the error of a task is that of its first row that has one.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,18 +17,18 @@ use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use super::super::hash_rows::KeyHash;
 use super::super::join::Kept;
+use super::super::join_table::KeyHash;
 use super::super::memory::refund;
 use super::super::scan::{Cover, Verdict, count_read, fill};
 use super::super::subquery::Constant;
 use super::super::{ExecCtx, Limits, Profile};
-use super::batch::{Batch, Program};
 use super::pipeline::Pipeline;
-use super::sieve::{Sieve, Sifter};
+use super::probe::{ProbePipeline, SplitPoint};
+use super::runtime_filter::{RuntimeFilter, RuntimeFilters};
+use super::runtime_stats::{InputStats, RuntimeStats};
 use super::sink::{Part, Sink, Wanted};
-use super::spine::{Cut, Spine};
-use super::tally::{Tally, Work};
+use super::vectorized::{Batch, Program};
 use crate::catalog::TableDef;
 use crate::codec::RowReader;
 use crate::exec_error::engine_error;
@@ -76,8 +75,8 @@ struct Surroundings {
     params: Vec<Value>,
 }
 
-/// Work on bytes of values is looked at each time it has become so much.
-const LOOK_BYTES: usize = 64 * 1024;
+/// InputStats on bytes of values is looked at each time it has become so much.
+const CHECK_BYTES: usize = 64 * 1024;
 
 /// A session that only knows whether the statement may go on: functions that ask for more do not come here.
 struct TaskSession<'a, 'g> {
@@ -123,7 +122,7 @@ impl SessionInfo for TaskSession<'_, '_> {
     }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         let sum = self.bytes.get().saturating_add(bytes);
-        if sum < LOOK_BYTES {
+        if sum < CHECK_BYTES {
             self.bytes.set(sum);
             return Ok(());
         }
@@ -148,7 +147,7 @@ impl SessionInfo for TaskSession<'_, '_> {
 }
 
 /// Whose rows are wanted.
-pub(super) enum Owner {
+pub(super) enum Consumer {
     /// Rows of a block's joins.
     Block(Arc<BlockPlan>),
     /// Rows of the right side of a hash join, their keys, and how they compare and are spread over parts.
@@ -179,18 +178,18 @@ pub(super) enum Input {
 
 /// What the tasks have from the statement's thread.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct SharedInputs {
     /// Right rows of the joins, by stage.
-    pub sides: Vec<Kept>,
+    pub build_sides: Vec<Kept>,
     /// What of the rows of the table finds something in later joins.
-    pub sieves: Vec<Sieve>,
+    pub filters: Vec<RuntimeFilter>,
     /// Those of all joins behind the rows that are shared out.
-    pub later_sieves: Vec<Sieve>,
+    pub later_filters: Vec<RuntimeFilter>,
     /// Results of subqueries that depend on no row.
     pub constants: Vec<Constant>,
     /// What sees the statement's snapshot, where single rows are looked up.
     pub reader: Option<Txn>,
-    /// Bytes charged for the rows that are shared out, and for sieves.
+    /// Bytes charged for the rows that are shared out, and for filters.
     pub bytes: u64,
 }
 
@@ -205,42 +204,44 @@ impl Input {
     }
 }
 
-impl Given {
+impl SharedInputs {
     /// Gives the memory back that was charged for it.
     pub(super) fn give_back(&self, env: &EvalEnv<'_>) {
-        self.sides.iter().for_each(|s| s.clone().give_back(env));
+        self.build_sides
+            .iter()
+            .for_each(|s| s.clone().give_back(env));
         refund(env, self.bytes);
     }
 }
 
 /// Reading and joining, for any thread.
 pub(super) struct TableTask {
-    owner: Owner,
+    consumer: Consumer,
     input: Input,
-    cut: Cut,
-    given: Given,
+    cut: SplitPoint,
+    given: SharedInputs,
     wanted: Wanted,
     surroundings: Surroundings,
     limits: Limits,
-    room: Room,
+    room: ResultMemory,
     /// How to judge the rows of a table by columns.
     program: Option<Program>,
     /// Whether operators that run within a task are measured.
     is_measured: bool,
-    tally: Tally,
+    stats: RuntimeStats,
 }
 
 /// Memory for the results of all tasks.
-pub(super) struct Room {
+pub(super) struct ResultMemory {
     bytes: AtomicU64,
     limit_bytes: u64,
     budget: Arc<MemoryBudget>,
     reserved: Mutex<Reserved>,
 }
 
-impl Room {
+impl ResultMemory {
     pub(super) fn new(limit_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
-        Room {
+        ResultMemory {
             bytes: AtomicU64::new(0),
             limit_bytes,
             budget: Arc::clone(budget),
@@ -275,25 +276,25 @@ impl Room {
 
 impl TableTask {
     pub(super) fn new(
-        owner: Owner,
-        (input, cut): (Input, Cut),
-        given: Given,
+        consumer: Consumer,
+        (input, cut): (Input, SplitPoint),
+        given: SharedInputs,
         wanted: Wanted,
-        (limits, room): (Limits, Room),
+        (limits, room): (Limits, ResultMemory),
         env: &EvalEnv<'_>,
     ) -> Self {
         let ctx = env.ctx;
-        let stages = given.sides.len();
+        let stages = given.build_sides.len();
         let program = match input {
-            Input::Table { index, .. } => Program::of(&owner, &wanted, index, env),
+            Input::Table { index, .. } => Program::of(&consumer, &wanted, index, env),
             Input::Rows { .. } => None,
         };
         TableTask {
             program,
             // Such operators have a reader. What tasks do themselves is only counted.
             is_measured: env.states.profile.is_some() && given.reader.is_some(),
-            tally: Tally::new(stages),
-            owner,
+            stats: RuntimeStats::new(stages),
+            consumer,
             input,
             cut,
             given,
@@ -337,7 +338,7 @@ impl TableTask {
         &self.wanted.slots
     }
 
-    pub(super) fn given(&self) -> &Given {
+    pub(super) fn given(&self) -> &SharedInputs {
         &self.given
     }
 
@@ -348,24 +349,24 @@ impl TableTask {
                 Input::Table { rows, keys, .. } => (rows.blocks_skipped(), *keys),
                 Input::Rows { .. } => (0, None),
             };
-            let work = Work {
+            let work = InputStats {
                 tasks: self.tasks(),
                 blocks_skipped,
                 keys,
             };
-            self.tally.report(profile, self.node(), self.cut, work);
+            self.stats.report(profile, self.node(), self.cut, work);
         }
     }
 
     fn node(&self) -> &Node {
-        match &self.owner {
-            Owner::Block(block) => &block.source,
-            Owner::Right { node, .. } => node,
+        match &self.consumer {
+            Consumer::Block(block) => &block.source,
+            Consumer::Right { node, .. } => node,
         }
     }
 
-    fn spine(&self) -> Spine<'_> {
-        Spine::of(self.node()).expect("it was cut by its stages")
+    fn probe(&self) -> ProbePipeline<'_> {
+        ProbePipeline::of(self.node()).expect("it was cut by its stages")
     }
 
     fn do_task(
@@ -395,27 +396,27 @@ impl TableTask {
             exec: exec.as_ref(),
             states,
         };
-        let spine = self.spine();
+        let probe = self.probe();
         let passed = self.cut.passed();
         let mut flow = Flow {
             pipeline: Pipeline::new(
-                &spine.stages[passed..],
-                &self.given.sides[passed..],
-                &self.given.later_sieves,
+                &probe.stages[passed..],
+                &self.given.build_sides[passed..],
+                &self.given.later_filters,
             ),
             read: 0,
             batched: 0,
             row: vec![Value::Null; self.wanted.width],
-            sifter: Sifter::new(&self.given.sieves, spine.driver),
+            filters: RuntimeFilters::new(&self.given.filters, probe.source),
             env: &env,
-            sink: Sink::new(&self.owner, &self.wanted, &spine),
+            sink: Sink::new(&self.consumer, &self.wanted, &probe),
             room: &self.room,
             uncounted: 0,
             is_too_large: false,
         };
         let taken = match &self.input {
             Input::Table { rows, index, .. } => {
-                self.read(rows, task, *index, spine.driver, &mut flow, &mut || {
+                self.read(rows, task, *index, probe.source, &mut flow, &mut || {
                     (go_on.borrow_mut())()
                 })
             }
@@ -429,10 +430,10 @@ impl TableTask {
             }
         };
         let before = std::iter::repeat_n(0, passed);
-        self.tally.note_read(flow.read);
-        self.tally.note_batched(flow.batched);
-        self.tally.note_sifted(flow.sifter.dropped);
-        self.tally
+        self.stats.note_read(flow.read);
+        self.stats.note_batched(flow.batched);
+        self.stats.note_filtered(flow.filters.dropped);
+        self.stats
             .note_passed(before.chain(flow.pipeline.rows_passed()));
         taken?;
         flow.count_rest();
@@ -560,10 +561,10 @@ pub(super) struct Flow<'f> {
     /// Rows that were judged in batches.
     pub batched: u64,
     pub row: Vec<Value>,
-    sifter: Sifter<'f>,
+    filters: RuntimeFilters<'f>,
     pub env: &'f EvalEnv<'f>,
     pub sink: Sink<'f>,
-    room: &'f Room,
+    room: &'f ResultMemory,
     /// Bytes of results that were not noted yet: all threads count in one place.
     uncounted: i64,
     is_too_large: bool,
@@ -589,7 +590,7 @@ impl Flow<'_> {
         met: usize,
         stored: &[u8],
     ) -> SqlResult<Verdict> {
-        self.sifter
+        self.filters
             .judge(scan, def, met, stored, &mut self.row, self.env)
     }
 
@@ -675,7 +676,7 @@ impl Entries {
     }
 
     /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be true, and asks the
-    /// sieves.
+    /// filters.
     pub(super) fn judge(
         &self,
         scan: &ScanPlan,
@@ -689,7 +690,7 @@ impl Entries {
             Self::Rows => flow.judge(scan, def, met, value),
             Self::Covering { cover, index } => {
                 cover.decode(&def.indexes[*index], def, key, value, &mut flow.row, env)?;
-                flow.sifter.judge_decoded(scan, met, &flow.row, env)
+                flow.filters.judge_decoded(scan, met, &flow.row, env)
             }
             Self::Leading { index } => {
                 let key = def.indexes[*index].codec.clustered_of(key, value)?;
@@ -734,7 +735,7 @@ impl ScanWork for TableTask {
     type Output = Done;
 
     fn run(&self, task: usize, go_on: &mut dyn FnMut() -> bool) -> Done {
-        self.tally.note_thread();
+        self.stats.note_thread();
         let around = &self.surroundings;
         let go_on = RefCell::new(go_on);
         let session = TaskSession {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::text::Names;
 use super::{block_queries, first_id, scan_line};
-use crate::exec::parallel::{Forecast, Forecasts, Shared};
+use crate::exec::parallel::{ParallelEstimate, ParallelEstimates, Shared};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
 use crate::plan::{
@@ -29,8 +29,8 @@ enum Json {
 type Members = Vec<(&'static str, Json)>;
 
 /// The document for a plan.
-pub(super) fn json(plan: &QueryPlan, forecasts: Forecasts<'_>) -> String {
-    let document = Json::Object(vec![("query_block", query(plan, None, forecasts))]);
+pub(super) fn json(plan: &QueryPlan, estimates: ParallelEstimates<'_>) -> String {
+    let document = Json::Object(vec![("query_block", query(plan, None, estimates))]);
     let mut out = String::new();
     write(&document, 0, &mut out);
     out
@@ -95,14 +95,14 @@ fn rows(value: f64) -> Json {
 }
 
 /// What `query_block` is.
-fn query(plan: &QueryPlan, up: Option<&Names<'_>>, forecasts: Forecasts<'_>) -> Json {
+fn query(plan: &QueryPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Json {
     match &plan.root {
-        Root::Block(block) => Json::Object(block_members(plan, block, up, forecasts)),
-        Root::SetOps(ops) => Json::Object(set_ops(ops, up, forecasts)),
+        Root::Block(block) => Json::Object(block_members(plan, block, up, estimates)),
+        Root::SetOps(ops) => Json::Object(set_ops(ops, up, estimates)),
         Root::Recursive(recursive) => {
             let parts = std::iter::once(&recursive.seed).chain(&recursive.members);
             let parts = parts
-                .map(|part| nested(part, false, up, forecasts))
+                .map(|part| nested(part, false, up, estimates))
                 .collect();
             Json::Object(vec![
                 ("recursive", Json::Bool(true)),
@@ -118,16 +118,16 @@ fn nested(
     plan: &QueryPlan,
     dependent: bool,
     up: Option<&Names<'_>>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
 ) -> Json {
     Json::Object(vec![
         ("dependent", Json::Bool(dependent)),
         ("cacheable", Json::Bool(!dependent)),
-        ("query_block", query(plan, up, forecasts)),
+        ("query_block", query(plan, up, estimates)),
     ])
 }
 
-fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, forecasts: Forecasts<'_>) -> Members {
+fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Members {
     let name = match ops.steps.last().map(|s| s.0) {
         Some(SetOp::Except) => "except",
         Some(SetOp::Intersect) => "intersect",
@@ -148,7 +148,7 @@ fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, forecasts: Forecasts<'_>) -
     if !ops.order.is_empty() {
         members.push(("using_filesort", Json::Bool(true)));
     }
-    let queries = parts().map(|q| nested(q, false, up, forecasts)).collect();
+    let queries = parts().map(|q| nested(q, false, up, estimates)).collect();
     members.push(("query_specifications", Json::List(queries)));
     let result = match name {
         "except" => "except_result",
@@ -162,7 +162,7 @@ fn block_members(
     plan: &QueryPlan,
     block: &BlockPlan,
     up: Option<&Names<'_>>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
 ) -> Members {
     let names = Names::of(block, up);
     let mut members = vec![("select_id", Json::Number(block.id.into()))];
@@ -170,12 +170,12 @@ fn block_members(
     node(
         &block.source,
         &names,
-        forecasts,
+        estimates,
         &mut Vec::new(),
         &mut tables,
     );
-    if let (Some(first), Some(forecast)) = (tables.first_mut(), forecasts(block)) {
-        first.push(shared_out(forecast));
+    if let (Some(first), Some(estimate)) = (tables.first_mut(), estimates(block)) {
+        first.push(shared_out(estimate));
     }
     let mut inside: Members = match &block.source {
         Node::Once if tables.is_empty() => vec![("message", text("No tables used"))],
@@ -239,7 +239,7 @@ fn block_members(
                 q.plan,
                 q.kind == "DEPENDENT SUBQUERY",
                 Some(&names),
-                forecasts,
+                estimates,
             )
         })
         .collect();
@@ -253,7 +253,7 @@ fn block_members(
 fn node(
     node_plan: &Node,
     names: &Names<'_>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
     conds: &mut Vec<Expr>,
     out: &mut Vec<Members>,
 ) {
@@ -261,13 +261,13 @@ fn node(
         Node::Once | Node::Nothing(_) => {}
         Node::Filter(child, more) => {
             conds.extend(more.iter().cloned());
-            node(child, names, forecasts, conds, out);
+            node(child, names, estimates, conds, out);
         }
         Node::Join(join) => {
-            node(&join.left, names, forecasts, &mut Vec::new(), out);
+            node(&join.left, names, estimates, &mut Vec::new(), out);
             let first = out.len();
             conds.extend(join.on.iter().cloned());
-            node(&join.right, names, forecasts, conds, out);
+            node(&join.right, names, estimates, conds, out);
             let buffer = match &join.method {
                 JoinMethod::Nested => return,
                 JoinMethod::Buffered => "Block Nested Loop",
@@ -287,22 +287,22 @@ fn node(
             node_plan,
             scan,
             names,
-            forecasts,
+            estimates,
             std::mem::take(conds),
         )),
     }
 }
 
 /// How several threads share a block's first table, or the joining of its rows.
-fn shared_out(forecast: Forecast) -> (&'static str, Json) {
-    let name = match forecast.shared {
+fn shared_out(estimate: ParallelEstimate) -> (&'static str, Json) {
+    let name = match estimate.shared {
         Shared::Scan => "parallel_scan",
         Shared::Join => "parallel_join",
     };
     let members = vec![
-        ("threads", Json::Number(forecast.threads.into())),
-        ("tasks", Json::Number(forecast.tasks)),
-        ("rows_from_metadata", Json::Number(forecast.from_metadata)),
+        ("threads", Json::Number(estimate.threads.into())),
+        ("tasks", Json::Number(estimate.tasks)),
+        ("rows_from_metadata", Json::Number(estimate.from_metadata)),
     ];
     (name, Json::Object(members))
 }
@@ -311,7 +311,7 @@ fn table(
     node: &Node,
     scan: &ScanPlan,
     names: &Names<'_>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
     conds: Vec<Expr>,
 ) -> Members {
     let line = scan_line(scan);
@@ -382,7 +382,7 @@ fn table(
                 ),
                 ("dependent", Json::Bool(scan.lateral)),
                 ("cacheable", Json::Bool(!scan.lateral)),
-                ("query_block", query(plan, up, forecasts)),
+                ("query_block", query(plan, up, estimates)),
             ]),
         ));
     }

@@ -21,7 +21,7 @@ use super::{
     Source,
 };
 use crate::exec::Profile;
-use crate::exec::parallel::Forecasts;
+use crate::exec::parallel::ParallelEstimates;
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast::{ExplainFormat, SetOp};
 use crate::result::ColumnMeta;
@@ -29,32 +29,34 @@ use crate::result::ColumnMeta;
 /// Rows of an EXPLAIN.
 pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
 
-/// Shows a plan; `forecasts` knows which of its tables several threads would read.
+/// Shows a plan; `estimates` knows which of its tables several threads would read.
 pub(crate) fn explain(
     plan: &QueryPlan,
     format: ExplainFormat,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
 ) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None, forecasts),
-        ExplainFormat::Tree => document(tree::tree(plan, None, forecasts)),
-        ExplainFormat::Json => document(json::json(plan, forecasts)),
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None, estimates),
+        ExplainFormat::Tree => document(tree::tree(plan, None, estimates)),
+        ExplainFormat::Json => document(json::json(plan, estimates)),
     }
 }
 
 /// For statements that read alone.
-const ALONE: Forecasts<'static> = &|_| None;
+const SERIAL: ParallelEstimates<'static> = &|_| None;
 
 /// Shows a plan that was run, and what it did.
 pub fn explain_analyzed(plan: &QueryPlan, profile: &Profile) -> Explained {
-    document(tree::tree(plan, Some(profile), ALONE))
+    document(tree::tree(plan, Some(profile), SERIAL))
 }
 
 /// Shows the search for rows of an UPDATE or DELETE.
 pub fn explain_change(plan: &QueryPlan, verb: &'static str, format: ExplainFormat) -> Explained {
     match format {
-        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, Some(verb), ALONE),
-        _ => explain(plan, format, ALONE),
+        ExplainFormat::Default | ExplainFormat::Traditional => {
+            traditional(plan, Some(verb), SERIAL)
+        }
+        _ => explain(plan, format, SERIAL),
     }
 }
 
@@ -79,7 +81,7 @@ pub fn explain_insert(
             "EXPLAIN FORMAT=TREE or JSON of INSERT",
         ));
     }
-    let mut out = Rows::new(ALONE);
+    let mut out = Rows::new(SERIAL);
     let target = Line {
         table: Some(table.to_owned()),
         access: Some("ALL"),
@@ -131,9 +133,9 @@ fn columns() -> Arc<[ColumnMeta]> {
 fn traditional(
     plan: &QueryPlan,
     verb: Option<&'static str>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
 ) -> Explained {
-    let mut out = Rows::new(forecasts);
+    let mut out = Rows::new(estimates);
     let simple = verb.unwrap_or_else(|| {
         if out.is_simple(plan) {
             "SIMPLE"
@@ -151,7 +153,7 @@ struct Rows<'f> {
     seen: HashSet<*const QueryPlan>,
     /// Common table expressions already shown: each of their names has a plan.
     seen_shared: HashSet<u32>,
-    forecasts: Forecasts<'f>,
+    estimates: ParallelEstimates<'f>,
 }
 
 /// One line.
@@ -169,12 +171,12 @@ struct Line {
 }
 
 impl<'f> Rows<'f> {
-    fn new(forecasts: Forecasts<'f>) -> Self {
+    fn new(estimates: ParallelEstimates<'f>) -> Self {
         Rows {
             rows: Vec::new(),
             seen: HashSet::new(),
             seen_shared: HashSet::new(),
-            forecasts,
+            estimates,
         }
     }
 
@@ -277,11 +279,11 @@ impl<'f> Rows<'f> {
             if sorted || !block.order.is_empty() {
                 first.extra.push("Using filesort".into());
             }
-            if let Some(forecast) = (self.forecasts)(block) {
-                let word = forecast.shared.word();
+            if let Some(estimate) = (self.estimates)(block) {
+                let word = estimate.shared.word();
                 first
                     .extra
-                    .push(format!("Using parallel {word} ({forecast})"));
+                    .push(format!("Using parallel {word} ({estimate})"));
             }
         }
         for line in lines {

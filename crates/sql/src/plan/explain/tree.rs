@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::text::Names;
 use super::{Inner, block_queries, first_id, scan_line};
 use crate::bind::JoinType;
-use crate::exec::parallel::{Forecast, Forecasts};
+use crate::exec::parallel::{ParallelEstimate, ParallelEstimates};
 use crate::exec::{Profile, Stage};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
@@ -23,13 +23,13 @@ use crate::plan::{
 pub(super) fn tree(
     plan: &QueryPlan,
     profile: Option<&Profile>,
-    forecasts: Forecasts<'_>,
+    estimates: ParallelEstimates<'_>,
 ) -> String {
     let mut tree = Tree {
         out: String::new(),
         profile,
-        forecasts,
-        forecast: None,
+        estimates,
+        estimate: None,
     };
     tree.query(plan, 0, None);
     tree.out
@@ -38,9 +38,9 @@ pub(super) fn tree(
 struct Tree<'p> {
     out: String,
     profile: Option<&'p Profile>,
-    forecasts: Forecasts<'p>,
+    estimates: ParallelEstimates<'p>,
     /// How the rows of the block are shared out whose first table comes next.
-    forecast: Option<Forecast>,
+    estimate: Option<ParallelEstimate>,
 }
 
 /// Estimates of a line: cost and rows.
@@ -193,7 +193,7 @@ impl Tree<'_> {
             self.line(depth, &text, all, Some((plan, Stage::Group)));
             depth += 1;
         }
-        self.forecast = (self.forecasts)(block);
+        self.estimate = (self.estimates)(block);
         self.node(&block.source, depth, &names);
         let mut inner = Vec::new();
         block_queries(block, &mut inner);
@@ -272,9 +272,9 @@ impl Tree<'_> {
         self.line(depth, &text, Some((cost, scan.rows_in)), own);
         self.note(node, depth + 1);
         // The first table of a block stands above all others of it.
-        if let Some(forecast) = self.forecast.take() {
-            let word = forecast.shared.word();
-            self.plain(depth + 1, &format!("Parallel {word}: {forecast}"));
+        if let Some(estimate) = self.estimate.take() {
+            let word = estimate.shared.word();
+            self.plain(depth + 1, &format!("Parallel {word}: {estimate}"));
         }
         if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
             let up = if scan.lateral { Some(names) } else { None };

@@ -1,11 +1,12 @@
-//! Rows of a table judged by columns, some hundred at a time (`docs/decisions/column-batches.md`).
+//! Vectorized execution: conditions and aggregates of a scan, column by column over batches of some hundred rows.
 //!
-//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the rows of a task; `stored` says what they are, `columns`
-//! has their memory; `nodes` computes; `raw` remembers what stored bytes come to; `fold` groups and sums up.
-//! Neighbours: `task` gives stored rows, and goes on with those that are left if they are not summed up here; `scan::judge` is the row
-//! way.
-//! **Invariants**: rows are dealt with in the order in which they come; of a batch in which something is unusual nothing was done but
-//! that groups have begun, and all its rows go the row way.
+//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the
+//! rows of a task; `stored` locates columns in stored rows, `columns` has the memory of a batch; `nodes` computes; `raw` memoises
+//! results by stored bytes; `fold` groups and aggregates. Reasons: `docs/decisions/column-batches.md`.
+//! Neighbours: `task` gives stored rows, and goes on with those that qualify if they are not aggregated here; `scan::judge` is the
+//! row-at-a-time path.
+//! **Invariants**: rows are processed in the order in which they come; a batch with an unusual value (overflow, truncation, a
+//! warning) has had no effect but that groups have begun, and all its rows are evaluated row at a time.
 
 mod columns;
 mod compile;
@@ -89,7 +90,7 @@ impl<'p> Batch<'p> {
         let form = &self.program.form;
         let gives_up = self.gives_up();
         let piece = form.piece(entry, &mut self.piece);
-        if gives_up || piece.len() > MOST_ROW_BYTES || !form.fits(piece) {
+        if gives_up || piece.len() > MOST_ROW_BYTES || !form.is_parallel_safe(piece) {
             return Ok(self.work_off(flow)? && self.by_row(entry, flow)?);
         }
         self.copies.push(piece);
@@ -99,7 +100,7 @@ impl<'p> Batch<'p> {
     /// Takes stored rows where they lie; false if no more are wanted.
     pub(super) fn add_pieces(&mut self, pieces: &[&[u8]], flow: &mut Flow<'_>) -> SqlResult<bool> {
         let form = &self.program.form;
-        let are_fit = pieces.iter().all(|piece| form.fits(piece));
+        let are_fit = pieces.iter().all(|piece| form.is_parallel_safe(piece));
         if pieces.len() < FEW_PIECES || !are_fit || self.gives_up() {
             for piece in pieces {
                 if !self.add(self.entries.entry_of(piece), flow)? {
@@ -168,9 +169,9 @@ impl<'p> Batch<'p> {
         for step in &program.steps {
             match step {
                 Step::Compute(nth) => self.compute(*nth, rows, flow)?,
-                Step::Keep(truth) => {
-                    let truth = Arg::of(*truth, &self.lanes);
-                    self.selection.keep(|row| truth.get(row) == Some(1));
+                Step::Keep(boolean) => {
+                    let boolean = Arg::of(*boolean, &self.lanes);
+                    self.selection.keep(|row| boolean.get(row) == Some(1));
                     if self.selection.len() == 0 {
                         return Ok(());
                     }

@@ -1,4 +1,4 @@
-//! Truth of conditions, with MySQL's three values.
+//! Three-valued logic: conditions as TRUE, FALSE or UNKNOWN.
 //!
 //! Neighbours: `eval` for operands; filters and joins ask [`Expr::is_true`].
 //! **Invariants**: `None` is UNKNOWN; AND stops at the first FALSE, OR at the first TRUE, so a NULL
@@ -13,36 +13,36 @@ use esker_types::{SqlResult, SqlType, Value, cast};
 use super::eval::compare_values;
 use super::{Between, Cmp, CmpOp, EvalEnv, Expr, ExprKind, InList, Like, Test};
 
-/// A truth as a value: 1, 0 or NULL.
-pub(crate) fn value(truth: Option<bool>) -> Value {
-    truth.map_or(Value::Null, Value::bool)
+/// A boolean as a value: 1, 0 or NULL.
+pub(crate) fn value(boolean: Option<bool>) -> Value {
+    boolean.map_or(Value::Null, Value::bool)
 }
 
 /// NOT.
 #[inline]
-pub(crate) fn not(truth: Option<bool>) -> Option<bool> {
-    truth.map(|b| !b)
+pub(crate) fn not(boolean: Option<bool>) -> Option<bool> {
+    boolean.map(|b| !b)
 }
 
-fn negate_if(negated: bool, truth: Option<bool>) -> Option<bool> {
-    if negated { not(truth) } else { truth }
+fn negate_if(negated: bool, boolean: Option<bool>) -> Option<bool> {
+    if negated { not(boolean) } else { boolean }
 }
 
 impl Expr {
     /// Is the condition TRUE (neither FALSE nor UNKNOWN)?
     #[inline]
     pub fn is_true(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
-        Ok(self.truth(row, env)? == Some(true))
+        Ok(self.eval_bool(row, env)? == Some(true))
     }
 
-    /// The condition's truth.
-    pub fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    /// The condition in three-valued logic; `None` is UNKNOWN.
+    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
         Ok(match &self.kind {
-            ExprKind::Cmp(cmp) => cmp.truth(row, env)?,
+            ExprKind::Cmp(cmp) => cmp.eval_bool(row, env)?,
             ExprKind::And(conds) => {
                 let mut unknown = false;
                 for cond in conds {
-                    match cond.truth(row, env)? {
+                    match cond.eval_bool(row, env)? {
                         Some(false) => return Ok(Some(false)),
                         Some(true) => {}
                         None => unknown = true,
@@ -53,7 +53,7 @@ impl Expr {
             ExprKind::Or(conds) => {
                 let mut unknown = false;
                 for cond in conds {
-                    match cond.truth(row, env)? {
+                    match cond.eval_bool(row, env)? {
                         Some(true) => return Ok(Some(true)),
                         Some(false) => {}
                         None => unknown = true,
@@ -61,22 +61,24 @@ impl Expr {
                 }
                 (!unknown).then_some(false)
             }
-            ExprKind::Xor(args) => match (args[0].truth(row, env)?, args[1].truth(row, env)?) {
-                (Some(a), Some(b)) => Some(a != b),
-                _ => None,
-            },
-            ExprKind::Not(arg) => not(arg.truth(row, env)?),
+            ExprKind::Xor(args) => {
+                match (args[0].eval_bool(row, env)?, args[1].eval_bool(row, env)?) {
+                    (Some(a), Some(b)) => Some(a != b),
+                    _ => None,
+                }
+            }
+            ExprKind::Not(arg) => not(arg.eval_bool(row, env)?),
             ExprKind::Is { arg, test, negated } => {
                 let found = match test {
                     Test::Null => arg.eval_ref(row, env)?.is_null(),
-                    Test::True => arg.truth(row, env)? == Some(true),
-                    Test::False => arg.truth(row, env)? == Some(false),
+                    Test::True => arg.eval_bool(row, env)? == Some(true),
+                    Test::False => arg.eval_bool(row, env)? == Some(false),
                 };
                 Some(found != *negated)
             }
-            ExprKind::Between(between) => between.truth(row, env)?,
-            ExprKind::InList(list) => list.truth(row, env)?,
-            ExprKind::Like(like) => like.truth(row, env)?,
+            ExprKind::Between(between) => between.eval_bool(row, env)?,
+            ExprKind::InList(list) => list.eval_bool(row, env)?,
+            ExprKind::Like(like) => like.eval_bool(row, env)?,
             _ => match &*self.eval_ref(row, env)? {
                 Value::Null => None,
                 Value::Int(v) => Some(*v != 0),
@@ -89,7 +91,7 @@ impl Expr {
 impl Cmp {
     /// Truth of the comparison.
     #[inline]
-    pub fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    pub fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
         let left = self.left.eval_ref(row, env)?;
         if left.is_null() && self.op != CmpOp::NullSafeEq {
             return Ok(None);
@@ -107,7 +109,7 @@ impl Cmp {
 }
 
 impl Between {
-    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
         let arg = self.arg.eval_ref(row, env)?;
         let low = self.low.0.eval_ref(row, env)?;
         let types = (&self.arg.ty, &self.low.0.ty);
@@ -128,7 +130,7 @@ impl Between {
 }
 
 impl InList {
-    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
         let arg = self.arg.eval_ref(row, env)?;
         if arg.is_null() {
             return Ok(None);
@@ -175,7 +177,7 @@ impl super::SortedList {
 }
 
 impl Like {
-    fn truth(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
         let text = self.text.eval_ref(row, env)?;
         let pattern = self.pattern.eval_ref(row, env)?;
         if text.is_null() || pattern.is_null() {

@@ -1,27 +1,27 @@
-//! Conditions of a program for batches: comparisons, lists, and what joins them.
+//! Compiles predicates into vectorized comparisons, lists and connectives.
 //!
-//! Neighbours: `compile` has the rest of the compiler; `expr::truth` says what conditions mean.
-//! **Invariant**: numbers are compared only where they compare as the values do: by one scale, as moments, or as integers.
+//! Neighbours: `compile` has the rest of the compiler; `expr::boolean` defines what conditions mean.
+//! **Invariant**: numbers are compared only where they compare as the values do: at one scale, as temporal values, or as integers.
 
 use esker_types::cmp::CmpKind;
 use esker_types::{Value, cast};
 
 use super::compile::{Compiler, MOST_DIGITS};
-use super::program::{Kind, Node, Operand, TRUTH, midnight};
+use super::program::{BOOLEAN, Kind, Node, Operand, midnight};
 use crate::expr::{Between, CmpOp, Expr, ExprKind, InList, Test};
 
 impl Compiler<'_> {
-    /// The truth of a condition.
-    pub(super) fn truth(&mut self, expr: &Expr) -> Option<Operand> {
+    /// The boolean of a condition.
+    pub(super) fn boolean(&mut self, expr: &Expr) -> Option<Operand> {
         let marks = self.marks();
-        if let Some(found) = self.native_truth(expr) {
+        if let Some(found) = self.native_boolean(expr) {
             return Some(found);
         }
         self.back_to(marks);
-        self.by_row(expr, true, TRUTH)
+        self.by_row(expr, true, BOOLEAN)
     }
 
-    fn native_truth(&mut self, expr: &Expr) -> Option<Operand> {
+    fn native_boolean(&mut self, expr: &Expr) -> Option<Operand> {
         if let Some(value) = self.constant(expr) {
             return Some(match value {
                 Value::Null => Operand::Null,
@@ -47,19 +47,19 @@ impl Compiler<'_> {
         Some(match &expr.kind {
             ExprKind::Cmp(cmp) => self.compare(cmp.op, (&cmp.left, &cmp.right), cmp.kind)?,
             ExprKind::And(conds) => {
-                let conds = self.truths(conds)?;
+                let conds = self.booleans(conds)?;
                 self.node(Node::And(conds))
             }
             ExprKind::Or(conds) => {
-                let conds = self.truths(conds)?;
+                let conds = self.booleans(conds)?;
                 self.node(Node::Or(conds))
             }
             ExprKind::Xor(args) => {
-                let args = [self.truth(&args[0])?, self.truth(&args[1])?];
+                let args = [self.boolean(&args[0])?, self.boolean(&args[1])?];
                 self.node(Node::Xor(args))
             }
             ExprKind::Not(arg) => {
-                let arg = self.truth(arg)?;
+                let arg = self.boolean(arg)?;
                 self.node(Node::Not(arg))
             }
             ExprKind::Is { arg, test, negated } => {
@@ -73,7 +73,7 @@ impl Compiler<'_> {
                         self.node(Node::IsNull(arg))
                     }
                     (Test::True | Test::False, _) => {
-                        let arg = self.truth(arg)?;
+                        let arg = self.boolean(arg)?;
                         self.node(Node::Is(arg, *test == Test::True))
                     }
                 };
@@ -85,24 +85,24 @@ impl Compiler<'_> {
         })
     }
 
-    fn truths(&mut self, exprs: &[Expr]) -> Option<Vec<Operand>> {
-        exprs.iter().map(|expr| self.truth(expr)).collect()
+    fn booleans(&mut self, exprs: &[Expr]) -> Option<Vec<Operand>> {
+        exprs.iter().map(|expr| self.boolean(expr)).collect()
     }
 
-    fn negated_if(&mut self, negated: bool, truth: Operand) -> Operand {
+    fn negated_if(&mut self, negated: bool, boolean: Operand) -> Operand {
         match negated {
-            true => self.node(Node::Not(truth)),
-            false => truth,
+            true => self.node(Node::Not(boolean)),
+            false => boolean,
         }
     }
 
     pub(super) fn compare(
         &mut self,
         op: CmpOp,
-        sides: (&Expr, &Expr),
+        build_sides: (&Expr, &Expr),
         kind: CmpKind,
     ) -> Option<Operand> {
-        let (left, right) = (self.number(sides.0)?, self.number(sides.1)?);
+        let (left, right) = (self.number(build_sides.0)?, self.number(build_sides.1)?);
         let args = self.aligned(left, right, kind)?;
         Some(self.node(match op {
             CmpOp::NullSafeEq => Node::NullSafeEqual(args),
@@ -129,12 +129,14 @@ impl Compiler<'_> {
                     self.scaled(b, scale - b_scale)?,
                 ])
             }
-            (CmpKind::DateTime, _, _) => Some([self.moment(a, a_kind)?, self.moment(b, b_kind)?]),
+            (CmpKind::DateTime, _, _) => {
+                Some([self.temporal(a, a_kind)?, self.temporal(b, b_kind)?])
+            }
             _ => None,
         }
     }
 
-    fn moment(&mut self, operand: Operand, kind: Kind) -> Option<Operand> {
+    fn temporal(&mut self, operand: Operand, kind: Kind) -> Option<Operand> {
         match (kind, operand) {
             (Kind::DateTime, _) => Some(operand),
             (Kind::Date, Operand::Const(n)) => Some(Operand::Const(midnight(n))),

@@ -54,7 +54,7 @@ impl Form {
 
     /// Can it be read? Of rows that is found out field by field.
     #[inline]
-    pub(super) fn fits(&self, piece: &[u8]) -> bool {
+    pub(super) fn is_parallel_safe(&self, piece: &[u8]) -> bool {
         match self {
             Self::Rows => true,
             Self::Entries(shape) => shape.fits(piece),

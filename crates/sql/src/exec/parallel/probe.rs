@@ -1,9 +1,10 @@
-//! The way of rows through a block's joins: from the table that is read first through filters and joins, each with a right side of its own.
+//! Probe pipelines: a block's left-deep joins as a source and the stages its rows pass, and the point where they are split.
 //!
-//! Neighbours: `mod` decides with it whether and where rows are shared out among threads; `pipeline` sends rows along it.
-//! **Invariant**: stages stand in the order in which rows pass them; what they do to rows in this order is what the plan's operators do.
+//! Neighbours: `mod` decides with it whether and where rows are split among threads; `pipeline` pushes rows through it.
+//! **Invariant**: stages stand in the order in which rows pass them; what they do to rows in this order is what the plan's
+//! operators do.
 
-use super::fit::{self, fits};
+use super::parallel_safe::{self, is_parallel_safe};
 use crate::exec::Limits;
 use crate::expr::Expr;
 use crate::plan::{
@@ -11,11 +12,11 @@ use crate::plan::{
 };
 
 /// Fewest rows that are shared out when they were read by the statement's thread: a few for each task.
-const LEAST_ROWS: f64 = 64.0;
+const MIN_SPLIT_ROWS: f64 = 64.0;
 
 /// A table, and what its rows pass.
-pub(super) struct Spine<'p> {
-    pub driver: &'p ScanPlan,
+pub(super) struct ProbePipeline<'p> {
+    pub source: &'p ScanPlan,
     pub stages: Vec<Stage<'p>>,
 }
 
@@ -27,22 +28,22 @@ pub(super) enum Stage<'p> {
 
 /// What the threads share among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum SplitPoint {
     /// The table that is read first.
     Table,
     /// Rows that have passed so many stages: the statement's thread reads them before.
     Rows(usize),
 }
 
-impl<'p> Spine<'p> {
+impl<'p> ProbePipeline<'p> {
     /// The way of a node's rows; `None` if they do not come from a table.
     pub fn of(node: &'p Node) -> Option<Self> {
         let (mut node, mut stages) = (node, Vec::new());
         loop {
             node = match node {
-                Node::Scan(driver) => {
+                Node::Scan(source) => {
                     stages.reverse();
-                    return Some(Self { driver, stages });
+                    return Some(Self { source, stages });
                 }
                 Node::Filter(input, conds) => {
                     stages.push(Stage::Filter(conds));
@@ -58,23 +59,23 @@ impl<'p> Spine<'p> {
     }
 
     /// Where to share out the rows of `node`, whose way this is, if that is possible and worth it.
-    pub fn cut(&self, node: &Node, limits: &Limits) -> Option<Cut> {
-        let last_unfit = self.stages.iter().rposition(|s| !s.fits());
+    pub fn cut(&self, node: &Node, limits: &Limits) -> Option<SplitPoint> {
+        let last_unfit = self.stages.iter().rposition(|s| !s.is_parallel_safe());
         let from = last_unfit.map_or(0, |n| n + 1);
         if from == 0 && self.reads_much(limits) {
-            return Some(Cut::Table);
+            return Some(SplitPoint::Table);
         }
         if rows_looked_at(node) < limits.parallel_rows as f64 {
             return None;
         }
         (from..self.stages.len())
-            .find(|passed| self.rows_behind(*passed) >= LEAST_ROWS)
-            .map(Cut::Rows)
+            .find(|passed| self.rows_behind(*passed) >= MIN_SPLIT_ROWS)
+            .map(SplitPoint::Rows)
     }
 
     /// Is the first table one to cut, and large enough?
     fn reads_much(&self, limits: &Limits) -> bool {
-        let scan = self.driver;
+        let scan = self.source;
         let Source::Base { def, access, .. } = &scan.source else {
             return false;
         };
@@ -83,7 +84,9 @@ impl<'p> Spine<'p> {
             AccessKind::Ranges(_) => scan.rows_in,
             AccessKind::Point(_) | AccessKind::Ref(_) => return false,
         };
-        rows >= limits.parallel_rows as f64 && is_plain(scan) && scan.conds.iter().all(fits)
+        rows >= limits.parallel_rows as f64
+            && is_plain(scan)
+            && scan.conds.iter().all(is_parallel_safe)
     }
 
     /// Estimated rows that have passed all stages.
@@ -98,7 +101,7 @@ impl<'p> Spine<'p> {
             Stage::Join(join) => Some(join.rows),
             Stage::Filter(_) => None,
         });
-        joined.unwrap_or(self.driver.rows_out)
+        joined.unwrap_or(self.source.rows_out)
     }
 
     /// The node whose rows have passed `stages` stages, below `node`.
@@ -115,10 +118,10 @@ impl<'p> Spine<'p> {
     }
 
     /// Conditions and keys that tasks evaluate.
-    pub fn exprs(&self, cut: Cut) -> Vec<&'p Expr> {
+    pub fn exprs(&self, cut: SplitPoint) -> Vec<&'p Expr> {
         let (mut exprs, passed) = (Vec::new(), cut.passed());
-        if cut == Cut::Table {
-            exprs.extend(&self.driver.conds);
+        if cut == SplitPoint::Table {
+            exprs.extend(&self.source.conds);
         }
         for stage in &self.stages[passed..] {
             match stage {
@@ -137,17 +140,17 @@ impl<'p> Spine<'p> {
     }
 
     /// Do tasks look up single rows?
-    pub fn looks_up(&self, cut: Cut) -> bool {
+    pub fn looks_up(&self, cut: SplitPoint) -> bool {
         let nested = |stage: &Stage<'_>| matches!(stage, Stage::Join(join) if matches!(join.method, JoinMethod::Nested));
-        let by_entries = match &self.driver.source {
+        let by_entries = match &self.source.source {
             Source::Base { access, .. } => access.index != 0 && !access.covering,
             _ => false,
         };
-        (cut == Cut::Table && by_entries) || self.stages[cut.passed()..].iter().any(nested)
+        (cut == SplitPoint::Table && by_entries) || self.stages[cut.passed()..].iter().any(nested)
     }
 }
 
-impl Cut {
+impl SplitPoint {
     /// Stages that the statement's thread does.
     pub fn passed(self) -> usize {
         match self {
@@ -176,15 +179,15 @@ fn conds_below<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>) {
 
 impl Stage<'_> {
     /// May any thread do its part?
-    fn fits(&self) -> bool {
+    fn is_parallel_safe(&self) -> bool {
         match self {
-            Self::Filter(conds) => conds.iter().all(fits),
+            Self::Filter(conds) => conds.iter().all(is_parallel_safe),
             Self::Join(join) => {
-                join.on.iter().all(fits)
+                join.on.iter().all(is_parallel_safe)
                     && match &join.method {
                         JoinMethod::Nested => can_be_searched(&join.right),
                         JoinMethod::Buffered => true,
-                        JoinMethod::Hash { left, .. } => left.iter().all(fits),
+                        JoinMethod::Hash { left, .. } => left.iter().all(is_parallel_safe),
                     }
             }
         }
@@ -195,14 +198,18 @@ impl Stage<'_> {
 fn can_be_searched(node: &Node) -> bool {
     match node {
         Node::Once | Node::Nothing(_) => true,
-        Node::Filter(input, conds) => conds.iter().all(fits) && can_be_searched(input),
+        Node::Filter(input, conds) => conds.iter().all(is_parallel_safe) && can_be_searched(input),
         Node::Join(join) => {
             matches!(join.method, JoinMethod::Nested)
-                && join.on.iter().all(fits)
+                && join.on.iter().all(is_parallel_safe)
                 && can_be_searched(&join.left)
                 && can_be_searched(&join.right)
         }
-        Node::Scan(scan) => fit::is_stored(scan) && is_plain(scan) && scan.conds.iter().all(fits),
+        Node::Scan(scan) => {
+            parallel_safe::is_stored(scan)
+                && is_plain(scan)
+                && scan.conds.iter().all(is_parallel_safe)
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! From a statement's expressions to a program for batches.
+//! Compiles expressions of a statement into a vectorized program.
 //!
-//! Neighbours: `conditions` has the part for truths; `program` has the nodes; `expr::eval` says what expressions mean.
-//! **Invariants**: a node is made only where its numbers are those of the row way, for all values that are not unusual; constants are
-//! evaluated the row way, once, and quietly.
+//! Neighbours: `conditions` compiles booleans; `program` has the nodes; `expr::eval` defines what expressions mean.
+//! **Invariants**: a node is made only where its numbers equal those of row-at-a-time execution, for all values that are not
+//! unusual; constants are evaluated row at a time, once, and quietly.
 
 use std::cmp::Ordering;
 
@@ -10,13 +10,13 @@ use esker_types::arith::{BinOp, UnOp};
 use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, Value};
 
-use super::super::fit;
-use super::super::segments::Segments;
-use super::super::sink::{Duty, Wanted};
-use super::super::spine::Spine;
-use super::super::task::Owner;
+use super::super::parallel_safe;
+use super::super::probe::ProbePipeline;
+use super::super::sink::{SinkKind, Wanted};
+use super::super::streaming_groups::StreamingGroups;
+use super::super::task::Consumer;
 use super::program::{
-    Agg, ByRow, Column, Fold, Keys, Kind, Measure, Node, Operand, Program, Step, Sum, TRUTH, What,
+    Agg, BOOLEAN, ByRow, Column, Fold, Keys, Kind, Measure, Node, Operand, Program, Step, Sum, What,
 };
 use super::stored::Form;
 use crate::bind::AggCall;
@@ -45,19 +45,19 @@ pub(super) struct Compiler<'c> {
 }
 
 impl Program {
-    /// How the rows of the owner's first table are judged, which are read by an index. `None`: row by row.
+    /// How the rows of the consumer's first table are judged, which are read by an index. `None`: row by row.
     pub(in crate::exec::parallel) fn of(
-        owner: &Owner,
+        consumer: &Consumer,
         wanted: &Wanted,
         index: usize,
         env: &EvalEnv<'_>,
     ) -> Option<Self> {
-        let node: &PlanNode = match owner {
-            Owner::Block(block) => &block.source,
-            Owner::Right { node, .. } => node,
+        let node: &PlanNode = match consumer {
+            Consumer::Block(block) => &block.source,
+            Consumer::Right { node, .. } => node,
         };
-        let spine = Spine::of(node)?;
-        let Source::Base { def, access, .. } = &spine.driver.source else {
+        let probe = ProbePipeline::of(node)?;
+        let Source::Base { def, access, .. } = &probe.source.source else {
             return None;
         };
         if index != 0 && !access.covering {
@@ -69,7 +69,7 @@ impl Program {
             ..*env
         };
         let mut compiler = Compiler {
-            scan: spine.driver,
+            scan: probe.source,
             def,
             index,
             form: Form::of(def, index),
@@ -82,11 +82,12 @@ impl Program {
         };
         let met = compiler.conditions();
         let mut fold = None;
-        if let (Owner::Block(block), Duty::Group | Duty::Count) = (owner, wanted.duty)
+        if let (Consumer::Block(block), SinkKind::Group | SinkKind::Count) =
+            (consumer, wanted.sink_kind)
             && let Some(group) = &block.group
-            && met == spine.driver.conds.len()
-            && spine.stages.is_empty()
-            && Segments::of(block, &spine).is_none()
+            && met == probe.source.conds.len()
+            && probe.stages.is_empty()
+            && StreamingGroups::of(block, &probe).is_none()
         {
             fold = compiler.fold(group);
         }
@@ -111,11 +112,11 @@ impl Compiler<'_> {
     fn conditions(&mut self) -> usize {
         let conds = &self.scan.conds;
         for (nth, cond) in conds.iter().enumerate() {
-            let Some(truth) = self.truth(cond) else {
+            let Some(boolean) = self.boolean(cond) else {
                 return nth;
             };
             self.compute_nodes();
-            self.steps.push(Step::Keep(truth));
+            self.steps.push(Step::Keep(boolean));
         }
         conds.len()
     }
@@ -155,7 +156,7 @@ impl Compiler<'_> {
     }
 
     fn keys(&mut self, group: &GroupPlan) -> Option<Keys> {
-        if group.keys.iter().any(fit::has_queries) {
+        if group.keys.iter().any(parallel_safe::has_queries) {
             return None;
         }
         if let Some(numbers) = self.number_keys(group) {
@@ -327,7 +328,7 @@ impl Compiler<'_> {
                 Some((self.converted(arg, &expr.ty, kind)?, kind))
             }
             ExprKind::Func(call) => self.length(call),
-            _ => Some((self.condition(expr)?, TRUTH)),
+            _ => Some((self.condition(expr)?, BOOLEAN)),
         }
     }
 
@@ -354,7 +355,7 @@ impl Compiler<'_> {
             Some(Value::Str(text)) => Some(measure.of(text)),
             _ => None,
         };
-        Some((self.node(Node::Length(column, measure, missing)), TRUTH))
+        Some((self.node(Node::Length(column, measure, missing)), BOOLEAN))
     }
 
     /// An expression of one column, evaluated the row way.
@@ -445,7 +446,7 @@ impl Compiler<'_> {
         }
         let (arg, kind) = self.number(&unary.arg)?;
         let kind = match (kind, &ty.kind) {
-            (Kind::Int { .. }, TypeKind::BigInt) if !ty.unsigned => TRUTH,
+            (Kind::Int { .. }, TypeKind::BigInt) if !ty.unsigned => BOOLEAN,
             (Kind::Decimal { scale }, TypeKind::Decimal) if scale == ty.decimals => kind,
             _ => return None,
         };
@@ -456,7 +457,7 @@ impl Compiler<'_> {
         let kind = Kind::of_type(ty)?;
         let mut whens = Vec::with_capacity(case.whens.len());
         for (when, then) in &case.whens {
-            whens.push((self.truth(when)?, self.converted(then, ty, kind)?));
+            whens.push((self.boolean(when)?, self.converted(then, ty, kind)?));
         }
         let otherwise = match &case.otherwise {
             Some(otherwise) => self.converted(otherwise, ty, kind)?,

@@ -1,8 +1,8 @@
-//! Rows of batches, grouped and summed up.
+//! Vectorized aggregation: groups and sums of batches.
 //!
-//! Neighbours: `program` says how; the groups themselves are in `groups`, which also takes rows one by one.
-//! **Invariants**: a row is summed up only when nothing of its batch was unusual; groups begin in the order of their first row; what
-//! is summed up goes into the groups at the end of the task, and nothing of them was dropped until then.
+//! Neighbours: `program` says how; the groups themselves are in `groups`, which also takes single rows.
+//! **Invariants**: a row is aggregated only if nothing of its batch was unusual; groups begin in the order of their first row; sums
+//! enter the groups at the end of the task, and no group was dropped until then.
 
 use std::cmp::Ordering;
 

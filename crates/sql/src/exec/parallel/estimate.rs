@@ -1,14 +1,14 @@
-//! How the rows of a block would be shared out among threads, for EXPLAIN.
+//! The degree of parallelism a block would get, for EXPLAIN: threads, tasks, rows counted from metadata.
 //!
-//! Neighbours: `parallel` decides and does it, here nothing is read; `plan::explain` prints it.
+//! Neighbours: `parallel` decides and executes, nothing is read here; `plan::explain` prints it.
 
 use std::fmt;
 
 use esker_types::SqlResult;
 
 use super::prepare::{needs_reader, target, wanted_tasks};
-use super::sink::Duty;
-use super::spine::Cut;
+use super::probe::SplitPoint;
+use super::sink::SinkKind;
 use super::{block_exprs, candidate, several_threads};
 use crate::exec_error::engine_error;
 use crate::expr::EvalEnv;
@@ -16,7 +16,7 @@ use crate::plan::BlockPlan;
 
 /// How the rows of a block would be shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Forecast {
+pub(crate) struct ParallelEstimate {
     pub shared: Shared,
     /// Threads, the statement's own included.
     pub threads: u32,
@@ -36,7 +36,7 @@ pub(crate) enum Shared {
 }
 
 /// Tells how the rows of a block would be shared out, if several threads would read or join them.
-pub(crate) type Forecasts<'a> = &'a dyn Fn(&BlockPlan) -> Option<Forecast>;
+pub(crate) type ParallelEstimates<'a> = &'a dyn Fn(&BlockPlan) -> Option<ParallelEstimate>;
 
 impl Shared {
     pub fn word(self) -> &'static str {
@@ -47,7 +47,7 @@ impl Shared {
     }
 }
 
-impl fmt::Display for Forecast {
+impl fmt::Display for ParallelEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (threads, tasks) = (self.threads, self.tasks);
         write!(f, "{threads} threads, {tasks} tasks")?;
@@ -62,7 +62,10 @@ impl fmt::Display for Forecast {
 ///
 /// # Errors
 /// As for reading them.
-pub(crate) fn forecast(block: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<Option<Forecast>> {
+pub(crate) fn estimate(
+    block: &BlockPlan,
+    env: &EvalEnv<'_>,
+) -> SqlResult<Option<ParallelEstimate>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
     };
@@ -73,18 +76,18 @@ pub(crate) fn forecast(block: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<Option
     if needs_reader && exec.txn.has_writes() {
         return Ok(None);
     }
-    let (spine, wanted) = (&candidate.spine, wanted_tasks(exec));
+    let (probe, wanted) = (&candidate.probe, wanted_tasks(exec));
     let (shared, tasks, from_metadata) = match candidate.cut {
-        Cut::Rows(passed) => {
-            let rows = spine.rows_behind(passed) as u64;
+        SplitPoint::Rows(passed) => {
+            let rows = probe.rows_behind(passed) as u64;
             (Shared::Join, rows.min(wanted as u64), 0)
         }
-        Cut::Table => {
-            let Some(target) = target(spine, exec, env)? else {
+        SplitPoint::Table => {
+            let Some(target) = target(probe, exec, env)? else {
                 return Ok(None);
             };
-            let cut = match candidate.duty {
-                Duty::Count => exec
+            let cut = match candidate.sink_kind {
+                SinkKind::Count => exec
                     .txn
                     .parallel_count(target.tree, target.spans, wanted)
                     .map(|count| (count.tasks(), count.counted())),
@@ -97,7 +100,7 @@ pub(crate) fn forecast(block: &BlockPlan, env: &EvalEnv<'_>) -> SqlResult<Option
             (Shared::Scan, tasks as u64, from_metadata)
         }
     };
-    Ok(Some(Forecast {
+    Ok(Some(ParallelEstimate {
         shared,
         threads: exec.limits.read_threads.min(tasks as u32).max(1),
         tasks,

@@ -1,7 +1,7 @@
-//! Computing one node for the rows that are left.
+//! Kernels: one node of a program, computed for the selected rows.
 //!
 //! Neighbours: `compile` says why a node is what an expression means; `columns` has the memory.
-//! **Invariant**: no number is wrong: what does not fit 64 bits is [`Unusual`]. What stands where a row is NULL means nothing.
+//! **Invariant**: no number is wrong: what does not fit 64 bits is [`Unusual`]. The number of a NULL has no meaning.
 
 use esker_types::arith::BinOp;
 
@@ -121,7 +121,7 @@ pub(super) fn compute(
         }
         Node::Not(a) => {
             let a = arg(a);
-            out.fill(selection, |row| Ok(a.get(row).map(|truth| 1 - truth)))
+            out.fill(selection, |row| Ok(a.get(row).map(|boolean| 1 - boolean)))
         }
         Node::IsNull(a) => {
             let a = arg(a);
@@ -280,7 +280,7 @@ fn divided(
     })
 }
 
-/// A truth that is NULL if one of both is.
+/// A boolean that is NULL if one of both is.
 #[inline(always)]
 fn strict(args: [Arg<'_>; 2], selection: &Selection, out: &mut Lane, f: impl Fn(i64, i64) -> bool) {
     both(args, selection, &mut out.numbers, |a, b| f(a, b).into());
@@ -296,14 +296,14 @@ fn decided_by(
     out: &mut Lane,
 ) -> Result<(), Unusual> {
     out.fill(selection, |row| {
-        let mut truth = Some(1 - decisive);
+        let mut boolean = Some(1 - decisive);
         for operand in args {
             match Arg::of(*operand, before).get(row) {
                 Some(n) if n == decisive => return Ok(Some(decisive)),
                 Some(_) => {}
-                None => truth = None,
+                None => boolean = None,
             }
         }
-        Ok(truth)
+        Ok(boolean)
     })
 }

@@ -3,12 +3,12 @@
 //! Neighbours: everything a statement comes through asks here; `names` answers the binder with it; `accounts` adds
 //! grants up.
 //! **Invariants**
-//! - An object's rights are asked for before it is looked for: who may not see it does not hear whether it is there.
+//! - An object's privileges are asked for before it is looked for: who may not see it does not hear whether it is there.
 //! - 1142 and 1143 name the host that the client comes from, 1044 that of the account, as in MySQL.
 
 use esker_types::{SqlError, SqlResult};
 
-use super::{Facts, Session};
+use super::{Session, SessionContext};
 use crate::accounts::{Access, Privileges, RoleName};
 use crate::bind::{Need, Restricted, column_denied};
 use crate::catalog::TableDef;
@@ -60,12 +60,12 @@ impl Session {
     pub(super) fn check_accounts_above(&self, statement: &Statement) -> SqlResult<()> {
         let named = |accounts: &mut dyn Iterator<Item = &Account>| {
             let names: Vec<RoleName> = accounts.map(|a| self.named(a)).collect();
-            self.facts.check_not_above(&names)
+            self.context.check_not_above(&names)
         };
         match statement {
             // Who may change no accounts at all hears of that.
             Statement::AlterUser(_) | Statement::DropUser { .. } | Statement::RenameUser(_)
-                if self.facts.require("CREATE USER").is_err() =>
+                if self.context.require("CREATE USER").is_err() =>
             {
                 Ok(())
             }
@@ -76,7 +76,7 @@ impl Session {
             Statement::Grant(grant) | Statement::Revoke(grant) => match &**grant {
                 Grant::Privileges { users, .. } => named(&mut users.iter().map(|u| &u.account)),
                 Grant::Roles { users, .. } | Grant::Proxy { users, .. } => named(&mut users.iter()),
-                Grant::All { users } if self.facts.require("CREATE USER").is_ok() => {
+                Grant::All { users } if self.context.require("CREATE USER").is_ok() => {
                     named(&mut users.iter())
                 }
                 Grant::All { .. } => Ok(()),
@@ -90,16 +90,16 @@ impl Session {
     /// # Errors
     /// 1227.
     pub(super) fn check_definer(&self, definer: &RoleName) -> SqlResult<()> {
-        let facts = &self.facts;
-        if facts.access.is_of(&definer.0, &definer.1) {
+        let context = &self.context;
+        if context.access.is_of(&definer.0, &definer.1) {
             return Ok(());
         }
-        facts.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
-        facts.check_not_above(std::slice::from_ref(definer))
+        context.require_any(&["SUPER", "SET_ANY_DEFINER"])?;
+        context.check_not_above(std::slice::from_ref(definer))
     }
 }
 
-impl Facts {
+impl SessionContext {
     /// User and host as 1142 and 1143 name them.
     fn who(&self) -> (Box<str>, Box<str>) {
         (self.access.user.clone(), self.host.as_str().into())

@@ -1,8 +1,8 @@
-//! What is computed of a batch: columns of numbers, one after the other, and which rows are left.
+//! The intermediate representation of vectorized execution: nodes that each compute a column or narrow the selection.
 //!
-//! Neighbours: `compile` makes a [`Program`] of a statement's expressions, `nodes` computes one [`Node`], `fold` sums up.
-//! **Invariants**: operands of a node stand before it; what is computed of a row is what the row way would compute, or the
-//! batch is unusual; a truth is 0, 1 or NULL.
+//! Neighbours: `compile` makes a [`Program`] of a statement's expressions, `nodes` computes one [`Node`], `fold` aggregates.
+//! **Invariants**: operands of a node stand before it; what is computed for a row is what row-at-a-time execution would compute, or
+//! the batch is unusual; a boolean is 0, 1 or NULL.
 
 use std::cmp::Ordering;
 
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 /// Truths, and what comparisons give as values.
-pub(super) const TRUTH: Kind = Kind::Int { unsigned: false };
+pub(super) const BOOLEAN: Kind = Kind::Int { unsigned: false };
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) enum Node {
     Xor([Operand; 2]),
     Not(Operand),
     IsNull(Operand),
-    /// Is a truth this one?
+    /// Is a boolean this one?
     Is(Operand, bool),
     IsNotZero(Operand),
     /// Is it among the numbers, which are sorted?
@@ -110,7 +110,7 @@ impl Measure {
 pub(super) struct ByRow {
     pub expr: Expr,
     pub column: usize,
-    /// Whether its truth is asked for, and not its value.
+    /// Whether its boolean is asked for, and not its value.
     pub is_truth: bool,
     pub kind: Kind,
 }
@@ -123,8 +123,8 @@ impl ByRow {
         env: &EvalEnv<'_>,
     ) -> Result<Option<i64>, Unusual> {
         if self.is_truth {
-            let truth = self.expr.truth(row, env).map_err(|_| Unusual)?;
-            return Ok(truth.map(i64::from));
+            let boolean = self.expr.eval_bool(row, env).map_err(|_| Unusual)?;
+            return Ok(boolean.map(i64::from));
         }
         match &*self.expr.eval_ref(row, env).map_err(|_| Unusual)? {
             Value::Null => Ok(None),

@@ -1,7 +1,7 @@
-//! What the threads that share a table or a join did, for EXPLAIN ANALYZE.
+//! Runtime statistics of a parallel scan or join, for EXPLAIN ANALYZE.
 //!
-//! Neighbours: the tasks note, the statement's thread reports to its profile; `plan::explain` prints that.
-//! **Invariant**: counters are added to once per task, so that counting costs nothing that shows.
+//! Neighbours: tasks count, the statement's thread reports to its profile; `plan::explain` prints that.
+//! **Invariant**: a task adds to the counters once, so counting costs nothing measurable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
@@ -9,19 +9,19 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::spine::{Cut, Spine};
+use super::probe::{ProbePipeline, SplitPoint};
 use crate::exec::{Profile, Stage};
 use crate::plan::Node;
 
 /// What the tasks did.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct RuntimeStats {
     since: Instant,
     /// Rows of the table, or that were shared out.
     read: AtomicU64,
     counted: AtomicU64,
     /// Rows that later joins would have dropped.
-    sifted: AtomicU64,
+    filtered: AtomicU64,
     /// Rows that were judged in batches.
     batched: AtomicU64,
     /// Rows that met the table's conditions, and those that passed each stage.
@@ -31,7 +31,7 @@ pub(super) struct Tally {
 }
 
 /// What the input of the tasks tells.
-pub(super) struct Work {
+pub(super) struct InputStats {
     pub tasks: usize,
     /// Blocks that were not read because no row in them could meet the conditions.
     pub blocks_skipped: u64,
@@ -39,14 +39,14 @@ pub(super) struct Work {
     pub keys: Option<usize>,
 }
 
-impl Tally {
+impl RuntimeStats {
     /// Nothing was done yet, and rows will pass so many stages.
     pub(super) fn new(stages: usize) -> Self {
-        Tally {
+        RuntimeStats {
             since: Instant::now(),
             read: AtomicU64::new(0),
             counted: AtomicU64::new(0),
-            sifted: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
             batched: AtomicU64::new(0),
             passed: (0..=stages).map(|_| AtomicU64::new(0)).collect(),
             threads: Mutex::default(),
@@ -75,8 +75,8 @@ impl Tally {
     }
 
     /// So many rows met the table's conditions and were dropped because a later join has nothing for them.
-    pub(super) fn note_sifted(&self, rows: u64) {
-        self.sifted.fetch_add(rows, Ordering::Relaxed);
+    pub(super) fn note_filtered(&self, rows: u64) {
+        self.filtered.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// So many rows were counted from metadata.
@@ -91,39 +91,39 @@ impl Tally {
 
     /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for. What the
     /// statement's thread has read before has told of itself.
-    pub(super) fn report(&self, profile: &Profile, node: &Node, cut: Cut, work: Work) {
+    pub(super) fn report(&self, profile: &Profile, node: &Node, cut: SplitPoint, work: InputStats) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (took, stages) = (self.since.elapsed(), self.passed.len() - 1);
         let first = match cut {
-            Cut::Table => 0,
-            Cut::Rows(passed) => passed + 1,
+            SplitPoint::Table => 0,
+            SplitPoint::Rows(passed) => passed + 1,
         };
         for nth in first..=stages {
-            let node = Spine::node_before(node, nth, stages);
+            let node = ProbePipeline::node_before(node, nth, stages);
             profile.add(node, Stage::Node, count(&self.passed[nth]), took);
         }
         let tasks = work.tasks;
         let (threads, read) = (self.threads.lock().len().max(1), count(&self.read));
-        let sifted = match count(&self.sifted) {
+        let filtered = match count(&self.filtered) {
             0 => String::new(),
-            rows => format!(" rows sifted out={rows}"),
+            rows => format!(" rows dropped by runtime filters={rows}"),
         };
         let looked_up = match work.keys {
             None => String::new(),
             Some(keys) => format!(" keys looked up={keys}"),
         };
         let text = match cut {
-            Cut::Table => format!(
-                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={} rows in batches={}{sifted}{looked_up}",
+            SplitPoint::Table => format!(
+                "Parallel scan: threads={threads} tasks={tasks} rows read={read} rows from metadata={} blocks skipped={} rows in batches={}{filtered}{looked_up}",
                 count(&self.counted),
                 work.blocks_skipped,
                 count(&self.batched),
             ),
-            Cut::Rows(_) => {
+            SplitPoint::Rows(_) => {
                 format!("Parallel join: threads={threads} tasks={tasks} rows shared out={read}")
             }
         };
-        let shared = Spine::node_before(node, cut.passed(), stages);
+        let shared = ProbePipeline::node_before(node, cut.passed(), stages);
         profile.note(shared, text);
     }
 }

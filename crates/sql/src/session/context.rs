@@ -1,4 +1,4 @@
-//! What functions and expressions may ask of a session, and its user variables.
+//! The session context: account, database, clock and user variables, as functions and expressions see them.
 //!
 //! Neighbours: kernels see it as `esker_types::SessionInfo`, expressions as `expr::UserVars`.
 //! **Invariant**: shared by reference while a statement runs, so every part that a statement may
@@ -23,8 +23,8 @@ use crate::instance::Instance;
 /// Most user variables of a session.
 const MAX_USER_VARS: usize = 10_000;
 
-/// Facts of one session.
-pub struct Facts {
+/// What functions and expressions may read of one session.
+pub struct SessionContext {
     pub(crate) instance: Arc<Instance>,
     pub(crate) process: Arc<Process>,
     /// How long the statement may go on.
@@ -71,8 +71,8 @@ fn variable_bytes(name: &str, value: &Value) -> u64 {
     (name.len() + value.text_len()) as u64
 }
 
-impl Facts {
-    /// Facts of a new session.
+impl SessionContext {
+    /// SessionContext of a new session.
     pub(crate) fn new(
         instance: Arc<Instance>,
         (process, pace): (Arc<Process>, Pace),
@@ -146,7 +146,7 @@ impl Facts {
     }
 
     /// Before every statement: what GRANT, REVOKE, DROP USER and their kin have done since the one before
-    /// holds from here on. An account that is gone has no rights.
+    /// holds from here on. An account that is gone has no privileges.
     pub(crate) fn renew_rights(&mut self) {
         let accounts = self.instance.accounts();
         let version = accounts.version();
@@ -163,7 +163,7 @@ impl Facts {
         self.active_roles.retain(|role| held.contains(role));
         self.access = Arc::new(accounts.access(&self.account, &self.active_roles));
         self.accounts_version = Some(version);
-        // Plans rest on the rights of views' definers, too.
+        // Plans rest on the privileges of views' definers, too.
         self.rebind();
     }
 
@@ -246,7 +246,7 @@ impl Facts {
     }
 }
 
-impl SessionInfo for Facts {
+impl SessionInfo for SessionContext {
     fn connection_id(&self) -> u64 {
         self.process.id
     }
@@ -314,7 +314,7 @@ impl SessionInfo for Facts {
     }
 }
 
-impl UserVars for Facts {
+impl UserVars for SessionContext {
     fn get(&self, name: &str) -> Option<(Value, SqlType)> {
         self.user_vars.borrow().values.get(name).cloned()
     }

@@ -1,8 +1,8 @@
-//! What another thread than the statement's own may evaluate.
+//! Parallel safety: which expressions, aggregates and queries any thread may evaluate.
 //!
 //! Neighbours: the rest of `parallel`.
-//! **Invariant**: what fits needs nothing of the session but what [`Surroundings`](super::task::Surroundings) copies, and gives the same
-//! value on every thread and in every order.
+//! **Invariant**: what is parallel safe needs nothing of the session but what [`Surroundings`](super::task::Surroundings) copies, and
+//! gives the same value on every thread and in every order.
 
 use esker_types::func::FuncFlags;
 
@@ -32,15 +32,15 @@ const MERGED: &[&str] = &[
 ];
 
 /// May any thread evaluate the expression?
-pub(super) fn fits(expr: &Expr) -> bool {
-    fits_within(expr, 0)
+pub(super) fn is_parallel_safe(expr: &Expr) -> bool {
+    is_parallel_safe_within(expr, 0)
 }
 
 /// The same for an expression of a query `levels` below the block.
-fn fits_within(expr: &Expr, levels: u16) -> bool {
+fn is_parallel_safe_within(expr: &Expr, levels: u16) -> bool {
     !expr.any(&mut |e| match &e.kind {
         ExprKind::Outer { depth, .. } => *depth > levels,
-        ExprKind::Subquery(query) => !subquery_fits(query, levels),
+        ExprKind::Subquery(query) => !is_subquery_parallel_safe(query, levels),
         ExprKind::UserVar(_)
         | ExprKind::Assign(..)
         | ExprKind::SeededRand(..)
@@ -58,46 +58,49 @@ fn fits_within(expr: &Expr, levels: u16) -> bool {
 }
 
 /// A subquery that depends on no row is computed before, by the statement's thread.
-fn subquery_fits(query: &Subquery, levels: u16) -> bool {
+fn is_subquery_parallel_safe(query: &Subquery, levels: u16) -> bool {
     let plan = &query.plan;
     let single = matches!(query.form, SubqueryForm::Compare { single: true, .. });
     if single || plan.volatility != Volatility::Stable || plan.locking || plan.blocks {
         return false;
     }
-    !query.correlated || (plan.reach <= levels + 1 && query_fits(plan, levels + 1))
+    !query.correlated || (plan.reach <= levels + 1 && is_query_parallel_safe(plan, levels + 1))
 }
 
 /// May any thread run the query?
-fn query_fits(plan: &QueryPlan, levels: u16) -> bool {
+fn is_query_parallel_safe(plan: &QueryPlan, levels: u16) -> bool {
     match &plan.root {
         Root::Block(block) => {
             block.windows.is_none()
-                && node_fits(&block.source, levels)
-                && block_exprs(block).all(|e| fits_within(e, levels))
+                && is_node_parallel_safe(&block.source, levels)
+                && block_exprs(block).all(|e| is_parallel_safe_within(e, levels))
         }
         Root::SetOps(ops) => {
             let mut others = ops.steps.iter().map(|(_, _, query)| query);
-            query_fits(&ops.first, levels) && others.all(|q| query_fits(q, levels))
+            is_query_parallel_safe(&ops.first, levels)
+                && others.all(|q| is_query_parallel_safe(q, levels))
         }
         Root::Recursive(_) | Root::Values(_) => false,
     }
 }
 
-fn node_fits(node: &Node, levels: u16) -> bool {
-    let fit = |exprs: &[Expr]| exprs.iter().all(|e| fits_within(e, levels));
+fn is_node_parallel_safe(node: &Node, levels: u16) -> bool {
+    let fit = |exprs: &[Expr]| exprs.iter().all(|e| is_parallel_safe_within(e, levels));
     match node {
         Node::Once | Node::Nothing(_) => true,
-        Node::Filter(input, conds) => fit(conds) && node_fits(input, levels),
+        Node::Filter(input, conds) => fit(conds) && is_node_parallel_safe(input, levels),
         Node::Join(join) => {
             let keys = match &join.method {
                 JoinMethod::Hash { left, right, .. } => fit(left) && fit(right),
                 _ => true,
             };
-            keys && fit(&join.on) && node_fits(&join.left, levels) && node_fits(&join.right, levels)
+            keys && fit(&join.on)
+                && is_node_parallel_safe(&join.left, levels)
+                && is_node_parallel_safe(&join.right, levels)
         }
         Node::Scan(scan) => {
             let source = match &scan.source {
-                Source::Derived(plan) => !scan.lateral && query_fits(plan, levels),
+                Source::Derived(plan) => !scan.lateral && is_query_parallel_safe(plan, levels),
                 _ => is_stored(scan),
             };
             source && scan.lock.is_none() && fit(&scan.conds)
@@ -183,11 +186,13 @@ fn constants_of_node<'p>(node: &'p Node, found: &mut Vec<&'p Subquery>) {
 }
 
 /// Can groups be computed in parts?
-pub(super) fn group_fits(group: &GroupPlan) -> bool {
+pub(super) fn is_group_parallel_safe(group: &GroupPlan) -> bool {
     group.rollup.is_none()
-        && group.keys.iter().all(fits)
+        && group.keys.iter().all(is_parallel_safe)
         && group.aggs.iter().all(|agg| {
-            agg.order.is_empty() && MERGED.contains(&agg.def.name) && agg.args.iter().all(fits)
+            agg.order.is_empty()
+                && MERGED.contains(&agg.def.name)
+                && agg.args.iter().all(is_parallel_safe)
         })
 }
 

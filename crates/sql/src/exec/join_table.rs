@@ -1,4 +1,4 @@
-//! Rows by key in one piece of memory: the right side of a hash join.
+//! The hash table of a hash join: rows of the build side by key, in one piece of memory.
 //!
 //! ```text
 //! record  next (4) | length of the key | key | length of the values | values
@@ -18,7 +18,7 @@ use esker_types::{SqlResult, Value};
 use super::spill::{number, put_number, read_values, write_values};
 use crate::codec::damaged;
 
-/// No record.
+/// The end of a ring: no record.
 const END: u32 = u32::MAX;
 const NEXT_BYTES: usize = 4;
 /// Places of the smallest table.
@@ -33,7 +33,7 @@ pub(crate) const PARTS: usize = 16;
 
 /// Rows by key.
 #[derive(Default)]
-pub(crate) struct HashRows {
+pub(crate) struct JoinTable {
     hash: KeyHash,
     parts: [HashPart; PARTS],
     /// Bytes in memory.
@@ -150,7 +150,7 @@ fn home(tag: u32, places: usize) -> usize {
     tag as usize >> (u32::BITS - places.trailing_zeros())
 }
 
-impl HashRows {
+impl JoinTable {
     /// Puts parts together whose keys were told apart by `hash`.
     pub fn from_parts(hash: KeyHash, parts: [HashPart; PARTS]) -> Self {
         let bytes = parts.iter().map(HashPart::bytes).sum();
@@ -392,7 +392,7 @@ pub(crate) fn append<'v>(key: &[u8], values: impl Iterator<Item = &'v Value>, ou
 mod tests {
     use super::*;
 
-    fn rows_of(table: &HashRows, key: &[u8]) -> Vec<Vec<Value>> {
+    fn rows_of(table: &JoinTable, key: &[u8]) -> Vec<Vec<Value>> {
         let (mut ring, mut row, mut found) = (table.find(key), vec![Value::Null; 2], Vec::new());
         while table.next_of(&mut ring, &[0, 1], &mut row).unwrap() {
             found.push(row.clone());
@@ -404,7 +404,7 @@ mod tests {
     fn rows_of_a_key_come_in_their_order_however_they_came() {
         let row = |n: i64| [Value::Int(n), Value::Str(vec![b'x'; (n % 200) as usize])];
         let key = |n: i64| (n % 700).to_be_bytes();
-        let mut one = HashRows::default();
+        let mut one = JoinTable::default();
         let hash = KeyHash::default();
         let mut apart: [HashPart; PARTS] = Default::default();
         for start in [0, 1500, 3000] {
@@ -419,7 +419,7 @@ mod tests {
             }
         }
         apart.iter_mut().for_each(|p| p.link_all(&hash).unwrap());
-        let parts = HashRows::from_parts(hash, apart);
+        let parts = JoinTable::from_parts(hash, apart);
         for n in 0..700 {
             let expected: Vec<Vec<Value>> = (0..7)
                 .map(|times| n + times * 700)
@@ -432,7 +432,7 @@ mod tests {
             }
         }
         assert!(rows_of(&one, b"none").is_empty());
-        assert!(rows_of(&HashRows::default(), b"").is_empty());
+        assert!(rows_of(&JoinTable::default(), b"").is_empty());
         for table in [&one, &parts] {
             let mut times = HashMap::<Vec<u8>, usize>::new();
             let count = |key: &[u8], _: &[u8]| {

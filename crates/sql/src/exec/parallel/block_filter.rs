@@ -1,11 +1,11 @@
-//! Conditions of a scan as tests of the fields of which blocks speak, so that blocks without a row that meets them are not read.
+//! Predicates for block skipping: the conditions of a scan as tests that the engine checks against zone maps.
 //!
-//! Neighbours: `plan::ranges` says which keys of an index meet conditions; here the index is one that there is not, over one
-//! column; `codec::fields` has the numbers.
+//! Neighbours: `plan::ranges` turns conditions into key ranges; here the index is a virtual one over a single column;
+//! `codec::fields` has the numbers that zone maps keep.
 //!
 //! **Invariants**
 //! - Every value for which the conditions hold passes the test of its field.
-//! - Rows of blocks that are left out are not looked at: a condition that would have warned of one, or failed, does not.
+//! - Rows of skipped blocks are not evaluated: a condition that would have warned of one, or failed, does not.
 
 use std::ops::{Bound, RangeInclusive};
 

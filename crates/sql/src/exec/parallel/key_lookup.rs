@@ -1,13 +1,13 @@
-//! Which rows of a table can be wanted at all: those with one of a few keys, where a subquery or a hash table says which.
+//! Key lookups in place of a scan: if a constant subquery or a build side leaves only few keys, they are looked up.
 //!
-//! Neighbours: `prepare` asks before it cuts the table; `sieve` and `subquery` know the keys; the engine reads ranges.
+//! Neighbours: `prepare` asks before it cuts the table; `runtime_filter` and `subquery` know the keys; the engine reads ranges.
 //! **Invariant**: a row that is left out is one that a condition of the table or an inner join would drop.
 
 use esker_engine::scan::KeySpan;
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::super::subquery::Constant;
-use super::sieve::Sieve;
+use super::runtime_filter::RuntimeFilter;
 use crate::catalog::TableDef;
 use crate::codec::KeyRange;
 use crate::expr::{CmpOp, EvalEnv, Expr, ExprKind, SubqueryForm};
@@ -17,11 +17,11 @@ use crate::plan::{Access, AccessKind, KeyOperand, ScanPlan, ranges, tree_entries
 const ENTRIES_PER_KEY: f64 = 16.0;
 
 /// The ranges of an index that have all rows that can be wanted, where they are few. `constants` are the subqueries of the statement that
-/// depend on no row, `sieves` ask for slots of this table.
+/// depend on no row, `filters` ask for slots of this table.
 pub(super) fn spans(
     scan: &ScanPlan,
     (def, access, index): (&TableDef, &Access, usize),
-    (constants, sieves): (&[Constant], &[Sieve]),
+    (constants, filters): (&[Constant], &[RuntimeFilter]),
     env: &EvalEnv<'_>,
 ) -> SqlResult<Option<Vec<KeySpan>>> {
     let index = &def.indexes[index];
@@ -32,8 +32,8 @@ pub(super) fn spans(
         return Ok(None);
     }
     let asked = scan.conds.iter().filter_map(|c| among(c, slot, constants));
-    let sifted = sieves.iter().filter_map(|s| s.few(slot));
-    let Some(keys) = asked.chain(sifted).min_by_key(|keys| keys.len()) else {
+    let filtered = filters.iter().filter_map(|s| s.few(slot));
+    let Some(keys) = asked.chain(filtered).min_by_key(|keys| keys.len()) else {
         return Ok(None);
     };
     if keys.len() as f64 * ENTRIES_PER_KEY > tree_entries(&index.tree) {

@@ -1,21 +1,21 @@
-//! Groups of rows that come sorted by one of the groups' keys: when its value changes, the groups so far are complete.
+//! Streaming aggregation: rows come sorted by a grouping key, so groups are complete when its value changes.
 //!
 //! Neighbours: `sink` gives it every row; `groups` has the groups.
-//! **Invariant**: a group is dropped only when no row of it can come, in this task or another, and HAVING is not true for it; so the
-//! groups of a task's first and last value stay, whatever HAVING says. Where the key is all that tells groups apart, a row's group is
-//! the last one or a new one, and nothing is looked up.
+//! **Invariant**: a group is dropped only when no further row can belong to it, in this task or another, and HAVING is not true for
+//! it; so the groups of a task's first and last value stay, whatever HAVING says. Where the key alone identifies a group, a row's
+//! group is the last one or a new one, and nothing is looked up.
 
 use esker_types::{SqlResult, SqlType, Value};
 
 use super::super::rowkey;
-use super::fit::fits;
 use super::groups::GroupTable;
-use super::spine::Spine;
+use super::parallel_safe::is_parallel_safe;
+use super::probe::ProbePipeline;
 use crate::expr::{EvalEnv, Expr};
 use crate::plan::{BlockPlan, GroupPlan, Source};
 
 /// Watches the value by which rows come sorted.
-pub(super) struct Segments<'p> {
+pub(super) struct StreamingGroups<'p> {
     plan: &'p GroupPlan,
     having: &'p Expr,
     slot: u32,
@@ -30,16 +30,20 @@ pub(super) struct Segments<'p> {
     row: Vec<Value>,
 }
 
-impl<'p> Segments<'p> {
+impl<'p> StreamingGroups<'p> {
     /// Where that is possible, and HAVING may drop groups.
-    pub fn of(block: &'p BlockPlan, spine: &Spine<'p>) -> Option<Self> {
+    pub fn of(block: &'p BlockPlan, probe: &ProbePipeline<'p>) -> Option<Self> {
         let (plan, having) = (block.group.as_ref()?, block.having.as_ref()?);
-        let scan = spine.driver;
+        let scan = probe.source;
         let Source::Base { def, access, .. } = &scan.source else {
             return None;
         };
         let part = def.primary().parts.first()?;
-        if access.index != 0 || access.reverse || part.prefix_len.is_some() || !fits(having) {
+        if access.index != 0
+            || access.reverse
+            || part.prefix_len.is_some()
+            || !is_parallel_safe(having)
+        {
             return None;
         }
         let (_, slot) = *scan.columns.iter().find(|(col, _)| *col == part.col)?;

@@ -1,7 +1,7 @@
-//! Memory of a batch: the stored rows, which of them are left, and columns of numbers.
+//! Memory of a batch: stored rows, the selection vector, and columns of numbers.
 //!
 //! Neighbours: `nodes` fills columns, `program` says with what.
-//! **Invariants**: a row is here as it is stored; what a column has is only said of rows that were left when it was
+//! **Invariants**: a row is here as it is stored; a column has valid values only for the rows that were selected when it was
 //! computed.
 
 use esker_engine::scan::MOST_PIECES;

@@ -1,9 +1,12 @@
-//! Rows that would find nothing in the hash table of a later join are dropped where they are read, before the rest of their columns is.
+//! Runtime join filters: Bloom filters of build sides, applied where probe rows are read.
 //!
-//! Neighbours: `prepare` makes a [`Sieve`] of each right side that is there and hands it to what is read afterwards: the tasks' table, and
-//! other right sides (`join` fills their tables); `task` sifts with a [`Sifter`] of its own.
-//! **Invariants**: only inner joins have sieves, on plain columns that no stage before them changes, so a row that is dropped would have
-//! been dropped by the join; no expression is evaluated for rows that would not have come to it.
+//! A row that would find nothing in the hash table of a later join is dropped before the rest of its columns is decoded. Literature:
+//! "sideways information passing"; Bloom filters of hash joins in most analytical systems.
+//! Neighbours: `prepare` makes a [`RuntimeFilter`] of each build side that is complete and hands it to what is read afterwards: the
+//! source of the probe pipeline, and other build sides (`join` fills their tables); `task` applies its own [`RuntimeFilters`], which
+//! drops filters that turn out not to be selective.
+//! **Invariants**: only inner joins have filters, on plain columns that no stage before them changes, so a row that is dropped would
+//! have been dropped by the join; no expression is evaluated for rows that would not have come to it.
 
 use std::sync::Arc;
 
@@ -22,13 +25,13 @@ use crate::codec::FieldPlaces;
 use crate::expr::{EvalEnv, Expr, ExprKind};
 use crate::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan, Source, is_cheap};
 
-/// After so many rows a task keeps the sieves that drop one of `LEAST_RATE`, the finest first.
+/// After so many rows a task keeps the filters that drop one row of `MIN_DROP_RATE`, the most selective first.
 const TRIAL_ROWS: u32 = 4096;
-const LEAST_RATE: u32 = 8;
+const MIN_DROP_RATE: u32 = 8;
 
-/// What the keys of a join's left rows have to pass.
+/// A filter for the probe keys of one join.
 #[derive(Clone)]
-pub(in crate::exec) struct Sieve {
+pub(in crate::exec) struct RuntimeFilter {
     exprs: Arc<[Expr]>,
     by: Arc<[HashBy]>,
     filter: Arc<KeyFilter>,
@@ -36,20 +39,20 @@ pub(in crate::exec) struct Sieve {
     few: Option<Arc<[i64]>>,
 }
 
-impl Sieve {
-    /// What a join with these right rows, which were sifted themselves or not, lets pass, where that is less than everything, and the
-    /// bytes it is charged with.
+impl RuntimeFilter {
+    /// The filter of a join with this build side, which was filtered itself or not, and the bytes it is charged with. `None` if it
+    /// would let nearly every row pass.
     pub fn of(
         join: &JoinPlan,
         kept: &Kept,
-        are_sifted: bool,
+        are_filtered: bool,
         env: &EvalEnv<'_>,
     ) -> SqlResult<Option<(Self, u64)>> {
         let (JoinMethod::Hash { left, by, .. }, Kept::Table(table)) = (&join.method, kept) else {
             return Ok(None);
         };
         let are_columns = left.iter().all(|e| e.as_column().is_some());
-        if join.kind == JoinType::Left || !are_columns || (!are_sifted && is_whole(&join.right)) {
+        if join.kind == JoinType::Left || !are_columns || (!are_filtered && is_whole(&join.right)) {
             return Ok(None);
         }
         let filter = KeyFilter::of(table, by)?;
@@ -60,22 +63,22 @@ impl Sieve {
         if charge(env, bytes, Purpose::Hash).is_err() {
             return Ok(None);
         }
-        let sieve = Self {
+        let filter = Self {
             exprs: left.as_slice().into(),
             by: by.as_slice().into(),
             filter: Arc::new(filter),
             few,
         };
-        Ok(Some((sieve, bytes)))
+        Ok(Some((filter, bytes)))
     }
 
     fn reads(&self, slot: u32) -> bool {
         self.exprs.iter().any(|e| e.as_column() == Some(slot))
     }
 
-    /// The sieve for right rows of an inner join of the same block: where it asks for what the join's keys equal, the right row's own
+    /// The filter for the build side of an inner join of the same block: where it asks for what the join's keys equal, the right row's own
     /// column is asked for.
-    pub fn for_right(&self, join: &JoinPlan) -> Option<Self> {
+    pub fn for_build_side(&self, join: &JoinPlan) -> Option<Self> {
         let JoinMethod::Hash { left, right, by } = &join.method else {
             return None;
         };
@@ -157,10 +160,10 @@ fn is_whole(node: &Node) -> bool {
     matches!(node, Node::Scan(scan) if scan.conds.is_empty())
 }
 
-/// The sieves of a task, and how its table is decoded with them.
-pub(super) struct Sifter<'t> {
-    sieves: Vec<Trial<'t>>,
-    /// Columns that sieves read and conditions do not, and the rest.
+/// The filters of a task, and the decoding of its source with them.
+pub(super) struct RuntimeFilters<'t> {
+    filters: Vec<Trial<'t>>,
+    /// Columns that filters read and conditions do not, and the rest.
     keys: Vec<(usize, u32)>,
     late: Vec<(usize, u32)>,
     /// The first condition with a subquery.
@@ -172,42 +175,42 @@ pub(super) struct Sifter<'t> {
 }
 
 struct Trial<'t> {
-    sieve: &'t Sieve,
+    filter: &'t RuntimeFilter,
     /// Where the stored row has the one integer that is asked for.
     place: Option<FieldPlaces>,
     dropped: u64,
 }
 
 impl<'t> Trial<'t> {
-    fn new(sieve: &'t Sieve, scan: &ScanPlan) -> Self {
+    fn new(filter: &'t RuntimeFilter, scan: &ScanPlan) -> Self {
         Self {
-            sieve,
-            place: sieve.place(scan),
+            filter,
+            place: filter.place(scan),
             dropped: 0,
         }
     }
 }
 
-/// A sieve for the stored rows of a table that is looked up for each row of others.
-pub(in crate::exec) struct StoredSieve {
-    sieve: Sieve,
+/// A filter for the stored rows of a table that is looked up for each row of others.
+pub(in crate::exec) struct StoredRowFilter {
+    filter: RuntimeFilter,
     place: FieldPlaces,
     key: Vec<u8>,
     asked: u32,
     dropped: u32,
 }
 
-impl StoredSieve {
+impl StoredRowFilter {
     /// Those that can be asked before anything of a row is decoded, of those that later inner joins have. None where a condition could
     /// fail or warn of a row that they drop.
-    pub fn all_of(sieves: &[Sieve], scan: &ScanPlan) -> Vec<Self> {
+    pub fn all_of(filters: &[RuntimeFilter], scan: &ScanPlan) -> Vec<Self> {
         if !scan.conds.iter().all(is_cheap) {
             return Vec::new();
         }
-        let stored = sieves.iter().filter_map(|sieve| {
+        let stored = filters.iter().filter_map(|filter| {
             Some(Self {
-                place: sieve.place(scan)?,
-                sieve: sieve.clone(),
+                place: filter.place(scan)?,
+                filter: filter.clone(),
                 key: Vec::new(),
                 asked: 0,
                 dropped: 0,
@@ -219,11 +222,11 @@ impl StoredSieve {
     /// Does a row pass?
     #[inline]
     pub fn passes(&mut self, stored: &[u8]) -> bool {
-        if self.asked >= TRIAL_ROWS && self.dropped < TRIAL_ROWS / LEAST_RATE {
+        if self.asked >= TRIAL_ROWS && self.dropped < TRIAL_ROWS / MIN_DROP_RATE {
             return true;
         }
         let found = self.place.integer(stored);
-        let passes = found.is_none_or(|v| self.sieve.passes_integer(v, &mut self.key));
+        let passes = found.is_none_or(|v| self.filter.passes_integer(v, &mut self.key));
         if self.asked < TRIAL_ROWS {
             self.asked += 1;
             self.dropped += u32::from(!passes);
@@ -232,7 +235,7 @@ impl StoredSieve {
     }
 }
 
-/// Where the keys are that sieves ask for.
+/// Where the keys are that filters ask for.
 enum Keys<'r, 'e> {
     /// In the row's slots.
     Decoded(&'r [Value], &'r EvalEnv<'e>),
@@ -240,14 +243,14 @@ enum Keys<'r, 'e> {
     Stored(&'r [u8]),
 }
 
-impl<'t> Sifter<'t> {
+impl<'t> RuntimeFilters<'t> {
     /// For rows of a table.
-    pub fn new(sieves: &'t [Sieve], scan: &ScanPlan) -> Self {
+    pub fn new(filters: &'t [RuntimeFilter], scan: &ScanPlan) -> Self {
         let rest = scan.columns[scan.cond_columns..].iter();
-        let (keys, late) = rest.partition(|(_, slot)| sieves.iter().any(|s| s.reads(*slot)));
-        let sieves = sieves.iter().map(|sieve| Trial::new(sieve, scan));
+        let (keys, late) = rest.partition(|(_, slot)| filters.iter().any(|s| s.reads(*slot)));
+        let filters = filters.iter().map(|filter| Trial::new(filter, scan));
         Self {
-            sieves: sieves.collect(),
+            filters: filters.collect(),
             keys,
             late,
             costly_from: scan
@@ -273,15 +276,15 @@ impl<'t> Sifter<'t> {
     ) -> SqlResult<Verdict> {
         // Where no condition is left, nothing need be decoded for integers.
         let is_there = |s: &Trial<'_>| s.place.as_ref().and_then(|p| p.integer(stored)).is_some();
-        let in_place = met == scan.conds.len() && self.sieves.iter().all(is_there);
-        if in_place && let Verdict::Drop = self.sift(Keys::Stored(stored))? {
+        let in_place = met == scan.conds.len() && self.filters.iter().all(is_there);
+        if in_place && let Verdict::Drop = self.filter_by(Keys::Stored(stored))? {
             return Ok(Verdict::Drop);
         }
         let Some(reader) = meets(scan, def, met, stored, row, env)? else {
             return Ok(Verdict::Drop);
         };
         fill(&self.keys, &reader, row);
-        if !in_place && let Verdict::Drop = self.sift(Keys::Decoded(row, env))? {
+        if !in_place && let Verdict::Drop = self.filter_by(Keys::Decoded(row, env))? {
             return Ok(Verdict::Drop);
         }
         fill(&self.late, &reader, row);
@@ -300,7 +303,7 @@ impl<'t> Sifter<'t> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
         let cheap = cheap.get(met..).unwrap_or_default();
         let is_taken = all_true(cheap, row, env)?
-            && matches!(self.sift(Keys::Decoded(row, env))?, Verdict::Take)
+            && matches!(self.filter_by(Keys::Decoded(row, env))?, Verdict::Take)
             && all_true(costly, row, env)?;
         Ok(match is_taken {
             true => Verdict::Take,
@@ -308,31 +311,31 @@ impl<'t> Sifter<'t> {
         })
     }
 
-    /// Does a row pass all sieves?
+    /// Does a row pass all filters?
     #[inline]
-    fn sift(&mut self, keys: Keys<'_, '_>) -> SqlResult<Verdict> {
-        if self.sieves.is_empty() {
+    fn filter_by(&mut self, keys: Keys<'_, '_>) -> SqlResult<Verdict> {
+        if self.filters.is_empty() {
             return Ok(Verdict::Take);
         }
         self.asked = self.asked.saturating_add(1);
         if self.asked == TRIAL_ROWS {
-            self.sieves.sort_by_key(|s| std::cmp::Reverse(s.dropped));
-            let least = u64::from(TRIAL_ROWS / LEAST_RATE);
-            self.sieves.retain(|s| s.dropped >= least);
+            self.filters.sort_by_key(|s| std::cmp::Reverse(s.dropped));
+            let least = u64::from(TRIAL_ROWS / MIN_DROP_RATE);
+            self.filters.retain(|s| s.dropped >= least);
         }
         let is_trial = self.asked < TRIAL_ROWS;
         let mut verdict = Verdict::Take;
         for Trial {
-            sieve,
+            filter,
             place,
             dropped,
-        } in &mut self.sieves
+        } in &mut self.filters
         {
             let passes = match keys {
-                Keys::Decoded(row, env) => sieve.passes(row, env, &mut self.key)?,
+                Keys::Decoded(row, env) => filter.passes(row, env, &mut self.key)?,
                 Keys::Stored(stored) => {
                     let found = place.as_ref().and_then(|p| p.integer(stored));
-                    found.is_none_or(|v| sieve.passes_integer(v, &mut self.key))
+                    found.is_none_or(|v| filter.passes_integer(v, &mut self.key))
                 }
             };
             if !passes {
