@@ -4,9 +4,9 @@
 //! **Invariants**: nothing is seen before `commit`, everything after it; trees made for a change that
 //! is not committed are dropped again (or are orphans after a crash); trees that the change abandons
 //! are dropped once it is durable, for until then a crash would bring their table back; what was
-//! filled for the change is marked with its sequence before anybody can see it.
+//! filled for the change is marked with its sequence before anybody can see it; a table whose referrers change with it is
+//! published anew, so whoever edits foreign keys has locked the parents, too.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ use parking_lot::MutexGuard;
 
 use super::def::{SchemaDef, TableDef, ViewDef, VisibleFrom};
 use super::histogram::{Histogram, write_histogram};
-use super::{Inner, SchemaEntry, Snapshot, store};
+use super::{Inner, SchemaEntry, Snapshot, foreign, store};
 use crate::exec_error::engine_error;
 
 /// An edit being collected.
@@ -28,6 +28,8 @@ pub struct Change<'a> {
     adopted: Vec<NewTrees>,
     abandoned: Vec<TreeId>,
     fresh: Vec<VisibleFrom>,
+    /// Who refers to whom may be different from before.
+    relates: bool,
 }
 
 impl<'a> Change<'a> {
@@ -44,6 +46,7 @@ impl<'a> Change<'a> {
             adopted: Vec::new(),
             abandoned: Vec::new(),
             fresh: Vec::new(),
+            relates: false,
         }
     }
 
@@ -86,6 +89,7 @@ impl<'a> Change<'a> {
     pub fn drop_schema(&mut self, name: &str) -> SqlResult<()> {
         if let Some(entry) = self.next.schemas.remove(name) {
             for table in entry.tables.values() {
+                self.relates |= !table.foreign_keys.is_empty();
                 self.delete_table_row(table)?;
             }
             for view in entry.views.values() {
@@ -100,6 +104,9 @@ impl<'a> Change<'a> {
     pub fn put_table(&mut self, mut def: TableDef) -> SqlResult<Arc<TableDef>> {
         debug_assert!(def.indexes[0].primary && def.layout.columns() == def.columns.len());
         self.put(&store::table_key(def.id), &store::table_value(&def))?;
+        let before = self.next.table(&def.schema, &def.name);
+        let had_keys = before.is_none_or(|before| !before.foreign_keys.is_empty());
+        self.relates |= had_keys || !def.foreign_keys.is_empty();
         let histograms = std::mem::take(&mut def.histograms);
         for histogram in histograms {
             if def.columns.iter().any(|c| histogram.is_of(c)) {
@@ -122,10 +129,7 @@ impl<'a> Change<'a> {
     fn publish(&mut self, mut def: TableDef) -> Arc<TableDef> {
         def.version = self.next.version;
         let def = Arc::new(def);
-        let (schema, name) = (def.schema.clone(), def.name.clone());
-        self.edit_tables(&schema, |tables| {
-            tables.insert(name, def.clone());
-        });
+        self.next.insert(def.clone());
         def
     }
 
@@ -190,18 +194,9 @@ impl<'a> Change<'a> {
 
     /// Takes a table's name away while its row stays (a rename puts it back under another one).
     pub fn forget_name(&mut self, def: &TableDef) {
-        self.edit_tables(&def.schema, |tables| {
-            tables.remove(&def.name);
-        });
-    }
-
-    fn edit_tables(
-        &mut self,
-        schema: &str,
-        edit: impl FnOnce(&mut BTreeMap<Arc<str>, Arc<TableDef>>),
-    ) {
-        if let Some(entry) = self.next.schemas.get_mut(schema) {
-            edit(Arc::make_mut(&mut entry.tables));
+        self.relates |= !def.foreign_keys.is_empty();
+        if let Some(entry) = self.next.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.tables).remove(&def.name);
         }
     }
 
@@ -234,6 +229,11 @@ impl<'a> Change<'a> {
     /// drops the abandoned trees. Once the change is durable it is a success: a tree that cannot be
     /// dropped takes space until the next start.
     pub fn commit(mut self) -> SqlResult<Seq> {
+        if self.relates {
+            for def in foreign::unrelated(&self.next) {
+                self.publish(def);
+            }
+        }
         if !self.abandoned.is_empty() {
             self.txn.set_makes_room();
         }

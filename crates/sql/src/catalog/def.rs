@@ -14,6 +14,7 @@ use esker_engine::{Seq, Tree, TreeId};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
+use super::foreign::{ForeignKeyDef, Referrer};
 use super::histogram::Histogram;
 use super::runtime::TableRuntime;
 use super::storage_engine::StorageEngine;
@@ -87,6 +88,10 @@ pub struct TableDef {
     pub indexes: Vec<IndexDef>,
     /// CHECK constraints.
     pub checks: Vec<CheckDef>,
+    /// FOREIGN KEY constraints.
+    pub foreign_keys: Vec<ForeignKeyDef>,
+    /// Tables with foreign keys to this one; itself may be among them.
+    pub referenced_by: Vec<Referrer>,
     /// How rows are stored.
     pub layout: RowLayout,
     /// Default collation.
@@ -223,6 +228,8 @@ pub struct IndexDef {
     pub hidden: bool,
     /// INVISIBLE.
     pub invisible: bool,
+    /// Made for a foreign key; goes when another index can do its work.
+    pub generated: bool,
     /// Key parts; empty when `hidden`.
     pub parts: Vec<IndexPart>,
     /// COMMENT.

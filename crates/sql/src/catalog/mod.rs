@@ -1,6 +1,6 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram`
+//! In flow order: `def` (definitions), `foreign` (foreign keys), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram`
 //! (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here
 //! [`Catalog`] and its snapshots.
 //! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables
@@ -18,6 +18,7 @@
 mod bytes;
 mod change;
 mod def;
+mod foreign;
 mod histogram;
 mod runtime;
 mod sample;
@@ -42,6 +43,7 @@ pub use def::{
     MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,
     TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
+pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;
@@ -102,6 +104,13 @@ impl Snapshot {
     /// Is there a table or a view of this name?
     pub fn has_name(&self, schema: &str, name: &str) -> bool {
         self.table(schema, name).is_some() || self.view(schema, name).is_some()
+    }
+
+    /// Creates or replaces a table whose database is there.
+    fn insert(&mut self, def: Arc<TableDef>) {
+        if let Some(entry) = self.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.tables).insert(def.name.clone(), def);
+        }
     }
 
     /// All databases by name.
@@ -352,6 +361,9 @@ fn load(
         Arc::make_mut(&mut entry.views).insert(def.name.clone(), Arc::new(def));
         Ok(())
     })?;
+    for def in foreign::unrelated(&snapshot) {
+        snapshot.insert(Arc::new(def));
+    }
     Ok(snapshot)
 }
 

@@ -59,6 +59,10 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         out.push_str(",\n  ");
         push_index(&mut out, def, index);
     }
+    for key in def.sorted_foreign_keys() {
+        out.push_str(",\n  ");
+        out.push_str(&key.text(def));
+    }
     let mut checks: Vec<_> = def.checks.iter().collect();
     checks.sort_by_key(|c| c.name.to_lowercase());
     for check in checks {

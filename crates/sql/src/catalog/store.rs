@@ -25,6 +25,7 @@ use super::def::{
     CheckDef, ColumnDef, DefaultDef, IndexDef, IndexPart, SchemaDef, TableDef, TableId, ViewColumn,
     ViewDef, VisibleFrom,
 };
+use super::foreign;
 use super::runtime::TableRuntime;
 use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
@@ -38,6 +39,8 @@ const TABLE_FORMAT: u8 = 2;
 const PLAIN_TABLE_FORMAT: u8 = 1;
 /// Extension: the storage engine.
 const ENGINE_EXTENSION: u8 = 1;
+/// Extension: foreign keys, and indexes that were made for them.
+const FOREIGN_EXTENSION: u8 = 2;
 const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
@@ -206,6 +209,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
         StorageEngine::InnoDb => {}
         StorageEngine::Memory => out.push((ENGINE_EXTENSION, vec![1])),
     }
+    if let Some(content) = foreign::extension_of(def) {
+        out.push((FOREIGN_EXTENSION, content));
+    }
     out
 }
 
@@ -213,6 +219,7 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
 #[derive(Default)]
 struct Extensions {
     engine: StorageEngine,
+    foreign: Vec<u8>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -220,6 +227,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
     for (kind, content) in r.list(|r| Ok((r.byte()?, r.bytes()?.to_vec())))? {
         match (kind, content.as_slice()) {
             (ENGINE_EXTENSION, [1]) => out.engine = StorageEngine::Memory,
+            (FOREIGN_EXTENSION, [_, ..]) => out.foreign = content,
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -322,6 +330,7 @@ fn read_index(
         primary,
         hidden,
         invisible,
+        generated: false,
         parts,
         comment,
         using,
@@ -450,7 +459,7 @@ pub(super) fn read_table(
     }
     let counter = engine.counter(indexes[0].id);
     let layout = RowLayout::new(&columns, layouts);
-    let def = TableDef {
+    let mut def = TableDef {
         id,
         mdl: locks.table(&schema, &name),
         schema,
@@ -459,6 +468,8 @@ pub(super) fn read_table(
         columns,
         indexes,
         checks,
+        foreign_keys: Vec::new(),
+        referenced_by: Vec::new(),
         layout,
         collation,
         engine: extensions.engine,
@@ -471,6 +482,7 @@ pub(super) fn read_table(
         visible_from: VisibleFrom::default(),
         runtime: Arc::new(TableRuntime::new(counter)),
     };
+    foreign::read_extension(&extensions.foreign, &mut def)?;
     def.announce_fields();
     Ok(def)
 }

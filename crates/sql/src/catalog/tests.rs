@@ -108,6 +108,7 @@ fn index(
         primary,
         hidden: false,
         invisible: false,
+        generated: false,
         codec: KeyCodec::new(columns, &parts, primary, primary),
         parts,
         comment: Box::default(),
@@ -147,6 +148,8 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
             enforced: false,
             column: Some(5),
         }],
+        foreign_keys: Vec::new(),
+        referenced_by: Vec::new(),
         collation: Collation::UTF8MB4_0900_AI_CI,
         comment: "say \"hi\"".into(),
         engine: StorageEngine::Memory,
@@ -229,6 +232,57 @@ fn a_definition_comes_back_as_it_was_written() {
         again.schema("d").expect("schema").collation,
         Collation::UTF8MB4_0900_AI_CI
     );
+}
+
+/// `child` with a foreign key of its own column `price` to `parent`.
+fn with_key(child: &TableDef, name: &str, parent: &str) -> TableDef {
+    let mut def = child.clone();
+    def.indexes[1].generated = true;
+    def.foreign_keys.push(ForeignKeyDef {
+        name: name.into(),
+        columns: vec![5, 2],
+        parent: ("d".into(), parent.into()),
+        parent_columns: vec!["id".into(), "na`me".into()],
+        on_delete: ReferentialAction::SetNull,
+        on_update: ReferentialAction::NoAction,
+    });
+    def
+}
+
+fn referrers(catalog: &Catalog, table: &str) -> Vec<String> {
+    let def = catalog.resolve("d", table).expect("is there");
+    let names = def.referenced_by.iter();
+    names.map(|r| format!("{}.{}", r.schema, r.table)).collect()
+}
+
+#[test]
+fn foreign_keys_come_back_and_parents_know_their_children() {
+    let engine = engine();
+    let catalog = Catalog::open(&engine).expect("opens");
+    schema(&catalog);
+    let (child, parent) = (create(&catalog, "c"), create(&catalog, "p"));
+    let mut change = catalog.change();
+    let def = with_key(&with_key(&child, "c_ibfk_1", "p"), "a", "later");
+    change.put_table(def).expect("put");
+    change.commit().expect("commits");
+    let text = "  CONSTRAINT `a` FOREIGN KEY (`price`, `näme`) REFERENCES `later` (`id`, `na``me`) \
+                ON DELETE SET NULL,\n  CONSTRAINT `c_ibfk_1` FOREIGN KEY";
+    for catalog in [&catalog, &Catalog::open(&engine).expect("opens again")] {
+        let now = catalog.resolve("d", "c").expect("is there");
+        assert!(shown(&now).contains(text), "{}", shown(&now));
+        let generated: Vec<bool> = now.indexes.iter().map(|i| i.generated).collect();
+        assert_eq!(generated, [false, true]);
+        assert_eq!(referrers(catalog, "p"), ["d.c"]);
+    }
+    let renewed = catalog.resolve("d", "p").expect("is there");
+    assert!(!Arc::ptr_eq(&renewed, &parent), "plans for it are void");
+    create(&catalog, "later");
+    assert_eq!(referrers(&catalog, "later"), ["d.c"]);
+    let child = catalog.resolve("d", "c").expect("is there");
+    let mut change = catalog.change();
+    change.drop_table(&child).expect("drops");
+    change.commit().expect("commits");
+    assert!(referrers(&catalog, "p").is_empty() && referrers(&catalog, "later").is_empty());
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub(super) struct DraftIndex {
     pub(super) unique: bool,
     pub(super) primary: bool,
     pub(super) invisible: bool,
+    /// Made for a foreign key.
+    pub(super) generated: bool,
     pub(super) parts: Vec<DraftPart>,
     pub(super) comment: Box<str>,
     pub(super) using: Option<Box<str>>,
@@ -73,6 +75,7 @@ pub(super) struct BuiltIndex {
     pub(super) unique: bool,
     pub(super) primary: bool,
     pub(super) invisible: bool,
+    pub(super) generated: bool,
     pub(super) parts: Vec<IndexPart>,
     pub(super) comment: Box<str>,
     pub(super) using: Option<Box<str>>,
@@ -136,6 +139,7 @@ impl Draft {
             unique: i.unique,
             primary: i.primary,
             invisible: i.invisible,
+            generated: i.generated,
             parts: i
                 .parts
                 .iter()
@@ -227,6 +231,7 @@ impl Draft {
             unique: true,
             primary,
             invisible: false,
+            generated: false,
             parts: vec![DraftPart {
                 column: PartColumn::Id(id),
                 prefix_len: None,
@@ -300,6 +305,7 @@ impl Draft {
             unique: spec.kind != IndexKind::Plain,
             primary,
             invisible: spec.invisible,
+            generated: false,
             parts,
             comment,
             // There are no hash indexes; as InnoDB does, a B-tree's order is given instead.
@@ -355,6 +361,7 @@ impl Draft {
                 unique: index.unique,
                 primary: index.primary,
                 invisible: index.invisible,
+                generated: index.generated,
                 parts,
                 comment: index.comment.clone(),
                 using: index.using.clone(),
