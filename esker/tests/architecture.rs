@@ -10,6 +10,7 @@ use esker_sql::variables::{Effect, Scope, VARS};
 const LAW: &[(&str, &[&str])] = &[
     ("vfs", &[]),
     ("types", &[]),
+    ("binlog", &["types", "vfs"]),
     ("wal", &["vfs"]),
     ("engine", &["wal", "vfs"]),
     ("sql", &["engine", "types", "vfs"]),
