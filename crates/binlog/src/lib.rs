@@ -1,12 +1,14 @@
 //! MySQL's binary log.
 //!
-//! [`gtid`] has the identifiers of transactions and the algebra of their sets.
+//! [`event`] has the encoder and decoder of every event, [`image`] those of rows, [`gtid`] the algebra of GTID sets.
 //! Neighbours: none yet; `sql` is to use it.
 //!
 //! **Invariants**: bytes from disk or network are checked; what is wrong with them is an [`Error`], never a panic.
 
 mod bytes;
+pub mod event;
 pub mod gtid;
+pub mod image;
 
 pub use gtid::{Gtid, GtidSet};
 

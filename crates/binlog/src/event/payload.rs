@@ -1,0 +1,76 @@
+//! TRANSACTION_PAYLOAD: all events of a transaction but its GTID, compressed (`binlog_transaction_compression`).
+//!
+//! ```text
+//! fields: type | length | bytes (1: size of the payload, 2: compression, 3: size without compression) | 0 | payload
+//! ```
+//! Neighbours: `derive` and readers of files.
+//! **Invariants**: the events inside have no checksum, and no positions; the size that is said is checked before that much
+//! memory is taken.
+
+use crate::bytes::{Put, Reader};
+use crate::{Result, damaged};
+
+const END: u64 = 0;
+const SIZE: u64 = 1;
+const COMPRESSION: u64 = 2;
+const UNCOMPRESSED_SIZE: u64 = 3;
+/// Number of zstd among the compressions; the other is none.
+const ZSTD: u64 = 0;
+const NOT_COMPRESSED: u64 = 255;
+/// The largest payload that is read.
+const MAX_UNCOMPRESSED: u64 = 1 << 30;
+
+/// Appends the body for the events in `events`; false, with nothing appended, if compression does not make it shorter.
+pub fn write(events: &[u8], level: i32, out: &mut Vec<u8>) -> Result<bool> {
+    let packed = zstd::bulk::compress(events, level)?;
+    if packed.len() >= events.len() {
+        return Ok(false);
+    }
+    let mut field = |kind: u64, value: u64| {
+        let mut bytes = Vec::with_capacity(9);
+        bytes.packed(value);
+        out.packed(kind);
+        out.packed_bytes(&bytes);
+    };
+    field(COMPRESSION, ZSTD);
+    field(UNCOMPRESSED_SIZE, events.len() as u64);
+    field(SIZE, packed.len() as u64);
+    out.packed(END);
+    out.bytes(&packed);
+    Ok(true)
+}
+
+/// The events inside a body.
+pub fn parse(body: &[u8]) -> Result<Vec<u8>> {
+    let mut r = Reader::new(body);
+    let (mut size, mut compression, mut uncompressed) = (None, NOT_COMPRESSED, None);
+    loop {
+        let kind = r.packed()?;
+        if kind == END {
+            break;
+        }
+        let mut value = Reader::new(r.packed_bytes()?);
+        match kind {
+            SIZE => size = Some(value.packed_len()?),
+            COMPRESSION => compression = value.packed()?,
+            UNCOMPRESSED_SIZE => uncompressed = Some(value.packed()?),
+            _ => {}
+        }
+    }
+    let payload = match size {
+        Some(size) => r.take(size)?,
+        None => r.rest(),
+    };
+    match (compression, uncompressed) {
+        (NOT_COMPRESSED, _) => Ok(payload.to_vec()),
+        (ZSTD, Some(bytes)) if bytes <= MAX_UNCOMPRESSED => {
+            let events = zstd::bulk::decompress(payload, bytes as usize)
+                .map_err(|e| damaged(format!("transaction payload: {e}")))?;
+            match events.len() as u64 == bytes {
+                true => Ok(events),
+                false => Err(damaged("transaction payload: length")),
+            }
+        }
+        _ => Err(damaged("transaction payload: compression")),
+    }
+}
