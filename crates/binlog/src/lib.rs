@@ -1,15 +1,27 @@
-//! MySQL's binary log.
+//! MySQL's binary log: its events, its GTIDs, its row images and its files.
 //!
-//! [`event`] has the encoder and decoder of every event, [`image`] those of rows, [`gtid`] the algebra of GTID sets.
-//! Neighbours: none yet; `sql` is to use it.
+//! In flow order: a session hands each changed row to [`image`] and gathers the events of its transaction in an
+//! [`Attachment`], opaque bytes that travel in the record of the commit; [`derive`] makes complete events of it, with
+//! GTID, dependencies and positions; [`files`] keeps them in files that MySQL's own tools read. [`event`] has the
+//! encoder and decoder of every event, [`gtid`] the algebra of GTID sets. Formats: `docs/formats/binlog.md` and
+//! `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
+//! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!
-//! **Invariants**: bytes from disk or network are checked; what is wrong with them is an [`Error`], never a panic.
+//! **Invariants**
+//! - The bytes of a file are a function of the attachments in log order: derivation can be repeated after a crash and
+//!   gives the same offsets.
+//! - Bytes from disk or network are checked; what is wrong with them is an [`Error`], never a panic.
 
+pub mod attachment;
 mod bytes;
+pub mod derive;
 pub mod event;
+pub mod files;
 pub mod gtid;
 pub mod image;
+pub mod writeset;
 
+pub use attachment::{Attachment, Origin, What};
 pub use gtid::{Gtid, GtidSet};
 
 /// Why the binary log could not be read or written.

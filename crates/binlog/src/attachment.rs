@@ -1,0 +1,257 @@
+//! What a transaction carries for the binary log: its events, and what is known of it at commit.
+//!
+//! ```text
+//! each event: type u8 | flags u8 | time u32 | length varint | body
+//! head (written last) | length of the head u32 | form u8 = 1
+//! ```
+//! `docs/formats/binlog-attachment.md` has the head. Events stand first because savepoints cut the end off; the head is made
+//! when the transaction commits. GTID, BEGIN and XID are not kept: `derive` makes them.
+//! Neighbours: `sql` fills it; the log keeps it, and gives it to `derive`.
+//! **Invariants**: an attachment says everything that its events in the file depend on, but for numbers that count
+//! transactions; so files can be derived again.
+
+use crate::bytes::{Put, Reader};
+use crate::event::EventType;
+use crate::gtid::{Gtid, Sid, Source, Tag};
+use crate::writeset::WriteSet;
+use crate::{Result, damaged};
+
+/// The only form there is.
+const FORM: u8 = 1;
+/// Bytes behind the head.
+const TAIL_BYTES: usize = 5;
+
+const HAS_GTID: u8 = 1;
+const HAS_ORIGIN: u8 = 2;
+const HAS_WRITE_SET: u8 = 4;
+const HAS_STATEMENTS: u8 = 8;
+const COMPRESSED: u8 = 16;
+
+/// How the events of an attachment are framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// BEGIN, the events, XID.
+    Transaction = 1,
+    /// The events alone: one statement that commits itself.
+    Statement = 2,
+    /// The events alone, ended by XA PREPARE.
+    XaPrepare = 3,
+    /// BEGIN and COMMIT: a GTID without changes.
+    Empty = 4,
+}
+
+/// Where a transaction that came from another server was committed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// When, microseconds since the epoch.
+    pub commit_micros: u64,
+    /// By which version.
+    pub server_version: u32,
+    /// By which server.
+    pub server_id: u32,
+}
+
+/// What is known of a transaction when it commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Framing.
+    pub what: What,
+    /// When it commits, microseconds since the epoch.
+    pub commit_micros: u64,
+    /// When its first statement began, seconds since the epoch.
+    pub begin_time: u32,
+    /// Number of the session.
+    pub thread_id: u32,
+    /// The GTID it is to have; `None`: the next free one.
+    pub gtid: Option<Gtid>,
+    /// Where it came from, if not from here.
+    pub origin: Option<Origin>,
+    /// Default database of the first statement.
+    pub schema: &'a [u8],
+    /// Settings for BEGIN, as [`crate::event::query::Settings::write`] has them.
+    pub settings: &'a [u8],
+    /// It may have statements among its events, not only rows.
+    pub has_statements: bool,
+    /// Its events are to be compressed.
+    pub compressed: bool,
+    /// The keys it changed; `None`: everything before it must be committed first.
+    pub write_set: Option<&'a [u64]>,
+}
+
+/// Appends an event to the attachment of a transaction that goes on.
+pub fn push_event(kind: EventType, flags: u8, time: u32, body: &[u8], out: &mut Vec<u8>) {
+    out.u8(kind as u8);
+    out.u8(flags);
+    out.u32(time);
+    out.var_bytes(body);
+}
+
+/// Ends an attachment.
+pub fn finish(head: &Head<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut flags = 0;
+    let mut flag = |bit, is_set: bool| flags |= if is_set { bit } else { 0 };
+    flag(HAS_GTID, head.gtid.is_some());
+    flag(HAS_ORIGIN, head.origin.is_some());
+    flag(HAS_WRITE_SET, head.write_set.is_some());
+    flag(HAS_STATEMENTS, head.has_statements);
+    flag(COMPRESSED, head.compressed);
+    out.u8(head.what as u8);
+    out.u8(flags);
+    out.u64(head.commit_micros);
+    out.u32(head.begin_time);
+    out.u32(head.thread_id);
+    if let Some(gtid) = &head.gtid {
+        out.bytes(&gtid.source.sid.0);
+        out.short_bytes(gtid.source.tag.as_str().as_bytes());
+        out.u64(gtid.gno);
+    }
+    if let Some(origin) = &head.origin {
+        out.u64(origin.commit_micros);
+        out.u32(origin.server_version);
+        out.u32(origin.server_id);
+    }
+    out.var_bytes(head.schema);
+    out.var_bytes(head.settings);
+    if let Some(keys) = head.write_set {
+        out.varint(keys.len() as u64);
+        keys.iter().for_each(|key| out.u64(*key));
+    }
+    let head_bytes = out.len() - start;
+    out.u32(head_bytes as u32);
+    out.u8(FORM);
+}
+
+/// An event of an attachment.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// Type.
+    pub kind: EventType,
+    /// Flags of its header.
+    pub flags: u8,
+    /// When its statement began, seconds since the epoch.
+    pub time: u32,
+    /// Body.
+    pub body: &'a [u8],
+}
+
+/// An attachment that was read.
+#[derive(Debug, Clone)]
+pub struct Attachment<'a> {
+    /// What is known of the transaction; without the write set.
+    pub head: Head<'a>,
+    /// The keys it changed.
+    pub write_set: WriteSet,
+    events: &'a [u8],
+}
+
+impl<'a> Attachment<'a> {
+    /// Reads one.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let cut = |n: usize| {
+            bytes
+                .len()
+                .checked_sub(n)
+                .ok_or_else(|| damaged("attachment: it is too short"))
+        };
+        let mut tail = Reader::new(&bytes[cut(TAIL_BYTES)?..]);
+        let head_bytes = tail.u32()? as usize;
+        if tail.u8()? != FORM {
+            return Err(damaged("attachment: unknown form"));
+        }
+        let (events, rest) = bytes.split_at(cut(head_bytes.saturating_add(TAIL_BYTES))?);
+        let (head, write_set) = parse_head(&rest[..head_bytes])?;
+        Ok(Self {
+            head,
+            write_set,
+            events,
+        })
+    }
+
+    /// Its events in order.
+    pub fn parts(&self) -> Result<Vec<Part<'a>>> {
+        let mut r = Reader::new(self.events);
+        let mut parts = Vec::new();
+        while !r.is_empty() {
+            let kind = r.u8()?;
+            let kind = EventType::of(kind)
+                .ok_or_else(|| damaged(format!("attachment: event of type {kind}")))?;
+            let (flags, time) = (r.u8()?, r.u32()?);
+            let body = r.var_bytes()?;
+            parts.push(Part {
+                kind,
+                flags,
+                time,
+                body,
+            });
+        }
+        Ok(parts)
+    }
+}
+
+fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
+    let mut r = Reader::new(bytes);
+    let what = match r.u8()? {
+        1 => What::Transaction,
+        2 => What::Statement,
+        3 => What::XaPrepare,
+        4 => What::Empty,
+        n => return Err(damaged(format!("attachment: framing {n}"))),
+    };
+    let flags = r.u8()?;
+    let has = |bit| flags & bit != 0;
+    let commit_micros = r.u64()?;
+    let (begin_time, thread_id) = (r.u32()?, r.u32()?);
+    let gtid = match has(HAS_GTID) {
+        true => Some(parse_gtid(&mut r)?),
+        false => None,
+    };
+    let origin = match has(HAS_ORIGIN) {
+        true => Some(Origin {
+            commit_micros: r.u64()?,
+            server_version: r.u32()?,
+            server_id: r.u32()?,
+        }),
+        false => None,
+    };
+    let (schema, settings) = (r.var_bytes()?, r.var_bytes()?);
+    let write_set = match has(HAS_WRITE_SET) {
+        false => WriteSet::Everything,
+        true => {
+            let count = r.varint()?;
+            if count.checked_mul(8) != Some(r.len() as u64) {
+                return Err(damaged("attachment: write set"));
+            }
+            let keys = (0..count).map(|_| r.u64());
+            WriteSet::Keys(keys.collect::<Result<_>>()?)
+        }
+    };
+    let head = Head {
+        what,
+        commit_micros,
+        begin_time,
+        thread_id,
+        gtid,
+        origin,
+        schema,
+        settings,
+        has_statements: has(HAS_STATEMENTS),
+        compressed: has(COMPRESSED),
+        write_set: None,
+    };
+    Ok((head, write_set))
+}
+
+fn parse_gtid(r: &mut Reader<'_>) -> Result<Gtid> {
+    let sid = Sid(r.array()?);
+    let tag = std::str::from_utf8(r.short_bytes()?).ok();
+    let tag = tag
+        .and_then(Tag::new)
+        .ok_or_else(|| damaged("attachment: tag"))?;
+    let source = Source { sid, tag };
+    Ok(Gtid {
+        source,
+        gno: r.u64()?,
+    })
+}

@@ -1,0 +1,285 @@
+//! Attachments to events: GTID, BEGIN, what the transaction did, XID, each with its place in the file.
+//!
+//! Neighbours: `attachment` comes in, in log order; `files` appends what comes out.
+//! **Invariants**: the result depends on the attachments since the last known [`Numbers`] alone; a repetition gives events of
+//! the same lengths (only `last_committed` may be smaller or larger, for the history of keys is not kept).
+
+use crate::attachment::{Attachment, Part, What};
+use crate::event::group::GtidEvent;
+use crate::event::query::Query;
+use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
+use crate::gtid::{Gtid, GtidSet, Source};
+use crate::writeset::History;
+use crate::{Result, damaged};
+
+/// zstd level of compressed transactions, as MySQL's default.
+const COMPRESSION_LEVEL: i32 = 3;
+/// What begins a transaction in the file, and what ends one without changes.
+const BEGIN: &[u8] = b"BEGIN";
+const COMMIT: &[u8] = b"COMMIT";
+
+/// Who writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// Whose GTIDs new transactions get.
+    pub source: Source,
+    /// server_id.
+    pub server_id: u32,
+    /// Version: `80400` is 8.4.0.
+    pub server_version: u32,
+    /// Transactions without an explicit GTID get one; else they are anonymous.
+    pub gtid_mode: bool,
+}
+
+/// What counts transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Numbers {
+    /// Sequence number of the last transaction in the file.
+    pub sequence: i64,
+    /// Transactions since the first file, which is also the XID of the last one.
+    pub ordinal: u64,
+}
+
+/// Makes events.
+#[derive(Debug)]
+pub struct Deriver {
+    writer: Writer,
+    numbers: Numbers,
+    history: History,
+    executed: GtidSet,
+}
+
+/// The events of a transaction.
+#[derive(Debug)]
+pub struct Derived {
+    /// All of them, whole.
+    pub events: Vec<u8>,
+    /// Its GTID.
+    pub gtid: Option<Gtid>,
+}
+
+impl Deriver {
+    /// Goes on behind what `numbers` and `executed` count.
+    pub fn new(writer: Writer, numbers: Numbers, executed: GtidSet) -> Self {
+        let mut history = History::default();
+        history.restart(numbers.sequence);
+        Self {
+            writer,
+            numbers,
+            history,
+            executed,
+        }
+    }
+
+    /// What was executed.
+    pub fn executed(&self) -> &GtidSet {
+        &self.executed
+    }
+
+    /// Adds what was executed elsewhere, or takes all away.
+    pub fn set_executed(&mut self, executed: GtidSet) {
+        self.executed = executed;
+    }
+
+    /// What counts transactions.
+    pub fn numbers(&self) -> Numbers {
+        self.numbers
+    }
+
+    /// Who writes.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// Whether transactions get GTIDs.
+    pub fn set_gtid_mode(&mut self, on: bool) {
+        self.writer.gtid_mode = on;
+    }
+
+    /// A file has been begun: sequence numbers start again.
+    pub fn begin_file(&mut self) {
+        self.numbers.sequence = 0;
+        self.history.restart(0);
+    }
+
+    /// The events of the next transaction, at `position` of the file.
+    pub fn transaction(
+        &mut self,
+        attachment: &[u8],
+        position: u64,
+        checksum: Checksum,
+    ) -> Result<Derived> {
+        let attachment = Attachment::parse(attachment)?;
+        let gtid = self.assign(&attachment)?;
+        self.numbers.sequence += 1;
+        self.numbers.ordinal += 1;
+        let sequence = self.numbers.sequence;
+        let mut group = GtidEvent {
+            gtid: gtid.clone(),
+            rows_only: !attachment.head.has_statements,
+            last_committed: self.history.commit(sequence, &attachment.write_set),
+            sequence_number: sequence,
+            commit_micros: attachment.head.commit_micros,
+            original_commit_micros: attachment
+                .head
+                .origin
+                .map_or(attachment.head.commit_micros, |o| o.commit_micros),
+            transaction_bytes: 0,
+            server_version: self.writer.server_version,
+            original_server_version: attachment
+                .head
+                .origin
+                .map_or(self.writer.server_version, |o| o.server_version),
+        };
+        let bodies = self.bodies(&attachment)?;
+        let total = bodies.iter().map(|b| b.bytes(checksum) as u64).sum();
+        group.set_length(total, checksum);
+        let mut events = Vec::with_capacity(group.transaction_bytes as usize);
+        let mut body = Vec::new();
+        group.write(&mut body);
+        let kind = group.event_type();
+        let stamp = self.stamp(
+            &attachment,
+            (attachment.head.commit_micros / 1_000_000) as u32,
+            0,
+        );
+        event::frame(kind, stamp, position, &body, checksum, &mut events);
+        for body in &bodies {
+            let at = position + events.len() as u64;
+            event::frame(
+                body.kind,
+                body.stamp,
+                at,
+                &body.bytes,
+                checksum,
+                &mut events,
+            );
+        }
+        debug_assert_eq!(events.len() as u64, group.transaction_bytes);
+        if let Some(gtid) = &gtid {
+            self.executed.add(gtid);
+        }
+        Ok(Derived { events, gtid })
+    }
+
+    fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
+        if let Some(gtid) = &attachment.head.gtid {
+            return Ok(Some(gtid.clone()));
+        }
+        if !self.writer.gtid_mode {
+            return Ok(None);
+        }
+        let source = self.writer.source.clone();
+        let gno = self
+            .executed
+            .first_free(&source, 1)
+            .ok_or_else(|| damaged("GTIDs: all numbers are used up"))?;
+        Ok(Some(Gtid { source, gno }))
+    }
+
+    fn stamp(&self, attachment: &Attachment<'_>, timestamp: u32, flags: u16) -> Stamp {
+        let server_id = attachment
+            .head
+            .origin
+            .map_or(self.writer.server_id, |o| o.server_id);
+        Stamp {
+            timestamp,
+            server_id,
+            flags,
+        }
+    }
+
+    /// All events behind the GTID.
+    fn bodies<'a>(&self, attachment: &Attachment<'a>) -> Result<Vec<Body<'a>>> {
+        let head = &attachment.head;
+        let parts = attachment.parts()?;
+        let mut bodies = Vec::with_capacity(parts.len() + 2);
+        let query = |text: &'static [u8]| {
+            let mut bytes = Vec::new();
+            let query = Query {
+                thread_id: head.thread_id,
+                seconds: 0,
+                error: 0,
+                schema: head.schema,
+                settings: head.settings,
+                text,
+            };
+            query.write(&mut bytes);
+            Body {
+                kind: EventType::Query,
+                stamp: self.stamp(attachment, head.begin_time, FLAG_SUPPRESS_USE),
+                bytes: bytes.into(),
+            }
+        };
+        if matches!(head.what, What::Transaction | What::Empty) {
+            bodies.push(query(BEGIN));
+        }
+        bodies.extend(parts.iter().map(|part| self.body(attachment, part)));
+        match head.what {
+            What::Transaction => bodies.push(Body {
+                kind: EventType::Xid,
+                stamp: self.stamp(attachment, (head.commit_micros / 1_000_000) as u32, 0),
+                bytes: self.numbers.ordinal.to_le_bytes().to_vec().into(),
+            }),
+            What::Empty => bodies.push(query(COMMIT)),
+            What::Statement | What::XaPrepare => {}
+        }
+        match head.compressed {
+            true => self.compress(attachment, bodies),
+            false => Ok(bodies),
+        }
+    }
+
+    fn body<'a>(&self, attachment: &Attachment<'a>, part: &Part<'a>) -> Body<'a> {
+        Body {
+            kind: part.kind,
+            stamp: self.stamp(attachment, part.time, part.flags.into()),
+            bytes: part.body.into(),
+        }
+    }
+
+    /// All events in one, if that is shorter.
+    fn compress<'a>(
+        &self,
+        attachment: &Attachment<'a>,
+        bodies: Vec<Body<'a>>,
+    ) -> Result<Vec<Body<'a>>> {
+        let mut inner = Vec::new();
+        for body in &bodies {
+            let length = event::event_bytes(body.bytes.len(), Checksum::None) as u64;
+            // Positions in a payload are all zero.
+            let at = length.wrapping_neg();
+            event::frame(
+                body.kind,
+                body.stamp,
+                at,
+                &body.bytes,
+                Checksum::None,
+                &mut inner,
+            );
+        }
+        let mut bytes = Vec::new();
+        if !payload::write(&inner, COMPRESSION_LEVEL, &mut bytes)? {
+            return Ok(bodies);
+        }
+        Ok(vec![Body {
+            kind: EventType::TransactionPayload,
+            stamp: self.stamp(attachment, attachment.head.begin_time, 0),
+            bytes: bytes.into(),
+        }])
+    }
+}
+
+/// An event without its place.
+#[derive(Debug)]
+struct Body<'a> {
+    kind: EventType,
+    stamp: Stamp,
+    bytes: std::borrow::Cow<'a, [u8]>,
+}
+
+impl Body<'_> {
+    fn bytes(&self, checksum: Checksum) -> usize {
+        event::event_bytes(self.bytes.len(), checksum)
+    }
+}
