@@ -1,4 +1,4 @@
-//! Checking a database that nobody has open: manifest, extents, log.
+//! Offline consistency check of a database: manifest, extents, log.
 //!
 //! Neighbours: `tree::check` reads the extents, `log` what `esker_wal::LogView` shows; the command `esker check` prints.
 //!

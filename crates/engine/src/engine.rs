@@ -1,4 +1,4 @@
-//! The engine as its users see it: trees, transactions, durability, maintenance.
+//! The engine's facade: trees, transactions, durability, maintenance.
 //!
 //! Neighbours: everything of this crate meets here, and little is decided here.
 //!
@@ -485,7 +485,7 @@ impl Engine {
         self.inner.scans.set_limit(limit);
     }
 
-    /// The memory of this engine: to see who has how much, and to charge what the layer above keeps for its statements.
+    /// The memory of this engine: to see who has how much, and to charge what the run above keeps for its statements.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.inner.budget
     }
@@ -515,7 +515,7 @@ impl Engine {
             memtable_bytes: self.inner.budget.unflushed(),
             memory: self.inner.memory(),
             cache: self.inner.trees.store().cache.stats(),
-            stalls: self.inner.maintenance.stalls.look(),
+            stalls: self.inner.maintenance.stalls.sample(),
             lock_waits,
             deadlocks,
             log,
@@ -678,7 +678,7 @@ impl Inner {
             if let Err(error) = self.trees.unstage_all() {
                 tracing::warn!(%error, "extents of transactions that did not commit stay until the next start");
             }
-            self.weigh_memory();
+            self.account_memory();
         };
         recovery::replay(
             log,

@@ -1,4 +1,4 @@
-//! Everything that can go wrong in the engine, as one type.
+//! The error type of the engine.
 //!
 //! Neighbours: every module of this crate returns these; the layer above maps them to its own codes.
 //!

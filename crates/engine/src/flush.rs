@@ -1,19 +1,19 @@
-//! Flush: the oldest tier of a tree in memory, an immutable memtable or a replayed run, becomes a layer of level 0.
+//! Flush: the oldest in-memory tier of a tree, an immutable memtable or a replayed run, becomes a sorted run of level 0.
 //!
 //! Neighbours: `maintain` calls it after the log is durable up to the table's largest sequence; `compact::retain` drops what
 //! nobody can see; `tree` installs the result.
 //!
 //! **Invariants**
 //! - Tiers of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to them.
-//! - The manifest edit that adds the layer also moves the recovery point of the tree; the tier leaves the superversion in
-//!   the step that brings the layer.
+//! - The manifest edit that adds the run also moves the recovery point of the tree; the tier leaves the superversion in
+//!   the step that brings the run.
 
 use std::sync::Arc;
 
 use crate::compact::{Gaps, Settled, retain};
 use crate::extent::RunWriter;
 use crate::iter::InternalIter;
-use crate::tree::{Installation, Oldest, Place, ShapeEdit, Tree, Trees};
+use crate::tree::{Installation, Oldest, RunAddress, ShapeEdit, Tree, Trees};
 use crate::{Result, Seq};
 
 impl Trees {
@@ -21,7 +21,7 @@ impl Trees {
     /// there is none, or a committer still writes to it. After an error everything is as it was.
     pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
         let _guard = tree.flushing();
-        let Some((oldest, recovery_point)) = tree.oldest_quiet() else {
+        let Some((oldest, recovery_point)) = tree.oldest_quiescent() else {
             return Ok(false);
         };
         self.write_persistently("the flush", tree.id(), || match &oldest {
@@ -71,7 +71,7 @@ impl Trees {
             ?counts,
             "flushed"
         );
-        let place = Place::layer(version.levels().next_run());
+        let place = RunAddress::l0(version.levels().next_run());
         let added = extents.into_iter().map(|extent| (place, extent)).collect();
         let edit = ShapeEdit {
             removed: Vec::new(),

@@ -1,4 +1,4 @@
-//! The hash that keys are looked up by: multiply, fold the halves of the product together.
+//! The key hash: multiply and fold (wyhash style).
 //!
 //! Neighbours: the filters of extents (where it is part of the format), the lock table, the keys of a memtable. Each has its own
 //! beginning, factor and end.

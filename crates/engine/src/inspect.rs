@@ -1,4 +1,4 @@
-//! Showing what the files of a database hold: the manifest, and the extents it names.
+//! Dump of a database's files for people: the manifest, and the extents it names.
 //!
 //! Neighbours: `check` looks for damage only and locks the directory with what is here; `esker_wal::LogView` shows the log; the command `esker inspect` prints.
 //!
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use esker_vfs::{DirLock, Env};
 
 use crate::extent::{Extent, ExtentMeta, ExtentParts};
-use crate::tree::{self, Levels, Place, Uuid, manifest};
+use crate::tree::{self, Levels, RunAddress, Uuid, manifest};
 use crate::{EngineError, Result, Seq, TreeId, extent};
 
 /// What a manifest says.
@@ -61,7 +61,7 @@ pub struct ExtentView<'v> {
     /// The tree it belongs to.
     pub tree: TreeId,
     /// Where it hangs in the tree.
-    pub place: Place,
+    pub place: RunAddress,
     /// What the manifest says of it.
     pub meta: &'v ExtentMeta,
     /// The data file it is in.

@@ -1,5 +1,4 @@
-//! The internal iterator: what every tier (memtable, extent, sorted run) offers to readers, flush and
-//! compaction, and the merge of several of them.
+//! The internal iterator of every tier (memtable, extent, sorted run), and the merging iterator over several.
 //!
 //! Neighbours: implemented by `memtable`, `extent` and `tree`; consumed by `txn` (cursors), `scan` and `compact`.
 //!
@@ -69,7 +68,7 @@ enum Direction {
 
 /// Merges several internal iterators into one. Sources are named from the newest tier to the oldest.
 ///
-/// The number of sources is small (a few memtables, a few layers), and runs of entries from one source are long.
+/// The number of sources is small (a few memtables, a few l0_runs), and runs of entries from one source are long.
 /// So instead of a heap the merge remembers the best source and the runner-up: a step costs one comparison as long
 /// as the best source stays ahead, and a linear choice only when it falls behind.
 pub struct MergingIter {

@@ -1,4 +1,4 @@
-//! Transactions over log-structured merge trees: an embeddable storage engine.
+//! A transactional storage engine over log-structured merge trees with MVCC.
 //!
 //! Neighbours: below are `esker-wal` (the log) and `esker-vfs` (disk, clock, randomness); above is whatever gives
 //! keys and values a meaning. This crate knows nothing of rows, SQL or networks, has plain threads and std futures, and

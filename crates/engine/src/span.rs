@@ -1,4 +1,4 @@
-//! Key ranges, half open: what scans and their tasks are confined to, and what range locks name.
+//! Half-open key ranges, for scans, their tasks, and range locks.
 //!
 //! Neighbours: `scan` splits its work into spans; `lock::range` keeps a [`Spans`] per transaction and tree.
 //!

@@ -1,4 +1,4 @@
-//! Who looks at what a scan finds.
+//! Visitors: what a scan calls with the rows that it finds.
 //!
 //! Neighbours: `scan::merge` leads a [`Visit`] over its tiers; every tier shows it what it has. Blocks show many rows at once where none
 //! of them has to be looked at for that (`extent::iter`).

@@ -1,4 +1,4 @@
-//! Waiting for something another session will do: a one-shot result that can be awaited as a future or parked on.
+//! One-shot wait: a result that can be awaited as a future or blocked on.
 //!
 //! Neighbours: `lock` hands out tickets for row locks. A layer above may use
 //! [`ticket`] for its own queues.

@@ -14,7 +14,7 @@ use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
 const EXTENTS: &str = "/db/extents";
 const SLOT_BYTES: u64 = 2 << 20;
 const KEYS: u64 = 300;
-/// Layers of level 0 of which some must be merged.
+/// MergeL0 of level 0 of which some must be merged.
 const MERGED: usize = 8;
 /// How often a test looks whether the background has done something, and the pause between.
 const LOOKS: usize = 10_000;
@@ -213,7 +213,7 @@ fn the_background_survives_damage_and_errors_of_reading() {
     }
 }
 
-/// Layers of level 0 at which writers wait.
+/// MergeL0 of level 0 at which writers wait.
 const LAYERS_STOP: usize = 20;
 
 #[test]
@@ -241,11 +241,11 @@ fn writers_are_told_when_there_is_no_room_to_compact() {
     // With something in level 1, nothing moves without being rewritten.
     (0..MERGED).for_each(|_| world.add_layer());
     world.engine.compact().unwrap();
-    let layers = |world: &World| {
+    let l0_runs = |world: &World| {
         let superversion = world.tree.superversion();
-        superversion.version.levels().layers().len()
+        superversion.version.levels().l0_runs().len()
     };
-    while layers(&world) < LAYERS_STOP {
+    while l0_runs(&world) < LAYERS_STOP {
         world.add_layer();
     }
     let World {
@@ -329,11 +329,11 @@ fn in_time(is_so: impl Fn() -> bool) -> bool {
 #[test]
 fn background_work_tries_a_failing_device_again() {
     let world = started_without_manifest(2);
-    let layers = || {
+    let l0_runs = || {
         let superversion = world.tree.superversion();
-        superversion.version.levels().layers().len()
+        superversion.version.levels().l0_runs().len()
     };
-    assert!(in_time(|| layers() < MERGED), "nothing was merged");
+    assert!(in_time(|| l0_runs() < MERGED), "nothing was merged");
     assert_eq!(world.machine.fs.fault_hits().len(), 3);
     assert_eq!(world.check(), 0);
     assert_eq!(world.fatal.load(Ordering::SeqCst), 0);

@@ -133,7 +133,7 @@ fn the_first_row_of_a_queue_is_near_however_many_have_passed() {
     }
     // A row is put and deleted; some 700 deletes are stepped over so often that they are worth a flush.
     assert!(most < 2000, "{most} versions");
-    assert!(engine.stats().storage.work.switches.steps > 3);
+    assert!(engine.stats().storage.work.rotations.tombstone_skips > 3);
     let waiting = 6000 - WAITING..6000;
     assert_eq!(
         first_key(&engine, &tree, Direction::Forward),

@@ -310,7 +310,7 @@ fn a_quiet_memtable_is_complete() {
         let (flushed, total) = (Arc::clone(&pins), Arc::clone(&inserted));
         threads.push(Box::new(move || {
             flushed.seal();
-            while !flushed.are_quiet() {
+            while !flushed.are_quiescent() {
                 thread::yield_now();
             }
             let (complete, limits) = (

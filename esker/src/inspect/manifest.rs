@@ -39,9 +39,9 @@ pub(super) fn show(options: &Options) -> Result<Health, Stop> {
     writeln!(out, "{}", header(json, &view))?;
     for tree in &view.trees {
         writeln!(out, "{}", tree_line(json, tree))?;
-        let layers = tree.levels.layers().iter().map(|run| (0, run));
+        let l0_runs = tree.levels.l0_runs().iter().map(|run| (0, run));
         let lower = [1, 2].map(|level| (level, tree.levels.level(level)));
-        for (level, run) in layers.chain(lower).filter(|(_, run)| !run.is_empty()) {
+        for (level, run) in l0_runs.chain(lower).filter(|(_, run)| !run.is_empty()) {
             writeln!(out, "{}", run_line(json, tree, level, run))?;
             if options.extents {
                 for meta in run.extents().iter() {

@@ -1,4 +1,4 @@
-//! One budget for the memory of a database: who takes how much of it, and what that leaves to memtables and cache.
+//! The memory budget of a database: accounting by cause, and the shares it leaves to memtables and block cache.
 //!
 //! Neighbours: memtables, blocks, extents, the log buffer, transactions and background work charge what they hold;
 //! `cache` and `maintain` keep to the shares; the layer above charges its sorts and hash tables.
@@ -317,7 +317,7 @@ impl MemoryBudget {
     }
 
     /// A look from time to time: `unflushed_tables` is the memory of memtables that are in a tree.
-    pub(crate) fn look(&self, unflushed_tables: usize) {
+    pub(crate) fn sample(&self, unflushed_tables: usize) {
         let lingering = self
             .used(MemoryUse::Memtables)
             .saturating_sub(unflushed_tables);

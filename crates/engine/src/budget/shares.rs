@@ -1,4 +1,4 @@
-//! How the limit is divided: a pure function of a picture of the memory.
+//! Division of the memory limit into shares: a pure function of the memory in use.
 //!
 //! Neighbours: the budget takes the picture and sees to it that the shares are kept.
 //!

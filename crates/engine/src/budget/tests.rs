@@ -92,10 +92,10 @@ fn the_cache_gives_way_to_memtables_and_demands_and_comes_back() {
     assert!(budget.cache_capacity() + 17 * MIB < beside);
     drop((tables, sort));
     // Nobody hurries; it comes back with the looks, slowly, for memtables may grow again.
-    budget.look(0);
+    budget.sample(0);
     assert!(budget.cache_capacity() > beside - 20 * MIB);
     for _ in 0..1000 {
-        budget.look(0);
+        budget.sample(0);
     }
     assert!(budget.cache_capacity().abs_diff(alone) < 2 * MIB);
     drop(cache);
@@ -112,14 +112,14 @@ fn what_is_resident_and_not_charged_is_taken_off_and_forgotten_slowly() {
     let tables = Charge::of(&budget, MemoryUse::Memtables, 10 * MIB);
     let counted = budget.cache_capacity();
     resident.store(20 << 20, Ordering::Relaxed);
-    budget.look(10 * MIB);
+    budget.sample(10 * MIB);
     // Of the ten that nobody has charged four are allowed for anyway.
     assert!((counted - budget.cache_capacity()).abs_diff(6 * MIB) < 2 * MIB);
     resident.store(10 << 20, Ordering::Relaxed);
-    budget.look(10 * MIB);
+    budget.sample(10 * MIB);
     assert!(counted - budget.cache_capacity() > 4 * MIB);
     for _ in 0..1000 {
-        budget.look(10 * MIB);
+        budget.sample(10 * MIB);
     }
     assert!(budget.cache_capacity().abs_diff(counted) < 2 * MIB);
     drop((tables, cache));
@@ -151,7 +151,7 @@ fn who_flushes_is_told_when_memtables_have_too_much() {
     assert!(alarms.load(Ordering::Relaxed) > 0);
     // Those that are flushed and still read are nobody's fault.
     let before = alarms.load(Ordering::Relaxed);
-    budget.look(10 * MIB);
+    budget.sample(10 * MIB);
     assert_eq!(budget.lingering(), 14 * MIB);
     assert_eq!(budget.unflushed(), 10 * MIB);
     assert_eq!(alarms.load(Ordering::Relaxed), before);

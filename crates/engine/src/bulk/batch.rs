@@ -1,4 +1,4 @@
-//! Entries that wait in memory to be sorted.
+//! Sort buffer of a bulk build: unsorted entries in memory.
 //!
 //! Neighbours: [`super::TreeBuilder`] fills it and writes it out.
 //!

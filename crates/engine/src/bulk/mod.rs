@@ -1,4 +1,4 @@
-//! Filling a new tree at once: entries in any order become sorted extents, without log and memtables.
+//! Bulk build: an external merge sort that fills a new tree with extents, without log and memtables.
 //!
 //! Neighbours: index builds and table copies come in at [`Engine::build_tree`]; `extent::RunWriter` writes, `tree::Trees`
 //! installs.
@@ -24,7 +24,7 @@ use crate::budget::{Charge, MemoryUse};
 use crate::engine::Engine;
 use crate::extent::{Extent, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
-use crate::tree::{Installation, Place, Run, RunId, RunIter, ShapeEdit, Tree, Trees};
+use crate::tree::{Installation, Run, RunAddress, RunId, RunIter, ShapeEdit, Tree, Trees};
 use crate::{CancelReason, EngineError, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq};
 use batch::Batch;
 
@@ -33,7 +33,7 @@ const LEVEL: u8 = 2;
 /// Runs that are merged into one as soon as there are as many.
 const FAN_IN: usize = 16;
 /// Entries between two looks at whether the build is still wanted.
-const ENTRIES_PER_LOOK: u64 = 4096;
+const ENTRIES_PER_CHECK: u64 = 4096;
 
 /// Why a tree could not be filled.
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ impl TreeBuilder {
     fn install(&self, extents: Extents) -> Result<()> {
         let slots = extents.iter().map(|extent| extent.slots());
         self.trees.store().space.sync(slots)?;
-        let place = Place::level(LEVEL);
+        let place = RunAddress::level(LEVEL);
         let edit = ShapeEdit {
             removed: Vec::new(),
             added: extents.into_iter().map(|extent| (place, extent)).collect(),
@@ -304,7 +304,7 @@ fn merge(
             &last_value,
         )?;
         entries += 1;
-        if entries % ENTRIES_PER_LOOK == 0 && !go_on() {
+        if entries % ENTRIES_PER_CHECK == 0 && !go_on() {
             return Err(EngineError::Cancelled(CancelReason::StatementKilled).into());
         }
         merged.next()?;

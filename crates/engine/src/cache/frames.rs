@@ -1,4 +1,4 @@
-//! Memory for the bytes of blocks: frames of one size, in regions of pages that are given back to the system frame by frame.
+//! Frame allocator of the block cache: frames of one size in large regions, returned to the system one by one.
 //!
 //! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has shrunk.
 //!

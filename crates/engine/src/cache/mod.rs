@@ -1,4 +1,5 @@
-//! The block cache: decoded blocks and extent tails, and what was learned of keys, shared by all trees, within the memory that the budget leaves it.
+//! The block cache: decoded blocks, extent tails and known keys, shared by all trees, within the share that the memory budget
+//! leaves it.
 //!
 //! Parts: `frames` (memory that can be given back) → [`BlockCache`].
 //!
@@ -23,7 +24,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::Result;
 use crate::budget::MemoryBudget;
-use crate::extent::{Block, Learned, Tail};
+use crate::extent::{Block, KnownKeys, Tail};
 pub(crate) use frames::{Bytes, Frames};
 
 /// Expected weight of an entry: a block, or a tail of a similar size.
@@ -72,7 +73,7 @@ impl Hasher for StampHasher {
 enum Cached {
     Block(Arc<Block>),
     Tail(Arc<Tail>),
-    Learned(Arc<Learned>),
+    KnownKeys(Arc<KnownKeys>),
 }
 
 #[derive(Clone)]
@@ -83,7 +84,7 @@ impl Weighter<Key, Cached> for ByBytes {
         let bytes = match cached {
             Cached::Block(block) => block.bytes(),
             Cached::Tail(tail) => tail.bytes(),
-            Cached::Learned(learned) => learned.bytes(),
+            Cached::KnownKeys(keys) => keys.bytes(),
         };
         bytes as u64 + ENTRY_OVERHEAD_BYTES
     }
@@ -275,16 +276,16 @@ impl BlockCache {
     }
 
     /// What is known of keys of an extent, if it is there, which is a use of it.
-    pub(crate) fn learned(&self, stamp: u64, offset: u32) -> Option<Arc<Learned>> {
+    pub(crate) fn known_keys(&self, stamp: u64, offset: u32) -> Option<Arc<KnownKeys>> {
         match self.cache.get(&Key { stamp, offset })? {
-            Cached::Learned(learned) => Some(learned),
+            Cached::KnownKeys(keys) => Some(keys),
             _ => None,
         }
     }
 
     /// Keeps it in the place of what was there.
-    pub(crate) fn learn(&self, stamp: u64, offset: u32, learned: Learned) {
-        let learned = Cached::Learned(Arc::new(learned));
-        self.cache.insert(Key { stamp, offset }, learned);
+    pub(crate) fn remember_keys(&self, stamp: u64, offset: u32, known_keys: KnownKeys) {
+        let known_keys = Cached::KnownKeys(Arc::new(known_keys));
+        self.cache.insert(Key { stamp, offset }, known_keys);
     }
 }

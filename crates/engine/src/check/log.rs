@@ -1,4 +1,4 @@
-//! Checking the log: whether the next start could read what it needs.
+//! Offline check of the log: whether the next start could read what it needs.
 //!
 //! Neighbours: `esker_wal::LogView` walks and finds damaged blocks; `recovery` does the real thing.
 //!

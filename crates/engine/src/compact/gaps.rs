@@ -1,4 +1,4 @@
-//! Where a run is cut although its extent has room: at gaps in which much lies below.
+//! Output splitting: where a run is cut although its extent has room, at gaps above which much lies below.
 //!
 //! Neighbours: `flush` and `run` ask before every entry they write.
 //!
@@ -65,18 +65,18 @@ impl<E: HasMeta> Below<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Place;
+    use crate::tree::RunAddress;
     use crate::tree::levels::tests::{paper, shape};
 
     #[test]
     fn there_is_a_gap_where_whole_extents_lie_between_two_keys() {
         let levels = shape(&[
-            (Place::level(1), paper(1, "b", "c", 100)),
-            (Place::level(1), paper(2, "d", "e", 100)),
-            (Place::level(1), paper(3, "f", "g", 100)),
-            (Place::level(2), paper(4, "c", "d", 100)),
-            (Place::level(2), paper(5, "e", "f", 100)),
-            (Place::level(2), paper(6, "m", "n", 900)),
+            (RunAddress::level(1), paper(1, "b", "c", 100)),
+            (RunAddress::level(1), paper(2, "d", "e", 100)),
+            (RunAddress::level(1), paper(3, "f", "g", 100)),
+            (RunAddress::level(2), paper(4, "c", "d", 100)),
+            (RunAddress::level(2), paper(5, "e", "f", 100)),
+            (RunAddress::level(2), paper(6, "m", "n", 900)),
         ]);
         let runs = || levels.runs().cloned();
         let gaps = |limit, keys: &str| -> String {

@@ -1,4 +1,4 @@
-//! The numbers that decide when a tree is compacted and when its writers must wait.
+//! Thresholds of compaction and write stalls.
 //!
 //! Neighbours: `pick` decides with them; whoever writes asks for the [`Pressure`], and passes at its rate or waits.
 //!
@@ -12,20 +12,20 @@ use crate::tree::Levels;
 /// When and how much is compacted.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Layers in level 0 that make a merge due.
-    pub layers: usize,
-    /// Layers at which writers are to slow down.
-    pub layers_slow: usize,
-    /// Layers at which writers are to wait.
-    pub layers_stop: usize,
+    /// MergeL0 in level 0 that make a merge due.
+    pub l0_runs: usize,
+    /// MergeL0 at which writers are to slow down.
+    pub l0_slowdown_runs: usize,
+    /// MergeL0 at which writers are to wait.
+    pub l0_stop_runs: usize,
     /// Immutable memtables at which writers are to slow down.
-    pub immutables_slow: usize,
+    pub memtable_slowdown_count: usize,
     /// Immutable memtables at which writers are to wait.
-    pub immutables_stop: usize,
-    /// The oldest layer goes to level 1 when it has this many bytes and ...
-    pub layer_bytes: u64,
+    pub memtable_stop_count: usize,
+    /// The oldest run goes to level 1 when it has this many bytes and ...
+    pub l0_run_bytes: u64,
     /// ... at least one in so many bytes of level 1 (but never more than a job), so that not too much is rewritten for it.
-    pub level1_per_layer: u64,
+    pub level1_per_l0_run: u64,
     /// Level 1 may always have this many bytes ...
     pub level1_bytes: u64,
     /// ... and one in so many bytes of level 2.
@@ -47,13 +47,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            layers: 4,
-            layers_slow: 12,
-            layers_stop: 20,
-            immutables_slow: 3,
-            immutables_stop: 6,
-            layer_bytes: 64 << 20,
-            level1_per_layer: 4,
+            l0_runs: 4,
+            l0_slowdown_runs: 12,
+            l0_stop_runs: 20,
+            memtable_slowdown_count: 3,
+            memtable_stop_count: 6,
+            l0_run_bytes: 64 << 20,
+            level1_per_l0_run: 4,
             level1_bytes: 256 << 20,
             level2_per_level1: 10,
             job_bytes: 256 << 20,
@@ -67,14 +67,14 @@ impl Default for Limits {
 }
 
 /// Steps of readers over deletes are no reason to flush as long as they are not more than this.
-pub(crate) const FREE_STEPS: u64 = 256 << 10;
+pub(crate) const FREE_TOMBSTONE_SKIPS: u64 = 256 << 10;
 /// A version is flushed or merged in about the time of so many steps.
-pub(crate) const STEPS_PER_ENTRY: u64 = 4;
+pub(crate) const SKIPS_PER_ENTRY: u64 = 4;
 
-/// Whether readers have stepped over the deletes of a tier so often that it would have been better to rewrite
+/// Whether readers have skipped the tombstones of a tier so often that it would have been better to rewrite
 /// `entries` versions, so that the deletes go: whatever they do next, they and the rewrite together cost at most about twice as much as with foresight.
-pub(crate) fn hinders_readers(steps: u64, entries: u64) -> bool {
-    steps >= FREE_STEPS && steps / STEPS_PER_ENTRY >= entries
+pub(crate) fn tombstones_amplify_reads(steps: u64, entries: u64) -> bool {
+    steps >= FREE_TOMBSTONE_SKIPS && steps / SKIPS_PER_ENTRY >= entries
 }
 
 /// How far background work is behind, for those who make work for it.
@@ -104,7 +104,7 @@ impl Pressure {
         if quantity >= stop {
             return Pressure::Stop;
         }
-        // The first step is one already: counts of layers have few.
+        // The first step is one already: counts of l0_runs have few.
         let steps = stop - slow + 1;
         let thousandths = u128::from(quantity - slow + 1) * u128::from(WHOLE) / u128::from(steps);
         Pressure::Slow(thousandths as u16)
@@ -125,21 +125,24 @@ impl Pressure {
 impl Limits {
     /// Panics if the numbers contradict each other.
     pub(crate) fn assert_sane(&self) {
-        assert!(self.layers >= 2, "one layer cannot be merged");
-        assert!(self.layers < self.layers_slow && self.layers_slow < self.layers_stop);
-        assert!(self.level1_per_layer > 0 && self.level2_per_level1 > 0);
-        assert!(0 < self.immutables_slow && self.immutables_slow < self.immutables_stop);
+        assert!(self.l0_runs >= 2, "one run cannot be merged");
+        assert!(self.l0_runs < self.l0_slowdown_runs && self.l0_slowdown_runs < self.l0_stop_runs);
+        assert!(self.level1_per_l0_run > 0 && self.level2_per_level1 > 0);
+        assert!(
+            0 < self.memtable_slowdown_count
+                && self.memtable_slowdown_count < self.memtable_stop_count
+        );
     }
 
-    /// How far compaction is behind, by the layers of level 0.
+    /// How far compaction is behind, by the l0_runs of level 0.
     pub fn pressure_of_layers<E: HasMeta>(&self, levels: &Levels<E>) -> Pressure {
-        let (slow, stop) = (self.layers_slow, self.layers_stop);
-        Pressure::of(levels.layers().len() as u64, slow as u64, stop as u64)
+        let (slow, stop) = (self.l0_slowdown_runs, self.l0_stop_runs);
+        Pressure::of(levels.l0_runs().len() as u64, slow as u64, stop as u64)
     }
 
     /// How far flushes are behind, by the immutable memtables.
     pub fn pressure_of_immutables(&self, immutables: usize) -> Pressure {
-        let (slow, stop) = (self.immutables_slow, self.immutables_stop);
+        let (slow, stop) = (self.memtable_slowdown_count, self.memtable_stop_count);
         Pressure::of(immutables as u64, slow as u64, stop as u64)
     }
 }
@@ -159,7 +162,7 @@ mod tests {
             assert_eq!(pressure == Pressure::None, quantity < slow);
             assert_eq!(pressure == Pressure::Stop, quantity >= stop);
             if let Some(now) = pressure.rate() {
-                // Never more than halved by one layer: nobody notices where it begins.
+                // Never more than halved by one run: nobody notices where it begins.
                 assert!(
                     now < rate && (rate == u64::MAX || now > rate / 2),
                     "{quantity}"

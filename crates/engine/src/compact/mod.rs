@@ -1,10 +1,10 @@
-//! Compaction: keeps the number of runs that a read must ask small, and drops versions that nobody can see.
+//! Compaction: tiered in level 0, leveled below. Bounds the number of runs that a read visits and drops obsolete versions.
 //!
 //! Neighbours: `maintain` calls `Trees::compact_one` and asks for the [`Pressure`]; `tree` publishes the result.
 //!
 //! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and which
-//! only move, pure as well) → `retain` (which versions stay), `gaps` (where runs are cut) → `run` (does it, as quickly as `pace` says) →
-//! `refresh` (the cache).
+//! only move, pure as well) → `retain` (which versions stay), `gaps` (where runs are cut) → `run` (does it, as quickly as `pacing` says) →
+//! `warm_cache` (the block cache).
 //!
 //! **Invariants**
 //! - Deciders return data and touch nothing; the doer decides nothing.
@@ -12,19 +12,19 @@
 
 mod gaps;
 mod limits;
-mod pace;
+mod pacing;
 mod pick;
 mod plan;
-mod refresh;
 mod retain;
 mod run;
+mod warm_cache;
 
 pub(crate) use gaps::Gaps;
-pub(crate) use limits::hinders_readers;
+pub(crate) use limits::tombstones_amplify_reads;
 #[cfg(test)]
-pub(crate) use limits::{FREE_STEPS, STEPS_PER_ENTRY};
+pub(crate) use limits::{FREE_TOMBSTONE_SKIPS, SKIPS_PER_ENTRY};
 pub use limits::{Limits, Pressure};
-pub(crate) use pace::Effort;
+pub(crate) use pacing::Effort;
 pub use pick::{Input, Reason, Task, pick, sink};
 pub(crate) use retain::{Settled, retain};
 pub use run::{CompactionKind, CompactionStats};

@@ -7,19 +7,19 @@ use super::plan::{Piece, Rules, plan};
 use super::*;
 use crate::extent::{ExtentMeta, HasMeta};
 use crate::tree::levels::tests::{paper, shape};
-use crate::tree::{Levels, Place, RunId};
+use crate::tree::{Levels, RunAddress, RunId};
 
 const KB: u32 = 1 << 10;
 
 pub(super) fn limits() -> Limits {
     Limits {
-        layers: 3,
-        layers_slow: 6,
-        layers_stop: 9,
-        immutables_slow: 2,
-        immutables_stop: 4,
-        layer_bytes: 40 << 10,
-        level1_per_layer: 4,
+        l0_runs: 3,
+        l0_slowdown_runs: 6,
+        l0_stop_runs: 9,
+        memtable_slowdown_count: 2,
+        memtable_stop_count: 4,
+        l0_run_bytes: 40 << 10,
+        level1_per_l0_run: 4,
         level1_bytes: 50 << 10,
         level2_per_level1: 4,
         job_bytes: 64 << 10,
@@ -31,16 +31,16 @@ pub(super) fn limits() -> Limits {
     }
 }
 
-pub(super) fn layer(n: u64) -> Place {
-    Place::layer(RunId(n))
+pub(super) fn l0_run(n: u64) -> RunAddress {
+    RunAddress::l0(RunId(n))
 }
 
 #[test]
 fn nothing_is_due_in_small_trees() {
     assert_eq!(pick(&Levels::<ExtentMeta>::default(), &limits()), None);
     let levels = shape(&[
-        (layer(1), paper(1, "a", "z", KB)),
-        (Place::level(1), paper(2, "a", "z", 45 * KB)),
+        (l0_run(1), paper(1, "a", "z", KB)),
+        (RunAddress::level(1), paper(2, "a", "z", 45 * KB)),
     ]);
     assert_eq!(pick(&levels, &limits()), None);
 }
@@ -48,45 +48,45 @@ fn nothing_is_due_in_small_trees() {
 #[test]
 fn similar_layers_are_merged_and_a_large_old_one_is_left_alone() {
     let levels = shape(&[
-        (layer(1), paper(1, "a", "z", 30 * KB)),
-        (layer(2), paper(2, "a", "z", KB)),
-        (layer(3), paper(3, "a", "z", 2 * KB)),
-        (layer(4), paper(4, "a", "z", KB)),
-        (Place::level(1), paper(5, "a", "z", 45 * KB)),
+        (l0_run(1), paper(1, "a", "z", 30 * KB)),
+        (l0_run(2), paper(2, "a", "z", KB)),
+        (l0_run(3), paper(3, "a", "z", 2 * KB)),
+        (l0_run(4), paper(4, "a", "z", KB)),
+        (RunAddress::level(1), paper(5, "a", "z", 45 * KB)),
     ]);
     let task = pick(&levels, &limits()).unwrap();
-    assert_eq!(task.reason, Reason::Layers);
+    assert_eq!(task.reason, Reason::MergeL0);
     assert_eq!(
-        task.layers().collect::<Vec<_>>(),
+        task.l0_runs().collect::<Vec<_>>(),
         [RunId(4), RunId(3), RunId(2)]
     );
-    assert_eq!(task.output, layer(4));
+    assert_eq!(task.output, l0_run(4));
 }
 
 #[test]
 fn a_large_oldest_layer_goes_down_in_parts_that_overlap_little() {
     let levels = shape(&[
-        (layer(1), paper(1, "a", "c", 30 * KB)),
-        (layer(1), paper(2, "d", "f", 30 * KB)),
-        (layer(1), paper(3, "g", "i", 30 * KB)),
-        (layer(2), paper(4, "a", "z", KB)),
-        (Place::level(1), paper(5, "a", "b", 30 * KB)),
-        (Place::level(1), paper(6, "e", "f", 2 * KB)),
-        (Place::level(1), paper(7, "h", "z", 18 * KB)),
+        (l0_run(1), paper(1, "a", "c", 30 * KB)),
+        (l0_run(1), paper(2, "d", "f", 30 * KB)),
+        (l0_run(1), paper(3, "g", "i", 30 * KB)),
+        (l0_run(2), paper(4, "a", "z", KB)),
+        (RunAddress::level(1), paper(5, "a", "b", 30 * KB)),
+        (RunAddress::level(1), paper(6, "e", "f", 2 * KB)),
+        (RunAddress::level(1), paper(7, "h", "z", 18 * KB)),
     ]);
     let task = pick(&levels, &limits()).unwrap();
     assert_eq!(task.reason, Reason::Size);
-    assert_eq!(task.output, Place::level(1));
+    assert_eq!(task.output, RunAddress::level(1));
     // With the neighbours of what is overlapped: they might be small.
     assert_eq!(
         task.inputs,
         [
             Input {
-                place: layer(1),
+                place: l0_run(1),
                 range: 1..2
             },
             Input {
-                place: Place::level(1),
+                place: RunAddress::level(1),
                 range: 0..3
             }
         ]
@@ -102,15 +102,15 @@ fn a_cut_never_divides_the_versions_of_a_key() {
     let mut right = paper(3, "k", "p", 10 * KB);
     right.first.seq = 60;
     let levels = shape(&[
-        (Place::level(1), left),
-        (Place::level(1), middle),
-        (Place::level(1), right),
-        (Place::level(1), paper(4, "q", "r", 10 * KB)),
-        (Place::level(2), paper(5, "q", "z", 500 * KB)),
+        (RunAddress::level(1), left),
+        (RunAddress::level(1), middle),
+        (RunAddress::level(1), right),
+        (RunAddress::level(1), paper(4, "q", "r", 10 * KB)),
+        (RunAddress::level(2), paper(5, "q", "z", 500 * KB)),
     ]);
     let task = pick(&levels, &limits()).unwrap();
     let upper = Input {
-        place: Place::level(1),
+        place: RunAddress::level(1),
         range: 0..3,
     };
     assert_eq!(task.inputs[0], upper);
@@ -120,15 +120,15 @@ fn a_cut_never_divides_the_versions_of_a_key() {
 fn a_level_far_over_its_limit_goes_before_a_few_layers_but_not_before_many() {
     let with_layers = |count: u32| {
         let mut extents = vec![
-            (Place::level(1), paper(1, "a", "m", 70 * KB)),
-            (Place::level(1), paper(2, "n", "z", 70 * KB)),
+            (RunAddress::level(1), paper(1, "a", "m", 70 * KB)),
+            (RunAddress::level(1), paper(2, "n", "z", 70 * KB)),
         ];
-        extents.extend((1..=count).map(|n| (layer(u64::from(n)), paper(10 + n, "a", "z", KB))));
+        extents.extend((1..=count).map(|n| (l0_run(u64::from(n)), paper(10 + n, "a", "z", KB))));
         pick(&shape(&extents), &limits()).unwrap()
     };
-    assert_eq!(with_layers(0).output, Place::level(2));
-    assert_eq!(with_layers(3).output, Place::level(2));
-    assert_eq!(with_layers(6).reason, Reason::Layers);
+    assert_eq!(with_layers(0).output, RunAddress::level(2));
+    assert_eq!(with_layers(3).output, RunAddress::level(2));
+    assert_eq!(with_layers(6).reason, Reason::MergeL0);
 }
 
 #[test]
@@ -138,16 +138,16 @@ fn below_the_versions_of_a_key_stay_together_too() {
     let mut right = paper(3, "k", "p", 10 * KB);
     right.first.seq = 29;
     let levels = shape(&[
-        (Place::level(1), paper(1, "e", "f", 200 * KB)),
-        (Place::level(2), left),
-        (Place::level(2), right),
+        (RunAddress::level(1), paper(1, "e", "f", 200 * KB)),
+        (RunAddress::level(2), left),
+        (RunAddress::level(2), right),
     ]);
     // Nothing above overlaps "k", but its versions are merged with their left neighbours.
     let task = pick(&levels, &limits()).unwrap();
     assert_eq!(
         task.inputs[1],
         Input {
-            place: Place::level(2),
+            place: RunAddress::level(2),
             range: 0..2
         }
     );
@@ -158,17 +158,17 @@ fn extents_full_of_deletes_go_down() {
     let mut deleted = paper(2, "k", "m", 5 * KB);
     deleted.deletes = 60;
     let levels = shape(&[
-        (Place::level(1), paper(1, "a", "b", 5 * KB)),
-        (Place::level(1), deleted),
-        (Place::level(2), paper(3, "a", "l", 5 * KB)),
+        (RunAddress::level(1), paper(1, "a", "b", 5 * KB)),
+        (RunAddress::level(1), deleted),
+        (RunAddress::level(2), paper(3, "a", "l", 5 * KB)),
     ]);
     let task = pick(&levels, &limits()).unwrap();
     assert_eq!(task.reason, Reason::Deletes);
-    assert_eq!(task.output, Place::level(2));
+    assert_eq!(task.output, RunAddress::level(2));
     assert_eq!(
         task.inputs[0],
         Input {
-            place: Place::level(1),
+            place: RunAddress::level(1),
             range: 1..2
         }
     );
@@ -180,7 +180,7 @@ fn deletes_at_the_bottom_go_when_no_snapshot_needs_what_they_delete() {
         let mut meta = paper(id, first, last, 5 * KB);
         (meta.deletes, meta.largest_seq) = (deletes, largest_seq);
         meta.rows = meta.entries - deletes;
-        (Place::level(2), meta)
+        (RunAddress::level(2), meta)
     };
     let levels = shape(&[
         extent(1, "a", "b", 10, 40),
@@ -190,7 +190,7 @@ fn deletes_at_the_bottom_go_when_no_snapshot_needs_what_they_delete() {
     assert_eq!(pick(&levels, &limits()), None);
     let range_at = |oldest| {
         let task = garbage_at_the_bottom(&levels, &limits(), oldest)?;
-        assert_eq!((task.output, task.inputs.len()), (Place::level(2), 1));
+        assert_eq!((task.output, task.inputs.len()), (RunAddress::level(2), 1));
         Some(task.inputs[0].range.clone())
     };
     assert_eq!(range_at(69), None);
@@ -211,7 +211,7 @@ impl HasMeta for Trodden {
     fn meta(&self) -> &ExtentMeta {
         &self.0
     }
-    fn stepped_over(&self) -> u64 {
+    fn tombstones_skipped(&self) -> u64 {
         self.1
     }
 }
@@ -223,33 +223,36 @@ fn deletes_that_readers_step_over_go_as_soon_as_that_would_have_been_cheaper() {
         (upper.entries, upper.deletes, upper.rows) = (100, 10, 90);
         let mut lower = paper(2, "a", "z", 5 * KB);
         lower.entries = entries_below;
-        let mut extents = vec![(Place::level(level), upper)];
+        let mut extents = vec![(RunAddress::level(level), upper)];
         if level < 2 {
-            extents.push((Place::level(level + 1), lower));
+            extents.push((RunAddress::level(level + 1), lower));
         }
         shape(&extents).map(|meta| Trodden(meta.clone(), if meta.id.0 == 1 { steps } else { 0 }))
     };
     let due = |levels: &Levels<Trodden>| deletes_in_the_way(levels, 100);
     for level in [1, 2] {
-        let task = due(&levels(FREE_STEPS, 1000, level)).expect("due");
+        let task = due(&levels(FREE_TOMBSTONE_SKIPS, 1000, level)).expect("due");
         assert_eq!(task.reason, Reason::Steps);
-        assert_eq!(task.inputs[0].place, Place::level(level));
-        assert_eq!(task.output, Place::level(2));
-        assert_eq!(due(&levels(FREE_STEPS - 1, 1000, level)), None);
+        assert_eq!(task.inputs[0].place, RunAddress::level(level));
+        assert_eq!(task.output, RunAddress::level(2));
+        assert_eq!(due(&levels(FREE_TOMBSTONE_SKIPS - 1, 1000, level)), None);
     }
     // All that would be rewritten counts.
-    let below = FREE_STEPS / STEPS_PER_ENTRY;
-    assert_eq!(due(&levels(FREE_STEPS, below, 1)), None);
-    assert!(due(&levels(2 * FREE_STEPS, below, 1)).is_some());
+    let below = FREE_TOMBSTONE_SKIPS / SKIPS_PER_ENTRY;
+    assert_eq!(due(&levels(FREE_TOMBSTONE_SKIPS, below, 1)), None);
+    assert!(due(&levels(2 * FREE_TOMBSTONE_SKIPS, below, 1)).is_some());
     // A snapshot may still need what is deleted.
-    assert_eq!(deletes_in_the_way(&levels(FREE_STEPS, 1000, 1), 99), None);
+    assert_eq!(
+        deletes_in_the_way(&levels(FREE_TOMBSTONE_SKIPS, 1000, 1), 99),
+        None
+    );
 }
 
 #[test]
 fn pressure_rises_with_layers_and_always_has_a_remedy() {
     let mut extents = Vec::new();
     for n in 1..=12u32 {
-        extents.push((layer(u64::from(n)), paper(n, "a", "z", KB << n.min(9))));
+        extents.push((l0_run(u64::from(n)), paper(n, "a", "z", KB << n.min(9))));
         let levels = shape(&extents);
         let expected = match n {
             0..6 => Pressure::None,
@@ -259,7 +262,7 @@ fn pressure_rises_with_layers_and_always_has_a_remedy() {
         assert_eq!(limits().pressure_of_layers(&levels), expected);
         assert!(
             n < 3 || pick(&levels, &limits()).is_some(),
-            "{n} layers and nothing to do"
+            "{n} l0_runs and nothing to do"
         );
     }
 }
@@ -356,17 +359,17 @@ impl HasMeta for Paper {
 #[test]
 fn no_task_touches_what_is_quarantined_and_the_rest_goes_on() {
     let all = [
-        (layer(1), paper(1, "a", "c", 30 * KB)),
-        (layer(1), paper(2, "d", "f", 30 * KB)),
-        (layer(1), paper(3, "g", "i", 30 * KB)),
-        (layer(2), paper(4, "a", "z", KB)),
-        (layer(3), paper(5, "a", "z", KB)),
-        (layer(4), paper(6, "a", "z", 2 * KB)),
-        (Place::level(1), paper(7, "a", "b", 30 * KB)),
-        (Place::level(1), paper(8, "e", "f", 2 * KB)),
-        (Place::level(1), paper(9, "h", "z", 68 * KB)),
-        (Place::level(2), paper(10, "a", "m", 30 * KB)),
-        (Place::level(2), paper(11, "n", "z", 30 * KB)),
+        (l0_run(1), paper(1, "a", "c", 30 * KB)),
+        (l0_run(1), paper(2, "d", "f", 30 * KB)),
+        (l0_run(1), paper(3, "g", "i", 30 * KB)),
+        (l0_run(2), paper(4, "a", "z", KB)),
+        (l0_run(3), paper(5, "a", "z", KB)),
+        (l0_run(4), paper(6, "a", "z", 2 * KB)),
+        (RunAddress::level(1), paper(7, "a", "b", 30 * KB)),
+        (RunAddress::level(1), paper(8, "e", "f", 2 * KB)),
+        (RunAddress::level(1), paper(9, "h", "z", 68 * KB)),
+        (RunAddress::level(2), paper(10, "a", "m", 30 * KB)),
+        (RunAddress::level(2), paper(11, "n", "z", 30 * KB)),
     ];
     let whole = shape(&all);
     let is_bad = |bad: u32, meta: &ExtentMeta| bad & (1 << meta.id.0) != 0;

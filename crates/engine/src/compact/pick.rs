@@ -1,36 +1,36 @@
-//! Which compaction is due: a pure function of the shape of a tree.
+//! Compaction picker: which compaction is due, a pure function of the shape of a tree.
 //!
 //! Neighbours: `run` calls it and does what it says; `plan` then decides what is merged and what only moves.
 //!
-//! New layers are merged with each other, similar sizes together, so that their number stays small at a cost that grows
-//! with the logarithm of level 0. The oldest layer, once it is worth it, moves down to level 1, and level 1 to level 2,
-//! both in jobs of limited size: a part of the upper run with what it overlaps below. Moving only from the *oldest* layer
+//! New l0_runs are merged with each other, similar sizes together, so that their number stays small at a cost that grows
+//! with the logarithm of level 0. The oldest run, once it is worth it, moves down to level 1, and level 1 to level 2,
+//! both in jobs of limited size: a part of the upper run with what it overlaps below. Moving only from the *oldest* run
 //! is what makes parts possible: everything above is newer.
 //!
 //! **Invariants**
-//! - With `limits.layers` layers or more there is always a task (unless quarantined extents stand in the way of all), and
-//!   every task reduces the layers, or moves extents to a lower level: doing what it says ends.
+//! - With `limits.l0_runs` l0_runs or more there is always a task (unless quarantined extents stand in the way of all), and
+//!   every task reduces the l0_runs, or moves extents to a lower level: doing what it says ends.
 //! - A quarantined extent takes part in no task.
 //! - The parts of runs that take part never begin or end between two versions of a key: whoever sees one sees all.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::limits::{Limits, hinders_readers};
+use super::limits::{Limits, tombstones_amplify_reads};
 use crate::Seq;
 use crate::extent::{ExtentMeta, HasMeta, Position};
-use crate::tree::{Levels, Place, Run, RunId};
+use crate::tree::{Levels, Run, RunAddress, RunId};
 
 /// Why a task is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There are many layers in level 0.
-    Layers,
+    /// There are many l0_runs in level 0.
+    MergeL0,
     /// The upper run has grown.
     Size,
     /// Extents consist of deletes, or of what nobody sees any more, to a large part.
     Deletes,
-    /// Readers step over deletes of an extent again and again.
+    /// Readers skip tombstones of an extent again and again.
     Steps,
     /// The tree is at rest and could take less space.
     Space,
@@ -40,7 +40,7 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The run.
-    pub place: Place,
+    pub place: RunAddress,
     /// Its extents.
     pub range: Range<usize>,
 }
@@ -53,7 +53,7 @@ pub struct Task {
     /// What takes part, newest data first.
     pub inputs: Vec<Input>,
     /// Where the result hangs.
-    pub output: Place,
+    pub output: RunAddress,
     /// Larger is more urgent; comparable between trees.
     pub urgency: u64,
 }
@@ -73,20 +73,20 @@ pub fn pick<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     }
 }
 
-/// What layers make due: moving the oldest down, or merging them.
+/// What l0_runs make due: moving the oldest down, or merging them.
 fn level0_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
-    let layers = levels.layers().len();
-    let urgency = (layers as u64 * URGENCY_UNIT / limits.layers as u64).max(URGENCY_UNIT);
-    let oldest = levels.layers().last()?;
-    let layer_limit = (levels.level(1).bytes() / limits.level1_per_layer)
+    let l0_runs = levels.l0_runs().len();
+    let urgency = (l0_runs as u64 * URGENCY_UNIT / limits.l0_runs as u64).max(URGENCY_UNIT);
+    let oldest = levels.l0_runs().last()?;
+    let layer_limit = (levels.level(1).bytes() / limits.level1_per_l0_run)
         .min(limits.job_bytes)
-        .max(limits.layer_bytes);
+        .max(limits.l0_run_bytes);
     let is_large = oldest.bytes() >= layer_limit;
-    // Small new layers are merged first if they pile up while a large one is moved down part by part.
-    let is_piled_up = layers > limits.layers;
-    let descent = Descent::new(levels, Place::layer(oldest.id()));
+    // Small new l0_runs are merged first if they pile up while a large one is moved down part by part.
+    let is_piled_up = l0_runs > limits.l0_runs;
+    let descent = Descent::new(levels, RunAddress::l0(oldest.id()));
     let window = descent.cheapest_window(limits).filter(|window| {
-        let is_cheap = layers >= limits.layers && window.below_bytes * 2 <= window.bytes;
+        let is_cheap = l0_runs >= limits.l0_runs && window.below_bytes * 2 <= window.bytes;
         is_cheap || (is_large && !is_piled_up)
     });
     if let Some(window) = window {
@@ -97,19 +97,19 @@ fn level0_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> 
             urgency,
         });
     }
-    if layers < limits.layers {
+    if l0_runs < limits.l0_runs {
         return None;
     }
-    let (inputs, output) = merge_of_layers(levels.layers())?;
+    let (inputs, output) = merge_of_layers(levels.l0_runs())?;
     Some(Task {
-        reason: Reason::Layers,
+        reason: Reason::MergeL0,
         inputs,
         output,
         urgency,
     })
 }
 
-/// What the size of level 1 makes due. However large it is, it gives way to layers that slow writers down.
+/// What the size of level 1 makes due. However large it is, it gives way to l0_runs that slow writers down.
 fn level1_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let level1 = levels.level(1);
     let share = levels.level(2).bytes() / limits.level2_per_level1;
@@ -117,9 +117,9 @@ fn level1_task<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> 
     if level1.bytes() <= level1_limit {
         return None;
     }
-    let descent = Descent::new(levels, Place::level(1));
+    let descent = Descent::new(levels, RunAddress::level(1));
     let window = descent.cheapest_window(limits)?;
-    let most = limits.layers_slow as u64 * URGENCY_UNIT / limits.layers as u64 - 1;
+    let most = limits.l0_slowdown_runs as u64 * URGENCY_UNIT / limits.l0_runs as u64 - 1;
     let urgency = (level1.bytes() * URGENCY_UNIT / level1_limit).min(most);
     Some(Task {
         reason: Reason::Size,
@@ -165,7 +165,7 @@ impl Quarantined {
 
 /// The ways to move a part of a run down to the next level.
 struct Descent<'a, E> {
-    place: Place,
+    place: RunAddress,
     upper: &'a Run<E>,
     below: &'a Run<E>,
     quarantined_above: Quarantined,
@@ -173,7 +173,7 @@ struct Descent<'a, E> {
 }
 
 impl<'a, E: HasMeta> Descent<'a, E> {
-    fn new(levels: &'a Levels<E>, place: Place) -> Self {
+    fn new(levels: &'a Levels<E>, place: RunAddress) -> Self {
         let upper = levels.run(place).expect("the picker looked at it");
         let below = levels.level(place.level + 1);
         Descent {
@@ -185,8 +185,8 @@ impl<'a, E: HasMeta> Descent<'a, E> {
         }
     }
 
-    fn output(&self) -> Place {
-        Place::level(self.place.level + 1)
+    fn output(&self) -> RunAddress {
+        RunAddress::level(self.place.level + 1)
     }
 
     /// What takes part when this part of the run moves: the part, with everything below between its ends.
@@ -306,27 +306,27 @@ fn clean_end<E: HasMeta>(run: &Run<E>, mut end: usize) -> usize {
     end
 }
 
-/// Merging neighbouring layers of similar sizes: as many as possible, from the newest on, as long as the next one is not
+/// Merging neighbouring l0_runs of similar sizes: as many as possible, from the newest on, as long as the next one is not
 /// much larger than all before it together. `None` if no two neighbours can be merged.
-fn merge_of_layers<E: HasMeta>(layers: &[Run<E>]) -> Option<(Vec<Input>, Place)> {
-    let sound: Vec<bool> = layers.iter().map(is_sound).collect();
+fn merge_of_layers<E: HasMeta>(l0_runs: &[Run<E>]) -> Option<(Vec<Input>, RunAddress)> {
+    let sound: Vec<bool> = l0_runs.iter().map(is_sound).collect();
     let similar = |start: usize| {
-        let mut bytes = layers[start].bytes();
+        let mut bytes = l0_runs[start].bytes();
         let mut end = start + 1;
-        while end < layers.len() && sound[end] && layers[end].bytes() <= bytes * 2 {
-            bytes += layers[end].bytes();
+        while end < l0_runs.len() && sound[end] && l0_runs[end].bytes() <= bytes * 2 {
+            bytes += l0_runs[end].bytes();
             end += 1;
         }
         start..end
     };
-    let longest = (0..layers.len())
+    let longest = (0..l0_runs.len())
         .filter(|start| sound[*start])
         .map(similar)
-        .max_by_key(|range| (range.len(), layers.len() - range.start));
+        .max_by_key(|range| (range.len(), l0_runs.len() - range.start));
     let range = longest
         .filter(|range| range.len() > 1)
-        .or_else(|| cheapest_pair(layers, &sound))?;
-    Some(merge_of(&layers[range]))
+        .or_else(|| cheapest_pair(l0_runs, &sound))?;
+    Some(merge_of(&l0_runs[range]))
 }
 
 /// Whether every extent of a run can be read, as far as is known.
@@ -334,31 +334,31 @@ fn is_sound<E: HasMeta>(run: &Run<E>) -> bool {
     !run.extents().iter().any(E::is_quarantined)
 }
 
-/// Merging these neighbouring layers, newest first, into one that takes the place of the newest.
-fn merge_of<E: HasMeta>(layers: &[Run<E>]) -> (Vec<Input>, Place) {
+/// Merging these neighbouring l0_runs, newest first, into one that takes the place of the newest.
+fn merge_of<E: HasMeta>(l0_runs: &[Run<E>]) -> (Vec<Input>, RunAddress) {
     let input = |run: &Run<E>| Input {
-        place: Place::layer(run.id()),
+        place: RunAddress::l0(run.id()),
         range: 0..run.extents().len(),
     };
     (
-        layers.iter().map(input).collect(),
-        Place::layer(layers[0].id()),
+        l0_runs.iter().map(input).collect(),
+        RunAddress::l0(l0_runs[0].id()),
     )
 }
 
-fn cheapest_pair<E: HasMeta>(layers: &[Run<E>], sound: &[bool]) -> Option<Range<usize>> {
-    let pair_bytes = |start: &usize| layers[*start].bytes() + layers[*start + 1].bytes();
-    (0..layers.len() - 1)
+fn cheapest_pair<E: HasMeta>(l0_runs: &[Run<E>], sound: &[bool]) -> Option<Range<usize>> {
+    let pair_bytes = |start: &usize| l0_runs[*start].bytes() + l0_runs[*start + 1].bytes();
+    (0..l0_runs.len() - 1)
         .filter(|start| sound[*start] && sound[*start + 1])
         .min_by_key(pair_bytes)
         .map(|start| start..start + 2)
 }
 
 /// Brings the extent with the largest share of deletes above the limit closer to what it deletes: one level down, or, if it
-/// is in a newer layer, together with all layers below it.
+/// is in a newer layer, together with all l0_runs below it.
 fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let percent = |meta: &ExtentMeta| meta.deletes * 100 / meta.entries;
-    let mut due: Vec<(Place, &E)> = levels
+    let mut due: Vec<(RunAddress, &E)> = levels
         .extents()
         .filter(|(place, extent)| place.level < 2 && percent(extent.meta()) > limits.delete_percent)
         .collect();
@@ -400,10 +400,10 @@ fn rewrite_at_the_bottom<E: HasMeta>(
     all_are.then(|| Task {
         reason,
         inputs: vec![Input {
-            place: Place::level(2),
+            place: RunAddress::level(2),
             range,
         }],
-        output: Place::level(2),
+        output: RunAddress::level(2),
         urgency: 1,
     })
 }
@@ -415,9 +415,9 @@ pub(super) fn deletes_in_the_way<E: HasMeta>(
     oldest_snapshot: Seq,
 ) -> Option<Task> {
     levels.extents().find_map(|(place, extent)| {
-        let (meta, steps) = (extent.meta(), extent.stepped_over());
+        let (meta, steps) = (extent.meta(), extent.tombstones_skipped());
         let is_asked = meta.deletes > 0 && meta.largest_seq <= oldest_snapshot;
-        if !is_asked || !hinders_readers(steps, meta.entries) {
+        if !is_asked || !tombstones_amplify_reads(steps, meta.entries) {
             return None;
         }
         let task = match place.level {
@@ -430,7 +430,7 @@ pub(super) fn deletes_in_the_way<E: HasMeta>(
                 ..removal_of(levels, place, meta)
             },
         };
-        let pays = hinders_readers(steps, task.entries(levels));
+        let pays = tombstones_amplify_reads(steps, task.entries(levels));
         (pays && !task.touches_quarantined(levels)).then_some(task)
     })
 }
@@ -438,26 +438,26 @@ pub(super) fn deletes_in_the_way<E: HasMeta>(
 /// What makes a tree that nobody writes to smaller: everything sinks to level 2, step by step, where it is compressed most and
 /// exists once; and what came there without being rewritten, or is too little to sink, is compressed as level 2 is where it lies.
 pub fn sink<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
-    let layers = levels.layers();
-    let upper = layers.iter().map(Run::bytes).sum::<u64>() + levels.level(1).bytes();
+    let l0_runs = levels.l0_runs();
+    let upper = l0_runs.iter().map(Run::bytes).sum::<u64>() + levels.level(1).bytes();
     let share = levels.level(2).bytes() / 100 * limits.sink_percent;
     let descending = (upper > 0 && upper >= limits.sink_bytes.max(share))
-        .then(|| merge_of_all(layers).or_else(|| descent_of_lowest(levels, limits)))
+        .then(|| merge_of_all(l0_runs).or_else(|| descent_of_lowest(levels, limits)))
         .flatten();
     let repacked = || {
         let is_worth_it = upper >= limits.sink_bytes;
         let lower = is_worth_it.then_some(levels.level(1));
-        let layers = layers.iter().filter(|_| is_worth_it);
+        let l0_runs = l0_runs.iter().filter(|_| is_worth_it);
         let lower = std::iter::once((2, levels.level(2))).chain(lower.map(|run| (1, run)));
-        let lower = lower.map(|(level, run)| (Place::level(level), run));
-        let upper = layers.map(|run| (Place::layer(run.id()), run));
+        let lower = lower.map(|(level, run)| (RunAddress::level(level), run));
+        let upper = l0_runs.map(|run| (RunAddress::l0(run.id()), run));
         let mut runs = lower.chain(upper);
         runs.find_map(|(place, run)| repacking(place, run, limits))
     };
     descending.or_else(repacked)
 }
 
-fn space_task(inputs: Vec<Input>, output: Place) -> Task {
+fn space_task(inputs: Vec<Input>, output: RunAddress) -> Task {
     Task {
         reason: Reason::Space,
         inputs,
@@ -466,25 +466,25 @@ fn space_task(inputs: Vec<Input>, output: Place) -> Task {
     }
 }
 
-/// All layers become one, so that what lies below is rewritten once.
-fn merge_of_all<E: HasMeta>(layers: &[Run<E>]) -> Option<Task> {
-    let is_possible = layers.len() > 1 && layers.iter().all(is_sound);
+/// All l0_runs become one, so that what lies below is rewritten once.
+fn merge_of_all<E: HasMeta>(l0_runs: &[Run<E>]) -> Option<Task> {
+    let is_possible = l0_runs.len() > 1 && l0_runs.iter().all(is_sound);
     is_possible.then(|| {
-        let (inputs, output) = merge_of(layers);
+        let (inputs, output) = merge_of(l0_runs);
         space_task(inputs, output)
     })
 }
 
-/// A part of the oldest layer goes to level 1; if there is no layer, a part of level 1 to level 2.
+/// A part of the oldest run goes to level 1; if there is no layer, a part of level 1 to level 2.
 fn descent_of_lowest<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
-    let oldest = levels.layers().last().map(|run| Place::layer(run.id()));
-    let descent = Descent::new(levels, oldest.unwrap_or(Place::level(1)));
+    let oldest = levels.l0_runs().last().map(|run| RunAddress::l0(run.id()));
+    let descent = Descent::new(levels, oldest.unwrap_or(RunAddress::level(1)));
     let window = descent.cheapest_window(limits)?;
     Some(space_task(descent.inputs(window.range), descent.output()))
 }
 
 /// A stretch of a run that begins and ends with something to compress.
-fn repacking<E: HasMeta>(place: Place, run: &Run<E>, limits: &Limits) -> Option<Task> {
+fn repacking<E: HasMeta>(place: RunAddress, run: &Run<E>, limits: &Limits) -> Option<Task> {
     let quarantined = Quarantined::of(run);
     let is_due = |extent: &E| extent.meta().packed_for < 2 && !extent.is_quarantined();
     let extents = run.extents();
@@ -513,17 +513,17 @@ fn repacking<E: HasMeta>(place: Place, run: &Run<E>, limits: &Limits) -> Option<
     None
 }
 
-fn removal_of<E: HasMeta>(levels: &Levels<E>, place: Place, extent: &ExtentMeta) -> Task {
+fn removal_of<E: HasMeta>(levels: &Levels<E>, place: RunAddress, extent: &ExtentMeta) -> Task {
     let task = |inputs, output| Task {
         reason: Reason::Deletes,
         inputs,
         output,
         urgency: 1,
     };
-    let is_of_layer = |run: &Run<E>| place == Place::layer(run.id());
-    let at = levels.layers().iter().position(is_of_layer);
-    if let Some(at) = at.filter(|at| at + 1 < levels.layers().len()) {
-        let (inputs, output) = merge_of(&levels.layers()[at..]);
+    let is_of_run = |run: &Run<E>| place == RunAddress::l0(run.id());
+    let at = levels.l0_runs().iter().position(is_of_run);
+    if let Some(at) = at.filter(|at| at + 1 < levels.l0_runs().len()) {
+        let (inputs, output) = merge_of(&levels.l0_runs()[at..]);
         return task(inputs, output);
     }
     let descent = Descent::new(levels, place);
@@ -547,7 +547,8 @@ impl Task {
 
     /// Whether it is there to drop what nobody sees any more of the lowest level.
     pub(super) fn is_rewrite_at_the_bottom(&self) -> bool {
-        let is_at_bottom = matches!(&self.inputs[..], [input] if input.place == Place::level(2));
+        let is_at_bottom =
+            matches!(&self.inputs[..], [input] if input.place == RunAddress::level(2));
         is_at_bottom && matches!(self.reason, Reason::Deletes | Reason::Steps)
     }
 
@@ -571,7 +572,7 @@ impl Task {
     }
 
     /// Runs of level 0 that take part, newest first.
-    pub fn layers(&self) -> impl Iterator<Item = RunId> {
+    pub fn l0_runs(&self) -> impl Iterator<Item = RunId> {
         self.inputs
             .iter()
             .filter(|input| input.place.level == 0)
@@ -593,7 +594,7 @@ mod tests {
         }
     }
 
-    fn reason_and_places(task: &Task) -> (Reason, Vec<Place>, Place) {
+    fn reason_and_places(task: &Task) -> (Reason, Vec<RunAddress>, RunAddress) {
         let places = task.inputs.iter().map(|input| input.place).collect();
         (task.reason, places, task.output)
     }
@@ -601,33 +602,37 @@ mod tests {
     #[test]
     fn a_tree_at_rest_sinks_step_by_step_if_it_is_worth_it() {
         let limits = Limits::default();
-        let layer = |n| Place::layer(RunId(n));
+        let l0_run = |n| RunAddress::l0(RunId(n));
         let mut extents = vec![
-            (layer(1), paper(1, "a", "m", 3 * MB)),
-            (layer(2), paper(2, "b", "z", 3 * MB)),
+            (l0_run(1), paper(1, "a", "m", 3 * MB)),
+            (l0_run(2), paper(2, "b", "z", 3 * MB)),
         ];
-        let sunk = |extents: &[(Place, ExtentMeta)]| sink(&shape(extents), &limits);
+        let sunk = |extents: &[(RunAddress, ExtentMeta)]| sink(&shape(extents), &limits);
         assert_eq!(sunk(&extents), None, "too little to be worth it");
-        extents.push((Place::level(1), paper(3, "c", "x", 3 * MB)));
-        let expected = (Reason::Space, vec![layer(2), layer(1)], layer(2));
+        extents.push((RunAddress::level(1), paper(3, "c", "x", 3 * MB)));
+        let expected = (Reason::Space, vec![l0_run(2), l0_run(1)], l0_run(2));
         assert_eq!(reason_and_places(&sunk(&extents).unwrap()), expected);
         extents.remove(0);
-        extents.push((Place::level(1), paper(4, "xa", "xb", 3 * MB)));
+        extents.push((RunAddress::level(1), paper(4, "xa", "xb", 3 * MB)));
         let expected = (
             Reason::Space,
-            vec![layer(2), Place::level(1)],
-            Place::level(1),
+            vec![l0_run(2), RunAddress::level(1)],
+            RunAddress::level(1),
         );
         assert_eq!(reason_and_places(&sunk(&extents).unwrap()), expected);
         extents.remove(0);
         assert_eq!(sunk(&extents), None);
-        extents.push((Place::level(1), paper(5, "xc", "xd", 3 * MB)));
+        extents.push((RunAddress::level(1), paper(5, "xc", "xd", 3 * MB)));
         let task = sunk(&extents).unwrap();
-        let expected = (Reason::Space, vec![Place::level(1)], Place::level(2));
+        let expected = (
+            Reason::Space,
+            vec![RunAddress::level(1)],
+            RunAddress::level(2),
+        );
         assert_eq!(reason_and_places(&task), expected);
         // Little above much is left where it is: all of it would be rewritten for that.
         let large = paper(6, "a", "b", 200 * MB);
-        extents.push((Place::level(2), large));
+        extents.push((RunAddress::level(2), large));
         assert_eq!(sunk(&extents), None);
     }
 
@@ -637,7 +642,7 @@ mod tests {
             job_bytes: 5 * u64::from(MB),
             ..Limits::default()
         };
-        let bottom = Place::level(2);
+        let bottom = RunAddress::level(2);
         let levels = shape(&[
             (bottom, paper(1, "a", "b", 2 * MB)),
             (bottom, unpacked(2, "c", "d")),
@@ -656,8 +661,8 @@ mod tests {
     #[test]
     fn what_does_not_sink_is_compressed_where_it_lies_if_it_is_worth_it() {
         let limits = Limits::default();
-        let layer = Place::layer(RunId(1));
-        for place in [layer, Place::level(1)] {
+        let l0_run = RunAddress::l0(RunId(1));
+        for place in [l0_run, RunAddress::level(1)] {
             let mut extents: Vec<_> = (1..=5)
                 .map(|id| {
                     let first = char::from(b'a' + 2 * id as u8).to_string();
@@ -665,19 +670,19 @@ mod tests {
                     (place, unpacked(id, &first, &last))
                 })
                 .collect();
-            extents.push((Place::level(2), paper(6, "a", "z", 200 * MB)));
+            extents.push((RunAddress::level(2), paper(6, "a", "z", 200 * MB)));
             let task = sink(&shape(&extents), &limits).unwrap();
             let expected = (Reason::Space, vec![place], place);
             assert_eq!(reason_and_places(&task), expected);
             assert_eq!((task.inputs[0].range.clone(), task.packed_for()), (0..5, 2));
             extents.truncate(3);
-            extents.push((Place::level(2), paper(6, "a", "z", 200 * MB)));
+            extents.push((RunAddress::level(2), paper(6, "a", "z", 200 * MB)));
             assert_eq!(sink(&shape(&extents), &limits), None);
         }
         // What is on its way is not.
         let extents = [
-            (Place::layer(RunId(2)), unpacked(1, "a", "z")),
-            (layer, paper(2, "a", "z", 9 * MB)),
+            (RunAddress::l0(RunId(2)), unpacked(1, "a", "z")),
+            (l0_run, paper(2, "a", "z", 9 * MB)),
         ];
         let task = sink(&shape(&extents), &limits).unwrap();
         assert_eq!((task.inputs.len(), task.packed_for()), (2, 0));

@@ -1,4 +1,4 @@
-//! What a task does with each extent: merge it with others, or leave it unwritten (link it into its new place).
+//! Compaction plan: which extents of a task are merged, and which are linked into their new place (trivial moves).
 //!
 //! Neighbours: `pick` gives the inputs, `run` carries the pieces out.
 //!

@@ -1,4 +1,4 @@
-//! Which versions stay: the same rule for flush and compaction.
+//! Version garbage collection: which versions of a key stay. The same rule for flush and compaction.
 //!
 //! Neighbours: `flush` and `run` pass their entries through it.
 //!

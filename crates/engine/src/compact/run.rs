@@ -1,11 +1,11 @@
-//! Carries out a task: merges, writes, syncs, installs.
+//! Compaction executor: merges, writes, syncs and installs the result of a task.
 //!
 //! Neighbours: `pick` and `plan` decide; `extent::RunWriter` writes; `tree::Trees::install` makes it so.
 //!
 //! **Invariants**
-//! - One compaction per tree at a time. Flushes of the same tree go on: they only add layers that are newer.
+//! - One compaction per tree at a time. Flushes of the same tree go on: they only add l0_runs that are newer.
 //! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots free.
-//! - The picker decides what; `pace` decides how quickly. A compaction of a tree that is dropped, or of an engine that stops,
+//! - The picker decides what; `pacing` decides how quickly. A compaction of a tree that is dropped, or of an engine that stops,
 //!   ends early.
 //! - An extent that cannot be read ends its compaction, not the engine: it is quarantined, and tasks without it go on.
 
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use super::gaps::Gaps;
 use super::limits::{Limits, Pressure};
-use super::pace::{Effort, Pace};
+use super::pacing::{Effort, Pace};
 use super::pick::{Reason, Task, deletes_in_the_way, garbage_at_the_bottom, pick, sink};
 use super::plan::{Piece, Rules, plan};
-use super::refresh::refresh;
 use super::retain::{Settled, retain};
+use super::warm_cache::refresh;
 use crate::extent::{Extent, HasMeta, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
-use crate::tree::{Installation, Levels, Place, Run, RunId, RunIter, ShapeEdit, Tree, Trees};
+use crate::tree::{Installation, Levels, Run, RunAddress, RunId, RunIter, ShapeEdit, Tree, Trees};
 use crate::{EngineError, Result, Seq};
 
 /// What a compaction did.
@@ -51,8 +51,8 @@ impl std::ops::AddAssign for CompactionStats {
 /// Compactions by what they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionKind {
-    /// Layers of level 0 became one.
-    Layers,
+    /// MergeL0 of level 0 became one.
+    MergeL0,
     /// A part of level 0 moved to level 1.
     ToLevel1,
     /// A part of level 1 moved to level 2.
@@ -68,7 +68,7 @@ pub enum CompactionKind {
 impl CompactionKind {
     /// All of them.
     pub const ALL: [CompactionKind; 6] = [
-        CompactionKind::Layers,
+        CompactionKind::MergeL0,
         CompactionKind::ToLevel1,
         CompactionKind::ToLevel2,
         CompactionKind::Deletes,
@@ -81,7 +81,7 @@ impl CompactionKind {
             (Reason::Deletes, _) => CompactionKind::Deletes,
             (Reason::Steps, _) => CompactionKind::Steps,
             (Reason::Space, _) => CompactionKind::Space,
-            (_, 0) => CompactionKind::Layers,
+            (_, 0) => CompactionKind::MergeL0,
             (_, 1) => CompactionKind::ToLevel1,
             _ => CompactionKind::ToLevel2,
         }
@@ -207,11 +207,11 @@ impl Trees {
         })
     }
 
-    /// Whether it is the layers of level 0 that writers to this tree wait for.
+    /// Whether it is the l0_runs of level 0 that writers to this tree wait for.
     pub(crate) fn waits_for_compaction(&self, tree: &Tree) -> bool {
         let superversion = tree.superversion();
-        let layers = superversion.version.levels().layers().len();
-        layers >= self.limits().layers_stop
+        let l0_runs = superversion.version.levels().l0_runs().len();
+        l0_runs >= self.limits().l0_stop_runs
     }
 
     /// How far background work is behind with a tree: flushes, and compactions.
@@ -321,7 +321,7 @@ impl Trees {
 /// Hangs extents into the output place, unless they are there.
 fn link(
     levels: &Levels<Arc<Extent>>,
-    output: Place,
+    output: RunAddress,
     extents: Extents,
     edit: &mut ShapeEdit<Arc<Extent>>,
     stats: &mut CompactionStats,
@@ -351,13 +351,13 @@ fn input_extents(levels: &Levels<Arc<Extent>>, task: &Task) -> Vec<Extents> {
 
 /// The runs that hold what is older than the inputs and does not take part.
 fn runs_below(levels: &Levels<Arc<Extent>>, task: &Task) -> Vec<Run<Arc<Extent>>> {
-    let oldest = task.layers().last().filter(|_| task.output.level == 0);
-    let layers = levels
-        .layers()
+    let oldest = task.l0_runs().last().filter(|_| task.output.level == 0);
+    let l0_runs = levels
+        .l0_runs()
         .iter()
         .filter(|run| oldest.is_some_and(|oldest| run.id() < oldest));
     let lower = (task.output.level + 1..=2).map(|level| levels.level(level));
-    layers
+    l0_runs
         .chain(lower)
         .filter(|run| !run.is_empty())
         .cloned()

@@ -240,7 +240,7 @@ fn flush_and_compaction_change_nothing_that_a_snapshot_sees() {
         world.check();
         let totals = world.tree.superversion().version.totals();
         (0..3).for_each(|level| deepest[level] += totals.extents[level]);
-        assert!(totals.layers < limits().layers);
+        assert!(totals.l0_runs < limits().l0_runs);
         // And after a restart.
         let tree = world.tree.id();
         drop(std::mem::replace(&mut world.trees, open(&SimEnv::new(99))));
@@ -358,7 +358,7 @@ fn a_compaction_ends_when_nobody_wants_it_any_more() {
     let before = world.trees.stats();
     let version = Arc::clone(&world.tree.superversion().version);
     let task = pick(version.levels(), &limits()).unwrap();
-    let mut pace = pace::Pace::new(&world.trees, &world.tree, &task, Effort::Full);
+    let mut pace = pacing::Pace::new(&world.trees, &world.tree, &task, Effort::Full);
     pace.step(100).unwrap();
     pace.step(1 << 30).unwrap();
     world.trees.cancel_compactions();
@@ -385,9 +385,9 @@ fn runs_stay_few_under_sustained_random_writes() {
             .trees
             .compact_tree(&world.tree, world.oldest(), Effort::Full)
             .unwrap();
-        worst = worst.max(world.tree.superversion().version.levels().layers().len());
+        worst = worst.max(world.tree.superversion().version.levels().l0_runs().len());
     }
-    assert!(worst <= limits().layers_slow, "{worst} layers");
+    assert!(worst <= limits().l0_slowdown_runs, "{worst} l0_runs");
     world.compact_all();
     world.check();
 }
@@ -545,14 +545,14 @@ fn what_lives_only_in_memory_dies_there() {
     world.check();
 }
 
-/// Level 1 is filled and the layers above overlap each other.
+/// Level 1 is filled and the l0_runs above overlap each other.
 fn fill_until_a_merge_is_due(world: &mut World) {
     loop {
         (0..500).for_each(|_| world.write_randomly(400));
         world.rotate_and_flush();
         let version = Arc::clone(&world.tree.superversion().version);
         match pick(version.levels(), &limits()) {
-            Some(task) if task.reason == Reason::Layers => return,
+            Some(task) if task.reason == Reason::MergeL0 => return,
             Some(_) => assert!(world.compact_all().linked > 0),
             None => {}
         }
@@ -658,7 +658,7 @@ fn an_extent_that_cannot_be_read_ends_its_compaction_and_nothing_else() {
         let (still_at, still) = still.expect("nobody has touched it");
         assert!(Arc::ptr_eq(still, &damaged));
         assert_eq!(still_at, place);
-        assert!(version.levels().layers().len() < limits().layers_stop);
+        assert!(version.levels().l0_runs().len() < limits().l0_stop_runs);
         drop(version);
         if flips_a_bit {
             let place = victim.meta().id.offset() + 200;

@@ -1,4 +1,4 @@
-//! One data file: which of its slots are in use, and which of the free ones have disk space behind them.
+//! One data file: a bitmap of used slots, and of the free ones that have disk space behind them.
 //!
 //! Neighbours: `space` has all the files under its lock, and does the I/O.
 //!

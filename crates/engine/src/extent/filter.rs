@@ -1,4 +1,4 @@
-//! Blocked Bloom filter over user keys: one cache line per question.
+//! Blocked Bloom filter over user keys: one cache line per probe.
 //!
 //! Neighbours: `writer` builds it, `index::Tail` keeps it, `reader` asks it. The bits are described in
 //! `docs/formats/extent.md`.

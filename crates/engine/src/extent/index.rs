@@ -1,4 +1,4 @@
-//! The index of an extent (one separator per block, and what the block says of its values) and the tail, index and filter together, as they are kept in memory.
+//! The index of an extent (one separator and zone map per block), and the tail: index and filter together in memory.
 //!
 //! Neighbours: `writer` builds it; `reader` and `iter` find blocks with it; `cache` keeps tails. The bytes are described
 //! in `docs/formats/extent.md`.
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::HEADER_BYTES;
 use super::filter::Filter;
-use super::hints::Hints;
-use super::zones::Zones;
+use super::key_prefixes::KeyPrefixes;
+use super::zone_map::ZoneMaps;
 use crate::Seq;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::codec::{Malformed, Reader, put_bytes, put_varint};
@@ -65,7 +65,7 @@ pub(super) fn separator<'a>(left: &'a [u8], left_seq: Seq, right: &'a [u8]) -> (
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockPlace {
+pub(super) struct BlockHandle {
     pub(super) offset: u32,
     pub(super) stored_bytes: u32,
 }
@@ -81,8 +81,8 @@ struct IndexEntry {
 /// Filter and index of an extent.
 pub(crate) struct Tail {
     pub(super) filter: Filter,
-    pub(super) zones: Zones,
-    hints: Hints,
+    pub(super) zone_maps: ZoneMaps,
+    prefixes: KeyPrefixes,
     separators: Box<[u8]>,
     entries: Box<[IndexEntry]>,
     /// Its memory, for as long as somebody has it.
@@ -112,19 +112,19 @@ impl Tail {
                 seq: reader.varint()?,
             });
         }
-        let zones = Zones::read(&mut reader, count)?;
+        let zone_maps = ZoneMaps::read(&mut reader, count)?;
         if block_end != filter_offset || !reader.is_empty() {
             return Err("the index does not fit its blocks");
         }
         let mut tail = Tail {
             filter,
-            zones,
-            hints: Hints::default(),
+            zone_maps,
+            prefixes: KeyPrefixes::default(),
             separators: separators.into(),
             entries: entries.into(),
             charge: Charge::default(),
         };
-        tail.hints = Hints::new((0..count).map(|block| tail.separator(block)));
+        tail.prefixes = KeyPrefixes::new((0..count).map(|block| tail.separator(block)));
         Ok(tail)
     }
 
@@ -137,8 +137,8 @@ impl Tail {
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.filter.bytes()
-            + self.hints.bytes()
-            + self.zones.bytes()
+            + self.prefixes.bytes()
+            + self.zone_maps.bytes()
             + self.separators.len()
             + self.entries.len() * size_of::<IndexEntry>()
             + size_of::<Tail>()
@@ -156,12 +156,12 @@ impl Tail {
         &self.separators[start..self.entries[block].separator_end as usize]
     }
 
-    pub(super) fn place(&self, block: usize) -> BlockPlace {
+    pub(super) fn place(&self, block: usize) -> BlockHandle {
         let offset = match block {
             0 => HEADER_BYTES as u32,
             _ => self.entries[block - 1].block_end,
         };
-        BlockPlace {
+        BlockHandle {
             offset,
             stored_bytes: self.entries[block].block_end - offset,
         }
@@ -171,7 +171,7 @@ impl Tail {
     /// after it, unless that is the first entry of the next block. `blocks()` if all end before.
     #[inline]
     pub(super) fn find(&self, key: &[u8], seq: Seq) -> usize {
-        self.hints.partition_point(key, |block| {
+        self.prefixes.partition_point(key, |block| {
             compare_versions(self.separator(block), self.entries[block].seq, key, seq)
                 == Ordering::Less
         })
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((tail.find(b"p", 8), tail.find(b"p", 6)), (1, 2));
         assert_eq!(
             tail.place(1),
-            BlockPlace {
+            BlockHandle {
                 offset: HEADER_BYTES as u32 + 100,
                 stored_bytes: 200
             }

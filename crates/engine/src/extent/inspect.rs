@@ -1,4 +1,4 @@
-//! What is in an extent, block by block, for people: also in a damaged one.
+//! Dump of an extent for people, block by block, also of a damaged one.
 //!
 //! Neighbours: `crate::inspect` passes it on; `reader` reads and verifies.
 //!

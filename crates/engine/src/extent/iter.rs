@@ -1,20 +1,20 @@
-//! A walk over one extent, in both directions.
+//! Extent iterator: a two-level cursor over index and blocks, in both directions.
 //!
 //! Neighbours: `tree::run` chains these; `reader` has the blocks.
 //!
 //! **Invariants**
 //! - Nothing is read before the first seek; at most one block is held, and the one behind it.
-//! - With a sieve, the walk stands behind blocks that are left out as if they were not there. Their keys are not begun in front of
-//!   them nor do they go on behind, but for what the sieve allows.
+//! - With a skipper, the walk stands behind blocks that are left out as if they were not there. Their keys are not begun in front of
+//!   them nor do they go on behind, but for what the skipper allows.
 
 use std::sync::Arc;
 
-use super::ahead::ReadAhead;
 use super::block::{Block, BlockCursor, Buffers, Drained};
+use super::block_skip::BlockSkipper;
 use super::filter::KeyHash;
 use super::index::Tail;
+use super::read_ahead::ReadAhead;
 use super::reader::Extent;
-use super::sieve::Sieve;
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
 use crate::visit::Visit;
@@ -38,10 +38,10 @@ pub(crate) enum ReadMode {
 const READ_AHEAD_BLOCKS: usize = 64;
 
 /// Where the blocks end that are wanted from `block` on, without a gap.
-fn stretch_end(sieve: Option<&(Arc<Sieve>, usize)>, tail: &Tail, block: usize) -> u32 {
-    let last = match sieve {
+fn stretch_end(skipper: Option<&(Arc<BlockSkipper>, usize)>, tail: &Tail, block: usize) -> u32 {
+    let last = match skipper {
         None => tail.blocks() - 1,
-        Some((sieve, number)) => sieve.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
+        Some((skipper, number)) => skipper.stretch(*number, tail, block, READ_AHEAD_BLOCKS) - 1,
     };
     let place = tail.place(last);
     place.offset + place.stored_bytes
@@ -52,7 +52,7 @@ pub(crate) struct ExtentIter {
     extent: Arc<Extent>,
     mode: ReadMode,
     /// What a walk forward leaves out, and the number of the extent in its run.
-    sieve: Option<(Arc<Sieve>, usize)>,
+    skipper: Option<(Arc<BlockSkipper>, usize)>,
     tail: Option<Arc<Tail>>,
     /// Number of the block the cursor is in.
     number: usize,
@@ -62,8 +62,8 @@ pub(crate) struct ExtentIter {
     upcoming: Option<(usize, Arc<Block>)>,
     /// Buffers of a cursor that is gone.
     spare: Buffers,
-    /// Deletes that the walk has stepped over.
-    stepped_over: u64,
+    /// Deletes that the walk skipped.
+    tombstones_skipped: u64,
 }
 
 impl ExtentIter {
@@ -71,20 +71,24 @@ impl ExtentIter {
         ExtentIter {
             extent,
             mode,
-            sieve: None,
+            skipper: None,
             tail: None,
             number: 0,
             cursor: None,
             ahead: ReadAhead::default(),
             upcoming: None,
             spare: Buffers::default(),
-            stepped_over: 0,
+            tombstones_skipped: 0,
         }
     }
 
-    /// The walk goes forward only, and leaves out what `sieve` lets pass; `number`: of the extent in its run.
-    pub(crate) fn with_sieve(mut self, sieve: Option<&Arc<Sieve>>, number: usize) -> Self {
-        self.sieve = sieve.map(|sieve| (Arc::clone(sieve), number));
+    /// The walk goes forward only, and leaves out what `skipper` lets pass; `number`: of the extent in its run.
+    pub(crate) fn with_skipper(
+        mut self,
+        skipper: Option<&Arc<BlockSkipper>>,
+        number: usize,
+    ) -> Self {
+        self.skipper = skipper.map(|skipper| (Arc::clone(skipper), number));
         self
     }
 
@@ -105,18 +109,18 @@ impl ExtentIter {
     }
 
     /// The first block from `block` on that is not left out.
-    fn not_left_out(&self, tail: &Tail, block: usize) -> usize {
-        match &self.sieve {
+    fn next_unskipped(&self, tail: &Tail, block: usize) -> usize {
+        match &self.skipper {
             None => block,
-            Some((sieve, number)) => sieve.next(*number, tail, block),
+            Some((skipper, number)) => skipper.next(*number, tail, block),
         }
     }
 
     /// The same for a walk that goes there.
-    fn pass_over(&self, tail: &Tail, block: usize) -> usize {
-        let next = self.not_left_out(tail, block);
-        if let Some((sieve, _)) = &self.sieve {
-            sieve.note_passed(next - block);
+    fn skip_to(&self, tail: &Tail, block: usize) -> usize {
+        let next = self.next_unskipped(tail, block);
+        if let Some((skipper, _)) = &self.skipper {
+            skipper.note_skipped(next - block);
         }
         next
     }
@@ -145,10 +149,10 @@ impl ExtentIter {
         let Self {
             extent,
             ahead,
-            sieve,
+            skipper,
             ..
         } = self;
-        let end = || stretch_end(sieve.as_ref(), tail, number);
+        let end = || stretch_end(skipper.as_ref(), tail, number);
         let place = tail.place(number);
         match self.mode {
             ReadMode::Cached | ReadMode::Device => {}
@@ -192,7 +196,7 @@ impl ExtentIter {
         let Some(tail) = self.tail.as_ref() else {
             return;
         };
-        let next = self.not_left_out(tail, self.number + 1);
+        let next = self.next_unskipped(tail, self.number + 1);
         if next < tail.blocks() {
             let offset = tail.place(next).offset;
             let block = match self.mode {
@@ -240,7 +244,7 @@ impl ExtentIter {
             }
             _ => {
                 let meta = self.extent.meta();
-                let (mut stored, deletes) = (0, &mut self.stepped_over);
+                let (mut stored, deletes) = (0, &mut self.tombstones_skipped);
                 let sight = meta.stored_sight(sight);
                 let cursor = self.cursor.as_mut().expect("a block was entered");
                 let drained = cursor.drain(bound, sight, &mut stored, deletes, visit);
@@ -280,7 +284,7 @@ impl ExtentIter {
     /// The cursor has run off its block's end: goes on in the next.
     pub(crate) fn next_block(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        let next = self.pass_over(&tail, self.number + 1);
+        let next = self.skip_to(&tail, self.number + 1);
         if next < tail.blocks() {
             return self.enter(&tail, next, BlockCursor::seek_to_first);
         }
@@ -314,7 +318,7 @@ impl InternalIter for ExtentIter {
         let tail = self.tail()?;
         let seq = self.extent.meta().stored_sight(seq);
         let found = tail.find(key, seq);
-        let number = self.pass_over(&tail, found);
+        let number = self.skip_to(&tail, found);
         if number == tail.blocks() {
             self.leave();
             return Ok(());
@@ -331,7 +335,7 @@ impl InternalIter for ExtentIter {
 
     fn seek_to_first(&mut self) -> Result<()> {
         let tail = self.tail()?;
-        let first = self.pass_over(&tail, 0);
+        let first = self.skip_to(&tail, 0);
         if first == tail.blocks() {
             self.leave();
             return Ok(());
@@ -399,14 +403,14 @@ impl InternalIter for ExtentIter {
     }
 
     fn step_over(&mut self) {
-        self.stepped_over += 1;
+        self.tombstones_skipped += 1;
     }
 }
 
 impl Drop for ExtentIter {
     fn drop(&mut self) {
-        if self.stepped_over > 0 {
-            self.extent.note_stepped_over(self.stepped_over);
+        if self.tombstones_skipped > 0 {
+            self.extent.note_tombstones_skipped(self.tombstones_skipped);
         }
     }
 }

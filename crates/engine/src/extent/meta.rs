@@ -1,4 +1,4 @@
-//! What the manifest knows about an extent, and the header that the extent itself begins with.
+//! Extent metadata: what the manifest records of an extent, and the header that the extent itself begins with.
 //!
 //! Neighbours: `writer` makes both; `tree::change` stores the meta in the manifest; `reader` checks one against the other.
 //! The bytes are described in `docs/formats/extent.md` and `docs/formats/manifest.md`.
@@ -241,7 +241,7 @@ pub trait HasMeta: Clone {
     }
 
     /// How often walks for rows have stepped over one of its deletes since it is open.
-    fn stepped_over(&self) -> u64 {
+    fn tombstones_skipped(&self) -> u64 {
         0
     }
 }

@@ -64,7 +64,7 @@ pub struct Extent {
     store: Arc<Store>,
     quarantined: AtomicBool,
     /// Deletes that walks for rows have stepped over, each as often as that was.
-    stepped_over: AtomicU64,
+    tombstones_skipped: AtomicU64,
     /// The tail as long as the cache or a reader has it: a way around the cache.
     tail: ArcSwapWeak<Tail>,
     _charge: Charge,
@@ -79,8 +79,8 @@ impl HasMeta for Arc<Extent> {
         self.quarantined.load(Ordering::Relaxed)
     }
 
-    fn stepped_over(&self) -> u64 {
-        self.stepped_over.load(Ordering::Relaxed)
+    fn tombstones_skipped(&self) -> u64 {
+        self.tombstones_skipped.load(Ordering::Relaxed)
     }
 }
 
@@ -127,7 +127,7 @@ impl Extent {
             slots,
             store: Arc::clone(store),
             quarantined: AtomicBool::new(false),
-            stepped_over: AtomicU64::new(0),
+            tombstones_skipped: AtomicU64::new(0),
             tail: ArcSwapWeak::default(),
             _charge: Charge::of(budget, MemoryUse::ExtentMetadata, bytes),
         })
@@ -333,8 +333,9 @@ impl Extent {
     }
 
     /// Walks for rows have stepped over so many deletes.
-    pub(super) fn note_stepped_over(&self, deletes: u64) {
-        self.stepped_over.fetch_add(deletes, Ordering::Relaxed);
+    pub(super) fn note_tombstones_skipped(&self, deletes: u64) {
+        self.tombstones_skipped
+            .fetch_add(deletes, Ordering::Relaxed);
     }
 
     /// Whether it may have versions of a key with this hash, as far as that is known without reading.

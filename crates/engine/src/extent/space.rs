@@ -1,4 +1,4 @@
-//! The data files and which of their slots are in use.
+//! Slot allocator: the data files, and which of their slots are in use.
 //!
 //! Neighbours: `writer` asks for slots; every open extent holds its [`Slots`] and gives them back when the last reader
 //! lets go of it; `tree` says which slots are in use when it opens, and whether an extent's slots are to be kept.

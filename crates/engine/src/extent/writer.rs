@@ -1,6 +1,6 @@
-//! Writes a sorted run: entries in, extents out.
+//! Run writer: sorted entries in, extents of one sorted run out.
 //!
-//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index`, `zones` make the parts; `space` has the slots.
+//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index`, `zone_maps` make the parts; `space` has the slots.
 //!
 //! **Invariants**
 //! - Entries come in strictly ascending internal order; extents of a run do not overlap.
@@ -16,7 +16,7 @@ use super::frame::{self, Compression, FramePlace, Packer};
 use super::index::{self, IndexBuilder};
 use super::meta::Header;
 use super::reader::{Extent, Store};
-use super::zones::{Fields, ZoneBuilder};
+use super::zone_map::{Fields, ZoneBuilder};
 use super::{ExtentMeta, HEADER_BYTES, Position, SLOT_BYTES};
 use crate::budget::{Charge, MemoryUse};
 use crate::iter::compare_versions;
@@ -90,7 +90,7 @@ pub(crate) struct RunWriter {
     block: BlockBuilder,
     raw: Vec<u8>,
     index: IndexBuilder,
-    zones: ZoneBuilder,
+    zone_maps: ZoneBuilder,
     hashes: Vec<KeyHash>,
     last_key: Vec<u8>,
     last_seq: Seq,
@@ -113,7 +113,7 @@ impl RunWriter {
             block: BlockBuilder::new(),
             raw: Vec::new(),
             index: IndexBuilder::default(),
-            zones: ZoneBuilder::default(),
+            zone_maps: ZoneBuilder::default(),
             hashes: Vec::new(),
             last_key: Vec::new(),
             last_seq: 0,
@@ -129,7 +129,7 @@ impl RunWriter {
     /// Has blocks say something of these fields of their values.
     pub(crate) fn with_fields(mut self, fields: Option<Arc<dyn Fields>>) -> Self {
         assert!(self.tally.entries == 0 && self.extents.is_empty());
-        self.zones = ZoneBuilder::new(fields);
+        self.zone_maps = ZoneBuilder::new(fields);
         self
     }
 
@@ -151,7 +151,7 @@ impl RunWriter {
             self.finish_block(Some(key));
         }
         self.block.add(key, seq, op, value);
-        self.zones.add(op, value);
+        self.zone_maps.add(op, value);
         let is_newest = self.tally.entries == 0 || self.last_key != key;
         if is_newest {
             self.hashes.push(KeyHash::of(key));
@@ -187,7 +187,7 @@ impl RunWriter {
             + self.block.size_bound()
             + filter
             + self.index.bytes()
-            + self.zones.bound()
+            + self.zone_maps.bound()
             + self.last_key.len()
             + 4 * frame::TRAILER_BYTES
             + INDEX_ENTRY_BYTES
@@ -211,7 +211,7 @@ impl RunWriter {
         };
         self.index.add(self.out.len() - start, separator, seq);
         // Whether it goes on in another extent is for the reader to see: that one may be written anew without this one.
-        self.zones
+        self.zone_maps
             .finish_block(following == Some(&self.last_key[..]));
     }
 
@@ -233,7 +233,7 @@ impl RunWriter {
         Packer::new(Compression::None).seal(&mut self.out, &self.raw, place);
         let index_offset = self.out.len() as u32;
         self.index.finish(&mut self.raw);
-        self.zones.finish(&mut self.raw);
+        self.zone_maps.finish(&mut self.raw);
         let place = self.place();
         self.packer.seal(&mut self.out, &self.raw, place);
         let next = Tally::new(self.store.random.next_u64());

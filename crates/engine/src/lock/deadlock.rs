@@ -1,4 +1,4 @@
-//! The search for cycles among waiting transactions, and the choice of a victim.
+//! Deadlock detection: cycle search in the waits-for graph, and the choice of a victim.
 //!
 //! Neighbours: `lock::LockManager` calls it when a wait begins; there is no periodic search.
 //!

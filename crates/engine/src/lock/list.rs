@@ -1,4 +1,4 @@
-//! What a transaction has locked and waits for, to be shown.
+//! The lock table as data, for information_schema: what every transaction has locked and waits for.
 //!
 //! Neighbours: the layer above makes rows of it (`information_schema.ESKER_DATA_LOCKS`).
 //!

@@ -1,4 +1,4 @@
-//! Range locks: gaps, which keep others from inserting, and covers, which lock all rows of a range at once.
+//! Range locks: gap locks, which block inserts, and range covers, which lock all rows of a range at once.
 //!
 //! Neighbours: `lock::LockManager` asks here before it grants a row (covers) and before an insert counts (gaps);
 //! `deadlock` follows waits here, too.

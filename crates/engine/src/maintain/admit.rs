@@ -1,4 +1,4 @@
-//! Who may write: writers pass, pass slowly, or wait, by how far background work is behind.
+//! Admission control of writers: pass, throttled, or stalled, by how far background work is behind.
 //!
 //! Neighbours: `commit` asks before it takes a place in the log; `compact::Pressure` is the measure, a pure function of how
 //! much there is to do; `throttle` is the line; `stalls` counts.
@@ -21,7 +21,7 @@ use crate::txn::WriteSet;
 use crate::{EngineError, Result};
 
 /// How long a writer is held at a time before it looks again.
-const STALL_LOOK: Duration = Duration::from_millis(100);
+const STALL_RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Memtables slow writers down when all but one in so many parts of their memory is used.
 const SPARE_PART: usize = 8;
 
@@ -55,12 +55,12 @@ impl Inner {
         let memory = self.memory_pressure();
         let mut worst = (memory, StallCause::of_memory(memory));
         for writes in writes.trees() {
-            let (memtables, layers) = self.trees.pressure(&writes.tree);
+            let (memtables, l0_runs) = self.trees.pressure(&writes.tree);
             if memtables > worst.0 {
                 worst = (memtables, StallCause::of_memtables(memtables));
             }
-            if layers > worst.0 {
-                worst = (layers, StallCause::of_layers(layers));
+            if l0_runs > worst.0 {
+                worst = (l0_runs, StallCause::of_l0_runs(l0_runs));
             }
         }
         worst
@@ -107,7 +107,7 @@ impl Inner {
             return Ok(());
         }
         let throttle = &self.maintenance.throttle;
-        let delay = throttle.take_place(since, writes.bytes(), rate);
+        let delay = throttle.reserve(since, writes.bytes(), rate);
         if !delay.is_zero() {
             let _waiting = self.maintenance.stalls.begin(cause, &**clock);
             thread::sleep(delay);
@@ -133,7 +133,9 @@ impl Inner {
             if signal.stop {
                 return Err(EngineError::Stopped("shutting down".into()));
             }
-            self.maintenance.freed.wait_for(&mut signal, STALL_LOOK);
+            self.maintenance
+                .freed
+                .wait_for(&mut signal, STALL_RECHECK_INTERVAL);
         }
         Ok(())
     }

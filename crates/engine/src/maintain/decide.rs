@@ -1,4 +1,4 @@
-//! Which background job is due: a pure function of a picture of the engine.
+//! Background job scheduler: which job is due, a pure function of the engine's load.
 //!
 //! Neighbours: `maintain` takes the picture and does the job.
 //!
@@ -7,7 +7,7 @@
 //! - Every job makes progress towards a picture in which nothing is due, so the loop of jobs ends.
 
 use crate::TreeId;
-use crate::compact::hinders_readers;
+use crate::compact::tombstones_amplify_reads;
 
 /// A tree in the picture.
 #[derive(Clone, Debug)]
@@ -33,24 +33,24 @@ pub(super) struct TreeLoad {
     pub(super) replayed_entries: u64,
     pub(super) replayed_steps: u64,
     /// Compaction is so far behind with it that one more layer may slow down writers.
-    pub(super) is_piled_up: bool,
+    pub(super) has_l0_backlog: bool,
 }
 
 impl TreeLoad {
     /// Bytes that need not be flushed at once.
-    fn resting_bytes(&self) -> usize {
+    fn idle_bytes(&self) -> usize {
         self.active_bytes + self.replayed_bytes
     }
 
     /// Where the log is needed from for them.
-    fn resting_first_lsn(&self) -> u64 {
+    fn idle_first_lsn(&self) -> u64 {
         self.active_first_lsn.min(self.replayed_first_lsn)
     }
 
     /// What brings them to disk: what is older goes first.
-    fn flush_resting(&self) -> Job {
+    fn flush_idle(&self) -> Job {
         match self.replayed_first_lsn {
-            u64::MAX => Job::Switch(self.id, Cause::Room),
+            u64::MAX => Job::Rotate(self.id, Cause::Memory),
             _ => Job::Flush(self.id),
         }
     }
@@ -72,15 +72,15 @@ impl TreeLoad {
     }
 
     /// What is better done for the sake of readers.
-    fn relief_of_readers(&self) -> Option<Job> {
-        if self.is_piled_up {
+    fn tombstone_relief(&self) -> Option<Job> {
+        if self.has_l0_backlog {
             return None;
         }
-        if hinders_readers(self.replayed_steps, self.replayed_entries) {
+        if tombstones_amplify_reads(self.replayed_steps, self.replayed_entries) {
             return Some(Job::Flush(self.id));
         }
-        let hinders = hinders_readers(self.active_steps, self.active_entries);
-        hinders.then_some(Job::Switch(self.id, Cause::Steps))
+        let hinders = tombstones_amplify_reads(self.active_steps, self.active_entries);
+        hinders.then_some(Job::Rotate(self.id, Cause::TombstoneSkips))
     }
 }
 
@@ -114,11 +114,11 @@ pub(super) struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Memory or the log needs room.
-    Room,
+    Memory,
     /// It consists of deletes.
     Deletes,
     /// Readers have stepped over its deletes again and again.
-    Steps,
+    TombstoneSkips,
 }
 
 /// A job.
@@ -127,7 +127,7 @@ pub(super) enum Job {
     /// Write the oldest replayed run or immutable memtable of the tree to extents.
     Flush(TreeId),
     /// Switch the memtable of the tree.
-    Switch(TreeId, Cause),
+    Rotate(TreeId, Cause),
     /// Store the counters and the start of the log, and let go of the log before it.
     Checkpoint { log_from: u64 },
 }
@@ -137,7 +137,7 @@ impl Load {
     pub(super) fn needed_from(&self) -> u64 {
         let trees = self.trees.iter();
         trees
-            .map(|tree| tree.resting_first_lsn().min(tree.immutable_first_lsn))
+            .map(|tree| tree.idle_first_lsn().min(tree.immutable_first_lsn))
             .fold(self.visible.min(self.prepared_first_lsn), u64::min)
     }
 
@@ -162,19 +162,19 @@ impl Load {
         let resting = || {
             self.trees
                 .iter()
-                .filter(|tree| tree.resting_first_lsn() != u64::MAX)
+                .filter(|tree| tree.idle_first_lsn() != u64::MAX)
         };
         if self.memory_bytes() > self.limits.memory_bytes
-            && let Some(tree) = resting().max_by_key(|tree| tree.resting_bytes())
+            && let Some(tree) = resting().max_by_key(|tree| tree.idle_bytes())
         {
-            return Some(tree.flush_resting());
+            return Some(tree.flush_idle());
         }
-        if let Some(job) = self.trees.iter().find_map(TreeLoad::relief_of_readers) {
+        if let Some(job) = self.trees.iter().find_map(TreeLoad::tombstone_relief) {
             return Some(job);
         }
         let mut trees = self.trees.iter();
         if let Some(tree) = trees.find(|tree| tree.consists_of_deletes()) {
-            return Some(Job::Switch(tree.id, Cause::Deletes));
+            return Some(Job::Rotate(tree.id, Cause::Deletes));
         }
         let needed_from = self.needed_from();
         if needed_from.saturating_sub(self.log_from) >= self.limits.checkpoint_bytes {
@@ -183,11 +183,11 @@ impl Load {
             });
         }
         if self.visible.saturating_sub(needed_from) > self.limits.log_bytes {
-            let oldest = resting().min_by_key(|tree| tree.resting_first_lsn());
+            let oldest = resting().min_by_key(|tree| tree.idle_first_lsn());
             // Only a tree that holds the log back: a prepared transaction may do so, too, and flushing does not help.
             return oldest
-                .filter(|tree| tree.resting_first_lsn() == needed_from)
-                .map(TreeLoad::flush_resting);
+                .filter(|tree| tree.idle_first_lsn() == needed_from)
+                .map(TreeLoad::flush_idle);
         }
         None
     }
@@ -196,7 +196,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::{FREE_STEPS, STEPS_PER_ENTRY};
+    use crate::compact::{FREE_TOMBSTONE_SKIPS, SKIPS_PER_ENTRY};
 
     const LIMITS: Limits = Limits {
         memory_bytes: 1000,
@@ -234,7 +234,7 @@ mod tests {
             replayed_first_lsn: u64::MAX,
             replayed_entries: 0,
             replayed_steps: 0,
-            is_piled_up: false,
+            has_l0_backlog: false,
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
         load.trees = vec![tree(1, 400, 9_995, 0), tree(2, 500, 9_996, 0)];
         assert_eq!(load.decide(), None);
         load.trees.push(tree(3, 450, 9_997, 0));
-        assert_eq!(load.decide(), Some(Job::Switch(TreeId(2), Cause::Room)));
+        assert_eq!(load.decide(), Some(Job::Rotate(TreeId(2), Cause::Memory)));
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
             load.trees[0].active_entries = entries;
             load.trees[0].active_deletes = deletes;
             load.trees[0].stored_entries = stored;
-            load.decide() == Some(Job::Switch(TreeId(1), Cause::Deletes))
+            load.decide() == Some(Job::Rotate(TreeId(1), Cause::Deletes))
         };
         assert!(switched(2 * MIN_DELETES, MIN_DELETES, 0));
         assert!(switched(MIN_DELETES, MIN_DELETES, 16 * MIN_DELETES));
@@ -291,27 +291,36 @@ mod tests {
 
     #[test]
     fn readers_who_step_over_deletes_have_them_flushed_when_it_would_have_been_cheaper() {
-        let switched = |entries, steps| {
+        let switched = |entries, tombstone_skips| {
             let mut load = idle();
             load.trees = vec![tree(1, 400, 9_995, 0)];
             load.trees[0].active_entries = entries;
-            load.trees[0].active_steps = steps;
-            load.decide() == Some(Job::Switch(TreeId(1), Cause::Steps))
+            load.trees[0].active_steps = tombstone_skips;
+            load.decide() == Some(Job::Rotate(TreeId(1), Cause::TombstoneSkips))
         };
-        assert!(switched(2, FREE_STEPS));
-        assert!(!switched(2, FREE_STEPS - 1), "a flush is not for nothing");
-        assert!(switched(FREE_STEPS, STEPS_PER_ENTRY * FREE_STEPS));
-        assert!(!switched(FREE_STEPS + 1, STEPS_PER_ENTRY * FREE_STEPS));
+        assert!(switched(2, FREE_TOMBSTONE_SKIPS));
+        assert!(
+            !switched(2, FREE_TOMBSTONE_SKIPS - 1),
+            "a flush is not for nothing"
+        );
+        assert!(switched(
+            FREE_TOMBSTONE_SKIPS,
+            SKIPS_PER_ENTRY * FREE_TOMBSTONE_SKIPS
+        ));
+        assert!(!switched(
+            FREE_TOMBSTONE_SKIPS + 1,
+            SKIPS_PER_ENTRY * FREE_TOMBSTONE_SKIPS
+        ));
         // Writers come first.
         let mut load = idle();
         load.trees = vec![tree(1, 400, 9_995, 0)];
-        load.trees[0].active_steps = FREE_STEPS;
-        load.trees[0].is_piled_up = true;
+        load.trees[0].active_steps = FREE_TOMBSTONE_SKIPS;
+        load.trees[0].has_l0_backlog = true;
         assert_eq!(load.decide(), None);
         // What was replayed is in front of the memtable.
         let mut load = idle();
         load.trees = vec![replayed(1, 400, 9_995)];
-        (load.trees[0].replayed_entries, load.trees[0].replayed_steps) = (2, FREE_STEPS);
+        (load.trees[0].replayed_entries, load.trees[0].replayed_steps) = (2, FREE_TOMBSTONE_SKIPS);
         assert_eq!(load.decide(), Some(Job::Flush(TreeId(1))));
     }
 
@@ -320,7 +329,7 @@ mod tests {
         let mut load = idle();
         load.log_from = 4_000;
         load.trees = vec![tree(1, 10, 4_050, 0), tree(2, 500, 9_000, 0)];
-        assert_eq!(load.decide(), Some(Job::Switch(TreeId(1), Cause::Room)));
+        assert_eq!(load.decide(), Some(Job::Rotate(TreeId(1), Cause::Memory)));
         // Once it is flushed, the log before the other one can go.
         load.trees.remove(0);
         assert_eq!(load.decide(), Some(Job::Checkpoint { log_from: 9_000 }));

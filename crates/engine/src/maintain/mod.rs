@@ -1,5 +1,4 @@
-//! Background work: switching and flushing memtables, compaction, checkpoints, and the brake for writers who are faster
-//! than all that.
+//! Background maintenance: rotating and flushing memtables, compaction, checkpoints, and write stalls.
 //!
 //! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted (`admit`,
 //! `throttle`, `stalls`) and says when a memtable is full.
@@ -9,7 +8,7 @@
 //!   itself, and what it has not read must stay.
 //! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log, and
 //!   no recovery point lies behind what a crash could take.
-//! - A memtable is flushed only when it is quiet (sealed, and no committer still inserts).
+//! - A memtable is flushed only when it is quiescent (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
 //! - Memory is counted by the budget; here it is kept to the share that memtables have.
 //! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
@@ -34,7 +33,7 @@ use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::budget::MemoryUse;
-use crate::compact::{Effort, hinders_readers};
+use crate::compact::{Effort, tombstones_amplify_reads};
 use crate::engine::{Inner, Mode};
 use crate::tree::{SuperVersion, Tree};
 use crate::txn::LOCK_BYTES;
@@ -52,13 +51,13 @@ const PROCESSORS_PER_COMPACTION_THREAD: usize = 2;
 const USUAL_COMPACTION_THREADS: usize = 4;
 
 /// A look at the picture without being asked.
-const IDLE_LOOK: Duration = Duration::from_secs(1);
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a full disk, or an error of the device.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// So many errors of the device in a row end a thread, and with it the engine.
 const IO_ATTEMPTS: u32 = 5;
 /// Pause while a committer still inserts into a sealed memtable.
-const QUIET_PAUSE: Duration = Duration::from_millis(1);
+const QUIESCE_POLL: Duration = Duration::from_millis(1);
 
 /// What is shared between committers and the background.
 pub(crate) struct Maintenance {
@@ -75,7 +74,7 @@ pub(crate) struct Maintenance {
     holds_writers: AtomicBool,
     clock: Arc<dyn Clock>,
     /// Held by the committer who switches a full memtable.
-    switching: Mutex<()>,
+    rotating: Mutex<()>,
     /// Held while a memtable is hardened and flushed.
     flushing: Mutex<()>,
     signal: Mutex<Signal>,
@@ -114,7 +113,7 @@ impl Maintenance {
             throttle: Throttle::default(),
             holds_writers: AtomicBool::new(false),
             clock,
-            switching: Mutex::new(()),
+            rotating: Mutex::new(()),
             flushing: Mutex::new(()),
             signal: Mutex::new(Signal::default()),
             changed: Condvar::new(),
@@ -163,17 +162,17 @@ impl Inner {
     #[cold]
     pub(crate) fn memtable_is_full(&self, tree: &Tree) {
         // Of the many committers who notice at once, one switches; for the others the table is fresh again.
-        let Some(_switching) = self.maintenance.switching.try_lock() else {
+        let Some(_switching) = self.maintenance.rotating.try_lock() else {
             return;
         };
-        if tree.superversion().active.bytes() >= self.config.memtable_bytes && self.switch(tree) {
-            self.trees.note(|work| work.switches.full += 1);
+        if tree.superversion().active.bytes() >= self.config.memtable_bytes && self.rotate(tree) {
+            self.trees.note(|work| work.rotations.full += 1);
             self.maintenance.ask_for_flush();
         }
     }
 
     /// Whether there was anything in it.
-    fn switch(&self, tree: &Tree) -> bool {
+    fn rotate(&self, tree: &Tree) -> bool {
         // Every record up to here is inserted already, so into the table that ends its life now or an earlier one.
         let recovery_point = self.watermark.visible();
         tree.rotate(recovery_point)
@@ -181,11 +180,13 @@ impl Inner {
 
     /// A reader comes to a tree: if deletes there have hindered others enough, they are taken away soon.
     #[inline]
-    pub(crate) fn look_at_steps(&self, now: &SuperVersion) {
+    pub(crate) fn check_tombstone_skips(&self, now: &SuperVersion) {
         let active = &now.active;
         let replayed = now.replayed.last();
-        if hinders_readers(active.stepped_over(), active.entries())
-            || replayed.is_some_and(|run| hinders_readers(run.stepped_over(), run.entries()))
+        if tombstones_amplify_reads(active.tombstones_skipped(), active.entries())
+            || replayed.is_some_and(|run| {
+                tombstones_amplify_reads(run.tombstones_skipped(), run.entries())
+            })
         {
             self.maintenance.ask_for_flush();
         }
@@ -199,7 +200,7 @@ impl Inner {
         let load = Load {
             trees: trees
                 .iter()
-                .map(|tree| tree_load(tree, self.trees.limits().layers_slow))
+                .map(|tree| tree_load(tree, self.trees.limits().l0_slowdown_runs))
                 .collect(),
             replayed_bytes: replayed_bytes(&trees),
             prepared_first_lsn,
@@ -212,19 +213,19 @@ impl Inner {
             },
         };
         self.budget.set(MemoryUse::Replayed, load.replayed_bytes);
-        self.weigh_locks();
-        self.budget.look(load.memtable_bytes());
+        self.account_locks();
+        self.budget.sample(load.memtable_bytes());
         self.note_relief(&trees);
         load
     }
 
     /// Adds up the memory that is in use.
-    pub(crate) fn weigh_memory(&self) {
+    pub(crate) fn account_memory(&self) {
         self.load();
     }
 
     /// Adds up the memory of row and range locks.
-    pub(crate) fn weigh_locks(&self) {
+    pub(crate) fn account_locks(&self) {
         let bytes = self.locks.places() * LOCK_BYTES as usize;
         self.budget.set(MemoryUse::RowLocks, bytes);
     }
@@ -247,14 +248,14 @@ impl Inner {
                 self.maintenance.freed.notify_all();
                 self.maintenance.ask_for_compaction();
             }
-            Job::Switch(id, cause) => {
+            Job::Rotate(id, cause) => {
                 if let Some(tree) = self.trees.get(id)
-                    && self.switch(&tree)
+                    && self.rotate(&tree)
                 {
                     self.trees.note(|work| match cause {
-                        Cause::Room => work.switches.room += 1,
-                        Cause::Deletes => work.switches.deletes += 1,
-                        Cause::Steps => work.switches.steps += 1,
+                        Cause::Memory => work.rotations.memory += 1,
+                        Cause::Deletes => work.rotations.deletes += 1,
+                        Cause::TombstoneSkips => work.rotations.tombstone_skips += 1,
                     });
                 }
             }
@@ -278,7 +279,7 @@ impl Inner {
     /// Switches and flushes everything, then lets go of the log.
     pub(crate) fn flush_all(&self) -> Result<()> {
         for tree in self.trees.all() {
-            self.switch(&tree);
+            self.rotate(&tree);
         }
         for tree in self.trees.all() {
             while self.flush_oldest(&tree, &self.maintenance.flushing())? {}
@@ -295,12 +296,12 @@ impl Inner {
             let Some(table) = now.immutables.last() else {
                 return Ok(false);
             };
-            while !table.is_quiet() {
-                thread::sleep(QUIET_PAUSE);
+            while !table.is_quiescent() {
+                thread::sleep(QUIESCE_POLL);
             }
             // The recovery point may lie behind the last version of the table, where others have committed meanwhile. If
             // a crash took that part of the log, its sequences would be given again, and replay would skip them.
-            let recovery_point = tree.oldest_quiet().map_or(0, |(_, point)| point);
+            let recovery_point = tree.oldest_quiescent().map_or(0, |(_, point)| point);
             self.log.harden(table.max_seq().max(recovery_point))?;
         }
         drop(now);
@@ -318,7 +319,7 @@ impl Inner {
     }
 }
 
-fn tree_load(tree: &Tree, layers_slow: usize) -> TreeLoad {
+fn tree_load(tree: &Tree, l0_slowdown_runs: usize) -> TreeLoad {
     let superversion = tree.superversion();
     let immutables = superversion.immutables.iter();
     let active_deletes = superversion.active.deletes();
@@ -327,7 +328,7 @@ fn tree_load(tree: &Tree, layers_slow: usize) -> TreeLoad {
         id: tree.id(),
         active_entries: superversion.active.entries(),
         active_deletes,
-        active_steps: superversion.active.stepped_over(),
+        active_steps: superversion.active.tombstones_skipped(),
         // Nobody asks, and all extents would have to be looked at.
         stored_entries: match active_deletes < MIN_DELETES {
             true => 0,
@@ -335,7 +336,7 @@ fn tree_load(tree: &Tree, layers_slow: usize) -> TreeLoad {
         },
         active_bytes: superversion.active.allocated_bytes(),
         // A committer may have announced itself and inserted nothing yet: then the watermark is still before its record,
-        // and there is nothing to switch.
+        // and there is nothing to rotate.
         active_first_lsn: match superversion.active.is_empty() {
             true => u64::MAX,
             false => superversion.active.first_lsn(),
@@ -355,8 +356,8 @@ fn tree_load(tree: &Tree, layers_slow: usize) -> TreeLoad {
             .map(|run| run.first_lsn())
             .fold(u64::MAX, u64::min),
         replayed_entries: oldest_run.map_or(0, |run| run.entries()),
-        replayed_steps: oldest_run.map_or(0, |run| run.stepped_over()),
-        is_piled_up: superversion.version.levels().layers().len() >= layers_slow / 2,
+        replayed_steps: oldest_run.map_or(0, |run| run.tombstones_skipped()),
+        has_l0_backlog: superversion.version.levels().l0_runs().len() >= l0_slowdown_runs / 2,
     }
 }
 
@@ -391,14 +392,14 @@ impl Workers {
             inner.replay(log)?;
         } else {
             workers.spawn_replay(log)?;
-            workers.spawn(Duty {
+            workers.spawn(WorkerRole {
                 name: "esker-flush",
                 is_asked: Signal::take_flush,
                 step: Inner::flush_step,
                 finds_no_space: |maintenance| &maintenance.flush_finds_no_space,
             })?;
             for _ in 0..compaction_threads(inner.config.compaction_threads) {
-                workers.spawn(Duty {
+                workers.spawn(WorkerRole {
                     name: "esker-compact",
                     is_asked: Signal::take_compact,
                     step: |inner| {
@@ -434,7 +435,7 @@ impl Workers {
         Ok(())
     }
 
-    fn spawn(&mut self, duty: Duty) -> Result<()> {
+    fn spawn(&mut self, duty: WorkerRole) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let builder = thread::Builder::new().name(duty.name.into());
         let thread = builder.spawn(move || work(&inner, &duty));
@@ -467,7 +468,7 @@ impl Drop for Abandoned<'_> {
 }
 
 /// What a background thread does.
-struct Duty {
+struct WorkerRole {
     name: &'static str,
     is_asked: fn(&mut Signal) -> bool,
     step: fn(&Inner) -> Result<bool>,
@@ -486,7 +487,7 @@ fn compaction_threads(wanted: usize) -> usize {
     }
 }
 
-fn work(inner: &Inner, duty: &Duty) {
+fn work(inner: &Inner, duty: &WorkerRole) {
     let maintenance = &inner.maintenance;
     let mut pause = Duration::ZERO;
     let mut found_no_space = false;
@@ -510,7 +511,7 @@ fn work(inner: &Inner, duty: &Duty) {
                 if more {
                     Duration::ZERO
                 } else {
-                    IDLE_LOOK
+                    IDLE_INTERVAL
                 }
             }
             Err(EngineError::DiskFull(what)) => {

@@ -1,4 +1,4 @@
-//! Who was held back by background work: why, how often, how long.
+//! Write stall statistics: causes, counts and durations.
 //!
 //! Neighbours: `admit` counts; `EngineStats` and `information_schema.ESKER_STALLS` show it.
 //!
@@ -15,34 +15,34 @@ use crate::compact::Pressure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StallCause {
     /// Memtables of all trees together have nearly the memory they may have, so writers are slowed down: flushes.
-    MuchMemory,
+    HighMemory,
     /// Memtables of all trees together have the memory they may have, so writers must wait: flushes.
     Memory,
     /// A tree has some memtables that are full, so its writers are slowed down: flushes.
     ManyMemtables,
     /// A tree has so many memtables that are full that its writers must wait: flushes.
     Memtables,
-    /// A tree has many layers in level 0, so its writers are slowed down: compaction.
-    ManyLayers,
-    /// A tree has so many layers in level 0 that its writers must wait: compaction.
-    TooManyLayers,
+    /// A tree has many l0_runs in level 0, so its writers are slowed down: compaction.
+    ManyRuns,
+    /// A tree has so many l0_runs in level 0 that its writers must wait: compaction.
+    TooManyRuns,
 }
 
 impl StallCause {
     /// All of them.
     pub const ALL: [StallCause; 6] = [
-        StallCause::MuchMemory,
+        StallCause::HighMemory,
         StallCause::Memory,
         StallCause::ManyMemtables,
         StallCause::Memtables,
-        StallCause::ManyLayers,
-        StallCause::TooManyLayers,
+        StallCause::ManyRuns,
+        StallCause::TooManyRuns,
     ];
 
     pub(super) fn of_memory(pressure: Pressure) -> Self {
         match pressure {
             Pressure::Stop => StallCause::Memory,
-            _ => StallCause::MuchMemory,
+            _ => StallCause::HighMemory,
         }
     }
 
@@ -53,10 +53,10 @@ impl StallCause {
         }
     }
 
-    pub(super) fn of_layers(pressure: Pressure) -> Self {
+    pub(super) fn of_l0_runs(pressure: Pressure) -> Self {
         match pressure {
-            Pressure::Stop => StallCause::TooManyLayers,
-            _ => StallCause::ManyLayers,
+            Pressure::Stop => StallCause::TooManyRuns,
+            _ => StallCause::ManyRuns,
         }
     }
 }
@@ -116,7 +116,7 @@ impl StallCounters {
         }
     }
 
-    pub(crate) fn look(&self) -> [(StallCause, Stalls); StallCause::ALL.len()] {
+    pub(crate) fn sample(&self) -> [(StallCause, Stalls); StallCause::ALL.len()] {
         StallCause::ALL.map(|cause| {
             let counter = &self.0[cause as usize];
             let stalls = Stalls {
@@ -143,7 +143,7 @@ mod tests {
         let counters = StallCounters::default();
         let clock = SimClock::new(0);
         let figures = |cause: StallCause| {
-            let all = counters.look();
+            let all = counters.sample();
             all.into_iter().find(|(it, _)| *it == cause).unwrap().1
         };
         for nanos in [5, 9, 2] {
@@ -159,7 +159,7 @@ mod tests {
             waiting: 0,
         };
         assert_eq!(figures(StallCause::Memtables), expected);
-        let others = counters.look().into_iter();
+        let others = counters.sample().into_iter();
         let mut others = others.filter(|(cause, _)| *cause != StallCause::Memtables);
         assert!(others.all(|(_, stalls)| stalls == Stalls::default()));
     }

@@ -1,4 +1,4 @@
-//! Lets writers pass at a rate: each takes a place in a line, in which time passes as fast as the rate allows.
+//! Rate limiter for throttled writers: a virtual queue in which time passes at the permitted rate.
 //!
 //! Neighbours: `admit` knows the rate and waits.
 //!
@@ -26,7 +26,7 @@ pub(super) struct Throttle {
 
 impl Throttle {
     /// Takes a place for so many bytes; says how long to wait from `now` on.
-    pub(super) fn take_place(&self, now: u64, bytes: u64, rate: u64) -> Duration {
+    pub(super) fn reserve(&self, now: u64, bytes: u64, rate: u64) -> Duration {
         let nanos = u128::from(bytes) * NANOS_PER_SECOND / u128::from(rate.max(1));
         let longest = now.saturating_add(MAX_DELAY.as_nanos() as u64);
         let prolonged = |end: u64| {
@@ -61,7 +61,7 @@ mod tests {
             let start = 5 * SECOND;
             let (mut now, mut passed) = (start, 0);
             while now < start + 10 * SECOND {
-                now += throttle.take_place(now, bytes, RATE).as_nanos() as u64;
+                now += throttle.reserve(now, bytes, RATE).as_nanos() as u64;
                 passed += bytes;
             }
             let rate = passed as f64 / ((now - start) as f64 / SECOND as f64);
@@ -74,20 +74,20 @@ mod tests {
     fn a_line_is_forgotten_when_time_has_passed_and_never_too_long() {
         let throttle = Throttle::default();
         assert_eq!(
-            throttle.take_place(0, RATE / 4, RATE),
+            throttle.reserve(0, RATE / 4, RATE),
             Duration::from_millis(250)
         );
         assert_eq!(
-            throttle.take_place(0, RATE / 4, RATE),
+            throttle.reserve(0, RATE / 4, RATE),
             Duration::from_millis(500)
         );
-        assert_eq!(throttle.take_place(0, 1 << 40, RATE), MAX_DELAY);
-        assert_eq!(throttle.take_place(0, RATE, RATE), MAX_DELAY);
+        assert_eq!(throttle.reserve(0, 1 << 40, RATE), MAX_DELAY);
+        assert_eq!(throttle.reserve(0, RATE, RATE), MAX_DELAY);
         assert_eq!(
-            throttle.take_place(SECOND, RATE / 4, RATE),
+            throttle.reserve(SECOND, RATE / 4, RATE),
             Duration::from_millis(250)
         );
-        assert_eq!(throttle.take_place(60 * SECOND, 100, RATE), Duration::ZERO);
-        assert_eq!(throttle.take_place(u64::MAX - 1, RATE, 0), Duration::ZERO);
+        assert_eq!(throttle.reserve(60 * SECOND, 100, RATE), Duration::ZERO);
+        assert_eq!(throttle.reserve(u64::MAX - 1, RATE, 0), Duration::ZERO);
     }
 }

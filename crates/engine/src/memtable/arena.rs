@@ -1,4 +1,4 @@
-//! Memory of one memtable: chunks that grow, are filled by many threads at once, and are freed together.
+//! Arena of one memtable: chunks that grow, are filled by many threads at once, and are freed together.
 //!
 //! Neighbours: only `skiplist` allocates here. Large chunks are regions of pages, which the system has back as soon as they are
 //! dropped: on the heap a flushed table was there for another second, while the cache had been told that its memory is free.

@@ -1,4 +1,4 @@
-//! Walking a memtable in both directions.
+//! Memtable iterator, in both directions.
 //!
 //! Neighbours: `iter::InternalIter` is the interface; `skiplist` has the links.
 //!
@@ -20,7 +20,7 @@ pub struct MemIter {
     entry: Option<Entry>,
     table: Arc<Memtable>,
     /// Deletes that the walk has stepped over, and the table was not told of.
-    stepped_over: u64,
+    tombstones_skipped: u64,
 }
 
 // SAFETY: `entry` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes and versions are immutable
@@ -32,7 +32,7 @@ impl MemIter {
         MemIter {
             entry: None,
             table,
-            stepped_over: 0,
+            tombstones_skipped: 0,
         }
     }
 
@@ -60,7 +60,7 @@ impl MemIter {
             self.entry = next;
             if let Some(found) = found {
                 *newest = found.seq().max(*newest);
-                self.stepped_over += u64::from(found.op() == Op::Delete);
+                self.tombstones_skipped += u64::from(found.op() == Op::Delete);
                 // SAFETY: as for the key.
                 if !show(visit, key, found.op(), unsafe { found.value() }) {
                     return false;
@@ -138,15 +138,15 @@ impl InternalIter for MemIter {
     }
 
     fn step_over(&mut self) {
-        self.stepped_over += 1;
+        self.tombstones_skipped += 1;
     }
 }
 
 impl Drop for MemIter {
     fn drop(&mut self) {
-        if self.stepped_over > 0 {
-            let steps = &self.table.stepped_over;
-            steps.fetch_add(self.stepped_over, Ordering::Relaxed);
+        if self.tombstones_skipped > 0 {
+            let steps = &self.table.tombstones_skipped;
+            steps.fetch_add(self.tombstones_skipped, Ordering::Relaxed);
         }
     }
 }

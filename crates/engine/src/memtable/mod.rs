@@ -1,4 +1,4 @@
-//! The memtable: the tier in memory. Committed versions enter here and are flushed to extents later.
+//! The memtable: the mutable in-memory tier of a tree. Committed versions enter here and are flushed to extents later.
 //!
 //! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
@@ -9,7 +9,7 @@
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.
 //! - Committers insert only while they hold a [`WriterPin`]. After [`Memtable::seal`] no new pin is given, so a table
-//!   that is sealed and has no pins ([`Memtable::is_quiet`]) is complete and may be flushed.
+//!   that is sealed and has no pins ([`Memtable::is_quiescent`]) is complete and may be flushed.
 //! - Before a version is inserted under a pin, `first_lsn` is at or below the start of its record and `max_seq` at or
 //!   above its sequence.
 
@@ -47,7 +47,7 @@ pub struct Memtable {
     list: SkipList,
     deletes: AtomicU64,
     /// Deletes that walks for rows have stepped over, each as often as that was.
-    stepped_over: AtomicU64,
+    tombstones_skipped: AtomicU64,
     pins: Pins,
     charge: Charge,
 }
@@ -73,7 +73,7 @@ impl Memtable {
         Memtable {
             list: SkipList::new(),
             deletes: AtomicU64::new(0),
-            stepped_over: AtomicU64::new(0),
+            tombstones_skipped: AtomicU64::new(0),
             pins: Pins::new(),
             charge,
         }
@@ -163,8 +163,8 @@ impl Memtable {
     }
 
     /// How often walks for rows have stepped over one of them.
-    pub(crate) fn stepped_over(&self) -> u64 {
-        self.stepped_over.load(Ordering::Relaxed)
+    pub(crate) fn tombstones_skipped(&self) -> u64 {
+        self.tombstones_skipped.load(Ordering::Relaxed)
     }
 
     /// Whether there is nothing in it.
@@ -172,7 +172,7 @@ impl Memtable {
         self.entries() == 0
     }
 
-    /// The highest sequence ever announced by a pin; 0 if none. Exact once the table is quiet.
+    /// The highest sequence ever announced by a pin; 0 if none. Exact once the table is quiescent.
     pub fn max_seq(&self) -> Seq {
         self.pins.max_seq()
     }
@@ -195,8 +195,8 @@ impl Memtable {
     }
 
     /// Whether the table is complete: sealed, and no committer is still inserting.
-    pub fn is_quiet(&self) -> bool {
-        self.pins.are_quiet()
+    pub fn is_quiescent(&self) -> bool {
+        self.pins.are_quiescent()
     }
 
     /// Empties a table that is not shared, and keeps a little of its memory.
@@ -204,7 +204,7 @@ impl Memtable {
         self.list.clear();
         self.charge.set(self.list.allocated_bytes());
         self.deletes = AtomicU64::new(0);
-        self.stepped_over = AtomicU64::new(0);
+        self.tombstones_skipped = AtomicU64::new(0);
         self.pins = Pins::new();
     }
 }

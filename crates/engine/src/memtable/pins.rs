@@ -1,9 +1,9 @@
-//! Who still inserts into a memtable, and which part of the log it holds.
+//! Writer pins: who still inserts into a memtable, and which part of the log it covers.
 //!
 //! Neighbours: `memtable::Memtable` has one; committers hold a [`WriterPin`] while they insert.
 //!
 //! **Invariants**
-//! - After [`Pins::seal`] no new pin is given. A table that is sealed and has no pins ([`Pins::are_quiet`]) is complete.
+//! - After [`Pins::seal`] no new pin is given. A table that is sealed and has no pins ([`Pins::are_quiescent`]) is complete.
 //! - Before a version is inserted under a pin, `first_lsn` is at or below the start of its record and `max_seq` at or
 //!   above its sequence.
 
@@ -58,7 +58,7 @@ impl Pins {
     }
 
     /// Whether no committer inserts any more, or ever will.
-    pub(super) fn are_quiet(&self) -> bool {
+    pub(super) fn are_quiescent(&self) -> bool {
         self.sealed.load(Ordering::SeqCst) && self.writers.load(Ordering::SeqCst) == 0
     }
 }

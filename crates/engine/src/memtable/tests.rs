@@ -241,13 +241,13 @@ fn concurrent_inserts_are_all_there_and_in_order() {
 #[test]
 fn pin_keeps_a_sealed_table_unquiet() {
     let table = Memtable::new();
-    assert!(!table.is_quiet());
+    assert!(!table.is_quiescent());
     let pin = table.pin(100, 120).expect("not sealed");
     table.seal();
-    assert!(!table.is_quiet());
+    assert!(!table.is_quiescent());
     assert!(table.pin(120, 130).is_none());
     drop(pin);
-    assert!(table.is_quiet());
+    assert!(table.is_quiescent());
     // The refused pin left no trace.
     assert_eq!((table.first_lsn(), table.max_seq()), (100, 120));
 }
@@ -264,14 +264,14 @@ fn nobody_inserts_behind_a_quiet_table() {
                         let Some(_pin) = table.pin(i, i + 1) else {
                             return;
                         };
-                        assert!(!table.is_quiet());
+                        assert!(!table.is_quiescent());
                         table.insert(&(writer << 32 | i).to_be_bytes(), i + 1, Op::Put, b"");
                     }
                 });
             }
             while table.entries() < round {}
             table.seal();
-            while !table.is_quiet() {
+            while !table.is_quiescent() {
                 thread::yield_now();
             }
             let entries = table.entries();

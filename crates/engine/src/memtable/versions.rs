@@ -1,4 +1,4 @@
-//! The versions of one key that came after its first: a list from the newest to the oldest, with shortcuts.
+//! Version list of one key: newest to oldest, with jump pointers. It has what came after the key's first version.
 //!
 //! Neighbours: `skiplist` keeps the first version in the node of the key, the others here; memory comes from `arena`.
 //!

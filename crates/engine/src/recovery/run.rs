@@ -48,7 +48,7 @@ pub struct ReplayedRun {
     /// Shards sorted so far, of all runs together.
     sorted: Arc<AtomicU64>,
     /// Deletes that walks for rows have stepped over, each as often as that was.
-    stepped_over: AtomicU64,
+    tombstones_skipped: AtomicU64,
 }
 
 impl ReplayedRun {
@@ -66,7 +66,7 @@ impl ReplayedRun {
             buffers,
             facts,
             sorted,
-            stepped_over: AtomicU64::new(0),
+            tombstones_skipped: AtomicU64::new(0),
         }
     }
 
@@ -81,8 +81,8 @@ impl ReplayedRun {
     }
 
     /// How often walks for rows have stepped over one of them.
-    pub(crate) fn stepped_over(&self) -> u64 {
-        self.stepped_over.load(Ordering::Relaxed)
+    pub(crate) fn tombstones_skipped(&self) -> u64 {
+        self.tombstones_skipped.load(Ordering::Relaxed)
     }
 
     /// Memory of the run: its entries, and its rows in buffers that it may share with runs of other trees.
@@ -192,7 +192,7 @@ impl ReplayedRun {
             index: 0,
             at: None,
             window: Window::default(),
-            stepped_over: 0,
+            tombstones_skipped: 0,
         }
     }
 }
@@ -252,7 +252,7 @@ pub struct ReplayedIter {
     at: Option<Decoded>,
     window: Window,
     /// Deletes that the walk has stepped over, and the run was not told of.
-    stepped_over: u64,
+    tombstones_skipped: u64,
 }
 
 impl ReplayedIter {
@@ -371,15 +371,15 @@ impl InternalIter for ReplayedIter {
     }
 
     fn step_over(&mut self) {
-        self.stepped_over += 1;
+        self.tombstones_skipped += 1;
     }
 }
 
 impl Drop for ReplayedIter {
     fn drop(&mut self) {
-        if self.stepped_over > 0 {
-            let steps = &self.run.stepped_over;
-            steps.fetch_add(self.stepped_over, Ordering::Relaxed);
+        if self.tombstones_skipped > 0 {
+            let steps = &self.run.tombstones_skipped;
+            steps.fetch_add(self.tombstones_skipped, Ordering::Relaxed);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys of newer tiers are rows of a run below, and what they change of the number of its rows.
+//! Shadowing: which keys of newer tiers are rows of the run below, and how they change its row count.
 //!
 //! Neighbours: `overlay` brings the keys; `extent` looks for many of them at once, and remembers what was found: who counts a table again and
 //! again looks only for what has changed since the last time.
@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::extent::{Extent, HasMeta, Learned, MOST_KEYS};
+use crate::extent::{Extent, HasMeta, KnownKeys, MOST_KEYS};
 use crate::tree::Run;
 use crate::{LATEST, Op, Result};
 
 /// Most bytes of keys that are remembered of an extent; if there are more, none are.
-const MOST_LEARNED_BYTES: usize = 256 << 10;
+const MAX_KNOWN_KEY_BYTES: usize = 256 << 10;
 
 /// A way through a run, from key to key.
 pub(super) struct Below<'a> {
@@ -25,10 +25,10 @@ pub(super) struct Below<'a> {
     /// Where the last key was, or would be.
     extent: Option<&'a Arc<Extent>>,
     /// What was known of the extent, and the number of the first key in it that is not before the last key.
-    known: Option<Arc<Learned>>,
+    known: Option<Arc<KnownKeys>>,
     next_known: usize,
     /// The keys that came for the extent, and what is known of them now.
-    asked: Learned,
+    asked: KnownKeys,
     /// Some had to go from `asked`.
     is_cut: bool,
     /// Something was found out that was not known.
@@ -46,7 +46,7 @@ impl<'a> Below<'a> {
             extent: None,
             known: None,
             next_known: 0,
-            asked: Learned::default(),
+            asked: KnownKeys::default(),
             is_cut: false,
             is_news: false,
             waiting: SmallVec::new(),
@@ -65,7 +65,7 @@ impl<'a> Below<'a> {
             return Ok(());
         }
         let known = self.known(key);
-        if self.asked.key_bytes() + key.len() > MOST_LEARNED_BYTES {
+        if self.asked.key_bytes() + key.len() > MAX_KNOWN_KEY_BYTES {
             self.look()?;
             self.asked.clear();
             self.is_cut = true;
@@ -91,7 +91,7 @@ impl<'a> Below<'a> {
 
     fn enter(&mut self, extent: Option<&'a Arc<Extent>>) {
         self.extent = extent;
-        self.known = extent.and_then(|extent| extent.learned());
+        self.known = extent.and_then(|extent| extent.known_keys());
         self.next_known = 0;
     }
 
@@ -103,7 +103,7 @@ impl<'a> Below<'a> {
             && is_news
             && !is_cut
         {
-            extent.learn(&self.asked);
+            extent.remember_keys(&self.asked);
         }
         self.asked.clear();
         Ok(())

@@ -1,4 +1,4 @@
-//! Counting without reading: which extents' numbers are the answer, and what is left to look at.
+//! Counting from metadata: which extents' row counts are the answer, and what must be read.
 //!
 //! Neighbours: `mod` runs what is left as tasks; `extent::ExtentMeta::rows` is what is counted.
 //!

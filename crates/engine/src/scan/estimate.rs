@@ -1,4 +1,4 @@
-//! How much of a tree lies between two keys, without reading it all.
+//! Cardinality of a key range (index dive), without reading all of it.
 //!
 //! Neighbours: `split` estimates by whole extents, which is enough to cut tasks; whoever plans queries asks here.
 //!

@@ -1,4 +1,4 @@
-//! One forward walk over several tiers within a range of keys: per key the newest version that is seen.
+//! K-way merge over the tiers of a tree within a key range: per key the newest visible version.
 //!
 //! Neighbours: `view` says which tiers there are; `tree::RunIter`, `memtable::MemIter` and `recovery::ReplayedIter` are what
 //! is merged. `iter::MergingIter` is the walk in both directions for cursors, which stop anywhere; this one is made

@@ -1,4 +1,4 @@
-//! Scans in parallel: a range of a tree cut into tasks by key, a pool of threads for them, and counting without reading.
+//! Parallel scans: a key range split into tasks, a thread pool for them, and counting from metadata.
 //!
 //! Neighbours: `txn` gives the snapshot and its own writes, `tree` the superversion; whoever gives keys and values a
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.

@@ -1,4 +1,4 @@
-//! Counting a run by its numbers where newer tiers have little above it: only the newer tiers are walked.
+//! Overlay counting: a run is counted from metadata, and only the few versions above it are read.
 //!
 //! Neighbours: `count` finds such regions; `merge` walks the newer tiers; `below` says what they change.
 //!

@@ -1,4 +1,4 @@
-//! Who does the tasks of scans: the threads that want the results, and a few helpers that all of them share.
+//! The scan thread pool: callers run their own tasks, and a few helper threads are shared by all scans.
 //!
 //! Neighbours: whoever has a [`ParallelScan`](super::ParallelScan) makes a [`ScanWork`] of it and calls [`ScanPool::run`]
 //! on its own thread; the engine owns the pool.

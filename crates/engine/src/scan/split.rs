@@ -1,4 +1,4 @@
-//! Cuts ranges of keys into tasks of about the same size.
+//! Splits key ranges into tasks of about the same size.
 //!
 //! Neighbours: `view` has the tiers; `count` has a cut of its own for what it need not read.
 //!

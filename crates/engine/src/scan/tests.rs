@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 
 use super::*;
-use crate::extent::Learned;
+use crate::extent::KnownKeys;
 use crate::{Direction, Engine, EngineConfig, Isolation, Mode, View};
 
 pub(super) const KEYS: u16 = 60;
@@ -509,19 +509,19 @@ fn what_a_count_has_found_is_not_looked_for_again() {
     let view = txn.parallel_count(&tree, all(), 1).unwrap().view;
     let run = view.runs().next().unwrap();
     let extent = &run.extents()[run.find(&changed[0], LATEST)];
-    let learned = extent.learned().unwrap();
-    assert_eq!(learned.get(0), Some((&changed[0][..], true)));
-    assert_eq!(learned.get(1), Some((&changed[1][..], false)));
-    assert_eq!(learned.get(2), None);
+    let known_keys = extent.known_keys().unwrap();
+    assert_eq!(known_keys.get(0), Some((&changed[0][..], true)));
+    assert_eq!(known_keys.get(1), Some((&changed[1][..], false)));
+    assert_eq!(known_keys.get(2), None);
     // The proof that it is believed: something wrong.
-    let mut wrong = Learned::default();
+    let mut wrong = KnownKeys::default();
     wrong.push(&changed[0], false);
     wrong.push(&changed[1], false);
-    extent.learn(&wrong);
+    extent.remember_keys(&wrong);
     assert_eq!(count(&txn, &tree, all(), 1), 20_002);
     // It goes with the blocks of the extent.
     extent.uncache(&mut Vec::new());
-    assert!(extent.learned().is_none());
+    assert!(extent.known_keys().is_none());
     assert_eq!(count(&txn, &tree, all(), 1), 20_001);
 }
 
@@ -544,7 +544,7 @@ fn an_extent_remembers_only_so_much() {
         let is_overlay = |task: &CountTask| matches!(task, CountTask::Overlay(_));
         assert!(overlaid.tasks.iter().all(is_overlay));
         let run = overlaid.view.runs().next().unwrap();
-        assert!(run.extents()[0].learned().is_none());
+        assert!(run.extents()[0].known_keys().is_none());
     }
 }
 

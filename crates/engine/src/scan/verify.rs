@@ -1,4 +1,4 @@
-//! Answers from metadata beside plain reading: a debug setting, for tests and for whoever doubts an answer.
+//! Self-check of metadata answers against plain reading: a debug setting for tests.
 //!
 //! Neighbours: `Switches::verify_answers` turns it on; `view` carries it to the tasks; `txn` has the cursor that reads plainly, over
 //! the same snapshot and the same tiers.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::filter_tests::{self, OneField};
 use super::*;
-use crate::extent::{FieldId, FieldValue, Fields, Learned};
+use crate::extent::{FieldId, FieldValue, Fields, KnownKeys};
 use crate::{Engine, Isolation, Tree};
 
 /// Knows the field of [`OneField`], and says it is another number.
@@ -109,11 +109,11 @@ fn a_count_that_is_wrong_is_told() {
     txn.put(&tree, &key, &[2, 0]).unwrap();
     let _ = txn.commit().unwrap();
     let view = engine.begin(Isolation::RepeatableRead).pin(&tree).unwrap();
-    let mut wrong = Learned::default();
+    let mut wrong = KnownKeys::default();
     wrong.push(&key, false);
     let mut extents = view.runs().flat_map(|run| run.extents().iter());
     let holder = extents.find(|extent| *extent.meta().last.key >= key[..]);
-    holder.unwrap().learn(&wrong);
+    holder.unwrap().remember_keys(&wrong);
     assert_eq!(count(&engine, &tree), 801);
     let said = said.lock();
     assert_eq!(said.len(), 1, "{said:?}");

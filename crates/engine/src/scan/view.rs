@@ -1,4 +1,4 @@
-//! What one scan sees: pinned once, shared by its tasks.
+//! Scan view: snapshot and superversion of one scan, pinned once and shared by its tasks.
 //!
 //! Neighbours: `Txn::parallel_scan` makes it; `split` and `count` look at its tiers, `merge` walks them.
 //!
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::merge::{Merge, Source, Tier};
 use super::verify::Verifier;
-use crate::extent::{Conditions, Extent, HasMeta, ReadMode, Sieve};
+use crate::extent::{BlockSkipper, Conditions, Extent, HasMeta, ReadMode};
 use crate::span::KeySpan;
 use crate::tree::{Run, RunIter, SuperVersion};
 use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
@@ -86,11 +86,11 @@ impl PinnedView {
             let first = run.extents().get(run.find(&span.lower, LATEST));
             let has_some = first.is_some_and(|e| span.is_before_end(&e.meta().first.key));
             if has_some && left_out != Some(number) {
-                let sieve = conditions.map(|conditions| {
+                let skipper = conditions.map(|conditions| {
                     let older = self.runs().skip(number + 1).cloned().collect();
-                    Sieve::new(conditions, run.clone(), older)
+                    BlockSkipper::new(conditions, run.clone(), older)
                 });
-                let iter = RunIter::new(run.clone(), mode).with_sieve(sieve);
+                let iter = RunIter::new(run.clone(), mode).with_skipper(skipper);
                 let source = Source::Run(Box::new(iter));
                 tiers.push(Tier::new(source, committed()));
             }

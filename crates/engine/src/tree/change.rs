@@ -1,4 +1,4 @@
-//! Changes: what the manifest records, as data and as bytes.
+//! Version edits: what the manifest records, as data and as bytes.
 //!
 //! Neighbours: `manifest` frames and checks the bytes; `state` applies changes in replay; `mod` makes them.
 //! The bytes are described in `docs/formats/manifest.md`.
@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
 
-use super::levels::{LEVELS, Place, RunId};
+use super::levels::{LEVELS, RunAddress, RunId};
 use super::staged::GraftId;
 use crate::codec::{Malformed, Reader, put_varint};
 use crate::extent::{ExtentId, ExtentMeta};
@@ -24,7 +24,7 @@ pub(crate) enum Change {
     },
     AddExtent {
         tree: TreeId,
-        place: Place,
+        place: RunAddress,
         meta: ExtentMeta,
     },
     RemoveExtent {
@@ -175,7 +175,7 @@ impl Change {
                 let meta = ExtentMeta::decode(reader, packed_for, byte & GRAFTED != 0)?;
                 Change::AddExtent {
                     tree,
-                    place: Place { level, run },
+                    place: RunAddress { level, run },
                     meta,
                 }
             }
@@ -231,7 +231,7 @@ mod tests {
             },
             Change::AddExtent {
                 tree,
-                place: Place::layer(RunId(1 << 20)),
+                place: RunAddress::l0(RunId(1 << 20)),
                 meta: ExtentMeta {
                     packed_for: 2,
                     ..paper(7, "a", "b", 10_000)
@@ -259,7 +259,7 @@ mod tests {
             },
             Change::AddExtent {
                 tree,
-                place: Place::layer(RunId(2)),
+                place: RunAddress::l0(RunId(2)),
                 meta: paper(9, "a", "b", 10_000).grafted(1 << 40),
             },
             Change::Unstage {

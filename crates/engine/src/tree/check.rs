@@ -1,4 +1,4 @@
-//! Checking what a database has on disk, without opening it: the manifest, and every extent it names.
+//! Offline verification of the manifest and of every extent it names.
 //!
 //! Neighbours: `crate::check` adds the log.
 //!

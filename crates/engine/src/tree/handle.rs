@@ -1,4 +1,4 @@
-//! A tree as its users hold it, and the superversion: everything a reader needs, published in one step.
+//! Tree handle and superversion: memtables, replayed runs and version, published to readers in one step.
 //!
 //! Neighbours: `commit` inserts into the active memtable; `txn` reads a superversion; `flush` and `compact` publish
 //! versions; `mod` keeps the registry.
@@ -54,13 +54,13 @@ impl SuperVersion {
         let tables = tables.map(|table| InMemory {
             entries: table.entries(),
             deletes: table.deletes(),
-            steps: table.stepped_over(),
+            steps: table.tombstones_skipped(),
             bytes: table.bytes(),
         });
         let runs = self.replayed.iter().map(|run| InMemory {
             entries: run.entries(),
             deletes: run.deletes(),
-            steps: run.stepped_over(),
+            steps: run.tombstones_skipped(),
             bytes: run.bytes(),
         });
         let mut sum = InMemory::default();
@@ -239,7 +239,7 @@ impl Tree {
 
     /// The oldest tier in memory that is not active, unless a committer still writes to it, and the recovery point of the
     /// tree once it is flushed.
-    pub(crate) fn oldest_quiet(&self) -> Option<(Oldest, Seq)> {
+    pub(crate) fn oldest_quiescent(&self) -> Option<(Oldest, Seq)> {
         let changing = self.inner.change.lock();
         let superversion = self.inner.superversion.load();
         assert_eq!(
@@ -252,7 +252,7 @@ impl Tree {
         let oldest = superversion
             .immutables
             .last()
-            .filter(|table| table.is_quiet())?;
+            .filter(|table| table.is_quiescent())?;
         let oldest = Oldest::Memtable(Arc::clone(oldest));
         Some((oldest, *changing.recovery_points.front()?))
     }

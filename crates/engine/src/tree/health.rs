@@ -1,4 +1,4 @@
-//! Whether the storage below the trees can still be trusted.
+//! Storage health: whether what lies below the trees can still be trusted after a failed sync.
 //!
 //! Neighbours: `extent::space` and `tree::manifest` report failed syncs here; everything that writes asks first.
 //!

@@ -1,4 +1,4 @@
-//! The shape of a tree: which extents, at which level, in which order. A value; changes make a new one.
+//! The shape of an LSM tree: sorted runs by level. A value; edits make a new one.
 //!
 //! Neighbours: `version` holds the levels of open extents, `state` those known from the manifest; `compact::pick` decides
 //! on them alone; `change` is what moves one shape to the next.
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Seq;
-use crate::extent::{ExtentId, ExtentMeta, HasMeta, Hints};
+use crate::extent::{ExtentId, ExtentMeta, HasMeta, KeyPrefixes};
 
 /// Number of levels on disk.
 pub const LEVELS: usize = 3;
@@ -26,23 +26,23 @@ pub struct RunId(pub u64);
 
 /// Where an extent hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RunAddress {
     /// 0, 1 or 2.
     pub level: u8,
     /// The run in level 0; 0 elsewhere.
     pub run: RunId,
 }
 
-impl Place {
+impl RunAddress {
     /// A run of level 0.
-    pub fn layer(run: RunId) -> Self {
-        Place { level: 0, run }
+    pub fn l0(run: RunId) -> Self {
+        RunAddress { level: 0, run }
     }
 
     /// The only run of level 1 or 2.
     pub fn level(level: u8) -> Self {
         assert!(level == 1 || level == 2);
-        Place {
+        RunAddress {
             level,
             run: RunId(0),
         }
@@ -55,7 +55,7 @@ pub struct Run<E> {
     id: RunId,
     extents: Arc<[E]>,
     /// Of the last keys of the extents.
-    hints: Arc<Hints>,
+    prefixes: Arc<KeyPrefixes>,
     /// Bytes stored, summed once.
     bytes: u64,
 }
@@ -66,11 +66,11 @@ impl<E: HasMeta> Run<E> {
             .iter()
             .map(|extent| u64::from(extent.meta().stored_bytes))
             .sum();
-        let hints = Hints::new(extents.iter().map(|extent| &*extent.meta().last.key));
+        let prefixes = KeyPrefixes::new(extents.iter().map(|extent| &*extent.meta().last.key));
         Run {
             id,
             extents: extents.into(),
-            hints: Arc::new(hints),
+            prefixes: Arc::new(prefixes),
             bytes,
         }
     }
@@ -98,7 +98,7 @@ impl<E: HasMeta> Run<E> {
     /// Index of the first extent with an entry at or after (`key`, `seq`); its length if there is none.
     #[inline]
     pub fn find(&self, key: &[u8], seq: Seq) -> usize {
-        self.hints.partition_point(key, |extent| {
+        self.prefixes.partition_point(key, |extent| {
             self.extents[extent].meta().last.compare(key, seq) == Ordering::Less
         })
     }
@@ -132,7 +132,7 @@ pub struct ShapeEdit<E> {
     /// Extents that leave their place.
     pub removed: Vec<ExtentId>,
     /// Extents and their new places.
-    pub added: Vec<(Place, E)>,
+    pub added: Vec<(RunAddress, E)>,
 }
 
 impl<E> Default for ShapeEdit<E> {
@@ -147,7 +147,7 @@ impl<E> Default for ShapeEdit<E> {
 /// All extents of a tree. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Levels<E> {
-    layers: Vec<Run<E>>,
+    l0_runs: Vec<Run<E>>,
     lower: [Run<E>; LEVELS - 1],
 }
 
@@ -155,7 +155,7 @@ impl<E: HasMeta> Default for Levels<E> {
     fn default() -> Self {
         let empty = || Run::new(RunId(0), Vec::new());
         Levels {
-            layers: Vec::new(),
+            l0_runs: Vec::new(),
             lower: [empty(), empty()],
         }
     }
@@ -163,8 +163,8 @@ impl<E: HasMeta> Default for Levels<E> {
 
 impl<E: HasMeta> Levels<E> {
     /// The runs of level 0, newest first.
-    pub fn layers(&self) -> &[Run<E>] {
-        &self.layers
+    pub fn l0_runs(&self) -> &[Run<E>] {
+        &self.l0_runs
     }
 
     /// The run of level 1 or 2.
@@ -173,37 +173,37 @@ impl<E: HasMeta> Levels<E> {
     }
 
     /// The run at this place.
-    pub fn run(&self, place: Place) -> Option<&Run<E>> {
+    pub fn run(&self, place: RunAddress) -> Option<&Run<E>> {
         match place.level {
-            0 => self.layers.iter().find(|run| run.id == place.run),
+            0 => self.l0_runs.iter().find(|run| run.id == place.run),
             level => Some(self.level(level)),
         }
     }
 
     /// All runs that are not empty, newest data first.
     pub fn runs(&self) -> impl Iterator<Item = &Run<E>> {
-        self.layers
+        self.l0_runs
             .iter()
             .chain(&self.lower)
             .filter(|run| !run.is_empty())
     }
 
     /// All extents with their places.
-    pub fn extents(&self) -> impl Iterator<Item = (Place, &E)> {
-        let layers = self.layers.iter().map(|run| (Place::layer(run.id), run));
+    pub fn extents(&self) -> impl Iterator<Item = (RunAddress, &E)> {
+        let l0_runs = self.l0_runs.iter().map(|run| (RunAddress::l0(run.id), run));
         let lower = self
             .lower
             .iter()
             .zip(1..)
-            .map(|(run, level)| (Place::level(level), run));
-        layers
+            .map(|(run, level)| (RunAddress::level(level), run));
+        l0_runs
             .chain(lower)
             .flat_map(|(place, run)| run.extents.iter().map(move |e| (place, e)))
     }
 
     /// A number for a new run of level 0, newer than all.
     pub fn next_run(&self) -> RunId {
-        RunId(self.layers.first().map_or(1, |run| run.id.0 + 1))
+        RunId(self.l0_runs.first().map_or(1, |run| run.id.0 + 1))
     }
 
     /// The shape after `edit`, or what is wrong with it.
@@ -215,7 +215,7 @@ impl<E: HasMeta> Levels<E> {
             }
         }
         let mut found = 0;
-        let mut runs: Vec<(Place, Vec<E>)> = Vec::new();
+        let mut runs: Vec<(RunAddress, Vec<E>)> = Vec::new();
         let touched: HashSet<(u8, RunId)> = edit
             .added
             .iter()
@@ -260,24 +260,24 @@ impl<E: HasMeta> Levels<E> {
             }
             next.install(place, run)?;
         }
-        next.layers.sort_by_key(|run| Reverse(run.id));
+        next.l0_runs.sort_by_key(|run| Reverse(run.id));
         Ok(next)
     }
 
-    fn places(&self) -> impl Iterator<Item = (Place, &Run<E>)> {
-        let layers = self.layers.iter().map(|run| (Place::layer(run.id), run));
-        layers.chain(
+    fn places(&self) -> impl Iterator<Item = (RunAddress, &Run<E>)> {
+        let l0_runs = self.l0_runs.iter().map(|run| (RunAddress::l0(run.id), run));
+        l0_runs.chain(
             self.lower
                 .iter()
                 .zip(1..)
-                .map(|(run, level)| (Place::level(level), run)),
+                .map(|(run, level)| (RunAddress::level(level), run)),
         )
     }
 
-    fn install(&mut self, place: Place, run: Run<E>) -> Result<(), &'static str> {
+    fn install(&mut self, place: RunAddress, run: Run<E>) -> Result<(), &'static str> {
         match place.level {
             0 if run.is_empty() => {}
-            0 => self.layers.push(run),
+            0 => self.l0_runs.push(run),
             level @ (1 | 2) if place.run == RunId(0) => self.lower[usize::from(level) - 1] = run,
             _ => return Err("there is no such level or run"),
         }
@@ -288,7 +288,7 @@ impl<E: HasMeta> Levels<E> {
     pub(crate) fn map<T: HasMeta>(&self, mut f: impl FnMut(&E) -> T) -> Levels<T> {
         let mut map = |run: &Run<E>| Run::new(run.id, run.extents.iter().map(&mut f).collect());
         Levels {
-            layers: self.layers.iter().map(&mut map).collect(),
+            l0_runs: self.l0_runs.iter().map(&mut map).collect(),
             lower: self.lower.each_ref().map(map),
         }
     }
@@ -296,7 +296,7 @@ impl<E: HasMeta> Levels<E> {
     /// Sums over all extents.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals {
-            layers: self.layers.len(),
+            l0_runs: self.l0_runs.len(),
             ..Totals::default()
         };
         for (place, extent) in self.extents() {
@@ -316,7 +316,7 @@ impl<E: HasMeta> Levels<E> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Runs in level 0.
-    pub layers: usize,
+    pub l0_runs: usize,
     /// Stored bytes per level.
     pub bytes: [u64; LEVELS],
     /// Extents per level.
@@ -362,7 +362,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn shape(extents: &[(Place, ExtentMeta)]) -> Levels<ExtentMeta> {
+    pub(crate) fn shape(extents: &[(RunAddress, ExtentMeta)]) -> Levels<ExtentMeta> {
         let edit = ShapeEdit {
             removed: vec![],
             added: extents.to_vec(),
@@ -373,21 +373,21 @@ pub(crate) mod tests {
     #[test]
     fn layers_are_ordered_and_moves_keep_the_extent() {
         let levels = shape(&[
-            (Place::layer(RunId(1)), paper(1, "a", "c", 1000)),
-            (Place::layer(RunId(3)), paper(2, "a", "c", 1000)),
-            (Place::layer(RunId(2)), paper(3, "b", "d", 1000)),
-            (Place::layer(RunId(2)), paper(4, "e", "f", 1000)),
+            (RunAddress::l0(RunId(1)), paper(1, "a", "c", 1000)),
+            (RunAddress::l0(RunId(3)), paper(2, "a", "c", 1000)),
+            (RunAddress::l0(RunId(2)), paper(3, "b", "d", 1000)),
+            (RunAddress::l0(RunId(2)), paper(4, "e", "f", 1000)),
         ]);
-        let order: Vec<u64> = levels.layers().iter().map(|run| run.id().0).collect();
+        let order: Vec<u64> = levels.l0_runs().iter().map(|run| run.id().0).collect();
         assert_eq!(order, [3, 2, 1]);
         assert_eq!(levels.next_run(), RunId(4));
         let moved = levels
             .apply(&ShapeEdit {
                 removed: vec![ExtentId(1)],
-                added: vec![(Place::level(1), paper(1, "a", "c", 1000))],
+                added: vec![(RunAddress::level(1), paper(1, "a", "c", 1000))],
             })
             .unwrap();
-        assert_eq!(moved.layers().len(), 2);
+        assert_eq!(moved.l0_runs().len(), 2);
         assert_eq!(moved.level(1).extents().len(), 1);
         assert_eq!(moved.totals().extents, [3, 1, 0]);
         // The old shape is as it was.
@@ -396,10 +396,10 @@ pub(crate) mod tests {
 
     #[test]
     fn impossible_changes_are_refused() {
-        let levels = shape(&[(Place::level(1), paper(1, "a", "c", 1000))]);
+        let levels = shape(&[(RunAddress::level(1), paper(1, "a", "c", 1000))]);
         let overlap = ShapeEdit {
             removed: vec![],
-            added: vec![(Place::level(1), paper(2, "b", "d", 1000))],
+            added: vec![(RunAddress::level(1), paper(2, "b", "d", 1000))],
         };
         assert!(levels.apply(&overlap).is_err());
         let missing = ShapeEdit {
@@ -420,7 +420,7 @@ pub(crate) mod tests {
         left.last.seq = 30;
         let mut right = paper(2, "k", "z", 1000);
         right.first.seq = 29;
-        let levels = shape(&[(Place::level(1), left), (Place::level(1), right)]);
+        let levels = shape(&[(RunAddress::level(1), left), (RunAddress::level(1), right)]);
         let run = levels.level(1);
         assert_eq!(run.find(b"k", 40), 0);
         assert_eq!(run.find(b"k", 30), 0);

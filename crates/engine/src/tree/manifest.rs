@@ -1,4 +1,4 @@
-//! The manifest files: records of changes, made durable one by one, and the switch to a fresh file.
+//! The manifest: a log of version edits, each made durable on its own, and checkpoints into a fresh file.
 //!
 //! Neighbours: `mod` appends under its lock and says what a checkpoint contains; `change` has the payloads; `state` is
 //! what replay gives. The bytes are described in `docs/formats/manifest.md`.

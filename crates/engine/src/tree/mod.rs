@@ -1,4 +1,4 @@
-//! All trees: which exist, what they consist of, and the manifest that remembers it.
+//! The registry of LSM trees: which exist, what they consist of, and the manifest that records it.
 //!
 //! Neighbours: above, the engine creates, drops, rotates and looks up trees; `flush` and `compact` bring new extents and
 //! go through `Trees::install`; below are `extent` (data files) and the manifest.
@@ -41,7 +41,7 @@ pub(crate) use handle::Oldest;
 pub use handle::{InMemory, SuperVersion, Tree};
 pub(crate) use health::Health;
 pub use health::OnFatal;
-pub use levels::{LEVELS, Levels, Place, Run, RunId, ShapeEdit, Totals};
+pub use levels::{LEVELS, Levels, Run, RunAddress, RunId, ShapeEdit, Totals};
 pub use manifest::Uuid;
 use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;
@@ -155,22 +155,22 @@ const WRITE_ATTEMPTS: u32 = 3;
 
 /// Memtables that ended their life, so that they could be flushed, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SwitchCounts {
+pub struct RotationCounts {
     /// They were full.
     pub full: u64,
     /// Memory or the log needed room.
-    pub room: u64,
+    pub memory: u64,
     /// They consisted of deletes.
     pub deletes: u64,
     /// Readers stepped over their deletes again and again.
-    pub steps: u64,
+    pub tombstone_skips: u64,
 }
 
 /// What was done in the background since the trees were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Memtables that ended their life, by why.
-    pub switches: SwitchCounts,
+    pub rotations: RotationCounts,
     /// Memtables that were flushed.
     pub flushes: u64,
     /// Bytes of the extents they became.

@@ -1,4 +1,4 @@
-//! A walk over a sorted run of extents, in both directions.
+//! Run iterator: a cursor over the extents of a sorted run, in both directions.
 //!
 //! Neighbours: `version` makes one per run for readers, `scan` one per task and run, `compact` one per part of a run that it merges.
 //!
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::levels::Run;
-use crate::extent::{Drained, Extent, ExtentIter, ReadMode, Sieve};
+use crate::extent::{BlockSkipper, Drained, Extent, ExtentIter, ReadMode};
 use crate::iter::InternalIter;
 use crate::visit::{Visit, show};
 use crate::{LATEST, Op, Result, Seq};
@@ -18,7 +18,7 @@ pub(crate) struct RunIter {
     run: Run<Arc<Extent>>,
     mode: ReadMode,
     /// What a walk forward leaves out.
-    sieve: Option<Arc<Sieve>>,
+    skipper: Option<Arc<BlockSkipper>>,
     /// Index of the extent that `open` walks over.
     number: usize,
     open: Option<ExtentIter>,
@@ -34,16 +34,16 @@ impl RunIter {
         RunIter {
             run,
             mode,
-            sieve: None,
+            skipper: None,
             number: 0,
             open: None,
             carried: Vec::new(),
         }
     }
 
-    /// The walk goes forward only, and leaves out what `sieve` lets pass.
-    pub(crate) fn with_sieve(mut self, sieve: Option<Arc<Sieve>>) -> Self {
-        self.sieve = sieve;
+    /// The walk goes forward only, and leaves out what `skipper` lets pass.
+    pub(crate) fn with_skipper(mut self, skipper: Option<Arc<BlockSkipper>>) -> Self {
+        self.skipper = skipper;
         self
     }
 
@@ -140,10 +140,10 @@ impl RunIter {
             let mut iter = ExtentIter::new(Arc::clone(extent), self.mode);
             if let Some(before) = self.open.as_mut().filter(|_| self.number + 1 == number) {
                 let next = self.run.extents().get(number + 1);
-                // With a sieve it may be left out.
-                iter = iter.going_on_from(before, next.filter(|_| self.sieve.is_none()));
+                // With a skipper it may be left out.
+                iter = iter.going_on_from(before, next.filter(|_| self.skipper.is_none()));
             }
-            self.open = Some(iter.with_sieve(self.sieve.as_ref(), number));
+            self.open = Some(iter.with_skipper(self.skipper.as_ref(), number));
             self.number = number;
         }
         place(self.open.as_mut().expect("opened above"))

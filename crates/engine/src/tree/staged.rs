@@ -1,11 +1,11 @@
-//! What large transactions have in extents when they commit: first staged, then grafted onto the trees.
+//! Ingest at commit: extents of a large transaction are staged in the manifest, then added as the newest run of their trees.
 //!
 //! Neighbours: `commit::graft` stages and grafts; `recovery` grafts what the log says was committed; `change` has the bytes.
 //!
 //! ```text
 //! stage   → manifest: the extents keep their slots over a restart, under a number
 //! commit  → log: the number, in the commit record. This decides.
-//! graft   → the extents are a layer of their trees, with the sequence of the record. The manifest learns it with its next edit.
+//! graft   → the extents are a run of their trees, with the sequence of the record. The manifest learns it with its next edit.
 //! ```
 //! **Invariants**
 //! - Extents are grafted only when the commit record is durable: the manifest never says more than the log.
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::change::Change;
-use super::levels::{Place, ShapeEdit};
+use super::levels::{RunAddress, ShapeEdit};
 use super::state::State;
 use super::version::Version;
 use super::{Meta, Tree, Trees};
@@ -100,7 +100,7 @@ impl Trees {
         Ok(graft)
     }
 
-    /// Hangs what is staged into its trees, as the newest layer of each, with the sequence of the commit record, which is
+    /// Hangs what is staged into its trees, as the newest run of each, with the sequence of the commit record, which is
     /// durable. Nobody flushes one of the trees meanwhile. Nothing happens if nothing is staged under this number: then the
     /// manifest has it in its place.
     pub(crate) fn graft(&self, graft: GraftId, seq: Seq) {
@@ -141,10 +141,10 @@ impl Trees {
     }
 }
 
-/// Makes the extents the newest layer of a tree.
+/// Makes the extents the newest run of a tree.
 fn hang(meta: &mut Meta, tree: &Tree, extents: &[Arc<Extent>], seq: Seq) {
     let old = Arc::clone(&tree.superversion().version);
-    let place = Place::layer(old.levels().next_run());
+    let place = RunAddress::l0(old.levels().next_run());
     let grafted = extents.iter().map(|extent| (place, extent.grafted(seq)));
     let edit = ShapeEdit {
         removed: Vec::new(),

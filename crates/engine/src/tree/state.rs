@@ -1,4 +1,4 @@
-//! The recorded state: what the manifest says, before any file is opened.
+//! Recorded state: the result of replaying the manifest, before any data file is opened.
 //!
 //! Neighbours: `manifest` fills it from its records; `mod` turns it into live trees.
 //!
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::Change;
-use super::levels::{Levels, Place, ShapeEdit};
+use super::levels::{Levels, RunAddress, ShapeEdit};
 use super::staged::GraftId;
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::{Seq, TreeId};
@@ -22,7 +22,7 @@ const FIRST_TREE: TreeId = TreeId(1);
 pub(crate) struct TreeState {
     pub(crate) recovery_point: Seq,
     pub(crate) counter: u64,
-    extents: HashMap<ExtentId, (Place, ExtentMeta)>,
+    extents: HashMap<ExtentId, (RunAddress, ExtentMeta)>,
 }
 
 impl TreeState {

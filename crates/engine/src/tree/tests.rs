@@ -300,7 +300,7 @@ fn a_flush_that_finishes_after_the_drop_leaves_nothing() {
     tree.rotate(5);
     let mut writer = crate::extent::RunWriter::new(trees.store(), tree.id(), 0);
     writer.add(b"k", 5, Op::Put, b"v").unwrap();
-    let place = Place::layer(RunId(1));
+    let place = RunAddress::l0(RunId(1));
     let added = writer
         .finish()
         .unwrap()

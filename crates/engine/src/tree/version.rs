@@ -1,4 +1,4 @@
-//! A version: the extents of a tree at one moment. Whoever holds it reads a static tree.
+//! A version: the immutable set of extents of a tree at one time. Its holder reads a static tree.
 //!
 //! Neighbours: `handle::Tree` publishes versions; `txn` reads through them; `flush` and `compact` make the next one.
 //!

@@ -339,7 +339,7 @@ impl Txn {
         // The snapshot is taken before the tiers are looked up.
         let snapshot = self.sequence_of(view);
         let tiers = tree.superversion();
-        self.inner().look_at_steps(&tiers);
+        self.inner().check_tombstone_skips(&tiers);
         let bounds = (lower, upper);
         rows_between(
             &tiers,
@@ -369,7 +369,7 @@ impl Txn {
         // The snapshot is taken before the tiers are looked up.
         let sight = Sight::Snapshot(self.sequence_of(view));
         let tiers = tree.superversion();
-        self.inner().look_at_steps(&tiers);
+        self.inner().check_tombstone_skips(&tiers);
         let committed = committed_iter(&tiers, Bound::Unbounded, Bound::Unbounded);
         drop(tiers);
         let committed = VisibleIter::unplaced(committed, sight, everything(), Direction::Forward);
@@ -388,7 +388,7 @@ impl Txn {
         let snapshot = self.snapshot();
         let own = self.writes.view(tree.id());
         let superversion = Arc::clone(&tree.superversion());
-        self.inner().look_at_steps(&superversion);
+        self.inner().check_tombstone_skips(&superversion);
         let verifier = self.inner().switches.verify_answers();
         let verifier = verifier.then(|| Verifier::new(tree, &self.inner().config.on_fatal));
         Ok(PinnedView {
@@ -481,7 +481,7 @@ impl Txn {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
-            self.inner().weigh_locks();
+            self.inner().account_locks();
             let bytes = ADMITTED_LOCKS * LOCK_BYTES as usize;
             self.inner().budget.admit(bytes)?;
         }

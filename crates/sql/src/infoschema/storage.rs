@@ -1,8 +1,8 @@
-//! Rows about the storage: trees, compactions, memory, and who was held back by background work.
+//! INFORMATION_SCHEMA tables of the storage engine: trees, extents, compactions, memory, write stalls.
 //!
 //! Neighbours: `infoschema` asks by table name; the engine has the figures.
 //! **Invariants**: a table known here has the columns of `tables`; like InnoDB's tables, they show
-//! rows only to who has the PROCESS privilege.
+//! rows only to users with the PROCESS privilege.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -55,24 +55,24 @@ fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
         ..CompactionStats::default()
     };
     let mut rows = vec![row("flush", work.flushes, flushed)];
-    let switches = [
-        ("memtable was full", work.switches.full),
-        ("memory or log needed room", work.switches.room),
-        ("memtable of deletes", work.switches.deletes),
+    let rotations = [
+        ("rotation, full memtable", work.rotations.full),
+        ("rotation, memory or log limit", work.rotations.memory),
+        ("rotation, memtable of tombstones", work.rotations.deletes),
         (
-            "memtable whose deletes readers step over",
-            work.switches.steps,
+            "rotation, tombstones that readers skip",
+            work.rotations.tombstone_skips,
         ),
     ];
-    rows.extend(switches.map(|(why, count)| row(why, count, CompactionStats::default())));
+    rows.extend(rotations.map(|(why, count)| row(why, count, CompactionStats::default())));
     for (kind, (count, done)) in CompactionKind::ALL.into_iter().zip(work.kinds) {
         let name = match kind {
-            CompactionKind::Layers => "level 0, layers merged",
+            CompactionKind::MergeL0 => "level 0, runs merged",
             CompactionKind::ToLevel1 => "level 0 to level 1",
             CompactionKind::ToLevel2 => "level 1 to level 2",
-            CompactionKind::Deletes => "extents full of deletes",
-            CompactionKind::Steps => "extents whose deletes readers step over",
-            CompactionKind::Space => "trees at rest made smaller",
+            CompactionKind::Deletes => "extents full of tombstones",
+            CompactionKind::Steps => "extents with tombstones that readers skip",
+            CompactionKind::Space => "idle trees made smaller",
         };
         rows.push(row(name, count, done));
     }
@@ -117,15 +117,12 @@ fn stalls(viewer: &Viewer) -> Vec<Vec<Value>> {
     let stalls = viewer.instance.engine().stats().stalls;
     let row = |(cause, stalls): (StallCause, esker_engine::Stalls)| {
         let (name, waits_for) = match cause {
-            StallCause::MuchMemory => (
-                "memtables use nearly all their memory, slowed down",
-                "flush",
-            ),
+            StallCause::HighMemory => ("memtables use nearly all their memory, throttled", "flush"),
             StallCause::Memory => ("memtables use all their memory", "flush"),
-            StallCause::ManyMemtables => ("a tree has some full memtables, slowed down", "flush"),
+            StallCause::ManyMemtables => ("a tree has some full memtables, throttled", "flush"),
             StallCause::Memtables => ("a tree has many full memtables", "flush"),
-            StallCause::ManyLayers => ("many layers in level 0, slowed down", "compaction"),
-            StallCause::TooManyLayers => ("too many layers in level 0", "compaction"),
+            StallCause::ManyRuns => ("many runs in level 0, throttled", "compaction"),
+            StallCause::TooManyRuns => ("too many runs in level 0", "compaction"),
         };
         let figures = [
             stalls.count,
@@ -174,13 +171,13 @@ fn trees(viewer: &Viewer) -> Vec<Vec<Value>> {
         let in_memory = now.in_memory();
         let extents = now.version.levels().extents();
         let steps = extents
-            .map(|(_, extent)| extent.stepped_over())
+            .map(|(_, extent)| extent.tombstones_skipped())
             .sum::<u64>();
         let mut row = tree_and_name(id, &names);
         row.extend(numbers([
             (1 + now.immutables.len() + now.replayed.len()) as u64,
             in_memory.bytes as u64,
-            totals.layers as u64,
+            totals.l0_runs as u64,
         ]));
         for level in 0..totals.extents.len() {
             row.extend(numbers([totals.extents[level], totals.bytes[level]]));
@@ -226,7 +223,7 @@ fn extents(viewer: &Viewer) -> Vec<Vec<Value>> {
             ]));
             row.extend([&meta.first, &meta.last].map(|position| text(hex(&position.key))));
             row.push(yes_no(extent.is_quarantined()));
-            row.push(Value::UInt(extent.stepped_over()));
+            row.push(Value::UInt(extent.tombstones_skipped()));
             rows.push(row);
         }
     }

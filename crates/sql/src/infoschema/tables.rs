@@ -92,11 +92,11 @@ pub static TABLES: &[TableSpec] = &[
     ] },
     TableSpec { name: "ESKER_EXTENTS", columns: &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
-        c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("LAYER", UInt), c("EXTENT_ID", UInt),
+        c("INDEX_NAME", Text(64)), c("LEVEL", UInt), c("SORTED_RUN", UInt), c("EXTENT_ID", UInt),
         c("STORED_BYTES", UInt), c("DATA_BYTES", UInt), c("VERSIONS", UInt), c("DELETES", UInt),
         c("ROWS", UInt), c("SMALLEST_SEQUENCE", UInt), c("LARGEST_SEQUENCE", UInt),
         c("FIRST_KEY", LongText), c("LAST_KEY", LongText), c("QUARANTINED", Text(3)),
-        c("DELETES_STEPPED_OVER", UInt),
+        c("TOMBSTONES_SKIPPED", UInt),
     ] },
     TableSpec { name: "ESKER_LOG", columns: &[
         c("DURABLE_LSN", UInt), c("END_LSN", UInt), c("NEEDED_FROM_LSN", UInt), c("FIRST_LSN", UInt),
@@ -130,10 +130,10 @@ pub static TABLES: &[TableSpec] = &[
     TableSpec { name: "ESKER_TREES", columns: &[
         c("TREE_ID", UInt), c("TABLE_SCHEMA", Text(64)), c("TABLE_NAME", Text(64)),
         c("INDEX_NAME", Text(64)), c("MEMTABLES", UInt), c("MEMTABLE_BYTES", UInt),
-        c("LAYERS", UInt), c("LEVEL0_EXTENTS", UInt), c("LEVEL0_BYTES", UInt),
+        c("LEVEL0_RUNS", UInt), c("LEVEL0_EXTENTS", UInt), c("LEVEL0_BYTES", UInt),
         c("LEVEL1_EXTENTS", UInt), c("LEVEL1_BYTES", UInt), c("LEVEL2_EXTENTS", UInt),
         c("LEVEL2_BYTES", UInt), c("VERSIONS", UInt), c("DELETES", UInt), c("DATA_BYTES", UInt),
-        c("MEMTABLE_VERSIONS", UInt), c("MEMTABLE_DELETES", UInt), c("DELETES_STEPPED_OVER", UInt),
+        c("MEMTABLE_VERSIONS", UInt), c("MEMTABLE_DELETES", UInt), c("TOMBSTONES_SKIPPED", UInt),
     ] },
     TableSpec { name: "EVENTS", columns: &[
         c("EVENT_CATALOG", Text(64)), c("EVENT_SCHEMA", Text(64)), c("EVENT_NAME", Text(64)),

@@ -352,9 +352,9 @@ fn trees_memory_and_flushes_are_shown() {
     );
     run(s, "DELETE FROM d.t WHERE id < 6").unwrap();
     assert_eq!(number(s, &of_table("MEMTABLE_DELETES")), 5);
-    assert_eq!(number(s, &of_table("DELETES_STEPPED_OVER")), 0);
+    assert_eq!(number(s, &of_table("TOMBSTONES_SKIPPED")), 0);
     run(s, "SELECT id FROM d.t ORDER BY id LIMIT 1").unwrap();
-    assert_eq!(number(s, &of_table("DELETES_STEPPED_OVER")), 5);
+    assert_eq!(number(s, &of_table("TOMBSTONES_SKIPPED")), 5);
     let all = "SELECT * FROM information_schema.ESKER_EXTENTS";
     assert!(!run(s, all).unwrap().is_empty());
     let few = &mut session(&instance, Privileges::named("SELECT").unwrap());

@@ -1,4 +1,4 @@
-//! Encodes a block.
+//! Block builder: prefix-compressed entries with restart points.
 //!
 //! Neighbours: `writer` adds entries and asks for the size; `mod` reads what comes out.
 //!
@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{RESTART_BYTES, TRAILER_BYTES, Trailer, common_prefix, hint_of};
+use super::{RESTART_BYTES, TRAILER_BYTES, Trailer, common_prefix, prefix_word};
 use crate::codec::put_varint;
 use crate::{Op, Seq};
 
@@ -134,7 +134,7 @@ impl BlockBuilder {
         for entry in &self.pending {
             // Those that happen to share nothing with the entry before serve as well.
             if entry.shared == 0 {
-                let hint = hint_of(&self.entries[entry.key.clone()][prefix..]);
+                let hint = prefix_word(&self.entries[entry.key.clone()][prefix..]);
                 self.restarts
                     .extend_from_slice(&(out.len() as u32).to_le_bytes());
                 self.restarts.extend_from_slice(&hint.to_le_bytes());

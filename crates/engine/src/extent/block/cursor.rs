@@ -1,4 +1,4 @@
-//! A position in a block that moves in both directions.
+//! Block cursor: a position in a block that moves in both directions.
 //!
 //! Neighbours: `extent::iter` leads cursors from block to block.
 //!

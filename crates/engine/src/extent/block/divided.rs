@@ -1,4 +1,4 @@
-//! The divided form of a block, for a compressor: what is alike lies together.
+//! The columnar form of a block, for a compressor: lengths, keys and values each lie together.
 //!
 //! Neighbours: `frame` compresses and decompresses it; in memory a block is never seen in it.
 //!
@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::{Entry, RESTART_BYTES, TRAILER_BYTES, Trailer, entry_at, hint_of};
+use super::{Entry, RESTART_BYTES, TRAILER_BYTES, Trailer, entry_at, prefix_word};
 use crate::codec::{Malformed, Reader, put_varint};
 
 /// Numbers of a divided block before its columns: at most 5 bytes each, 10 the base.
@@ -147,10 +147,10 @@ impl Joint<'_> {
         self.number(seqs)?;
         let rest = self.bytes(keys, rest)?;
         if is_restart {
-            let hint = hint_of(self.entries[rest].get(self.prefix..)?);
-            let [a, b, c, d, hints @ ..] = self.restarts.next()?;
+            let hint = prefix_word(self.entries[rest].get(self.prefix..)?);
+            let [a, b, c, d, prefixes @ ..] = self.restarts.next()?;
             [*a, *b, *c, *d] = u32::try_from(start).ok()?.to_le_bytes();
-            *hints = hint.to_le_bytes();
+            *prefixes = hint.to_le_bytes();
         }
         self.bytes(values, value)?;
         Some(())

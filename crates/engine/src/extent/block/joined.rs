@@ -1,4 +1,4 @@
-//! Keys of a block that are put together to be shown, each with its value behind it.
+//! Materialised entries of a block: whole keys with their values behind them, for a batch of a scan.
 //!
 //! Neighbours: `cursor` walks over the entries.
 //!

@@ -1,4 +1,4 @@
-//! Blocks: entries in internal order with shared prefixes, and restarts for binary search.
+//! Blocks: sorted entries with prefix compression, and restart points for binary search (as in LevelDB's tables).
 //!
 //! Neighbours: `writer` builds blocks, `frame` wraps them, `cache` keeps them decoded, `iter` and `reader` search them.
 //! The bytes are described in `docs/formats/extent.md`.
@@ -61,7 +61,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 /// The first bytes of a key behind the prefix of its block, filled up with zeros, as a number: numbers compare as keys
 /// do, but different keys may have the same.
 #[inline]
-fn hint_of(rest: &[u8]) -> u32 {
+fn prefix_word(rest: &[u8]) -> u32 {
     if let Some(bytes) = rest.first_chunk::<4>() {
         return u32::from_be_bytes(*bytes);
     }
@@ -278,7 +278,7 @@ impl Block {
         rest[..rest.len().min(further.len())].cmp(further)
     }
 
-    /// The last restart whose entry is at or before (`key`, `seq`); the first if there is none. Only where hints are
+    /// The last restart whose entry is at or before (`key`, `seq`); the first if there is none. Only where prefixes are
     /// equal a key is looked at.
     #[inline]
     fn restart_before(&self, key: &[u8], seq: Seq) -> Result<usize, Malformed> {
@@ -288,7 +288,7 @@ impl Block {
             Ordering::Greater => return Ok(restarts.len() - 1),
             Ordering::Equal => {}
         }
-        let wanted = hint_of(&key[self.prefix.len()..]);
+        let wanted = prefix_word(&key[self.prefix.len()..]);
         let hint = |restart: &[u8; RESTART_BYTES]| {
             let [_, _, _, _, hint @ ..] = *restart;
             u32::from_le_bytes(hint)

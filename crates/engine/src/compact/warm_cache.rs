@@ -1,10 +1,10 @@
-//! After a compaction: the cache lets go of blocks that nobody will ask for any more, and gets those that took their place, as
-//! far as readers had the old ones in use.
+//! Cache warming after a compaction: blocks that were replaced leave the block cache, and their successors enter it as far as the
+//! old ones were in use.
 //!
 //! Neighbours: `run` calls it when its result is installed; `extent` and `cache` have the blocks.
 //!
 //! The weight of an old block is divided among the new blocks whose keys it spans. A new block is worth reading if at least half of
-//! the weight that came to it was cached. So a cached block of a sparse layer, which spans half of the tree, warms nothing by itself.
+//! the weight that came to it was cached. So a cached block of a sparse run, which spans half of the tree, warms nothing by itself.
 //!
 //! **Invariants**
 //! - No more is read into the cache than was removed from it: what others have in use stays.
@@ -13,34 +13,34 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::extent::{Extent, Piece};
+use crate::extent::{CacheRange, Extent};
 
 /// Takes the blocks of `old` (parts of runs, keys ascending in each) out of the cache and reads those of `new` that replace them.
 pub(super) fn refresh(old: &[Vec<Arc<Extent>>], new: &[Arc<Extent>]) {
-    let mut pieces = Vec::new();
+    let mut ranges = Vec::new();
     for extent in old.iter().flatten() {
-        extent.uncache(&mut pieces);
+        extent.uncache(&mut ranges);
     }
-    let cached = pieces.iter().filter(|piece| piece.is_cached);
-    let room: u64 = cached.map(|piece| piece.bytes).sum();
+    let cached = ranges.iter().filter(|range| range.is_cached);
+    let room: u64 = cached.map(|range| range.bytes).sum();
     if room == 0 || new.is_empty() {
         return;
     }
-    if let Err(error) = read(&pieces, new, room) {
+    if let Err(error) = read(&ranges, new, room) {
         tracing::debug!(%error, "the cache is not refreshed");
     }
 }
 
-fn read(old: &[Piece], new: &[Arc<Extent>], mut room: u64) -> Result<()> {
+fn read(old: &[CacheRange], new: &[Arc<Extent>], mut room: u64) -> Result<()> {
     let mut blocks = Vec::new();
     for (number, extent) in new.iter().enumerate() {
-        let pieces = extent.pieces()?.into_iter().enumerate();
-        blocks.extend(pieces.map(|(block, piece)| (number, block, piece)));
+        let ranges = extent.ranges()?.into_iter().enumerate();
+        blocks.extend(ranges.map(|(block, range)| (number, block, range)));
     }
-    let lasts: Vec<&[u8]> = blocks.iter().map(|(_, _, piece)| &*piece.last).collect();
+    let lasts: Vec<&[u8]> = blocks.iter().map(|(_, _, range)| &*range.last).collect();
     for index in choose(old, &lasts) {
-        let (extent, block, piece) = &blocks[index];
-        let Some(left) = room.checked_sub(piece.bytes) else {
+        let (extent, block, range) = &blocks[index];
+        let Some(left) = room.checked_sub(range.bytes) else {
             break;
         };
         room = left;
@@ -50,18 +50,18 @@ fn read(old: &[Piece], new: &[Arc<Extent>], mut room: u64) -> Result<()> {
 }
 
 /// Which of the new blocks, by the last key of each, take the place of blocks that were cached.
-fn choose(old: &[Piece], lasts: &[&[u8]]) -> Vec<usize> {
+fn choose(old: &[CacheRange], lasts: &[&[u8]]) -> Vec<usize> {
     // What came to each new block: from cached blocks, and from all.
     let mut weights = vec![(0.0, 0.0); lasts.len()];
-    for piece in old {
-        // It begins behind the last key of the piece before, and ends with its own last.
-        let to = lasts.partition_point(|last| *last < &*piece.last) + 1;
-        let from = lasts.partition_point(|last| *last <= &*piece.first);
+    for range in old {
+        // It begins behind the last key of the range before, and ends with its own last.
+        let to = lasts.partition_point(|last| *last < &*range.last) + 1;
+        let from = lasts.partition_point(|last| *last <= &*range.first);
         let spanned = &mut weights[from.min(to - 1)..to.min(lasts.len())];
-        let share = piece.bytes as f64 / spanned.len().max(1) as f64;
+        let share = range.bytes as f64 / spanned.len().max(1) as f64;
         for (cached, all) in spanned {
             *all += share;
-            if piece.is_cached {
+            if range.is_cached {
                 *cached += share;
             }
         }
@@ -77,8 +77,8 @@ fn choose(old: &[Piece], lasts: &[&[u8]]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn piece(first: &str, last: &str, bytes: u64, is_cached: bool) -> Piece {
-        Piece {
+    fn range(first: &str, last: &str, bytes: u64, is_cached: bool) -> CacheRange {
+        CacheRange {
             first: first.as_bytes().into(),
             last: last.as_bytes().into(),
             bytes,
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    fn chosen(old: &[Piece], lasts: &[&str]) -> Vec<usize> {
+    fn chosen(old: &[CacheRange], lasts: &[&str]) -> Vec<usize> {
         let lasts: Vec<&[u8]> = lasts.iter().map(|last| last.as_bytes()).collect();
         choose(old, &lasts)
     }
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn what_replaces_a_cached_block_is_chosen() {
         let old = [
-            piece("a", "c", 100, false),
-            piece("d", "f", 100, true),
-            piece("g", "i", 100, false),
+            range("a", "c", 100, false),
+            range("d", "f", 100, true),
+            range("g", "i", 100, false),
         ];
         assert_eq!(chosen(&old, &["c", "f", "i"]), [1]);
         // Shifted borders: the middle of two has half of it.
@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn a_wide_block_of_a_sparse_layer_warms_nothing_by_itself() {
-        let below: Vec<Piece> = ["a", "b", "c", "d"]
-            .map(|key| piece(key, key, 100, false))
+        let below: Vec<CacheRange> = ["a", "b", "c", "d"]
+            .map(|key| range(key, key, 100, false))
             .into();
-        let mut old = vec![piece("a", "d", 100, true)];
+        let mut old = vec![range("a", "d", 100, true)];
         old.extend(below);
         assert_eq!(chosen(&old, &["a", "b", "c", "d"]), [0; 0]);
         // Together with what lies below it, it does.

@@ -1,4 +1,4 @@
-//! Reading ahead: what a long walk takes from the device at once, before it asks for the single blocks of it.
+//! Sequential read-ahead: a long scan reads large stretches from the device and takes single blocks from them.
 //!
 //! Neighbours: `iter` takes blocks out of it; `tree::run` carries it from one extent to the next.
 //!

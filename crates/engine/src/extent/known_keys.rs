@@ -1,4 +1,4 @@
-//! What is known of single keys of an extent without a look at its blocks: whether it has a row of them.
+//! Known keys of an extent: whether single keys have a row in it, cached so that counts need not search its blocks again.
 //!
 //! Neighbours: `scan::below` learns it and asks for it; `cache` keeps it among the blocks, under the place of the extent's header.
 //!
@@ -17,7 +17,7 @@ const _: () = assert!((PLACE as usize) < HEADER_BYTES);
 
 /// Keys, and whether the newest version of each is there and a put.
 #[derive(Default)]
-pub(crate) struct Learned {
+pub(crate) struct KnownKeys {
     bytes: Vec<u8>,
     /// Where each ends in `bytes`.
     keys: Vec<(u32, bool)>,
@@ -25,7 +25,7 @@ pub(crate) struct Learned {
     charge: Charge,
 }
 
-impl Learned {
+impl KnownKeys {
     /// Adds a key behind all others; its number.
     pub(crate) fn push(&mut self, key: &[u8], is_row: bool) -> usize {
         self.bytes.extend_from_slice(key);
@@ -67,18 +67,18 @@ impl Learned {
 
 impl Extent {
     /// What is known of its keys, if anything is.
-    pub(crate) fn learned(&self) -> Option<Arc<Learned>> {
-        self.cache().learned(self.meta().stamp, PLACE)
+    pub(crate) fn known_keys(&self) -> Option<Arc<KnownKeys>> {
+        self.cache().known_keys(self.meta().stamp, PLACE)
     }
 
     /// Keeps this in the place of what was known before, as long as the cache has room for it.
-    pub(crate) fn learn(&self, learned: &Learned) {
-        let mut kept = Learned {
-            bytes: learned.bytes.clone(),
-            keys: learned.keys.clone(),
+    pub(crate) fn remember_keys(&self, known_keys: &KnownKeys) {
+        let mut kept = KnownKeys {
+            bytes: known_keys.bytes.clone(),
+            keys: known_keys.keys.clone(),
             charge: Charge::default(),
         };
         kept.charge = Charge::of(self.cache().budget(), MemoryUse::Blocks, kept.bytes());
-        self.cache().learn(self.meta().stamp, PLACE, kept);
+        self.cache().remember_keys(self.meta().stamp, PLACE, kept);
     }
 }

@@ -1,4 +1,4 @@
-//! How a compaction goes about its work: what it leaves to others, and when it ends early.
+//! Pacing of compactions: yields to foreground work, and ends early when the result is no longer wanted.
 //!
 //! Neighbours: `run` takes a step here for every entry it writes.
 //!
@@ -38,7 +38,7 @@ fn working_percent<E: HasMeta>(
     limits: &Limits,
     is_anybody_at_work: &dyn Fn() -> bool,
 ) -> u32 {
-    let is_urgent = pressure != Pressure::None || levels.layers().len() > limits.layers;
+    let is_urgent = pressure != Pressure::None || levels.l0_runs().len() > limits.l0_runs;
     match reason {
         _ if is_urgent => 100,
         Reason::Space if is_anybody_at_work() => 33,
@@ -116,33 +116,38 @@ mod tests {
     use super::*;
     use crate::extent::ExtentMeta;
     use crate::tree::levels::tests::{paper, shape};
-    use crate::tree::{Place, RunId};
+    use crate::tree::{RunAddress, RunId};
 
     #[test]
     fn a_job_takes_all_its_time_when_somebody_may_have_to_wait() {
         let limits = Limits::default();
-        let levels = |layers: usize| -> Levels<ExtentMeta> {
-            let layer = |n| {
+        let levels = |l0_runs: usize| -> Levels<ExtentMeta> {
+            let l0_run = |n| {
                 (
-                    Place::layer(RunId(n as u64 + 1)),
+                    RunAddress::l0(RunId(n as u64 + 1)),
                     paper(n as u32 + 1, "a", "z", 100),
                 )
             };
-            shape(&(0..layers).map(layer).collect::<Vec<_>>())
+            shape(&(0..l0_runs).map(l0_run).collect::<Vec<_>>())
         };
-        let percent_if = |is_busy: bool, reason, layers, pressure| {
-            working_percent(reason, &levels(layers), pressure, &limits, &|| is_busy)
+        let percent_if = |is_busy: bool, reason, l0_runs, pressure| {
+            working_percent(reason, &levels(l0_runs), pressure, &limits, &|| is_busy)
         };
-        let percent = |reason, layers, pressure| percent_if(true, reason, layers, pressure);
-        for reason in [Reason::Layers, Reason::Size, Reason::Deletes, Reason::Space] {
+        let percent = |reason, l0_runs, pressure| percent_if(true, reason, l0_runs, pressure);
+        for reason in [
+            Reason::MergeL0,
+            Reason::Size,
+            Reason::Deletes,
+            Reason::Space,
+        ] {
             assert_eq!(percent(reason, 0, Pressure::Slow(1)), 100);
-            assert_eq!(percent(reason, limits.layers + 1, Pressure::None), 100);
-            assert!(percent(reason, limits.layers, Pressure::None) < 100);
+            assert_eq!(percent(reason, limits.l0_runs + 1, Pressure::None), 100);
+            assert!(percent(reason, limits.l0_runs, Pressure::None) < 100);
         }
         let at_ease = |reason| percent(reason, 1, Pressure::None);
-        assert!(at_ease(Reason::Space) < at_ease(Reason::Layers));
+        assert!(at_ease(Reason::Space) < at_ease(Reason::MergeL0));
         // A tree that is written to has writers, even if none of them is seen at this moment.
         assert_eq!(percent_if(false, Reason::Space, 1, Pressure::None), 100);
-        assert!(percent_if(false, Reason::Layers, 1, Pressure::None) < 100);
+        assert!(percent_if(false, Reason::MergeL0, 1, Pressure::None) < 100);
     }
 }

@@ -1,21 +1,21 @@
-//! Blocks of an extent as pieces of the key space: which are cached, and how they leave the cache or come into it.
+//! Cache warming, the extent's part: which key ranges of it are cached, taking them out of the cache, reading them into it.
 //!
-//! Neighbours: `compact::refresh` weighs the pieces; `reader` has the blocks.
+//! Neighbours: `compact::warm_cache` weighs the ranges; `reader` has the blocks.
 //!
 //! **Invariants**
-//! - The pieces of an extent ascend and cover its keys, from its first to its last.
+//! - The ranges of an extent ascend and cover its keys, from its first to its last.
 
 use super::index::Tail;
 use super::iter::ReadMode;
-use super::learned;
+use super::known_keys;
 use super::reader::Extent;
 use crate::Result;
 
 /// A range of keys that lie together.
-pub(crate) struct Piece {
-    /// No key of the piece is smaller.
+pub(crate) struct CacheRange {
+    /// No key of the range is smaller.
     pub(crate) first: Box<[u8]>,
-    /// No key of the piece is larger.
+    /// No key of the range is larger.
     pub(crate) last: Box<[u8]>,
     /// Bytes in memory, more or less.
     pub(crate) bytes: u64,
@@ -24,9 +24,9 @@ pub(crate) struct Piece {
 }
 
 impl Tail {
-    /// A block as a piece; its first key is not known.
-    fn piece(&self, number: usize, block_bytes: u64) -> Piece {
-        Piece {
+    /// A block as a range; its first key is not known.
+    fn range(&self, number: usize, block_bytes: u64) -> CacheRange {
+        CacheRange {
             first: Box::default(),
             last: self.separator(number).into(),
             bytes: block_bytes.max(self.place(number).stored_bytes.into()),
@@ -36,13 +36,13 @@ impl Tail {
 }
 
 impl Extent {
-    /// Takes the blocks out of the cache, and the tail. Adds what they were to `pieces`: the whole extent as one where not
+    /// Takes the blocks out of the cache, and the tail. Adds what they were to `ranges`: the whole extent as one where not
     /// even the tail was cached.
-    pub(crate) fn uncache(&self, pieces: &mut Vec<Piece>) {
+    pub(crate) fn uncache(&self, ranges: &mut Vec<CacheRange>) {
         let (meta, cache) = (self.meta(), self.cache());
-        cache.remove(meta.stamp, learned::PLACE);
+        cache.remove(meta.stamp, known_keys::PLACE);
         let Some(tail) = cache.peek_tail(meta.stamp, meta.filter_offset) else {
-            pieces.push(Piece {
+            ranges.push(CacheRange {
                 first: meta.first.key.clone(),
                 last: meta.last.key.clone(),
                 bytes: meta.data_bytes,
@@ -52,24 +52,24 @@ impl Extent {
         };
         let mut first = meta.first.key.clone();
         for number in 0..tail.blocks() {
-            let piece = tail.piece(number, self.block_bytes());
+            let range = tail.range(number, self.block_bytes());
             let offset = tail.place(number).offset;
-            let following = piece.last.clone();
-            pieces.push(Piece {
+            let following = range.last.clone();
+            ranges.push(CacheRange {
                 first: std::mem::replace(&mut first, following),
                 is_cached: cache.remove(meta.stamp, offset),
-                ..piece
+                ..range
             });
         }
         cache.remove(meta.stamp, meta.filter_offset);
     }
 
     /// The blocks of an extent that was just written. Its tail is cached from now on.
-    pub(crate) fn pieces(&self) -> Result<Vec<Piece>> {
+    pub(crate) fn ranges(&self) -> Result<Vec<CacheRange>> {
         let tail = self.tail(ReadMode::Cached)?;
         let numbers = 0..tail.blocks();
-        let pieces = numbers.map(|number| tail.piece(number, self.block_bytes()));
-        Ok(pieces.collect())
+        let ranges = numbers.map(|number| tail.range(number, self.block_bytes()));
+        Ok(ranges.collect())
     }
 
     /// Reads a block into the cache.

@@ -1,4 +1,4 @@
-//! Many keys of an extent at once.
+//! Multi-get: point lookups of many keys in one extent, with group prefetching.
 //!
 //! Neighbours: `reader` looks for one key; `scan::below` has many.
 //!

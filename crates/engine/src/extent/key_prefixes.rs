@@ -1,23 +1,23 @@
-//! A search among sorted keys that rarely looks at one: eight bytes of each lie close together.
+//! Key prefixes: binary search over abbreviated keys, eight bytes of each close together.
 //!
 //! Neighbours: `index::Tail` finds blocks with it, `tree::levels::Run` finds extents.
 //!
 //! **Invariants**
-//! - What is outside of [`Hints::candidates`] compares with the key as its side says; inside nothing is known.
+//! - What is outside of [`KeyPrefixes::candidates`] compares with the key as its side says; inside nothing is known.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 /// The first bytes of sorted keys behind what all of them begin with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct KeyPrefixes {
     prefix: Box<[u8]>,
     /// Big-endian, filled up with zeros: numbers compare as keys do, but different keys may have the same.
-    hints: Box<[u64]>,
+    prefixes: Box<[u64]>,
 }
 
 #[inline]
-fn hint_of(rest: &[u8]) -> u64 {
+fn prefix_word(rest: &[u8]) -> u64 {
     if let Some(bytes) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*bytes);
     }
@@ -26,39 +26,39 @@ fn hint_of(rest: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-impl Hints {
+impl KeyPrefixes {
     /// For keys in ascending order; equal ones may follow each other.
     pub(crate) fn new<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Self {
         let (Some(first), Some(last)) = (keys.clone().next(), keys.clone().next_back()) else {
-            return Hints::default();
+            return KeyPrefixes::default();
         };
         let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
         // Damaged keys may be out of order and shorter.
-        let hints = keys.map(|key| hint_of(key.get(common..).unwrap_or_default()));
-        Hints {
+        let prefixes = keys.map(|key| prefix_word(key.get(common..).unwrap_or_default()));
+        KeyPrefixes {
             prefix: first[..common].into(),
-            hints: hints.collect(),
+            prefixes: prefixes.collect(),
         }
     }
 
     /// Bytes in memory, besides itself.
     pub(crate) fn bytes(&self) -> usize {
-        self.prefix.len() + self.hints.len() * size_of::<u64>()
+        self.prefix.len() + self.prefixes.len() * size_of::<u64>()
     }
 
     /// The keys that may be equal to `key`: all before are smaller, all behind are larger.
     #[inline]
     pub(crate) fn candidates(&self, key: &[u8]) -> Range<usize> {
-        let all = self.hints.len();
+        let all = self.prefixes.len();
         let start = &key[..key.len().min(self.prefix.len())];
         match start.cmp(&self.prefix) {
             Ordering::Less => return 0..0,
             Ordering::Greater => return all..all,
             Ordering::Equal => {}
         }
-        let wanted = hint_of(&key[self.prefix.len()..]);
-        let from = self.hints.partition_point(|hint| *hint < wanted);
-        let rest = &self.hints[from..];
+        let wanted = prefix_word(&key[self.prefix.len()..]);
+        let from = self.prefixes.partition_point(|hint| *hint < wanted);
+        let rest = &self.prefixes[from..];
         from..from + rest.partition_point(|hint| *hint <= wanted)
     }
 
@@ -111,12 +111,12 @@ mod tests {
                 keys.retain(|key| key.starts_with(b"prefix"));
             }
             keys.sort();
-            let hints = Hints::new(keys.iter().map(Vec::as_slice));
+            let prefixes = KeyPrefixes::new(keys.iter().map(Vec::as_slice));
             for wanted in wanted {
-                let candidates = hints.candidates(&wanted);
+                let candidates = prefixes.candidates(&wanted);
                 prop_assert!(keys[..candidates.start].iter().all(|key| *key < wanted));
                 prop_assert!(keys[candidates.end..].iter().all(|key| *key > wanted));
-                let found = hints.partition_point(&wanted, |at| keys[at] < wanted);
+                let found = prefixes.partition_point(&wanted, |at| keys[at] < wanted);
                 prop_assert_eq!(found, keys.partition_point(|key| *key < wanted));
             }
         }

@@ -1,6 +1,6 @@
-//! Which blocks a filtered walk over a run may pass over without changing what is seen.
+//! Block skipping: which blocks a filtered scan of a sorted run need not read, without changing what it returns.
 //!
-//! Neighbours: `scan` makes one for each run; `iter` and `tree::run` ask it before they read a block; `zones` knows what blocks
+//! Neighbours: `scan` makes one for each run; `iter` and `tree::run` ask it before they read a block; `zone_maps` knows what blocks
 //! say of their values.
 //!
 //! A block may be left out if none of its versions can meet the conditions *and* nobody takes something older for the newest
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index::Tail;
 use super::reader::Extent;
-use super::zones::{FieldTest, FieldValue, Fields};
+use super::zone_map::{FieldTest, FieldValue, Fields};
 use crate::LATEST;
 use crate::tree::Run;
 
@@ -59,20 +59,20 @@ impl Conditions {
 }
 
 /// The conditions for one run.
-pub(crate) struct Sieve {
+pub(crate) struct BlockSkipper {
     conditions: Arc<Conditions>,
     run: Run<Arc<Extent>>,
     /// Runs with older versions. What is in memory is newer than every run.
     older: Vec<Run<Arc<Extent>>>,
 }
 
-impl Sieve {
+impl BlockSkipper {
     pub(crate) fn new(
         conditions: &Arc<Conditions>,
         run: Run<Arc<Extent>>,
         older: Vec<Run<Arc<Extent>>>,
     ) -> Arc<Self> {
-        Arc::new(Sieve {
+        Arc::new(BlockSkipper {
             conditions: Arc::clone(conditions),
             run,
             older,
@@ -81,12 +81,12 @@ impl Sieve {
 
     /// The first block from `block` on that must be read, of the extent with this number in the run.
     pub(super) fn next(&self, number: usize, tail: &Tail, block: usize) -> usize {
-        let next = (block..tail.blocks()).find(|block| !self.passes_over(number, tail, *block));
+        let next = (block..tail.blocks()).find(|block| !self.may_skip(number, tail, *block));
         next.unwrap_or(tail.blocks())
     }
 
     /// Notes that a walk has passed over so many blocks.
-    pub(super) fn note_passed(&self, blocks: usize) {
+    pub(super) fn note_skipped(&self, blocks: usize) {
         if blocks > 0 {
             let skipped = &self.conditions.skipped;
             skipped.fetch_add(blocks as u64, Ordering::Relaxed);
@@ -97,12 +97,12 @@ impl Sieve {
     pub(super) fn stretch(&self, number: usize, tail: &Tail, block: usize, limit: usize) -> usize {
         let end = tail.blocks().min(block + limit);
         let mut behind = block + 1..end;
-        let gap = behind.find(|block| self.passes_over(number, tail, *block));
+        let gap = behind.find(|block| self.may_skip(number, tail, *block));
         gap.unwrap_or(end)
     }
 
-    fn passes_over(&self, number: usize, tail: &Tail, block: usize) -> bool {
-        if !tail.zones.rule_out(block, &self.conditions.tests) {
+    fn may_skip(&self, number: usize, tail: &Tail, block: usize) -> bool {
+        if !tail.zone_maps.rule_out(block, &self.conditions.tests) {
             return false;
         }
         let extents = self.run.extents();

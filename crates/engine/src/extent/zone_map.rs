@@ -1,6 +1,6 @@
-//! What the blocks of an extent say of the fields of their values: the smallest and the largest number, and whether one is NULL.
+//! Zone maps: minimum, maximum and presence of NULL per block, for some fields of the values.
 //!
-//! Neighbours: `writer` collects, `index` keeps them behind the separators, `iter` passes over blocks for a [`Sieve`](super::Sieve).
+//! Neighbours: `writer` collects, `index` keeps them behind the separators, `iter` passes over blocks for a [`BlockSkipper`](super::BlockSkipper).
 //! Whoever gives values a meaning knows their [`Fields`]; without that nothing is said. The bytes are described in
 //! `docs/formats/extent.md`.
 //!
@@ -213,23 +213,23 @@ fn unzigzag(number: u64) -> u64 {
 
 /// What the blocks of an extent say, as it is kept in memory.
 #[derive(Default)]
-pub(super) struct Zones {
+pub(super) struct ZoneMaps {
     /// Name and base of each field.
     fields: Box<[(FieldId, u64)]>,
     body: Box<[u8]>,
-    /// Where the zones of each block begin and end in `body`.
+    /// Where the zone_maps of each block begin and end in `body`.
     places: Box<[(u32, u32)]>,
 }
 
-impl Zones {
+impl ZoneMaps {
     /// What [`ZoneBuilder::finish`] has written for so many blocks, to the end of `reader`.
-    pub(super) fn read(reader: &mut Reader<'_>, blocks: usize) -> Result<Zones, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'_>, blocks: usize) -> Result<ZoneMaps, Malformed> {
         let count = reader.varint_u32()? as usize;
         if count > MAX_FIELDS {
             return Err("blocks speak of too many fields");
         }
         if count == 0 {
-            return Ok(Zones::default());
+            return Ok(ZoneMaps::default());
         }
         let mut fields = Vec::with_capacity(count);
         for _ in 0..count {
@@ -241,18 +241,18 @@ impl Zones {
             body.extend_from_slice(reader.bytes()?);
             places.push((start, body.len() as u32));
         }
-        let zones = Zones {
+        let zone_maps = ZoneMaps {
             fields: fields.into(),
             body: body.into(),
             places: places.into(),
         };
         for block in 0..blocks {
-            let known = zones.each(block, |_, _| {})?;
-            if !known && zones.places[block].0 != zones.places[block].1 {
+            let known = zone_maps.each(block, |_, _| {})?;
+            if !known && zone_maps.places[block].0 != zone_maps.places[block].1 {
                 return Err("a block speaks of more or fewer fields than there are");
             }
         }
-        Ok(zones)
+        Ok(zone_maps)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -327,7 +327,7 @@ mod tests {
 
     const IDS: [FieldId; 2] = [FieldId(7), FieldId(1 << 60)];
 
-    fn zones(blocks: &[(&[[u8; 4]], bool)]) -> (Vec<u8>, Zones) {
+    fn zone_maps(blocks: &[(&[[u8; 4]], bool)]) -> (Vec<u8>, ZoneMaps) {
         let mut builder = ZoneBuilder::new(Some(Arc::new(Pairs(IDS))));
         for (values, goes_on) in blocks {
             values.iter().for_each(|value| builder.add(Op::Put, value));
@@ -338,8 +338,8 @@ mod tests {
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
         assert!(bytes.len() <= bound);
-        let zones = Zones::read(&mut Reader::new(&bytes), blocks.len()).unwrap();
-        (bytes, zones)
+        let zone_maps = ZoneMaps::read(&mut Reader::new(&bytes), blocks.len()).unwrap();
+        (bytes, zone_maps)
     }
 
     fn test(field: usize, null: bool, numbers: RangeInclusive<u64>) -> FieldTest {
@@ -352,14 +352,14 @@ mod tests {
 
     #[test]
     fn a_block_is_ruled_out_by_what_none_of_its_values_meets() {
-        let (_, zones) = zones(&[
+        let (_, zone_maps) = zone_maps(&[
             (&[[2, 10, 3, 5], [2, 20, 3, 1]], false),
             (&[[0, 0, 2, 9], [2, 5, 2, 9]], false),
             (&[[1, 0, 0, 0], [2, 5, 0, 0]], false),
             (&[[2, 5, 2, 5]], true),
             (&[], false),
         ]);
-        let out = |block, tests: &[FieldTest]| zones.rule_out(block, tests);
+        let out = |block, tests: &[FieldTest]| zone_maps.rule_out(block, tests);
         assert!(!out(0, &[test(0, false, 20..=30)]) && !out(0, &[test(0, false, 0..=10)]));
         assert!(out(0, &[test(0, true, 21..=30)]) && out(0, &[test(0, true, 0..=9)]));
         assert!(!out(0, &[test(1, false, u64::MAX - 5..=u64::MAX - 5)]));
@@ -383,7 +383,7 @@ mod tests {
             numbers: Vec::new(),
         };
         assert!((0..5).all(|block| !out(block, std::slice::from_ref(&other))));
-        assert!(!Zones::default().rule_out(0, &[test(0, false, 0..=0)]));
+        assert!(!ZoneMaps::default().rule_out(0, &[test(0, false, 0..=0)]));
     }
 
     #[test]
@@ -403,24 +403,24 @@ mod tests {
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
         let mut reader = Reader::new(&bytes);
-        assert!(Zones::read(&mut reader, 3).is_ok() && reader.is_empty());
+        assert!(ZoneMaps::read(&mut reader, 3).is_ok() && reader.is_empty());
     }
 
     #[test]
     fn damaged_zones_are_refused_or_stay_inside() {
-        let (bytes, _) = zones(&[
+        let (bytes, _) = zone_maps(&[
             (&[[2, 10, 3, 5], [2, 20, 3, 1]], false),
             (&[[0, 0, 2, 9], [2, 5, 2, 9]], false),
         ]);
         for cut in 0..bytes.len() {
-            assert!(Zones::read(&mut Reader::new(&bytes[..cut]), 2).is_err());
+            assert!(ZoneMaps::read(&mut Reader::new(&bytes[..cut]), 2).is_err());
         }
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            if let Ok(zones) = Zones::read(&mut Reader::new(&damaged), 2) {
+            if let Ok(zone_maps) = ZoneMaps::read(&mut Reader::new(&damaged), 2) {
                 for block in 0..3 {
-                    let _ = zones.rule_out(block, &[test(0, true, 0..=3)]);
+                    let _ = zone_maps.rule_out(block, &[test(0, true, 0..=3)]);
                 }
             }
         }
