@@ -51,9 +51,9 @@ enum What {
     Log(LogArgs),
     /// Restarts after a crash, with everything still in the log.
     ///
-    /// Writes rows once, and restarts on copies of them: time until the engine is open, until statements may run, until the first row
-    /// is read and until nothing is left to do, rows and bytes of log per second, memory. Every restart has
-    /// to bring back every row. Example, a log of which little is live, from the disk:
+    /// Writes rows once, and restarts on copies of them: time until the engine is open, until statements may run, until
+    /// the first row is read and until nothing is left to do, rows and bytes of log per second, memory. Every restart
+    /// has to bring back every row. Example, a log of which little is live, from the disk:
     ///
     ///     esker bench recovery --rows 5000000 --dead 95 --cache cold
     #[command(verbatim_doc_comment)]
@@ -78,8 +78,8 @@ enum What {
     Kv(KvArgs),
     /// All rows of a tree counted or summed by several threads.
     ///
-    /// Reports rows per second of each query, where the rows are in a memtable, in one run of extents, or spread over both;
-    /// `rows` counts as a user's COUNT(*) does, without reading what need not be read. Example, from a disk:
+    /// Reports rows per second of each query, where the rows are in a memtable, in one run of extents, or spread over
+    /// both; `rows` counts as a user's COUNT(*) does, without reading what need not be read. Example, from a disk:
     ///
     ///     esker bench scan --rows 10000000 --tiers compacted --cache cold --dir /var/tmp
     #[command(verbatim_doc_comment)]

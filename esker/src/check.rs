@@ -1,7 +1,7 @@
 //! `esker check`: is a data directory whole?
 //!
-//! Neighbours: `esker_engine::check`, `esker_sql::datadir::check` and `esker_server::tls::check` do it; here findings become lines of text or JSON.
-//! **Invariant**: the exit status is 2 exactly if something is damaged.
+//! Neighbours: `esker_engine::check`, `esker_sql::datadir::check` and `esker_server::tls::check` do it; here findings
+//! become lines of text or JSON. **Invariant**: the exit status is 2 exactly if something is damaged.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

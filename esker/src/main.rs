@@ -1,4 +1,5 @@
-//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures, `check` and `inspect` look at files.
+//! The `esker` command: `serve` runs the server, `sql` is a shell, `bench` measures, `check` and `inspect` look at
+//! files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people.
@@ -43,11 +44,10 @@ struct Cli {
 enum Command {
     /// Run the server.
     ///
-    /// Listens on 127.0.0.1:3306 with its data in ./esker-data unless told otherwise. Every system
-    /// variable can be set as --name=value (SHOW VARIABLES lists them), as ESKER_NAME in the
-    /// environment, or in an option file. On the first start, root gets no password, or the one in
-    /// ESKER_ROOT_PASSWORD. --force-recovery=point-in-time starts without the damaged end of a log, --force-recovery=new-accounts
-    /// without the accounts, see docs/recovery.md.
+    /// Listens on 127.0.0.1:3306 with its data in ./esker-data unless told otherwise. Every system variable can be set
+    /// as --name=value (SHOW VARIABLES lists them), as ESKER_NAME in the environment, or in an option file. On the
+    /// first start, root gets no password, or the one in ESKER_ROOT_PASSWORD. --force-recovery=point-in-time starts
+    /// without the damaged end of a log, --force-recovery=new-accounts without the accounts, see docs/recovery.md.
     Serve {
         /// Read settings from an option file (my.cnf syntax; sections mysqld, server, esker).
         #[arg(long, value_name = "FILE")]

@@ -3,9 +3,10 @@
 //! Neighbours: the engine's budget says who has how much; `process` asks the system what the process really has.
 //!
 //! **Invariants**
-//! - The engine is set up as the server sets it up, but for the limit; rows and their order depend on nothing but the seed.
-//! - The data are on a real disk when a directory is given; otherwise they are in memory, and only what the engine counts
-//!   means something.
+//! - The engine is set up as the server sets it up, but for the limit; rows and their order depend on nothing but the
+//!   seed.
+//! - The data are on a real disk when a directory is given; otherwise they are in memory, and only what the engine
+//!   counts means something.
 
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -339,8 +340,8 @@ mod tests {
         args: MemoryArgs,
     }
 
-    /// More data than memory, on a real disk. What the engine counts must stay within the limit; how much the process has
-    /// says little here, for other tests run in it.
+    /// More data than memory, on a real disk. What the engine counts must stay within the limit; how much the process
+    /// has says little here, for other tests run in it.
     #[test]
     fn what_is_counted_stays_within_the_limit() {
         let dir = tempfile::tempdir().expect("a directory");

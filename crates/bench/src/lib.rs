@@ -3,11 +3,11 @@
 //! Neighbours: below are `esker-engine`, `esker-wal` and `esker-vfs`; above is the command, which prints what
 //! comes back.
 //!
-//! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a
-//! thread) · [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log
-//! buffer alone) · [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by several threads) ·
-//! [`footprint`] (more data than memory) · [`paper`] (all
-//! series) · [`spread`] (of repeated ones) · [`report`] and [`plot`] (tables, JSON, SVG).
+//! In reading order: [`workload`] (what sessions do) · `session` and `executor` (how many of them share a thread) ·
+//! [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log buffer alone) ·
+//! [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by
+//! several threads) · [`footprint`] (more data than memory) · [`paper`] (all series) · [`spread`] (of repeated ones) ·
+//! [`report`] and [`plot`] (tables, JSON, SVG).
 //!
 //! **Invariants**
 //! - Two results that are compared differ in one setting; the code that runs is the same.

@@ -51,8 +51,8 @@ pub(crate) fn drop_cached(dir: &Path) -> Result<()> {
     drop().map_err(in_dir(dir))
 }
 
-/// Reads what is below a directory once, as `dd` would, and gives the bytes of a second. Holes of files are left out: they are not on
-/// the device.
+/// Reads what is below a directory once, as `dd` would, and gives the bytes of a second. Holes of files are left out:
+/// they are not on the device.
 pub(crate) fn read_rate(dir: &Path) -> Result<f64> {
     let read = || -> io::Result<f64> {
         let mut buffer = vec![0; CHUNK];

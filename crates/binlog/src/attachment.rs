@@ -4,11 +4,10 @@
 //! each event: type u8 | flags u8 | time u32 | length varint | body
 //! head (written last) | length of the head u32 | form u8 = 1
 //! ```
-//! `docs/formats/binlog-attachment.md` has the head. Events stand first because savepoints cut the end off; the head is made
-//! when the transaction commits. GTID, BEGIN and XID are not kept: `derive` makes them.
-//! Neighbours: `sql` fills it; the log keeps it, and gives it to `derive`.
-//! **Invariants**: an attachment says everything that its events in the file depend on, but for numbers that count
-//! transactions; so files can be derived again.
+//! `docs/formats/binlog-attachment.md` has the head. Events stand first because savepoints cut the end off; the head is
+//! made when the transaction commits. GTID, BEGIN and XID are not kept: `derive` makes them. Neighbours: `sql` fills
+//! it; the log keeps it, and gives it to `derive`. **Invariants**: an attachment says everything that its events in the
+//! file depend on, but for numbers that count transactions; so files can be derived again.
 
 use crate::bytes::{Put, Reader};
 use crate::event::EventType;

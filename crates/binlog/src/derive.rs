@@ -1,8 +1,8 @@
 //! Attachments to events: GTID, BEGIN, what the transaction did, XID, each with its place in the file.
 //!
-//! Neighbours: `attachment` comes in, in log order; `files` appends what comes out.
-//! **Invariants**: the result depends on the attachments since the last known [`Numbers`] alone; a repetition gives events of
-//! the same lengths (only `last_committed` may be smaller or larger, for the history of keys is not kept).
+//! Neighbours: `attachment` comes in, in log order; `files` appends what comes out. **Invariants**: the result depends
+//! on the attachments since the last known [`Numbers`] alone; a repetition gives events of the same lengths (only
+//! `last_committed` may be smaller or larger, for the history of keys is not kept).
 
 use crate::attachment::{Attachment, Part, What};
 use crate::event::group::GtidEvent;

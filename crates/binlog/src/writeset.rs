@@ -1,10 +1,9 @@
 //! Which transactions may be applied side by side: those that changed no key in common.
 //!
-//! A replica starts a transaction when everything up to its `last_committed` is committed. Here that is the last one that
-//! changed one of its keys, as far back as the history goes.
-//! Neighbours: `sql` hashes keys with [`key_hash`]; `derive` numbers transactions.
-//! **Invariants**: a transaction depends on every earlier one of the same file that changed one of its keys; equal keys have
-//! equal hashes, so a collision only makes replicas wait.
+//! A replica starts a transaction when everything up to its `last_committed` is committed. Here that is the last one
+//! that changed one of its keys, as far back as the history goes. Neighbours: `sql` hashes keys with [`key_hash`];
+//! `derive` numbers transactions. **Invariants**: a transaction depends on every earlier one of the same file that
+//! changed one of its keys; equal keys have equal hashes, so a collision only makes replicas wait.
 
 use std::collections::HashMap;
 

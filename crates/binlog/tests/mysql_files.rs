@@ -235,8 +235,8 @@ fn all_types(table_id: u64) -> Shape {
     }
 }
 
-/// The table `dc`: exceptions from a default collation, labels, a prefix in the primary key, an invisible column. The type of
-/// its geometry is not written here, so it is taken out of MySQL's bytes.
+/// The table `dc`: exceptions from a default collation, labels, a prefix in the primary key, an invisible column. The
+/// type of its geometry is not written here, so it is taken out of MySQL's bytes.
 fn collations(table_id: u64) -> Shape {
     let utf8 = Collation::UTF8MB4_0900_AI_CI;
     let latin1 = Collation::LATIN1_SWEDISH_CI;

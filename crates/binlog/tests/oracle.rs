@@ -1,5 +1,5 @@
-//! Random rows of every type, written to a file, read back by this crate, by `mysql_common`, and by the tools of MariaDB and
-//! MySQL where they are installed.
+//! Random rows of every type, written to a file, read back by this crate, by `mysql_common`, and by the tools of
+//! MariaDB and MySQL where they are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,12 +1,13 @@
 //! Offline consistency check of a database: manifest, extents, log.
 //!
-//! Neighbours: `tree::check` reads the extents, `log` what `esker_wal::LogView` shows; the command `esker check` prints.
+//! Neighbours: `tree::check` reads the extents, `log` what `esker_wal::LogView` shows; the command `esker check`
+//! prints.
 //!
 //! **Invariants**
 //! - Nothing is changed. The directory is locked meanwhile.
 //! - Damage is a finding, and what can still be checked is checked.
-//! - What would stop the start of the server is a finding that is needed ([`DamagedPart::Log`]), also where every byte is
-//!   as it was written: a log that lacks its beginning or its end, a decision without its prepare record.
+//! - What would stop the start of the server is a finding that is needed ([`DamagedPart::Log`]), also where every byte
+//!   is as it was written: a log that lacks its beginning or its end, a decision without its prepare record.
 
 mod log;
 

@@ -1,7 +1,7 @@
 //! Varints and checked reading of bytes that came from disk.
 //!
-//! Neighbours: whatever has a format encodes and decodes with it: log records (`commit::record`), extents, the manifest; and,
-//! above the engine, the rows of the catalog.
+//! Neighbours: whatever has a format encodes and decodes with it: log records (`commit::record`), extents, the
+//! manifest; and, above the engine, the rows of the catalog.
 //!
 //! **Invariants**
 //! - Reading never panics and never looks outside its slice, whatever the bytes.

@@ -3,8 +3,8 @@
 //! Neighbours: everything of this crate meets here, and little is decided here.
 //!
 //! **Invariants**
-//! - `Engine` is a handle; when the last one goes, the background threads end. Nothing needs to be written then: what was
-//!   acknowledged is in the log.
+//! - `Engine` is a handle; when the last one goes, the background threads end. Nothing needs to be written then: what
+//!   was acknowledged is in the log.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -54,8 +54,8 @@ pub enum Mode {
 pub struct EngineConfig {
     /// The data directory.
     pub dir: PathBuf,
-    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need is taken off it, up to
-    /// a quarter. [`Engine::set_memory_limit`] changes it.
+    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need is
+    /// taken off it, up to a quarter. [`Engine::set_memory_limit`] changes it.
     pub memory_limit: usize,
     /// A memtable is switched at this size.
     pub memtable_bytes: usize,
@@ -79,8 +79,8 @@ pub struct EngineConfig {
     pub recovery: RecoveryMode,
     /// Threads of a parallel replay; 0 for as many as there are processors. In manual mode there is one.
     pub recovery_threads: usize,
-    /// Threads that help with the scans of all transactions; 0 for as many as there are processors. In manual mode there are
-    /// none.
+    /// Threads that help with the scans of all transactions; 0 for as many as there are processors. In manual mode
+    /// there are none.
     pub scan_threads: usize,
     /// Who drives background work.
     pub mode: Mode,
@@ -173,9 +173,9 @@ pub struct Engine {
 impl Engine {
     /// Opens the data directory, or makes it: reads the manifest, finds the end of the log, and begins to replay it.
     ///
-    /// In daemon mode the replay goes on in the background. Whatever needs its result, above all [`Engine::begin`], blocks
-    /// until the log is read; who must not block awaits [`Engine::wait_replayed`] first. In manual mode the log is read on
-    /// return.
+    /// In daemon mode the replay goes on in the background. Whatever needs its result, above all [`Engine::begin`],
+    /// blocks until the log is read; who must not block awaits [`Engine::wait_replayed`] first. In manual mode the log
+    /// is read on return.
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let budget = MemoryBudget::new(config.memory_limit);
@@ -244,8 +244,8 @@ impl Engine {
         self.inner.recovery.progress()
     }
 
-    /// Resolves when the log is read and statements may run; with an error if it cannot be replayed (damage), or the engine
-    /// is shut down meanwhile.
+    /// Resolves when the log is read and statements may run; with an error if it cannot be replayed (damage), or the
+    /// engine is shut down meanwhile.
     pub fn wait_replayed(&self) -> Replayed {
         Replayed::new(&self.inner.recovery, ReplayPhase::Sorting)
     }
@@ -289,14 +289,14 @@ impl Engine {
 
     /// Begins a transaction. It can be used for one transaction after the other.
     ///
-    /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed, everything
-    /// the transaction does is refused with the reason.
+    /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed,
+    /// everything the transaction does is refused with the reason.
     pub fn begin(&self, isolation: Isolation) -> Txn {
         Txn::new(self, isolation)
     }
 
-    /// If this opening gave up a part of the log ([`ForceRecovery::PointInTime`]): the trees that were flushed later and have
-    /// something of it, so that they do not agree with the others.
+    /// If this opening gave up a part of the log ([`ForceRecovery::PointInTime`]): the trees that were flushed later
+    /// and have something of it, so that they do not agree with the others.
     pub fn trees_ahead(&self) -> Option<&[TreeId]> {
         self.inner.trees_ahead.as_deref()
     }
@@ -306,8 +306,8 @@ impl Engine {
         &self.inner.switches
     }
 
-    /// Whether writers are slowed down or held because background work is behind: a commit may then block its thread for up
-    /// to a second, or until there is relief. Who must not block commits on another thread meanwhile.
+    /// Whether writers are slowed down or held because background work is behind: a commit may then block its thread
+    /// for up to a second, or until there is relief. Who must not block commits on another thread meanwhile.
     #[inline]
     pub fn holds_writers(&self) -> bool {
         self.inner.holds_writers()
@@ -326,8 +326,8 @@ impl Engine {
         self.inner.watermark.visible()
     }
 
-    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given. With asynchronous
-    /// commit it only waits for the second.
+    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given. With
+    /// asynchronous commit it only waits for the second.
     pub fn wait_durable(&self, seq: Seq) -> Durable {
         let inner = &self.inner;
         let log = (!inner.switches.async_commit()).then(|| inner.log.wait_durable(seq));
@@ -380,8 +380,8 @@ impl Engine {
         prepared::rollback_prepared(&self.inner, xid)
     }
 
-    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks until
-    /// the log is read; if that has failed, there are none.
+    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks
+    /// until the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(Vec<u8>, Seq)> {
         if self.inner.recovery.ready().is_err() {
             return Vec::new();
@@ -389,7 +389,8 @@ impl Engine {
         self.inner.prepared.list()
     }
 
-    /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is read.
+    /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is
+    /// read.
     pub fn prepared_count(&self) -> usize {
         let _ = self.inner.recovery.ready();
         self.inner.prepared.count()
@@ -408,8 +409,8 @@ impl Engine {
         self.inner.prepared.trees(xid, &self.inner.locks)
     }
 
-    /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the value
-    /// is that of the last checkpoint, and no number beyond it can be reserved.
+    /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the
+    /// value is that of the last checkpoint, and no number beyond it can be reserved.
     pub fn counter(&self, tree: TreeId) -> u64 {
         let _ = self.inner.recovery.ready();
         self.inner.counters.get(tree)
@@ -452,8 +453,8 @@ impl Engine {
         }
     }
 
-    /// Brings all that a tree has on disk to the lowest level, without versions that nobody can see, and gives the space that
-    /// this frees back to the file system. What is in memory stays there.
+    /// Brings all that a tree has on disk to the lowest level, without versions that nobody can see, and gives the
+    /// space that this frees back to the file system. What is in memory stays there.
     ///
     /// # Errors
     /// A full disk, damage, the engine stops.
@@ -467,8 +468,8 @@ impl Engine {
 
     /// Hardens and closes the log. Commits fail from here on; reads go on.
     ///
-    /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`] of it.
-    /// Who would rather wait now than then calls [`Engine::flush_all`] first.
+    /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`]
+    /// of it. Who would rather wait now than then calls [`Engine::flush_all`] first.
     pub fn shutdown(&self) -> Result<()> {
         self.inner.stop();
         self.inner.log.shutdown()

@@ -44,8 +44,8 @@ pub enum EngineError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// An extent could not be written; the same bytes may be written elsewhere. Reaches nobody outside: it is tried again,
-    /// and then the engine stops.
+    /// An extent could not be written; the same bytes may be written elsewhere. Reaches nobody outside: it is tried
+    /// again, and then the engine stops.
     #[error("{context}: {source}")]
     WriteFailed {
         /// What was being done, to which file.

@@ -1,10 +1,12 @@
-//! Flush: the oldest in-memory tier of a tree, an immutable memtable or a replayed run, becomes a sorted run of level 0.
+//! Flush: the oldest in-memory tier of a tree, an immutable memtable or a replayed run, becomes a sorted run of level
+//! 0.
 //!
-//! Neighbours: `maintain` calls it after the log is durable up to the table's largest sequence; `compact::retain` drops what
-//! nobody can see; `tree` installs the result.
+//! Neighbours: `maintain` calls it after the log is durable up to the table's largest sequence; `compact::retain` drops
+//! what nobody can see; `tree` installs the result.
 //!
 //! **Invariants**
-//! - Tiers of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to them.
+//! - Tiers of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to
+//!   them.
 //! - The manifest edit that adds the run also moves the recovery point of the tree; the tier leaves the superversion in
 //!   the step that brings the run.
 
@@ -17,8 +19,9 @@ use crate::tree::{Installation, Oldest, RunAddress, ShapeEdit, Tree, Trees};
 use crate::{Result, Seq};
 
 impl Trees {
-    /// Writes the oldest replayed run or immutable memtable of `tree` to extents. The log must be durable up to its largest sequence. False if
-    /// there is none, or a committer still writes to it. After an error everything is as it was.
+    /// Writes the oldest replayed run or immutable memtable of `tree` to extents. The log must be durable up to its
+    /// largest sequence. False if there is none, or a committer still writes to it. After an error everything is as it
+    /// was.
     pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
         let _guard = tree.flushing();
         let Some((oldest, recovery_point)) = tree.oldest_quiescent() else {

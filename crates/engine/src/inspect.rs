@@ -1,6 +1,7 @@
 //! Dump of a database's files for people: the manifest, and the extents it names.
 //!
-//! Neighbours: `check` looks for damage only and locks the directory with what is here; `esker_wal::LogView` shows the log; the command `esker inspect` prints.
+//! Neighbours: `check` looks for damage only and locks the directory with what is here; `esker_wal::LogView` shows the
+//! log; the command `esker inspect` prints.
 //!
 //! **Invariants**
 //! - Nothing is changed.
@@ -108,8 +109,8 @@ pub fn manifest(env: &Env, dir: &Path) -> Result<ManifestView> {
     })
 }
 
-/// Reads and verifies the extents that are `wanted`, tree after tree, newest data first, until `show` breaks off. Nobody may
-/// have the database open, because what a compaction has replaced is written over.
+/// Reads and verifies the extents that are `wanted`, tree after tree, newest data first, until `show` breaks off.
+/// Nobody may have the database open, because what a compaction has replaced is written over.
 ///
 /// # Errors
 /// As [`manifest`], and if somebody has it open. A damaged extent is shown as far as it can be read.

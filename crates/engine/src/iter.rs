@@ -49,8 +49,8 @@ pub trait InternalIter: Send {
     fn op(&self) -> Op;
     /// The value; empty for a delete.
     fn value(&self) -> &[u8];
-    /// Tells the tier that the delete the iterator stands on was of no use to who looks for rows: what costs readers much
-    /// goes to where it can be dropped.
+    /// Tells the tier that the delete the iterator stands on was of no use to who looks for rows: what costs readers
+    /// much goes to where it can be dropped.
     fn step_over(&mut self) {}
 }
 

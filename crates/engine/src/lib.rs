@@ -34,19 +34,20 @@
 //!
 //! # The life of a write
 //!
-//! [`Txn::put`] keeps it in the write set. [`Txn::commit`] encodes the write set into one record of the log, whose place is
-//! the commit sequence; inserts the versions into the active memtables; lets the watermark of visible sequences pass;
-//! and frees the row locks. The log is flushed in groups meanwhile, and [`Engine::wait_durable`] resolves. Memtables are
-//! switched and written to sorted extents in the background, extents are merged downwards, and the log before them is
-//! released.
+//! [`Txn::put`] keeps it in the write set. [`Txn::commit`] encodes the write set into one record of the log, whose
+//! place is the commit sequence; inserts the versions into the active memtables; lets the watermark of visible
+//! sequences pass; and frees the row locks. The log is flushed in groups meanwhile, and [`Engine::wait_durable`]
+//! resolves. Memtables are switched and written to sorted extents in the background, extents are merged downwards, and
+//! the log before them is released.
 //!
-//! A reader may meet a version that is not durable yet. [`Txn::dependency`] tells the newest sequence it has met: its answer
-//! may leave only when that is durable, too.
+//! A reader may meet a version that is not durable yet. [`Txn::dependency`] tells the newest sequence it has met: its
+//! answer may leave only when that is durable, too.
 //!
 //! # Modules, in the order of that life
 //!
-//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`budget`] · [`tree`], `extent`, `compact`, `cache` · [`iter`] ·
-//! `bulk` · [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has open) · [`error`]
+//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`budget`] · [`tree`], `extent`, `compact`,
+//! `cache` · [`iter`] · `bulk` · [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has
+//! open) · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.

@@ -3,8 +3,8 @@
 //! Neighbours: `scan` splits its work into spans; `lock::range` keeps a [`Spans`] per transaction and tree.
 //!
 //! **Invariants**
-//! - `lower` is inside, `upper` is not. The smallest key behind `k` is `k` with a zero byte added, so every bound can be
-//!   expressed like this.
+//! - `lower` is inside, `upper` is not. The smallest key behind `k` is `k` with a zero byte added, so every bound can
+//!   be expressed like this.
 //! - The spans of a [`Spans`] ascend, are not empty, and do not touch.
 
 use std::ops::Bound;
@@ -72,7 +72,8 @@ pub(crate) fn following(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// A set of keys made of spans. Bounded: when there would be more than [`Spans::LIMIT`], it becomes the one span around them.
+/// A set of keys made of spans. Bounded: when there would be more than [`Spans::LIMIT`], it becomes the one span around
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans {
     spans: Vec<KeySpan>,

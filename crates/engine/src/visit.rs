@@ -1,7 +1,7 @@
 //! Visitors: what a scan calls with the rows that it finds.
 //!
-//! Neighbours: `scan::merge` leads a [`Visit`] over its tiers; every tier shows it what it has. Blocks show many rows at once where none
-//! of them has to be looked at for that (`extent::iter`).
+//! Neighbours: `scan::merge` leads a [`Visit`] over its tiers; every tier shows it what it has. Blocks show many rows
+//! at once where none of them has to be looked at for that (`extent::iter`).
 
 use crate::Op;
 
@@ -29,7 +29,8 @@ pub trait Visit {
         true
     }
 
-    /// What it wants of each row where it can have many at once. `None`: it takes them one by one. The same whenever it is asked.
+    /// What it wants of each row where it can have many at once. `None`: it takes them one by one. The same whenever it
+    /// is asked.
     fn piece(&self) -> Option<Piece> {
         None
     }

@@ -5,8 +5,8 @@
 //!
 //! **Invariants**
 //! - A ticket is resolved once; the first result wins.
-//! - A ticket that is dropped before its result was taken leaves its queue. If it had been granted by then, the grant is
-//!   given back. Nobody waits behind a ticket that no longer exists.
+//! - A ticket that is dropped before its result was taken leaves its queue. If it had been granted by then, the grant
+//!   is given back. Nobody waits behind a ticket that no longer exists.
 //! - Wakers are called outside every lock of this module.
 
 use std::future::Future;

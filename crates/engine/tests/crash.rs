@@ -1,9 +1,9 @@
 //! Power loss at random operations of a simulated disk: what was acknowledged is there, nothing is half there.
 //!
-//! One thread drives the engine by hand, so a seed repeats its run exactly. The model is the list of all states that the
-//! commits went through in the order of the log; after a crash the engine must be in exactly one of them, and not in
-//! one before the last acknowledged commit. With asynchronous commit acknowledged commits may be missing, but only the
-//! newest: a prefix of the commits survives.
+//! One thread drives the engine by hand, so a seed repeats its run exactly. The model is the list of all states that
+//! the commits went through in the order of the log; after a crash the engine must be in exactly one of them, and not
+//! in one before the last acknowledged commit. With asynchronous commit acknowledged commits may be missing, but only
+//! the newest: a prefix of the commits survives.
 
 use std::collections::BTreeMap;
 use std::future::Future;

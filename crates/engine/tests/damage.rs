@@ -1,5 +1,5 @@
-//! What the engine does when the disk has damaged what it stored, or has no room for what must be merged: it goes on with
-//! everything else, says what is wrong, and never gives a wrong answer.
+//! What the engine does when the disk has damaged what it stored, or has no room for what must be merged: it goes on
+//! with everything else, says what is wrong, and never gives a wrong answer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -288,8 +288,8 @@ fn writers_are_told_when_there_is_no_room_to_compact() {
     assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
 }
 
-/// A database with something to merge that starts while the disk is full, so that its manifest is still to be written; after that
-/// the device fails so many times.
+/// A database with something to merge that starts while the disk is full, so that its manifest is still to be written;
+/// after that the device fails so many times.
 fn started_without_manifest(failures: u64) -> World {
     let mut world = World::new(6);
     (0..MERGED).for_each(|_| world.add_layer());

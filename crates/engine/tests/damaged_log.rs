@@ -1,5 +1,5 @@
-//! A log that is damaged or incomplete, as the start and `check` see it: both name the same, and what is not needed any more
-//! stops nobody.
+//! A log that is damaged or incomplete, as the start and `check` see it: both name the same, and what is not needed any
+//! more stops nobody.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

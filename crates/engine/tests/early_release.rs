@@ -22,8 +22,8 @@ fn config() -> EngineConfig {
     config
 }
 
-/// The segments of the log in use. Not the spares, which the log prepares and syncs when it likes: one of them is neither
-/// the group that a test waits for nor the one whose sync is to fail.
+/// The segments of the log in use. Not the spares, which the log prepares and syncs when it likes: one of them is
+/// neither the group that a test waits for nor the one whose sync is to fail.
 const SEGMENTS: &str = ".wal";
 
 fn lock(txn: &Txn, tree: &Tree, key: &[u8]) -> bool {

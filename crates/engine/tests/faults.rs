@@ -1,9 +1,9 @@
-//! Everything that a disk can do, at random moments of flush, compaction, checkpoint and reuse of space: errors of single
-//! operations, damaged bits, no room, power loss. Whatever happens, a read gives what is right or an error.
+//! Everything that a disk can do, at random moments of flush, compaction, checkpoint and reuse of space: errors of
+//! single operations, damaged bits, no room, power loss. Whatever happens, a read gives what is right or an error.
 //!
-//! One thread drives the engine by hand, so a seed repeats its run exactly. The model keeps every version of every key; each
-//! read, at the newest state or at a snapshot that is held, is compared with it. A read may fail only where a bit was flipped
-//! or the device refuses to read; what was acknowledged is there after every crash.
+//! One thread drives the engine by hand, so a seed repeats its run exactly. The model keeps every version of every key;
+//! each read, at the newest state or at a snapshot that is held, is compared with it. A read may fail only where a bit
+//! was flipped or the device refuses to read; what was acknowledged is there after every crash.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

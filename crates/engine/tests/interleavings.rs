@@ -1,5 +1,5 @@
-//! Every thread may be interrupted everywhere: the lock-free parts of the engine, compiled here from their own files with
-//! primitives whose schedules `shuttle` explores. A thread that would sleep for ever is reported as a deadlock.
+//! Every thread may be interrupted everywhere: the lock-free parts of the engine, compiled here from their own files
+//! with primitives whose schedules `shuttle` explores. A thread that would sleep for ever is reported as a deadlock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -445,8 +445,8 @@ fn what_is_told_is_durable_and_seen_by_everybody() {
 #[path = "../src/recovery/once.rs"]
 mod once;
 
-/// A shard is sorted once, from all that was collected for it, whoever needs it first; nobody sees it half done, and whoever
-/// comes meanwhile gets the same.
+/// A shard is sorted once, from all that was collected for it, whoever needs it first; nobody sees it half done, and
+/// whoever comes meanwhile gets the same.
 #[test]
 fn a_shard_is_made_once_whoever_needs_it_first() {
     explore(|| {

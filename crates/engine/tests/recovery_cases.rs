@@ -1,5 +1,5 @@
-//! What the log holds and what the manifest holds, case by case: the rows of the table in `docs/recovery.md`. Each in every
-//! mode of recovery.
+//! What the log holds and what the manifest holds, case by case: the rows of the table in `docs/recovery.md`. Each in
+//! every mode of recovery.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -297,8 +297,8 @@ fn nothing_in_the_log_is_nothing_to_do() {
     });
 }
 
-/// Others may have committed behind the last version of a memtable that is flushed. What a crash takes of that part of the
-/// log is written anew in the next life, with the same sequences.
+/// Others may have committed behind the last version of a memtable that is flushed. What a crash takes of that part of
+/// the log is written anew in the next life, with the same sequences.
 #[test]
 fn what_is_committed_where_a_crash_took_the_log_is_replayed() {
     let mut flushed = 0;

@@ -1,5 +1,5 @@
-//! The ways to replay a log: all of them give the same database, also with little memory, also when the power goes again and
-//! again meanwhile; and work that is admitted early sees what it would have seen late.
+//! The ways to replay a log: all of them give the same database, also with little memory, also when the power goes
+//! again and again meanwhile; and work that is admitted early sees what it would have seen late.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -104,8 +104,8 @@ fn content(engine: &Engine) -> Content {
     content
 }
 
-/// A random past: small and very large transactions, two-phase ones in all orders, counters, trees that come and go, flushes
-/// here and there. Gives the machine without power, and what it should have.
+/// A random past: small and very large transactions, two-phase ones in all orders, counters, trees that come and go,
+/// flushes here and there. Gives the machine without power, and what it should have.
 fn history(seed: u64) -> (SimEnv, Content) {
     let machine = SimEnv::new(seed);
     let mut dice = SimRng::new(seed);

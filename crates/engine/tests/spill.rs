@@ -240,8 +240,8 @@ fn a_prepared_transaction_keeps_its_writes_in_memory() {
     assert!(read(&engine, &tree).unwrap() == rows);
 }
 
-/// One life of a database until the power goes: small and large transactions. The rows that are certain, and those that may
-/// be there instead.
+/// One life of a database until the power goes: small and large transactions. The rows that are certain, and those that
+/// may be there instead.
 fn live(engine: &Engine, id: TreeId, rows: &mut Rows, dice: &mut SimRng) -> Option<Rows> {
     let mut doubtful = None;
     let mut life = || -> Result<(), EngineError> {
@@ -281,7 +281,8 @@ fn live(engine: &Engine, id: TreeId, rows: &mut Rows, dice: &mut SimRng) -> Opti
     doubtful
 }
 
-/// The power goes at a random operation, again and again: a large transaction is there or not, and there if it was acknowledged.
+/// The power goes at a random operation, again and again: a large transaction is there or not, and there if it was
+/// acknowledged.
 #[test]
 fn power_loss_leaves_all_or_nothing_of_a_large_transaction() {
     let modes = [RecoveryMode::Parallel, RecoveryMode::SerialSync];

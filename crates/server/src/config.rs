@@ -85,8 +85,8 @@ impl Default for Config {
     }
 }
 
-/// Is a variable of the environment, without the prefix, for somebody else? `ESKER_PASSWORD` is for the shell; Kubernetes
-/// describes every service of a namespace to every container, and one may be called "esker" or "esker-db".
+/// Is a variable of the environment, without the prefix, for somebody else? `ESKER_PASSWORD` is for the shell;
+/// Kubernetes describes every service of a namespace to every container, and one may be called "esker" or "esker-db".
 fn is_for_others(name: &str, value: &str) -> bool {
     let name = canonical(name);
     let is_address = value.starts_with("tcp://") || value.starts_with("udp://");

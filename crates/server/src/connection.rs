@@ -185,8 +185,8 @@ impl Connection {
         Box::new(move || {
             watcher.begin(|| {
                 let fd = stream?;
-                // SAFETY: the session that calls this is dropped before the connection that the descriptor belongs to, and
-                // a connection keeps its descriptor when it becomes an encrypted one.
+                // SAFETY: the session that calls this is dropped before the connection that the descriptor belongs to,
+                // and a connection keeps its descriptor when it becomes an encrypted one.
                 let socket = unsafe { BorrowedFd::borrow_raw(fd) };
                 let socket = socket.try_clone_to_owned().ok()?;
                 let killer = killer.clone();

@@ -1,9 +1,9 @@
 //! One command: hand it to the session, wait where it must wait, write the answer.
 //!
-//! Neighbours: `connection` reads commands; `reply` writes results; the `sql` crate's [`Session`]
-//! steps through statements.
-//! **Invariants**: a worker thread never blocks here: waits are awaited, long statements (and, without
-//! flush pipelining, waits for the log) run under `block_in_place`; bytes leave only when the log is durable up to what they depend on.
+//! Neighbours: `connection` reads commands; `reply` writes results; the `sql` crate's [`Session`] steps through
+//! statements. **Invariants**: a worker thread never blocks here: waits are awaited, long statements (and, without
+//! flush pipelining, waits for the log) run under `block_in_place`; bytes leave only when the log is durable up to what
+//! they depend on.
 
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step};
 use esker_types::SqlError;

@@ -1,12 +1,12 @@
 //! The file of a client for LOAD DATA LOCAL.
 //!
-//! Neighbours: `dispatch` comes here when the session wants a file ([`esker_sql::Step::NeedFile`]); the session reads it
-//! as an [`esker_sql::FileSource`].
+//! Neighbours: `dispatch` comes here when the session wants a file ([`esker_sql::Step::NeedFile`]); the session reads
+//! it as an [`esker_sql::FileSource`].
 //!
 //! The server sends `0xFB` and the name; the client answers with packets of the file and an empty one at its end.
 //! **Invariants**
-//! - The client cannot be stopped: whatever becomes of the statement, its packets are read up to the empty one, and only then
-//!   it is answered.
+//! - The client cannot be stopped: whatever becomes of the statement, its packets are read up to the empty one, and
+//!   only then it is answered.
 //! - One packet is in memory at a time, of at most `max_allowed_packet` bytes.
 //! - A client that is silent for longer than `net_read_timeout` in the middle of its file is gone.
 

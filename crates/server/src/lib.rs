@@ -1,10 +1,10 @@
 //! The server: sockets, authentication, sessions, shutdown.
 //!
-//! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts
-//! [`run`]. Reading order: [`config`] (flags, environment, option file), [`listener`] (accept,
-//! limits, signals), `startup` (while the log is read), [`connection`] (one client from greeting to goodbye), [`login`] (who is it),
-//! [`throttle`] (guests who do not behave), [`refusals`] (the log of refused logins),
-//! [`dispatch`] (one command), `infile` (a client's file), [`reply`] (outcomes to packets), [`stream`] and [`tls`].
+//! Neighbours: `sql` runs the statements, `wire` knows the packets; the `esker` binary starts [`run`]. Reading order:
+//! [`config`] (flags, environment, option file), [`listener`] (accept, limits, signals), `startup` (while the log is
+//! read), [`connection`] (one client from greeting to goodbye), [`login`] (who is it), [`throttle`] (guests who do not
+//! behave), [`refusals`] (the log of refused logins), [`dispatch`] (one command), `infile` (a client's file), [`reply`]
+//! (outcomes to packets), [`stream`] and [`tls`].
 //!
 //! **Architecture invariant**: this is the only crate with sockets and an async runtime. A worker
 //! thread of the runtime never blocks: statements that may run long or wait on a lock in place do

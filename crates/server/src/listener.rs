@@ -1,10 +1,9 @@
 //! From a configuration to a listening server, and back down.
 //!
-//! Neighbours: `connection` serves one client; the `sql` crate's `Instance` is everything behind.
-//! **Invariants**: the data directory is locked before the port is bound; the ready line is printed
-//! when statements may run (before that connections wait, see `startup`); on SIGTERM or SIGINT no new connection is taken, statements are
-//! interrupted, every session is told and ends (open transactions are rolled back), then the engine
-//! shuts down cleanly.
+//! Neighbours: `connection` serves one client; the `sql` crate's `Instance` is everything behind. **Invariants**: the
+//! data directory is locked before the port is bound; the ready line is printed when statements may run (before that
+//! connections wait, see `startup`); on SIGTERM or SIGINT no new connection is taken, statements are interrupted, every
+//! session is told and ends (open transactions are rolled back), then the engine shuts down cleanly.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,8 +34,8 @@ use crate::{connection, panics, tls, unseen};
 
 /// Longest wait for sessions to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-/// Most threads for statements that may block: one for each connection that `max_connections` can ever allow, and some for
-/// what else blocks. Threads are made when they are needed.
+/// Most threads for statements that may block: one for each connection that `max_connections` can ever allow, and some
+/// for what else blocks. Threads are made when they are needed.
 const MAX_BLOCKING_THREADS: usize = 100_000 + 64;
 /// Stack of a worker thread: what the deepest statement that the parser and the binder let through
 /// needs to be bound, planned, run and dropped, several times over.
@@ -288,8 +287,8 @@ async fn serve(
     drop((doors, admin_doors));
     tracing::info!("shutting down");
     shared.stopping.store(true, Ordering::Relaxed);
-    // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions end:
-    // their row locks go with them, and who waits for one would be let through.
+    // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions
+    // end: their row locks go with them, and who waits for one would be let through.
     shared.instance.interrupt_sessions();
     // Receivers live as long as connections do; nobody listening is fine.
     let _ = stop_sessions.send(true);
@@ -351,8 +350,8 @@ impl StopSignal {
     }
 }
 
-/// What would end the process without a word is told and survived: there is nothing to reload, the log goes to standard error and
-/// certificates are read at the start.
+/// What would end the process without a word is told and survived: there is nothing to reload, the log goes to standard
+/// error and certificates are read at the start.
 fn ignore_other_signals() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     for (name, kind) in [

@@ -1,9 +1,9 @@
 //! Who is it? The authentication exchange, for new connections and COM_CHANGE_USER.
 //!
-//! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come
-//! from the `sql` crate; proofs are checked by `esker_wire::auth`.
-//! **Invariants**: a fresh challenge per attempt; an unknown user goes through the same exchange as
-//! a known one; guesses are slowed down by `throttle`; a clear password is read only over TLS or RSA; no password reaches a log.
+//! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come from the `sql` crate;
+//! proofs are checked by `esker_wire::auth`. **Invariants**: a fresh challenge per attempt; an unknown user goes
+//! through the same exchange as a known one; guesses are slowed down by `throttle`; a clear password is read only over
+//! TLS or RSA; no password reaches a log.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! A line of the log for every panic.
 //!
-//! Neighbours: `listener` puts the hook in place; a session survives a panic of its statement, and what it tells its client
-//! does not say where the defect is: the log does.
+//! Neighbours: `listener` puts the hook in place; a session survives a panic of its statement, and what it tells its
+//! client does not say where the defect is: the log does.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};

@@ -95,7 +95,8 @@ impl Parameters {
         self.long_bytes -= bound.drop_long_data();
         let mut values = decoded?;
         for value in &mut values {
-            // Byte strings, too: a column of bytes gets back what was sent, for a parameter has the client's character set.
+            // Byte strings, too: a column of bytes gets back what was sent, for a parameter has the client's character
+            // set.
             if let Value::Str(text) = value
                 && let Cow::Owned(utf8) = session.to_utf8(text)
             {

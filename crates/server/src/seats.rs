@@ -1,9 +1,9 @@
 //! How many clients there may be, and who gets the last seat.
 //!
-//! Neighbours: `listener` says which door a client came through; `connection` takes a seat when it knows who the client is.
-//! **Invariants**
-//! - `max_connections` clients have seats, and one administrator more. A client that is logging in, or that is told that
-//!   there is no seat, has none: it keeps no administrator out.
+//! Neighbours: `listener` says which door a client came through; `connection` takes a seat when it knows who the client
+//! is. **Invariants**
+//! - `max_connections` clients have seats, and one administrator more. A client that is logging in, or that is told
+//!   that there is no seat, has none: it keeps no administrator out.
 //! - Through the door of administrators (`admin_address`) nobody needs a seat.
 //! - Clients that are logging in are bounded, too: [`Seats::enter`].
 

@@ -20,8 +20,8 @@ impl Drop for Watching {
     }
 }
 
-/// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the client has closed its end.
-/// None: the runtime cannot watch it.
+/// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the client has closed its
+/// end. None: the runtime cannot watch it.
 pub(crate) fn until_dropped(
     socket: std::net::TcpStream,
     end: Box<dyn Fn() + Send + Sync>,

@@ -3,14 +3,14 @@
 //! Neighbours: `connection` gives it to its session, which calls it where a step takes longer than it should
 //! (`esker_sql::ClientInfo::leave_worker`).
 //!
-//! The statement goes on on its thread, whose place among the workers a fresh thread takes, with everything that waited there:
-//! that is what [`tokio::task::block_in_place`] does when it is entered. It takes the place back when it is left, unless the
-//! fresh thread has taken it; so it is left only after the fresh thread has had the time for that.
+//! The statement goes on on its thread, whose place among the workers a fresh thread takes, with everything that waited
+//! there: that is what [`tokio::task::block_in_place`] does when it is entered. It takes the place back when it is
+//! left, unless the fresh thread has taken it; so it is left only after the fresh thread has had the time for that.
 //!
 //! **Invariants**
 //! - Off the runtime, or on a thread that is no worker any more, nothing happens.
-//! - It may come to nothing (no thread is to be had; the fresh thread was slower than the one that waits for it). The session
-//!   asks again later.
+//! - It may come to nothing (no thread is to be had; the fresh thread was slower than the one that waits for it). The
+//!   session asks again later.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

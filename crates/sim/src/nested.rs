@@ -3,11 +3,12 @@
 //! Neighbours: `bank` crashes work; here recovery itself is crashed. The same image is also recovered in every way the
 //! engine has, which must give the same database.
 //!
-//! A life of transfers between accounts, in one phase and in two, with notes in trees of their own, flushes, checkpoints
-//! and a dropped tree ends in a power loss. Recoveries follow: the power goes while they cut the tail, begin a segment, flush
-//! what does not fit into memory, or write the manifest; with some seeds in nearly all of them, so that nothing but
-//! interrupted recoveries follow each other. Where one ends in time, work goes on now and then until the power goes, so what
-//! later recoveries find was written behind what earlier ones have left. The last one is left alone.
+//! A life of transfers between accounts, in one phase and in two, with notes in trees of their own, flushes,
+//! checkpoints and a dropped tree ends in a power loss. Recoveries follow: the power goes while they cut the tail,
+//! begin a segment, flush what does not fit into memory, or write the manifest; with some seeds in nearly all of them,
+//! so that nothing but interrupted recoveries follow each other. Where one ends in time, work goes on now and then
+//! until the power goes, so what later recoveries find was written behind what earlier ones have left. The last one is
+//! left alone.
 //!
 //! **Invariants checked** after every recovery that ends
 //! - The database is what a prefix of the history makes, with everything in it that was durable.
@@ -31,8 +32,8 @@ const OPENING: i64 = 100;
 const NOTE_TREES: usize = 3;
 /// Steps of the life before the first crash.
 const STEPS: u64 = 140;
-/// The power goes within this many disk operations of a recovery; one without flushes makes about ten. A seed has one of
-/// these, and with the last most recoveries end.
+/// The power goes within this many disk operations of a recovery; one without flushes makes about ten. A seed has one
+/// of these, and with the last most recoveries end.
 const RECOVERY_OPS: [u64; 3] = [9, 40, 200];
 /// Steps of the life after a recovery, if there is one.
 const LATER_STEPS: u64 = 20;

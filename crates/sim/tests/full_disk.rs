@@ -1,5 +1,5 @@
-//! A disk that becomes full at any change: nothing acknowledged is lost, the database opens on the full disk, what makes room
-//! works there, and everything works again when there is room.
+//! A disk that becomes full at any change: nothing acknowledged is lost, the database opens on the full disk, what
+//! makes room works there, and everything works again when there is room.
 //!
 //! `ESKER_SIM_SEEDS` traces from `ESKER_SIM_FIRST_SEED` on, the disk full at each `ESKER_SIM_STRIDE`th change of each.
 
@@ -76,8 +76,8 @@ fn assert_rows(engine: &Engine, tree: TreeId, rows: &Rows, context: &str) {
     );
 }
 
-/// The same steps for the same seed, on a disk that is full from the `full_at`th change on. The acknowledged rows, and the
-/// number of changes when the database was made and at the end.
+/// The same steps for the same seed, on a disk that is full from the `full_at`th change on. The acknowledged rows, and
+/// the number of changes when the database was made and at the end.
 fn trace(seed: u64, full_at: u64, sim: &SimEnv) -> (TreeId, TreeId, Rows, u64) {
     let mut dice = SimRng::new(seed);
     let engine = Engine::open(sim.env(), config()).expect("there is room at first");

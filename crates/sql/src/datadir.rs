@@ -1,8 +1,8 @@
-//! The data directory as a whole: whether it is ours, what a start needs beside the engine's files, and what is mended after
-//! a part of the log was given up.
+//! The data directory as a whole: whether it is ours, what a start needs beside the engine's files, and what is mended
+//! after a part of the log was given up.
 //!
-//! Neighbours: `instance` asks before and after it opens the engine; `esker check` asks without a start; `accounts::store`
-//! reads the accounts; `catalog` finds the trees.
+//! Neighbours: `instance` asks before and after it opens the engine; `esker check` asks without a start;
+//! `accounts::store` reads the accounts; `catalog` finds the trees.
 //!
 //! **Invariants**
 //! - Nothing is written into a directory that holds something else.
@@ -211,10 +211,10 @@ pub(crate) fn end_mending(env: &Env, dir: &Path) -> SqlResult<()> {
         .map_err(|e| cannot("remove", &path, &e))
 }
 
-/// Makes the indexes of tables anew whose trees may not agree: each tree was flushed up to a place of its own, and what the
-/// log had behind the damage is in some of them only. The rows are those of the clustered tree, which by itself is as it was at
-/// one moment. `ahead`: the trees that have more than the log; `None`: any.
-/// `replaced`: empty trees that stand for missing ones.
+/// Makes the indexes of tables anew whose trees may not agree: each tree was flushed up to a place of its own, and what
+/// the log had behind the damage is in some of them only. The rows are those of the clustered tree, which by itself is
+/// as it was at one moment. `ahead`: the trees that have more than the log; `None`: any. `replaced`: empty trees that
+/// stand for missing ones.
 pub(crate) fn mend(
     instance: &Arc<Instance>,
     ahead: Option<&[TreeId]>,

@@ -27,7 +27,8 @@ impl From<EngineError> for ExecError {
     }
 }
 
-/// Numbers with which an operating system says that the process (EMFILE) or the machine (ENFILE) has no more file descriptors.
+/// Numbers with which an operating system says that the process (EMFILE) or the machine (ENFILE) has no more file
+/// descriptors.
 const NO_DESCRIPTORS: [i32; 2] = [24, 23];
 
 /// Error 23, if the system has no file descriptor for this file; else `None`.

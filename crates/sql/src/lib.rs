@@ -3,11 +3,11 @@
 //! Neighbours: `types` below (values and kernels), `engine` below (keys, transactions), `server`
 //! above (connections and packets).
 //!
-//! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is
-//! stored, who may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) ·
-//! [`dml`], [`ddl`] (changes) · `textfile` (files of LOAD DATA and OUTFILE) · [`short`] (reads by key, without planning) · [`session`] (one client) ·
-//! [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) · `xids` (XA transactions) ·
-//! [`Instance`] (everything behind the sockets).
+//! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is stored, who
+//! may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) · [`dml`], [`ddl`] (changes) ·
+//! `textfile` (files of LOAD DATA and OUTFILE) · [`short`] (reads by key, without planning) · [`session`] (one client)
+//! · [`variables`], [`accounts`], [`infoschema`], `show` (settings, rights, what clients ask about) · `xids` (XA
+//! transactions) · [`Instance`] (everything behind the sockets).
 
 pub mod accounts;
 pub mod bind;

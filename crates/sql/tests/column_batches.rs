@@ -819,7 +819,8 @@ fn damaged_rows_are_errors() {
         .tree(tree.expect("it was made"))
         .expect("it is there");
     let key = 500u32 ^ 1 << 31;
-    // Of no version; without flags; cut in the fixed fields, in the ends, in the text; ends that lie outside, or backwards.
+    // Of no version; without flags; cut in the fixed fields, in the ends, in the text; ends that lie outside, or
+    // backwards.
     let whole = [
         0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 5, 0, b'a', b'b', b'c', b'd', b'e',
     ];

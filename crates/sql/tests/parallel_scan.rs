@@ -16,8 +16,8 @@ use esker_vfs::sim::SimEnv;
 use ask::Client;
 use common::open;
 
-/// A table of 14,000 rows, with NULLs, decimals, doubles and text in it, indexes on two columns; `flush` says of which part of the
-/// rows are on disk.
+/// A table of 14,000 rows, with NULLs, decimals, doubles and text in it, indexes on two columns; `flush` says of which
+/// part of the rows are on disk.
 fn table(instance: &Arc<Instance>, flush: impl Fn(u32)) -> Client {
     let mut root = Client::new(instance, 1);
     root.ok("CREATE DATABASE d");
@@ -203,8 +203,8 @@ fn of_a_table_of_which_few_keys_are_wanted_only_those_are_read() {
     }
 }
 
-/// What later joins would drop is dropped where it is read, in the table that is shared out and in right sides, and EXPLAIN ANALYZE
-/// says how much.
+/// What later joins would drop is dropped where it is read, in the table that is shared out and in right sides, and
+/// EXPLAIN ANALYZE says how much.
 #[test]
 fn rows_that_find_nothing_later_are_dropped_at_once() {
     let instance = open(&SimEnv::new(13));
@@ -849,7 +849,8 @@ fn columns_added_and_dropped_at_once_are_not_mistaken_for_others() {
     assert!(skipped(&mut root, "moment < '2024-01-03'") > 0);
 }
 
-/// One row after the other leads to rows of the same index: by ascending keys that lie close or far apart, again and again, and back.
+/// One row after the other leads to rows of the same index: by ascending keys that lie close or far apart, again and
+/// again, and back.
 const LOOKUPS: &[&str] = &[
     "SELECT STRAIGHT_JOIN COUNT(*), SUM(m), MIN(w) FROM t JOIN u FORCE INDEX (PRIMARY) ON u.u = t.id",
     "SELECT STRAIGHT_JOIN COUNT(*), SUM(p), MAX(c) FROM u JOIN t FORCE INDEX (PRIMARY) ON t.id = u.u * 5",
@@ -869,7 +870,8 @@ const LOOKUPS: &[&str] = &[
     "SELECT STRAIGHT_JOIN COUNT(*), SUM(v) FROM t LEFT JOIN l ON l.o = t.id LEFT JOIN u IGNORE INDEX (PRIMARY) ON u.u = l.v AND w = 'w3'",
 ];
 
-/// What a cursor finds that goes from key to key is what is found key by key, as a transaction with changes of its own does.
+/// What a cursor finds that goes from key to key is what is found key by key, as a transaction with changes of its own
+/// does.
 #[test]
 fn lookups_one_after_the_other_find_what_each_would_find() {
     let machine = SimEnv::new(15);

@@ -46,8 +46,8 @@ fn ok(session: &mut Session, sql: &str) -> u64 {
     depends_on
 }
 
-/// Two sessions and a table; the number is the last commit of the first one. Durable snapshots are off, so that it is seen
-/// whether or not it is durable yet.
+/// Two sessions and a table; the number is the last commit of the first one. Durable snapshots are off, so that it is
+/// seen whether or not it is durable yet.
 fn begin() -> (Arc<Instance>, Session, u64) {
     let (instance, mut writer, commit) = begin_on(&SimEnv::new(7));
     ok(&mut writer, "SET GLOBAL esker_durable_snapshots = OFF");
@@ -66,8 +66,8 @@ fn begin_on(machine: &SimEnv) -> (Arc<Instance>, Session, u64) {
     (instance, writer, commit)
 }
 
-/// On a device that does not answer: a plain read shows what is durable and waits for nothing, a locking read shows what
-/// is committed and waits, and who has locked the table sees everything.
+/// On a device that does not answer: a plain read shows what is durable and waits for nothing, a locking read shows
+/// what is committed and waits, and who has locked the table sees everything.
 #[test]
 fn plain_reads_leave_out_what_is_not_durable() {
     let machine = SimEnv::new(7);

@@ -72,8 +72,8 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// Tells the system that these bytes will be read soon, so that it can begin to fetch them. A hint: nothing may depend
-    /// on it, and an error of the device comes when they are read.
+    /// Tells the system that these bytes will be read soon, so that it can begin to fetch them. A hint: nothing may
+    /// depend on it, and an error of the device comes when they are read.
     fn will_read(&self, _offset: u64, _len: u64) {}
 
     /// Writes all bytes at `offset`, growing the file if needed.
@@ -92,9 +92,9 @@ pub trait File: Send + Sync {
         write_zeros(self, offset, len)
     }
 
-    /// Gives the space behind `[offset, offset + len)` back: the bytes read as zeros from now on, the length stays. Whole
-    /// blocks of the file system only; what it does not cover whole keeps its space. False where the file system cannot
-    /// do that: then nothing has changed.
+    /// Gives the space behind `[offset, offset + len)` back: the bytes read as zeros from now on, the length stays.
+    /// Whole blocks of the file system only; what it does not cover whole keeps its space. False where the file system
+    /// cannot do that: then nothing has changed.
     fn punch_hole(&self, _offset: u64, _len: u64) -> io::Result<bool> {
         Ok(false)
     }

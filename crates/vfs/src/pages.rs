@@ -1,13 +1,13 @@
-//! Memory in pages, straight from the operating system: what is not used is given back at once, as a whole or page by page, which
-//! a heap cannot do.
+//! Memory in pages, straight from the operating system: what is not used is given back at once, as a whole or page by
+//! page, which a heap cannot do.
 //!
 //! Neighbours: the block cache of the engine keeps its blocks in it, memtables their larger chunks.
 //!
 //! **Invariants**
-//! - A region is mapped from its making to its drop, private and anonymous: all of it is readable and writable, and bytes that
-//!   nobody has written since they were given back are zero.
-//! - In a region whose huge pages are over, only pages of [`Pages::UNIT`] come: what takes memory is what was touched, whatever the system is
-//!   set to.
+//! - A region is mapped from its making to its drop, private and anonymous: all of it is readable and writable, and
+//!   bytes that nobody has written since they were given back are zero.
+//! - In a region whose huge pages are over, only pages of [`Pages::UNIT`] come: what takes memory is what was touched,
+//!   whatever the system is set to.
 
 use std::io;
 use std::mem;
@@ -15,7 +15,8 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Asks the processor to bring these bytes into its second cache: they will be read soon, in an order that it does not foresee.
+/// Asks the processor to bring these bytes into its second cache: they will be read soon, in an order that it does not
+/// foresee.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
@@ -38,8 +39,8 @@ pub struct Pages {
     bytes: usize,
 }
 
-// SAFETY: the region is plain memory that belongs to this value alone; who shares parts of it sees to their exclusive use
-// (see `Pages::base`).
+// SAFETY: the region is plain memory that belongs to this value alone; who shares parts of it sees to their exclusive
+// use (see `Pages::base`).
 unsafe impl Send for Pages {}
 // SAFETY: `&Pages` gives out an address and nothing else; using it is the caller's promise.
 unsafe impl Sync for Pages {}
@@ -48,11 +49,12 @@ impl Pages {
     /// Smallest unit that can be given back; offsets and lengths are multiples of it.
     pub const UNIT: usize = 4096;
 
-    /// Bytes of a huge page, which takes memory as a whole. A dense region of a multiple of it begins at a multiple of it.
+    /// Bytes of a huge page, which takes memory as a whole. A dense region of a multiple of it begins at a multiple of
+    /// it.
     pub const HUGE: usize = 2 << 20;
 
-    /// A region of this many bytes, more than 0, all of them zero, that will be used as a whole: of huge pages, if it has room for
-    /// them and the system has them.
+    /// A region of this many bytes, more than 0, all of them zero, that will be used as a whole: of huge pages, if it
+    /// has room for them and the system has them.
     ///
     /// # Errors
     /// The system has no address space left, or allows no more.
@@ -100,7 +102,8 @@ impl Pages {
         self.advise(Advice::LinuxHugepage);
     }
 
-    /// No more huge pages come, also not where there are pages now: parts of the region will be given back and used again.
+    /// No more huge pages come, also not where there are pages now: parts of the region will be given back and used
+    /// again.
     pub fn end_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
     }
@@ -126,14 +129,14 @@ impl Pages {
         Ok(Pages { base, bytes })
     }
 
-    /// Where it begins; valid as long as the region. Whoever reads or writes through it sees to it that nobody else uses the same
-    /// bytes meanwhile.
+    /// Where it begins; valid as long as the region. Whoever reads or writes through it sees to it that nobody else
+    /// uses the same bytes meanwhile.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Gives the memory of a part back to the system; it is zero when it is next touched. If the system does not take it,
-    /// nothing has happened.
+    /// Gives the memory of a part back to the system; it is zero when it is next touched. If the system does not take
+    /// it, nothing has happened.
     ///
     /// # Safety
     /// Nobody uses the part, or has a reference into it.

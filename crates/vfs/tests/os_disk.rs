@@ -62,7 +62,8 @@ fn allocation_grows_the_file_and_keeps_the_data() {
     assert!(buf[4..].iter().all(|b| *b == 0));
 }
 
-/// Ranges that direct I/O takes and ranges that it does not; what lies outside stays, and ordinary writes work afterwards.
+/// Ranges that direct I/O takes and ranges that it does not; what lies outside stays, and ordinary writes work
+/// afterwards.
 #[test]
 fn zeros_fill_exactly_their_range() {
     let dir = tempfile::tempdir().unwrap();

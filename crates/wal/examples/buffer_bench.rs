@@ -1,10 +1,10 @@
 //! Measures the variants of the log buffer against each other, in memory.
 //!
-//! `cargo run --release -p esker-wal --example buffer_bench -- [MILLISECONDS [KINDS...]]` prints,
-//! for each number of threads and size of records, what each variant inserts, the processor time of
-//! an insert, how many processors the threads had, and how many inserts were made in groups. Then the same for 64 threads that are put to
-//! sleep in the midst of a reservation with some probability: what 64 processors would do to each
-//! other, few processors only show in this way.
+//! `cargo run --release -p esker-wal --example buffer_bench -- [MILLISECONDS [KINDS...]]` prints, for each number of
+//! threads and size of records, what each variant inserts, the processor time of an insert, how many processors the
+//! threads had, and how many inserts were made in groups. Then the same for 64 threads that are put to sleep in the
+//! midst of a reservation with some probability: what 64 processors would do to each other, few processors only show in
+//! this way.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 

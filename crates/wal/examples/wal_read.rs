@@ -1,10 +1,10 @@
 //! Measures how quickly a log is read and parsed, without an engine.
 //!
-//! `cargo run --release -p esker-wal --example wal_read -- write DIR MIB [RECORD_BYTES] [GROUP_BYTES] [DEAD_PERCENT]` writes
-//! a log whose records have that many payload bytes, synced in groups of that size; so many percent of the groups touch
-//! only tree 2, the others tree 1.
-//! `... -- read DIR [THREADS] [READ_AHEAD_KIB] [TREE]` reads it; with a tree, only the blocks that touch it. To read from
-//! the device, let the system forget the files before: `dd if=FILE iflag=nocache count=0`.
+//! `cargo run --release -p esker-wal --example wal_read -- write DIR MIB [RECORD_BYTES] [GROUP_BYTES] [DEAD_PERCENT]`
+//! writes a log whose records have that many payload bytes, synced in groups of that size; so many percent of the
+//! groups touch only tree 2, the others tree 1. `... -- read DIR [THREADS] [READ_AHEAD_KIB] [TREE]` reads it; with a
+//! tree, only the blocks that touch it. To read from the device, let the system forget the files before: `dd if=FILE
+//! iflag=nocache count=0`.
 
 #![expect(clippy::print_stdout, reason = "a command that prints its result")]
 

@@ -26,7 +26,8 @@ const BLOCK_PAYLOAD_BYTES: u64 = 256 * 1024;
 /// What a block that is the last of a group may cost beyond its payload.
 const GROUP_OVERHEAD: u64 = BLOCK_HEADER_BYTES as u64 + PAGE_BYTES;
 
-/// Kept free at the end of a segment: for the block that closes it, or for the seal of a clean shutdown, which that replaces.
+/// Kept free at the end of a segment: for the block that closes it, or for the seal of a clean shutdown, which that
+/// replaces.
 pub(crate) const TRAILER_BYTES: u64 = PAGE_BYTES;
 
 /// Shortest file that becomes a segment where there is no room for a whole one, if segments are longer.
@@ -57,7 +58,8 @@ pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 /// How the log is read when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Payload bytes from which on a task is large enough. Smaller tasks spread better over threads, larger ones cost less.
+    /// Payload bytes from which on a task is large enough. Smaller tasks spread better over threads, larger ones cost
+    /// less.
     pub task_bytes: u64,
     /// Most that is read at a time, in bytes; a block is always read whole.
     pub read_bytes: u64,

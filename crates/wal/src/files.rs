@@ -9,7 +9,8 @@
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
 //! - A segment that is being read is neither recycled nor removed.
 //! - A spare has all its space reserved.
-//! - Of two segments the first says that there is a second, from before anything in that is acknowledged until it is released.
+//! - Of two segments the first says that there is a second, from before anything in that is acknowledged until it is
+//!   released.
 //! - One more, the reserve, is kept for the next opening, and a log that was opened with it takes no
 //!   records before there is another: however full the disk is, the log can be opened.
 
@@ -321,8 +322,8 @@ impl SegmentFiles {
         self.state.lock().spares.iter().map(|s| s.bytes).collect()
     }
 
-    /// Creates a spare, and says how long it is: shorter than a segment only where the disk has no room for one, and somebody
-    /// `needs` it.
+    /// Creates a spare, and says how long it is: shorter than a segment only where the disk has no room for one, and
+    /// somebody `needs` it.
     pub(crate) fn prepare_spare(&self, needs: bool) -> Result<u64, WalError> {
         let spare = match self.create(self.segment_bytes) {
             Err(WalError::NoSpace { .. }) if needs => self.create_short()?,
@@ -333,7 +334,8 @@ impl SegmentFiles {
         Ok(bytes)
     }
 
-    /// Creates a spare of half the space that is left, at most: data files need some of it, or memory could not be flushed.
+    /// Creates a spare of half the space that is left, at most: data files need some of it, or memory could not be
+    /// flushed.
     fn create_short(&self) -> Result<Spare, WalError> {
         let free = self.fs.free_bytes(&self.dir);
         let free = free.map_err(|e| WalError::io("measure", &self.dir, e))?;
@@ -523,8 +525,8 @@ impl SegmentFiles {
             .write_and_sync(file, &page, unclosed.offset)
     }
 
-    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns the lengths of
-    /// those that became spares.
+    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns the
+    /// lengths of those that became spares.
     pub(crate) fn release_below(&self, lsn: Lsn) -> Result<Vec<u64>, WalError> {
         let mut recycled = Vec::new();
         while let Some(path) = self.pop_below(lsn) {
@@ -541,8 +543,8 @@ impl SegmentFiles {
         state.live.pop_front().map(|segment| segment.path)
     }
 
-    /// Makes a spare of a segment, or removes it if there are enough; a short one only where there is no other. Its length
-    /// if it is a spare.
+    /// Makes a spare of a segment, or removes it if there are enough; a short one only where there is no other. Its
+    /// length if it is a spare.
     fn retire(&self, path: &Path) -> Result<Option<u64>, WalError> {
         let (is_wanted, is_short_wanted) = {
             let state = self.state.lock();

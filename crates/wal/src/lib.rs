@@ -5,10 +5,10 @@
 //! syncs once per group and resolves the futures of who waited. The format is
 //! `docs/formats/wal.md`.
 //!
-//! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer`
-//! (the ring between appenders and flush; `memory` is a log of nothing else), `policy` (when to flush), `daemon` and `signals` (who is
-//! woken for it), `flush` and `flights` (hardening), `waiters` and `future` (who is told), `files`
-//! (segments), `recover` (reading it all back), `format` (the bytes), `stats` and `histogram`.
+//! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer` (the ring between
+//! appenders and flush; `memory` is a log of nothing else), `policy` (when to flush), `daemon` and `signals` (who is
+//! woken for it), `flush` and `flights` (hardening), `waiters` and `future` (who is told), `files` (segments),
+//! `recover` (reading it all back), `format` (the bytes), `stats` and `histogram`.
 //!
 //! **Invariants**
 //! - LSN order is commit order is visibility order.

@@ -134,8 +134,9 @@ impl Shared {
         }
     }
 
-    /// Prepares the reserve, and segments until there are enough. A full disk is not an error here: who waits for
-    /// room is told so. The reserve comes first: what is short must not go to records that the next opening has no room to follow.
+    /// Prepares the reserve, and segments until there are enough. A full disk is not an error here: who waits for room
+    /// is told so. The reserve comes first: what is short must not go to records that the next opening has no room to
+    /// follow.
     pub(crate) fn prepare_spares(&self, needed: u64) -> Result<(), WalError> {
         self.files
             .prepare_reserve()

@@ -57,9 +57,9 @@ impl Wal {
     /// The tail that a crash may have left unsynced is durable on return, so nothing can be read that is not.
     ///
     /// # Errors
-    /// Records above `from` are missing at the end of the log, or a segment header is damaged; then what comes before was
-    /// read, so that the first damage is named. Damage elsewhere is found by reading, unless [`WalConfig::point_in_time`] is
-    /// set: then all of it is found now, and the log ends before it.
+    /// Records above `from` are missing at the end of the log, or a segment header is damaged; then what comes before
+    /// was read, so that the first damage is named. Damage elsewhere is found by reading, unless
+    /// [`WalConfig::point_in_time`] is set: then all of it is found now, and the log ends before it.
     pub fn create_or_open(
         env: &Env,
         mut config: WalConfig,
@@ -189,8 +189,8 @@ impl Wal {
         append(&**self.shared(), &Draft::new(kind, trees, payload_parts))
     }
 
-    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full disk it
-    /// may use the room that is held back from others.
+    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full
+    /// disk it may use the room that is held back from others.
     pub fn append_making_room(
         &self,
         kind: RecordKind,

@@ -1,10 +1,11 @@
 //! The compressed protocol: packets inside of packets.
 //!
-//! Neighbours: `server` puts it between its socket and `frame` once a client that asked for it is logged in.
-//! A compressed packet is 3 bytes of length, 1 byte of sequence number and 3 bytes of the length before compression,
-//! which is 0 when the bytes are as they were. What is inside is a stretch of the stream of ordinary packets, cut anywhere.
-//! **Invariants**: one compressed packet is unpacked at a time, so no more than [`MAX_PACKET`] bytes of what was received and
-//! [`MAX_PACKET`] bytes of what was in it are held here; the length before compression is checked against what comes out.
+//! Neighbours: `server` puts it between its socket and `frame` once a client that asked for it is logged in. A
+//! compressed packet is 3 bytes of length, 1 byte of sequence number and 3 bytes of the length before compression,
+//! which is 0 when the bytes are as they were. What is inside is a stretch of the stream of ordinary packets, cut
+//! anywhere. **Invariants**: one compressed packet is unpacked at a time, so no more than [`MAX_PACKET`] bytes of what
+//! was received and [`MAX_PACKET`] bytes of what was in it are held here; the length before compression is checked
+//! against what comes out.
 
 use std::io::Write;
 

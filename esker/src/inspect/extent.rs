@@ -20,7 +20,8 @@ use crate::show::{Object, key};
 pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
-    /// Only extents of these trees, separated by commas (information_schema.ESKER_TREES and `inspect manifest` list them).
+    /// Only extents of these trees, separated by commas (information_schema.ESKER_TREES and `inspect manifest` list
+    /// them).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     tree: Vec<u32>,
     /// Only these extents, separated by commas.

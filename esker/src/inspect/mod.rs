@@ -1,7 +1,7 @@
 //! `esker inspect`: what the files hold.
 //!
-//! Neighbours: `esker_wal::LogView` walks through the log, `esker_engine::inspect` reads manifest and extents; here they become
-//! lines of text or JSON.
+//! Neighbours: `esker_wal::LogView` walks through the log, `esker_engine::inspect` reads manifest and extents; here
+//! they become lines of text or JSON.
 //!
 //! Parts: `wal` · `manifest` · `extent`.
 //!
@@ -39,8 +39,8 @@ pub(crate) enum What {
     Manifest(manifest::Options),
     /// The extents: what is in them, every checksum verified.
     ///
-    /// No server may be running. The exit status is 2 if something is damaged; other extents and blocks are shown all the
-    /// same.
+    /// No server may be running. The exit status is 2 if something is damaged; other extents and blocks are shown all
+    /// the same.
     Extent(extent::Options),
 }
 

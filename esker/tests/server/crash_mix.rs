@@ -1,16 +1,16 @@
 //! kill -9 at random moments under a mixed load, also while the server recovers, again and again: everything that was
 //! acknowledged is there, nothing else is, and every way to recover finds the same.
 //!
-//! The load: transactions over several tables with secondary indexes, values of more than a megabyte, XA transactions that are
-//! decided at once, later or after the crash, identifiers used again, AUTO_INCREMENT, and meanwhile clients that change
-//! tables ([`shapes`]). Each client writes rows that nobody else writes, so it knows what they must be: what was
-//! acknowledged, and the one statement without an answer whole or not at all.
+//! The load: transactions over several tables with secondary indexes, values of more than a megabyte, XA transactions
+//! that are decided at once, later or after the crash, identifiers used again, AUTO_INCREMENT, and meanwhile clients
+//! that change tables ([`shapes`]). Each client writes rows that nobody else writes, so it knows what they must be:
+//! what was acknowledged, and the one statement without an answer whole or not at all.
 //!
-//! Settings of the environment: `ESKER_MIX_ROUNDS` (default 4) lives, each with up to `ESKER_MIX_NESTED` (default 3) kills during
-//! the recovery behind it; `ESKER_MIX_WAYS_EVERY` (default 4): after so many rounds a copy of the directory is recovered in
-//! every way; `ESKER_MIX_SEED` (default 1); `ESKER_MIX_LIFE` (default 1400): milliseconds of the longest life;
-//! `ESKER_MIX_REST_EVERY` (default 0: never): after so many rounds one in which the load stops and the server is killed about
-//! when trees at rest are moved down. A long run by hand:
+//! Settings of the environment: `ESKER_MIX_ROUNDS` (default 4) lives, each with up to `ESKER_MIX_NESTED` (default 3)
+//! kills during the recovery behind it; `ESKER_MIX_WAYS_EVERY` (default 4): after so many rounds a copy of the
+//! directory is recovered in every way; `ESKER_MIX_SEED` (default 1); `ESKER_MIX_LIFE` (default 1400): milliseconds of
+//! the longest life; `ESKER_MIX_REST_EVERY` (default 0: never): after so many rounds one in which the load stops and
+//! the server is killed about when trees at rest are moved down. A long run by hand:
 //!
 //! ```text
 //! ESKER_MIX_ROUNDS=100 ESKER_MIX_NESTED=10 ESKER_MIX_REST_EVERY=20 ESKER_MIX_SEED=7 cargo test -p esker --test server crash_mix::

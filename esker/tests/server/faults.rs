@@ -1,5 +1,6 @@
-//! What others do to a data directory and to the process: files that go missing or are cut, foreign directories, signals,
-//! variables of the environment. Each is told by name, and what the server advises leads to a database that works.
+//! What others do to a data directory and to the process: files that go missing or are cut, foreign directories,
+//! signals, variables of the environment. Each is told by name, and what the server advises leads to a database that
+//! works.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,8 +48,8 @@ fn cut(path: &Path, len: u64) {
     file.and_then(|file| file.set_len(len)).expect("cut");
 }
 
-/// A database with a part of it flushed: the rows of `d.t` and of its two indexes, flushed at different times, and more in the
-/// log. The server is killed.
+/// A database with a part of it flushed: the rows of `d.t` and of its two indexes, flushed at different times, and more
+/// in the log. The server is killed.
 fn filled(dir: &Path) -> (Server, PathBuf) {
     let args = [SMALL_LOG, &["--esker-memtable-size=262144"]].concat();
     let mut server = Server::start(dir, &args);

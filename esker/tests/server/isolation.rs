@@ -327,8 +327,8 @@ fn locking_reads_lock_gaps_at_repeatable_read() {
     }
 }
 
-/// Rows that somebody has inserted and not committed. MySQL: locking reads, DELETE, and UPDATE by a secondary index wait
-/// for them at every level; an UPDATE by the clustered index only at REPEATABLE READ. Esker: same.
+/// Rows that somebody has inserted and not committed. MySQL: locking reads, DELETE, and UPDATE by a secondary index
+/// wait for them at every level; an UPDATE by the clustered index only at REPEATABLE READ. Esker: same.
 #[test]
 fn uncommitted_inserts_are_waited_for() {
     let w = World::new();

@@ -2,13 +2,14 @@
 //!
 //! `matrix.txt` has what MySQL 9.7 answered. The test asks Esker the same and compares. With
 //! `ESKER_TEST_MATRIX_AT=host:port` it asks that server instead (root without a password), which shows whether the file
-//! still says what MySQL does. With `ESKER_TEST_MATRIX_WRITE=1` it writes what it heard into the file: as MySQL's answers
-//! if it has asked another server, else as where Esker differs.
+//! still says what MySQL does. With `ESKER_TEST_MATRIX_WRITE=1` it writes what it heard into the file: as MySQL's
+//! answers if it has asked another server, else as where Esker differs.
 //!
 //! The file: `section NAME`, `sets` and privilege sets separated by `|`, then statements. Below a statement, lines of
-//! `ANSWER: SETS` say which sets get which answer; `*` is all that are not named. Lines that begin with `esker` are where Esker differs.
-//! An answer is `ok`, `ok N` with N rows for SHOW and information_schema, or an error number. A set is privileges joined by
-//! `+`, each `PRIVILEGE[(columns)][@PLACE]`; without a place it is on `priv_d.*`, `@*` is on `*.*`, `@t` on `priv_d.t`.
+//! `ANSWER: SETS` say which sets get which answer; `*` is all that are not named. Lines that begin with `esker` are
+//! where Esker differs. An answer is `ok`, `ok N` with N rows for SHOW and information_schema, or an error number. A
+//! set is privileges joined by `+`, each `PRIVILEGE[(columns)][@PLACE]`; without a place it is on `priv_d.*`, `@*` is
+//! on `*.*`, `@t` on `priv_d.t`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

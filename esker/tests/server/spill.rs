@@ -1,5 +1,5 @@
-//! Transactions whose writes do not fit in memory: their memory is bounded, they can be rolled back in part and as a whole, and
-//! the server is killed at random moments of their life: all of their rows are there, or none.
+//! Transactions whose writes do not fit in memory: their memory is bounded, they can be rolled back in part and as a
+//! whole, and the server is killed at random moments of their life: all of their rows are there, or none.
 //!
 //! Settings of the environment: `ESKER_SPILL_ROUNDS` (default 12): how often the server is killed; `ESKER_SPILL_SEED`.
 

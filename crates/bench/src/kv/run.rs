@@ -45,8 +45,8 @@ pub enum Step {
     Deleterandom,
     /// Delete every key once, ascending, in one thread.
     Deleteseq,
-    /// A queue, for `--seconds`, in one thread: put a key behind all others, scan for the first one, delete it. Shows whether it
-    /// goes on as it began.
+    /// A queue, for `--seconds`, in one thread: put a key behind all others, scan for the first one, delete it. Shows
+    /// whether it goes on as it began.
     Queue,
     /// Take a snapshot, and keep it until `release`.
     Hold,

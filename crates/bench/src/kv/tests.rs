@@ -62,8 +62,8 @@ fn a_database_that_is_opened_again_for_each_step_is_the_same() {
     let line = "kv fillseq,settle,readseq,overwrite,settle,readseq,readrandom --num 2000 --compression none";
     let json = measured(&format!("{line} --reopen"));
     assert_eq!(field(&json, "found"), field(&measured(line), "found"));
-    // Of all engines together: the first has written everything once, which is half of it, and the second more than half of
-    // the rest, where some keys were overwritten in memory.
+    // Of all engines together: the first has written everything once, which is half of it, and the second more than
+    // half of the rest, where some keys were overwritten in memory.
     let amplification = field(&json, "write amp");
     let last: f64 = amplification[6].parse().expect("a number");
     assert!(last > 0.7, "{json}");

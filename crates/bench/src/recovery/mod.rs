@@ -123,8 +123,8 @@ pub struct RecoveryArgs {
     /// Memory of the engine at the restart, if it is another.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     restart_memory_mib: Option<u64>,
-    /// MiB of memory to touch before each restart. A virtual machine's host may take back what is free, and giving it again
-    /// can cost a second for each GiB, at random: with this it is paid before.
+    /// MiB of memory to touch before each restart. A virtual machine's host may take back what is free, and giving it
+    /// again can cost a second for each GiB, at random: with this it is paid before.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     touch_memory_mib: u64,
     /// Instead of the restarts: measure one thread, and model what up to 64 would do. The curve goes to this file.

@@ -3,10 +3,10 @@
 //! Neighbours: `recovery` measures one restart with one thread and hands the costs over; the table and the curve go to
 //! the documentation.
 //!
-//! The model: a thread takes a task under a lock (serial), has the device or the page cache deliver its bytes (shared by
-//! all, at the rate measured), and collects them (alone, but no faster than its share of the memory's bandwidth). When all
-//! are done, the serial rest follows; then threads sort shards. It says nothing about what nobody has seen here: caches
-//! shared by cores, several sockets.
+//! The model: a thread takes a task under a lock (serial), has the device or the page cache deliver its bytes (shared
+//! by all, at the rate measured), and collects them (alone, but no faster than its share of the memory's bandwidth).
+//! When all are done, the serial rest follows; then threads sort shards. It says nothing about what nobody has seen
+//! here: caches shared by cores, several sockets.
 //!
 //! **Invariants**
 //! - The same costs give the same figures: events happen in the order of time, then of the threads' numbers.

@@ -4,8 +4,8 @@
 //!
 //! Neighbours: `esker_engine::scan` cuts the tree and has the pool.
 //!
-//! The last column is what the rows come from, read in order without looking at them: the memory by as many threads if they are cached, the
-//! device if it was forgotten.
+//! The last column is what the rows come from, read in order without looking at them: the memory by as many threads if
+//! they are cached, the device if it was forgotten.
 //!
 //! **Invariants**
 //! - Every run of a query must bring what the rows were made to give, or the benchmark fails.
@@ -124,7 +124,8 @@ pub struct ScanArgs {
     /// How data are compressed.
     #[arg(long, value_enum, default_value = "levels")]
     compression: Packing,
-    /// Instead of the runs: time every task on one thread, and model what up to 64 would do with them. The curve goes to this file.
+    /// Instead of the runs: time every task on one thread, and model what up to 64 would do with them. The curve goes
+    /// to this file.
     #[arg(long, value_name = "SVG")]
     model: Option<PathBuf>,
     /// model: GB of a second that the memory gives to all threads together.
@@ -407,7 +408,8 @@ impl Database {
         Ok(())
     }
 
-    /// Everything in extents that nothing overlaps, as a tree has them that is at rest: nothing is left to be done in the background.
+    /// Everything in extents that nothing overlaps, as a tree has them that is at rest: nothing is left to be done in
+    /// the background.
     fn settle(&self) -> Result<()> {
         self.engine.flush_all()?;
         self.engine.compact()?;

@@ -4,8 +4,9 @@
 //! documentation.
 //!
 //! The model: the caller begins at once, helpers when they have been woken. A thread takes the next task under a lock
-//! (serial), and works on it alone, but no faster than its share of the memory's bandwidth. The scan is over when the last task is.
-//! It says nothing about what nobody has seen here: caches shared by cores, several sockets, clocks that go down.
+//! (serial), and works on it alone, but no faster than its share of the memory's bandwidth. The scan is over when the
+//! last task is. It says nothing about what nobody has seen here: caches shared by cores, several sockets, clocks that
+//! go down.
 //!
 //! **Invariants**
 //! - The same costs give the same figures: tasks are dealt out in their order, to the thread that is free first.

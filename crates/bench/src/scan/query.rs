@@ -1,7 +1,7 @@
 //! What is asked of the rows, and what they must answer.
 //!
-//! Value: `class u32 | amount u64 | moment u64 | number of the row, repeated`; little-endian. Moments ascend with the keys, more or
-//! less, as times do where rows are numbered as they come.
+//! Value: `class u32 | amount u64 | moment u64 | number of the row, repeated`; little-endian. Moments ascend with the
+//! keys, more or less, as times do where rows are numbered as they come.
 //!
 //! **Invariants**
 //! - A row's value follows from its number, so the right answer is known without reading.

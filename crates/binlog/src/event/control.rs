@@ -32,8 +32,8 @@ impl<'a> Rotate<'a> {
     }
 }
 
-/// Appends the body of ROWS_QUERY: the statement whose rows follow. MySQL leaves the byte for its length at zero; readers take
-/// the rest of the event.
+/// Appends the body of ROWS_QUERY: the statement whose rows follow. MySQL leaves the byte for its length at zero;
+/// readers take the rest of the event.
 pub fn write_rows_query(text: &[u8], out: &mut Vec<u8>) {
     out.u8(0);
     out.bytes(text);

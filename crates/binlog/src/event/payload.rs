@@ -3,9 +3,8 @@
 //! ```text
 //! fields: type | length | bytes (1: size of the payload, 2: compression, 3: size without compression) | 0 | payload
 //! ```
-//! Neighbours: `derive` and readers of files.
-//! **Invariants**: the events inside have no checksum, and no positions; the size that is said is checked before that much
-//! memory is taken.
+//! Neighbours: `derive` and readers of files. **Invariants**: the events inside have no checksum, and no positions; the
+//! size that is said is checked before that much memory is taken.
 
 use crate::bytes::{Put, Reader};
 use crate::{Result, damaged};

@@ -4,9 +4,9 @@
 //! thread id u32 | seconds it took u32 | length of the database u8 | error u16 | length of the settings u16
 //! settings: code u8 | bytes, each | database 0 | statement
 //! ```
-//! Neighbours: `attachment` keeps the settings of a transaction once; `derive` writes BEGIN with them.
-//! **Invariants**: settings are in the order in which MySQL writes them; readers stop at the first code they do not know, so
-//! the ones that only some know are last.
+//! Neighbours: `attachment` keeps the settings of a transaction once; `derive` writes BEGIN with them. **Invariants**:
+//! settings are in the order in which MySQL writes them; readers stop at the first code they do not know, so the ones
+//! that only some know are last.
 
 use crate::bytes::{Put, Reader};
 use crate::{Result, damaged};

@@ -4,9 +4,8 @@
 //! table id 6 | flags u16 | 2 u16 | number of columns | columns that images have (two sets for updates)
 //! each row: NULL bits of the columns in the image | their values | for updates: the same again, after the change
 //! ```
-//! Neighbours: `image` writes and reads values; `table_map` must have been read before.
-//! **Invariants**: an event is built by [`begin`], one or two [`write_image`] for each row, and [`end_statement`] on the
-//! statement's last event.
+//! Neighbours: `image` writes and reads values; `table_map` must have been read before. **Invariants**: an event is
+//! built by [`begin`], one or two [`write_image`] for each row, and [`end_statement`] on the statement's last event.
 
 use esker_types::{Value, ValueRef};
 

@@ -3,10 +3,9 @@
 //! ```text
 //! table id 6 | flags u16 | database | table | number of columns | type codes | metadata | NULL bits | optional metadata
 //! ```
-//! Optional metadata are fields of `type u8 | length | bytes`; with `binlog_row_metadata = MINIMAL` only signs, character sets
-//! and types of geometries.
-//! Neighbours: `image` has the shape of a table; `rows` needs a parsed map to read images.
-//! **Invariants**: fields stand in the order in which MySQL writes them.
+//! Optional metadata are fields of `type u8 | length | bytes`; with `binlog_row_metadata = MINIMAL` only signs,
+//! character sets and types of geometries. Neighbours: `image` has the shape of a table; `rows` needs a parsed map to
+//! read images. **Invariants**: fields stand in the order in which MySQL writes them.
 
 use super::rows::Bitmap;
 use crate::bytes::{Put, Reader};

@@ -46,8 +46,8 @@ pub(super) struct Position {
     pub(super) offset: u64,
     /// What counts transactions.
     pub(super) numbers: Numbers,
-    /// The size from which on it is followed by another file. Kept here because a repeated derivation must rotate where the
-    /// first did.
+    /// The size from which on it is followed by another file. Kept here because a repeated derivation must rotate where
+    /// the first did.
     pub(super) max_size: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Reading a file event by event, every length and checksum verified.
 //!
 //! Neighbours: `set` learns at start what a file has; `sql` shows events; `esker inspect binlog` prints them.
-//! **Invariants**: memory is bounded by the longest event; nothing behind `end` is read, so a file can be scanned while it
-//! grows.
+//! **Invariants**: memory is bounded by the longest event; nothing behind `end` is read, so a file can be scanned while
+//! it grows.
 
 use std::path::Path;
 use std::sync::Arc;

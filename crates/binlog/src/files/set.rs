@@ -448,7 +448,8 @@ fn stamp(config: &Config, timestamp: u32, flags: u16) -> Stamp {
     }
 }
 
-/// Begins a file: magic, format description, earlier GTIDs; synced on return. With the time, and that of the server's start.
+/// Begins a file: magic, format description, earlier GTIDs; synced on return. With the time, and that of the server's
+/// start.
 fn begin_file(
     fs: &dyn Fs,
     config: &Config,

@@ -1,8 +1,8 @@
 //! GTIDs as people write them: `uuid[:tag]:n`, and sets: `uuid:1-3:5:tag:7, uuid:1`.
 //!
-//! Neighbours: the variables and functions of `sql`.
-//! **Invariants**: what is printed reads back as the same set; it is in MySQL's form: lower case, sources in order, a comma
-//! and a line feed between servers, the numbers without tag before the tagged ones.
+//! Neighbours: the variables and functions of `sql`. **Invariants**: what is printed reads back as the same set; it is
+//! in MySQL's form: lower case, sources in order, a comma and a line feed between servers, the numbers without tag
+//! before the tagged ones.
 
 use std::fmt;
 use std::str::FromStr;

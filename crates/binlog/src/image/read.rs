@@ -1,7 +1,7 @@
 //! Fields of a row image as values.
 //!
-//! Neighbours: `event::rows` reads NULL bits; `write` is the inverse.
-//! **Invariants**: TIMESTAMPs come out in UTC; texts stay in the column's character set; labels have their number, no text.
+//! Neighbours: `event::rows` reads NULL bits; `write` is the inverse. **Invariants**: TIMESTAMPs come out in UTC; texts
+//! stay in the column's character set; labels have their number, no text.
 
 use esker_types::{Date, DateTime, Decimal, Time, Value};
 

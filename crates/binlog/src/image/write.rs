@@ -1,7 +1,7 @@
 //! Values as fields of a row image.
 //!
-//! Neighbours: `event::rows` writes NULL bits; `read` is the inverse.
-//! **Invariants**: TIMESTAMPs come in UTC; a value that does not fit its column is an error, for the row it came from is damaged.
+//! Neighbours: `event::rows` writes NULL bits; `read` is the inverse. **Invariants**: TIMESTAMPs come in UTC; a value
+//! that does not fit its column is an error, for the row it came from is damaged.
 
 use std::borrow::Cow;
 
@@ -167,8 +167,8 @@ pub(super) fn group_bytes(digits: usize) -> usize {
     GROUP_BYTES[digits]
 }
 
-/// Digits in groups of nine, from the decimal point outwards, big-endian; the first bit is inverted, and all are if the number
-/// is negative.
+/// Digits in groups of nine, from the decimal point outwards, big-endian; the first bit is inverted, and all are if the
+/// number is negative.
 fn decimal(v: Decimal, precision: u8, scale: u8, out: &mut Vec<u8>) -> Option<()> {
     if !v.fits(precision.into(), scale) {
         return None;

@@ -3,15 +3,15 @@
 //! Neighbours: memtables, blocks, extents, the log buffer, transactions and background work charge what they hold;
 //! `cache` and `maintain` keep to the shares; the layer above charges its sorts and hash tables.
 //!
-//! Parts: `shares` (how the limit is divided: a pure function) → [`MemoryBudget`] → `Charge` (follows the size of a thing) and
-//! [`Reservation`] (asks first).
+//! Parts: `shares` (how the limit is divided: a pure function) → [`MemoryBudget`] → `Charge` (follows the size of a
+//! thing) and [`Reservation`] (asks first).
 //!
 //! **Invariants**
 //! - What is charged is given back by a guard's drop, exactly once.
 //! - Charging takes no lock, but for one charge in [`STEPS`] of the limit: that divides the limit anew.
 //! - Nothing calls back into the budget while it is being divided; who finds it being divided goes on.
-//! - Demands (transactions, statements) together stay below half of what is not fixed, so memtables and cache can always be
-//!   brought down to what is left.
+//! - Demands (transactions, statements) together stay below half of what is not fixed, so memtables and cache can
+//!   always be brought down to what is left.
 
 mod shares;
 #[cfg(test)]
@@ -36,7 +36,8 @@ const LARGEST_CLASS_BYTES: usize = 64 << 10;
 /// Pages of the machine, at least.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// What an allocation of this many bytes takes from the heap: allocators of today have four classes of sizes to a doubling.
+/// What an allocation of this many bytes takes from the heap: allocators of today have four classes of sizes to a
+/// doubling.
 pub(crate) fn heap_bytes(bytes: usize) -> usize {
     match bytes {
         0..=64 => bytes,
@@ -124,8 +125,8 @@ type Resident = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 /// Whoever is to hear that memtables have more than their share.
 type Alarm = Box<dyn Fn() + Send + Sync>;
 
-/// The memory of a database, by cause, and its limit. Counters are sums over all threads; each is exact, a sum of several is
-/// as of slightly different moments.
+/// The memory of a database, by cause, and its limit. Counters are sums over all threads; each is exact, a sum of
+/// several is as of slightly different moments.
 pub struct MemoryBudget {
     limit: AtomicUsize,
     used: [AtomicUsize; MemoryUse::ALL.len()],

@@ -2,16 +2,17 @@
 //!
 //! Neighbours: the budget takes the picture and sees to it that the shares are kept.
 //!
-//! What is fixed, what is demanded and what nobody counts comes first. Of the rest memtables may have half: with less of it they are flushed
-//! earlier. The cache has what memtables do not use, counted by their recent peak: between two flushes their size swings, and a
-//! cache that swung with it would leave holes in the heap instead of memory.
+//! What is fixed, what is demanded and what nobody counts comes first. Of the rest memtables may have half: with less
+//! of it they are flushed earlier. The cache has what memtables do not use, counted by their recent peak: between two
+//! flushes their size swings, and a cache that swung with it would leave holes in the heap instead of memory.
 //!
 //! **Invariants**
-//! - `fixed + uncounted + demands + memtables_hard + cache` stays below the limit, as long as neither share is at its minimum
-//!   nor what is not counted above its maximum.
+//! - `fixed + uncounted + demands + memtables_hard + cache` stays below the limit, as long as neither share is at its
+//!   minimum nor what is not counted above its maximum.
 //! - The more is demanded, the smaller are both shares; neither falls below its minimum.
 
-/// One part in so many of the limit, at least, is for what nobody counts: code, stacks, connections, and the holes of the allocator.
+/// One part in so many of the limit, at least, is for what nobody counts: code, stacks, connections, and the holes of
+/// the allocator.
 const LEAST_UNCOUNTED: usize = 16;
 /// However much of it there is, no more than one part in so many of the limit is taken off for it.
 const MOST_UNCOUNTED: usize = 4;

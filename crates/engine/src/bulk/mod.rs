@@ -1,7 +1,7 @@
 //! Bulk build: an external merge sort that fills a new tree with extents, without log and memtables.
 //!
-//! Neighbours: index builds and table copies come in at [`Engine::build_tree`]; `extent::RunWriter` writes, `tree::Trees`
-//! installs.
+//! Neighbours: index builds and table copies come in at [`Engine::build_tree`]; `extent::RunWriter` writes,
+//! `tree::Trees` installs.
 //!
 //! ```text
 //! add → batch in memory → sorted → continues the main run?  yes → main run (as it will stay)
@@ -10,10 +10,10 @@
 //! ```
 //! **Invariants**
 //! - Nobody reads or writes the tree before [`TreeBuilder::finish`] has returned: the caller makes it known then.
-//! - The manifest edit is the one moment at which the tree has its content. Before it, after an error or a crash the tree is
-//!   empty, and everything written is free space again; the extents it names are durable before it.
-//! - All entries have one sequence, which was durable and visible when the build began: every snapshot that may know of the
-//!   tree sees them, and no crash takes that part of the log back. Recovery has nothing to replay for the tree.
+//! - The manifest edit is the one moment at which the tree has its content. Before it, after an error or a crash the
+//!   tree is empty, and everything written is free space again; the extents it names are durable before it.
+//! - All entries have one sequence, which was durable and visible when the build began: every snapshot that may know of
+//!   the tree sees them, and no crash takes that part of the log back. Recovery has nothing to replay for the tree.
 //! - Runs that wait to be merged have sequences of their own, so equal keys meet in the merge and are reported.
 
 mod batch;
@@ -89,8 +89,8 @@ pub struct TreeBuilder {
 }
 
 impl Engine {
-    /// Begins to fill a tree that was just made and that nobody else knows. About `memory_bytes` are used for sorting; what
-    /// comes sorted needs none of it.
+    /// Begins to fill a tree that was just made and that nobody else knows. About `memory_bytes` are used for sorting;
+    /// what comes sorted needs none of it.
     ///
     /// # Panics
     /// The tree is not empty.

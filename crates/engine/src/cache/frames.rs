@@ -1,17 +1,18 @@
 //! Frame allocator of the block cache: frames of one size in large regions, returned to the system one by one.
 //!
-//! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has shrunk.
+//! Neighbours: `extent::reader` keeps what it has decoded in frames; `budget` has them trimmed when the cache has
+//! shrunk.
 //!
-//! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to memtables.
-//! Why huge pages: they are found with one entry of the processor's tables. Why not from the start: where the host of a virtual machine has taken
-//! back what was free, a new huge page takes five times as long as the small pages of its size, of which the system finds some that are
-//! still there.
+//! Why not the heap: a cache that gives way leaves holes all over it, each too small to be given back and of no use to
+//! memtables. Why huge pages: they are found with one entry of the processor's tables. Why not from the start: where
+//! the host of a virtual machine has taken back what was free, a new huge page takes five times as long as the small
+//! pages of its size, of which the system finds some that are still there.
 //!
 //! **Invariants**
 //! - A frame belongs to one [`Bytes`], from `keep` to its drop, or is in one of the lists; never both, never twice.
 //! - The bytes of a frame are written before anybody else has the `Bytes`, and never again before its drop.
-//! - A region is allowed huge pages when all of its frames were taken, and not any more from the first one on that is given back: so
-//!   what takes memory is what was touched.
+//! - A region is allowed huge pages when all of its frames were taken, and not any more from the first one on that is
+//!   given back: so what takes memory is what was touched.
 //! - Regions live as long as the pool, and every `Bytes` keeps the pool.
 
 use std::mem;
@@ -88,8 +89,8 @@ impl Frames {
                 place,
             },
         };
-        // SAFETY: the frame was taken off the lists and is at least so long, its memory is initialised, and nobody else has the
-        // bytes before this call has returned them.
+        // SAFETY: the frame was taken off the lists and is at least so long, its memory is initialised, and nobody else
+        // has the bytes before this call has returned them.
         write(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), length) })?;
         Ok(bytes)
     }

@@ -1,14 +1,14 @@
-//! The block cache: decoded blocks, extent tails and known keys, shared by all trees, within the share that the memory budget
-//! leaves it.
+//! The block cache: decoded blocks, extent tails and known keys, shared by all trees, within the share that the memory
+//! budget leaves it.
 //!
 //! Parts: `frames` (memory that can be given back) → [`BlockCache`].
 //!
-//! Neighbours: `extent::reader` asks and fills, and charges what it decodes to the budget the cache belongs to; `budget` sets the
-//! capacity; `compact` removes what it has rewritten.
+//! Neighbours: `extent::reader` asks and fills, and charges what it decodes to the budget the cache belongs to;
+//! `budget` sets the capacity; `compact` removes what it has rewritten.
 //!
 //! **Invariants**
-//! - The key names content that never changes (the stamp of an extent, an offset in it), or that stays true, so nothing is ever invalidated:
-//!   what belongs to extents that are gone is simply not asked for again.
+//! - The key names content that never changes (the stamp of an extent, an offset in it), or that stays true, so nothing
+//!   is ever invalidated: what belongs to extents that are gone is simply not asked for again.
 //! - Two readers that miss the same block read it once.
 //! - What is read once does not push out what is read again and again (CLOCK-Pro: newcomers compete with newcomers).
 
@@ -31,8 +31,8 @@ pub(crate) use frames::{Bytes, Frames};
 const TYPICAL_ENTRY_BYTES: u64 = 16 << 10;
 /// What has been asked for again may have this share; the rest is where newcomers wait to be asked for again.
 const HOT_SHARE: f64 = 0.9;
-/// Newcomers that had to go are remembered by name, as many as there are entries: who comes back is asked for again, even if so
-/// many others came in between.
+/// Newcomers that had to go are remembered by name, as many as there are entries: who comes back is asked for again,
+/// even if so many others came in between.
 const REMEMBERED: f64 = 1.0;
 /// A shard has at least this capacity at first: a newcomer that finds no room among its like takes it from the others.
 const LEAST_SHARD_BYTES: u64 = 4 << 20;

@@ -4,8 +4,8 @@
 //!
 //! **Invariants**
 //! - Memory is bounded by the number of transactions that are prepared at the same time.
-//! - What follows from damage that was reported is not reported again: behind it, the beginning of a chained record or a
-//!   prepare record may be missing.
+//! - What follows from damage that was reported is not reported again: behind it, the beginning of a chained record or
+//!   a prepare record may be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

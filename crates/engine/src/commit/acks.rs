@@ -1,11 +1,11 @@
 //! Acknowledgement in groups: one thread that runs many sessions, and their commits that wait for the log together.
 //!
-//! A session that waits by itself ([`Engine::wait_durable`]) asks for a flush at once, stands in the log's queue, and is
-//! woken one by one by the thread that flushes. For a thread with many sessions all of that can be had once for many of
-//! them: its waiting sessions stand in a queue of its own, it asks when enough of them wait or when it has nothing else
-//! to do, and it finds out by looking at one number who may go on. Where a flush is cheaper than waking another thread,
-//! it flushes by itself. Source of the idea: flush pipelining in Johnson et al., "Aether" (PVLDB 3(1), 2010), whose
-//! agent threads detach a transaction and run the next; and autonomous commit (SIGMOD 2025), whose workers write
+//! A session that waits by itself ([`Engine::wait_durable`]) asks for a flush at once, stands in the log's queue, and
+//! is woken one by one by the thread that flushes. For a thread with many sessions all of that can be had once for many
+//! of them: its waiting sessions stand in a queue of its own, it asks when enough of them wait or when it has nothing
+//! else to do, and it finds out by looking at one number who may go on. Where a flush is cheaper than waking another
+//! thread, it flushes by itself. Source of the idea: flush pipelining in Johnson et al., "Aether" (PVLDB 3(1), 2010),
+//! whose agent threads detach a transaction and run the next; and autonomous commit (SIGMOD 2025), whose workers write
 //! their batches of the log by themselves.
 //!
 //! Neighbours: the executor of a thread owns one and calls it between its turns; `log` asks, flushes and waits.
@@ -74,7 +74,8 @@ impl Acks {
     }
 
     /// Resolves when `seq` may be told, as [`Engine::wait_durable`]. For tasks of a thread that calls
-    /// [`Acks::begin_turn`] before each of its turns and [`Acks::rest`] before it sleeps; without these it never resolves.
+    /// [`Acks::begin_turn`] before each of its turns and [`Acks::rest`] before it sleeps; without these it never
+    /// resolves.
     ///
     /// # Errors
     /// The log has failed.

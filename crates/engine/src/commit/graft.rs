@@ -1,15 +1,16 @@
 //! The commit of a transaction that has a part of its writes in extents.
 //!
-//! Neighbours: `txn::spill` has the extents, `tree::staged` keeps them over a restart and hangs them into their trees, `commit`
-//! goes on with the rest.
+//! Neighbours: `txn::spill` has the extents, `tree::staged` keeps them over a restart and hangs them into their trees,
+//! `commit` goes on with the rest.
 //!
-//! Steps: settle the extents → sync them → flush what their trees have in memory → stage them in the manifest → append the
-//! record, which names them → make it durable → graft. Only then the record is completed in the watermark: what a reader finds
-//! in extents is in a log that no crash takes back.
+//! Steps: settle the extents → sync them → flush what their trees have in memory → stage them in the manifest → append
+//! the record, which names them → make it durable → graft. Only then the record is completed in the watermark: what a
+//! reader finds in extents is in a log that no crash takes back.
 //!
 //! **Invariants**
-//! - Nobody flushes between the flush of the trees and the graft. So the grafted layer is newer than every layer of its tree that
-//!   may have an older version of one of its keys, and the memtables have none: the transaction holds the row locks.
+//! - Nobody flushes between the flush of the trees and the graft. So the grafted layer is newer than every layer of its
+//!   tree that may have an older version of one of its keys, and the memtables have none: the transaction holds the row
+//!   locks.
 //! - The log is durable up to the recovery points that are staged.
 //! - After the record is appended nothing fails any more, unless the log does.
 

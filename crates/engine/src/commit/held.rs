@@ -1,11 +1,11 @@
 //! Row locks that wait for their commit to be durable: what happens without early lock release.
 //!
-//! Neighbours: `txn` puts the locks of a committed transaction in; the flush of the log, or whoever learns first that the
-//! commit is durable, takes them out.
+//! Neighbours: `txn` puts the locks of a committed transaction in; the flush of the log, or whoever learns first that
+//! the commit is durable, takes them out.
 //!
 //! **Invariants**
-//! - What is put in is given back when its commit is durable, or when the log has ended (failure or shutdown): the log is
-//!   told to wake us, so it does not matter whether anybody awaits the commit.
+//! - What is put in is given back when its commit is durable, or when the log has ended (failure or shutdown): the log
+//!   is told to wake us, so it does not matter whether anybody awaits the commit.
 //! - Who has been told that a sequence is durable finds the locks up to it free.
 
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
 //! The commit pipeline: from a write set to a place in the log, to visible versions, to free locks.
 //!
-//! Neighbours: `txn` comes in at the top; `esker-wal` fixes the order; memtables take the versions; the layer above awaits
-//! durability.
+//! Neighbours: `txn` comes in at the top; `esker-wal` fixes the order; memtables take the versions; the layer above
+//! awaits durability.
 //!
 //! A transaction too large for memory brings extents: `graft` has the steps around these, and such a commit does wait.
 //!
 //! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
 //! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
-//! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the locks
-//! are put aside until the record is durable (`held`).
+//! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the
+//! locks are put aside until the record is durable (`held`).
 //!
 //! **Invariants**
 //! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole
@@ -97,8 +97,8 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
 /// A commit record above this is charged to the memory budget.
 const CHARGED_RECORD_BYTES: u64 = 1 << 20;
 
-/// Makes room for the record of a large write set, at once: a buffer that doubled on its way there would need twice as much
-/// memory for a moment. The record is charged as long as what is returned lives.
+/// Makes room for the record of a large write set, at once: a buffer that doubled on its way there would need twice as
+/// much memory for a moment. The record is charged as long as what is returned lives.
 pub(crate) fn charge_record(
     inner: &Inner,
     writes: &WriteSet,

@@ -23,8 +23,8 @@
 //!
 //! **Invariants**
 //! - Decoding never panics and never reads outside the payload, whatever the bytes.
-//! - Counters are raised by the record they stand in, also by a prepare that is rolled back: a number that was given stays
-//!   given.
+//! - Counters are raised by the record they stand in, also by a prepare that is rolled back: a number that was given
+//!   stays given.
 //! - A prepared transaction is named by its XID and the sequence of its prepare record: an XID may be used again.
 
 use crate::codec::{self, Malformed, put_bytes, put_varint};

@@ -1,4 +1,5 @@
-//! What can be switched off of the commit pipeline while it runs, to see what it is worth; and checks that can be switched on.
+//! What can be switched off of the commit pipeline while it runs, to see what it is worth; and checks that can be
+//! switched on.
 //!
 //! Neighbours: `commit` and `Engine::wait_durable` read the switches once per commit; the layer above sets them.
 //!
@@ -8,7 +9,8 @@
 //! | off | off | when it is durable | when it is durable |
 //! | any | on | when the record has its place in the log | at once |
 //!
-//! Verifying answers is no part of the commit; it is for tests and costs what reading everything costs (`scan::verify`).
+//! Verifying answers is no part of the commit; it is for tests and costs what reading everything costs
+//! (`scan::verify`).
 //!
 //! Durable snapshots (on) let the plain reads of clients leave out what is not durable yet; see `txn::SnapshotAt`.
 //!
@@ -75,7 +77,8 @@ impl Switches {
         self.durable_snapshots.store(on, Ordering::Relaxed);
     }
 
-    /// Whether what scans and counts answer from metadata is compared with plain reading; a difference is fatal. Off by default.
+    /// Whether what scans and counts answer from metadata is compared with plain reading; a difference is fatal. Off by
+    /// default.
     pub fn verify_answers(&self) -> bool {
         self.verify_answers.load(Ordering::Relaxed)
     }

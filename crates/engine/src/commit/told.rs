@@ -3,8 +3,8 @@
 //! Neighbours: `Engine` and `acks` ask before a reply leaves; `log` knows what is durable, `watermark` what is applied.
 //!
 //! **Invariants**
-//! - What may be told survives a crash, and every snapshot that is taken afterwards sees it. Durability alone does not do: a record
-//!   can be durable while an earlier one is still being inserted, and a snapshot ends before that.
+//! - What may be told survives a crash, and every snapshot that is taken afterwards sees it. Durability alone does not
+//!   do: a record can be durable while an earlier one is still being inserted, and a snapshot ends before that.
 
 use super::watermark::Watermark;
 use crate::Seq;

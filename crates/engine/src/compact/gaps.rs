@@ -2,13 +2,13 @@
 //!
 //! Neighbours: `flush` and `run` ask before every entry they write.
 //!
-//! An extent that reaches over a gap is merged with all that lies below the gap, although it has nothing there. A queue makes
-//! such gaps all the time: what it flushes is deletes at one end of the table and rows at the other.
+//! An extent that reaches over a gap is merged with all that lies below the gap, although it has nothing there. A queue
+//! makes such gaps all the time: what it flushes is deletes at one end of the table and rows at the other.
 //!
 //! **Invariants**
 //! - Never cuts between versions of a key.
-//! - Between two cuts lie [`Limits::gap_bytes`](super::Limits::gap_bytes) or more below: a run is cut into no more pieces than
-//!   that is in what lies below it.
+//! - Between two cuts lie [`Limits::gap_bytes`](super::Limits::gap_bytes) or more below: a run is cut into no more
+//!   pieces than that is in what lies below it.
 
 use crate::extent::HasMeta;
 use crate::tree::Run;

@@ -3,8 +3,8 @@
 //! Neighbours: `pick` decides with them; whoever writes asks for the [`Pressure`], and passes at its rate or waits.
 //!
 //! **Invariants**
-//! - Whatever shape makes writers wait also makes a compaction due: waiting ends. (Unless extents that cannot be read stand in
-//!   its way; then writers are told.)
+//! - Whatever shape makes writers wait also makes a compaction due: waiting ends. (Unless extents that cannot be read
+//!   stand in its way; then writers are told.)
 
 use crate::extent::HasMeta;
 use crate::tree::Levels;
@@ -24,7 +24,8 @@ pub struct Limits {
     pub memtable_stop_count: usize,
     /// The oldest run goes to level 1 when it has this many bytes and ...
     pub l0_run_bytes: u64,
-    /// ... at least one in so many bytes of level 1 (but never more than a job), so that not too much is rewritten for it.
+    /// ... at least one in so many bytes of level 1 (but never more than a job), so that not too much is rewritten for
+    /// it.
     pub level1_per_l0_run: u64,
     /// Level 1 may always have this many bytes ...
     pub level1_bytes: u64,
@@ -71,8 +72,9 @@ pub(crate) const FREE_TOMBSTONE_SKIPS: u64 = 256 << 10;
 /// A version is flushed or merged in about the time of so many steps.
 pub(crate) const SKIPS_PER_ENTRY: u64 = 4;
 
-/// Whether readers have skipped the tombstones of a tier so often that it would have been better to rewrite
-/// `entries` versions, so that the deletes go: whatever they do next, they and the rewrite together cost at most about twice as much as with foresight.
+/// Whether readers have skipped the tombstones of a tier so often that it would have been better to rewrite `entries`
+/// versions, so that the deletes go: whatever they do next, they and the rewrite together cost at most about twice as
+/// much as with foresight.
 pub(crate) fn tombstones_amplify_reads(steps: u64, entries: u64) -> bool {
     steps >= FREE_TOMBSTONE_SKIPS && steps / SKIPS_PER_ENTRY >= entries
 }
@@ -110,9 +112,9 @@ impl Pressure {
         Pressure::Slow(thousandths as u16)
     }
 
-    /// What all writers together may write, in bytes per second: it falls by the same factor for the same part of the way,
-    /// so whatever background work can do, there is a pressure at which they write just that. `None`: as they like, or
-    /// nothing at all.
+    /// What all writers together may write, in bytes per second: it falls by the same factor for the same part of the
+    /// way, so whatever background work can do, there is a pressure at which they write just that. `None`: as they
+    /// like, or nothing at all.
     pub fn rate(self) -> Option<u64> {
         let Pressure::Slow(thousandths) = self else {
             return None;

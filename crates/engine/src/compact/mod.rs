@@ -1,10 +1,11 @@
-//! Compaction: tiered in level 0, leveled below. Bounds the number of runs that a read visits and drops obsolete versions.
+//! Compaction: tiered in level 0, leveled below. Bounds the number of runs that a read visits and drops obsolete
+//! versions.
 //!
 //! Neighbours: `maintain` calls `Trees::compact_one` and asks for the [`Pressure`]; `tree` publishes the result.
 //!
-//! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and which
-//! only move, pure as well) → `retain` (which versions stay), `gaps` (where runs are cut) → `run` (does it, as quickly as `pacing` says) →
-//! `warm_cache` (the block cache).
+//! Parts: `limits` (when), `pick` (which task, a pure function of the shape) → `plan` (which extents are merged and
+//! which only move, pure as well) → `retain` (which versions stay), `gaps` (where runs are cut) → `run` (does it, as
+//! quickly as `pacing` says) → `warm_cache` (the block cache).
 //!
 //! **Invariants**
 //! - Deciders return data and touch nothing; the doer decides nothing.

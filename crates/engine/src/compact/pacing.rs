@@ -3,8 +3,8 @@
 //! Neighbours: `run` takes a step here for every entry it writes.
 //!
 //! **Invariants**
-//! - How much of the time a job works is a pure function of how urgent it is: all of it as soon as it is more than just due,
-//!   or writers are slowed down; or, if a tree is at rest, as long as nobody is at work elsewhere either.
+//! - How much of the time a job works is a pure function of how urgent it is: all of it as soon as it is more than just
+//!   due, or writers are slowed down; or, if a tree is at rest, as long as nobody is at work elsewhere either.
 //! - A job that is not wanted any more ends within [`STEP_BYTES`].
 
 use std::thread;

@@ -2,14 +2,14 @@
 //!
 //! Neighbours: `run` calls it and does what it says; `plan` then decides what is merged and what only moves.
 //!
-//! New l0_runs are merged with each other, similar sizes together, so that their number stays small at a cost that grows
-//! with the logarithm of level 0. The oldest run, once it is worth it, moves down to level 1, and level 1 to level 2,
-//! both in jobs of limited size: a part of the upper run with what it overlaps below. Moving only from the *oldest* run
-//! is what makes parts possible: everything above is newer.
+//! New l0_runs are merged with each other, similar sizes together, so that their number stays small at a cost that
+//! grows with the logarithm of level 0. The oldest run, once it is worth it, moves down to level 1, and level 1 to
+//! level 2, both in jobs of limited size: a part of the upper run with what it overlaps below. Moving only from the
+//! *oldest* run is what makes parts possible: everything above is newer.
 //!
 //! **Invariants**
-//! - With `limits.l0_runs` l0_runs or more there is always a task (unless quarantined extents stand in the way of all), and
-//!   every task reduces the l0_runs, or moves extents to a lower level: doing what it says ends.
+//! - With `limits.l0_runs` l0_runs or more there is always a task (unless quarantined extents stand in the way of all),
+//!   and every task reduces the l0_runs, or moves extents to a lower level: doing what it says ends.
 //! - A quarantined extent takes part in no task.
 //! - The parts of runs that take part never begin or end between two versions of a key: whoever sees one sees all.
 
@@ -210,8 +210,8 @@ impl<'a, E: HasMeta> Descent<'a, E> {
         let (first, last) = (&extents[range.start], &extents[range.end - 1]);
         let below = self.below;
         let overlap = below.overlapping_range(&first.meta().first.key, &last.meta().last.key);
-        // With the neighbours on both sides: if they are small, they are put together with what comes (if not, they stay as
-        // they are). And versions are dropped only when all of their key are at hand.
+        // With the neighbours on both sides: if they are small, they are put together with what comes (if not, they
+        // stay as they are). And versions are dropped only when all of their key are at hand.
         let start = clean_start(below, overlap.start.saturating_sub(1));
         let end = clean_end(below, below.extents().len().min(overlap.end + 1));
         start..end
@@ -222,8 +222,8 @@ impl<'a, E: HasMeta> Descent<'a, E> {
             || self.quarantined_below.meets(&self.range_below(range))
     }
 
-    /// The part that can be moved down with the least rewriting per byte, in a job of limited size. `None` if the run is
-    /// empty or no part of it can be moved.
+    /// The part that can be moved down with the least rewriting per byte, in a job of limited size. `None` if the run
+    /// is empty or no part of it can be moved.
     fn cheapest_window(&self, limits: &Limits) -> Option<Window> {
         let mut best: Option<Window> = None;
         let mut start = 0;
@@ -306,8 +306,8 @@ fn clean_end<E: HasMeta>(run: &Run<E>, mut end: usize) -> usize {
     end
 }
 
-/// Merging neighbouring l0_runs of similar sizes: as many as possible, from the newest on, as long as the next one is not
-/// much larger than all before it together. `None` if no two neighbours can be merged.
+/// Merging neighbouring l0_runs of similar sizes: as many as possible, from the newest on, as long as the next one is
+/// not much larger than all before it together. `None` if no two neighbours can be merged.
 fn merge_of_layers<E: HasMeta>(l0_runs: &[Run<E>]) -> Option<(Vec<Input>, RunAddress)> {
     let sound: Vec<bool> = l0_runs.iter().map(is_sound).collect();
     let similar = |start: usize| {
@@ -354,8 +354,8 @@ fn cheapest_pair<E: HasMeta>(l0_runs: &[Run<E>], sound: &[bool]) -> Option<Range
         .map(|start| start..start + 2)
 }
 
-/// Brings the extent with the largest share of deletes above the limit closer to what it deletes: one level down, or, if it
-/// is in a newer layer, together with all l0_runs below it.
+/// Brings the extent with the largest share of deletes above the limit closer to what it deletes: one level down, or,
+/// if it is in a newer layer, together with all l0_runs below it.
 fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let percent = |meta: &ExtentMeta| meta.deletes * 100 / meta.entries;
     let mut due: Vec<(RunAddress, &E)> = levels
@@ -368,8 +368,9 @@ fn removal_of_deletes<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option
         .find(|task| !task.touches_quarantined(levels))
 }
 
-/// A rewrite of an extent of the lowest level with many versions that are no rows: deletes, and what newer versions hide. They
-/// came there when a snapshot still needed them; `oldest_snapshot` needs none of it any more, so all of them go.
+/// A rewrite of an extent of the lowest level with many versions that are no rows: deletes, and what newer versions
+/// hide. They came there when a snapshot still needed them; `oldest_snapshot` needs none of it any more, so all of them
+/// go.
 pub(super) fn garbage_at_the_bottom<E: HasMeta>(
     levels: &Levels<E>,
     limits: &Limits,
@@ -408,8 +409,8 @@ fn rewrite_at_the_bottom<E: HasMeta>(
     })
 }
 
-/// Brings an extent whose deletes readers have stepped over again and again closer to what it deletes, as soon as they would
-/// have been better off had that been done at once. `oldest_snapshot` needs none of what is deleted any more.
+/// Brings an extent whose deletes readers have stepped over again and again closer to what it deletes, as soon as they
+/// would have been better off had that been done at once. `oldest_snapshot` needs none of what is deleted any more.
 pub(super) fn deletes_in_the_way<E: HasMeta>(
     levels: &Levels<E>,
     oldest_snapshot: Seq,
@@ -435,8 +436,9 @@ pub(super) fn deletes_in_the_way<E: HasMeta>(
     })
 }
 
-/// What makes a tree that nobody writes to smaller: everything sinks to level 2, step by step, where it is compressed most and
-/// exists once; and what came there without being rewritten, or is too little to sink, is compressed as level 2 is where it lies.
+/// What makes a tree that nobody writes to smaller: everything sinks to level 2, step by step, where it is compressed
+/// most and exists once; and what came there without being rewritten, or is too little to sink, is compressed as level
+/// 2 is where it lies.
 pub fn sink<E: HasMeta>(levels: &Levels<E>, limits: &Limits) -> Option<Task> {
     let l0_runs = levels.l0_runs();
     let upper = l0_runs.iter().map(Run::bytes).sum::<u64>() + levels.level(1).bytes();
@@ -552,7 +554,8 @@ impl Task {
         is_at_bottom && matches!(self.reason, Reason::Deletes | Reason::Steps)
     }
 
-    /// The level as for which its result is compressed: what is rewritten in its place for the sake of space stays there.
+    /// The level as for which its result is compressed: what is rewritten in its place for the sake of space stays
+    /// there.
     pub(super) fn packed_for(&self) -> u8 {
         let is_in_place = matches!(&self.inputs[..], [input] if input.place == self.output);
         match is_in_place && self.reason == Reason::Space {

@@ -5,8 +5,8 @@
 //! **Invariants**
 //! - Of every key all versions newer than the oldest snapshot stay, and the newest one that is not newer: so every live
 //!   snapshot, and every later one, reads what it read before.
-//! - That last one goes, too, if it is a delete and nothing of its key lies below. So a row that came and went between two
-//!   flushes, or two compactions, is never written again, unless a snapshot sees it.
+//! - That last one goes, too, if it is a delete and nothing of its key lies below. So a row that came and went between
+//!   two flushes, or two compactions, is never written again, unless a snapshot sees it.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) struct Settled<'a> {
     pub(crate) has_met: bool,
 }
 
-/// Passes the entries of `iter`, from the first to the last, that must stay to `sink`. `is_bottom` says whether nothing of a
-/// key lies below.
+/// Passes the entries of `iter`, from the first to the last, that must stay to `sink`. `is_bottom` says whether nothing
+/// of a key lies below.
 pub(crate) fn retain(
     iter: &mut impl InternalIter,
     oldest_snapshot: Seq,
@@ -71,8 +71,8 @@ pub(crate) fn retain(
 }
 
 impl Settled<'_> {
-    /// Whether nothing of the key lies in these runs. Where a delete has met what it deletes, the filters of extents are asked
-    /// that are in memory; for one that has not, they would say yes.
+    /// Whether nothing of the key lies in these runs. Where a delete has met what it deletes, the filters of extents
+    /// are asked that are in memory; for one that has not, they would say yes.
     pub(crate) fn has_nothing_in<'a>(
         &self,
         runs: impl IntoIterator<Item = &'a Run<Arc<Extent>>>,

@@ -4,9 +4,10 @@
 //!
 //! **Invariants**
 //! - One compaction per tree at a time. Flushes of the same tree go on: they only add l0_runs that are newer.
-//! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots free.
-//! - The picker decides what; `pacing` decides how quickly. A compaction of a tree that is dropped, or of an engine that stops,
-//!   ends early.
+//! - Until the result is installed the tree reads as before; after an error the new extents are gone and their slots
+//!   free.
+//! - The picker decides what; `pacing` decides how quickly. A compaction of a tree that is dropped, or of an engine
+//!   that stops, ends early.
 //! - An extent that cannot be read ends its compaction, not the engine: it is quarantined, and tasks without it go on.
 
 use std::sync::Arc;
@@ -138,7 +139,8 @@ impl Trees {
             .map(Some)
     }
 
-    /// Brings all that a tree has on disk to level 2, compressed as that level is. Waits for a compaction that is being done.
+    /// Brings all that a tree has on disk to level 2, compressed as that level is. Waits for a compaction that is being
+    /// done.
     pub(crate) fn sink_tree(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<()> {
         let _guard = tree.compacting();
         let limits = Limits {

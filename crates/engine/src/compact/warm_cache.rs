@@ -1,10 +1,11 @@
-//! Cache warming after a compaction: blocks that were replaced leave the block cache, and their successors enter it as far as the
-//! old ones were in use.
+//! Cache warming after a compaction: blocks that were replaced leave the block cache, and their successors enter it as
+//! far as the old ones were in use.
 //!
 //! Neighbours: `run` calls it when its result is installed; `extent` and `cache` have the blocks.
 //!
-//! The weight of an old block is divided among the new blocks whose keys it spans. A new block is worth reading if at least half of
-//! the weight that came to it was cached. So a cached block of a sparse run, which spans half of the tree, warms nothing by itself.
+//! The weight of an old block is divided among the new blocks whose keys it spans. A new block is worth reading if at
+//! least half of the weight that came to it was cached. So a cached block of a sparse run, which spans half of the
+//! tree, warms nothing by itself.
 //!
 //! **Invariants**
 //! - No more is read into the cache than was removed from it: what others have in use stays.
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use crate::Result;
 use crate::extent::{CacheRange, Extent};
 
-/// Takes the blocks of `old` (parts of runs, keys ascending in each) out of the cache and reads those of `new` that replace them.
+/// Takes the blocks of `old` (parts of runs, keys ascending in each) out of the cache and reads those of `new` that
+/// replace them.
 pub(super) fn refresh(old: &[Vec<Arc<Extent>>], new: &[Arc<Extent>]) {
     let mut ranges = Vec::new();
     for extent in old.iter().flatten() {

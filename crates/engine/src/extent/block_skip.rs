@@ -1,19 +1,20 @@
 //! Block skipping: which blocks a filtered scan of a sorted run need not read, without changing what it returns.
 //!
-//! Neighbours: `scan` makes one for each run; `iter` and `tree::run` ask it before they read a block; `zone_maps` knows what blocks
-//! say of their values.
+//! Neighbours: `scan` makes one for each run; `iter` and `tree::run` ask it before they read a block; `zone_maps` knows
+//! what blocks say of their values.
 //!
-//! A block may be left out if none of its versions can meet the conditions *and* nobody takes something older for the newest
-//! then. Of a key that is in the block, the newest version that is seen is
+//! A block may be left out if none of its versions can meet the conditions *and* nobody takes something older for the
+//! newest then. Of a key that is in the block, the newest version that is seen is
 //! - in a newer tier: it is found there, whatever is left out here;
-//! - in the block: it does not meet the conditions, or it is a delete. What must not be found is an older version of the key. It could
-//!   be in an older tier, or behind the block in the same run;
+//! - in the block: it does not meet the conditions, or it is a delete. What must not be found is an older version of
+//!   the key. It could be in an older tier, or behind the block in the same run;
 //! - in front of the block in the same run: it is found there, and hides the rest;
-//! - older than all versions of the key in the block, which are all too new: only an older tier or what is behind could have it.
+//! - older than all versions of the key in the block, which are all too new: only an older tier or what is behind could
+//!   have it.
 //!
 //! **Invariants**
-//! - A block is left out only if no older tier has anything from its first key to its last, and its last key does not go on
-//!   behind it.
+//! - A block is left out only if no older tier has anything from its first key to its last, and its last key does not
+//!   go on behind it.
 //! - Newer tiers are of no concern, nor is the snapshot.
 
 use std::sync::Arc;

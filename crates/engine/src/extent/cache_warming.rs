@@ -1,4 +1,5 @@
-//! Cache warming, the extent's part: which key ranges of it are cached, taking them out of the cache, reading them into it.
+//! Cache warming, the extent's part: which key ranges of it are cached, taking them out of the cache, reading them into
+//! it.
 //!
 //! Neighbours: `compact::warm_cache` weighs the ranges; `reader` has the blocks.
 //!
@@ -36,8 +37,8 @@ impl Tail {
 }
 
 impl Extent {
-    /// Takes the blocks out of the cache, and the tail. Adds what they were to `ranges`: the whole extent as one where not
-    /// even the tail was cached.
+    /// Takes the blocks out of the cache, and the tail. Adds what they were to `ranges`: the whole extent as one where
+    /// not even the tail was cached.
     pub(crate) fn uncache(&self, ranges: &mut Vec<CacheRange>) {
         let (meta, cache) = (self.meta(), self.cache());
         cache.remove(meta.stamp, known_keys::PLACE);

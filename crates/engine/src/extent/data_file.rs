@@ -3,8 +3,8 @@
 //! Neighbours: `space` has all the files under its lock, and does the I/O.
 //!
 //! **Invariants**
-//! - A slot that is in use is not hollow. A free slot is hollow only if no disk space is behind it, as far as the file system
-//!   gives any back.
+//! - A slot that is in use is not hollow. A free slot is hollow only if no disk space is behind it, as far as the file
+//!   system gives any back.
 //! - A sync that failed is not repeated, see `space`.
 
 use std::io;
@@ -172,7 +172,8 @@ impl DataFile {
         None
     }
 
-    /// The last free slots that may have disk space, at most so many: slots near the start of a file are used again first.
+    /// The last free slots that may have disk space, at most so many: slots near the start of a file are used again
+    /// first.
     pub(super) fn last_backed(&self, most: u32) -> Option<Trim> {
         let is_backed = |slot: u32| !self.used.has(slot) && !self.hollow.has(slot);
         let last = (0..SLOTS_PER_FILE).rev().find(|slot| is_backed(*slot))?;

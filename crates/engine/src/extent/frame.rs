@@ -1,9 +1,11 @@
 //! Frames: the stored form of blocks, filters and indexes, with compression and checksum.
 //!
-//! Neighbours: `writer` seals, `reader` opens; `block` divides what zstd compresses. The bytes are described in `docs/formats/extent.md`.
+//! Neighbours: `writer` seals, `reader` opens; `block` divides what zstd compresses. The bytes are described in
+//! `docs/formats/extent.md`.
 //!
 //! **Invariants**
-//! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything else.
+//! - The checksum covers what is stored and where it belongs (extent stamp, offset); it is compared before anything
+//!   else.
 //! - Opening allocates no more than [`MAX_RAW_BYTES`], whatever the bytes.
 
 use std::cell::RefCell;
@@ -87,8 +89,8 @@ enum Method {
     Zstd(Compressor<'static>, i32),
 }
 
-/// Of values zstd at its fast levels looks for matches of so many bytes; left to itself it would take 5 for payloads up to
-/// 16 KiB. Matches of 5 digits take more than they save, and longer to unpack.
+/// Of values zstd at its fast levels looks for matches of so many bytes; left to itself it would take 5 for payloads up
+/// to 16 KiB. Matches of 5 digits take more than they save, and longer to unpack.
 const SHORTEST_MATCH_IN_VALUES: u32 = 6;
 const FAST_LEVELS: i32 = 2;
 

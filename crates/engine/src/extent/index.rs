@@ -1,7 +1,7 @@
 //! The index of an extent (one separator and zone map per block), and the tail: index and filter together in memory.
 //!
-//! Neighbours: `writer` builds it; `reader` and `iter` find blocks with it; `cache` keeps tails. The bytes are described
-//! in `docs/formats/extent.md`.
+//! Neighbours: `writer` builds it; `reader` and `iter` find blocks with it; `cache` keeps tails. The bytes are
+//! described in `docs/formats/extent.md`.
 //!
 //! **Invariants**
 //! - The separator of a block is at or after its last entry and before the first entry of the next block.

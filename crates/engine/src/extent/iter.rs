@@ -4,8 +4,8 @@
 //!
 //! **Invariants**
 //! - Nothing is read before the first seek; at most one block is held, and the one behind it.
-//! - With a skipper, the walk stands behind blocks that are left out as if they were not there. Their keys are not begun in front of
-//!   them nor do they go on behind, but for what the skipper allows.
+//! - With a skipper, the walk stands behind blocks that are left out as if they were not there. Their keys are not
+//!   begun in front of them nor do they go on behind, but for what the skipper allows.
 
 use std::sync::Arc;
 
@@ -217,9 +217,9 @@ impl ExtentIter {
         act(cursor).map_err(|what| self.extent.damaged_block(self.offset(), what))
     }
 
-    /// As [`BlockCursor::drain`] for what is left of the current block. The walk must not have ended. If the block ends, the walk
-    /// stands on its last entry, and it is told whether the key of that was shown; or behind it ([`Drained::AtEnd`]), from where
-    /// [`ExtentIter::next_block`] goes on.
+    /// As [`BlockCursor::drain`] for what is left of the current block. The walk must not have ended. If the block
+    /// ends, the walk stands on its last entry, and it is told whether the key of that was shown; or behind it
+    /// ([`Drained::AtEnd`]), from where [`ExtentIter::next_block`] goes on.
     #[inline]
     pub(crate) fn drain_block(
         &mut self,
@@ -257,8 +257,8 @@ impl ExtentIter {
         drained.map_err(|what| self.extent.damaged_block(self.offset(), what))
     }
 
-    /// Whether all entries of the current block are rows that are seen by `sight`, each the only version of its key. The last key of an extent may go
-    /// on in the next one.
+    /// Whether all entries of the current block are rows that are seen by `sight`, each the only version of its key.
+    /// The last key of an extent may go on in the next one.
     fn is_plain(&self, sight: Seq) -> bool {
         let is_last = |tail: &Arc<Tail>| self.number + 1 == tail.blocks();
         self.extent.meta().is_plain(sight) && !self.tail.as_ref().is_none_or(is_last)

@@ -1,6 +1,8 @@
-//! Known keys of an extent: whether single keys have a row in it, cached so that counts need not search its blocks again.
+//! Known keys of an extent: whether single keys have a row in it, cached so that counts need not search its blocks
+//! again.
 //!
-//! Neighbours: `scan::below` learns it and asks for it; `cache` keeps it among the blocks, under the place of the extent's header.
+//! Neighbours: `scan::below` learns it and asks for it; `cache` keeps it among the blocks, under the place of the
+//! extent's header.
 //!
 //! **Invariants**
 //! - The keys ascend. What is known stays true: an extent does not change.

@@ -1,13 +1,13 @@
 //! Extent metadata: what the manifest records of an extent, and the header that the extent itself begins with.
 //!
-//! Neighbours: `writer` makes both; `tree::change` stores the meta in the manifest; `reader` checks one against the other.
-//! The bytes are described in `docs/formats/extent.md` and `docs/formats/manifest.md`.
+//! Neighbours: `writer` makes both; `tree::change` stores the meta in the manifest; `reader` checks one against the
+//! other. The bytes are described in `docs/formats/extent.md` and `docs/formats/manifest.md`.
 //!
 //! **Invariants**
 //! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries,
 //!   rows <= entries - deletes.
-//! - Of a grafted extent only the manifest knows the sequence; header and entries have the numbers that the writes had in their
-//!   transaction.
+//! - Of a grafted extent only the manifest knows the sequence; header and entries have the numbers that the writes had
+//!   in their transaction.
 //! - A decoded meta lies inside its slots: header < filter < index < stored length <= slots * `SLOT_BYTES`.
 
 use std::cmp::Ordering;
@@ -81,8 +81,8 @@ pub struct ExtentMeta {
     pub entries: u64,
     /// Number of deletes among them.
     pub deletes: u64,
-    /// Number of user keys whose newest version in here is a put: what a reader counts if it sees every version and nothing
-    /// newer hides one.
+    /// Number of user keys whose newest version in here is a put: what a reader counts if it sees every version and
+    /// nothing newer hides one.
     pub rows: u64,
     /// Smallest sequence.
     pub smallest_seq: Seq,
@@ -90,8 +90,8 @@ pub struct ExtentMeta {
     pub largest_seq: Seq,
     /// The level for which it was compressed; it may have moved down since.
     pub packed_for: u8,
-    /// Its entries were written by a transaction before that had a sequence: whatever they say of themselves, all of them have
-    /// `largest_seq`, and every user key comes once.
+    /// Its entries were written by a transaction before that had a sequence: whatever they say of themselves, all of
+    /// them have `largest_seq`, and every user key comes once.
     pub is_grafted: bool,
     /// First version in internal order.
     pub first: Position,
@@ -125,7 +125,8 @@ impl ExtentMeta {
         }
     }
 
-    /// Whether all entries are rows that are seen by who sees what is not newer than `sight`: puts, each of another key.
+    /// Whether all entries are rows that are seen by who sees what is not newer than `sight`: puts, each of another
+    /// key.
     #[inline]
     pub(crate) fn is_plain(&self, sight: Seq) -> bool {
         self.rows == self.entries && sight >= self.largest_seq
@@ -253,8 +254,8 @@ impl HasMeta for ExtentMeta {
 }
 
 const HEADER_MAGIC: &[u8; 8] = b"ESKEREXT";
-/// Format of extents, header to index. It is raised whenever a byte of it changes its meaning; the manifest repeats it, so
-/// that a database in another one is refused when it is opened.
+/// Format of extents, header to index. It is raised whenever a byte of it changes its meaning; the manifest repeats it,
+/// so that a database in another one is refused when it is opened.
 pub(crate) const FORMAT_VERSION: u16 = 4;
 
 /// The first bytes of an extent.

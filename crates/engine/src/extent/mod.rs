@@ -1,11 +1,12 @@
 //! Extents: the SSTables of a tree, immutable and sorted, in slots of large data files.
 //!
-//! Neighbours: `flush` and `compact` write extents; `tree` hangs them into versions and reads through them; `cache` keeps
-//! their blocks. The bytes are described in `docs/formats/extent.md`.
+//! Neighbours: `flush` and `compact` write extents; `tree` hangs them into versions and reads through them; `cache`
+//! keeps their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
-//! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter` →
-//! `zone_maps` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files; `data_file` is
-//! one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `multi_get`: several keys of it; `known_keys`: keys that need not be looked for again) → `iter` (a walk over it) → `skipper` (what of it a
+//! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter`
+//! → `zone_maps` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files;
+//! `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `multi_get`: several keys of
+//! it; `known_keys`: keys that need not be looked for again) → `iter` (a walk over it) → `skipper` (what of it a
 //! filtered walk leaves out) → `cache_warming` (what of it is cached); `inspect` (all its parts, for people).
 //!
 //! **Invariants**

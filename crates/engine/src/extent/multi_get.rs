@@ -2,9 +2,10 @@
 //!
 //! Neighbours: `reader` looks for one key; `scan::below` has many.
 //!
-//! A search for one key in a large tree waits for memory again and again: for the filter, the block, its restarts, the entries behind one. Here
-//! every step is done for all keys before the next, and what the next will look at is asked for meanwhile (group prefetching: Chen,
-//! Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through Prefetching", ICDE 2004, section 4).
+//! A search for one key in a large tree waits for memory again and again: for the filter, the block, its restarts, the
+//! entries behind one. Here every step is done for all keys before the next, and what the next will look at is asked
+//! for meanwhile (group prefetching: Chen, Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through
+//! Prefetching", ICDE 2004, section 4).
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use super::iter::ReadMode;
 use super::reader::Extent;
 use crate::{LATEST, Op, Result};
 
-/// Most keys of a group: enough to have all that the processor can ask for on its way, and so few that what has come is still there when it is needed.
+/// Most keys of a group: enough to have all that the processor can ask for on its way, and so few that what has come is
+/// still there when it is needed.
 pub(crate) const MOST_KEYS: usize = 64;
 
 /// A key that the filter let pass.
@@ -29,8 +31,8 @@ struct Wanted {
 }
 
 impl Extent {
-    /// Says of every key, at its place in `is_row`, whether its newest version in this extent is there and a put. The keys ascend, and are
-    /// [`MOST_KEYS`] at most.
+    /// Says of every key, at its place in `is_row`, whether its newest version in this extent is there and a put. The
+    /// keys ascend, and are [`MOST_KEYS`] at most.
     pub(crate) fn find_rows(&self, keys: &[&[u8]], is_row: &mut [bool]) -> Result<()> {
         debug_assert!(keys.len() <= MOST_KEYS && keys.is_sorted() && keys.len() == is_row.len());
         is_row.fill(false);

@@ -3,8 +3,8 @@
 //! Neighbours: `iter` takes blocks out of it; `tree::run` carries it from one extent to the next.
 //!
 //! **Invariants**
-//! - At most [`READ_AHEAD_BYTES`] are held, or one block that is larger. As many behind them were asked of the system, and at the border of an
-//!   extent the next one.
+//! - At most [`READ_AHEAD_BYTES`] are held, or one block that is larger. As many behind them were asked of the system,
+//!   and at the border of an extent the next one.
 //! - What is held belongs to one extent: [`ReadAhead::forget`] goes before another.
 
 use super::reader::Extent;
@@ -20,7 +20,8 @@ pub(crate) struct ReadAhead {
     /// Where they begin, and how many they are.
     offset: u32,
     bytes: u32,
-    /// They are at its beginning. It is kept from one reading to the next, because new memory costs as much as reading into it.
+    /// They are at its beginning. It is kept from one reading to the next, because new memory costs as much as reading
+    /// into it.
     buffer: Vec<u8>,
     charge: Charge,
 }
@@ -50,7 +51,8 @@ impl ReadAhead {
         self.buffer.get(start as usize..end as usize)
     }
 
-    /// A stored block, out of what was read ahead or together with what follows it, up to `end`, which is asked for only then.
+    /// A stored block, out of what was read ahead or together with what follows it, up to `end`, which is asked for
+    /// only then.
     pub(super) fn read(
         &mut self,
         extent: &Extent,

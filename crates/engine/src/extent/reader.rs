@@ -5,8 +5,8 @@
 //! **Invariants**
 //! - The handle keeps the slots: as long as somebody holds it, its bytes stay as they are.
 //! - Every frame is checked against stamp and place before it is used or cached.
-//! - An extent that could once not be read is quarantined until the next start: compaction leaves it where it is. Whoever
-//!   reads it tries again and gets what is right, or an error.
+//! - An extent that could once not be read is quarantined until the next start: compaction leaves it where it is.
+//!   Whoever reads it tries again and gets what is right, or an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -371,7 +371,8 @@ impl Extent {
         self.corruption(offset, what)
     }
 
-    /// Reads everything from the device, whatever is cached, and checks it: header, every frame, order, counts, bounds, filter.
+    /// Reads everything from the device, whatever is cached, and checks it: header, every frame, order, counts, bounds,
+    /// filter.
     pub fn verify(self: &Arc<Self>) -> Result<()> {
         self.verify_header()?;
         let tail = self.tail(ReadMode::Device)?;

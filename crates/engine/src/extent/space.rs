@@ -4,11 +4,11 @@
 //! lets go of it; `tree` says which slots are in use when it opens, and whether an extent's slots are to be kept.
 //!
 //! **Invariants**
-//! - A slot has one owner. Slots are given back only by the drop of their [`Slots`], and only if no durable manifest edit
-//!   names them: that is what [`Slots::keep`] and [`Slots::release_on_drop`] record.
+//! - A slot has one owner. Slots are given back only by the drop of their [`Slots`], and only if no durable manifest
+//!   edit names them: that is what [`Slots::keep`] and [`Slots::release_on_drop`] record.
 //! - After a failure that stops the engine no slot is given back: it is not known what the manifest on disk names.
-//! - A sync of a data file that failed is not repeated: the kernel may have dropped what anybody had written there since the
-//!   last one. Whoever syncs the file later gets the error, too, and nothing new is placed in it.
+//! - A sync of a data file that failed is not repeated: the kernel may have dropped what anybody had written there
+//!   since the last one. Whoever syncs the file later gets the error, too, and nothing new is placed in it.
 //! - The names of new data files are durable before their first extent can be named by the manifest: [`Space::sync`].
 //! - Disk space goes back to the file system only from slots that are free, which nobody gets meanwhile.
 
@@ -222,8 +222,8 @@ impl Space {
         Ok(number)
     }
 
-    /// Makes what was written to these slots durable, with the names of new files. After an error of a data file what was
-    /// written must be written again, which will be to another file; an error of the directory stops the engine.
+    /// Makes what was written to these slots durable, with the names of new files. After an error of a data file what
+    /// was written must be written again, which will be to another file; an error of the directory stops the engine.
     pub(crate) fn sync<'a>(&self, slots: impl Iterator<Item = &'a Slots>) -> Result<()> {
         let files: BTreeMap<u32, &Arc<Handle>> = slots
             .map(|slots| (slots.id.file(), &slots.handle))
@@ -433,8 +433,8 @@ impl Slots {
         self.kept.store(false, Ordering::Release);
     }
 
-    /// Writes the bytes of the extent. The space is reserved first, so that a full disk shows here and never in a sync. Slots
-    /// that cannot be written are not used again until the next start.
+    /// Writes the bytes of the extent. The space is reserved first, so that a full disk shows here and never in a sync.
+    /// Slots that cannot be written are not used again until the next start.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= u64::from(self.count) * SLOT_BYTES);
         let offset = self.id.offset();

@@ -1,6 +1,7 @@
 //! Run writer: sorted entries in, extents of one sorted run out.
 //!
-//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index`, `zone_maps` make the parts; `space` has the slots.
+//! Neighbours: `flush` and `compact` feed it; `block`, `frame`, `filter`, `index`, `zone_maps` make the parts; `space`
+//! has the slots.
 //!
 //! **Invariants**
 //! - Entries come in strictly ascending internal order; extents of a run do not overlap.

@@ -1,13 +1,14 @@
 //! Zone maps: minimum, maximum and presence of NULL per block, for some fields of the values.
 //!
-//! Neighbours: `writer` collects, `index` keeps them behind the separators, `iter` passes over blocks for a [`BlockSkipper`](super::BlockSkipper).
-//! Whoever gives values a meaning knows their [`Fields`]; without that nothing is said. The bytes are described in
-//! `docs/formats/extent.md`.
+//! Neighbours: `writer` collects, `index` keeps them behind the separators, `iter` passes over blocks for a
+//! [`BlockSkipper`](super::BlockSkipper). Whoever gives values a meaning knows their [`Fields`]; without that nothing
+//! is said. The bytes are described in `docs/formats/extent.md`.
 //!
 //! **Invariants**
-//! - What a block says is true for every version in it, whatever a snapshot sees of them. A block with deletes only has no value.
-//! - A block says nothing if its last key goes on in the next block of the extent: whoever left it out would take an older
-//!   version of that key for the newest.
+//! - What a block says is true for every version in it, whatever a snapshot sees of them. A block with deletes only has
+//!   no value.
+//! - A block says nothing if its last key goes on in the next block of the extent: whoever left it out would take an
+//!   older version of that key for the newest.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use crate::codec::{Malformed, Reader, put_varint};
 /// Most fields that blocks speak of.
 pub const MAX_FIELDS: usize = 16;
 
-/// Names a field. Fields whose numbers mean something else have other names, also in the future: what is on disk is found
-/// again by them.
+/// Names a field. Fields whose numbers mean something else have other names, also in the future: what is on disk is
+/// found again by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldId(pub u64);
 

@@ -2,10 +2,10 @@
 //!
 //! Neighbours: `lock::LockManager` calls it when a wait begins; there is no periodic search.
 //!
-//! The graph is not stored: an edge leads from a waiting transaction to every transaction that holds the row and keeps it
-//! from being granted, or whose ranges are in its way. Those who stand before it in the same queue need no edges of their own: each waits for nothing
-//! else than this row, so whatever blocks them is among the holders that are followed anyway. This keeps a search linear
-//! when a thousand sessions queue for one row.
+//! The graph is not stored: an edge leads from a waiting transaction to every transaction that holds the row and keeps
+//! it from being granted, or whose ranges are in its way. Those who stand before it in the same queue need no edges of
+//! their own: each waits for nothing else than this row, so whatever blocks them is among the holders that are followed
+//! anyway. This keeps a search linear when a thousand sessions queue for one row.
 //!
 //! **Invariants**
 //! - One search at a time. Shards are visited one by one; a member of a cycle cannot move, so what was seen stays true

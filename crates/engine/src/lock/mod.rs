@@ -4,12 +4,12 @@
 //! Neighbours: `txn` locks rows and ranges and releases them at its end; `wait` is the form of a wait. A "row" is any
 //! (tree, key); it need not exist.
 //!
-//! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range` (gaps
-//! and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown).
+//! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range`
+//! (gaps and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown).
 //!
 //! **Invariants**
-//! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two shards
-//!   at once.
+//! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two
+//!   shards at once.
 //! - A transaction waits for at most one row or range at a time; its owner says for which.
 //! - Every hold of an owner is in its `held` list, pushed under the shard's lock; ending a transaction first leaves the
 //!   queue, then drains the list, so nothing is granted behind its back.
@@ -244,8 +244,8 @@ impl LockManager {
         }
     }
 
-    /// Whether an insert of a key, which is written already, has to wait for a gap of another transaction. One load where
-    /// nobody has locked a gap.
+    /// Whether an insert of a key, which is written already, has to wait for a gap of another transaction. One load
+    /// where nobody has locked a gap.
     #[inline]
     pub(crate) fn is_in_gap(&self, owner: &LockOwner, tree: TreeId, key: &[u8]) -> bool {
         self.ranges.may_stop(tree, Want::Insert)
@@ -320,8 +320,8 @@ impl LockManager {
         }
     }
 
-    /// Locks the rows of `span` that have been read, of which `key` is the newest, as part of a cover. What is granted is
-    /// as good as a lock of the row, but only the whole transaction gives it back.
+    /// Locks the rows of `span` that have been read, of which `key` is the newest, as part of a cover. What is granted
+    /// is as good as a lock of the row, but only the whole transaction gives it back.
     pub(crate) fn cover(
         self: &Arc<Self>,
         owner: &Arc<LockOwner>,

@@ -59,7 +59,8 @@ impl Want {
 pub(super) struct Waiting {
     pub(super) place: Place,
     pub(super) resolver: Resolver,
-    /// Locks held (rows, and trees with covers) and rows written when the wait began. A waiting transaction does nothing, so it stays right.
+    /// Locks held (rows, and trees with covers) and rows written when the wait began. A waiting transaction does
+    /// nothing, so it stays right.
     pub(super) work: u64,
 }
 

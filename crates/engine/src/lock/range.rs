@@ -3,15 +3,15 @@
 //! Neighbours: `lock::LockManager` asks here before it grants a row (covers) and before an insert counts (gaps);
 //! `deadlock` follows waits here, too.
 //!
-//! A tree has no pages, so a range lock names the keys it is about. Gaps are compatible with each other, as InnoDB's are:
-//! two transactions may find the same range empty, and then neither may insert before the other has ended.
-//! A scan that is running has its gap *ahead* of it: locked to the end of what it will read, and settled to what it has
-//! read whenever it waits or stops.
-//! A cover stands for a lock of each row in it. It is how a transaction that scans many rows needs no memory for each.
+//! A tree has no pages, so a range lock names the keys it is about. Gaps are compatible with each other, as InnoDB's
+//! are: two transactions may find the same range empty, and then neither may insert before the other has ended. A scan
+//! that is running has its gap *ahead* of it: locked to the end of what it will read, and settled to what it has read
+//! whenever it waits or stops. A cover stands for a lock of each row in it. It is how a transaction that scans many
+//! rows needs no memory for each.
 //!
 //! **Invariants**
-//! - `gaps` of a shard is not 0 while any owner has a gap there, `covers` likewise: where they are 0, an insert and a row
-//!   lock pay one load.
+//! - `gaps` of a shard is not 0 while any owner has a gap there, `covers` likewise: where they are 0, an insert and a
+//!   row lock pay one load.
 //! - Who inserts writes first and looks for gaps then; who reads locks the gap first and looks for uncommitted writes
 //!   then. With a fence between the two, one of them sees the other. Covers and row locks likewise, ordered by the
 //!   mutex of the row's shard.
@@ -148,7 +148,8 @@ impl TreeRanges {
     }
 }
 
-/// Those of `waiters` that a request may not pass: they want the same row, conflict, and do not wait for the owner itself.
+/// Those of `waiters` that a request may not pass: they want the same row, conflict, and do not wait for the owner
+/// itself.
 fn stopping<'a>(
     waiters: &'a [RangeWaiter],
     holders: &'a [Holder],
@@ -296,8 +297,8 @@ impl Ranges {
         Self::wake(&mut changing.shard, tree)
     }
 
-    /// Adds rows to the cover of an owner; false if its cover of the tree has too many parts, or another one's is in the
-    /// way of `key`. A cover is taken before the locks of single rows are looked at.
+    /// Adds rows to the cover of an owner; false if its cover of the tree has too many parts, or another one's is in
+    /// the way of `key`. A cover is taken before the locks of single rows are looked at.
     pub(super) fn cover(
         &self,
         owner: &Arc<LockOwner>,
@@ -382,7 +383,8 @@ impl Ranges {
         true
     }
 
-    /// Takes a waiter out of the list, and tells those who waited for nothing else; `None` if it was not there any more.
+    /// Takes a waiter out of the list, and tells those who waited for nothing else; `None` if it was not there any
+    /// more.
     pub(super) fn leave(&self, tree: TreeId, resolver: &Resolver) -> Option<Wakes> {
         let mut shard = self.cell(tree).shard.lock();
         let waiters = &mut shard.trees.get_mut(&tree)?.waiters;

@@ -8,12 +8,12 @@
 //! **Invariants**
 //! - A slot is in the index exactly while its row has a holder or a waiter.
 //! - No holder of a row is incompatible with another holder.
-//! - A waiter is granted only when nobody stands before it. Waiting upgrades stand before all others, because nobody else
-//!   can be granted before them. Among the others, who waits for an exclusive lock and holds more locks stands before who
-//!   holds fewer: others wait for what it holds, and if it came last, who is granted before it might be the next to ask
-//!   for that, which is a deadlock. Nobody is overtaken more than [`MAX_OVERTAKEN`] times. Otherwise first come, first
-//!   served. (The idea is that of contention-aware scheduling: Tian et al., "Contention-Aware Lock Scheduling for
-//!   Transactional Databases", VLDB 2018.)
+//! - A waiter is granted only when nobody stands before it. Waiting upgrades stand before all others, because nobody
+//!   else can be granted before them. Among the others, who waits for an exclusive lock and holds more locks stands
+//!   before who holds fewer: others wait for what it holds, and if it came last, who is granted before it might be the
+//!   next to ask for that, which is a deadlock. Nobody is overtaken more than [`MAX_OVERTAKEN`] times. Otherwise first
+//!   come, first served. (The idea is that of contention-aware scheduling: Tian et al., "Contention-Aware Lock
+//!   Scheduling for Transactional Databases", VLDB 2018.)
 //! - The first waiter of a row is never grantable: every change of holders or queue ends with [`Shard::grant_waiters`].
 
 use std::collections::VecDeque;

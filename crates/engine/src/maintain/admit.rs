@@ -1,7 +1,7 @@
 //! Admission control of writers: pass, throttled, or stalled, by how far background work is behind.
 //!
-//! Neighbours: `commit` asks before it takes a place in the log; `compact::Pressure` is the measure, a pure function of how
-//! much there is to do; `throttle` is the line; `stalls` counts.
+//! Neighbours: `commit` asks before it takes a place in the log; `compact::Pressure` is the measure, a pure function of
+//! how much there is to do; `throttle` is the line; `stalls` counts.
 //!
 //! **Invariants**
 //! - Latency rises before anybody has to wait: every quantity that stops writers slows them first.
@@ -33,8 +33,8 @@ fn memory_pressure(bytes: usize, limit: usize) -> Pressure {
 }
 
 impl Inner {
-    /// Holds a writer back while memtables need more memory than they may have, or background work is too far behind with
-    /// a tree it writes to; slows it down before that.
+    /// Holds a writer back while memtables need more memory than they may have, or background work is too far behind
+    /// with a tree it writes to; slows it down before that.
     #[inline]
     pub(crate) fn admit_writer(&self, writes: &WriteSet) -> Result<()> {
         match self.pressure(writes) {

@@ -1,21 +1,22 @@
 //! Background maintenance: rotating and flushing memtables, compaction, checkpoints, and write stalls.
 //!
-//! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted (`admit`,
-//! `throttle`, `stalls`) and says when a memtable is full.
+//! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted
+//! (`admit`, `throttle`, `stalls`) and says when a memtable is full.
 //!
 //! **Invariants**
-//! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the limit
-//!   itself, and what it has not read must stay.
-//! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log, and
-//!   no recovery point lies behind what a crash could take.
+//! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the
+//!   limit itself, and what it has not read must stay.
+//! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log,
+//!   and no recovery point lies behind what a crash could take.
 //! - A memtable is flushed only when it is quiescent (sealed, and no committer still inserts).
-//! - The log is released only up to a point that the manifest names as its start, together with the counters as of then.
+//! - The log is released only up to a point that the manifest names as its start, together with the counters as of
+//!   then.
 //! - Memory is counted by the budget; here it is kept to the share that memtables have.
-//! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is full,
-//!   meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told when that is
-//!   not possible. An error of the device is tried again a few times: the job begins anew, and nothing of it is in force. (A
-//!   failed sync is none of these: what was to be durable may be gone, and the engine has stopped already.) Any other
-//!   failure of background work ends the engine's life through `on_fatal`.
+//! - A full disk is not fatal: the job is tried again later, and writers are told when memory runs out, or level 0 is
+//!   full, meanwhile. Neither is an extent that cannot be read: compaction goes on without it, and writers are told
+//!   when that is not possible. An error of the device is tried again a few times: the job begins anew, and nothing of
+//!   it is in force. (A failed sync is none of these: what was to be durable may be gone, and the engine has stopped
+//!   already.) Any other failure of background work ends the engine's life through `on_fatal`.
 
 mod admit;
 mod decide;
@@ -299,8 +300,8 @@ impl Inner {
             while !table.is_quiescent() {
                 thread::sleep(QUIESCE_POLL);
             }
-            // The recovery point may lie behind the last version of the table, where others have committed meanwhile. If
-            // a crash took that part of the log, its sequences would be given again, and replay would skip them.
+            // The recovery point may lie behind the last version of the table, where others have committed meanwhile.
+            // If a crash took that part of the log, its sequences would be given again, and replay would skip them.
             let recovery_point = tree.oldest_quiescent().map_or(0, |(_, point)| point);
             self.log.harden(table.max_seq().max(recovery_point))?;
         }
@@ -335,8 +336,8 @@ fn tree_load(tree: &Tree, l0_slowdown_runs: usize) -> TreeLoad {
             false => superversion.version.totals().entries,
         },
         active_bytes: superversion.active.allocated_bytes(),
-        // A committer may have announced itself and inserted nothing yet: then the watermark is still before its record,
-        // and there is nothing to rotate.
+        // A committer may have announced itself and inserted nothing yet: then the watermark is still before its
+        // record, and there is nothing to rotate.
         active_first_lsn: match superversion.active.is_empty() {
             true => u64::MAX,
             false => superversion.active.first_lsn(),
@@ -361,7 +362,8 @@ fn tree_load(tree: &Tree, l0_slowdown_runs: usize) -> TreeLoad {
     }
 }
 
-/// Memory of all replayed runs. Runs of different trees share buffers, which are there until the last of them is flushed.
+/// Memory of all replayed runs. Runs of different trees share buffers, which are there until the last of them is
+/// flushed.
 fn replayed_bytes(trees: &[Tree]) -> usize {
     let mut buffers = BTreeMap::new();
     let mut entries = 0;

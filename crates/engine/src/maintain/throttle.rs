@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// The longest wait.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Shorter waits are left out: to sleep and to wake up takes as long. The line is not shorter for that, so the next ones
-/// wait for those before them.
+/// Shorter waits are left out: to sleep and to wake up takes as long. The line is not shorter for that, so the next
+/// ones wait for those before them.
 const MIN_DELAY: Duration = Duration::from_micros(500);
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;

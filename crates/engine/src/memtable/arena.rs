@@ -1,7 +1,8 @@
 //! Arena of one memtable: chunks that grow, are filled by many threads at once, and are freed together.
 //!
-//! Neighbours: only `skiplist` allocates here. Large chunks are regions of pages, which the system has back as soon as they are
-//! dropped: on the heap a flushed table was there for another second, while the cache had been told that its memory is free.
+//! Neighbours: only `skiplist` allocates here. Large chunks are regions of pages, which the system has back as soon as
+//! they are dropped: on the heap a flushed table was there for another second, while the cache had been told that its
+//! memory is free.
 //!
 //! **Invariants**
 //! - A chunk never moves and is never freed while the arena is shared: what was allocated stays where it is until the
@@ -125,8 +126,8 @@ pub(super) struct Arena {
     chunks: Mutex<Chunks>,
 }
 
-// SAFETY: the raw chunk pointers are owned by this arena alone; shared access only reads `base` and `capacity` (constant
-// after construction) and uses the atomic `used`. Freeing needs `&mut self`.
+// SAFETY: the raw chunk pointers are owned by this arena alone; shared access only reads `base` and `capacity`
+// (constant after construction) and uses the atomic `used`. Freeing needs `&mut self`.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}

@@ -23,8 +23,8 @@ pub struct MemIter {
     tombstones_skipped: u64,
 }
 
-// SAFETY: `entry` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes and versions are immutable
-// but for their atomic links, and `Memtable` itself is `Send + Sync`.
+// SAFETY: `entry` points into the arena of `table`, which the iterator keeps alive wherever it goes; nodes and versions
+// are immutable but for their atomic links, and `Memtable` itself is `Send + Sync`.
 unsafe impl Send for MemIter {}
 
 impl MemIter {
@@ -36,9 +36,9 @@ impl MemIter {
         }
     }
 
-    /// Shows `visit` the newest version up to `upto` of every key from the current one on, which is before `bound` if there is one,
-    /// but of no more than `most` keys; stands on the first version of a later key afterwards, or has ended. Raises
-    /// `newest` to the newest sequence shown. False if `visit` has said no.
+    /// Shows `visit` the newest version up to `upto` of every key from the current one on, which is before `bound` if
+    /// there is one, but of no more than `most` keys; stands on the first version of a later key afterwards, or has
+    /// ended. Raises `newest` to the newest sequence shown. False if `visit` has said no.
     pub(crate) fn drain(
         &mut self,
         bound: Option<&[u8]>,

@@ -8,9 +8,9 @@
 //!
 //! **Invariants**
 //! - A key has one node here, the first that was linked for it.
-//! - Versions of one key come one after the other (row locks in the commit pipeline, key shards in recovery, one thread in
-//!   a write set). So a node is added before any version of its key becomes visible to a snapshot, and a search that ends
-//!   without a match has proven that the key is not there.
+//! - Versions of one key come one after the other (row locks in the commit pipeline, key shards in recovery, one thread
+//!   in a write set). So a node is added before any version of its key becomes visible to a snapshot, and a search that
+//!   ends without a match has proven that the key is not there.
 //! - Nodes and generations are published with release and read with acquire, and stay until the list is cleared or
 //!   dropped, which needs exclusive access.
 

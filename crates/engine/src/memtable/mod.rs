@@ -3,8 +3,8 @@
 //! Neighbours: `commit` and `recovery` insert; `txn` reads; `tree` holds the active table and the immutable ones and
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
-//! Parts: `arena` (memory) → `skiplist` (order) with `versions` (of one key) and `key_index` (single keys) → `pins` (who inserts) → [`Memtable`]
-//! (life cycle) → [`MemIter`].
+//! Parts: `arena` (memory) → `skiplist` (order) with `versions` (of one key) and `key_index` (single keys) → `pins`
+//! (who inserts) → [`Memtable`] (life cycle) → [`MemIter`].
 //!
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.
@@ -130,8 +130,8 @@ impl Memtable {
         MemIter::new(Arc::clone(self))
     }
 
-    /// Calls `each` with keys that are spread evenly from `lower` on and before `upper`: at least `wanted`, if there are so
-    /// many. Each stands for about the returned number of keys.
+    /// Calls `each` with keys that are spread evenly from `lower` on and before `upper`: at least `wanted`, if there
+    /// are so many. Each stands for about the returned number of keys.
     pub(crate) fn sample<'a>(
         &'a self,
         lower: &[u8],

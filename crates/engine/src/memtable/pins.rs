@@ -3,7 +3,8 @@
 //! Neighbours: `memtable::Memtable` has one; committers hold a [`WriterPin`] while they insert.
 //!
 //! **Invariants**
-//! - After [`Pins::seal`] no new pin is given. A table that is sealed and has no pins ([`Pins::are_quiescent`]) is complete.
+//! - After [`Pins::seal`] no new pin is given. A table that is sealed and has no pins ([`Pins::are_quiescent`]) is
+//!   complete.
 //! - Before a version is inserted under a pin, `first_lsn` is at or below the start of its record and `max_seq` at or
 //!   above its sequence.
 

@@ -1,5 +1,5 @@
-//! A skiplist of keys in an arena, each with its versions: concurrent insert without locks, reads without locks, nothing
-//! is ever removed.
+//! A skiplist of keys in an arena, each with its versions: concurrent insert without locks, reads without locks,
+//! nothing is ever removed.
 //!
 //! Neighbours: memory comes from `arena`; `versions` has what came to a key after its first version; `key_index` finds
 //! single keys; `memtable::Memtable` adds what the commit pipeline and flush need.
@@ -9,13 +9,13 @@
 //! prefix u64 | versions ptr | chain ptr | seq u64 | value_len u32 | key_len u16 | op u8 | height u8 | tower [ptr; height] | key | value
 //! ```
 //! `prefix` is the first eight key bytes, big endian, zero padded: most comparisons end there, in the cache line that
-//! the link led to. `chain` belongs to `key_index`. `seq`, `op` and the value are the first version of the key; newer ones
-//! are `versions`, so that a change of a row that is here already needs no descent.
+//! the link led to. `chain` belongs to `key_index`. `seq`, `op` and the value are the first version of the key; newer
+//! ones are `versions`, so that a change of a row that is here already needs no descent.
 //!
 //! **Invariants**
 //! - Order: key ascending, sequence descending. No two versions have the same (key, sequence).
-//! - The first node that is linked for a key stays the newest of the key: newer versions go to its `versions`, and an older
-//!   one (which no committer brings) gets a node of its own behind it. Only the newest node is in the key index.
+//! - The first node that is linked for a key stays the newest of the key: newer versions go to its `versions`, and an
+//!   older one (which no committer brings) gets a node of its own behind it. Only the newest node is in the key index.
 //! - A node is complete before its address is published: it is written with plain stores, then linked at level 0 by a
 //!   compare-exchange with release; every link is read with acquire.
 //! - A node reachable at level n is reachable at every level below, and links only ever change from one successor to a
@@ -81,8 +81,8 @@ impl NodeRef {
     }
 
     fn header(&self) -> &Node {
-        // SAFETY: a `NodeRef` is only made from a link of the list or a node just built, so it points at a complete node
-        // in the arena; the holder keeps the list alive (see `SkipList` methods and `MemIter`).
+        // SAFETY: a `NodeRef` is only made from a link of the list or a node just built, so it points at a complete
+        // node in the arena; the holder keeps the list alive (see `SkipList` methods and `MemIter`).
         unsafe { &*self.0 }
     }
 
@@ -485,8 +485,8 @@ impl SkipList {
         newer.or_else(|| before.map(Entry::oldest))
     }
 
-    /// Calls `each` with keys that are spread evenly over the list from `lower` on and before `upper`: at least `wanted`, if
-    /// there are so many. Each stands for about the returned number of keys.
+    /// Calls `each` with keys that are spread evenly over the list from `lower` on and before `upper`: at least
+    /// `wanted`, if there are so many. Each stands for about the returned number of keys.
     pub(super) fn sample<'a>(
         &'a self,
         lower: &[u8],

@@ -191,7 +191,8 @@ fn concurrent_inserts_are_all_there_and_in_order() {
                 let table = &table;
                 scope.spawn(move || {
                     for i in 0..EACH {
-                        // Neighbouring keys from different threads, so that they meet in the same gaps, and one hot key.
+                        // Neighbouring keys from different threads, so that they meet in the same gaps, and one hot
+                        // key.
                         let key = (i * THREADS + thread).to_be_bytes();
                         assert!(table.insert(&key, 1 + thread, Op::Put, &key));
                         table.insert(b"hot", 1 + i * THREADS + thread, Op::Put, &key);

@@ -7,14 +7,14 @@
 //! seq u64 | older ptr | jump ptr | value_len u32 | depth u16 | op u8 | value
 //! ```
 //! A new version costs one compare-exchange at the front, whatever the size of the table. `jump` leads to a version
-//! further back, so that a read with an old snapshot looks at a logarithm of the versions of a hot row: to where the jump
-//! of the predecessor's jump leads if the two are of the same length, else to the predecessor (Myers, "An applicative
-//! random-access stack", 1983).
+//! further back, so that a read with an old snapshot looks at a logarithm of the versions of a hot row: to where the
+//! jump of the predecessor's jump leads if the two are of the same length, else to the predecessor (Myers, "An
+//! applicative random-access stack", 1983).
 //!
 //! **Invariants**
 //! - Sequences descend along `older`, and no two are the same.
-//! - A version is complete before its address is published: written with plain stores, linked by a compare-exchange with
-//!   release; links are read with acquire. Only `older` ever changes, from one version to a newer one.
+//! - A version is complete before its address is published: written with plain stores, linked by a compare-exchange
+//!   with release; links are read with acquire. Only `older` ever changes, from one version to a newer one.
 //! - `jump` leads backwards. What it skips is newer than where it leads, also what was linked in between later.
 
 use std::ptr;
@@ -72,8 +72,8 @@ impl VersionRef {
     /// The list must outlive `'a`.
     pub(super) unsafe fn value<'a>(self) -> &'a [u8] {
         let len = self.header().value_len as usize;
-        // SAFETY: the version was allocated with the value behind the header, which is initialised before the version is
-        // published and never changes.
+        // SAFETY: the version was allocated with the value behind the header, which is initialised before the version
+        // is published and never changes.
         unsafe { std::slice::from_raw_parts(self.0.add(1).cast::<u8>(), len) }
     }
 

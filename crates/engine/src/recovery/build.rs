@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `run` calls it once per shard, when the first reader needs it or in the background.
 //!
-//! The sort looks at the prefixes, which lie in the entries, side by side in memory. Only keys that agree there are looked
-//! up in the log's buffers: eight bytes further on at a time, all of a group at once, so that the memory is read in many
-//! places at the same time. What all keys of a shard begin with is found first and left out.
+//! The sort looks at the prefixes, which lie in the entries, side by side in memory. Only keys that agree there are
+//! looked up in the log's buffers: eight bytes further on at a time, all of a group at once, so that the memory is read
+//! in many places at the same time. What all keys of a shard begin with is found first and left out.
 //!
 //! **Invariants**
 //! - The result is in internal order: key ascending, sequence descending.
@@ -48,8 +48,8 @@ pub(super) fn sort(mut entries: Vec<Entry>, strip: usize, buffers: &Buffers) -> 
     }
 }
 
-/// While there are keys that go on behind their prefix, and all prefixes begin much alike: shows the bytes behind that. Gives the
-/// number of bytes that all keys have in common before what is shown then.
+/// While there are keys that go on behind their prefix, and all prefixes begin much alike: shows the bytes behind that.
+/// Gives the number of bytes that all keys have in common before what is shown then.
 fn find_common(entries: &mut [Entry], mut strip: usize, buffers: &Buffers) -> usize {
     loop {
         let Some((first, rest)) = entries.split_first() else {

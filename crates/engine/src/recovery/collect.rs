@@ -1,15 +1,15 @@
 //! Collecting: from records of the log to lists of entries, one list per tree and shard.
 //!
-//! Neighbours: `esker-wal` hands the records of a task over; `harvest` joins what the collectors of all threads have. Each
-//! thread has a collector of its own, so nothing is shared here.
+//! Neighbours: `esker-wal` hands the records of a task over; `harvest` joins what the collectors of all threads have.
+//! Each thread has a collector of its own, so nothing is shared here.
 //!
 //! Rows are not copied: entries point into the buffers of the log, which are kept. If little of what was read last is
 //! wanted, rows are copied out instead, so that a few live rows do not keep a dead log in memory.
 //!
 //! **Invariants**
-//! - A write of sequence s to a tree is left out if and only if s is at or below the tree's recovery point, or the tree was
-//!   dropped. A counter change is left out if and only if s is at or below the sequence the stored counters stand for, or
-//!   the tree was dropped.
+//! - A write of sequence s to a tree is left out if and only if s is at or below the tree's recovery point, or the tree
+//!   was dropped. A counter change is left out if and only if s is at or below the sequence the stored counters stand
+//!   for, or the tree was dropped.
 //! - A record that cannot be decoded is damage, whatever its checksum says.
 
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::{EngineError, Op, Result, Seq, TreeId};
 /// Entries of the first piece of a list, and of the largest.
 const FIRST_PIECE: usize = 16;
 const LARGEST_PIECE: usize = 1024;
-/// Rows are copied while less than this share of the buffer before was wanted: three quarters. What is kept must not need
-/// more memory than the memtables that the rows come from.
+/// Rows are copied while less than this share of the buffer before was wanted: three quarters. What is kept must not
+/// need more memory than the memtables that the rows come from.
 const WANTED_SHARE: (usize, usize) = (3, 4);
 /// Sizes of the first buffer for copied rows, and of the largest.
 const FIRST_COPIES_BYTES: usize = 16 << 10;

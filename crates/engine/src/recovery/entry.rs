@@ -1,15 +1,17 @@
-//! An entry: where a version lies in a kept buffer of the log, small enough to collect millions of them without thinking.
+//! An entry: where a version lies in a kept buffer of the log, small enough to collect millions of them without
+//! thinking.
 //!
 //! Neighbours: `collect` makes entries while it reads the log; `build` sorts them; `run` reads through them.
 //!
-//! An entry is 24 bytes: eight bytes of the key behind what all keys of its shard begin with, the commit sequence, and the
-//! place of the write (`commit::record`: op, key, value) in one of the [`Buffers`]. Nothing of the row itself is copied.
+//! An entry is 24 bytes: eight bytes of the key behind what all keys of its shard begin with, the commit sequence, and
+//! the place of the write (`commit::record`: op, key, value) in one of the [`Buffers`]. Nothing of the row itself is
+//! copied.
 //!
 //! **Invariants**
 //! - The place of an entry is a write that was decoded and checked once; buffers never change.
-//! - `prefix` and the span are those of the key behind the number of bytes that the owner of the entry knows (the strip).
-//!   Of two keys with the same bytes before the strip, the one with the smaller (prefix, span) comes first; if both are
-//!   equal and the span is not [`GOES_ON`], the keys are equal.
+//! - `prefix` and the span are those of the key behind the number of bytes that the owner of the entry knows (the
+//!   strip). Of two keys with the same bytes before the strip, the one with the smaller (prefix, span) comes first; if
+//!   both are equal and the span is not [`GOES_ON`], the keys are equal.
 
 use std::cmp::Ordering;
 use std::ops::Deref;

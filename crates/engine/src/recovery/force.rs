@@ -1,7 +1,7 @@
 //! Opening a database whose log is damaged.
 //!
-//! Neighbours: `esker-wal` names the damage, or ends the log before it and puts aside what is behind; here it is told what of
-//! the log is needed, and people are told what that means for the trees.
+//! Neighbours: `esker-wal` names the damage, or ends the log before it and puts aside what is behind; here it is told
+//! what of the log is needed, and people are told what that means for the trees.
 //!
 //! **Invariants**
 //! - Without [`ForceRecovery::PointInTime`] a damaged log is never opened.
@@ -27,8 +27,8 @@ pub enum ForceRecovery {
 pub(crate) fn needs(trees: &Trees, recovered: &Recovered) -> Needs {
     let plan = Plan::whole(trees, recovered);
     let trees = trees.all();
-    // Nothing that was not durable has moved a recovery point, so a log that ends before one has lost its end. If it went
-    // on there, replay would skip what comes until the sequences are beyond that point.
+    // Nothing that was not durable has moved a recovery point, so a log that ends before one has lost its end. If it
+    // went on there, replay would skip what comes until the sequences are beyond that point.
     let recovery_points = trees.iter().map(Tree::recovery_point);
     let recorded = recovered.counters_as_of.max(recovered.log_from);
     let durable = recovery_points.fold(recorded, Seq::max);

@@ -1,11 +1,11 @@
 //! A harvest: everything that was collected from a range of the log, and the runs that it becomes.
 //!
-//! Neighbours: `dispatch` says which tasks belong to a harvest and when it is complete; `parallel` settles it and installs
-//! its runs.
+//! Neighbours: `dispatch` says which tasks belong to a harvest and when it is complete; `parallel` settles it and
+//! installs its runs.
 //!
 //! **Invariants**
-//! - A harvest has every write of its range of the log that is wanted: it is made only of all parts of that range. So the
-//!   end of the range is a recovery point of every tree in it (rule R4: nothing older can come later).
+//! - A harvest has every write of its range of the log that is wanted: it is made only of all parts of that range. So
+//!   the end of the range is a recovery point of every tree in it (rule R4: nothing older can come later).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -36,8 +36,9 @@ impl Harvest {
         Harvest { parts, end }
     }
 
-    /// Brings prepares and decisions together, collects what was committed by them, and applies the changes of counters.
-    /// Harvests are settled in the order of the log. Gives the number of rows that were committed by decisions.
+    /// Brings prepares and decisions together, collects what was committed by them, and applies the changes of
+    /// counters. Harvests are settled in the order of the log. Gives the number of rows that were committed by
+    /// decisions.
     pub(super) fn settle(
         &mut self,
         plan: &Plan,

@@ -1,7 +1,7 @@
 //! Replay of the log: what was committed after the last flush of each tree comes back into memory.
 //!
-//! Neighbours: `esker-wal` finds and checks the records and has cut the torn tail; the manifest (`tree`) says up to where
-//! each tree is on disk; `engine` starts the replay when it opens.
+//! Neighbours: `esker-wal` finds and checks the records and has cut the torn tail; the manifest (`tree`) says up to
+//! where each tree is on disk; `engine` starts the replay when it opens.
 //!
 //! | record | what replay does |
 //! |---|---|
@@ -11,18 +11,20 @@
 //! | RollbackPrepared | takes it and forgets it |
 //! | CounterSet | raises or sets the counter |
 //!
-//! There are two ways to the same state ([`RecoveryMode`]). The **parallel** one does not insert anything: threads collect
-//! small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order; `dispatch` and
-//! `harvest` say when everything is there; the entries are sorted, shard by shard, when they are needed (`run`, `once`,
-//! `build`). The **serial** one inserts record after record into memtables; it is there to compare with. Both share
-//! `two_phase`; `progress` tells everybody how far it is.
+//! There are two ways to the same state ([`RecoveryMode`]). The **parallel** one does not insert anything: threads
+//! collect small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order;
+//! `dispatch` and `harvest` say when everything is there; the entries are sorted, shard by shard, when they are needed
+//! (`run`, `once`, `build`). The **serial** one inserts record after record into memtables; it is there to compare
+//! with. Both share `two_phase`; `progress` tells everybody how far it is.
 //!
 //! **Invariants**
-//! - A write of sequence s to a tree is skipped if and only if s is at or below the tree's recovery point, or the tree was
-//!   dropped. A counter change is skipped if and only if s is at or below the sequence the stored counters stand for.
+//! - A write of sequence s to a tree is skipped if and only if s is at or below the tree's recovery point, or the tree
+//!   was dropped. A counter change is skipped if and only if s is at or below the sequence the stored counters stand
+//!   for.
 //! - A write that an extent has already, from after the recovery point, is taken over again with the same sequence: the
 //!   same version, which readers see once.
-//! - No statement runs before all of the log was read. Until then the log is not released, and nothing is appended to it.
+//! - No statement runs before all of the log was read. Until then the log is not released, and nothing is appended to
+//!   it.
 //! - What is flushed meanwhile is a range of the log without a gap, the oldest first (rule R4).
 
 mod build;
@@ -91,8 +93,8 @@ pub struct ReplayStats {
 pub(crate) struct ReplayLimits {
     /// A memtable is switched at this size.
     pub(crate) memtable_bytes: usize,
-    /// Memory is flushed when there is more than this. The same limit as in normal operation, so that what fitted before a
-    /// restart fits again.
+    /// Memory is flushed when there is more than this. The same limit as in normal operation, so that what fitted
+    /// before a restart fits again.
     pub(crate) memory_bytes: usize,
 }
 
@@ -115,8 +117,8 @@ fn thread_count(wanted: usize) -> usize {
     }
 }
 
-/// Replays the log and reports how far it is. `before_ready` is called when everything is in its place and nobody has seen it
-/// yet; `sort_now`: also sorts what nobody has needed yet.
+/// Replays the log and reports how far it is. `before_ready` is called when everything is in its place and nobody has
+/// seen it yet; `sort_now`: also sorts what nobody has needed yet.
 pub(crate) fn replay(
     log: LogReader,
     target: &Target<'_>,

@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `dispatch` hands the log out, `collect` takes it in, `harvest` makes runs of it; `mod` starts all this.
 //!
-//! Steps: a sample of the log gives the borders of the shards → every thread takes tasks and collects → what is complete is
-//! settled and becomes runs, which trees take into their superversions → statements may run → shards that nobody has
-//! needed yet are sorted.
+//! Steps: a sample of the log gives the borders of the shards → every thread takes tasks and collects → what is
+//! complete is settled and becomes runs, which trees take into their superversions → statements may run → shards that
+//! nobody has needed yet are sorted.
 //!
 //! **Invariants**
 //! - With one thread, everything runs on the caller's, in an order that only the log decides.
@@ -32,7 +32,8 @@ use crate::{EngineError, Result};
 const SHARD_LOG_BYTES: u64 = 2 << 20;
 /// Shards of all trees together are about at most this many.
 const MAX_SHARDS: u64 = 1024;
-/// For the borders of shards one block per so many bytes of the log is looked at, within limits: a block has at most 1 MiB.
+/// For the borders of shards one block per so many bytes of the log is looked at, within limits: a block has at most 1
+/// MiB.
 const SAMPLE_LOG_BYTES: u64 = 16 << 20;
 const MIN_SAMPLED_BLOCKS: u64 = 8;
 const MAX_SAMPLED_BLOCKS: u64 = 64;
@@ -251,9 +252,9 @@ impl Job<'_> {
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Turns a harvest into extents. It is complete, so its end is the recovery point; and it is durable, because nothing
-    /// else is replayed. False if the disk is full: what was not flushed stays in memory, more of which is used than was
-    /// allowed, for without that the database could not be opened, and nothing in it be deleted.
+    /// Turns a harvest into extents. It is complete, so its end is the recovery point; and it is durable, because
+    /// nothing else is replayed. False if the disk is full: what was not flushed stays in memory, more of which is used
+    /// than was allowed, for without that the database could not be opened, and nothing in it be deleted.
     fn flush(&self, mut harvest: Harvest) -> Result<bool> {
         let recovery = self.target.recovery;
         recovery.flushes.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! How far a replay is, and how to wait for it.
 //!
-//! Neighbours: the replay's threads report here; every entry point of the engine asks here first; the layer above shows it.
+//! Neighbours: the replay's threads report here; every entry point of the engine asks here first; the layer above shows
+//! it.
 //!
-//! A replay has two phases. While the log is **read**, nothing is known for certain: a newer version, the decision about a
-//! prepared transaction or damage may still come. So nobody reads or writes before it is over. While shards are **sorted**
-//! everything works; who needs a shard that is not sorted yet sorts it.
+//! A replay has two phases. While the log is **read**, nothing is known for certain: a newer version, the decision
+//! about a prepared transaction or damage may still come. So nobody reads or writes before it is over. While shards are
+//! **sorted** everything works; who needs a shard that is not sorted yet sorts it.
 //!
 //! **Invariants**
 //! - The phase only moves forward, or to failed. After a failure nobody gets in.

@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `collect` asks for every write, `run` for every read. The borders come from a sample of the log.
 //!
-//! Only eight bytes of a key are looked at, behind what all sampled keys begin with. A key that does not begin like that
-//! comes before or behind all of them, so it belongs to the first or the last shard.
+//! Only eight bytes of a key are looked at, behind what all sampled keys begin with. A key that does not begin like
+//! that comes before or behind all of them, so it belongs to the first or the last shard.
 //!
 //! **Invariants**
 //! - Shards follow each other in the order of the keys: every key of a shard is smaller than every key of the next one.
@@ -44,7 +44,8 @@ impl Router {
             .map(|shard| prefix_and_span(&keys[shard * keys.len() / shards][alike..]).0)
             .collect();
         borders.dedup();
-        // Everything is at or above zero: such a border would make the first shard that of the keys that begin otherwise.
+        // Everything is at or above zero: such a border would make the first shard that of the keys that begin
+        // otherwise.
         borders.retain(|border| *border > 0);
         let common = &first[..alike];
         let head_bits = 8 * alike.min(PREFIX_BYTES) as u32;

@@ -3,11 +3,12 @@
 //! Neighbours: `harvest` makes runs; `tree` holds them in its superversions, below the memtables and above the extents;
 //! `txn` reads them, `flush` turns them into extents.
 //!
-//! A run is divided into shards by key range. A shard is sorted when somebody needs it (`once`), so a statement waits only
-//! for the shards it reads. Rows stay where they were read from the log: entries point at them.
+//! A run is divided into shards by key range. A shard is sorted when somebody needs it (`once`), so a statement waits
+//! only for the shards it reads. Rows stay where they were read from the log: entries point at them.
 //!
 //! **Invariants**
-//! - A run never changes. It has every version of its part of the log for its tree: what is not in it was not in the log.
+//! - A run never changes. It has every version of its part of the log for its tree: what is not in it was not in the
+//!   log.
 //! - Internal order over all shards: shards follow each other in the order of the keys.
 
 use std::sync::Arc;
@@ -153,8 +154,8 @@ impl ReplayedRun {
         })
     }
 
-    /// Calls `each` with keys from `lower` on and before `upper`, ascending, and with the number of versions up to there from the key
-    /// before, about; `per_shard` in every shard that is sorted by now, the borders of the others.
+    /// Calls `each` with keys from `lower` on and before `upper`, ascending, and with the number of versions up to
+    /// there from the key before, about; `per_shard` in every shard that is sorted by now, the borders of the others.
     pub(crate) fn sample(
         &self,
         lower: &[u8],

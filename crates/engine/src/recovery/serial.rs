@@ -3,8 +3,8 @@
 //! Neighbours: `mod` chooses it; it is there so that the parallel replay can be compared with it.
 //!
 //! **Invariants**
-//! - Records are applied in the order of the log, so whenever a memtable is switched everything up to the last record is in
-//!   tables that are immutable then: its end is the recovery point (rule R4).
+//! - Records are applied in the order of the log, so whenever a memtable is switched everything up to the last record
+//!   is in tables that are immutable then: its end is the recovery point (rule R4).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,8 +144,8 @@ impl Serial<'_> {
         }
     }
 
-    /// Switches memtables that are full, and flushes when all together are too large. All records so far are durable, because
-    /// nothing else is replayed.
+    /// Switches memtables that are full, and flushes when all together are too large. All records so far are durable,
+    /// because nothing else is replayed.
     fn limit_memory(&mut self, record: &Record<'_>) -> Result<()> {
         let (seq, limits) = (record.end.0, self.target.limits);
         let trees = self.target.trees;

@@ -340,8 +340,8 @@ fn hot_row() -> Crashed {
     })
 }
 
-/// Rule R4, broken on purpose: a harvest is flushed although a part of its range is missing. What comes later hides the newest
-/// version, and a restart does not find the rest.
+/// Rule R4, broken on purpose: a harvest is flushed although a part of its range is missing. What comes later hides the
+/// newest version, and a restart does not find the rest.
 #[test]
 fn a_harvest_with_a_gap_loses_versions_and_a_whole_one_does_not() {
     for break_the_rule in [false, true] {

@@ -1,7 +1,7 @@
 //! Shadowing: which keys of newer tiers are rows of the run below, and how they change its row count.
 //!
-//! Neighbours: `overlay` brings the keys; `extent` looks for many of them at once, and remembers what was found: who counts a table again and
-//! again looks only for what has changed since the last time.
+//! Neighbours: `overlay` brings the keys; `extent` looks for many of them at once, and remembers what was found: who
+//! counts a table again and again looks only for what has changed since the last time.
 //!
 //! **Invariants**
 //! - Keys come in ascending order, each once, with the newest version that is seen.

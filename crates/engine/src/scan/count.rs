@@ -2,14 +2,16 @@
 //!
 //! Neighbours: `mod` runs what is left as tasks; `extent::ExtentMeta::rows` is what is counted.
 //!
-//! A sweep goes over the heads of all tiers. An extent between whose first and last key no other tier has anything, and of
-//! which every version is seen, is counted by its `rows`. Where extents and other tiers overlap, the whole of what hangs
-//! together is one region. If the oldest run has nearly all of it, its extents are counted and only the newer tiers are
-//! walked (an [`Overlay`]): a key there adds one, takes one away, or changes nothing, as it is there below or not. Other regions are read.
+//! A sweep goes over the heads of all tiers. An extent between whose first and last key no other tier has anything, and
+//! of which every version is seen, is counted by its `rows`. Where extents and other tiers overlap, the whole of what
+//! hangs together is one region. If the oldest run has nearly all of it, its extents are counted and only the newer
+//! tiers are walked (an [`Overlay`]): a key there adds one, takes one away, or changes nothing, as it is there below or
+//! not. Other regions are read.
 //!
 //! **Invariants**
 //! - Every key of the span is in exactly one of: a counted extent, an overlay, a span that is left to read.
-//! - What is counted was complete before the snapshot: all versions are at or below it, and older tiers have nothing there.
+//! - What is counted was complete before the snapshot: all versions are at or below it, and older tiers have nothing
+//!   there.
 
 use std::sync::Arc;
 

@@ -19,8 +19,8 @@ use crate::{LATEST, Result};
 const COUNTED: u64 = 32;
 
 impl Tree {
-    /// How many versions of keys lie in the span, tombstones included: nearly exact if they are few, by the number of blocks if
-    /// they are many.
+    /// How many versions of keys lie in the span, tombstones included: nearly exact if they are few, by the number of
+    /// blocks if they are many.
     pub fn entries_in(&self, span: &KeySpan) -> Result<u64> {
         let view = PinnedView {
             superversion: Arc::clone(&self.superversion()),

@@ -1,5 +1,5 @@
-//! Filtered scans leave out blocks, never the newest version of a key in favour of an older one: against a model, over every
-//! tier there is, for every snapshot that is held.
+//! Filtered scans leave out blocks, never the newest version of a key in favour of an older one: against a model, over
+//! every tier there is, for every snapshot that is held.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ pub(super) fn test(null: bool, numbers: impl IntoIterator<Item = (u64, u64)>) ->
     }
 }
 
-/// The wanted rows of a span, and how many blocks were left out: as many whichever way rows come, if nobody else writes.
+/// The wanted rows of a span, and how many blocks were left out: as many whichever way rows come, if nobody else
+/// writes.
 fn wanted(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize, test: &FieldTest) -> (Rows, u64) {
     let scan = txn.cut_scan(tree, vec![span.clone()], tasks, 1).unwrap();
     let (rows, skipped) = wanted_of(scan, test);
@@ -63,8 +64,8 @@ fn wanted(txn: &Txn, tree: &Tree, span: &KeySpan, tasks: usize, test: &FieldTest
     (rows, skipped[0])
 }
 
-/// The wanted rows of a scan, which are the same whether rows come one by one or many at once, and how many blocks were left out
-/// each way.
+/// The wanted rows of a scan, which are the same whether rows come one by one or many at once, and how many blocks were
+/// left out each way.
 pub(super) fn wanted_of(scan: ParallelScan, test: &FieldTest) -> (Rows, [u64; 3]) {
     let scan = scan.with_tests(vec![test.clone()]);
     let mut rows = Rows::new();

@@ -1,15 +1,15 @@
 //! K-way merge over the tiers of a tree within a key range: per key the newest visible version.
 //!
-//! Neighbours: `view` says which tiers there are; `tree::RunIter`, `memtable::MemIter` and `recovery::ReplayedIter` are what
-//! is merged. `iter::MergingIter` is the walk in both directions for cursors, which stop anywhere; this one is made
-//! to run.
+//! Neighbours: `view` says which tiers there are; `tree::RunIter`, `memtable::MemIter` and `recovery::ReplayedIter` are
+//! what is merged. `iter::MergingIter` is the walk in both directions for cursors, which stop anywhere; this one is
+//! made to run.
 //!
-//! As long as one tier is alone in front, it is drained up to the key of the next one in a loop of its own. Only where two tiers
-//! have the same key they are looked at together.
+//! As long as one tier is alone in front, it is drained up to the key of the next one in a loop of its own. Only where
+//! two tiers have the same key they are looked at together.
 //!
 //! **Invariants**
-//! - Between two steps every tier stands on the first version of a key, or is at its end. `order` has those that are not, by
-//!   (key, tier).
+//! - Between two steps every tier stands on the first version of a key, or is at its end. `order` has those that are
+//!   not, by (key, tier).
 //! - A version of a newer tier hides all versions of the same key in older ones, if it is seen.
 
 use std::cmp::Ordering;
@@ -118,8 +118,8 @@ impl Tier {
         }
     }
 
-    /// Passes the current key, which is `key`; shows its version if `wanted` and there is one that is seen. Whether there was,
-    /// and whether to go on.
+    /// Passes the current key, which is `key`; shows its version if `wanted` and there is one that is seen. Whether
+    /// there was, and whether to go on.
     fn pass_key(
         &mut self,
         key: &[u8],
@@ -277,8 +277,8 @@ impl Merge {
         self.order.insert(at, tier);
     }
 
-    /// Shows `visit` every key with the newest version of it that is seen, tombstones included. Asks `go_on` now and then. False if one
-    /// of them has said no.
+    /// Shows `visit` every key with the newest version of it that is seen, tombstones included. Asks `go_on` now and
+    /// then. False if one of them has said no.
     pub(super) fn run(
         &mut self,
         visit: &mut impl Visit,

@@ -3,13 +3,14 @@
 //! Neighbours: `txn` gives the snapshot and its own writes, `tree` the superversion; whoever gives keys and values a
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
 //!
-//! Parts, in the order of a scan: `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read; `overlay`
-//! and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
+//! Parts, in the order of a scan: `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read;
+//! `overlay` and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
 //!
 //! `estimate` tells planners how much lies between two keys. `verify` compares answers with plain reading, in tests.
 //!
 //! **Invariants**
-//! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans once.
+//! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans
+//!   once.
 //! - Whatever a task has shown or counted has raised the transaction's dependency when the task is over.
 
 mod below;
@@ -102,7 +103,8 @@ impl Txn {
         self.cut_scan(tree, spans, tasks, MIN_TASK_ENTRIES)
     }
 
-    /// The same for spans with a few keys each: what is read lies apart, so nothing is read ahead, and it stays in the cache.
+    /// The same for spans with a few keys each: what is read lies apart, so nothing is read ahead, and it stays in the
+    /// cache.
     pub fn parallel_lookup(
         &self,
         tree: &Tree,
@@ -224,8 +226,8 @@ fn tidy(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
 }
 
 impl ParallelScan {
-    /// The same scan for rows that pass all `tests`. It may leave out rows that do not, by whole blocks; those that are left are for
-    /// the caller to judge.
+    /// The same scan for rows that pass all `tests`. It may leave out rows that do not, by whole blocks; those that are
+    /// left are for the caller to judge.
     #[must_use]
     pub fn with_tests(mut self, tests: Vec<FieldTest>) -> ParallelScan {
         self.conditions = (!tests.is_empty()).then(|| Conditions::new(tests));
@@ -242,8 +244,8 @@ impl ParallelScan {
         self.tasks.len()
     }
 
-    /// Shows `visit` the rows of a task, ascending by key, and asks `go_on` now and then: at the end of every block, or after a
-    /// few hundred keys. False if one of them has said no; the task is then over.
+    /// Shows `visit` the rows of a task, ascending by key, and asks `go_on` now and then: at the end of every block, or
+    /// after a few hundred keys. False if one of them has said no; the task is then over.
     pub fn read(
         &self,
         task: usize,
@@ -297,8 +299,8 @@ impl ParallelCount {
         self.tasks.len()
     }
 
-    /// Compares the answer, which is [`counted`](Self::counted) and the rows of all tasks, with plain reading, if answers are verified
-    /// ([`Switches::verify_answers`](crate::Switches::verify_answers)). A difference is fatal.
+    /// Compares the answer, which is [`counted`](Self::counted) and the rows of all tasks, with plain reading, if
+    /// answers are verified ([`Switches::verify_answers`](crate::Switches::verify_answers)). A difference is fatal.
     pub fn verify(&self, rows: u64, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
         match &self.view.verifier {
             None => Ok(()),

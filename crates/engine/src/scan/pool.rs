@@ -1,12 +1,12 @@
 //! The scan thread pool: callers run their own tasks, and a few helper threads are shared by all scans.
 //!
-//! Neighbours: whoever has a [`ParallelScan`](super::ParallelScan) makes a [`ScanWork`] of it and calls [`ScanPool::run`]
-//! on its own thread; the engine owns the pool.
+//! Neighbours: whoever has a [`ParallelScan`](super::ParallelScan) makes a [`ScanWork`] of it and calls
+//! [`ScanPool::run`] on its own thread; the engine owns the pool.
 //!
-//! Protocol: the caller puts up to so many invitations to its scan into the queue, then does tasks itself, one after the other.
-//! A helper takes the first invitation, does one task, and puts the invitation back behind all others; if no task is left it
-//! drops it. So scans share the helpers by tasks, and a scan goes on although no helper is free. Results reach the caller in
-//! the order of the tasks.
+//! Protocol: the caller puts up to so many invitations to its scan into the queue, then does tasks itself, one after
+//! the other. A helper takes the first invitation, does one task, and puts the invitation back behind all others; if no
+//! task is left it drops it. So scans share the helpers by tasks, and a scan goes on although no helper is free.
+//! Results reach the caller in the order of the tasks.
 //!
 //! **Invariants**
 //! - A task is begun at most once, and never after the caller has left.
@@ -131,8 +131,9 @@ impl ScanPool {
         self.shared.counted.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Does `tasks` tasks of `work` on this thread and up to `helpers` others. Passes the results to `take` on this thread, in the
-    /// order of the tasks. Stops early if `take` or `go_on` says no; `go_on` is asked at least every 20 ms.
+    /// Does `tasks` tasks of `work` on this thread and up to `helpers` others. Passes the results to `take` on this
+    /// thread, in the order of the tasks. Stops early if `take` or `go_on` says no; `go_on` is asked at least every 20
+    /// ms.
     ///
     /// # Panics
     /// If a task has panicked.

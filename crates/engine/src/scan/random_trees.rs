@@ -1,10 +1,11 @@
 //! Randomised model test: whatever is answered from metadata equals what plain reading finds.
 //!
-//! Keys are drawn before, at, between and behind the borders of extents, blocks and tasks: what is known of an extent ends at its
-//! borders, so that is where counts, known_keys counts, skipped blocks and the cut into tasks can go wrong. A tree has runs,
-//! memtables and what a restart replays; transactions hold snapshots, have puts and deletes of their own that nobody else sees, and
-//! take some of them back. Each answer is compared with a model and with a cursor. A part of the trees is asked while other threads
-//! write, flush and compact; then only cursors of the same snapshot know the answer.
+//! Keys are drawn before, at, between and behind the borders of extents, blocks and tasks: what is known of an extent
+//! ends at its borders, so that is where counts, known_keys counts, skipped blocks and the cut into tasks can go wrong.
+//! A tree has runs, memtables and what a restart replays; transactions hold snapshots, have puts and deletes of their
+//! own that nobody else sees, and take some of them back. Each answer is compared with a model and with a cursor. A
+//! part of the trees is asked while other threads write, flush and compact; then only cursors of the same snapshot know
+//! the answer.
 //!
 //! `ESKER_TREES` trees (default 300) from the seed `ESKER_FIRST_TREE` on (default 1). A long run by hand:
 //!

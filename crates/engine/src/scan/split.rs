@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `view` has the tiers; `count` has a cut of its own for what it need not read.
 //!
-//! Every tier gives marks: keys, each with the number of entries from the tier's previous mark up to there. All marks in one order
-//! are cut where their sum passes a task's share, so that every task has about as much to read whatever tiers it lies in.
-//! Where an extent weighs more than half of a task, its blocks give the marks.
+//! Every tier gives marks: keys, each with the number of entries from the tier's previous mark up to there. All marks
+//! in one order are cut where their sum passes a task's share, so that every task has about as much to read whatever
+//! tiers it lies in. Where an extent weighs more than half of a task, its blocks give the marks.
 //!
 //! **Invariants**
 //! - The tasks of a span follow each other without gap or overlap, from its lower end to its upper end.
@@ -20,8 +20,9 @@ use crate::span::{KeySpan, following};
 pub(super) const MIN_TASK_ENTRIES: u64 = 4096;
 /// Most tasks of a scan.
 const MAX_TASKS: usize = 4096;
-/// A tier in memory gives at least this many marks per task, if it has so many keys. How many keys lie between two of them is
-/// random (they are the nodes of a level of the skiplist), so the more marks a task has the closer it is to its share.
+/// A tier in memory gives at least this many marks per task, if it has so many keys. How many keys lie between two of
+/// them is random (they are the nodes of a level of the skiplist), so the more marks a task has the closer it is to its
+/// share.
 const MARKS_PER_TASK: usize = 32;
 
 /// A place where a tier can be cut.

@@ -1,11 +1,11 @@
 //! Self-check of metadata answers against plain reading: a debug setting for tests.
 //!
-//! Neighbours: `Switches::verify_answers` turns it on; `view` carries it to the tasks; `txn` has the cursor that reads plainly, over
-//! the same snapshot and the same tiers.
+//! Neighbours: `Switches::verify_answers` turns it on; `view` carries it to the tasks; `txn` has the cursor that reads
+//! plainly, over the same snapshot and the same tiers.
 //!
-//! A count is compared with the number of rows that a cursor finds. A task of a scan is followed row by row: what the cursor
-//! finds and the task does not show must be ruled out by the conditions, for the fields of its value and for whoever looks at the
-//! rows. A difference is fatal, with a line that says what differs.
+//! A count is compared with the number of rows that a cursor finds. A task of a scan is followed row by row: what the
+//! cursor finds and the task does not show must be ruled out by the conditions, for the fields of its value and for
+//! whoever looks at the rows. A difference is fatal, with a line that says what differs.
 //!
 //! **Invariant**: nothing changes but the time it takes, unless there is a difference.
 

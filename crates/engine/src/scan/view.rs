@@ -56,8 +56,8 @@ impl PinnedView {
             .filter(|table| !table.is_empty())
     }
 
-    /// A merge of everything in the span, but for the run with the number `left_out`, and for blocks whose rows cannot meet the
-    /// conditions.
+    /// A merge of everything in the span, but for the run with the number `left_out`, and for blocks whose rows cannot
+    /// meet the conditions.
     pub(super) fn merge(
         &self,
         span: &KeySpan,

@@ -74,8 +74,8 @@ const STAGE: u8 = 9;
 const UNSTAGE: u8 = 10;
 const LENGTH: u8 = 11;
 
-/// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half; the highest bit says
-/// that it was grafted.
+/// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half; the highest bit
+/// says that it was grafted.
 const LEVEL_MASK: u8 = 0x0F;
 const PACKED_MASK: u8 = 0x07;
 const PACKED_SHIFT: u32 = 4;

@@ -5,8 +5,8 @@
 //!
 //! **Invariants**
 //! - A superversion is replaced under the tree's `change` lock and read without any.
-//! - Immutable memtables and replayed runs leave the superversion in the step that brings the version with their content: a
-//!   reader finds every version in one of them, never in none.
+//! - Immutable memtables and replayed runs leave the superversion in the step that brings the version with their
+//!   content: a reader finds every version in one of them, never in none.
 //! - Replayed runs are older than every memtable: they come while nothing is inserted yet.
 //! - `recovery_points` runs parallel to the immutable memtables, oldest first.
 
@@ -166,8 +166,8 @@ impl Tree {
         self.inner.id
     }
 
-    /// Has blocks that are written from now on say which values these fields have, so that filtered scans can leave blocks
-    /// out ([`ParallelScan::with_tests`](crate::scan::ParallelScan::with_tests)).
+    /// Has blocks that are written from now on say which values these fields have, so that filtered scans can leave
+    /// blocks out ([`ParallelScan::with_tests`](crate::scan::ParallelScan::with_tests)).
     pub fn set_fields(&self, fields: Arc<dyn Fields>) {
         *self.inner.fields.write() = Some(fields);
     }
@@ -237,8 +237,8 @@ impl Tree {
         }));
     }
 
-    /// The oldest tier in memory that is not active, unless a committer still writes to it, and the recovery point of the
-    /// tree once it is flushed.
+    /// The oldest tier in memory that is not active, unless a committer still writes to it, and the recovery point of
+    /// the tree once it is flushed.
     pub(crate) fn oldest_quiescent(&self) -> Option<(Oldest, Seq)> {
         let changing = self.inner.change.lock();
         let superversion = self.inner.superversion.load();

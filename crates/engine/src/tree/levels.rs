@@ -1,7 +1,7 @@
 //! The shape of an LSM tree: sorted runs by level. A value; edits make a new one.
 //!
-//! Neighbours: `version` holds the levels of open extents, `state` those known from the manifest; `compact::pick` decides
-//! on them alone; `change` is what moves one shape to the next.
+//! Neighbours: `version` holds the levels of open extents, `state` those known from the manifest; `compact::pick`
+//! decides on them alone; `change` is what moves one shape to the next.
 //!
 //! **Invariants**
 //! - Level 0: runs ordered from the newest (largest number) to the oldest. Levels 1 and 2: one run each, number 0.

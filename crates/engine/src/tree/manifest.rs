@@ -5,8 +5,8 @@
 //!
 //! **Invariants**
 //! - At most one record is not yet durable: [`Manifest::append`] returns after its sync.
-//! - A file that was replayed is never appended to. If a full disk keeps a fresh one from being written when the trees are
-//!   opened, nothing is recorded until it is: the manifest is *overdue* meanwhile.
+//! - A file that was replayed is never appended to. If a full disk keeps a fresh one from being written when the trees
+//!   are opened, nothing is recorded until it is: the manifest is *overdue* meanwhile.
 //! - A file says how long it is before that matters: one that was cut short anywhere is damage, not an older state.
 //! - A full disk leaves the manifest as it was. Any other failure to write or sync stops the engine: what is on disk is
 //!   then not known.
@@ -30,8 +30,8 @@ const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EMAN");
 pub(crate) const FORMAT_VERSION: u16 = 2;
 /// Checkpoint records are closed when they are larger than this.
 const CHECKPOINT_RECORD_BYTES: usize = 1 << 20;
-/// Space is reserved in steps of this size, the next one when half of the last is used: so there is always some for edits that
-/// bring room, such as dropping a tree.
+/// Space is reserved in steps of this size, the next one when half of the last is used: so there is always some for
+/// edits that bring room, such as dropping a tree.
 const RESERVE_BYTES: u64 = 256 << 10;
 /// What there is to do about a damaged manifest.
 const NO_WAY_ON: &str = "; without it nobody knows which extents are in force, so there is no starting without it: bring \
@@ -125,8 +125,8 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// The file that was read. What of it came from the page cache is made durable: a crash must not bring back a state in
-    /// which space is in use that is free in this one.
+    /// The file that was read. What of it came from the page cache is made durable: a crash must not bring back a state
+    /// in which space is in use that is free in this one.
     fn in_force(&self, fs: &dyn Fs, dir: &Path) -> Result<Written> {
         let path = file_path(dir, self.file_number);
         let opened = fs.open(&path, OpenMode::ReadWrite).and_then(|file| {
@@ -320,8 +320,8 @@ pub(crate) struct Site {
 }
 
 impl Manifest {
-    /// Makes a fresh manifest with this content and puts it in force; older ones are removed. Where a full disk does not allow
-    /// that, the one that was replayed stays in force.
+    /// Makes a fresh manifest with this content and puts it in force; older ones are removed. Where a full disk does
+    /// not allow that, the one that was replayed stays in force.
     pub(crate) fn create(
         site: Site,
         uuid: Uuid,
@@ -471,8 +471,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Keeps space for the next manifest, in which more trees and extents may be: without it, no tree could be dropped after a
-    /// start on a full disk. A failure does no harm before that.
+    /// Keeps space for the next manifest, in which more trees and extents may be: without it, no tree could be dropped
+    /// after a start on a full disk. A failure does no harm before that.
     fn keep_spare(&self) {
         let path = self.dir.join(SPARE);
         let make = || -> io::Result<()> {
@@ -496,7 +496,8 @@ impl Manifest {
         }
     }
 
-    /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening tries again.
+    /// Removes files that are not in force, unless that is not known for sure. A failure does no harm: the next opening
+    /// tries again.
     fn remove_old(&self) {
         if self.health.check().is_err() {
             return;

@@ -1,14 +1,15 @@
 //! The registry of LSM trees: which exist, what they consist of, and the manifest that records it.
 //!
-//! Neighbours: above, the engine creates, drops, rotates and looks up trees; `flush` and `compact` bring new extents and
-//! go through `Trees::install`; below are `extent` (data files) and the manifest.
+//! Neighbours: above, the engine creates, drops, rotates and looks up trees; `flush` and `compact` bring new extents
+//! and go through `Trees::install`; below are `extent` (data files) and the manifest.
 //!
-//! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with its
-//! memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `staged` (extents that come with a commit); `check` verifies it all without opening it.
+//! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
+//! its memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `staged` (extents that come with a
+//! commit); `check` verifies it all without opening it.
 //!
 //! **Invariants**
-//! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made durable,
-//!   then published: readers never see what a crash could take back.
+//! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made
+//!   durable, then published: readers never see what a crash could take back.
 //! - Slots of a removed extent are released after the edit is durable, by the drop of the last handle.
 //! - Ids of trees ascend from 1 and are never given twice.
 
@@ -386,8 +387,8 @@ impl Trees {
         }
     }
 
-    /// Records where the log is needed from, and the counters with every change up to `counters_as_of`. Counters of trees
-    /// that do not exist are left out.
+    /// Records where the log is needed from, and the counters with every change up to `counters_as_of`. Counters of
+    /// trees that do not exist are left out.
     pub fn checkpoint(
         &self,
         log_from: u64,
@@ -421,8 +422,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Makes the result of a flush or a compaction durable and publishes it. The data of added extents is synced by now.
-    /// After an error everything is as it was. False if the tree was dropped meanwhile: the result is not wanted.
+    /// Makes the result of a flush or a compaction durable and publishes it. The data of added extents is synced by
+    /// now. After an error everything is as it was. False if the tree was dropped meanwhile: the result is not wanted.
     pub(crate) fn install(&self, tree: &Tree, installation: Installation) -> Result<bool> {
         let Installation {
             edit,
@@ -472,8 +473,8 @@ impl Trees {
         Ok(meta)
     }
 
-    /// Refuses while nothing may be written to data files: after a failure, or as long as the manifest on disk is one that
-    /// this engine has not written, for slots may be in use there that are free here.
+    /// Refuses while nothing may be written to data files: after a failure, or as long as the manifest on disk is one
+    /// that this engine has not written, for slots may be in use there that are free here.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_health()?;
         self.recording().map(drop)
@@ -548,8 +549,8 @@ impl Trees {
         add(&mut self.inner.work.lock());
     }
 
-    /// Does a job that writes extents; if they cannot be written, again from its beginning, which writes new ones at other
-    /// places. When that does not help either, the engine stops.
+    /// Does a job that writes extents; if they cannot be written, again from its beginning, which writes new ones at
+    /// other places. When that does not help either, the engine stops.
     pub(crate) fn write_persistently<T>(
         &self,
         job: &str,

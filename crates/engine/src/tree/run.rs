@@ -1,6 +1,7 @@
 //! Run iterator: a cursor over the extents of a sorted run, in both directions.
 //!
-//! Neighbours: `version` makes one per run for readers, `scan` one per task and run, `compact` one per part of a run that it merges.
+//! Neighbours: `version` makes one per run for readers, `scan` one per task and run, `compact` one per part of a run
+//! that it merges.
 //!
 //! **Invariants**
 //! - At most one extent is open; it is opened only when the walk gets there.
@@ -55,9 +56,10 @@ impl RunIter {
         Ok(())
     }
 
-    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there is
-    /// one; stands on the first version of a later key afterwards, or has ended. Begins on the first version of a key.
-    /// Asks `go_on` at the end of every block. False if it or `visit` has said no; the position is then undefined.
+    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if
+    /// there is one; stands on the first version of a later key afterwards, or has ended. Begins on the first version
+    /// of a key. Asks `go_on` at the end of every block. False if it or `visit` has said no; the position is then
+    /// undefined.
     pub(crate) fn drain(
         &mut self,
         bound: Option<&[u8]>,

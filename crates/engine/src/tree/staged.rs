@@ -1,6 +1,8 @@
-//! Ingest at commit: extents of a large transaction are staged in the manifest, then added as the newest run of their trees.
+//! Ingest at commit: extents of a large transaction are staged in the manifest, then added as the newest run of their
+//! trees.
 //!
-//! Neighbours: `commit::graft` stages and grafts; `recovery` grafts what the log says was committed; `change` has the bytes.
+//! Neighbours: `commit::graft` stages and grafts; `recovery` grafts what the log says was committed; `change` has the
+//! bytes.
 //!
 //! ```text
 //! stage   → manifest: the extents keep their slots over a restart, under a number
@@ -9,10 +11,11 @@
 //! ```
 //! **Invariants**
 //! - Extents are grafted only when the commit record is durable: the manifest never says more than the log.
-//! - What was grafted is recorded before anything else is: until then the log is not released, and no later change of the
-//!   tree is in the manifest. So what a restart finds staged, and its log committed, belongs on top of what the manifest has.
-//! - No version of a key that was grafted is in memory, or in the part of the log that a restart replays, unless it is newer:
-//!   who stages has flushed the tree and moves its recovery point.
+//! - What was grafted is recorded before anything else is: until then the log is not released, and no later change of
+//!   the tree is in the manifest. So what a restart finds staged, and its log committed, belongs on top of what the
+//!   manifest has.
+//! - No version of a key that was grafted is in memory, or in the part of the log that a restart replays, unless it is
+//!   newer: who stages has flushed the tree and moves its recovery point.
 //! - Two groups that are staged at the same time have no key in common, for their transactions hold the row locks.
 //! - Numbers are ids of trees that will never be: none is given twice, so no earlier record can be about them.
 
@@ -59,8 +62,8 @@ pub(super) fn content(staged: &Staged) -> impl Iterator<Item = Change> + '_ {
 }
 
 impl Trees {
-    /// Makes sure that these extents are there after a restart, too. They are synced, and everything up to `flushed` that the
-    /// log has for their trees is in extents. After an error nothing is staged.
+    /// Makes sure that these extents are there after a restart, too. They are synced, and everything up to `flushed`
+    /// that the log has for their trees is in extents. After an error nothing is staged.
     pub(crate) fn stage(&self, grafts: &Grafts, flushed: Seq) -> Result<GraftId> {
         let mut meta = self.recording()?;
         let id = meta.next_tree.0;
@@ -101,8 +104,8 @@ impl Trees {
     }
 
     /// Hangs what is staged into its trees, as the newest run of each, with the sequence of the commit record, which is
-    /// durable. Nobody flushes one of the trees meanwhile. Nothing happens if nothing is staged under this number: then the
-    /// manifest has it in its place.
+    /// durable. Nobody flushes one of the trees meanwhile. Nothing happens if nothing is staged under this number: then
+    /// the manifest has it in its place.
     pub(crate) fn graft(&self, graft: GraftId, seq: Seq) {
         let mut meta = self.inner.meta.lock();
         let Some(staged) = meta.staged.remove(&graft) else {

@@ -22,8 +22,8 @@ pub struct Version {
 }
 
 impl Run<Arc<Extent>> {
-    /// The newest version of `key` that is not newer than `snapshot`, if it is in this run. `hash` is that of the key, once
-    /// somebody needs it.
+    /// The newest version of `key` that is not newer than `snapshot`, if it is in this run. `hash` is that of the key,
+    /// once somebody needs it.
     #[inline]
     pub(crate) fn find_version(
         &self,
@@ -67,8 +67,8 @@ impl Version {
         self.levels.totals().bytes.iter().sum()
     }
 
-    /// Passes the newest version of `key` that is not newer than `snapshot` to `f`, if there is one. Nothing is allocated or
-    /// copied when the blocks are cached.
+    /// Passes the newest version of `key` that is not newer than `snapshot` to `f`, if there is one. Nothing is
+    /// allocated or copied when the blocks are cached.
     pub fn get<R>(
         &self,
         key: &[u8],

@@ -74,8 +74,8 @@ impl Cursor {
         }
     }
 
-    /// As [`Cursor::next`], but gives up at the delete behind `patience` others that it has stepped over. The next call goes
-    /// on from there.
+    /// As [`Cursor::next`], but gives up at the delete behind `patience` others that it has stepped over. The next call
+    /// goes on from there.
     #[inline]
     pub fn next_within(&mut self, patience: u64) -> Result<Near<'_>> {
         let mut deletes = 0;
@@ -106,8 +106,9 @@ impl Cursor {
         Ok(Near::Row(row.key(), row.value()))
     }
 
-    /// Makes the first row from `key` on the next one, whether it lies ahead or behind. If it `may_be_near`, a few rows ahead of the last one
-    /// are looked at first; true if it was found so. For cursors of [`Txn::seeker`](super::Txn::seeker).
+    /// Makes the first row from `key` on the next one, whether it lies ahead or behind. If it `may_be_near`, a few rows
+    /// ahead of the last one are looked at first; true if it was found so. For cursors of
+    /// [`Txn::seeker`](super::Txn::seeker).
     pub fn go_to(&mut self, key: &[u8], may_be_near: bool) -> Result<bool> {
         self.at = At::Start;
         let mut is_near = self.committed.go_to(key, may_be_near)?;

@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for what is read.
 //!
-//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · `ranges`
-//! (range locks and what others have not committed) · [`Txn`].
+//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor`
+//! (scans) · `ranges` (range locks and what others have not committed) · [`Txn`].
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -73,10 +73,10 @@ pub enum Isolation {
 pub enum SnapshotAt {
     /// At everything that is committed.
     Visible,
-    /// At what is durable, and at least at what the session may know of: its own commits, what it has read, and what was
-    /// committed when it got its last row lock. What is left out was not acknowledged to anybody, so for its clients it
-    /// has not happened yet, and what is read need not be waited for. It is for sessions whose acknowledgements wait for
-    /// durability; `Switches::durable_snapshots` off turns it into `Visible`.
+    /// At what is durable, and at least at what the session may know of: its own commits, what it has read, and what
+    /// was committed when it got its last row lock. What is left out was not acknowledged to anybody, so for its
+    /// clients it has not happened yet, and what is read need not be waited for. It is for sessions whose
+    /// acknowledgements wait for durability; `Switches::durable_snapshots` off turns it into `Visible`.
     Durable,
 }
 
@@ -169,8 +169,8 @@ impl Txn {
         }
     }
 
-    /// A transaction that sees what this one sees, for reading on other threads while this one waits. What it reads counts as
-    /// read by this one. `None` if this one has writes: only it sees them.
+    /// A transaction that sees what this one sees, for reading on other threads while this one waits. What it reads
+    /// counts as read by this one. `None` if this one has writes: only it sees them.
     pub fn reader(&self) -> Option<Txn> {
         if self.has_writes() {
             return None;
@@ -424,8 +424,8 @@ impl Txn {
         }
         let before = self.writes.bytes();
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
-            // Small transactions are not worth a question. Large ones ask for what they need next, and for the record that
-            // the commit will need, so that they are refused here and not there.
+            // Small transactions are not worth a question. Large ones ask for what they need next, and for the record
+            // that the commit will need, so that they are refused here and not there.
             inner
                 .budget
                 .admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
@@ -526,14 +526,15 @@ impl Txn {
         self.writes.count()
     }
 
-    /// Whether writes that need more than [`EngineConfig::txn_memory_bytes`](crate::EngineConfig::txn_memory_bytes) move to disk, which is so at first. A
-    /// transaction that will be prepared must keep them in memory: they are part of its record.
+    /// Whether writes that need more than [`EngineConfig::txn_memory_bytes`](crate::EngineConfig::txn_memory_bytes)
+    /// move to disk, which is so at first. A transaction that will be prepared must keep them in memory: they are part
+    /// of its record.
     pub fn set_may_spill(&mut self, may_spill: bool) {
         self.may_spill = may_spill;
     }
 
-    /// Says that the commit of this transaction makes room on the disk, because trees will be dropped then: on a full disk it may
-    /// use the room in the log that is held back from others. A transaction that only deletes may anyway.
+    /// Says that the commit of this transaction makes room on the disk, because trees will be dropped then: on a full
+    /// disk it may use the room in the log that is held back from others. A transaction that only deletes may anyway.
     pub fn set_makes_room(&mut self) {
         self.makes_room = true;
     }
@@ -575,8 +576,8 @@ impl Txn {
     }
 
     /// First phase of a two-phase commit: logs the writes and hands them, with the row locks, to the engine under `xid`
-    /// (1 to 256 bytes). They survive a crash when the returned sequence is durable. The transaction is then as new; the
-    /// decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
+    /// (1 to 256 bytes). They survive a crash when the returned sequence is durable. The transaction is then as new;
+    /// the decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<Seq> {
         let result = prepared::prepare(self, xid);
         self.end();
@@ -706,7 +707,8 @@ fn rows_between(
     ))
 }
 
-/// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left out.
+/// All committed versions of a tree, whichever tier they are in; tiers on disk that have nothing in the range are left
+/// out.
 fn committed_iter(
     superversion: &SuperVersion,
     lower: Bound<&[u8]>,

@@ -1,12 +1,12 @@
 //! Two-phase transactions between their prepare and their decision.
 //!
-//! Neighbours: `Txn::prepare` puts one in, the engine's decisions take it out, `recovery` rebuilds the table from the log,
-//! and the release of the log asks how far back it reaches.
+//! Neighbours: `Txn::prepare` puts one in, the engine's decisions take it out, `recovery` rebuilds the table from the
+//! log, and the release of the log asks how far back it reaches.
 //!
 //! **Invariants**
 //! - A prepared transaction keeps its row and range locks, also over a restart.
-//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every moment
-//!   either the table or a memtable keeps the log from being released behind it.
+//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every
+//!   moment either the table or a memtable keeps the log from being released behind it.
 //! - At most one prepared transaction has an XID at a time; over time an XID may be used again, so the log names it by
 //!   XID and prepare sequence.
 

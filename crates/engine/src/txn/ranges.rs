@@ -4,11 +4,11 @@
 //! Neighbours: `lock` keeps the ranges; above is whoever scans with locks.
 //!
 //! A locking scan of a range goes like this: lock the gap ahead ([`Txn::lock_ahead`]); ask for the uncommitted rows of
-//! others ([`Txn::uncommitted`]); scan the newest versions; lock each row of both by [`Txn::cover`] or [`Txn::lock`], and
-//! read it again under the lock. Before it waits, and at its end, the gap is settled to what was read.
+//! others ([`Txn::uncommitted`]); scan the newest versions; lock each row of both by [`Txn::cover`] or [`Txn::lock`],
+//! and read it again under the lock. Before it waits, and at its end, the gap is settled to what was read.
 //!
-//! An insert goes like this: lock the row, write it, and ask [`Txn::gap_before`] for its keys. If there is a gap, undo the
-//! write, give the row lock back, wait ([`Txn::wait_for_gap`]), and begin again.
+//! An insert goes like this: lock the row, write it, and ask [`Txn::gap_before`] for its keys. If there is a gap, undo
+//! the write, give the row lock back, wait ([`Txn::wait_for_gap`]), and begin again.
 
 use super::Txn;
 use crate::lock::{LockMode, LockOutcome, ScanGap, Uncommitted, WaitPolicy, Want};
@@ -61,8 +61,8 @@ impl Txn {
         Ok(self.inner().locks.lock_ahead(&self.owner, tree, span))
     }
 
-    /// Locks the rows of a span that has been read, of which `key` is the newest, without memory for each. Others wait for
-    /// them as for rows. After a wait the caller asks again.
+    /// Locks the rows of a span that has been read, of which `key` is the newest, without memory for each. Others wait
+    /// for them as for rows. After a wait the caller asks again.
     pub fn cover(
         &self,
         tree: TreeId,

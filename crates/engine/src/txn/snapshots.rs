@@ -7,9 +7,9 @@
 //!
 //! **Invariants**
 //! - A slot holds a sequence at or below its transaction's snapshot, or [`IDLE`].
-//! - No snapshot is older than what [`Snapshots::oldest`] returned before it was taken. New snapshots are at or above the
-//!   *stable* sequence, up to which the log is applied and durable; it never falls. A transaction announces a first look
-//!   at it, then looks again and goes by the second; the reader of the slots looks at it first. If it misses the
+//! - No snapshot is older than what [`Snapshots::oldest`] returned before it was taken. New snapshots are at or above
+//!   the *stable* sequence, up to which the log is applied and durable; it never falls. A transaction announces a first
+//!   look at it, then looks again and goes by the second; the reader of the slots looks at it first. If it misses the
 //!   announcement, its look came before the transaction's second look.
 
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Writes of a large transaction that have moved from memory to extents.
 //!
-//! Neighbours: `write_set` moves them and looks here after its tables; cursors walk them beside the tables; `commit::graft`
-//! takes them when they are settled.
+//! Neighbours: `write_set` moves them and looks here after its tables; cursors walk them beside the tables;
+//! `commit::graft` takes them when they are settled.
 //!
-//! A spill is a sorted run of extents that nobody else knows. Its entries have the numbers of the writes where others have
-//! sequences, so savepoints, cursors and reads work as they do in memory. The manifest does not name it: after a rollback or a
-//! crash its slots are free.
+//! A spill is a sorted run of extents that nobody else knows. Its entries have the numbers of the writes where others
+//! have sequences, so savepoints, cursors and reads work as they do in memory. The manifest does not name it: after a
+//! rollback or a crash its slots are free.
 //!
 //! **Invariants**
 //! - Spills of a tree are held from the newest to the oldest; all numbers of one are larger than those of the next.
@@ -103,7 +103,8 @@ impl Spills {
         spills.map(move |spill| RunIter::new(spill.run.clone(), mode))
     }
 
-    /// All spills as one run, which has of every key the last live write: as they are where that is so, merged where not.
+    /// All spills as one run, which has of every key the last live write: as they are where that is so, merged where
+    /// not.
     pub(super) fn settle(
         &self,
         store: &Arc<Store>,

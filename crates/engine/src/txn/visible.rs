@@ -122,8 +122,8 @@ impl VisibleIter {
         }
     }
 
-    /// Goes to the first visible key from `key` on, of a walk forward. True if that is where it stood, or if it `may_be_near` and was found
-    /// a few steps ahead.
+    /// Goes to the first visible key from `key` on, of a walk forward. True if that is where it stood, or if it
+    /// `may_be_near` and was found a few steps ahead.
     pub(super) fn go_to(&mut self, key: &[u8], may_be_near: bool) -> Result<bool> {
         debug_assert!(self.direction == Direction::Forward);
         if self.valid && *self.key <= *key {

@@ -7,8 +7,8 @@
 //! rollback to it a range of dead numbers, and gives a cursor a stable view (the numbers up to its creation) without
 //! copying anything.
 //!
-//! What is too much for memory moves to extents (`spill`). A tree of which something has moved is not logged: its writes become
-//! part of it as extents.
+//! What is too much for memory moves to extents (`spill`). A tree of which something has moved is not logged: its
+//! writes become part of it as extents.
 //!
 //! **Invariants**
 //! - Write numbers start at 1 and only grow within a transaction.
@@ -252,7 +252,8 @@ impl WriteSet {
         Ok(())
     }
 
-    /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is synced.
+    /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is
+    /// synced.
     pub(crate) fn settle(&mut self, store: &Arc<Store>) -> Result<Grafts> {
         let mut grafts = Grafts::new();
         for at in 0..self.trees.len() {

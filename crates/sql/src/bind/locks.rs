@@ -1,7 +1,7 @@
 //! Which tables' rows a query block locks.
 //!
-//! Neighbours: `select` asks for each block; `view` says when a locked view is being bound; the session and `dml` say what
-//! the statement reads for.
+//! Neighbours: `select` asks for each block; `view` says when a locked view is being bound; the session and `dml` say
+//! what the statement reads for.
 //!
 //! A locking clause is for the tables of its own block, and reaches into the views that the block names, not into
 //! derived tables, common table expressions or subqueries. What no clause locks is locked as the statement wants it:

@@ -1,10 +1,9 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
-//! `call`, `subquery`
-//! (expressions) · `from` (tables and joins), `locks` (of their rows), `select`, `group`, `window`, `frame`, `order`, `query`
-//! (query blocks and set operations) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
-//! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
+//! `call`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows), `select`, `group`, `window`,
+//! `frame`, `order`, `query` (query blocks and set operations) · `rights` (what may be done with a table) · `errors`
+//! (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session
 //! implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
@@ -365,8 +364,8 @@ impl<'a> BindEnv<'a> {
         Ok(())
     }
 
-    /// Measures what `bind` binds, which stands elsewhere, too: its height and its query blocks. The height adds to that of
-    /// here meanwhile, because so does the stack.
+    /// Measures what `bind` binds, which stands elsewhere, too: its height and its query blocks. The height adds to
+    /// that of here meanwhile, because so does the stack.
     pub(crate) fn measure<T>(
         &self,
         bind: impl FnOnce() -> SqlResult<T>,

@@ -1,11 +1,11 @@
 //! An atomic edit of the catalog.
 //!
-//! Neighbours: `ddl` collects edits here while it holds the metadata locks of everything it touches.
-//! **Invariants**: nothing is seen before `commit`, everything after it; trees made for a change that
-//! is not committed are dropped again (or are orphans after a crash); trees that the change abandons
-//! are dropped once it is durable, for until then a crash would bring their table back; what was
-//! filled for the change is marked with its sequence before anybody can see it; a table whose referrers change with it is
-//! published anew, so whoever edits foreign keys has locked the parents, too.
+//! Neighbours: `ddl` collects edits here while it holds the metadata locks of everything it touches. **Invariants**:
+//! nothing is seen before `commit`, everything after it; trees made for a change that is not committed are dropped
+//! again (or are orphans after a crash); trees that the change abandons are dropped once it is durable, for until then
+//! a crash would bring their table back; what was filled for the change is marked with its sequence before anybody can
+//! see it; a table whose referrers change with it is published anew, so whoever edits foreign keys has locked the
+//! parents, too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Foreign keys: what a table says of its parents, which indexes serve them, and who refers to a table.
 //!
-//! Neighbours: `store` writes [`extension_of`] a table beside it; `ddl` makes and checks the definitions, `dml::foreign` keeps them, `show` and `infoschema` print them; `change`
-//! keeps [`TableDef::referenced_by`] right.
+//! Neighbours: `store` writes [`extension_of`] a table beside it; `ddl` makes and checks the definitions,
+//! `dml::foreign` keeps them, `show` and `infoschema` print them; `change` keeps [`TableDef::referenced_by`] right.
 //! **Invariants**
 //! - A child names its own columns by id and its parent by names: the parent may be missing (`foreign_key_checks = 0`).
 //! - `referenced_by` is not stored. It follows from the foreign keys of all tables, and a table whose `referenced_by`

@@ -1,10 +1,10 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions), `foreign` (foreign keys), `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`, `histogram`
-//! (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here
-//! [`Catalog`] and its snapshots.
-//! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables
-//! do not change under it.
+//! In flow order: `def` (definitions), `foreign` (foreign keys), `storage_engine` (what a table calls its engine) ·
+//! `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) · `bytes`, `store` (definitions as
+//! rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots.
+//! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change
+//! under it.
 //!
 //! **Invariants**
 //! - Readers take no lock: they load the current [`Snapshot`], which never changes.
@@ -151,8 +151,8 @@ impl Catalog {
         })
     }
 
-    /// As [`Catalog::open`], where a part of the log was given up: that may have named other trees. An empty tree stands for
-    /// each that is missing; those are told.
+    /// As [`Catalog::open`], where a part of the log was given up: that may have named other trees. An empty tree
+    /// stands for each that is missing; those are told.
     pub(crate) fn open_mending(engine: &Engine) -> SqlResult<(Catalog, Vec<TreeId>)> {
         let mut replaced = Vec::new();
         let catalog = Self::open_with(engine, &mut |id| {

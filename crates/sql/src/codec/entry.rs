@@ -1,7 +1,7 @@
 //! Entries of an index in place: where they have a column, and as which number.
 //!
-//! An entry is taken as its key, followed by its value: the parts of the index, then those of the clustered key, wherever
-//! the index keeps them.
+//! An entry is taken as its key, followed by its value: the parts of the index, then those of the clustered key,
+//! wherever the index keeps them.
 //!
 //! Neighbours: `key` has the format; `exec::parallel::batch` reads columns of many entries.
 //! **Invariant**: a place is asked only about whole entries ([`EntryShape::fits`]).
@@ -190,7 +190,8 @@ impl EntryPlace {
         }
     }
 
-    /// The bytes of a field as a number whose first bit is the first bit of the field, and how many bits it does not use.
+    /// The bytes of a field as a number whose first bit is the first bit of the field, and how many bits it does not
+    /// use.
     #[inline(always)]
     fn word(&self, bytes: &[u8]) -> Option<(u64, u32)> {
         let word = match *bytes {

@@ -1,12 +1,13 @@
 //! Columns as numbers, for what blocks of rows say of their values (`esker_engine::extent::Fields`).
 //!
-//! Neighbours: `row` finds the fields, `key` has their order; the catalog hands [`RowFields`] to the engine with every definition,
-//! `exec::parallel` asks for rows by [`field_of`].
+//! Neighbours: `row` finds the fields, `key` has their order; the catalog hands [`RowFields`] to the engine with every
+//! definition, `exec::parallel` asks for rows by [`field_of`].
 //!
 //! **Invariants**
-//! - A column's numbers are in the order of its values: they are its key part, without the byte for NULL, as a big-endian number.
-//! - The name of a field is made of everything that decides its numbers, so that whatever an ALTER that failed has left on disk is
-//!   not mistaken for another column. How names and numbers are made is frozen: they are on disk.
+//! - A column's numbers are in the order of its values: they are its key part, without the byte for NULL, as a
+//!   big-endian number.
+//! - The name of a field is made of everything that decides its numbers, so that whatever an ALTER that failed has left
+//!   on disk is not mistaken for another column. How names and numbers are made is frozen: they are on disk.
 
 use esker_engine::extent::{FieldId, FieldValue, Fields, MAX_FIELDS};
 use esker_types::{SqlResult, Value};
@@ -34,8 +35,8 @@ struct Column {
     missing: FieldValue,
 }
 
-/// The columns of which blocks of a table's rows speak: numbers and dates, but not the `leading` one, by which the rows are ordered
-/// anyway.
+/// The columns of which blocks of a table's rows speak: numbers and dates, but not the `leading` one, by which the rows
+/// are ordered anyway.
 pub(crate) fn columns_with_fields(
     columns: &[ColumnDef],
     leading: Option<usize>,

@@ -95,8 +95,8 @@ impl PartShape {
         Some(self.is_nullable && key.first()? ^ self.flip == NULL)
     }
 
-    /// The bytes of the value of the part at the start of `key`, which is whole, not NULL and no string. Each is XORed with
-    /// [`Self::flip`].
+    /// The bytes of the value of the part at the start of `key`, which is whole, not NULL and no string. Each is XORed
+    /// with [`Self::flip`].
     #[inline]
     pub(super) fn value(self, key: &[u8]) -> &[u8] {
         let start = usize::from(self.is_nullable);

@@ -1,10 +1,9 @@
 //! Rows and keys as bytes.
 //!
 //! In flow order: `temporal` (dates as words), `phys` (how a type is stored), `row` ([`RowLayout`], [`RowReader`],
-//! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in entries of an index), `fields` (columns as numbers, of which
-//! blocks on disk speak).
-//! Neighbours: `catalog` derives layouts and key codecs from definitions; `exec` and `dml` read rows
-//! and build keys only through this module.
+//! [`encode_row`], [`patch_row`]), `key` ([`KeyCodec`]: memcomparable keys, ranges, decoding), `entry` (columns in
+//! entries of an index), `fields` (columns as numbers, of which blocks on disk speak). Neighbours: `catalog` derives
+//! layouts and key codecs from definitions; `exec` and `dml` read rows and build keys only through this module.
 //!
 //! **Invariants**: reading a field allocates nothing and is O(1); damaged bytes are an error when a
 //! reader is made, never a panic later; the order of encoded keys is the order of the values, NULL

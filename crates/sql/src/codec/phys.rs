@@ -150,8 +150,9 @@ impl Phys {
         Ok(())
     }
 
-    /// The number of a non-null field of this kind, whose order is that of the values: of integers themselves, of decimals their
-    /// digits, of dates and times their packed form. `None` for kinds without, and where 64 bits are not enough.
+    /// The number of a non-null field of this kind, whose order is that of the values: of integers themselves, of
+    /// decimals their digits, of dates and times their packed form. `None` for kinds without, and where 64 bits are not
+    /// enough.
     #[inline]
     pub(crate) fn number(self, bytes: &[u8]) -> Option<i64> {
         match self {

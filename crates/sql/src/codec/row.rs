@@ -408,8 +408,8 @@ impl FieldPlaces {
         self.by_version.get(usize::from(version)).copied()
     }
 
-    /// The integer that a row has, of which nothing was checked. `None`: it is NULL, too large for a sign, or to be found with a
-    /// [`RowReader`] only.
+    /// The integer that a row has, of which nothing was checked. `None`: it is NULL, too large for a sign, or to be
+    /// found with a [`RowReader`] only.
     #[inline]
     pub(crate) fn integer(&self, row: &[u8]) -> Option<i64> {
         let Phys::Int { unsigned, .. } = self.phys else {
@@ -496,8 +496,8 @@ pub fn encode_row(
     build(layout, out, |col| Source::Value(values[col].as_ref(), zone))
 }
 
-/// Appends a copy of `old` with the columns changed for which `change` gives a value. Other fields are copied as stored, so a
-/// TIMESTAMP in a repeated hour keeps its instant.
+/// Appends a copy of `old` with the columns changed for which `change` gives a value. Other fields are copied as
+/// stored, so a TIMESTAMP in a repeated hour keeps its instant.
 pub fn patch_row<'v>(
     layout: &RowLayout,
     zone: &TimeZone,

@@ -1,11 +1,10 @@
 //! Filling new trees from the rows a table has.
 //!
-//! Neighbours: `alter` under the table's exclusive lock; nobody else knows the new trees yet; the engine sorts and writes
-//! the entries ([`TreeBuilder`]).
-//! **Invariants**: rows are read in their latest versions, which under the lock are the only ones;
-//! a new tree gets its whole content in one step, past log and memtables, which is safe because nothing names the tree until
-//! the catalog change commits behind it; a row that cannot be converted, a duplicate or a violated CHECK
-//! stops the whole statement.
+//! Neighbours: `alter` under the table's exclusive lock; nobody else knows the new trees yet; the engine sorts and
+//! writes the entries ([`TreeBuilder`]). **Invariants**: rows are read in their latest versions, which under the lock
+//! are the only ones; a new tree gets its whole content in one step, past log and memtables, which is safe because
+//! nothing names the tree until the catalog change commits behind it; a row that cannot be converted, a duplicate or a
+//! violated CHECK stops the whole statement.
 
 use std::ops::Bound;
 

@@ -1,10 +1,10 @@
 //! Statements that change rows: INSERT, REPLACE, UPDATE, DELETE.
 //!
-//! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to
-//! columns) · `change` (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and
-//! all its index entries, under locks) · `duplicate` (what error 1062 says).
-//! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its
-//! plan cache and runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
+//! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
+//! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
+//! its index entries, under locks) · `duplicate` (what error 1062 says). Neighbours: `session` compiles a statement
+//! with `bind`'s environment, keeps the [`Compiled`] in its plan cache and runs it; `exec` finds the rows of UPDATE and
+//! DELETE and runs subqueries.
 //!
 //! **Invariants**
 //! - A compiled statement belongs to no session and holds for one catalog version.
@@ -127,8 +127,8 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     }
 }
 
-/// How a change locks the rows it depends on, beside those it changes, as InnoDB does: what one table takes from a query
-/// or from subqueries is read without locks at READ COMMITTED, where the newest committed rows will do.
+/// How a change locks the rows it depends on, beside those it changes, as InnoDB does: what one table takes from a
+/// query or from subqueries is read without locks at READ COMMITTED, where the newest committed rows will do.
 fn sources_of(stmt: &Statement) -> Option<LockReason> {
     let is_one_table = match stmt {
         Statement::Insert(insert) => insert.is_from_query(),

@@ -1,4 +1,5 @@
-//! Grace hash join: a build side that does not fit in memory; both sides are partitioned by key and joined part by part.
+//! Grace hash join: a build side that does not fit in memory; both sides are partitioned by key and joined part by
+//! part.
 //!
 //! ```text
 //! right   length of the key (4) | key | row

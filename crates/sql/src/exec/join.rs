@@ -1,10 +1,10 @@
 //! Join operators: nested loop, buffered (block) nested loop, hash join. Left is the probe side, right the build side.
 //!
-//! Neighbours: `node` dispatches here; the planner decided the method; `join_table` has the build side of a hash join; `disk_join`
-//! takes over one whose right side does not fit; `parallel` joins with a [`RightSide`] on several threads.
-//! **Invariants**: for every left row the right rows come in the right input's order; a left join
-//! gives a left row exactly once with nulls when nothing on the right meets `on`; NULL keys never
-//! match in a hash join unless compared with `<=>`.
+//! Neighbours: `node` dispatches here; the planner decided the method; `join_table` has the build side of a hash join;
+//! `disk_join` takes over one whose right side does not fit; `parallel` joins with a [`RightSide`] on several threads.
+//! **Invariants**: for every left row the right rows come in the right input's order; a left join gives a left row
+//! exactly once with nulls when nothing on the right meets `on`; NULL keys never match in a hash join unless compared
+//! with `<=>`.
 
 use std::sync::Arc;
 
@@ -215,8 +215,8 @@ impl Kept {
     }
 }
 
-/// Reads the right input of a join that keeps it, but for rows that do not pass `filters`. The current left row is preserved: inputs have
-/// their own slots.
+/// Reads the right input of a join that keeps it, but for rows that do not pass `filters`. The current left row is
+/// preserved: inputs have their own slots.
 pub(super) fn gather(
     plan: &JoinPlan,
     input: &mut NodeState,

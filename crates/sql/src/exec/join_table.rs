@@ -3,12 +3,11 @@
 //! ```text
 //! record  next (4) | length of the key | key | length of the values | values
 //! ```
-//! Lengths and values are as `spill::codec` writes them. Keys are spread over parts by their hash. The records of a key are a ring in the
-//! order of their arrival; its part has the last one of each, whose `next` is the first.
-//! Neighbours: `join` fills and probes it; `parallel` makes records and puts the parts together on several threads; groups are found with
-//! the same hash.
-//! **Invariants**: records of a part stand in the order of their arrival; a ring has all records of one key; a table that is shared does
-//! not change.
+//! Lengths and values are as `spill::codec` writes them. Keys are spread over parts by their hash. The records of a key
+//! are a ring in the order of their arrival; its part has the last one of each, whose `next` is the first. Neighbours:
+//! `join` fills and probes it; `parallel` makes records and puts the parts together on several threads; groups are
+//! found with the same hash. **Invariants**: records of a part stand in the order of their arrival; a ring has all
+//! records of one key; a table that is shared does not change.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -144,7 +143,8 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Where the search for a key with this half of the hash begins: its upper bits, so that a table that grows need not read its keys.
+/// Where the search for a key with this half of the hash begins: its upper bits, so that a table that grows need not
+/// read its keys.
 #[inline]
 fn home(tag: u32, places: usize) -> usize {
     tag as usize >> (u32::BITS - places.trailing_zeros())

@@ -1,7 +1,7 @@
 //! Filters over the keys of a hash table: a bitmap of close integers, or a blocked Bloom filter.
 //!
-//! Neighbours: `join_table` has the keys; `parallel::runtime_filter` applies it to rows of tables that are read before the join.
-//! **Invariant**: a key that the table has passes.
+//! Neighbours: `join_table` has the keys; `parallel::runtime_filter` applies it to rows of tables that are read before
+//! the join. **Invariant**: a key that the table has passes.
 
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, Value};

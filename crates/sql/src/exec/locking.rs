@@ -10,8 +10,8 @@
 //! **Invariants**
 //! - While it waits, a scan holds no gap ahead of what it has read: whoever inserts there does not wait for it.
 //! - When it ends, early or not, the gap is locked exactly as far as it has read.
-//! - Of the clustered index, rows are locked by a cover, which needs no memory for each. SKIP LOCKED and NOWAIT, and READ
-//!   COMMITTED, where rows that do not match are given back, take locks of single rows.
+//! - Of the clustered index, rows are locked by a cover, which needs no memory for each. SKIP LOCKED and NOWAIT, and
+//!   READ COMMITTED, where rows that do not match are given back, take locks of single rows.
 
 use std::collections::btree_map;
 use std::iter::Peekable;

@@ -1,9 +1,8 @@
 //! Query blocks and what ends every query: from joined rows to result rows.
 //!
-//! Neighbours: `set_ops` combines queries, `node` gives joined rows, `group`, `sort` and the distinct set work on them; streams,
-//! subqueries and derived tables pull from here.
-//! **Invariants**: the order of work is grouping, HAVING, windows, select list, DISTINCT, ORDER BY, LIMIT;
-//! `reset` starts over and gives memory back.
+//! Neighbours: `set_ops` combines queries, `node` gives joined rows, `group`, `sort` and the distinct set work on them;
+//! streams, subqueries and derived tables pull from here. **Invariants**: the order of work is grouping, HAVING,
+//! windows, select list, DISTINCT, ORDER BY, LIMIT; `reset` starts over and gives memory back.
 
 use std::sync::Arc;
 

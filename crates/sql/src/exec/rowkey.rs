@@ -86,8 +86,8 @@ pub fn same_representation(a: &SqlType, b: &SqlType, kind: CmpKind) -> bool {
     }
 }
 
-/// Appends the key under which a value is found in the given domain; see [`same_representation`]. It says what is equal, not what is
-/// less: integers, as most keys of joins are, take no more bytes than they need.
+/// Appends the key under which a value is found in the given domain; see [`same_representation`]. It says what is
+/// equal, not what is less: integers, as most keys of joins are, take no more bytes than they need.
 pub fn encode_for(value: &Value, kind: CmpKind, out: &mut Vec<u8>) {
     match value {
         Value::Int(v) if *v < 0 => {
@@ -111,8 +111,8 @@ pub fn encode_for(value: &Value, kind: CmpKind, out: &mut Vec<u8>) {
     encode_asc(value, collation, out);
 }
 
-/// The integer whose key from [`encode_for`] this is, if it is that of an integer of 64 bits with a sign. Keys of other domains may look
-/// like one.
+/// The integer whose key from [`encode_for`] this is, if it is that of an integer of 64 bits with a sign. Keys of other
+/// domains may look like one.
 #[inline]
 pub fn integer_of(key: &[u8]) -> Option<i64> {
     let (sign, mut rest) = key.split_first()?;

@@ -56,14 +56,14 @@ struct Lookups {
     near: u32,
 }
 
-/// After so many ascending keys a row's own key is looked for near the last one; if of so many asked keys not half were near, it is
-/// not any more.
+/// After so many ascending keys a row's own key is looked for near the last one; if of so many asked keys not half were
+/// near, it is not any more.
 const ASCENDING_TRIAL: u32 = 16;
 const NEAR_TRIAL: u32 = 64;
 
 impl Lookups {
-    /// Notes a key that is about to be looked up; is the seeker to look for it, and may it lie near the last one? A single row is found
-    /// faster without, unless it does.
+    /// Notes a key that is about to be looked up; is the seeker to look for it, and may it lie near the last one? A
+    /// single row is found faster without, unless it does.
     fn is_sought(&mut self, key: &[u8], is_row: bool) -> Option<bool> {
         let is_first = self.last.is_empty();
         self.ascending = match *self.last <= *key {
@@ -741,8 +741,8 @@ pub(super) fn count_read(plan: &ScanPlan, env: &EvalEnv<'_>) {
     }
 }
 
-/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest. The first
-/// `met` are known to be true.
+/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest.
+/// The first `met` are known to be true.
 #[inline]
 pub(super) fn meets<'r>(
     plan: &ScanPlan,

@@ -1,8 +1,8 @@
 //! Rows about locks: what every transaction has locked and waits for, and who waits for whom.
 //!
 //! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same.
-//! **Invariants**: columns are those of MySQL's `performance_schema.data_locks` and `data_lock_waits`; rows are only for
-//! who has the PROCESS privilege; at most [`MAX_LOCKS`] of one transaction are listed.
+//! **Invariants**: columns are those of MySQL's `performance_schema.data_locks` and `data_lock_waits`; rows are only
+//! for who has the PROCESS privilege; at most [`MAX_LOCKS`] of one transaction are listed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -103,7 +103,8 @@ fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
         row("all", memory.total, Some(memory.limit)),
     ];
     if let Some(resident) = machine::resident() {
-        // What nobody counts: connections, the catalog, stacks, holes of the heap, and what it has freed but not given back.
+        // What nobody counts: connections, the catalog, stacks, holes of the heap, and what it has freed but not given
+        // back.
         let not_counted = resident.now.saturating_sub(resident.files + memory.total);
         rows.push(row("not counted", not_counted, None));
         rows.push(row("code and mapped files", resident.files, None));

@@ -373,7 +373,8 @@ fn memory_is_shown_by_cause_limited_and_refused() {
     assert_eq!(number(s, &area("BYTES", "log buffer")), 1 << 20);
     let parts = "SELECT SUM(BYTES) FROM information_schema.ESKER_MEMORY WHERE AREA NOT LIKE 'resident%' AND AREA <> 'all'";
     assert!(number(s, parts) > 1 << 20);
-    // Every byte that is resident has a cause, were it only that nobody counts it; of what is counted some was not touched yet.
+    // Every byte that is resident has a cause, were it only that nobody counts it; of what is counted some was not
+    // touched yet.
     let resident = number(s, &area("BYTES", "resident"));
     let others = ["all", "not counted", "code and mapped files"];
     let explained: u64 = others.iter().map(|a| number(s, &area("BYTES", a))).sum();

@@ -1,8 +1,7 @@
 //! Calls: native functions with their special syntaxes.
 //!
-//! Neighbours: `expr` decides that something is a call; `window` parses aggregates and window functions, `column` the types of
-//! casts.
-//! **Invariants**: every special form is lowered here to the plain names that `esker_types::func`
+//! Neighbours: `expr` decides that something is a call; `window` parses aggregates and window functions, `column` the
+//! types of casts. **Invariants**: every special form is lowered here to the plain names that `esker_types::func`
 //! registers (see `ast::expr`), so that the binder sees calls only.
 
 use esker_types::{SqlError, SqlResult};

@@ -1,8 +1,8 @@
 //! Access paths: the ways to read one table, with their cardinality and cost.
 //!
-//! A path is a full scan, a key range scan, a lookup by a prefix of a key (`ref`) or by a whole unique key (`point`), of the
-//! clustered index or of a secondary one, covering or not. Cardinalities come from histograms, index samples and index dives;
-//! costs from [`cost`].
+//! A path is a full scan, a key range scan, a lookup by a prefix of a key (`ref`) or by a whole unique key (`point`),
+//! of the clustered index or of a secondary one, covering or not. Cardinalities come from histograms, index samples and
+//! index dives; costs from [`cost`].
 //!
 //! Neighbours: `join_order` asks for the cheapest path given the tables that are bound before; `block` asks which path
 //! delivers rows in the order of ORDER BY; `ranges` makes key ranges.

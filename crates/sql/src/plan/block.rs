@@ -464,7 +464,8 @@ pub(crate) fn rows_looked_at(node: &Node) -> f64 {
     }
 }
 
-/// Estimated rows that the subqueries of a block look at: of those that depend on a row, for every row that the joins give.
+/// Estimated rows that the subqueries of a block look at: of those that depend on a row, for every row that the joins
+/// give.
 fn rows_of_subqueries(block: &BlockPlan) -> f64 {
     let rows = rows_out(&block.source).max(1.0);
     let mut looked_at = 0.0;

@@ -1,8 +1,8 @@
 //! The cost model: constants of the cost-based planner, and their unit.
 //!
-//! **The unit is one row of a clustered scan**: reading the next row of a warm sequential scan, decoding the columns of its
-//! conditions and evaluating them costs 1. All other constants are multiples of it, measured on warm data with one thread.
-//! The model has no term for I/O: what a cold cache costs is part of [`CACHE_MISS_FACTOR`].
+//! **The unit is one row of a clustered scan**: reading the next row of a warm sequential scan, decoding the columns of
+//! its conditions and evaluating them costs 1. All other constants are multiples of it, measured on warm data with one
+//! thread. The model has no term for I/O: what a cold cache costs is part of [`CACHE_MISS_FACTOR`].
 //!
 //! | operation | cost |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | hash join | `outer + inner + inner_rows * BUILD_ROW + outer_rows * PROBE_ROW + rows * COMPARE_BUFFERED_ROW` |
 //! | buffered nested loop join | `outer + inner + inner_rows * BUILD_ROW + outer_rows * inner_rows * COMPARE_BUFFERED_ROW` |
 //!
-//! Neighbours: `access` prices access paths, `join_search` prices joins and searches the order, `stats` and `estimate` give
-//! the cardinalities.
-//! **Invariant**: every cost is finite and positive, so comparing sums of them is a total order.
+//! Neighbours: `access` prices access paths, `join_search` prices joins and searches the order, `stats` and `estimate`
+//! give the cardinalities. **Invariant**: every cost is finite and positive, so comparing sums of them is a total
+//! order.
 
 /// Reading the next row of a clustered scan: the unit.
 pub(super) const CLUSTERED_ROW: f64 = 1.0;
@@ -37,8 +37,8 @@ pub(super) const NEAR_SEEK: f64 = 2.5;
 /// Skipping an entry between two such lookups.
 pub(super) const SKIP_ENTRY: f64 = 0.1;
 
-/// How many times [`SEEK`] a lookup costs in a table of [`LARGE_TABLE_ROWS`] or more, whose blocks and their indexes do not
-/// stay in the processor's caches; linear below.
+/// How many times [`SEEK`] a lookup costs in a table of [`LARGE_TABLE_ROWS`] or more, whose blocks and their indexes do
+/// not stay in the processor's caches; linear below.
 pub(super) const CACHE_MISS_FACTOR: f64 = 4.0;
 /// Rows from which a lookup costs the full [`CACHE_MISS_FACTOR`].
 pub(super) const LARGE_TABLE_ROWS: f64 = 200_000.0;
@@ -57,8 +57,8 @@ pub(super) const BUILD_ROW: f64 = 1.5;
 pub(super) const PROBE_ROW: f64 = 0.6;
 /// Looking at a buffered row: a pair of a buffered nested loop, or a match of a hash join.
 pub(super) const COMPARE_BUFFERED_ROW: f64 = 0.2;
-/// How many times as much a nested loop costs if no condition ties the inner table to the outer rows: one thread reads it,
-/// and only the rest of the statement is split among threads.
+/// How many times as much a nested loop costs if no condition ties the inner table to the outer rows: one thread reads
+/// it, and only the rest of the statement is split among threads.
 pub(super) const UNCONNECTED_PENALTY: f64 = 2.0;
 
 /// Least rows of an estimate: a product of selectivities never reaches zero.

@@ -1,8 +1,9 @@
-//! What follows from columns that are equal: of `a = b AND b = c` also `a = c`, so that tables can be joined in more orders.
+//! What follows from columns that are equal: of `a = b AND b = c` also `a = c`, so that tables can be joined in more
+//! orders.
 //!
-//! Neighbours: `join_order` adds what follows to the conditions of a join, and asks which of them are enough; `conds` has tables by slot.
-//! **Invariants**: only integers imply others: what is equal of them is the same value; what is added follows from conditions that are
-//! evaluated; a condition is left out only where others make it true.
+//! Neighbours: `join_order` adds what follows to the conditions of a join, and asks which of them are enough; `conds`
+//! has tables by slot. **Invariants**: only integers imply others: what is equal of them is the same value; what is
+//! added follows from conditions that are evaluated; a condition is left out only where others make it true.
 
 use std::collections::HashMap;
 
@@ -51,8 +52,8 @@ impl Equalities {
         equalities
     }
 
-    /// Conditions that are evaluated when a unit is joined to tables that are there: of those that make one column of the unit equal to
-    /// columns of one class, which are equal to each other already, the first.
+    /// Conditions that are evaluated when a unit is joined to tables that are there: of those that make one column of
+    /// the unit equal to columns of one class, which are equal to each other already, the first.
     pub fn enough(&self, mut conds: Vec<Expr>, unit: TableSet, map: &SlotMap) -> Vec<Expr> {
         let mut tied: Vec<(u32, usize)> = Vec::new();
         conds.retain(|cond| {

@@ -9,8 +9,8 @@ use crate::bind::BindEnv;
 use crate::catalog::{Histogram, IndexPart};
 use crate::expr::{CmpOp, Expr, ExprKind};
 
-/// Takes the conditions that histograms of the table's columns judge out of `conds`, and gives the fraction of the rows that
-/// these keep together.
+/// Takes the conditions that histograms of the table's columns judge out of `conds`, and gives the fraction of the rows
+/// that these keep together.
 pub(super) fn by_histograms(
     target: &Target<'_>,
     env: &BindEnv<'_>,

@@ -1,8 +1,8 @@
 //! Ranges of keys that say all that a scan's conditions say.
 //!
-//! Neighbours: `ranges` makes the ranges from the same conditions, and may make them wider than those; `exec::parallel` counts
-//! the rows of ranges without looking at them, and `access` knows that this costs little.
-//! **Invariant**: when in doubt, no.
+//! Neighbours: `ranges` makes the ranges from the same conditions, and may make them wider than those; `exec::parallel`
+//! counts the rows of ranges without looking at them, and `access` knows that this costs little. **Invariant**: when in
+//! doubt, no.
 
 use esker_types::cmp::CmpKind;
 use esker_types::{SqlType, TypeKind};
@@ -30,8 +30,8 @@ impl ScanPlan {
     }
 }
 
-/// Are the conditions nothing but one range of keys of this index? Comparisons of its first part with values are, if the values can
-/// be placed among the part's.
+/// Are the conditions nothing but one range of keys of this index? Comparisons of its first part with values are, if
+/// the values can be placed among the part's.
 pub(super) fn are_one_range(
     def: &TableDef,
     index: usize,

@@ -1,7 +1,7 @@
 //! Several MIN and MAX of one table, each from an end of an index.
 //!
-//! `block` reads one MIN or MAX from the end of an index. Several of them become a query without FROM, whose expressions have a
-//! scalar subquery for each. MySQL knows this as "Select tables optimized away".
+//! `block` reads one MIN or MAX from the end of an index. Several of them become a query without FROM, whose
+//! expressions have a scalar subquery for each. MySQL knows this as "Select tables optimized away".
 //!
 //! **Invariant**: all of them must come from an end of an index: otherwise the table is read once for all, as ever.
 

@@ -1,44 +1,47 @@
 //! Join enumeration: a left-deep dynamic programme over subsets of the tables, greedy for large blocks.
 //!
-//! **What is enumerated.** A block's FROM clause is a list of *units*: a table, or the inner side of an outer join as a whole
-//! (its own inner joins are ordered by the same search first). A unit may depend on others: a lateral derived table on the
-//! tables that it reads, an outer join on the tables of its ON condition, STRAIGHT_JOIN on all that stand before it. The search
-//! looks for a permutation of the units that respects these dependencies. Plans are left-deep: the rows so far are the outer
-//! (probe) side, the next unit is the inner (build) side. Bushy trees are not enumerated; a derived table that was not merged
-//! is the only one.
+//! **What is enumerated.** A block's FROM clause is a list of *units*: a table, or the inner side of an outer join as a
+//! whole (its own inner joins are ordered by the same search first). A unit may depend on others: a lateral derived
+//! table on the tables that it reads, an outer join on the tables of its ON condition, STRAIGHT_JOIN on all that stand
+//! before it. The search looks for a permutation of the units that respects these dependencies. Plans are left-deep:
+//! the rows so far are the outer (probe) side, the next unit is the inner (build) side. Bushy trees are not enumerated;
+//! a derived table that was not merged is the only one.
 //!
-//! **Dynamic programming.** [`Joiner::exhaustive`] visits the subsets of the units in ascending order of their bit masks, so a
-//! subset is complete before any superset is visited. For each subset it keeps the Pareto-optimal [`Candidate`]s of two
-//! properties: the cost, and whether the rows ascend by a column that equals a column of a unit not placed yet (an
-//! *interesting order* in the sense of Selinger et al., "Access Path Selection in a Relational Database Management System",
-//! 1979). The order matters because later lookups that ascend are cheaper ([`cost::NEAR_SEEK`]). With `n` units that is at
-//! most `2^n` subsets of at most two candidates with `n` extensions each; `join_order` uses it up to its limit of units and
-//! [`Joiner::greedy`] above, which always appends the unit that adds the least cost and rows.
+//! **Dynamic programming.** [`Joiner::exhaustive`] visits the subsets of the units in ascending order of their bit
+//! masks, so a subset is complete before any superset is visited. For each subset it keeps the Pareto-optimal
+//! [`Candidate`]s of two properties: the cost, and whether the rows ascend by a column that equals a column of a unit
+//! not placed yet (an *interesting order* in the sense of Selinger et al., "Access Path Selection in a Relational
+//! Database Management System", 1979). The order matters because later lookups that ascend are cheaper
+//! ([`cost::NEAR_SEEK`]). With `n` units that is at most `2^n` subsets of at most two candidates with `n` extensions
+//! each; `join_order` uses it up to its limit of units and [`Joiner::greedy`] above, which always appends the unit that
+//! adds the least cost and rows.
 //!
-//! **Cost.** Costs are in rows of a clustered scan; `plan/cost.rs` has the table. [`Joiner::step`] prices the extension by one
-//! unit with each join method and takes the cheapest:
+//! **Cost.** Costs are in rows of a clustered scan; `plan/cost.rs` has the table. [`Joiner::step`] prices the extension
+//! by one unit with each join method and takes the cheapest:
 //! - *index nested loop*: the unit is opened once per outer row with its keys bound;
 //! - *hash join*: if an equality connects the sides, the unit is read once and hashed;
 //! - *buffered nested loop*: otherwise the unit is read once and compared with every outer row.
 //!
 //! **Cardinality.** Rows of a join are the product of both sides and the selectivity of the conditions that become
-//! evaluable with the new unit. An equality of two columns has selectivity `1 / max(distinct values)`. Equalities that follow
-//! from others count once (`equalities`).
+//! evaluable with the new unit. An equality of two columns has selectivity `1 / max(distinct values)`. Equalities that
+//! follow from others count once (`equalities`).
 //!
-//! **What is pruned, and why.** An extension whose dependencies are not placed is skipped. A candidate that another one of the
-//! same subset dominates (not cheaper, and not in an interesting order where the other is) is dropped: its extensions cannot
-//! become better than the other's. Units that lock rows or are lateral are only joined by nested loops: reading them once into
-//! memory would lock rows that match nothing, or is not possible at all. A computed table (derived, virtual) is never
-//! computed again per row.
+//! **What is pruned, and why.** An extension whose dependencies are not placed is skipped. A candidate that another one
+//! of the same subset dominates (not cheaper, and not in an interesting order where the other is) is dropped: its
+//! extensions cannot become better than the other's. Units that lock rows or are lateral are only joined by nested
+//! loops: reading them once into memory would lock rows that match nothing, or is not possible at all. A computed table
+//! (derived, virtual) is never computed again per row.
 //!
-//! **Example.** `orders o JOIN customer c ON o.c_id = c.id WHERE c.city = 'Bonn'` with 1,000,000 orders (index on `c_id`, 10
-//! per customer), 100,000 customers, 50 of them in Bonn (index on `city`). Subset `{c}`: 50 rows at about 50 lookups; subset
-//! `{o}`: 1,000,000 rows at cost 1,000,000. From `{c}`, opening `o` by `c_id` reads 10 entries and their rows per customer, so
-//! `{c, o}` costs some 50 * 10 lookups. From `{o}`, hashing the 50 customers costs 75 and probing 600,000 more. The first order
-//! dominates; its rows do not ascend by a column that is still wanted, so nothing else is kept.
+//! **Example.** `orders o JOIN customer c ON o.c_id = c.id WHERE c.city = 'Bonn'` with 1,000,000 orders (index on
+//! `c_id`, 10 per customer), 100,000 customers, 50 of them in Bonn (index on `city`). Subset `{c}`: 50 rows at about 50
+//! lookups; subset `{o}`: 1,000,000 rows at cost 1,000,000. From `{c}`, opening `o` by `c_id` reads 10 entries and
+//! their rows per customer, so `{c, o}` costs some 50 * 10 lookups. From `{o}`, hashing the 50 customers costs 75 and
+//! probing 600,000 more. The first order dominates; its rows do not ascend by a column that is still wanted, so nothing
+//! else is kept.
 //!
-//! Neighbours: `join_order` splits a block into units and builds the plan of the order found; `access` prices access paths.
-//! **Invariants**: an order found respects the dependencies of every unit; costs are finite except for what must not be done.
+//! Neighbours: `join_order` splits a block into units and builds the plan of the order found; `access` prices access
+//! paths. **Invariants**: an order found respects the dependencies of every unit; costs are finite except for what must
+//! not be done.
 
 use esker_types::{SqlResult, SqlType};
 
@@ -88,7 +91,8 @@ impl Candidate {
         other.estimate.cost <= self.estimate.cost && (other.is_useful || !self.is_useful)
     }
 
-    /// Joins the Pareto-optimal candidates of the same subset unless one of them dominates it, and evicts those it dominates.
+    /// Joins the Pareto-optimal candidates of the same subset unless one of them dominates it, and evicts those it
+    /// dominates.
     fn keep_if_undominated(self, best: &mut Vec<Self>) {
         if !best.iter().any(|other| self.is_dominated_by(other)) {
             best.retain(|other| !other.is_dominated_by(&self));

@@ -1,12 +1,14 @@
 //! Derived tables that become part of the query that names them.
 //!
-//! A derived table (a view, a common table expression that is named once) whose query only joins, filters and computes is not
-//! filled first: its tables take its place in FROM, its WHERE joins the outer one, and its columns are replaced by what they stand
-//! for. Then the tables are joined in the best order of all, and read in parallel where the whole block may be.
+//! A derived table (a view, a common table expression that is named once) whose query only joins, filters and computes
+//! is not filled first: its tables take its place in FROM, its WHERE joins the outer one, and its columns are replaced
+//! by what they stand for. Then the tables are joined in the best order of all, and read in parallel where the whole
+//! block may be.
 //!
 //! Neighbours: `block` asks before it plans; what is not merged may still be given conditions by `pushdown`.
-//! **Invariants**: a merged table gives the same rows as a filled one; slots of the outer block keep their numbers, because plans of
-//! subqueries refer to them. Statements that change rows are left as they are: a derived table is filled before the first change.
+//! **Invariants**: a merged table gives the same rows as a filled one; slots of the outer block keep their numbers,
+//! because plans of subqueries refer to them. Statements that change rows are left as they are: a derived table is
+//! filled before the first change.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

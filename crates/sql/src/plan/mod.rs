@@ -1,12 +1,12 @@
 //! The planner: a cost-based optimizer from bound blocks to operators, and EXPLAIN.
 //!
-//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay), `conds`
-//! (splitting and placing conditions), `equalities` (their transitive closure), `edge`, `ranges`, `range_build`, `runs`, `exact`
-//! (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality), `cost` (the cost model), `access` (access
-//! paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN and MAX from an index), `group_keys` (functional
-//! dependencies in GROUP BY), `window` (shared sorts), `needed` (projection pushdown), `block` (a whole block), `explain`.
-//! Statements that need no planning at all are `crate::short`'s.
-//! Neighbours: `bind` below in the flow, `exec` runs the plans.
+//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
+//! `conds` (splitting and placing conditions), `equalities` (their transitive closure), `edge`, `ranges`,
+//! `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality),
+//! `cost` (the cost model), `access` (access paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN
+//! and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts), `needed`
+//! (projection pushdown), `block` (a whole block), `explain`. Statements that need no planning at all are
+//! `crate::short`'s. Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
 //! every condition of a block is evaluated at the first operator where its columns are there, also

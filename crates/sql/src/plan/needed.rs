@@ -1,7 +1,8 @@
-//! Which columns of joined rows somebody still reads: joins keep no others beside a row, in hash tables, in buffers and on disk.
+//! Which columns of joined rows somebody still reads: joins keep no others beside a row, in hash tables, in buffers and
+//! on disk.
 //!
-//! Neighbours: `block` asks when the whole block is planned; `exec::join` keeps what is left.
-//! **Invariant**: a slot that an expression reads after a join is among the join's slots, if one of its tables fills it.
+//! Neighbours: `block` asks when the whole block is planned; `exec::join` keeps what is left. **Invariant**: a slot
+//! that an expression reads after a join is among the join's slots, if one of its tables fills it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

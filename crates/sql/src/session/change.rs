@@ -318,8 +318,8 @@ impl Session {
             return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
         }
         let transaction = MdlDuration::Transaction;
-        // FLUSH TABLES WITH READ LOCK waits for statements that write, and not for what is open between them: that waits when
-        // it commits. Where the statement's end commits it is all one.
+        // FLUSH TABLES WITH READ LOCK waits for statements that write, and not for what is open between them: that
+        // waits when it commits. Where the statement's end commits it is all one.
         let writing = match self.commits_at_end() {
             true => transaction,
             false => MdlDuration::Statement,

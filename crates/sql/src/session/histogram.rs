@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `maintain` hands the statements over; `catalog::histogram` makes buckets of values.
 //! **Invariants**
-//! - What cannot be done for a column is a line of the answer, not an error of the statement; the lines are in order of the
-//!   columns' names.
+//! - What cannot be done for a column is a line of the answer, not an error of the statement; the lines are in order of
+//!   the columns' names.
 //! - Rows are read at one snapshot, at most [`SAMPLED_ROWS`] of them, in places spread over the whole table.
 //! - The table's metadata lock is held until the new statistics are published.
 
@@ -155,7 +155,8 @@ impl Session {
         Ok(outcomes)
     }
 
-    /// Plain ANALYZE TABLE: histograms that are to be kept up to date are made anew, and plans are void. The table is locked.
+    /// Plain ANALYZE TABLE: histograms that are to be kept up to date are made anew, and plans are void. The table is
+    /// locked.
     pub(super) fn refresh_histograms(&self, table: &TableDef) -> SqlResult<()> {
         let automatic = |(col, _): (usize, &_)| {
             let about = table.histogram(col)?.about;

@@ -1,8 +1,7 @@
 //! LOAD DATA: rights, the file, and the run.
 //!
-//! Neighbours: `dml` compiles and stores the rows, `textfile` says which files the server may read; for LOCAL the server
-//! asks the client ([`Step::NeedFile`]) and comes back with [`Session::feed`].
-//! **Invariants**
+//! Neighbours: `dml` compiles and stores the rows, `textfile` says which files the server may read; for LOCAL the
+//! server asks the client ([`Step::NeedFile`]) and comes back with [`Session::feed`]. **Invariants**
 //! - A client is asked for its file only when the statement could begin: rights are checked, names resolved, the table
 //!   locked.
 //! - As with every change, an error leaves none of the statement's rows behind.

@@ -3,12 +3,13 @@
 //! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
-//! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`, `change`,
-//! `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) · `maintain` (CHECKSUM TABLE and its kin) ·
-//! `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
-//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what
-//! the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`,
+//! `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
+//! `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) · `maintain` (CHECKSUM TABLE and
+//! its kin) · `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters)
+//! · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its
+//! session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may
+//! ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -106,7 +107,8 @@ pub struct ClientInfo {
     pub embedded: bool,
     /// Ends the connection; called by KILL from another session.
     pub on_kill: Box<dyn Fn() + Send + Sync>,
-    /// Leaves the worker thread on which the session steps to other sessions; called where a step takes longer than it should.
+    /// Leaves the worker thread on which the session steps to other sessions; called where a step takes longer than it
+    /// should.
     pub leave_worker: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -254,8 +256,8 @@ impl Session {
         session
     }
 
-    /// The connection's collation, as the handshake asked for it. One that does not exist leaves what the server is set to, as
-    /// in MySQL.
+    /// The connection's collation, as the handshake asked for it. One that does not exist leaves what the server is set
+    /// to, as in MySQL.
     fn adopt_collation(&mut self, collation: Option<Collation>) {
         if let Some(collation) = collation {
             // The collation exists, so its variables accept it.
@@ -434,8 +436,8 @@ impl Session {
         self.warning_total
     }
 
-    /// A future that resolves when a reply that depends on `seq` may be given: it is durable, and everybody sees it. None when
-    /// that is so already.
+    /// A future that resolves when a reply that depends on `seq` may be given: it is durable, and everybody sees it.
+    /// None when that is so already.
     ///
     /// `is_alone`: has no other session anything to do? Then the log may be flushed here and now, which is
     /// quicker than to wait for another thread to do it. Asked only if there is something to wait for.

@@ -1,14 +1,16 @@
-//! How long a statement may go on: until it is killed, until its time is over, and on a worker that other sessions share
-//! for [`STAY`].
+//! How long a statement may go on: until it is killed, until its time is over, and on a worker that other sessions
+//! share for [`STAY`].
 //!
 //! Neighbours: `step` and `run` say where a statement begins; operators and functions ask through
-//! [`SessionContext::go_on`](super::SessionContext) (rows by `ExecCtx::tick`, large values by `SessionInfo::go_on`); the server knows how a worker is
-//! left ([`ClientInfo::leave_worker`](super::ClientInfo)).
+//! [`SessionContext::go_on`](super::SessionContext) (rows by `ExecCtx::tick`, large values by `SessionInfo::go_on`);
+//! the server knows how a worker is left ([`ClientInfo::leave_worker`](super::ClientInfo)).
 //!
 //! **Invariants**
-//! - Whatever a plan's estimate said, a statement that runs inline leaves its worker to the other sessions when it is asked
-//!   after its stay is over. It goes on where it was, on the thread it was on, which serves nobody else from then on.
-//! - A statement that nothing is asked of for longer than a moment is a mistake of an operator or a function: all loops ask.
+//! - Whatever a plan's estimate said, a statement that runs inline leaves its worker to the other sessions when it is
+//!   asked after its stay is over. It goes on where it was, on the thread it was on, which serves nobody else from then
+//!   on.
+//! - A statement that nothing is asked of for longer than a moment is a mistake of an operator or a function: all loops
+//!   ask.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -3,7 +3,8 @@
 //! Neighbours: everything a statement comes through asks here; `names` answers the binder with it; `accounts` adds
 //! grants up.
 //! **Invariants**
-//! - An object's privileges are asked for before it is looked for: who may not see it does not hear whether it is there.
+//! - An object's privileges are asked for before it is looked for: who may not see it does not hear whether it is
+//!   there.
 //! - 1142 and 1143 name the host that the client comes from, 1044 that of the account, as in MySQL.
 
 use esker_types::{SqlError, SqlResult};

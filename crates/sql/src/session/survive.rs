@@ -1,11 +1,11 @@
 //! A panic inside a statement: a defect of the server that costs the statement and its transaction, not the session.
 //!
-//! Neighbours: `step`, `prepared`, `cursor`, `load` and `lookup` run their work in [`Session::survive`]; the server's panic
-//! hook has logged the place by the time the panic arrives here.
+//! Neighbours: `step`, `prepared`, `cursor`, `load` and `lookup` run their work in [`Session::survive`]; the server's
+//! panic hook has logged the place by the time the panic arrives here.
 //!
 //! **Invariants**
-//! - Nobody knows how far the statement has come, so its whole transaction is rolled back (a branch of an XA transaction
-//!   can only be rolled back from then on): what was half done is never committed.
+//! - Nobody knows how far the statement has come, so its whole transaction is rolled back (a branch of an XA
+//!   transaction can only be rolled back from then on): what was half done is never committed.
 //! - A session that cannot even roll back ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

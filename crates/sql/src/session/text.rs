@@ -184,8 +184,9 @@ impl Session {
         self.plans.statistics()
     }
 
-    /// Runs the plan of a text; None: this time the text goes the way of any other text. `version` is the catalog's from
-    /// when the plan was found: the statement may have waited since, for the very change that makes the plan stale.
+    /// Runs the plan of a text; None: this time the text goes the way of any other text. `version` is the catalog's
+    /// from when the plan was found: the statement may have waited since, for the very change that makes the plan
+    /// stale.
     pub(super) fn run_text_plan(
         &mut self,
         key: PlanKey,

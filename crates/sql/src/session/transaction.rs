@@ -89,8 +89,8 @@ impl Session {
         Ok(seq)
     }
 
-    /// Before a statement that commits what is open: waits while another session holds FLUSH TABLES WITH READ LOCK. Held until
-    /// the statement or the transaction ends.
+    /// Before a statement that commits what is open: waits while another session holds FLUSH TABLES WITH READ LOCK.
+    /// Held until the statement or the transaction ends.
     pub(super) fn admit_commit(&mut self) -> Result<(), ExecError> {
         if !self.txn.has_writes() {
             return Ok(());

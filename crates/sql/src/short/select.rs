@@ -2,8 +2,8 @@
 //!
 //! Neighbours: the engine's transaction gives rows, the codec reads them in place, the sink takes them.
 //! **Invariants**
-//! - [`ShortSelect::bind`] and [`ShortSelect::gather`] decide whether this execution is short before anything is sent; after that
-//!   only the engine can fail.
+//! - [`ShortSelect::bind`] and [`ShortSelect::gather`] decide whether this execution is short before anything is sent;
+//!   after that only the engine can fail.
 //! - What is gathered before it is sent is bounded; rows that need not be are sent as the sink takes them.
 
 use std::cmp::Ordering;
@@ -71,8 +71,8 @@ enum Bound<'a> {
 
 /// Capacity a session keeps for sorting.
 const KEPT_BYTES: usize = 256 * 1024;
-/// Rows, and bytes of their strings, that an execution gathers before it sends any. More is for the long way, which has threads for
-/// them, answers for the memory and can be killed.
+/// Rows, and bytes of their strings, that an execution gathers before it sends any. More is for the long way, which has
+/// threads for them, answers for the memory and can be killed.
 const MOST_GATHERED_ROWS: usize = 10_000;
 const MOST_GATHERED_BYTES: usize = 1 << 20;
 
@@ -225,7 +225,8 @@ impl ShortSelect {
         }
     }
 
-    /// Sends rows until the sink has `limit` bytes or there are no more; whether there are more. The next call goes on behind them.
+    /// Sends rows until the sink has `limit` bytes or there are no more; whether there are more. The next call goes on
+    /// behind them.
     pub fn run(
         &self,
         txn: &Txn,

@@ -1,9 +1,9 @@
 //! Text files with rows: what LOAD DATA reads and SELECT … INTO OUTFILE writes.
 //!
-//! In this order: [`Dialect`] (FIELDS and LINES, checked) · `read` (a file into fields) · `write` (rows into a
-//! file) · `place` (which files the server may touch).
-//! Neighbours: `dml::insert::load` makes rows of the fields; `session::load` and `session::export` run the statements; the
-//! server brings the bytes of a client's file as a [`FileSource`].
+//! In this order: [`Dialect`] (FIELDS and LINES, checked) · `read` (a file into fields) · `write` (rows into a file) ·
+//! `place` (which files the server may touch). Neighbours: `dml::insert::load` makes rows of the fields;
+//! `session::load` and `session::export` run the statements; the server brings the bytes of a client's file as a
+//! [`FileSource`].
 //!
 //! **Invariants**
 //! - Files pass through in pieces; only one field (or row of a fixed width) is in memory, and its size is bounded.

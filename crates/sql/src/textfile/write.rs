@@ -1,7 +1,7 @@
 //! Rows into a text file, and a row as it is (DUMPFILE).
 //!
-//! Neighbours: `session::export` pulls rows into the sinks and takes the bytes to the file; [`super::FieldReader`] reads what is
-//! written here.
+//! Neighbours: `session::export` pulls rows into the sinks and takes the bytes to the file; [`super::FieldReader`]
+//! reads what is written here.
 //!
 //! **Invariants**
 //! - What was written with a quote or an escape is read back with the same clauses as the same values.

@@ -202,8 +202,8 @@ impl Globals {
         let mut notes = Notes::default();
         let mut refused = Vec::new();
         let mut charset = None;
-        // A collation belongs to a character set, who may write at all comes before who may write, and Esker's own name before
-        // MySQL's for the same.
+        // A collation belongs to a character set, who may write at all comes before who may write, and Esker's own name
+        // before MySQL's for the same.
         let is_late = |s: &&Setting| {
             s.name.starts_with("collation_")
                 || matches!(s.name.as_str(), "super_read_only" | "esker_memory_limit")

@@ -118,7 +118,8 @@ const MACHINE_DEFAULTS: [MachineDefault; 4] = [
         part: 2,
         bounds: (256 << 20, 1 << 44),
     },
-    // Memory is taken as rows come, and what the server has not left goes to disk: these only keep one operator from all of it.
+    // Memory is taken as rows come, and what the server has not left goes to disk: these only keep one operator from
+    // all of it.
     MachineDefault {
         name: "join_buffer_size",
         part: 32,

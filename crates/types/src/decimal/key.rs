@@ -74,8 +74,8 @@ impl Decimal {
 }
 
 impl Decimal {
-    /// The digits of what [`Self::encode`] wrote: the number times `10^scale`. `None` when they do not fit, or cannot be of
-    /// DECIMAL(`precision`, ..).
+    /// The digits of what [`Self::encode`] wrote: the number times `10^scale`. `None` when they do not fit, or cannot
+    /// be of DECIMAL(`precision`, ..).
     #[inline]
     pub fn decode_digits(precision: u32, bytes: &[u8]) -> Option<i64> {
         if bytes.len() > size_of::<u64>() {

@@ -102,7 +102,8 @@ fn ret_field(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
-/// FIELD compares as strings, in the first one's collation, when all are strings, as integers when all are, else as doubles.
+/// FIELD compares as strings, in the first one's collation, when all are strings, as integers when all are, else as
+/// doubles.
 fn field(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return int(0);

@@ -109,8 +109,8 @@ fn concat(c: &Call) -> SqlResult<Value> {
     join(c, "concat", &[], 0)
 }
 
-/// The arguments from `first` on that are not NULL, or NULL with a warning when that is more than a packet may be: it is known
-/// before it is made.
+/// The arguments from `first` on that are not NULL, or NULL with a warning when that is more than a packet may be: it
+/// is known before it is made.
 fn join(c: &Call, name: &str, separator: &[u8], first: usize) -> SqlResult<Value> {
     let given = (first..c.argc()).filter(|i| !c.null(*i));
     let parts: SmallVec<[Cow<'_, [u8]>; 8]> = given.map(|i| c.text(i)).collect();

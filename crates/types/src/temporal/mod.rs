@@ -311,8 +311,8 @@ impl DateTime {
         down.carry(unit)
     }
 
-    /// Adds less than a second or one. Where another second begins, a day that the month does not have becomes one of the next month,
-    /// as in MySQL.
+    /// Adds less than a second or one. Where another second begins, a day that the month does not have becomes one of
+    /// the next month, as in MySQL.
     ///
     /// # Errors
     /// Another second begins and the date has a month or a day of zero, or year 9999 ends.

@@ -12,7 +12,8 @@
 //! - Everything below `taken` has left the ring and is charged to `segment_room`; `[taken, end)` is
 //!   admitted.
 //! - `sizes.room_for(end - taken) <= room` at every admission: what was admitted can be written.
-//! - A part of the room is held back for records that make room on a full disk, and lent only while one of these is admitted.
+//! - A part of the room is held back for records that make room on a full disk, and lent only while one of these is
+//!   admitted.
 //! - No reservation goes by a limit that has been lowered since. Who lowers one holds the gate, and
 //!   changes the version that is in one word with `end`, so that a compare-and-swap in progress
 //!   fails. The order of the locks is room, then gate; a holder of the gate never waits for room.

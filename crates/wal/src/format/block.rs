@@ -117,8 +117,8 @@ impl BlockHeader {
         self.first.plus(u64::from(self.payload_bytes))
     }
 
-    /// A page with a block that has no records: it stands at `at` and says what was durable when it was written. If that is
-    /// more than what comes before it, the log goes on in the segment that starts at `at`.
+    /// A page with a block that has no records: it stands at `at` and says what was durable when it was written. If
+    /// that is more than what comes before it, the log goes on in the segment that starts at `at`.
     pub(crate) fn mark(at: Lsn, segment_id: u64, durable: Lsn) -> Vec<u8> {
         let header = BlockHeader {
             first: at,

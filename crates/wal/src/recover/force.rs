@@ -1,8 +1,9 @@
-//! What to do about a damaged log: find the first damage of what is needed and refuse, or go on without what is behind it.
+//! What to do about a damaged log: find the first damage of what is needed and refuse, or go on without what is behind
+//! it.
 //!
-//! Going on, the log is as it was at a point in time. It ends before the damage; the new segment begins behind everything
-//! that any header speaks of, so that no sequence is given twice, and says that there is a gap. What is behind the damage is
-//! put aside. The rules are in `docs/formats/wal.md`, "Giving up what is behind damage".
+//! Going on, the log is as it was at a point in time. It ends before the damage; the new segment begins behind
+//! everything that any header speaks of, so that no sequence is given twice, and says that there is a gap. What is
+//! behind the damage is put aside. The rules are in `docs/formats/wal.md`, "Giving up what is behind damage".
 //!
 //! **Invariants**
 //! - Nothing is deleted.

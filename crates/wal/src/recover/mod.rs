@@ -1,9 +1,9 @@
 //! Reading the log back.
 //!
-//! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes that end
-//! durable; then the log can go on, and nothing else has been read. `reader` follows the block
-//! headers and hands out tasks, `task` reads and parses one into a `buffer`, `record` is what comes out; `sample` looks
-//! into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` names the
+//! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes
+//! that end durable; then the log can go on, and nothing else has been read. `reader` follows the block headers and
+//! hands out tasks, `task` reads and parses one into a `buffer`, `record` is what comes out; `sample` looks into it
+//! before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` names the
 //! first damage and, if told, gives up what is behind it. `inspect` shows a log to people.
 //!
 //! **Invariants**
@@ -71,8 +71,8 @@ pub(crate) struct Found {
     pub(crate) reader: LogReader,
     /// Where the log before the new segment ends, if not where that one starts.
     pub(crate) gap: Option<Lsn>,
-    /// Segments that start in these ranges are dead, and to be put aside once the new one is there. A range begins where
-    /// the log before it ends.
+    /// Segments that start in these ranges are dead, and to be put aside once the new one is there. A range begins
+    /// where the log before it ends.
     pub(crate) dead: Vec<Range<Lsn>>,
     /// The segment before the new one, which has to say that the log goes on.
     pub(crate) last: Option<Unclosed>,

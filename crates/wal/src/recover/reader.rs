@@ -1,13 +1,13 @@
 //! What is left to read of a log that was opened: handing it out in tasks.
 //!
-//! Tasks are found by following the block headers, in the order of the log, under a lock. That takes a microsecond or so a
-//! block; reading and parsing is what takes time, and it is done outside. Guessing where blocks begin, to find tasks
-//! independently, was rejected: a payload can hold what looks like a block, and following is never wrong. Only behind
-//! damage that is below the starting point, so that nothing needed is hurt, the next block is looked for.
+//! Tasks are found by following the block headers, in the order of the log, under a lock. That takes a microsecond or
+//! so a block; reading and parsing is what takes time, and it is done outside. Guessing where blocks begin, to find
+//! tasks independently, was rejected: a payload can hold what looks like a block, and following is never wrong. Only
+//! behind damage that is below the starting point, so that nothing needed is hurt, the next block is looked for.
 //!
 //! **Invariants**
-//! - Tasks cover the log without overlap, and without gap but where the log itself has one or is damaged below the starting
-//!   point, and are handed out in its order.
+//! - Tasks cover the log without overlap, and without gap but where the log itself has one or is damaged below the
+//!   starting point, and are handed out in its order.
 //! - A task ends only where no chained record is open.
 //! - Segments are not recycled before the tasks that need them are dropped.
 
@@ -124,12 +124,12 @@ impl LogReader {
         self.lost.as_ref()
     }
 
-    /// The next task, in the order of the log; `None` if all are handed out. Of the sink it is only asked which blocks it
-    /// wants; that must be quick, because others wait for their tasks meanwhile.
+    /// The next task, in the order of the log; `None` if all are handed out. Of the sink it is only asked which blocks
+    /// it wants; that must be quick, because others wait for their tasks meanwhile.
     ///
     /// # Errors
-    /// A block is missing where one has to be. Everything before it was handed out, and the error comes again with every
-    /// call.
+    /// A block is missing where one has to be. Everything before it was handed out, and the error comes again with
+    /// every call.
     pub fn next<R: Replay>(&self, sink: &mut R) -> Result<Option<Task>, WalError> {
         let mut cursor = self.cursor.lock();
         let mut task = Task::new(cursor.lsn);
@@ -232,8 +232,9 @@ impl LogReader {
         )
     }
 
-    /// Hands over the records at `places` places, spread evenly over what no task has been made of so far: of a block at each, or of
-    /// the blocks of a chained record. Blocks of whole records that are not wanted are left out. Only for estimates: what comes may even be older than the log.
+    /// Hands over the records at `places` places, spread evenly over what no task has been made of so far: of a block
+    /// at each, or of the blocks of a chained record. Blocks of whole records that are not wanted are left out. Only
+    /// for estimates: what comes may even be older than the log.
     ///
     /// # Errors
     /// The system refuses to read, or the sink has had enough.

@@ -1,7 +1,7 @@
 //! A few blocks from all over the log, to know roughly which keys it has before it is read.
 //!
-//! Neighbours: `reader` reads everything, once and exactly. Here blocks are guessed at, so nothing may depend on what is
-//! found: a stale block, or a payload that looks like one, gives records that are not in the log.
+//! Neighbours: `reader` reads everything, once and exactly. Here blocks are guessed at, so nothing may depend on what
+//! is found: a stale block, or a payload that looks like one, gives records that are not in the log.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ const TRIES: usize = 32;
 /// Bytes of blocks that are looked at for the sake of chained records. Longer records are in no sample.
 const MAX_CHAIN_BYTES: u64 = 4 << 20;
 
-/// A task at or behind `target`, if one is found that the sink wants: a block of whole records, or as many blocks as a chained
-/// record needs.
+/// A task at or behind `target`, if one is found that the sink wants: a block of whole records, or as many blocks as a
+/// chained record needs.
 pub(super) fn block_near<R: Replay>(
     file: &Arc<SegmentFile>,
     target: Lsn,

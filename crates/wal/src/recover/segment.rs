@@ -2,7 +2,8 @@
 //!
 //! **Invariants**
 //! - A segment has a valid header of this cluster, and starts where its name says.
-//! - A block is found only by following the ones before it; only behind damage below the starting point it is looked for.
+//! - A block is found only by following the ones before it; only behind damage below the starting point it is looked
+//!   for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -145,7 +146,8 @@ pub(super) enum Lack {
 }
 
 impl Lack {
-    /// What is lacking behind `before`, the last block that was followed, where the LSN is `lsn`, in a file of `len` bytes.
+    /// What is lacking behind `before`, the last block that was followed, where the LSN is `lsn`, in a file of `len`
+    /// bytes.
     pub(super) fn find(
         segment: &Segment,
         len: u64,
@@ -248,8 +250,8 @@ impl SegmentFile {
         Err(lack.error(&self.segment, offset, first, &goal))
     }
 
-    /// Goes on behind damage to what is not needed: the first block behind `offset`, where the LSN is `lsn`, if everything
-    /// between ends at or below `from`. Where it is, and its header.
+    /// Goes on behind damage to what is not needed: the first block behind `offset`, where the LSN is `lsn`, if
+    /// everything between ends at or below `from`. Where it is, and its header.
     pub(super) fn resume(
         &self,
         offset: u64,

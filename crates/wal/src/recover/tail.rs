@@ -3,8 +3,8 @@
 //! The rules are in `docs/formats/wal.md`, "The end of the log".
 //!
 //! **Invariants**
-//! - Damage to bytes that a header, or what is known from elsewhere, proves to have been durable is an error, never a shorter
-//!   log; but not if they end below the place from which records are needed.
+//! - Damage to bytes that a header, or what is known from elsewhere, proves to have been durable is an error, never a
+//!   shorter log; but not if they end below the place from which records are needed.
 //! - On return everything up to the segment's end is durable, whatever the page cache showed.
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::files::{Handles, Unclosed};
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES};
 use crate::lsn::Lsn;
 
-/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable. Records are needed from
-/// `from` on, and everything up to `durable` is known to have been synced, whatever the segment says.
-/// True if something was cut off.
+/// Settles the end of the last segment: cuts what is torn, writes again what may not be durable. Records are needed
+/// from `from` on, and everything up to `durable` is known to have been synced, whatever the segment says. True if
+/// something was cut off.
 pub(super) fn settle(
     segment: &mut Segment,
     fs: &dyn Fs,
@@ -39,8 +39,8 @@ pub(super) fn find_end(segment: &Segment, fs: &dyn Fs) -> Result<(Lsn, bool), Wa
     Ok((tail.end(), torn))
 }
 
-/// The segment as the one before a new one; `None` if it has no room for a word about that, or if damage below the place from
-/// which records are needed hides where its blocks end.
+/// The segment as the one before a new one; `None` if it has no room for a word about that, or if damage below the
+/// place from which records are needed hides where its blocks end.
 pub(super) fn unclosed(
     segment: &Segment,
     fs: &dyn Fs,

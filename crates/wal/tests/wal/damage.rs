@@ -386,7 +386,8 @@ fn damage_below_the_starting_point_hurts_nobody() {
     }
 }
 
-/// Wherever else there is damage, and whenever it is met: what is named is the first, and what would be lost is all behind it.
+/// Wherever else there is damage, and whenever it is met: what is named is the first, and what would be lost is all
+/// behind it.
 #[test]
 fn of_several_damaged_places_the_first_is_named() {
     let sim = SimEnv::new(12);

@@ -1,6 +1,6 @@
-//! The clients of the mixed load that change tables: they create, load, index, copy, optimize, truncate, rename and drop
-//! tables of their own and views, and index and copy the tables that the others write to. What is there after a crash is what
-//! they know, with the one statement without an answer whole or not at all.
+//! The clients of the mixed load that change tables: they create, load, index, copy, optimize, truncate, rename and
+//! drop tables of their own and views, and index and copy the tables that the others write to. What is there after a
+//! crash is what they know, with the one statement without an answer whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `history` is checked; `cycles` finds cycles.
 //!
-//! From the lists follows who came before whom: a number stands behind another (ww), was read (wr), or was not read yet (rw). Each
-//! transaction has a moment of its commit, and each of its reads a moment at which it saw the database. Which moments those are
-//! is what the levels differ in:
+//! From the lists follows who came before whom: a number stands behind another (ww), was read (wr), or was not read yet
+//! (rw). Each transaction has a moment of its commit, and each of its reads a moment at which it saw the database.
+//! Which moments those are is what the levels differ in:
 //!
 //! | | READ COMMITTED | REPEATABLE READ | SERIALIZABLE |
 //! |---|---|---|---|
@@ -13,13 +13,14 @@
 //! | locking read of one that is not | none: no gap is locked | the commit | the commit |
 //! | read of a list the transaction has appended to | the commit | the commit | the commit |
 //!
-//! Locks are held to the commit, so what a locking read has not seen is committed later. If all this can be put on one line of time, the level
-//! was kept; a cycle shows that it cannot. So as in MySQL
+//! Locks are held to the commit, so what a locking read has not seen is committed later. If all this can be put on one
+//! line of time, the level was kept; a cycle shows that it cannot. So as in MySQL
 //! - G0, G1a, G1b, G1c are forbidden at all levels;
-//! - at READ COMMITTED a later statement may see more than an earlier one, and G-single, G2-item and lost updates are allowed
-//!   unless the row was read with a lock;
-//! - at REPEATABLE READ a transaction may append to a list that has changed since it read it (lost update, G-single) or that is
-//!   beside those it has read (write skew, G2-item), unless it read with a lock; what it only reads is of one moment;
+//! - at READ COMMITTED a later statement may see more than an earlier one, and G-single, G2-item and lost updates are
+//!   allowed unless the row was read with a lock;
+//! - at REPEATABLE READ a transaction may append to a list that has changed since it read it (lost update, G-single) or
+//!   that is beside those it has read (write skew, G2-item), unless it read with a lock; what it only reads is of one
+//!   moment;
 //! - at SERIALIZABLE all of them are forbidden.
 
 use std::collections::{HashMap, HashSet};

@@ -35,8 +35,9 @@ impl Graph {
         }
     }
 
-    /// A cycle of each component that has one: its vertices, each with the reason for the step to the next one. Cycles with few
-    /// reads that missed something come first to mind, so within a component such steps are avoided where that is possible.
+    /// A cycle of each component that has one: its vertices, each with the reason for the step to the next one. Cycles
+    /// with few reads that missed something come first to mind, so within a component such steps are avoided where that
+    /// is possible.
     pub fn cycles(&self) -> Vec<Vec<(usize, Why)>> {
         let all = self.components();
         all.iter()

@@ -2,11 +2,12 @@
 //!
 //! Neighbours: `history` is what comes of it.
 //!
-//! A list is a row; its numbers are a text. Lists begin as rows that are not there, get about twenty numbers, and are left alone:
-//! there are always some that are new. They are found by the primary key, by a secondary one, and by ranges of either.
+//! A list is a row; its numbers are a text. Lists begin as rows that are not there, get about twenty numbers, and are
+//! left alone: there are always some that are new. They are found by the primary key, by a secondary one, and by ranges
+//! of either.
 //!
-//! **Invariant**: what was sent and not answered is written down as [`End::Unknown`] if it was a COMMIT, and is a rollback
-//! otherwise.
+//! **Invariant**: what was sent and not answered is written down as [`End::Unknown`] if it was a COMMIT, and is a
+//! rollback otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

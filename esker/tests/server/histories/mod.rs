@@ -1,16 +1,17 @@
-//! Histories of transactions that append to lists: no anomaly that their isolation level forbids, also with kills in between.
+//! Histories of transactions that append to lists: no anomaly that their isolation level forbids, also with kills in
+//! between.
 //!
-//! The approach is Elle's (Kingsbury and Alvaro, "Elle: inferring isolation anomalies from experimental observations"): every
-//! appended number is unique, so a list tells who wrote it, in which order, and what each reader has missed.
+//! The approach is Elle's (Kingsbury and Alvaro, "Elle: inferring isolation anomalies from experimental observations"):
+//! every appended number is unique, so a list tells who wrote it, in which order, and what each reader has missed.
 //!
-//! In flow order: `load` drives a server with several sessions and writes down what they asked and heard; `history` is that;
-//! `checker` infers who came before whom and looks for cycles; `cycles` finds them. What is allowed where is in the table of
-//! `checker`.
+//! In flow order: `load` drives a server with several sessions and writes down what they asked and heard; `history` is
+//! that; `checker` infers who came before whom and looks for cycles; `cycles` finds them. What is allowed where is in
+//! the table of `checker`.
 //!
-//! Settings of the environment: `ESKER_HISTORY_TRANSACTIONS` (default 1500) of each level; `ESKER_HISTORY_KILLS` (default 1) of the
-//! server meanwhile; `ESKER_HISTORY_SESSIONS` (default 6); `ESKER_HISTORY_SEED` (default 1); `ESKER_HISTORY_PORT`: a running
-//! server that is asked instead of one that the test starts and kills, as root without a password (its database `histories`
-//! is dropped). A long run by hand:
+//! Settings of the environment: `ESKER_HISTORY_TRANSACTIONS` (default 1500) of each level; `ESKER_HISTORY_KILLS`
+//! (default 1) of the server meanwhile; `ESKER_HISTORY_SESSIONS` (default 6); `ESKER_HISTORY_SEED` (default 1);
+//! `ESKER_HISTORY_PORT`: a running server that is asked instead of one that the test starts and kills, as root without
+//! a password (its database `histories` is dropped). A long run by hand:
 //!
 //! ```text
 //! ESKER_HISTORY_TRANSACTIONS=350000 ESKER_HISTORY_KILLS=50 cargo test -p esker --test server histories::

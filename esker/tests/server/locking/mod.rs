@@ -1,20 +1,20 @@
 //! Who waits for whom, and what comes of it: steps of several sessions, recorded from MySQL and replayed against Esker.
 //!
-//! In flow order: `script` reads and writes the files of `esker/tests/locking` (the format is described there), `play` runs their
-//! steps on a server.
+//! In flow order: `script` reads and writes the files of `esker/tests/locking` (the format is described there), `play`
+//! runs their steps on a server.
 //!
-//! `ESKER_RECORD_PORT`: a MySQL on this port, which root may enter without a password, answers instead, and the files are written
-//! again with what it says; its database `locking` is dropped:
+//! `ESKER_RECORD_PORT`: a MySQL on this port, which root may enter without a password, answers instead, and the files
+//! are written again with what it says; its database `locking` is dropped:
 //!
 //! ```text
 //! ESKER_RECORD_PORT=3306 cargo test -p esker --test server locking::
 //! ```
 //!
-//! `ESKER_MARK_DIFFERENCES=1`: what Esker answers otherwise than the files say is marked in them as open (`~`) and not compared any
-//! more.
+//! `ESKER_MARK_DIFFERENCES=1`: what Esker answers otherwise than the files say is marked in them as open (`~`) and not
+//! compared any more.
 //!
-//! **Invariant**: nothing depends on how long something takes. A statement waits if the server says that its session waits for a
-//! lock; one that is expected to end is waited for.
+//! **Invariant**: nothing depends on how long something takes. A statement waits if the server says that its session
+//! waits for a lock; one that is expected to end is waited for.
 
 mod play;
 mod script;

@@ -298,8 +298,8 @@ impl Stage {
         brought
     }
 
-    /// The outcome of a statement, or `None` if it waits for a lock. One that must end is given time for that even if it seems to
-    /// wait: it may have been let go a moment ago.
+    /// The outcome of a statement, or `None` if it waits for a lock. One that must end is given time for that even if
+    /// it seems to wait: it may have been let go a moment ago.
     fn come(&mut self, session: &mut Session, must_end: bool) -> Option<Outcome> {
         let begun = Instant::now();
         let mut sightings = 0;

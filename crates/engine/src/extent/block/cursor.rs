@@ -48,7 +48,8 @@ pub(in crate::extent) struct BlockCursor {
 pub(crate) enum Drained {
     /// On the first version of the first key at or behind the bound.
     AtBound,
-    /// On the last entry of the block; whether its key has been shown. More versions of it may follow in the next block.
+    /// On the last entry of the block; whether its key has been shown. More versions of it may follow in the next
+    /// block.
     AtLast { resolved: bool },
     /// Behind the last entry, and no more versions of its key follow.
     AtEnd,
@@ -171,8 +172,9 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if there
-    /// is one. Begins on the first version of a key. See [`Drained`] for where it ends. Adds the deletes among them to `deletes`.
+    /// Shows `visit` the newest version up to `sight` of every key from the current one on, which is before `bound` if
+    /// there is one. Begins on the first version of a key. See [`Drained`] for where it ends. Adds the deletes among
+    /// them to `deletes`.
     ///
     /// The loop of a scan: one test of the end, one comparison for the key, no decision between sources.
     #[inline]
@@ -231,9 +233,9 @@ impl BlockCursor {
         }
     }
 
-    /// Shows `visit` what is left of the block, from the current entry on, as the pieces it wants, and leaves the block. Every entry must be the
-    /// only version of its key, and a put: keys are not compared then, and values of rows are shown where they lie. Meanwhile the `next` block comes
-    /// nearer.
+    /// Shows `visit` what is left of the block, from the current entry on, as the pieces it wants, and leaves the
+    /// block. Every entry must be the only version of its key, and a put: keys are not compared then, and values of
+    /// rows are shown where they lie. Meanwhile the `next` block comes nearer.
     pub(in crate::extent) fn sweep(
         &mut self,
         piece: Piece,

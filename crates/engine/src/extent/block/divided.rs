@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `frame` compresses and decompresses it; in memory a block is never seen in it.
 //!
-//! An entry is numbers, a key and a value that have little in common. In columns lengths repeat themselves, and the codes that
-//! bytes of values get are not spoilt by bytes of numbers; and the restarts, which follow from the entries, are left out. Values
-//! are compressed apart from the rest. The bytes are described in `docs/formats/extent.md`.
+//! An entry is numbers, a key and a value that have little in common. In columns lengths repeat themselves, and the
+//! codes that bytes of values get are not spoilt by bytes of numbers; and the restarts, which follow from the entries,
+//! are left out. Values are compressed apart from the rest. The bytes are described in `docs/formats/extent.md`.
 //!
 //! **Invariants**
 //! - [`join`] undoes [`Divided::set`], byte for byte.

@@ -3,11 +3,12 @@
 //! Neighbours: `writer` builds blocks, `frame` wraps them, `cache` keeps them decoded, `iter` and `reader` search them.
 //! The bytes are described in `docs/formats/extent.md`.
 //!
-//! Parts: `builder` → [`Block`] → `cursor`, which has what it shows at once from `joined`; `divided` is the form in which a block is compressed well.
+//! Parts: `builder` → [`Block`] → `cursor`, which has what it shows at once from `joined`; `divided` is the form in
+//! which a block is compressed well.
 //!
 //! **Invariants**
-//! - A [`Block`]'s restart array lies inside its bytes; everything else is checked while decoding, so damaged bytes become
-//!   [`Malformed`], never a panic.
+//! - A [`Block`]'s restart array lies inside its bytes; everything else is checked while decoding, so damaged bytes
+//!   become [`Malformed`], never a panic.
 //! - [`Block::get`] compares without putting keys together: it allocates nothing.
 
 mod builder;

@@ -1,8 +1,8 @@
 //! Histograms of columns: how often values occur, each by itself or in ranges of about the same weight.
 //!
-//! `build` makes them from a sample of rows, `store` turns them into catalog rows and back.
-//! Neighbours: `session::histogram` runs the statements; `plan::access` weighs conditions on columns that no index begins
-//! with; `infoschema::histogram` shows them as JSON.
+//! `build` makes them from a sample of rows, `store` turns them into catalog rows and back. Neighbours:
+//! `session::histogram` runs the statements; `plan::access` weighs conditions on columns that no index begins with;
+//! `infoschema::histogram` shows them as JSON.
 //!
 //! **Invariants**
 //! - A histogram never decides what is true, only how it is found.

@@ -1,13 +1,13 @@
 //! LOAD DATA: rows from the fields of a text file.
 //!
-//! Neighbours: `textfile` finds the fields; `run` numbers, checks and writes the rows as those of an INSERT; `session::load`
-//! brings the file.
+//! Neighbours: `textfile` finds the fields; `run` numbers, checks and writes the rows as those of an INSERT;
+//! `session::load` brings the file.
 //!
 //! **Invariants**
 //! - A row begins with the defaults; its fields go to columns and variables in the order of the list, then SET is
 //!   evaluated from left to right over the row so far.
-//! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot be
-//!   stopped in the middle.
+//! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot
+//!   be stopped in the middle.
 
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};

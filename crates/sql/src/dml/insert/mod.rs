@@ -1,8 +1,8 @@
 //! INSERT and REPLACE.
 //!
-//! In flow order: `compile` (names and expressions) and `source` (those of a query's tables) · `run` (rows: values, defaults, CHECK) · `numbers`
-//! (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load` (LOAD DATA: rows from a file).
-//! Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
+//! In flow order: `compile` (names and expressions) and `source` (those of a query's tables) · `run` (rows: values,
+//! defaults, CHECK) · `numbers` (AUTO_INCREMENT) · `conflict` (what happens when a unique key is taken) · `load` (LOAD
+//! DATA: rows from a file). Neighbours: `write` puts the row, `exec` runs the query of INSERT … SELECT.
 //!
 //! **Invariants**
 //! - Assignments of a row happen from left to right, defaults last; a column that an expression reads

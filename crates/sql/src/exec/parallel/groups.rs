@@ -1,9 +1,9 @@
 //! Partial aggregation: hash groups of one task's rows, and merging the groups of all tasks.
 //!
-//! Neighbours: `task` adds rows, `vectorized` adds sums of many; the statement's thread merges the tables of the tasks in order.
-//! Serial aggregation is `exec::group`, which also does rollups, GROUP_CONCAT and what does not fit in memory.
-//! **Invariants**: groups stand in the order of their first row, also after merging tables of consecutive tasks; DISTINCT arguments
-//! reach an aggregate once per group.
+//! Neighbours: `task` adds rows, `vectorized` adds sums of many; the statement's thread merges the tables of the tasks
+//! in order. Serial aggregation is `exec::group`, which also does rollups, GROUP_CONCAT and what does not fit in
+//! memory. **Invariants**: groups stand in the order of their first row, also after merging tables of consecutive
+//! tasks; DISTINCT arguments reach an aggregate once per group.
 
 use std::collections::HashSet;
 
@@ -252,7 +252,8 @@ impl GroupTable {
         Ok(bytes + self.add_to(at, plan, row, env)?)
     }
 
-    /// Takes the first row of a group with this key, which no other row has had in a while and none will be looked up by.
+    /// Takes the first row of a group with this key, which no other row has had in a while and none will be looked up
+    /// by.
     pub fn add_first(
         &mut self,
         plan: &GroupPlan,
@@ -327,8 +328,8 @@ impl GroupTable {
         self.groups.len()
     }
 
-    /// No further row belongs to the groups so far: from `from` on keeps those that `wanted` says yes to when their row is in `row`.
-    /// Gives the bytes that became free.
+    /// No further row belongs to the groups so far: from `from` on keeps those that `wanted` says yes to when their row
+    /// is in `row`. Gives the bytes that became free.
     pub fn complete(
         &mut self,
         plan: &GroupPlan,

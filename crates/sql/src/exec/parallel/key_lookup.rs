@@ -1,7 +1,7 @@
 //! Key lookups in place of a scan: if a constant subquery or a build side leaves only few keys, they are looked up.
 //!
-//! Neighbours: `prepare` asks before it cuts the table; `runtime_filter` and `subquery` know the keys; the engine reads ranges.
-//! **Invariant**: a row that is left out is one that a condition of the table or an inner join would drop.
+//! Neighbours: `prepare` asks before it cuts the table; `runtime_filter` and `subquery` know the keys; the engine reads
+//! ranges. **Invariant**: a row that is left out is one that a condition of the table or an inner join would drop.
 
 use esker_engine::scan::KeySpan;
 use esker_types::{SqlResult, SqlType, Value};
@@ -16,8 +16,8 @@ use crate::plan::{Access, AccessKind, KeyOperand, ScanPlan, ranges, tree_entries
 /// To find a key costs about as much as to read so many entries that follow each other.
 const ENTRIES_PER_KEY: f64 = 16.0;
 
-/// The ranges of an index that have all rows that can be wanted, where they are few. `constants` are the subqueries of the statement that
-/// depend on no row, `filters` ask for slots of this table.
+/// The ranges of an index that have all rows that can be wanted, where they are few. `constants` are the subqueries of
+/// the statement that depend on no row, `filters` ask for slots of this table.
 pub(super) fn spans(
     scan: &ScanPlan,
     (def, access, index): (&TableDef, &Access, usize),

@@ -1,17 +1,17 @@
-//! Intra-query parallelism: morsels of a table, or of rows read before, run through a probe pipeline on several threads.
+//! Intra-query parallelism: morsels of a table, or of rows read before, run through a probe pipeline on several
+//! threads.
 //!
-//! In flow order: this file (what qualifies, running it), `parallel_safe` (which expressions any thread may evaluate), `probe`
-//! (the probe pipeline of a block: source, stages, split point), `prepare` (what comes before the tasks: build sides, constant
-//! subqueries, cutting the source), `block_filter` (conditions for block skipping), `key_lookup` (lookups in place of a scan
-//! where only few keys qualify), `task` (one morsel), `vectorized` (conditions and aggregates column by column),
-//! `runtime_filter` (Bloom filters of later joins), `pipeline` (joining in a task), `sink` (what a task keeps),
-//! `streaming_groups` and `groups` (partial aggregates and how they are merged); for EXPLAIN, `estimate` (what would be done) and
-//! `runtime_stats` (what was done).
-//! Neighbours: `root` asks here before it reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts
-//! the table and has the threads; rows are decoded and filtered as in `scan`.
-//! **Invariants**: the rows that come out are those of the serial way, in its order, but for rows that DISTINCT, HAVING or LIMIT
-//! would drop anyway; sums of DOUBLE may differ in their last digits; a statement that would need too much memory this way
-//! goes the serial way from the beginning.
+//! In flow order: this file (what qualifies, running it), `parallel_safe` (which expressions any thread may evaluate),
+//! `probe` (the probe pipeline of a block: source, stages, split point), `prepare` (what comes before the tasks: build
+//! sides, constant subqueries, cutting the source), `block_filter` (conditions for block skipping), `key_lookup`
+//! (lookups in place of a scan where only few keys qualify), `task` (one morsel), `vectorized` (conditions and
+//! aggregates column by column), `runtime_filter` (Bloom filters of later joins), `pipeline` (joining in a task),
+//! `sink` (what a task keeps), `streaming_groups` and `groups` (partial aggregates and how they are merged); for
+//! EXPLAIN, `estimate` (what would be done) and `runtime_stats` (what was done). Neighbours: `root` asks here before it
+//! reads tables by itself, `join` before it fills a hash table; the engine's `scan` cuts the table and has the threads;
+//! rows are decoded and filtered as in `scan`. **Invariants**: the rows that come out are those of the serial way, in
+//! its order, but for rows that DISTINCT, HAVING or LIMIT would drop anyway; sums of DOUBLE may differ in their last
+//! digits; a statement that would need too much memory this way goes the serial way from the beginning.
 
 mod block_filter;
 mod estimate;
@@ -231,7 +231,8 @@ fn block_exprs<'p>(block: &'p BlockPlan, candidate: &Candidate<'p>) -> Vec<&'p E
     exprs
 }
 
-/// Reads the right side of a hash join in parallel, if that is possible and worth it. Rows that do not pass `filters` need not come.
+/// Reads the right side of a hash join in parallel, if that is possible and worth it. Rows that do not pass `filters`
+/// need not come.
 pub(super) fn build_join_table(
     join: &JoinPlan,
     width: usize,

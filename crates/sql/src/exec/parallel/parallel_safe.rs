@@ -1,8 +1,7 @@
 //! Parallel safety: which expressions, aggregates and queries any thread may evaluate.
 //!
-//! Neighbours: the rest of `parallel`.
-//! **Invariant**: what is parallel safe needs nothing of the session but what [`Surroundings`](super::task::Surroundings) copies, and
-//! gives the same value on every thread and in every order.
+//! Neighbours: the rest of `parallel`. **Invariant**: what is parallel safe needs nothing of the session but what
+//! [`Surroundings`](super::task::Surroundings) copies, and gives the same value on every thread and in every order.
 
 use esker_types::func::FuncFlags;
 

@@ -1,4 +1,5 @@
-//! Preparation of a parallel block: cuts the source, reads build sides, computes constant subqueries and rows before the split.
+//! Preparation of a parallel block: cuts the source, reads build sides, computes constant subqueries and rows before
+//! the split.
 //!
 //! All of it runs on the statement's own thread, before the first task.
 //! Neighbours: `parallel` says what is wanted; `task` gets all of it; `estimate` asks how a table would be cut.
@@ -83,8 +84,9 @@ pub(super) fn needs_reader(exprs: &[&Expr], candidate: &Candidate<'_>) -> bool {
     exprs.iter().any(|e| parallel_safe::has_queries(e)) || candidate.probe.looks_up(candidate.cut)
 }
 
-/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: build sides of joins, subqueries that depend on
-/// no row, rows that are not shared out. Rows that do not pass `outer` need not come. `None`: it must be done the serial way.
+/// Does on the statement's thread what comes before the tasks, which evaluate `exprs`: build sides of joins, subqueries
+/// that depend on no row, rows that are not shared out. Rows that do not pass `outer` need not come. `None`: it must be
+/// done the serial way.
 pub(super) fn prepare(
     consumer: Consumer,
     node: &Node,
@@ -186,8 +188,8 @@ impl BuildSides {
     }
 }
 
-/// Reads the build sides of the joins behind the first `passed` stages, those with few rows first: what they have decides which rows of
-/// others are needed. `None` if one does not fit.
+/// Reads the build sides of the joins behind the first `passed` stages, those with few rows first: what they have
+/// decides which rows of others are needed. `None` if one does not fit.
 fn build_sides(
     probe: &ProbePipeline<'_>,
     passed: usize,

@@ -1,8 +1,9 @@
-//! Probe pipelines: a block's left-deep joins as a source and the stages its rows pass, and the point where they are split.
+//! Probe pipelines: a block's left-deep joins as a source and the stages its rows pass, and the point where they are
+//! split.
 //!
 //! Neighbours: `mod` decides with it whether and where rows are split among threads; `pipeline` pushes rows through it.
-//! **Invariant**: stages stand in the order in which rows pass them; what they do to rows in this order is what the plan's
-//! operators do.
+//! **Invariant**: stages stand in the order in which rows pass them; what they do to rows in this order is what the
+//! plan's operators do.
 
 use super::parallel_safe::{self, is_parallel_safe};
 use crate::exec::Limits;

@@ -1,12 +1,12 @@
 //! Runtime join filters: Bloom filters of build sides, applied where probe rows are read.
 //!
-//! A row that would find nothing in the hash table of a later join is dropped before the rest of its columns is decoded. Literature:
-//! "sideways information passing"; Bloom filters of hash joins in most analytical systems.
-//! Neighbours: `prepare` makes a [`RuntimeFilter`] of each build side that is complete and hands it to what is read afterwards: the
-//! source of the probe pipeline, and other build sides (`join` fills their tables); `task` applies its own [`RuntimeFilters`], which
-//! drops filters that turn out not to be selective.
-//! **Invariants**: only inner joins have filters, on plain columns that no stage before them changes, so a row that is dropped would
-//! have been dropped by the join; no expression is evaluated for rows that would not have come to it.
+//! A row that would find nothing in the hash table of a later join is dropped before the rest of its columns is
+//! decoded. Literature: "sideways information passing"; Bloom filters of hash joins in most analytical systems.
+//! Neighbours: `prepare` makes a [`RuntimeFilter`] of each build side that is complete and hands it to what is read
+//! afterwards: the source of the probe pipeline, and other build sides (`join` fills their tables); `task` applies its
+//! own [`RuntimeFilters`], which drops filters that turn out not to be selective. **Invariants**: only inner joins have
+//! filters, on plain columns that no stage before them changes, so a row that is dropped would have been dropped by the
+//! join; no expression is evaluated for rows that would not have come to it.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(in crate::exec) struct RuntimeFilter {
 }
 
 impl RuntimeFilter {
-    /// The filter of a join with this build side, which was filtered itself or not, and the bytes it is charged with. `None` if it
-    /// would let nearly every row pass.
+    /// The filter of a join with this build side, which was filtered itself or not, and the bytes it is charged with.
+    /// `None` if it would let nearly every row pass.
     pub fn of(
         join: &JoinPlan,
         kept: &Kept,
@@ -76,8 +76,8 @@ impl RuntimeFilter {
         self.exprs.iter().any(|e| e.as_column() == Some(slot))
     }
 
-    /// The filter for the build side of an inner join of the same block: where it asks for what the join's keys equal, the right row's own
-    /// column is asked for.
+    /// The filter for the build side of an inner join of the same block: where it asks for what the join's keys equal,
+    /// the right row's own column is asked for.
     pub fn for_build_side(&self, join: &JoinPlan) -> Option<Self> {
         let JoinMethod::Hash { left, right, by } = &join.method else {
             return None;
@@ -201,8 +201,8 @@ pub(in crate::exec) struct StoredRowFilter {
 }
 
 impl StoredRowFilter {
-    /// Those that can be asked before anything of a row is decoded, of those that later inner joins have. None where a condition could
-    /// fail or warn of a row that they drop.
+    /// Those that can be asked before anything of a row is decoded, of those that later inner joins have. None where a
+    /// condition could fail or warn of a row that they drop.
     pub fn all_of(filters: &[RuntimeFilter], scan: &ScanPlan) -> Vec<Self> {
         if !scan.conds.iter().all(is_cheap) {
             return Vec::new();
@@ -291,8 +291,8 @@ impl<'t> RuntimeFilters<'t> {
         Ok(Verdict::Take)
     }
 
-    /// Judges a row that is decoded; the first `met` conditions are known to be true. Conditions with subqueries come last: what a
-    /// join drops need not be looked up for them.
+    /// Judges a row that is decoded; the first `met` conditions are known to be true. Conditions with subqueries come
+    /// last: what a join drops need not be looked up for them.
     pub fn judge_decoded(
         &mut self,
         scan: &ScanPlan,

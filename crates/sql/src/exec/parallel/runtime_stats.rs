@@ -89,8 +89,8 @@ impl RuntimeStats {
         self.batched.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for. What the
-    /// statement's thread has read before has told of itself.
+    /// Tells the profile of the statement what was done, in place of the operators below `node` that it stands for.
+    /// What the statement's thread has read before has told of itself.
     pub(super) fn report(&self, profile: &Profile, node: &Node, cut: SplitPoint, work: InputStats) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (took, stages) = (self.since.elapsed(), self.passed.len() - 1);

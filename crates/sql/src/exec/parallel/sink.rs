@@ -1,7 +1,8 @@
 //! Sinks of a probe pipeline: partial groups, distinct rows, top n, all rows, or records of a hash table.
 //!
 //! Neighbours: `task` gives it one row after the other; the statement's thread merges the sinks of all tasks.
-//! **Invariant**: what is kept stands in the order of its arrival, or in that of ORDER BY where only the first n are wanted.
+//! **Invariant**: what is kept stands in the order of its arrival, or in that of ORDER BY where only the first n are
+//! wanted.
 
 use std::collections::{BinaryHeap, HashSet};
 

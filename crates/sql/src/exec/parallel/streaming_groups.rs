@@ -1,9 +1,9 @@
 //! Streaming aggregation: rows come sorted by a grouping key, so groups are complete when its value changes.
 //!
-//! Neighbours: `sink` gives it every row; `groups` has the groups.
-//! **Invariant**: a group is dropped only when no further row can belong to it, in this task or another, and HAVING is not true for
-//! it; so the groups of a task's first and last value stay, whatever HAVING says. Where the key alone identifies a group, a row's
-//! group is the last one or a new one, and nothing is looked up.
+//! Neighbours: `sink` gives it every row; `groups` has the groups. **Invariant**: a group is dropped only when no
+//! further row can belong to it, in this task or another, and HAVING is not true for it; so the groups of a task's
+//! first and last value stay, whatever HAVING says. Where the key alone identifies a group, a row's group is the last
+//! one or a new one, and nothing is looked up.
 
 use esker_types::{SqlResult, SqlType, Value};
 

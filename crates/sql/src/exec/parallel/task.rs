@@ -1,9 +1,9 @@
 //! One task of a parallel block: decodes its morsel, filters, joins, and feeds the sink.
 //!
-//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `vectorized` evaluates them column by
-//! column where it can; `pipeline` joins; `sink` keeps what arrives; `runtime_stats` counts.
-//! **Invariants**: tasks share nothing but the plan, a copy of the statement's surroundings, and the count of bytes with what is
-//! reserved for them; the error of a task is that of its first row that has one.
+//! Neighbours: `parallel` makes a [`TableTask`] for all threads; the engine calls with rows; `vectorized` evaluates
+//! them column by column where it can; `pipeline` joins; `sink` keeps what arrives; `runtime_stats` counts.
+//! **Invariants**: tasks share nothing but the plan, a copy of the statement's surroundings, and the count of bytes
+//! with what is reserved for them; the error of a task is that of its first row that has one.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -249,8 +249,8 @@ impl ResultMemory {
         }
     }
 
-    /// Notes bytes of results, or of results that are gone if negative; false if they are too many, for the statement or for the
-    /// server.
+    /// Notes bytes of results, or of results that are gone if negative; false if they are too many, for the statement
+    /// or for the server.
     fn take(&self, bytes: i64) -> bool {
         let Ok(bytes) = u64::try_from(bytes) else {
             self.bytes
@@ -675,8 +675,8 @@ impl Entries {
         }
     }
 
-    /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be true, and asks the
-    /// filters.
+    /// Decodes the row of an entry, evaluates the table's own conditions, of which the first `met` are known to be
+    /// true, and asks the filters.
     pub(super) fn judge(
         &self,
         scan: &ScanPlan,

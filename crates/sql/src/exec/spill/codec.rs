@@ -5,9 +5,9 @@
 //! value   tag (1) | what the tag says
 //! number  7 bits a byte, the lowest first, all but the last byte with the high bit set; signed ones in zigzag
 //! ```
-//! Neighbours: every run of rows, and the rows of hash joins in memory. These bytes live as long as their statement, so they are not a format
-//! that anybody has to be able to read later.
-//! **Invariant**: a value is read as exactly the value that was written, its scale and case included.
+//! Neighbours: every run of rows, and the rows of hash joins in memory. These bytes live as long as their statement, so
+//! they are not a format that anybody has to be able to read later. **Invariant**: a value is read as exactly the value
+//! that was written, its scale and case included.
 
 use esker_types::temporal::{Date, DateTime, Time};
 use esker_types::{Decimal, SqlResult, Value};

@@ -4,9 +4,9 @@
 //! block   crc32c of the rest (4, little endian) | records
 //! record  length (4, little endian) | bytes
 //! ```
-//! Neighbours: `space` makes the files; everything else in `spill` writes and reads runs.
-//! **Invariants**: a file only grows, its blocks belong to runs that are written side by side; a block
-//! holds whole records, at least one; a run is read as it was written, block by block; buffers are charged, as large as they are.
+//! Neighbours: `space` makes the files; everything else in `spill` writes and reads runs. **Invariants**: a file only
+//! grows, its blocks belong to runs that are written side by side; a block holds whole records, at least one; a run is
+//! read as it was written, block by block; buffers are charged, as large as they are.
 
 use std::io;
 use std::sync::Arc;

@@ -130,8 +130,8 @@ impl Merge {
     }
 }
 
-/// How many runs are merged at a time: as many as have their buffers, a block and a record each, within the budget, and within
-/// half of what the server has left.
+/// How many runs are merged at a time: as many as have their buffers, a block and a record each, within the budget, and
+/// within half of what the server has left.
 fn ways(runs: &[Run], block: usize, budget: u64, env: &EvalEnv<'_>) -> usize {
     let room = env
         .exec

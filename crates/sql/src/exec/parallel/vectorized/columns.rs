@@ -1,8 +1,7 @@
 //! Memory of a batch: stored rows, the selection vector, and columns of numbers.
 //!
-//! Neighbours: `nodes` fills columns, `program` says with what.
-//! **Invariants**: a row is here as it is stored; a column has valid values only for the rows that were selected when it was
-//! computed.
+//! Neighbours: `nodes` fills columns, `program` says with what. **Invariants**: a row is here as it is stored; a column
+//! has valid values only for the rows that were selected when it was computed.
 
 use esker_engine::scan::MOST_PIECES;
 use smallvec::SmallVec;
@@ -118,8 +117,8 @@ impl Selection {
         self.all.unwrap_or(self.rows.len())
     }
 
-    /// All of them, in order. For what is short enough to be there twice: if no row is missing, a loop over numbers can be made of it
-    /// that does several at once.
+    /// All of them, in order. For what is short enough to be there twice: if no row is missing, a loop over numbers can
+    /// be made of it that does several at once.
     #[inline(always)]
     pub(super) fn each(&self, mut f: impl FnMut(usize)) {
         match self.all {

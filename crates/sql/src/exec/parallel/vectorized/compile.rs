@@ -1,8 +1,8 @@
 //! Compiles expressions of a statement into a vectorized program.
 //!
 //! Neighbours: `conditions` compiles booleans; `program` has the nodes; `expr::eval` defines what expressions mean.
-//! **Invariants**: a node is made only where its numbers equal those of row-at-a-time execution, for all values that are not
-//! unusual; constants are evaluated row at a time, once, and quietly.
+//! **Invariants**: a node is made only where its numbers equal those of row-at-a-time execution, for all values that
+//! are not unusual; constants are evaluated row at a time, once, and quietly.
 
 use std::cmp::Ordering;
 

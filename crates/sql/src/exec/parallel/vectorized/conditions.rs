@@ -1,7 +1,7 @@
 //! Compiles predicates into vectorized comparisons, lists and connectives.
 //!
-//! Neighbours: `compile` has the rest of the compiler; `expr::boolean` defines what conditions mean.
-//! **Invariant**: numbers are compared only where they compare as the values do: at one scale, as temporal values, or as integers.
+//! Neighbours: `compile` has the rest of the compiler; `expr::boolean` defines what conditions mean. **Invariant**:
+//! numbers are compared only where they compare as the values do: at one scale, as temporal values, or as integers.
 
 use esker_types::cmp::CmpKind;
 use esker_types::{Value, cast};

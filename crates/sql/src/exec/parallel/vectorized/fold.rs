@@ -1,7 +1,7 @@
 //! Vectorized aggregation: groups and sums of batches.
 //!
-//! Neighbours: `program` says how; the groups themselves are in `groups`, which also takes single rows.
-//! **Invariants**: a row is aggregated only if nothing of its batch was unusual; groups begin in the order of their first row; sums
+//! Neighbours: `program` says how; the groups themselves are in `groups`, which also takes single rows. **Invariants**:
+//! a row is aggregated only if nothing of its batch was unusual; groups begin in the order of their first row; sums
 //! enter the groups at the end of the task, and no group was dropped until then.
 
 use std::cmp::Ordering;

@@ -1,12 +1,12 @@
 //! Vectorized execution: conditions and aggregates of a scan, column by column over batches of some hundred rows.
 //!
-//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this file takes the
-//! rows of a task; `stored` locates columns in stored rows, `columns` has the memory of a batch; `nodes` computes; `raw` memoises
-//! results by stored bytes; `fold` groups and aggregates. Reasons: `docs/decisions/vectorized-execution.md`.
-//! Neighbours: `task` gives stored rows, and goes on with those that qualify if they are not aggregated here; `scan::judge` is the
-//! row-at-a-time path.
-//! **Invariants**: rows are processed in the order in which they come; a batch with an unusual value (overflow, truncation, a
-//! warning) has had no effect but that groups have begun, and all its rows are evaluated row at a time.
+//! In flow order: `compile` and `conditions` make a `program` of a statement's conditions, keys and aggregates; this
+//! file takes the rows of a task; `stored` locates columns in stored rows, `columns` has the memory of a batch; `nodes`
+//! computes; `raw` memoises results by stored bytes; `fold` groups and aggregates. Reasons:
+//! `docs/decisions/vectorized-execution.md`. Neighbours: `task` gives stored rows, and goes on with those that qualify
+//! if they are not aggregated here; `scan::judge` is the row-at-a-time path. **Invariants**: rows are processed in the
+//! order in which they come; a batch with an unusual value (overflow, truncation, a warning) has had no effect but that
+//! groups have begun, and all its rows are evaluated row at a time.
 
 mod columns;
 mod compile;

@@ -1,8 +1,8 @@
 //! The intermediate representation of vectorized execution: nodes that each compute a column or narrow the selection.
 //!
-//! Neighbours: `compile` makes a [`Program`] of a statement's expressions, `nodes` computes one [`Node`], `fold` aggregates.
-//! **Invariants**: operands of a node stand before it; what is computed for a row is what row-at-a-time execution would compute, or
-//! the batch is unusual; a boolean is 0, 1 or NULL.
+//! Neighbours: `compile` makes a [`Program`] of a statement's expressions, `nodes` computes one [`Node`], `fold`
+//! aggregates. **Invariants**: operands of a node stand before it; what is computed for a row is what row-at-a-time
+//! execution would compute, or the batch is unusual; a boolean is 0, 1 or NULL.
 
 use std::cmp::Ordering;
 
@@ -51,7 +51,8 @@ pub(super) enum Node {
     ColumnIsNull(usize),
     /// Length of a stored string, and that of rows which are older than the column.
     Length(usize, Measure, Option<i64>),
-    /// `+`, `-`, `*`, `DIV` and `%`; a negative result is unusual where the type is unsigned, and so is division by zero.
+    /// `+`, `-`, `*`, `DIV` and `%`; a negative result is unusual where the type is unsigned, and so is division by
+    /// zero.
     Arith {
         op: BinOp,
         args: [Operand; 2],

@@ -1,8 +1,8 @@
 //! Memoisation by stored bytes: equal bytes are equal values, so a result found for one holds for all.
 //!
-//! Neighbours: `nodes` keeps results of what is evaluated row at a time, `fold` numbers of groups.
-//! **Invariants**: a key says of each field whether it is NULL or missing, and its bytes, so two rows with different fields never
-//! share one; at most [`MOST_KEYS`] are kept.
+//! Neighbours: `nodes` keeps results of what is evaluated row at a time, `fold` numbers of groups. **Invariants**: a
+//! key says of each field whether it is NULL or missing, and its bytes, so two rows with different fields never share
+//! one; at most [`MOST_KEYS`] are kept.
 
 use crate::codec::Raw;
 use crate::exec::join_table::KeyMap;
