@@ -7,6 +7,7 @@ mod common;
 mod compression;
 mod crash;
 mod crash_mix;
+mod create_select;
 mod damaged;
 mod drivers;
 mod engines;

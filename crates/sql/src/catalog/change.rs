@@ -7,6 +7,7 @@
 //! see it; a table whose referrers change with it is published anew, so whoever edits foreign keys has locked the
 //! parents, too.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,11 +20,38 @@ use super::histogram::{Histogram, write_histogram};
 use super::{Inner, SchemaEntry, Snapshot, foreign, store};
 use crate::exec_error::engine_error;
 
+/// The transaction of a change.
+enum ChangeTxn<'a> {
+    Own(Box<Txn>),
+    /// One that has written rows, which are committed with the definitions.
+    Given(&'a mut Txn),
+}
+
+impl Deref for ChangeTxn<'_> {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        match self {
+            Self::Own(txn) => txn,
+            Self::Given(txn) => txn,
+        }
+    }
+}
+
+impl DerefMut for ChangeTxn<'_> {
+    fn deref_mut(&mut self) -> &mut Txn {
+        match self {
+            Self::Own(txn) => txn,
+            Self::Given(txn) => txn,
+        }
+    }
+}
+
 /// An edit being collected.
 pub struct Change<'a> {
     catalog: &'a Inner,
     _guard: MutexGuard<'a, ()>,
-    txn: Txn,
+    txn: ChangeTxn<'a>,
     next: Snapshot,
     adopted: Vec<NewTrees>,
     abandoned: Vec<TreeId>,
@@ -34,10 +62,19 @@ pub struct Change<'a> {
 
 impl<'a> Change<'a> {
     pub(super) fn new(catalog: &'a Inner) -> Self {
+        let txn = catalog.engine.begin(Isolation::ReadCommitted);
+        Self::with(catalog, ChangeTxn::Own(Box::new(txn)))
+    }
+
+    /// A change that is committed with what `txn` has written.
+    pub(super) fn within(catalog: &'a Inner, txn: &'a mut Txn) -> Self {
+        Self::with(catalog, ChangeTxn::Given(txn))
+    }
+
+    fn with(catalog: &'a Inner, txn: ChangeTxn<'a>) -> Self {
         let guard = catalog.changing.lock();
         let mut next = Snapshot::clone(&catalog.current.load());
         next.version += 1;
-        let txn = catalog.engine.begin(Isolation::ReadCommitted);
         Self {
             catalog,
             _guard: guard,

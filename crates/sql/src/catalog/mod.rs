@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, View};
+use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, Txn, View};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
@@ -243,6 +243,11 @@ impl Catalog {
     /// Begins a change; others wait until it is committed or dropped.
     pub fn change(&self) -> Change<'_> {
         Change::new(&self.inner)
+    }
+
+    /// Begins a change that is committed together with what `txn` has written.
+    pub fn change_in<'a>(&'a self, txn: &'a mut Txn) -> Change<'a> {
+        Change::within(&self.inner, txn)
     }
 
     /// At shutdown, when no session can write: sets counters back to what was really given, so that

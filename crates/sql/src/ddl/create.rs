@@ -152,12 +152,11 @@ fn choose_engine(
     }
 }
 
-fn check_supported(create: &CreateTable) -> SqlResult<()> {
+pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
     let refused = [
         (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.partition_by.is_some(), "PARTITION BY"),
-        (create.query.is_some(), "CREATE TABLE ... SELECT"),
     ];
     match refused.iter().find(|(present, _)| *present) {
         Some((_, what)) => Err(SqlError::not_supported(what)),
@@ -172,26 +171,13 @@ pub(super) fn create_table(
     let name = resolve(&create.name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
     check_supported(create)?;
-    for key in &create.foreign_keys {
-        ctx.foreign_key(key)?;
+    if !lock_new(ctx, &name)? {
+        return already_exists(ctx, create, &name);
     }
-    if ctx.locks.has_explicit() {
-        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
-        return Err(SqlError::new(1100, "HY000", text).into());
-    }
-    ctx.announce()?;
-    ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
     let schema = ctx
         .catalog
         .schema(&name.schema)
         .ok_or_else(|| unknown_database(&name.schema))?;
-    // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
-    if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
-        ctx.lock_table(&name, MdlMode::Exclusive)?;
-    }
-    if ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
-        return already_exists(ctx, create, &name);
-    }
     let (draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
@@ -239,6 +225,24 @@ pub(super) fn create_table(
     })
 }
 
+/// Locks the name of a new table; false if there is a table or view of that name.
+pub(super) fn lock_new(ctx: &mut DdlCtx<'_>, name: &TableName) -> Result<bool, ExecError> {
+    if ctx.locks.has_explicit() {
+        let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
+        return Err(SqlError::new(1100, "HY000", text).into());
+    }
+    ctx.announce()?;
+    ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
+    if ctx.catalog.schema(&name.schema).is_none() {
+        return Err(unknown_database(&name.schema).into());
+    }
+    // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
+    if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
+        ctx.lock_table(name, MdlMode::Exclusive)?;
+    }
+    Ok(!ctx.catalog.snapshot().has_name(&name.schema, &name.name))
+}
+
 /// sql_require_primary_key.
 pub(super) fn without_primary_key() -> SqlError {
     let text = "Unable to create or change a table without a primary key, when the system variable \
@@ -248,7 +252,7 @@ pub(super) fn without_primary_key() -> SqlError {
     SqlError::new(3750, "HY000", text)
 }
 
-fn already_exists(
+pub(super) fn already_exists(
     ctx: &DdlCtx<'_>,
     create: &CreateTable,
     name: &TableName,
@@ -262,7 +266,7 @@ fn already_exists(
 }
 
 /// The draft of the statement's own definition.
-fn drawn(
+pub(super) fn drawn(
     ctx: &DdlCtx<'_>,
     create: &CreateTable,
     name: &TableName,
@@ -272,6 +276,9 @@ fn drawn(
     let mut options = Options::read(ctx, table, &create.options)?;
     if options.engine.is_none() {
         options.engine = choose_engine(ctx, table, &ctx.engines.default)?;
+    }
+    for key in &create.foreign_keys {
+        ctx.foreign_key(key)?;
     }
     let mut draft = Draft::new(&name.name, options.collation(default)?);
     for column in &create.columns {

@@ -34,6 +34,8 @@ pub(super) const PRIMARY: &str = "PRIMARY";
 pub(super) struct DraftColumn {
     pub(super) def: ColumnDef,
     pub(super) explicit_null: bool,
+    /// The query of CREATE TABLE … SELECT makes it.
+    pub(super) is_selected: bool,
 }
 
 /// A key part of a draft.
@@ -133,6 +135,7 @@ impl Draft {
         let column = |c: &ColumnDef| DraftColumn {
             def: c.clone(),
             explicit_null: false,
+            is_selected: false,
         };
         let index = |i: &crate::catalog::IndexDef| DraftIndex {
             name: Some(i.name.clone()),
@@ -215,12 +218,38 @@ impl Draft {
             DraftColumn {
                 def: column,
                 explicit_null: inline.explicit_null,
+                is_selected: false,
             },
         );
         self.add_inline(id, inline)?;
         for check in &def.checks {
             self.add_check(check, Some(id))?;
         }
+        Ok(())
+    }
+
+    /// Adds a column of the query of CREATE TABLE … SELECT. One that was defined by its name moves behind those that
+    /// the query does not have.
+    pub(super) fn take_selected(&mut self, mut def: ColumnDef) -> SqlResult<()> {
+        if let Some(at) = self.position(&def.name) {
+            let mut column = self.columns.remove(at);
+            if column.is_selected {
+                return Err(duplicate_column(&def.name));
+            }
+            column.def.name = def.name;
+            self.columns.push(DraftColumn {
+                is_selected: true,
+                ..column
+            });
+            return Ok(());
+        }
+        def.id = self.next_column_id;
+        self.next_column_id += 1;
+        self.columns.push(DraftColumn {
+            def,
+            explicit_null: false,
+            is_selected: true,
+        });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Statements that change the schema.
 //!
 //! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft`
-//! (a table being drawn up) · `schema`, `create`, `table`, `alter`, `view` (the statements) · `fill` (copying
+//! (a table being drawn up) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying
 //! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK).
 //! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases
 //! statement locks at the end; `catalog` publishes the result.
@@ -15,6 +15,7 @@
 mod alter;
 mod columns;
 mod create;
+pub mod create_select;
 mod draft;
 mod fill;
 pub mod lock_tables;
@@ -30,7 +31,7 @@ mod tests;
 mod types;
 pub mod view;
 
-use esker_engine::Seq;
+use esker_engine::{Seq, Txn};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, Level, SqlError};
 
@@ -47,6 +48,8 @@ pub use types::{charset_by_name, collation_by_name, column_type, pick_collation}
 pub struct DdlCtx<'a> {
     /// The catalog.
     pub catalog: &'a Catalog,
+    /// The session's transaction: it has committed what was open, and may have written rows of a table that is being made.
+    pub txn: &'a mut Txn,
     /// The session's metadata locks.
     pub locks: &'a mut LockSet,
     /// Modes, zone, clock, warnings.

@@ -216,6 +216,7 @@ impl Bench {
                 substitutes: false,
             },
             catalog: &self.catalog,
+            txn: &mut self.txn,
             locks: &mut self.locks,
             eval: ctx,
             database: Some("d"),

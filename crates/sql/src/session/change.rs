@@ -351,7 +351,7 @@ impl Session {
         Ok(true)
     }
 
-    fn execute_change(
+    pub(super) fn execute_change(
         &mut self,
         params: &[Value],
         mode: Mode,
@@ -390,12 +390,17 @@ impl Session {
         result
     }
 
-    /// The end of a change that went well.
-    fn changed(&mut self, done: DmlDone) -> Result<Done, ExecError> {
+    /// What functions tell of a change that went well.
+    pub(super) fn after_change(&mut self, done: &DmlDone) {
         if let Some(id) = done.generated {
             self.context.last_insert_id.set(id);
         }
         self.context.row_count.set(done.affected_rows as i64);
+    }
+
+    /// The end of a change that went well.
+    fn changed(&mut self, done: DmlDone) -> Result<Done, ExecError> {
+        self.after_change(&done);
         let committed: Seq = self.end_statement(true)?;
         let info = OkInfo {
             affected_rows: done.affected_rows,

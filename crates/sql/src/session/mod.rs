@@ -5,7 +5,8 @@
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`,
 //! `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) · `maintain` (CHECKSUM TABLE and
+//! `schema` (schema statements) · `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) ·
+//! `maintain` (CHECKSUM TABLE and
 //! its kin) · `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters)
 //! · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its
 //! session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may
@@ -37,6 +38,7 @@ mod privileges;
 pub mod registry;
 mod roles;
 mod run;
+mod schema;
 mod set;
 mod shapes;
 mod step;

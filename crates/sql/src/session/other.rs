@@ -12,9 +12,9 @@ use esker_engine::Seq;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
-use super::run::{Done, RowSource, eval_ctx};
+use super::run::{Done, RowSource};
 use super::set::is_quick;
-use crate::ddl::{self, DdlCtx, EnginePolicy};
+use crate::ddl;
 use crate::exec_error::ExecError;
 use crate::parse::ast::{
     Expr, FlushWhat, Kill, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
@@ -126,7 +126,7 @@ impl Session {
                 Ok(Done::NeedThread)
             }
             Statement::Kill(kill) => self.run_kill(kill, params),
-            other => self.run_thread_statement(other, mode),
+            other => self.run_thread_statement(other, params, mode),
         }
     }
 
@@ -134,6 +134,7 @@ impl Session {
     fn run_thread_statement(
         &mut self,
         statement: &Statement,
+        params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
         if mode == Mode::Inline {
@@ -141,7 +142,7 @@ impl Session {
         }
         if ddl::is_ddl(statement) {
             self.know_prepared_tables();
-            return self.run_ddl(statement);
+            return self.run_ddl(statement, params);
         }
         self.check_accounts_above(statement)?;
         match statement {
@@ -207,65 +208,6 @@ impl Session {
                 Ok(Done::Rows(Box::new(source)))
             }
         }
-    }
-
-    /// Which engine tables get that this session makes.
-    pub(super) fn engine_policy(&self) -> EnginePolicy {
-        let globals = &self.context.instance.globals;
-        EnginePolicy {
-            default: self
-                .values
-                .named("default_storage_engine")
-                .as_text()
-                .to_owned(),
-            substitutes: globals.named("esker_substitute_engines").is_on(),
-        }
-    }
-
-    /// Schema changes.
-    fn run_ddl(&mut self, statement: &Statement) -> Result<Done, ExecError> {
-        self.check_writable()?;
-        self.context.check_ddl_rights(statement)?;
-        let committed = self.commit_transaction()?;
-        self.statement_lock_wait = lock_wait_of(statement);
-        let server_collation = esker_types::collation::Collation::by_name(
-            self.values.named("collation_server").as_text(),
-        )
-        .unwrap_or(esker_types::collation::Collation::UTF8MB4_0900_AI_CI);
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let eval = eval_ctx(&self.context, &self.vars, &wall);
-        let user = esker_types::SessionInfo::current_user(&self.context);
-        let killed = || self.context.check();
-        let mut ctx = DdlCtx {
-            engines: self.engine_policy(),
-            catalog: &self.context.instance.catalog,
-            locks: &mut self.locks,
-            eval: &eval,
-            database: self.context.database.as_deref(),
-            user: &user,
-            server_collation,
-            ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
-            require_primary_key: self.values.named("sql_require_primary_key").is_on(),
-            check_killed: &killed,
-        };
-        let result = ddl::run(&mut ctx, statement);
-        let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
-        self.add_warnings(warnings, total);
-        let done = result?;
-        if let Statement::DropDatabase { name, .. } = statement
-            && self.context.database.as_deref() == Some(&*name.text)
-        {
-            self.context.database = None;
-            self.context.rebind();
-            self.mark_schema();
-        }
-        let info = OkInfo {
-            affected_rows: done.affected_rows,
-            info: done.info.as_str().into(),
-            ..OkInfo::default()
-        };
-        Ok(Done::Ok(info, committed.max(done.seq)))
     }
 
     fn lock_tables(
@@ -447,7 +389,7 @@ fn seconds(wait: LockWait) -> Option<Duration> {
 }
 
 /// NOWAIT or WAIT n of a schema statement.
-fn lock_wait_of(statement: &Statement) -> Option<Duration> {
+pub(super) fn lock_wait_of(statement: &Statement) -> Option<Duration> {
     match statement {
         Statement::AlterTable(a) => seconds(a.options.wait),
         Statement::DropTable(d) => seconds(d.wait),

@@ -14,7 +14,7 @@ use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::run::{Done, eval_ctx};
 use crate::bind::{BindEnv, Params, Volatility, bind_query, within_view};
 use crate::catalog::{ViewColumn, ViewDef, same_name};
-use crate::ddl::{self, DdlCtx, TableName};
+use crate::ddl::{self, TableName};
 use crate::exec_error::ExecError;
 use crate::parse::ast::{Account, CreateView, QueryBody, SelectItem};
 use crate::result::{ColumnMeta, OkInfo};
@@ -78,27 +78,7 @@ impl Session {
             return Err(SqlError::new(1353, "HY000", text).into());
         }
         check_columns(&def)?;
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let eval = eval_ctx(&self.context, &self.vars, &wall);
-        let user = esker_types::SessionInfo::current_user(&self.context);
-        let killed = || self.context.check();
-        let mut ctx = DdlCtx {
-            engines: self.engine_policy(),
-            catalog: &self.context.instance.catalog,
-            locks: &mut self.locks,
-            eval: &eval,
-            database: self.context.database.as_deref(),
-            user: &user,
-            server_collation: self.vars.collation_connection,
-            ignore_foreign_keys: false,
-            require_primary_key: false,
-            check_killed: &killed,
-        };
-        let result = ddl::view::create(&mut ctx, create, &name, def);
-        let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
-        self.add_warnings(warnings, total);
-        let done = result?;
+        let done = self.with_ddl(|ctx| ddl::view::create(ctx, create, &name, def))?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{EvalCtx, SqlError, SqlResult};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows, source};
 use crate::bind::{
@@ -18,7 +18,7 @@ use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::TableExprs;
 use crate::dml::target::base_table;
 use crate::parse::ast::{self, Insert, InsertSource};
-use crate::plan::plan_bound;
+use crate::plan::{QueryPlan, plan_bound};
 
 fn count_mismatch(row: usize) -> SqlError {
     let text = format!("Column count doesn't match value count at row {row}");
@@ -87,6 +87,38 @@ impl CompiledInsert {
             reads_row,
             changer,
             source_slots,
+        })
+    }
+}
+
+impl CompiledInsert {
+    /// The rows of a query for a table that is being made, whose `columns` they fill.
+    pub(crate) fn into_new_table(
+        ctx: &EvalCtx<'_>,
+        table: Arc<TableDef>,
+        columns: Vec<usize>,
+        query: Arc<QueryPlan>,
+        on_duplicate: ast::OnDuplicate,
+    ) -> SqlResult<Self> {
+        Ok(Self {
+            exprs: TableExprs::compile(ctx, &table)?,
+            unassigned: (0..table.columns.len())
+                .filter(|c| !columns.contains(c))
+                .collect(),
+            table: [table],
+            on_conflict: match on_duplicate {
+                ast::OnDuplicate::Error => OnConflict::Fail,
+                ast::OnDuplicate::Ignore => OnConflict::Skip,
+                ast::OnDuplicate::Replace => OnConflict::Replace,
+            },
+            ignore: on_duplicate == ast::OnDuplicate::Ignore,
+            delayed: false,
+            columns,
+            // Nothing that exists is what the table has.
+            rows: Rows::Query(query, false),
+            reads_row: false,
+            changer: None,
+            source_slots: Vec::new(),
         })
     }
 }

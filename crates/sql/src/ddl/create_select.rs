@@ -1,0 +1,228 @@
+//! CREATE TABLE … SELECT: the table that a query's columns make.
+//!
+//! Neighbours: `session::schema` binds and runs the query between the steps that are here; `create` draws up the
+//! rest of the definition; `dml` stores the rows.
+//! **Invariants**
+//! - The name is locked before the query is bound, so nobody else makes the table meanwhile.
+//! - Rows and definition are one commit: the rows go to trees that nothing names before it.
+
+use std::sync::Arc;
+
+use esker_engine::Seq;
+use esker_types::collation::Collation;
+use esker_types::{SqlResult, SqlType, TypeKind, Value};
+
+use super::create::{self, Meta};
+use super::names::{self, TableName, resolve};
+use super::{DdlCtx, draft::Draft};
+use crate::catalog::{
+    ColumnDef, DefaultDef, NewTrees, TableDef, TableRuntime, same_name, unknown_database,
+};
+use crate::dml::{implicit_value, validate};
+use crate::exec_error::ExecError;
+use crate::parse::ast::CreateTable;
+use crate::result::ColumnMeta;
+
+/// Longest text of an expression that becomes a VARCHAR; a longer one becomes a TEXT. Characters.
+const MAX_VARCHAR_CHARS: u64 = 512;
+/// Digits and sign of an integer expression that fits into INT.
+const INT_CHARS: u32 = 11;
+
+/// The name of the new table, locked; None: there is a table already, which was noted.
+///
+/// # Errors
+/// 1050, 1049, 1044.
+pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableName>, ExecError> {
+    let name = resolve(&create.name, ctx.database)?;
+    names::check_not_system(&name.schema, ctx.user)?;
+    create::check_supported(create)?;
+    match create::lock_new(ctx, &name)? {
+        true => Ok(Some(name)),
+        false => create::already_exists(ctx, create, &name).map(|_| None),
+    }
+}
+
+/// A table that is filled before it exists.
+pub struct NewTable {
+    /// Its definition.
+    pub def: Arc<TableDef>,
+    /// The column of each of the query's columns.
+    pub columns: Vec<usize>,
+    trees: NewTrees,
+}
+
+/// Defines the table. `origins`: the stored columns that the query's columns are, if they are such.
+///
+/// # Errors
+/// Those of CREATE TABLE.
+pub fn define(
+    ctx: &DdlCtx<'_>,
+    create: &CreateTable,
+    name: &TableName,
+    query: &[ColumnMeta],
+    origins: &[Option<ColumnDef>],
+) -> SqlResult<NewTable> {
+    let schema = ctx
+        .catalog
+        .schema(&name.schema)
+        .ok_or_else(|| unknown_database(&name.schema))?;
+    let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
+    for (meta, origin) in query.iter().zip(origins) {
+        names::check_column(&meta.name)?;
+        draft.take_selected(selected(meta, origin.as_ref()))?;
+    }
+    forget_defaults_of_primary(&mut draft, origins, query);
+    let (collation, next_column_id) = (draft.collation, draft.next_column_id);
+    let built = draft.finish()?;
+    if ctx.require_primary_key && !built.has_primary() && !built.has_row_key() {
+        return Err(create::without_primary_key());
+    }
+    validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let mut trees = NewTrees::new(ctx.catalog.engine());
+    let meta = Meta {
+        collation,
+        next_column_id,
+        options: &options,
+    };
+    let mut def = create::assemble(ctx, &mut trees, name, built, meta)?;
+    if let Some(first) = options.auto_increment.filter(|v| *v > 1) {
+        def.runtime = Arc::new(TableRuntime::new(first - 1));
+    }
+    let columns = query
+        .iter()
+        .filter_map(|meta| def.column_index(&meta.name))
+        .collect();
+    def.announce_fields();
+    Ok(NewTable {
+        def: Arc::new(def),
+        columns,
+        trees,
+    })
+}
+
+/// Makes the table known with what the session's transaction has written into it, in one commit.
+///
+/// # Errors
+/// Of the engine: neither table nor rows are there then.
+pub fn publish(ctx: &mut DdlCtx<'_>, table: NewTable) -> SqlResult<Seq> {
+    let mut change = ctx.catalog.change_in(ctx.txn);
+    change.adopt(table.trees);
+    let last = table.def.runtime.last_auto();
+    if table.def.auto_column.is_some() && last > 0 {
+        change.bump_counter(table.def.counter_tree(), last);
+    }
+    change.put_table(TableDef::clone(&table.def))?;
+    change.commit()
+}
+
+/// The column that a column of the query makes.
+fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>) -> ColumnDef {
+    let ty = match origin {
+        Some(column) => column.ty.clone().with_nullable(meta.ty.nullable),
+        None => stored_type(&meta.ty),
+    };
+    let default = match origin {
+        Some(column) if column.auto_increment => DefaultDef::Value(implicit_value(&ty)),
+        Some(column) if !matches!(column.default, DefaultDef::None) => column.default.clone(),
+        Some(_) if ty.nullable => DefaultDef::Value(Value::Null),
+        Some(_) => DefaultDef::None,
+        None => implicit_default(&ty),
+    };
+    ColumnDef {
+        id: 0,
+        name: meta.name.clone(),
+        explicit_collation: origin.is_some_and(|c| c.explicit_collation),
+        on_update_now: origin.is_some_and(|c| c.on_update_now),
+        auto_increment: false,
+        invisible: false,
+        comment: origin.map(|c| c.comment.clone()).unwrap_or_default(),
+        instant_default: None,
+        ty,
+        default,
+    }
+}
+
+/// The default of a column that an expression makes.
+fn implicit_default(ty: &SqlType) -> DefaultDef {
+    let has_none = matches!(
+        ty.kind,
+        TypeKind::Date
+            | TypeKind::DateTime
+            | TypeKind::Timestamp
+            | TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+            | TypeKind::Json
+            | TypeKind::Enum(_)
+            | TypeKind::Set(_)
+    );
+    match (ty.nullable, has_none) {
+        (true, _) => DefaultDef::Value(Value::Null),
+        (false, true) => DefaultDef::None,
+        (false, false) => DefaultDef::Value(implicit_value(ty)),
+    }
+}
+
+/// The type of a column that stores values of an expression of type `ty`.
+fn stored_type(ty: &SqlType) -> SqlType {
+    let mut out = ty.clone();
+    out.zerofill = false;
+    match &ty.kind {
+        TypeKind::Null => {
+            out.kind = TypeKind::Char;
+            (out.length, out.collation, out.nullable) = (0, Collation::BINARY, true);
+        }
+        TypeKind::TinyInt
+        | TypeKind::SmallInt
+        | TypeKind::MediumInt
+        | TypeKind::Int
+        | TypeKind::BigInt => {
+            out.kind = match ty.length {
+                0..=INT_CHARS => TypeKind::Int,
+                _ => TypeKind::BigInt,
+            };
+            out.length = SqlType::new(out.kind.clone()).length;
+        }
+        TypeKind::Timestamp => out.kind = TypeKind::DateTime,
+        TypeKind::Char | TypeKind::VarChar => out.kind = text_kind(ty),
+        _ => {}
+    }
+    out
+}
+
+/// VARCHAR, or the smallest TEXT that takes so many characters.
+fn text_kind(ty: &SqlType) -> TypeKind {
+    let chars = u64::from(ty.length);
+    match chars * u64::from(ty.collation.charset().max_len()) {
+        _ if chars <= MAX_VARCHAR_CHARS => TypeKind::VarChar,
+        0..=65_535 => TypeKind::Text,
+        65_536..=16_777_215 => TypeKind::MediumText,
+        _ => TypeKind::LongText,
+    }
+}
+
+/// A key of expressions has no defaults that would be taken twice.
+fn forget_defaults_of_primary(
+    draft: &mut Draft,
+    origins: &[Option<ColumnDef>],
+    query: &[ColumnMeta],
+) {
+    let Some(primary) = draft.indexes.iter().find(|i| i.primary).cloned() else {
+        return;
+    };
+    for (meta, _) in query.iter().zip(origins).filter(|(_, o)| o.is_none()) {
+        let column = draft
+            .columns
+            .iter_mut()
+            .find(|c| c.is_selected && same_name(&c.def.name, &meta.name));
+        if let Some(column) = column
+            && primary
+                .parts
+                .iter()
+                .any(|p| p.is(column.def.id, &column.def.name))
+        {
+            column.def.default = DefaultDef::None;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Statements that change the schema, and CREATE TABLE … SELECT, which fills what it makes.
+//!
+//! Neighbours: `ddl` does the work with the [`DdlCtx`] that is made here; `other` and `views` come here.
+//! **Invariants**: what is open is committed first; warnings of a schema statement are in the diagnostics area
+//! whether it succeeds or not.
+
+use std::sync::Arc;
+
+use esker_engine::Seq;
+use esker_types::collation::Collation;
+use esker_types::{EvalCtx, SqlResult, SqlType, Value};
+
+use super::Session;
+use super::names::{SessionNames, count_diagnostics};
+use super::other::lock_wait_of;
+use super::run::{Done, eval_ctx};
+use crate::bind::{BindEnv, LockReason, Params};
+use crate::catalog::ColumnDef;
+use crate::ddl::create_select::{self, NewTable};
+use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
+use crate::dml::{Compiled, CompiledInsert, DmlDone};
+use crate::exec_error::ExecError;
+use crate::parse::ast::{CreateTable, Query, Statement};
+use crate::plan::{QueryPlan, plan_query};
+use crate::result::{ColumnMeta, Mode, OkInfo};
+
+impl Session {
+    /// Runs `f` with what a schema statement may reach.
+    pub(super) fn with_ddl<R>(&mut self, f: impl FnOnce(&mut DdlCtx<'_>) -> R) -> R {
+        let server_collation = Collation::by_name(self.values.named("collation_server").as_text())
+            .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
+        let engines = EnginePolicy {
+            default: self
+                .values
+                .named("default_storage_engine")
+                .as_text()
+                .to_owned(),
+            substitutes: self
+                .context
+                .instance
+                .globals
+                .named("esker_substitute_engines")
+                .is_on(),
+        };
+        let clock = self.context.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let eval = eval_ctx(&self.context, &self.vars, &wall);
+        let user = esker_types::SessionInfo::current_user(&self.context);
+        let killed = || self.context.check();
+        let mut ctx = DdlCtx {
+            engines,
+            catalog: &self.context.instance.catalog,
+            txn: &mut self.txn,
+            locks: &mut self.locks,
+            eval: &eval,
+            database: self.context.database.as_deref(),
+            user: &user,
+            server_collation,
+            ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
+            require_primary_key: self.values.named("sql_require_primary_key").is_on(),
+            check_killed: &killed,
+        };
+        let result = f(&mut ctx);
+        let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
+        self.add_warnings(warnings, total);
+        result
+    }
+
+    /// Schema changes.
+    pub(super) fn run_ddl(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
+        self.check_writable()?;
+        self.context.check_ddl_rights(statement)?;
+        let committed = self.commit_transaction()?;
+        self.statement_lock_wait = lock_wait_of(statement);
+        if let Statement::CreateTable(create) = statement
+            && let Some(query) = &create.query
+        {
+            let done = self.create_from_query(create, query, params);
+            if !matches!(done, Err(ExecError::Wait(_))) {
+                self.locks.release_statement();
+            }
+            return done;
+        }
+        let done = self.with_ddl(|ctx| ddl::run(ctx, statement))?;
+        if let Statement::DropDatabase { name, .. } = statement
+            && self.context.database.as_deref() == Some(&*name.text)
+        {
+            self.context.database = None;
+            self.context.rebind();
+            self.mark_schema();
+        }
+        let info = OkInfo {
+            affected_rows: done.affected_rows,
+            info: done.info.as_str().into(),
+            ..OkInfo::default()
+        };
+        Ok(Done::Ok(info, committed.max(done.seq)))
+    }
+
+    /// CREATE TABLE … SELECT.
+    fn create_from_query(
+        &mut self,
+        create: &CreateTable,
+        query: &Query,
+        params: &[Value],
+    ) -> Result<Done, ExecError> {
+        let Some(name) = self.with_ddl(|ctx| create_select::claim(ctx, create))? else {
+            return Ok(Done::Ok(OkInfo::default(), 0));
+        };
+        self.use_transaction();
+        let filled = self.fill_from_query(create, &name, query, params);
+        match filled {
+            Ok((done, seq)) => {
+                self.end_transaction();
+                self.after_change(&done);
+                let info = OkInfo {
+                    affected_rows: done.affected_rows,
+                    last_insert_id: done.insert_id,
+                    info: done.info,
+                };
+                Ok(Done::Ok(info, seq.max(done.depends_on)))
+            }
+            Err(e) => {
+                self.rollback_transaction();
+                Err(e)
+            }
+        }
+    }
+
+    fn fill_from_query(
+        &mut self,
+        create: &CreateTable,
+        name: &TableName,
+        query: &Query,
+        params: &[Value],
+    ) -> Result<(DmlDone, Seq), ExecError> {
+        let (plan, origins) = self.plan_source(query, params)?;
+        let (table, insert) = self.with_ddl(|ctx| {
+            let table = create_select::define(ctx, create, name, &plan.columns, &origins)?;
+            let insert = insert_into(ctx.eval, &table, plan, create)?;
+            SqlResult::Ok((table, insert))
+        })?;
+        let insert = Compiled::Insert(insert);
+        let done = self.execute_change(params, Mode::Thread, |env| insert.run(env))?;
+        let seq = self.with_ddl(|ctx| create_select::publish(ctx, table))?;
+        Ok((done, seq))
+    }
+
+    /// Plans the query as a source of rows: its plan, and the stored columns that its columns are.
+    fn plan_source(
+        &mut self,
+        query: &Query,
+        params: &[Value],
+    ) -> Result<(Arc<QueryPlan>, Vec<Option<ColumnDef>>), ExecError> {
+        let clock = self.context.instance.env.clock.clone();
+        let wall = move || clock.wall_micros();
+        let ctx = eval_ctx(&self.context, &self.vars, &wall);
+        let names = SessionNames::new(
+            &self.context,
+            &self.values,
+            &mut self.locks,
+            count_diagnostics(&self.warnings, self.warning_total),
+        );
+        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
+        env.changes_rows.set(true);
+        env.locks
+            .read_for(Some(LockReason::SourceAboveReadCommitted));
+        let plan = plan_query(&env, query).map_err(|e| names.stop(e));
+        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+        self.add_warnings(warnings, total);
+        let plan = plan?;
+        let origins = plan.columns.iter().map(|c| self.origin_of(c)).collect();
+        Ok((plan, origins))
+    }
+
+    /// The stored column that a column of a result is.
+    fn origin_of(&self, meta: &ColumnMeta) -> Option<ColumnDef> {
+        let catalog = &self.context.instance.catalog;
+        let table = catalog.resolve(&meta.schema, &meta.org_table)?;
+        let column = &table.columns[table.column_index(&meta.org_name)?];
+        let is_same = |ty: &SqlType| ty.clone().with_nullable(meta.ty.nullable) == meta.ty;
+        is_same(&column.ty).then(|| column.clone())
+    }
+}
+
+fn insert_into(
+    ctx: &EvalCtx<'_>,
+    table: &NewTable,
+    plan: Arc<QueryPlan>,
+    create: &CreateTable,
+) -> SqlResult<CompiledInsert> {
+    let columns = table.columns.clone();
+    CompiledInsert::into_new_table(ctx, table.def.clone(), columns, plan, create.on_duplicate)
+}
