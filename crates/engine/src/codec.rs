@@ -92,6 +92,17 @@ impl<'a> Reader<'a> {
         self.at == self.bytes.len()
     }
 
+    /// Moves on by this many bytes.
+    pub(crate) fn skip(&mut self, bytes: usize) -> Result<(), Malformed> {
+        match self.bytes.len() - self.at >= bytes {
+            true => {
+                self.at += bytes;
+                Ok(())
+            }
+            false => Err("bytes are missing"),
+        }
+    }
+
     pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
         varint_at(self.bytes, &mut self.at).ok_or("a number is cut off or too long")
     }

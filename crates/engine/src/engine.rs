@@ -12,17 +12,19 @@ use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
 use esker_wal::{
-    Driven, FlushMode, FlushPolicy, LogBufferKind, LogReader, LogSpace, Lsn, RecordKind, Turn,
-    WaitCause, Wal, WalConfig, WalStats,
+    Driven, FlushMode, FlushPolicy, LogBufferKind, LogReader, LogSpace, Lsn, Turn, WaitCause, Wal,
+    WalConfig, WalStats,
 };
 
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::cache::{BlockCache, CacheStats};
-use crate::commit::COUNTERS_TREE;
+use crate::commit;
 use crate::commit::counters::Counters;
+use crate::commit::entry::{Entry, EntryBuffers};
 use crate::commit::held::HeldLocks;
+use crate::commit::id::PreparedId;
 use crate::commit::log::{Durable, Log};
-use crate::commit::record::{self, CounterChange};
+use crate::commit::record::CounterChange;
 use crate::commit::switches::Switches;
 use crate::commit::told::told_up_to;
 use crate::commit::watermark::Watermark;
@@ -368,21 +370,34 @@ impl Engine {
         told_up_to(&self.inner.watermark, waits.then(|| self.durable_seq()))
     }
 
-    /// Second phase of a two-phase commit: commits what was prepared under `xid`.
-    pub fn commit_prepared(&self, xid: &[u8]) -> Result<Commit> {
+    /// Second phase of a two-phase commit: commits what was prepared under `id`. The record of the decision gets this
+    /// attachment, if it has bytes.
+    pub fn commit_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
         self.inner.recovery.ready()?;
-        prepared::commit_prepared(&self.inner, xid)
+        prepared::commit_prepared(&self.inner, id, attachment)
     }
 
-    /// Second phase of a two-phase commit: forgets what was prepared under `xid`.
-    pub fn rollback_prepared(&self, xid: &[u8]) -> Result<Commit> {
+    /// Second phase of a two-phase commit: forgets what was prepared under `id`. The record of the decision gets this
+    /// attachment, if it has bytes.
+    pub fn rollback_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
         self.inner.recovery.ready()?;
-        prepared::rollback_prepared(&self.inner, xid)
+        prepared::rollback_prepared(&self.inner, id, attachment)
     }
 
-    /// XIDs of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks
-    /// until the log is read; if that has failed, there are none.
-    pub fn prepared(&self) -> Vec<(Vec<u8>, Seq)> {
+    /// Logs an attachment that belongs to no transaction, for those who follow the log. It is durable with the returned
+    /// sequence; recovery does not look at it.
+    ///
+    /// # Panics
+    /// If it has no bytes.
+    pub fn note(&self, attachment: &[u8]) -> Result<Seq> {
+        self.inner.recovery.ready()?;
+        let mut buffers = EntryBuffers::default();
+        commit::note(&self.inner, &mut buffers, [&[], attachment])
+    }
+
+    /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks until
+    /// the log is read; if that has failed, there are none.
+    pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {
         if self.inner.recovery.ready().is_err() {
             return Vec::new();
         }
@@ -396,17 +411,17 @@ impl Engine {
         self.inner.prepared.count()
     }
 
-    /// What the transaction prepared under `xid` has locked, at most `limit` locks; none if it does not wait for a
+    /// What the transaction prepared under `id` has locked, at most `limit` locks; none if it does not wait for a
     /// decision.
-    pub fn locks_of_prepared(&self, xid: &[u8], limit: usize) -> Vec<LockInfo> {
-        self.inner.prepared.locks(xid, &self.inner.locks, limit)
+    pub fn locks_of_prepared(&self, id: &PreparedId, limit: usize) -> Vec<LockInfo> {
+        self.inner.prepared.locks(id, &self.inner.locks, limit)
     }
 
-    /// Trees that the transaction prepared under `xid` has written to or holds locks in, ascending; none if it does not
+    /// Trees that the transaction prepared under `id` has written to or holds locks in, ascending; none if it does not
     /// wait for a decision.
-    pub fn trees_of_prepared(&self, xid: &[u8]) -> Vec<TreeId> {
+    pub fn trees_of_prepared(&self, id: &PreparedId) -> Vec<TreeId> {
         let _ = self.inner.recovery.ready();
-        self.inner.prepared.trees(xid, &self.inner.locks)
+        self.inner.prepared.trees(id, &self.inner.locks)
     }
 
     /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the
@@ -724,23 +739,27 @@ impl Inner {
 
     fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
         self.recovery.ready()?;
-        let mut payload = Vec::new();
-        record::counter_record(&mut payload, how, tree, value);
-        let trees = [COUNTERS_TREE.0, tree.0];
-        let place = self.log.append(RecordKind::CounterSet, &trees, &payload)?;
+        let mut buffers = EntryBuffers::default();
+        let entry = Entry::counter_change(how, tree, value, &mut buffers);
+        let place = entry.append(&self.log, false)?;
         self.counters.apply(how, tree, value, place.seq);
-        self.watermark.complete(place.start, place.seq);
-        Ok(place.seq)
+        Ok(place.complete(&self.watermark))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use esker_vfs::sim::SimEnv;
+
     use super::*;
 
     /// An engine on a simulated disk without background threads.
     pub(crate) fn memory_engine() -> Engine {
-        let machine = esker_vfs::sim::SimEnv::new(1);
+        engine_on(&SimEnv::new(1))
+    }
+
+    /// The same on this machine.
+    pub(crate) fn engine_on(machine: &SimEnv) -> Engine {
         let mut config = EngineConfig::new("/db");
         config.mode = Mode::Manual;
         config.max_txn_bytes = 8 << 20;
@@ -755,7 +774,9 @@ pub(crate) mod tests {
         let tree = engine.create_tree().expect("made");
         // Another session has its place in the log and has not inserted its rows yet.
         let log = &engine.inner().log;
-        let earlier = log.append(RecordKind::Noop, &[], &[]).expect("room");
+        let mut buffers = EntryBuffers::default();
+        let earlier = Entry::note(&mut buffers, [b"earlier", &[]]);
+        let earlier = earlier.append(log, false).expect("room");
         let mut txn = engine.begin(Isolation::RepeatableRead);
         txn.put(&tree, b"key", b"value").expect("no conflict");
         let seq = txn.commit().expect("commits").seq.expect("it wrote");
@@ -768,10 +789,7 @@ pub(crate) mod tests {
         };
         assert!(!sees(&engine) && !engine.may_be_told(seq));
         let waiting = engine.to_await(seq).expect("there is something to await");
-        engine
-            .inner()
-            .watermark
-            .complete(earlier.start, earlier.seq);
+        earlier.complete(&engine.inner().watermark);
         waiting.block().expect("the log works");
         assert!(sees(&engine) && engine.to_await(seq).is_none());
     }

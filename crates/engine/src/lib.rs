@@ -86,6 +86,7 @@ pub use cache::CacheStats;
 pub use check::{Checked, DamagedPart, Finding, check};
 pub use codec::{put_varint, varint_at};
 pub use commit::acks::{Acknowledged, Acks};
+pub use commit::id::{Namespace, PreparedId};
 pub use commit::log::Durable;
 pub use commit::switches::Switches;
 pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};

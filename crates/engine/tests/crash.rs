@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, Seq, Tree, TreeId, View,
+    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, PreparedId, Seq, Tree, TreeId,
+    View,
 };
 use esker_vfs::sim::{SimEnv, SimRng};
 
@@ -28,7 +29,7 @@ struct State {
     trees: BTreeMap<TreeId, Rows>,
     counters: BTreeMap<TreeId, u64>,
     /// Transactions that wait for their decision.
-    prepared: BTreeMap<Vec<u8>, Seq>,
+    prepared: BTreeMap<PreparedId, Seq>,
 }
 
 /// Writes of a transaction: tree, key, the value of a put.
@@ -206,7 +207,11 @@ impl Life {
             *counter += 1;
             txn.bump_counter(id, *counter);
         }
-        let xid = vec![b'x', self.dice.below(3) as u8];
+        if self.dice.chance(40) {
+            let bytes = vec![0xAA; 1 + self.dice.below(3000) as usize];
+            txn.attach(&bytes)?;
+        }
+        let xid = PreparedId::xa(&[b'x', self.dice.below(3) as u8]);
         if self.dice.chance(15) && !state.prepared.contains_key(&xid) {
             let seq = txn.prepare(&xid)?;
             state.prepared.insert(xid, seq);
@@ -228,9 +233,9 @@ impl Life {
         };
         let commit = if self.dice.chance(70) {
             state.write(&self.prepared[&prepared]);
-            engine.commit_prepared(&xid)?
+            engine.commit_prepared(&xid, b"decided")?
         } else {
-            engine.rollback_prepared(&xid)?
+            engine.rollback_prepared(&xid, &[])?
         };
         self.history
             .push((commit.seq.expect("a decision is logged"), state));

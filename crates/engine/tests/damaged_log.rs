@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_engine::{
-    Checked, DamagedPart, Engine, EngineConfig, EngineError, Finding, Isolation, Mode, Tree, TreeId,
+    Checked, DamagedPart, Engine, EngineConfig, EngineError, Finding, Isolation, Mode, PreparedId,
+    Tree, TreeId,
 };
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv};
@@ -168,14 +169,15 @@ fn a_check_tells_what_the_next_start_has_to_do() {
         let mut txn = engine.begin(Isolation::ReadCommitted);
         txn.put(&tree, &key.to_be_bytes(), &vec![7; bytes])
             .expect("puts");
-        txn.prepare(&key.to_be_bytes()).expect("prepares");
+        txn.prepare(&PreparedId::xa(&key.to_be_bytes()))
+            .expect("prepares");
     };
     // One of them in many parts.
     prepare(1000, 100);
     prepare(1001, 200_000);
     prepare(2000, 200_000);
     let _ = engine
-        .commit_prepared(&2000u64.to_be_bytes())
+        .commit_prepared(&PreparedId::xa(&2000u64.to_be_bytes()), &[])
         .expect("commits");
     engine.flush_log().expect("the disk works");
     let end = engine.stats().log_end;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use esker_engine::{
-    CancelReason, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Seq, Ticket,
-    Tree, Txn, View, WaitCause, WaitPolicy,
+    CancelReason, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, PreparedId,
+    Seq, Ticket, Tree, Txn, View, WaitCause, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -238,13 +238,17 @@ fn prepared_transactions_keep_their_locks_until_the_decision_is_durable() {
         let mut txn = engine.begin(Isolation::ReadCommitted);
         assert!(lock(&txn, &tree, b"row"));
         txn.put(&tree, b"row", b"new").unwrap();
-        let prepared = txn.prepare(b"xid").unwrap();
+        let prepared = txn.prepare(&PreparedId::xa(b"xid")).unwrap();
         engine.wait_durable(prepared).block().unwrap();
         assert!(!lock(&other, &tree, b"row"));
         machine.fs.hold_syncs_of(SEGMENTS);
         let decision = match commits {
-            true => engine.commit_prepared(b"xid").unwrap(),
-            false => engine.rollback_prepared(b"xid").unwrap(),
+            true => engine
+                .commit_prepared(&PreparedId::xa(b"xid"), &[])
+                .unwrap(),
+            false => engine
+                .rollback_prepared(&PreparedId::xa(b"xid"), &[])
+                .unwrap(),
         };
         machine.fs.await_held_sync();
         assert!(!lock(&other, &tree, b"row"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use esker_engine::{
     Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode,
-    RecoveryMode, Seq, Tree, TreeId, View, WaitPolicy,
+    PreparedId, RecoveryMode, Seq, Tree, TreeId, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -227,10 +227,13 @@ fn prepared_transaction_waits_for_its_decision_with_its_locks() {
     let granted = txn.lock(id, b"row", LockMode::Exclusive, WaitPolicy::NoWait);
     assert!(matches!(granted, Ok(LockOutcome::Granted { .. })));
     txn.put(&tree(&engine, id), b"row", b"new").unwrap();
-    let prepared = txn.prepare(b"xid-1").unwrap();
-    assert_eq!(engine.prepared(), vec![(b"xid-1".to_vec(), prepared)]);
+    let prepared = txn.prepare(&PreparedId::xa(b"xid-1")).unwrap();
+    assert_eq!(
+        engine.prepared(),
+        vec![(PreparedId::xa(b"xid-1"), prepared)]
+    );
     assert!(matches!(
-        txn.prepare(b"xid-1"),
+        txn.prepare(&PreparedId::xa(b"xid-1")),
         Err(EngineError::DuplicatePrepared)
     ));
     // Much later work, flushed: the log must stay from the prepare on.
@@ -241,20 +244,31 @@ fn prepared_transaction_waits_for_its_decision_with_its_locks() {
 
     let machine = crash(&machine);
     let engine = open(&machine);
-    assert_eq!(engine.prepared(), vec![(b"xid-1".to_vec(), prepared)]);
-    assert_eq!(engine.trees_of_prepared(b"xid-1"), [id]);
-    assert!(engine.trees_of_prepared(b"another").is_empty());
+    assert_eq!(
+        engine.prepared(),
+        vec![(PreparedId::xa(b"xid-1"), prepared)]
+    );
+    assert_eq!(engine.trees_of_prepared(&PreparedId::xa(b"xid-1")), [id]);
+    assert!(
+        engine
+            .trees_of_prepared(&PreparedId::xa(b"another"))
+            .is_empty()
+    );
     let other = engine.begin(Isolation::ReadCommitted);
     let conflict = other.lock(id, b"row", LockMode::Shared, WaitPolicy::NoWait);
     assert!(matches!(conflict, Err(EngineError::LockNotAvailable)));
     assert_eq!(get(&engine, &tree(&engine, id), b"row").unwrap(), b"old");
-    let seq = engine.commit_prepared(b"xid-1").unwrap().seq.unwrap();
+    let seq = engine
+        .commit_prepared(&PreparedId::xa(b"xid-1"), &[])
+        .unwrap()
+        .seq
+        .unwrap();
     assert!(seq > prepared);
     assert_eq!(get(&engine, &tree(&engine, id), b"row").unwrap(), b"new");
     let free = other.lock(id, b"row", LockMode::Shared, WaitPolicy::NoWait);
     assert!(matches!(free, Ok(LockOutcome::Granted { .. })));
     assert!(matches!(
-        engine.commit_prepared(b"xid-1"),
+        engine.commit_prepared(&PreparedId::xa(b"xid-1"), &[]),
         Err(EngineError::NoSuchPrepared)
     ));
     engine.flush_log().unwrap();
@@ -277,23 +291,38 @@ fn an_xid_that_is_used_again_is_another_transaction() {
     let prepare = |value: &[u8]| {
         let mut txn = engine.begin(Isolation::ReadCommitted);
         txn.put(&tree(&engine, id), b"row", value).unwrap();
-        txn.prepare(b"again").unwrap()
+        txn.prepare(&PreparedId::xa(b"again")).unwrap()
     };
     prepare(b"rolled back");
-    assert!(engine.rollback_prepared(b"again").unwrap().seq.is_some());
+    assert!(
+        engine
+            .rollback_prepared(&PreparedId::xa(b"again"), &[])
+            .unwrap()
+            .seq
+            .is_some()
+    );
     prepare(b"committed");
-    assert!(engine.commit_prepared(b"again").unwrap().seq.is_some());
+    assert!(
+        engine
+            .commit_prepared(&PreparedId::xa(b"again"), &[])
+            .unwrap()
+            .seq
+            .is_some()
+    );
     let third = prepare(b"undecided");
     engine.flush_log().unwrap();
     let engine_after = open(&crash(&machine));
-    assert_eq!(engine_after.prepared(), vec![(b"again".to_vec(), third)]);
+    assert_eq!(
+        engine_after.prepared(),
+        vec![(PreparedId::xa(b"again"), third)]
+    );
     assert_eq!(
         get(&engine_after, &tree(&engine_after, id), b"row").unwrap(),
         b"committed"
     );
     assert!(
         engine_after
-            .rollback_prepared(b"again")
+            .rollback_prepared(&PreparedId::xa(b"again"), &[])
             .unwrap()
             .seq
             .is_some()

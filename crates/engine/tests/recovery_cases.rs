@@ -5,8 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, Isolation, LockMode, Mode, RecoveryMode, Tree, TreeId, View,
-    WaitPolicy,
+    Direction, Engine, EngineConfig, Isolation, LockMode, Mode, PreparedId, RecoveryMode, Tree,
+    TreeId, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv};
 
@@ -67,12 +67,15 @@ fn prepare(engine: &Engine, xid: &str, writes: &[(&Tree, &str)]) {
         assert!(granted.is_ok());
         txn.put(tree, key.as_bytes(), xid.as_bytes()).expect("put");
     }
-    txn.prepare(xid.as_bytes()).expect("prepares");
+    txn.prepare(&PreparedId::xa(xid.as_bytes()))
+        .expect("prepares");
     engine.flush_log().expect("durable");
 }
 
 fn commit_prepared(engine: &Engine, xid: &str) {
-    let _ = engine.commit_prepared(xid.as_bytes()).expect("commits");
+    let _ = engine
+        .commit_prepared(&PreparedId::xa(xid.as_bytes()), &[])
+        .expect("commits");
     engine.flush_log().expect("durable");
 }
 
@@ -126,7 +129,7 @@ fn is_locked(engine: &Engine, tree: TreeId, key: &str) -> bool {
 
 fn prepared(engine: &Engine) -> Vec<String> {
     let xids = engine.prepared().into_iter();
-    xids.map(|(xid, _)| String::from_utf8_lossy(&xid).into_owned())
+    xids.map(|(xid, _)| String::from_utf8_lossy(xid.bytes()).into_owned())
         .collect()
 }
 
@@ -206,7 +209,9 @@ fn a_transaction_rolled_back_in_its_second_phase_leaves_nothing() {
     let (machine, engine) = begin();
     let a = engine.create_tree().expect("a");
     prepare(&engine, "x", &[(&a, "one")]);
-    let _ = engine.rollback_prepared(b"x").expect("rolls back");
+    let _ = engine
+        .rollback_prepared(&PreparedId::xa(b"x"), &[])
+        .expect("rolls back");
     prepare(&engine, "x", &[(&a, "two")]);
     after_crash(&machine, |engine| {
         assert!(keys(engine, a.id()).is_empty());
@@ -253,7 +258,7 @@ fn thousands_of_prepared_transactions_wait_with_their_locks() {
         );
         assert!(granted.is_ok());
         txn.put(&a, key.as_bytes(), b"value").expect("put");
-        txn.prepare(format!("xid-{number}").as_bytes())
+        txn.prepare(&PreparedId::xa(format!("xid-{number}").as_bytes()))
             .expect("prepares");
     }
     engine.flush_log().expect("durable");
@@ -279,7 +284,7 @@ fn counters_are_raised_by_commits_and_prepares_and_set_once() {
     engine.set_counter(a.id(), 10).expect("set");
     txn.put(&a, b"two", b"").expect("put");
     txn.bump_counter(a.id(), 20);
-    txn.prepare(b"x").expect("prepares");
+    txn.prepare(&PreparedId::xa(b"x")).expect("prepares");
     engine.flush_log().expect("durable");
     // Numbers given to a transaction that is undecided are not given again.
     after_crash(&machine, |engine| assert_eq!(engine.counter(a.id()), 20));

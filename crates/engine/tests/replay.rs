@@ -12,7 +12,7 @@ use std::thread;
 
 use esker_engine::{
     Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, LockOutcome, Mode,
-    RecoveryMode, ReplayPhase, Tree, TreeId, Txn, View, WaitPolicy,
+    Namespace, PreparedId, RecoveryMode, ReplayPhase, Tree, TreeId, Txn, View, WaitPolicy,
 };
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
@@ -60,7 +60,7 @@ struct Content {
     rows: BTreeMap<TreeId, BTreeMap<Vec<u8>, Vec<u8>>>,
     counters: Vec<(TreeId, u64)>,
     /// XIDs, and which of the keys are locked for all of them together.
-    prepared: Vec<Vec<u8>>,
+    prepared: Vec<PreparedId>,
     locked: Vec<(TreeId, Vec<u8>)>,
 }
 
@@ -140,14 +140,15 @@ fn step(engine: &Engine, trees: &mut [Tree], dice: &mut SimRng) {
                 .set_counter(trees[at].id(), dice.below(1000))
                 .unwrap(),
         ),
+        12 => drop(engine.note(b"by the way").unwrap()),
         4 | 5 => engine.flush_log().unwrap(),
         6 if dice.chance(20) => engine.flush_all().unwrap(),
         7 => drop(engine.maintain().unwrap()),
         8..=10 => {
             if let Some((xid, _)) = engine.prepared().first() {
                 let decided = match dice.chance(60) {
-                    true => engine.commit_prepared(xid),
-                    false => engine.rollback_prepared(xid),
+                    true => engine.commit_prepared(xid, b"decided"),
+                    false => engine.rollback_prepared(xid, &[]),
                 };
                 assert!(decided.unwrap().seq.is_some());
             }
@@ -177,7 +178,13 @@ fn transaction(engine: &Engine, trees: &[Tree], dice: &mut SimRng, is_large: boo
     if dice.chance(30) {
         txn.bump_counter(trees[0].id(), dice.below(1000));
     }
-    let xid = vec![b'x', dice.below(4) as u8];
+    if dice.chance(40) {
+        // As large as the writes, so that some are in several blocks.
+        let most = if is_large { 300_000 } else { 400 };
+        txn.attach(&vec![0xAA; dice.below(most) as usize]).unwrap();
+    }
+    let namespace = [Namespace::Internal, Namespace::Xa][dice.below(2) as usize];
+    let xid = PreparedId::new(namespace, &[b'x', dice.below(4) as u8]);
     let is_free = engine.prepared().iter().all(|(other, _)| *other != xid);
     if dice.chance(25) && is_free && txn.has_writes() {
         txn.prepare(&xid).unwrap();
@@ -299,10 +306,11 @@ fn memory_stays_near_its_limit_while_a_large_log_is_replayed() {
 /// Power goes again and again while the log is replayed and flushed; in the end everything is there.
 #[test]
 fn nested_crashes_lose_nothing() {
-    for seed in 0..12 {
+    const SEEDS: u64 = 12;
+    let mut interrupted = 0;
+    for seed in 0..SEEDS {
         let (mut machine, expected) = history(seed * 13 + 3);
         let mut dice = SimRng::new(seed);
-        let mut interrupted = 0;
         for _ in 0..10 {
             let mut config = config();
             config.memory_limit = 256 << 10;
@@ -320,10 +328,10 @@ fn nested_crashes_lose_nothing() {
             }
             machine = machine.crash(dice.next_u64());
         }
-        assert!(interrupted > 0, "seed {seed}: no replay was interrupted");
         let engine = Engine::open(machine.env(), config()).unwrap();
         assert_eq!(content(&engine), expected, "seed {seed}");
     }
+    assert!(interrupted > SEEDS, "replays are interrupted");
 }
 
 /// Readers, writers, maintenance and DDL that begin while the log is still being replayed.
@@ -498,7 +506,10 @@ fn damage_is_reported_to_whoever_waits_and_nothing_runs() {
         assert!(txn.commit().is_err());
         assert!(engine.drop_tree(id).is_err() && engine.create_tree().is_err());
         assert!(engine.reserve_counter(id, 7).is_err() && engine.flush_all().is_err());
-        assert!(engine.commit_prepared(b"x").is_err() && engine.prepared().is_empty());
+        assert!(
+            engine.commit_prepared(&PreparedId::xa(b"x"), &[]).is_err()
+                && engine.prepared().is_empty()
+        );
     }
 }
 

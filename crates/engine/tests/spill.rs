@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, RecoveryMode, Tree, TreeId, Txn,
-    View,
+    Direction, Engine, EngineConfig, EngineError, Isolation, Mode, PreparedId, RecoveryMode, Tree,
+    TreeId, Txn, View,
 };
 use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
 
@@ -228,15 +228,15 @@ fn a_prepared_transaction_keeps_its_writes_in_memory() {
     let mut rows = Rows::new();
     let mut txn = engine.begin(Isolation::RepeatableRead);
     change(&mut txn, &tree, &mut rows, &mut dice, 300).unwrap();
-    let refused = txn.prepare(b"x").unwrap_err();
+    let refused = txn.prepare(&PreparedId::xa(b"x")).unwrap_err();
     assert!(matches!(refused, EngineError::TxnTooLarge { .. }));
     assert!(read(&engine, &tree).unwrap().is_empty());
     rows.clear();
     txn.set_may_spill(false);
     change(&mut txn, &tree, &mut rows, &mut dice, 300).unwrap();
     assert!(!txn.has_spilled());
-    txn.prepare(b"x").unwrap();
-    let _ = engine.commit_prepared(b"x").unwrap();
+    txn.prepare(&PreparedId::xa(b"x")).unwrap();
+    let _ = engine.commit_prepared(&PreparedId::xa(b"x"), &[]).unwrap();
     assert!(read(&engine, &tree).unwrap() == rows);
 }
 

@@ -21,8 +21,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{
-    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, Mode, RecoveryMode, Seq,
-    Tree, TreeId, Txn, View, WaitPolicy,
+    Direction, Engine, EngineConfig, EngineError, Isolation, LockMode, Mode, PreparedId,
+    RecoveryMode, Seq, Tree, TreeId, Txn, View, WaitPolicy,
 };
 use esker_vfs::sim::{CrashImage, SimEnv, SimFs, SimRng};
 
@@ -254,7 +254,7 @@ impl Model {
             writes.push((note_tree.id(), old.to_vec(), None));
         }
         if let Some(xid) = xid {
-            let seq = txn.prepare(&xid)?;
+            let seq = txn.prepare(&PreparedId::xa(&xid))?;
             self.history.push((seq, Event::Prepare(xid, writes)));
             return Ok(());
         }
@@ -266,8 +266,8 @@ impl Model {
     fn decide(&mut self, engine: &Engine, xid: Vec<u8>) -> Result<(), EngineError> {
         let commit = self.dice.chance(60);
         let done = match commit {
-            true => engine.commit_prepared(&xid)?,
-            false => engine.rollback_prepared(&xid)?,
+            true => engine.commit_prepared(&PreparedId::xa(&xid), &[])?,
+            false => engine.rollback_prepared(&PreparedId::xa(&xid), &[])?,
         };
         let seq = done.seq.expect("a decision is logged");
         self.history.push((seq, Event::Decide(xid, commit)));
@@ -495,7 +495,11 @@ impl State {
             }
         }
         state.trees.retain(|_, rows| !rows.is_empty());
-        state.prepared = engine.prepared().into_iter().map(|(xid, _)| xid).collect();
+        state.prepared = engine
+            .prepared()
+            .into_iter()
+            .map(|(xid, _)| xid.bytes().to_vec())
+            .collect();
         Ok(state)
     }
 

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esker_engine::{Engine, Seq, TreeId};
+use esker_engine::{Engine, Namespace, PreparedId, Seq, TreeId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::catalog::Catalog;
@@ -26,13 +26,13 @@ use crate::parse::ast::Xid;
 
 /// The identifier as the engine knows it: format id (8 bytes, big-endian), length of the global part (1 byte), the
 /// global part, the branch part.
-pub(crate) fn encode(xid: &Xid) -> Vec<u8> {
+pub(crate) fn encode(xid: &Xid) -> PreparedId {
     let mut out = Vec::with_capacity(9 + xid.gtrid.len() + xid.bqual.len());
     out.extend_from_slice(&xid.format.to_be_bytes());
     out.push(u8::try_from(xid.gtrid.len()).expect("the parser keeps the limit"));
     out.extend_from_slice(&xid.gtrid);
     out.extend_from_slice(&xid.bqual);
-    out
+    PreparedId::xa(&out)
 }
 
 /// The opposite of [`encode`]; None for what is no identifier.
@@ -117,18 +117,17 @@ impl XidTable {
     pub(crate) fn recover(engine: &Engine, catalog: &Catalog, started_micros: i64) -> Self {
         let tables = TablesByTree::new(catalog);
         let mut slots = HashMap::new();
-        for (bytes, seq) in engine.prepared() {
-            let Some(xid) = decode(&bytes) else {
+        let prepared = engine.prepared().into_iter();
+        let of_clients = prepared.filter(|(id, _)| id.namespace() == Namespace::Xa);
+        for (id, seq) in of_clients {
+            let Some(xid) = decode(id.bytes()) else {
                 // It keeps its rows locked, and nobody can name it: that must not go unnoticed.
-                tracing::error!(
-                    seq,
-                    "a prepared transaction has no XA identifier: {bytes:02x?}"
-                );
+                tracing::error!(seq, "a prepared transaction has no XA identifier: {id:?}");
                 continue;
             };
             let prepared = PreparedXa {
                 seq,
-                _locks: tables.lock(catalog, &engine.trees_of_prepared(&bytes)),
+                _locks: tables.lock(catalog, &engine.trees_of_prepared(&id)),
                 user: None,
                 since_micros: started_micros,
                 attached: None,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use esker_vfs::Env;
 use esker_vfs::sim::SimRng;
-use esker_wal::{FlushPolicy, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
+use esker_wal::{Draft, FlushPolicy, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
 
 const PAYLOAD: [u8; 190] = [7; 190];
 
@@ -34,7 +34,7 @@ fn open(dir: &Path, from: Lsn) -> Result<Wal, WalError> {
 }
 
 fn commit(wal: &Wal) -> Result<(), WalError> {
-    let place = wal.append(RecordKind::Commit, &[1], &[&PAYLOAD])?;
+    let place = wal.append(&Draft::new(RecordKind::Commit, &[1], &[&PAYLOAD]))?;
     wal.wait_durable(place.end).block()
 }
 
@@ -133,7 +133,7 @@ fn measure_commits(wal: &Wal, load: Load) -> Result<(), WalError> {
 fn measure_appends(wal: &Wal, load: Load) -> Result<(), WalError> {
     let before = cpu();
     let (n, _) = measure(wal, load, APPENDS_AT_ONCE, |wal| {
-        wal.append(RecordKind::Commit, &[1], &[&PAYLOAD])
+        wal.append(&Draft::new(RecordKind::Commit, &[1], &[&PAYLOAD]))
             .map(|_| ())
     })?;
     let rate = n as f64 / load.time.as_secs_f64();
@@ -150,7 +150,7 @@ fn measure_appends(wal: &Wal, load: Load) -> Result<(), WalError> {
 fn measure_replay(wal: Wal, dir: &Path) -> Result<Wal, WalError> {
     let from = wal.durable();
     for _ in 0..250_000 {
-        wal.append(RecordKind::Commit, &[1], &[&PAYLOAD])?;
+        wal.append(&Draft::new(RecordKind::Commit, &[1], &[&PAYLOAD]))?;
     }
     wal.shutdown()?;
     drop(wal);

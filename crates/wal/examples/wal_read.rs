@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use esker_vfs::Env;
 use esker_wal::{
-    BlockSummary, Lsn, Record, RecordKind, Replay, TaskCounts, Wal, WalConfig, WalError,
+    BlockSummary, Draft, Lsn, Record, RecordKind, Replay, TaskCounts, Wal, WalConfig, WalError,
 };
 
 struct Sink {
@@ -54,7 +54,11 @@ fn write(dir: &Path, args: &[u64]) -> Result<(), WalError> {
             for (i, byte) in payload.iter_mut().enumerate() {
                 *byte = (wal.end().0 >> (i % 8)) as u8;
             }
-            wal.append(RecordKind::Commit, &[1 + u32::from(is_dead)], &[&payload])?;
+            wal.append(&Draft::new(
+                RecordKind::Commit,
+                &[1 + u32::from(is_dead)],
+                &[&payload],
+            ))?;
         }
         wal.flush_now()?;
         groups += 1;

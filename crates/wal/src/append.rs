@@ -12,7 +12,8 @@ use crate::buffer::{Blocked, LogBuffer, Refused, RingWriter, Stream};
 use crate::config::Sizes;
 use crate::error::WalError;
 use crate::format::{
-    CHAIN_BYTES, HEAD_BYTES, MAX_TREES, RECORD_ALIGN, RecordKind, chain_bit, put_varint, varint_len,
+    CHAIN_BYTES, HEAD_BYTES, MAX_TREES, RECORD_ALIGN, RecordKind, chain_byte, put_varint,
+    varint_len, whole_byte,
 };
 use crate::lsn::{Lsn, LsnRange};
 
@@ -22,17 +23,20 @@ pub const MAX_RECORD_BYTES: u64 = 4 << 30;
 /// Bytes of a chunk before its payload.
 const CHUNK_HEAD_BYTES: u64 = HEAD_BYTES + CHAIN_BYTES;
 
-/// A record to be written.
-pub(crate) struct Draft<'a> {
+/// A record to be appended.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft<'a> {
     kind: RecordKind,
     trees: &'a [u32],
     payload: &'a [&'a [u8]],
     tree_bytes: u64,
     payload_bytes: u64,
+    has_attachment: bool,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(kind: RecordKind, trees: &'a [u32], payload: &'a [&'a [u8]]) -> Self {
+    /// `trees` are the ids of the trees that the record touches; its payload is the concatenation of the pieces.
+    pub fn new(kind: RecordKind, trees: &'a [u32], payload: &'a [&'a [u8]]) -> Self {
         let tree_bytes = varint_len(trees.len() as u32)
             + trees.iter().map(|tree| varint_len(*tree)).sum::<u64>();
         let payload_bytes = payload.iter().map(|piece| piece.len() as u64).sum();
@@ -42,13 +46,21 @@ impl<'a> Draft<'a> {
             payload,
             tree_bytes,
             payload_bytes,
+            has_attachment: false,
         }
+    }
+
+    /// Says that the payload ends with an attachment: a tail of the log that looks for attachments must not pass it over.
+    #[must_use]
+    pub fn with_attachment(mut self) -> Self {
+        self.has_attachment = true;
+        self
     }
 
     /// The kind and the trees.
     #[inline]
     fn put_head(&self, writer: &mut RingWriter<'_>) {
-        let kind = self.kind as u8;
+        let kind = whole_byte(self.kind, self.has_attachment);
         // The usual case, in one copy: kind, count and one short id, or none at all.
         match self.trees {
             [] => writer.put(&[kind, 0]),
@@ -194,13 +206,13 @@ fn append_chain(host: &impl Host, draft: &Draft<'_>) -> Result<LsnRange, WalErro
             cut.last_chunk
         };
         at = put_part(host, &stream, at, CHUNK_HEAD_BYTES + payload, |writer| {
-            writer.put(&[chain_bit(None)]);
+            writer.put(&[chain_byte(None, draft.has_attachment)]);
             writer.put(&start.0.to_le_bytes());
             pieces.copy(payload, writer);
         })?;
     }
     let end = put_part(host, &stream, at, cut.last, |writer| {
-        writer.put(&[chain_bit(Some(draft.kind))]);
+        writer.put(&[chain_byte(Some(draft.kind), draft.has_attachment)]);
         writer.put(&start.0.to_le_bytes());
         draft.put_trees(writer);
         pieces.copy(cut.rest, writer);

@@ -37,7 +37,7 @@ mod stats;
 mod waiters;
 mod wal;
 
-pub use append::MAX_RECORD_BYTES;
+pub use append::{Draft, MAX_RECORD_BYTES};
 pub use buffer::LogBufferKind;
 pub use config::{
     FlushMode, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, OnFatal, Reading, WalConfig,

@@ -21,7 +21,7 @@ use crate::error::WalError;
 use crate::files::{LogSpace, SegmentFiles, Unclosed};
 use crate::flights::Flights;
 use crate::flush::{Flushed, Flusher};
-use crate::format::{RECORD_ALIGN, RecordKind};
+use crate::format::RECORD_ALIGN;
 use crate::future::DurableFuture;
 use crate::lsn::{Lsn, LsnRange};
 use crate::policy::{FlushPolicy, PolicyCell};
@@ -178,29 +178,18 @@ impl Wal {
     /// Appends a record: its place in the order is fixed, its bytes are in the buffer. It is
     /// durable later, see [`Wal::wait_durable`].
     ///
-    /// `trees` are the ids of the trees that the record touches; the payload is the concatenation
-    /// of the parts. Blocks only while the buffer is full or the disk room is being extended.
-    pub fn append(
-        &self,
-        kind: RecordKind,
-        trees: &[u32],
-        payload_parts: &[&[u8]],
-    ) -> Result<LsnRange, WalError> {
-        append(&**self.shared(), &Draft::new(kind, trees, payload_parts))
+    /// Blocks only while the buffer is full or the disk room is being extended.
+    pub fn append(&self, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
+        append(&**self.shared(), draft)
     }
 
-    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full
-    /// disk it may use the room that is held back from others.
-    pub fn append_making_room(
-        &self,
-        kind: RecordKind,
-        trees: &[u32],
-        payload_parts: &[&[u8]],
-    ) -> Result<LsnRange, WalError> {
-        match self.append(kind, trees, payload_parts) {
+    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full disk it
+    /// may use the room that is held back from others.
+    pub fn append_making_room(&self, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
+        match self.append(draft) {
             Err(WalError::NoSpace { .. }) => {
                 let _lent = self.shared().buffer.lend();
-                self.append(kind, trees, payload_parts)
+                self.append(draft)
             }
             appended => appended,
         }

@@ -168,7 +168,7 @@ impl<W: Write> Visitor for Printer<W> {
             writeln!(
                 self.out,
                 "{{\"type\":\"block\",\"offset\":{},\"first\":{},\"end\":{},\"records\":{},\"smallest_seq\":{},\
-                 \"largest_seq\":{},\"trees\":{},\"two_phase\":{},\"counters\":{},\"chunks\":{},\"durable\":{}}}",
+                 \"largest_seq\":{},\"trees\":{},\"two_phase\":{},\"counters\":{},\"attachments\":{},\"chunks\":{},\"durable\":{}}}",
                 block.offset,
                 summary.first,
                 summary.end,
@@ -181,6 +181,7 @@ impl<W: Write> Visitor for Printer<W> {
                 )),
                 summary.two_phase,
                 summary.counters,
+                summary.attachments,
                 block.chunks,
                 block.durable,
             )?;
@@ -193,7 +194,7 @@ impl<W: Write> Visitor for Printer<W> {
         let flag = |set: bool, name: &'static str| if set { name } else { "" };
         writeln!(
             self.out,
-            "  offset {}: LSN {} to {}, {} records, sequences {} to {}, trees {}{}{}{}, durable to {}",
+            "  offset {}: LSN {} to {}, {} records, sequences {} to {}, trees {}{}{}{}{}, durable to {}",
             block.offset,
             summary.first,
             summary.end,
@@ -203,6 +204,7 @@ impl<W: Write> Visitor for Printer<W> {
             trees.as_deref().unwrap_or("(many)"),
             flag(summary.two_phase, ", two-phase"),
             flag(summary.counters, ", counters"),
+            flag(summary.attachments, ", attachments"),
             flag(block.chunks, ", parts of large records"),
             block.durable,
         )?;
@@ -217,25 +219,31 @@ impl<W: Write> Visitor for Printer<W> {
             Some(RecordKind::RollbackPrepared) => "rollback prepared",
             Some(RecordKind::CounterSet) => "counter",
             Some(RecordKind::Noop) => "nothing",
+            Some(RecordKind::Note) => "note",
             None => "chunk",
         };
         let (start, end, bytes) = (part.start, part.end, part.payload.len());
         let trees = list(&part.trees);
+        let attachment = match part.has_attachment {
+            true => " with an attachment",
+            false => "",
+        };
         match (self.json, part.chain) {
             (true, chain) => writeln!(
                 self.out,
                 "{{\"type\":\"record\",\"start\":{start},\"end\":{end},\"kind\":\"{kind}\",\"trees\":[{}],\"bytes\":{bytes},\
-                 \"chain\":{}}}",
+                 \"attachment\":{},\"chain\":{}}}",
                 trees.replace(' ', ","),
+                part.has_attachment,
                 chain.map_or("null".to_owned(), |lsn| lsn.to_string()),
             )?,
             (false, Some(chain)) => writeln!(
                 self.out,
-                "    {start} to {end}: {kind}, {bytes} bytes, trees {trees}, a part of the record that starts at {chain}"
+                "    {start} to {end}: {kind}, {bytes} bytes{attachment}, trees {trees}, a part of the record that starts at {chain}"
             )?,
             (false, None) => writeln!(
                 self.out,
-                "    {start} to {end}: {kind}, {bytes} bytes, trees {trees}"
+                "    {start} to {end}: {kind}, {bytes} bytes{attachment}, trees {trees}"
             )?,
         }
         Ok(())

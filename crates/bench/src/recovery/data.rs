@@ -13,7 +13,7 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 
-use esker_engine::{Engine, EngineConfig, Isolation, Mode, Tree, Txn};
+use esker_engine::{Engine, EngineConfig, Isolation, Mode, PreparedId, Tree, Txn};
 use esker_vfs::Env;
 use esker_vfs::sim::SimRng;
 
@@ -282,8 +282,8 @@ impl<'a> Writer<'a> {
         self.transactions += 1;
         let end = if self.rng.below(100) < self.shape.two_phase {
             let xid = self.transactions.to_be_bytes();
-            self.txn.prepare(&xid)?;
-            self.engine.commit_prepared(&xid)?.seq
+            self.txn.prepare(&PreparedId::xa(&xid))?;
+            self.engine.commit_prepared(&PreparedId::xa(&xid), &[])?.seq
         } else {
             self.txn.commit()?.seq
         };
@@ -303,7 +303,7 @@ impl<'a> Writer<'a> {
             self.txn.put(tree, &key, &self.value)?;
             let mut xid = *b"undecided-........";
             xid[10..].copy_from_slice(&number.to_be_bytes());
-            self.txn.prepare(&xid)?;
+            self.txn.prepare(&PreparedId::xa(&xid))?;
         }
         Ok(())
     }

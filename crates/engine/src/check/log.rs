@@ -14,14 +14,15 @@ use esker_wal::{BlockView, DamageView, Lsn, PartView, RecordKind, SegmentView, V
 
 use super::{Checked, DamagedPart, Finding};
 use crate::codec::Malformed;
-use crate::commit::record::{MAX_XID_BYTES, Reader};
+use crate::commit::id::{MAX_ID_BYTES, PreparedId};
+use crate::commit::record::Reader;
 use crate::recovery::wants_block;
 use crate::tree::Uuid;
 use crate::tree::check::CheckedTrees;
 use crate::{EngineError, Result, Seq, TreeId};
 
 /// So many bytes of a chained record are kept: enough for what names a two-phase transaction.
-const KEPT_BYTES: usize = MAX_XID_BYTES + 16;
+const KEPT_BYTES: usize = MAX_ID_BYTES + 32;
 
 /// The block that was shown last.
 struct Block {
@@ -56,7 +57,7 @@ pub(super) struct LogCheck<'r> {
     chain: Option<Chain>,
     /// There was damage just before, so the next part may belong to a chain whose beginning was not shown.
     chain_is_unknown: bool,
-    undecided: BTreeSet<(Box<[u8]>, Seq)>,
+    undecided: BTreeSet<(PreparedId, Seq)>,
     report: &'r mut dyn FnMut(&Finding),
 }
 
@@ -165,14 +166,14 @@ impl<'r> LogCheck<'r> {
 
     /// Matches prepares and decisions.
     fn two_phase(&mut self, kind: RecordKind, head: &[u8], seq: Seq) -> Result<(), Malformed> {
-        let mut reader = Reader::new(head)?;
-        let xid: Box<[u8]> = reader.xid()?.into();
+        let mut reader = Reader::of_beginning(head)?;
+        let id = reader.id()?;
         if kind == RecordKind::Prepare {
-            self.undecided.insert((xid, seq));
+            self.undecided.insert((id, seq));
             return Ok(());
         }
         let prepare = reader.seq()?;
-        let is_there = self.undecided.remove(&(xid, prepare));
+        let is_there = self.undecided.remove(&(id, prepare));
         match is_there || prepare <= self.from || self.checked.findings > 0 {
             true => Ok(()),
             false => Err("the prepare record that it decides about is missing"),
@@ -305,6 +306,7 @@ fn decode_commit(payload: &[u8]) -> Result<(), Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::put_varint;
     use crate::commit::record;
 
     fn part<'a>(
@@ -319,6 +321,7 @@ mod tests {
             kind,
             chain: chain.map(Lsn),
             trees: Vec::new(),
+            has_attachment: false,
             payload,
         }
     }
@@ -375,20 +378,27 @@ mod tests {
 
     #[test]
     fn a_decision_needs_its_prepare_record() {
-        let mut payload = Vec::new();
-        record::decision_record(&mut payload, b"x", 150);
+        let decision_about = |prepare| {
+            let mut payload = Vec::new();
+            record::begin(&mut payload, 0);
+            record::put_id(&mut payload, &PreparedId::xa(b"x"));
+            put_varint(&mut payload, prepare);
+            payload
+        };
+        let payload = decision_about(150);
         let decision = part(160..168, Some(RecordKind::CommitPrepared), None, &payload);
         let alone = said(std::slice::from_ref(&decision), false);
         assert!(alone[0].contains("the prepare record that it decides about is missing"));
         assert_eq!(said(std::slice::from_ref(&decision), true), [""; 0]);
         let mut prepare = Vec::new();
-        record::begin(&mut prepare);
-        record::put_xid(&mut prepare, b"x");
+        // With an attachment that lies in parts behind the first.
+        record::begin(&mut prepare, 1000);
+        record::put_id(&mut prepare, &PreparedId::xa(b"x"));
         let first = part(120..136, None, Some(120), &prepare);
         let last = part(136..150, Some(RecordKind::Prepare), Some(120), b"rest");
         assert_eq!(said(&[first, last, decision], false), [""; 0]);
         // One that the log has let go of.
-        record::decision_record(&mut payload, b"x", 90);
+        let payload = decision_about(90);
         let decision = part(160..168, Some(RecordKind::RollbackPrepared), None, &payload);
         assert_eq!(said(&[decision], false), [""; 0]);
     }

@@ -16,7 +16,7 @@
 
 use parking_lot::MutexGuard;
 
-use super::record;
+use super::entry::Entry;
 use crate::engine::Inner;
 use crate::tree::GraftId;
 use crate::txn::WriteSet;
@@ -67,10 +67,8 @@ pub(super) fn stage<'a>(inner: &'a Inner, writes: &mut WriteSet) -> Result<Optio
 
 impl Staged<'_> {
     /// Adds the extents to the commit record.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) {
-        record::put_graft(out, self.graft);
-        tree_ids.extend(&self.trees);
-        tree_ids.sort_unstable();
+    pub(super) fn encode(&self, entry: &mut Entry<'_>) {
+        entry.put_graft(self.graft, &self.trees);
     }
 
     /// Makes the extents part of their trees. Their commit record has this sequence.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_wal::{
-    Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, LsnRange, RecordKind, Turn, Wal, WalStats,
+    Draft, Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, LsnRange, Turn, Wal, WalStats,
 };
 
 use super::held::HeldLocks;
@@ -19,7 +19,8 @@ use super::watermark::{Visible, Watermark};
 use crate::{Result, Seq};
 
 /// The place of a record: it starts at `start`, and its end is its commit sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a record that is never completed stops the watermark"]
 pub(crate) struct Place {
     pub(crate) start: u64,
     pub(crate) seq: Seq,
@@ -27,10 +28,17 @@ pub(crate) struct Place {
 
 impl Place {
     fn of(range: LsnRange) -> Self {
+        assert!(range.start < range.end, "a record has a length");
         Place {
             start: range.start.0,
             seq: range.end.0,
         }
+    }
+
+    /// Everything about the record is applied. Gives its sequence.
+    pub(crate) fn complete(self, watermark: &Watermark) -> Seq {
+        watermark.complete(self.start, self.seq);
+        self.seq
     }
 }
 
@@ -45,19 +53,13 @@ impl Log {
     }
 
     /// Appends a record; this is the moment that fixes the order.
-    pub(crate) fn append(&self, kind: RecordKind, trees: &[u32], payload: &[u8]) -> Result<Place> {
-        Ok(Place::of(self.wal.append(kind, trees, &[payload])?))
+    pub(super) fn append(&self, draft: &Draft<'_>) -> Result<Place> {
+        Ok(Place::of(self.wal.append(draft)?))
     }
 
     /// As [`Log::append`], for a record that makes room: on a full disk it may use what is held back from others.
-    pub(crate) fn append_making_room(
-        &self,
-        kind: RecordKind,
-        trees: &[u32],
-        payload: &[u8],
-    ) -> Result<Place> {
-        let range = self.wal.append_making_room(kind, trees, &[payload])?;
-        Ok(Place::of(range))
+    pub(super) fn append_making_room(&self, draft: &Draft<'_>) -> Result<Place> {
+        Ok(Place::of(self.wal.append_making_room(draft)?))
     }
 
     #[inline]

@@ -18,8 +18,10 @@
 
 pub(crate) mod acks;
 pub(crate) mod counters;
+pub(crate) mod entry;
 mod graft;
 pub(crate) mod held;
+pub(crate) mod id;
 pub(crate) mod log;
 pub(crate) mod record;
 pub(crate) mod switches;
@@ -37,6 +39,7 @@ use crate::memtable::Memtable;
 use crate::tree::Tree;
 use crate::txn::{Commit, Txn, WriteSet};
 use crate::{EngineError, Result, Seq, TreeId};
+use entry::{AttachmentPieces, Entry, EntryBuffers};
 use esker_wal::RecordKind;
 use record::CounterChange;
 
@@ -46,7 +49,7 @@ pub(crate) const COUNTERS_TREE: TreeId = TreeId(0);
 
 /// Commits what `txn` has written. The caller ends the transaction.
 pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
-    if !txn.has_writes() {
+    if !txn.has_writes() && txn.attachment.is_empty() {
         return Ok(Commit { seq: None });
     }
     let inner = txn.engine.inner();
@@ -61,24 +64,22 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
         true => graft::stage(inner, &mut txn.writes)?,
         false => None,
     };
-    let _charge = charge_record(inner, &txn.writes, &mut txn.payload)?;
-    record::begin(&mut txn.payload);
-    record::put_counters(&mut txn.payload, &txn.counters);
-    let writes = txn.writes.encode(&mut txn.payload, &mut txn.tree_ids);
+    let _charge = charge_record(inner, &txn.writes, &mut txn.buffers)?;
+    let attachment = txn.attachment.pieces();
+    let mut entry = Entry::new(RecordKind::Commit, &mut txn.buffers, attachment);
+    let writes = entry.put_body(&txn.counters, &txn.writes);
     if writes == 0 && txn.counters.is_empty() && staged.is_none() {
-        return Ok(Commit { seq: None });
-    }
-    if !txn.counters.is_empty() {
-        txn.tree_ids.insert(0, COUNTERS_TREE.0);
+        if txn.attachment.is_empty() {
+            return Ok(Commit { seq: None });
+        }
+        let seq = note(inner, &mut txn.buffers, attachment)?;
+        txn.last_commit = seq;
+        return Ok(Commit { seq: Some(seq) });
     }
     if let Some(staged) = &staged {
-        staged.encode(&mut txn.payload, &mut txn.tree_ids);
+        staged.encode(&mut entry);
     }
-    let (kind, log) = (RecordKind::Commit, &inner.log);
-    let place = match makes_room {
-        true => log.append_making_room(kind, &txn.tree_ids, &txn.payload)?,
-        false => log.append(kind, &txn.tree_ids, &txn.payload)?,
-    };
+    let place = entry.append(&inner.log, makes_room)?;
     let seq = place.seq;
     if let Some(staged) = staged {
         staged.graft(seq);
@@ -89,9 +90,18 @@ pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
             .apply(CounterChange::Raise, *tree, *value, seq);
     }
     insert_writes(inner, &txn.writes, place.start, seq);
-    inner.watermark.complete(place.start, seq);
-    txn.last_commit = seq;
+    txn.last_commit = place.complete(&inner.watermark);
     Ok(Commit { seq: Some(seq) })
+}
+
+/// Logs an attachment without a transaction.
+pub(crate) fn note(
+    inner: &Inner,
+    buffers: &mut EntryBuffers,
+    attachment: AttachmentPieces<'_>,
+) -> Result<Seq> {
+    let place = Entry::note(buffers, attachment).append(&inner.log, false)?;
+    Ok(place.complete(&inner.watermark))
 }
 
 /// A commit record above this is charged to the memory budget.
@@ -102,7 +112,7 @@ const CHARGED_RECORD_BYTES: u64 = 1 << 20;
 pub(crate) fn charge_record(
     inner: &Inner,
     writes: &WriteSet,
-    payload: &mut Vec<u8>,
+    buffers: &mut EntryBuffers,
 ) -> Result<Option<Charge>> {
     // More than the record will have.
     let bytes = writes.bytes();
@@ -111,8 +121,8 @@ pub(crate) fn charge_record(
     }
     let bytes = bytes as usize;
     inner.budget.admit(bytes)?;
-    payload.clear();
-    payload.reserve_exact(bytes);
+    buffers.payload.clear();
+    buffers.payload.reserve_exact(bytes);
     Ok(Some(Charge::of(
         &inner.budget,
         MemoryUse::Transactions,

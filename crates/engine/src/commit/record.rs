@@ -1,15 +1,20 @@
 //! The payloads of the engine's log records.
 //!
-//! Neighbours: `commit` encodes, `recovery` decodes; `esker-wal` frames and checks the bytes.
+//! Neighbours: `entry` puts a record together with what is here, `recovery` and `follow` decode; `esker-wal` frames and
+//! checks the bytes.
 //!
 //! ```text
-//! Commit            version u8 | body | graft, if it has extents
-//! Prepare           version u8 | xid | locks | body
-//! CommitPrepared    version u8 | xid | prepare seq varint
-//! RollbackPrepared  version u8 | xid | prepare seq varint
-//! CounterSet        version u8 | how u8 (1 raise, 2 set) | tree varint | value varint
+//! payload           head | content, by kind | attachment, if the head says so
+//! head              version u8 = 2 | flags u8 | length of the attachment varint, with flag bit 0 (ATTACHMENT)
 //!
-//! xid       length varint | bytes
+//! Commit            body | graft, if it has extents
+//! Prepare           id | locks | body
+//! CommitPrepared    id | prepare seq varint
+//! RollbackPrepared  id | prepare seq varint
+//! CounterSet        how u8 (1 raise, 2 set) | tree varint | value varint
+//! Note              nothing
+//!
+//! id        namespace u8 (0 internal, 1 XA) | length varint | bytes
 //! locks     number varint | per lock: kind u8 | tree varint | key or span
 //!           kind: 1 shared row, 2 exclusive row: key;  3 gap, 4 shared cover, 5 exclusive cover: span
 //! key       length varint | bytes
@@ -19,24 +24,32 @@
 //! graft     number varint                                                    (what is staged in the manifest under it)
 //! write     op u8 | key length varint | key | for a put: value length varint | value
 //! ```
-//! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend.
+//! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend. The attachment is the end of the
+//! payload, and its bytes mean nothing here.
+//!
+//! Version 1, which is read and not written any more, has no flags, no attachments, no notes, and identifiers without a
+//! namespace, which are XA's.
 //!
 //! **Invariants**
+//! - Nothing is decoded beyond where the attachment begins.
 //! - Decoding never panics and never reads outside the payload, whatever the bytes.
 //! - Counters are raised by the record they stand in, also by a prepare that is rolled back: a number that was given
 //!   stays given.
 //! - A prepared transaction is named by its XID and the sequence of its prepare record: an XID may be used again.
 
+use super::id::{MAX_ID_BYTES, Namespace, PreparedId};
 use crate::codec::{self, Malformed, put_bytes, put_varint};
 use crate::lock::{LockMode, RangeKind};
 use crate::span::KeySpan;
 use crate::tree::GraftId;
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
 
-/// Version of the payloads.
-const PAYLOAD_VERSION: u8 = 1;
-/// Longest identifier of a prepared transaction.
-pub(crate) const MAX_XID_BYTES: usize = 256;
+/// Version of the payloads that are written.
+const PAYLOAD_VERSION: u8 = 2;
+/// The version before: no flags, and identifiers without a namespace.
+const FIRST_VERSION: u8 = 1;
+/// Flag of the head: the payload ends with an attachment.
+const ATTACHMENT: u8 = 1;
 
 /// How a counter record changes its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +61,24 @@ pub(crate) enum CounterChange {
     Set = 2,
 }
 
-/// Begins a payload.
-pub(crate) fn begin(out: &mut Vec<u8>) {
+/// Begins a payload that will end with an attachment of this many bytes, or with none.
+pub(crate) fn begin(out: &mut Vec<u8>, attachment_bytes: usize) {
     out.clear();
-    out.push(PAYLOAD_VERSION);
+    match attachment_bytes {
+        0 => out.extend_from_slice(&[PAYLOAD_VERSION, 0]),
+        bytes => {
+            out.extend_from_slice(&[PAYLOAD_VERSION, ATTACHMENT]);
+            put_varint(out, bytes as u64);
+        }
+    }
 }
 
-pub(crate) fn put_xid(out: &mut Vec<u8>, xid: &[u8]) {
-    assert!(xid.len() <= MAX_XID_BYTES);
-    put_bytes(out, xid);
+pub(crate) fn put_id(out: &mut Vec<u8>, id: &PreparedId) {
+    out.push(id.namespace() as u8);
+    put_bytes(out, id.bytes());
 }
 
-pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u8]) {
+pub(super) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u8]) {
     out.push(match mode {
         LockMode::Shared => 1,
         LockMode::Exclusive => 2,
@@ -68,7 +87,7 @@ pub(crate) fn put_lock(out: &mut Vec<u8>, mode: LockMode, tree: TreeId, key: &[u
     put_bytes(out, key);
 }
 
-pub(crate) fn put_range(out: &mut Vec<u8>, kind: RangeKind, tree: TreeId, span: &KeySpan) {
+pub(super) fn put_range(out: &mut Vec<u8>, kind: RangeKind, tree: TreeId, span: &KeySpan) {
     out.push(match kind {
         RangeKind::Gap => 3,
         RangeKind::Cover(LockMode::Shared) => 4,
@@ -88,14 +107,7 @@ pub(crate) enum Locked<'a> {
     Range(RangeKind, KeySpan),
 }
 
-/// The payload of a decision about a prepared transaction.
-pub(crate) fn decision_record(out: &mut Vec<u8>, xid: &[u8], prepare: Seq) {
-    begin(out);
-    put_xid(out, xid);
-    put_varint(out, prepare);
-}
-
-pub(crate) fn put_counters(out: &mut Vec<u8>, counters: &[(TreeId, u64)]) {
+pub(super) fn put_counters(out: &mut Vec<u8>, counters: &[(TreeId, u64)]) {
     put_varint(out, counters.len() as u64);
     for (tree, value) in counters {
         put_varint(out, u64::from(tree.0));
@@ -111,13 +123,12 @@ pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
     }
 }
 
-/// Ends the payload of a commit that brings extents.
-pub(crate) fn put_graft(out: &mut Vec<u8>, graft: GraftId) {
+/// Ends the content of a commit that brings extents.
+pub(super) fn put_graft(out: &mut Vec<u8>, graft: GraftId) {
     put_varint(out, u64::from(graft.0));
 }
 
-pub(crate) fn counter_record(out: &mut Vec<u8>, how: CounterChange, tree: TreeId, value: u64) {
-    begin(out);
+pub(super) fn put_counter_change(out: &mut Vec<u8>, how: CounterChange, tree: TreeId, value: u64) {
     out.push(how as u8);
     put_varint(out, u64::from(tree.0));
     put_varint(out, value);
@@ -135,20 +146,48 @@ pub(crate) struct Write<'a> {
     pub(crate) offset: usize,
 }
 
-/// Reads a payload from the front.
+/// Reads the content of a payload from the front.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
+    /// Ends where the attachment begins.
     rest: codec::Reader<'a>,
+    has_namespaces: bool,
+    attachment: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Checks the version and stands behind it.
+    /// Checks the head and stands behind it.
     pub(crate) fn new(payload: &'a [u8]) -> Result<Self, Malformed> {
+        let mut head = codec::Reader::new(payload);
+        let (version, attached) = read_head(&mut head)?;
+        let begin = head.position();
+        let attached = usize::try_from(attached).map_err(|_| TOO_LONG)?;
+        let content_bytes = payload.len() - begin;
+        let end = begin + content_bytes.checked_sub(attached).ok_or(TOO_LONG)?;
+        let (before, attachment) = payload.split_at(end);
+        let mut rest = codec::Reader::new(before);
+        rest.skip(begin)?;
+        Ok(Reader {
+            rest,
+            has_namespaces: version > FIRST_VERSION,
+            attachment,
+        })
+    }
+
+    /// For a payload without its attachment, or of which only the beginning is there.
+    pub(crate) fn of_beginning(payload: &'a [u8]) -> Result<Self, Malformed> {
         let mut rest = codec::Reader::new(payload);
-        match rest.u8()? {
-            PAYLOAD_VERSION => Ok(Reader { rest }),
-            _ => Err("unknown payload version"),
-        }
+        let (version, _) = read_head(&mut rest)?;
+        Ok(Reader {
+            rest,
+            has_namespaces: version > FIRST_VERSION,
+            attachment: &[],
+        })
+    }
+
+    /// The bytes behind the content that mean nothing here; empty if there are none.
+    pub(crate) fn attachment(&self) -> &'a [u8] {
+        self.attachment
     }
 
     fn bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
@@ -163,8 +202,16 @@ impl<'a> Reader<'a> {
         self.rest.varint_u32().map(TreeId)
     }
 
-    pub(crate) fn xid(&mut self) -> Result<&'a [u8], Malformed> {
-        self.bytes(MAX_XID_BYTES)
+    /// The identifier of a prepared transaction.
+    pub(crate) fn id(&mut self) -> Result<PreparedId, Malformed> {
+        let namespace = match self.has_namespaces {
+            true => Namespace::from_code(self.rest.u8()?).ok_or("unknown namespace")?,
+            false => Namespace::Xa,
+        };
+        match self.bytes(MAX_ID_BYTES)? {
+            [] => Err("an identifier is empty"),
+            bytes => Ok(PreparedId::new(namespace, bytes)),
+        }
     }
 
     pub(crate) fn seq(&mut self) -> Result<Seq, Malformed> {
@@ -260,13 +307,28 @@ impl<'a> Reader<'a> {
         Ok(Some(graft))
     }
 
-    /// Nothing may follow the last part of a payload.
+    /// Nothing may follow the last part of the content.
     pub(crate) fn finish(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() {
             Ok(())
         } else {
             Err("bytes behind the end of the payload")
         }
+    }
+}
+
+const TOO_LONG: Malformed = "the attachment is longer than the record";
+
+/// The version and the length of the attachment.
+fn read_head(head: &mut codec::Reader<'_>) -> Result<(u8, u64), Malformed> {
+    match head.u8()? {
+        FIRST_VERSION => Ok((FIRST_VERSION, 0)),
+        PAYLOAD_VERSION => match head.u8()? {
+            0 => Ok((PAYLOAD_VERSION, 0)),
+            ATTACHMENT => Ok((PAYLOAD_VERSION, head.varint()?)),
+            _ => Err("unknown flags of a payload"),
+        },
+        _ => Err("unknown payload version"),
     }
 }
 
@@ -301,6 +363,64 @@ mod tests {
         Ok(trees)
     }
 
+    /// Version 1 of the same content.
+    fn in_version_1(payload: &[u8]) -> Vec<u8> {
+        assert_eq!(payload[..2], [PAYLOAD_VERSION, 0]);
+        [&[FIRST_VERSION], &payload[2..]].concat()
+    }
+
+    #[test]
+    fn an_identifier_of_version_1_is_xas() {
+        let mut out = Vec::new();
+        begin(&mut out, 0);
+        put_id(&mut out, &PreparedId::internal(b"id"));
+        let read = |payload: &[u8]| Reader::new(payload).and_then(|mut reader| reader.id());
+        assert_eq!(read(&out), Ok(PreparedId::internal(b"id")));
+        // Without the byte of the namespace.
+        let mut old = in_version_1(&out);
+        old.remove(1);
+        assert_eq!(read(&old), Ok(PreparedId::xa(b"id")));
+        out[2] = 7;
+        assert!(read(&out).is_err(), "unknown namespace");
+    }
+
+    #[test]
+    fn an_attachment_has_a_place_of_its_own() {
+        let mut out = Vec::new();
+        begin(&mut out, 300);
+        let content = out.len();
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&[7; 300]);
+        let mut reader = Reader::new(&out).unwrap();
+        assert_eq!(reader.attachment(), [7; 300]);
+        reader.counters(|_, _| {}).unwrap();
+        assert_eq!(reader.trees(), Ok(0));
+        assert_eq!(reader.graft().unwrap(), None);
+        // Reading on from there finds nothing, although bytes follow.
+        assert!(reader.trees().is_err());
+        for cut in 0..content + 300 {
+            assert!(Reader::new(&out[..cut]).is_err(), "{cut}");
+        }
+        let mut beginning = Reader::of_beginning(&out[..content + 1]).unwrap();
+        assert!(beginning.counters(|_, _| {}).is_ok() && beginning.attachment().is_empty());
+        let longest = [
+            PAYLOAD_VERSION,
+            ATTACHMENT,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            1,
+        ];
+        assert!(Reader::new(&longest).is_err());
+        assert!(Reader::new(&[PAYLOAD_VERSION, 2]).is_err(), "unknown flags");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
@@ -309,9 +429,10 @@ mod tests {
                 (any::<u32>(), prop::collection::vec(
                     (any::<bool>(), prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 0..300)), 0..6)), 0..4),
             counters in prop::collection::vec((any::<u32>(), any::<u64>()), 0..3),
+            attachment in prop::collection::vec(any::<u8>(), 0..300),
         ) {
             let mut out = Vec::new();
-            begin(&mut out);
+            begin(&mut out, attachment.len());
             let ids: Vec<(TreeId, u64)> = counters.iter().map(|(t, v)| (TreeId(*t), *v)).collect();
             put_counters(&mut out, &ids);
             put_varint(&mut out, trees.len() as u64);
@@ -327,7 +448,12 @@ mod tests {
                 }
                 expected.push((*tree, kept));
             }
+            if attachment.is_empty() {
+                prop_assert_eq!(&decode(&in_version_1(&out)).unwrap(), &expected);
+            }
+            out.extend_from_slice(&attachment);
             prop_assert_eq!(decode(&out).unwrap(), expected);
+            prop_assert_eq!(Reader::new(&out).unwrap().attachment(), attachment);
             let mut seen = Vec::new();
             let mut reader = Reader::new(&out).unwrap();
             reader.counters(|tree, value| seen.push((tree, value))).unwrap();

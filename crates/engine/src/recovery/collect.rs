@@ -266,10 +266,11 @@ impl<'a> Collector<'a> {
             }
             RecordKind::Prepare => {
                 let range = record.payload_range();
-                self.part.bytes += range.len();
-                let (share, of) = WANTED_SHARE;
-                let is_alone = range.len() >= record.buffer.len() / of * share;
                 let (prepare, mut reader) = Prepare::read(record.buffer, range, start, seq)?;
+                let kept = prepare.bytes();
+                self.part.bytes += kept;
+                let (share, of) = WANTED_SHARE;
+                let is_alone = kept >= record.buffer.len() / of * share;
                 // A small piece would keep all of the buffer, and nobody counts that.
                 self.part.prepares.push(match is_alone {
                     true => prepare,
@@ -290,7 +291,7 @@ impl<'a> Collector<'a> {
                 self.change_counter(how, tree, value, seq);
                 Ok(())
             }
-            RecordKind::Noop => Ok(()),
+            RecordKind::Noop | RecordKind::Note => Ok(()),
         }
     }
 

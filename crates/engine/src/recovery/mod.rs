@@ -10,6 +10,9 @@
 //! | CommitPrepared | takes the prepare named by XID and sequence and takes over its writes |
 //! | RollbackPrepared | takes it and forgets it |
 //! | CounterSet | raises or sets the counter |
+//! | Note | nothing: its attachment is for those who follow the log |
+//!
+//! Whatever the kind, replay does not look at what a record carries for others: it stops before the attachment.
 //!
 //! There are two ways to the same state ([`RecoveryMode`]). The **parallel** one does not insert anything: threads
 //! collect small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order;

@@ -93,7 +93,7 @@ impl Serial<'_> {
                 }
             }
             RecordKind::CounterSet => self.counter_set(record).map_err(malformed),
-            RecordKind::Noop => Ok(()),
+            RecordKind::Noop | RecordKind::Note => Ok(()),
         }
     }
 

@@ -21,7 +21,9 @@ use crate::commit::record;
 use crate::iter::InternalIter;
 use crate::memtable::{MemIter, Memtable};
 use crate::tree::{Tree, Trees, TreesConfig};
-use crate::{Engine, EngineConfig, Isolation, LATEST, Mode, Op, RecoveryMode, Seq, TreeId, View};
+use crate::{
+    Engine, EngineConfig, Isolation, LATEST, Mode, Op, PreparedId, RecoveryMode, Seq, TreeId, View,
+};
 
 type Version = (Vec<u8>, Seq, Op, Vec<u8>);
 
@@ -308,7 +310,7 @@ fn a_prepare_keeps_nothing_of_a_dead_log_but_itself() {
             let bytes = if n % 10 == 0 { 100_000 } else { 50 };
             txn.put(tree, &(n * 100 + 99).to_be_bytes(), &vec![8; bytes])
                 .unwrap();
-            txn.prepare(&n.to_be_bytes()).unwrap();
+            txn.prepare(&PreparedId::xa(&n.to_be_bytes())).unwrap();
             engine.flush_log().unwrap();
         }
     });
@@ -439,7 +441,7 @@ fn decisions_find_their_prepares_in_every_order_of_the_parts() {
         let prepare = |key: &[u8], value: &[u8]| {
             let mut txn = engine.begin(Isolation::ReadCommitted);
             txn.put(tree, key, value).unwrap();
-            txn.prepare(b"aabb").unwrap();
+            txn.prepare(&PreparedId::xa(b"aabb")).unwrap();
         };
         // Blocks and tasks between the records.
         let pause = || {
@@ -450,11 +452,23 @@ fn decisions_find_their_prepares_in_every_order_of_the_parts() {
         };
         prepare(b"a", b"b");
         pause();
-        assert!(engine.commit_prepared(b"aabb").unwrap().seq.is_some());
+        assert!(
+            engine
+                .commit_prepared(&PreparedId::xa(b"aabb"), &[])
+                .unwrap()
+                .seq
+                .is_some()
+        );
         pause();
         prepare(b"a", b"rolled back");
         pause();
-        assert!(engine.rollback_prepared(b"aabb").unwrap().seq.is_some());
+        assert!(
+            engine
+                .rollback_prepared(&PreparedId::xa(b"aabb"), &[])
+                .unwrap()
+                .seq
+                .is_some()
+        );
         pause();
         prepare(b"c", b"d");
         pause();
@@ -487,8 +501,14 @@ fn a_decision_without_its_prepare_is_damage() {
     let crashed = Crashed::after(|engine, tree| {
         let mut txn = engine.begin(Isolation::ReadCommitted);
         txn.put(tree, b"k", b"v").unwrap();
-        txn.prepare(b"x").unwrap();
-        assert!(engine.commit_prepared(b"x").unwrap().seq.is_some());
+        txn.prepare(&PreparedId::xa(b"x")).unwrap();
+        assert!(
+            engine
+                .commit_prepared(&PreparedId::xa(b"x"), &[])
+                .unwrap()
+                .seq
+                .is_some()
+        );
     });
     for log_from in [0, 1 << 40] {
         let trees = crashed.trees();

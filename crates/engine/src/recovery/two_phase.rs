@@ -3,13 +3,13 @@
 //! Neighbours: both ways to replay (`serial`, `parallel`) keep one table; what is left in it at the end goes to
 //! `txn::prepared` and waits on.
 //!
-//! A transaction is named by its XID and the sequence of its prepare record, because an XID may be used again. With
-//! that name it does not matter which of the two records is met first, as long as both are in the table before it is
-//! asked.
+//! A transaction is named by its identifier and the sequence of its prepare record, because an identifier may be used again. With that
+//! name it does not matter which of the two records is met first, as long as both are in the table before it is asked.
 //!
 //! **Invariants**
 //! - A decision finds exactly the prepare it names. The log lets go of a prepare only when the writes that were decided
 //!   about are in extents, so a prepare that is missing ends at or below the start of the log, or something is lost.
+//! - Attachments stay in the log: nothing of them is kept.
 //! - What a prepare wrote gets the sequence of the decision, and needs the log from the prepare on.
 
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use esker_wal::LogBytes;
 
 use crate::codec::Malformed;
+use crate::commit::id::PreparedId;
 use crate::commit::record::{Locked, Reader};
 use crate::lock::{LockManager, LockOutcome, WaitPolicy};
 use crate::tree::Trees;
@@ -26,7 +27,7 @@ use crate::txn::WriteSet;
 use crate::txn::prepared::{PreparedTable, PreparedTxn};
 use crate::{EngineError, Result, Seq};
 
-/// The payload of a prepare record.
+/// The payload of a prepare record, without its attachment.
 enum Payload {
     /// Where it was read.
     InLog(Arc<LogBytes>, Range<usize>),
@@ -36,7 +37,7 @@ enum Payload {
 
 /// A prepare record.
 pub(super) struct Prepare {
-    pub(super) xid: Box<[u8]>,
+    pub(super) id: PreparedId,
     /// Its start and its sequence.
     pub(super) start: u64,
     pub(super) seq: Seq,
@@ -52,11 +53,12 @@ impl Prepare {
         seq: Seq,
     ) -> Result<(Prepare, Reader<'a>), Malformed> {
         let mut reader = Reader::new(&buffer[range.clone()])?;
-        let xid = reader.xid()?.into();
+        let id = reader.id()?;
         reader.locks(|_, _| ())?;
-        let payload = Payload::InLog(Arc::clone(buffer), range);
+        let kept = range.start..range.end - reader.attachment().len();
+        let payload = Payload::InLog(Arc::clone(buffer), kept);
         let prepare = Prepare {
-            xid,
+            id,
             start,
             seq,
             payload,
@@ -73,16 +75,24 @@ impl Prepare {
 
     /// A reader that stands before the trees and writes.
     pub(super) fn writes(&self) -> Result<Reader<'_>, Malformed> {
-        Self::body(self.payload())
+        Self::behind_counters(Reader::of_beginning(self.payload())?)
     }
 
-    /// The same for the payload of a prepare record.
+    /// The same for the whole payload of a prepare record.
     pub(super) fn body(payload: &[u8]) -> Result<Reader<'_>, Malformed> {
-        let mut reader = Reader::new(payload)?;
-        reader.xid()?;
+        Self::behind_counters(Reader::new(payload)?)
+    }
+
+    fn behind_counters(mut reader: Reader<'_>) -> Result<Reader<'_>, Malformed> {
+        reader.id()?;
         reader.locks(|_, _| ())?;
         reader.counters(|_, _| ())?;
         Ok(reader)
+    }
+
+    /// Bytes of its payload, without the attachment.
+    pub(super) fn bytes(&self) -> usize {
+        self.payload().len()
     }
 
     /// The same with a copy of its payload: it does not keep what lies around it in the log.
@@ -136,7 +146,7 @@ impl Prepare {
         }
         let (start, seq) = (self.start, self.seq);
         prepared.insert(
-            &self.xid,
+            &self.id,
             PreparedTxn {
                 start,
                 seq,
@@ -148,8 +158,8 @@ impl Prepare {
     }
 
     fn reader_at_locks(&self) -> Result<Reader<'_>, Malformed> {
-        let mut reader = Reader::new(self.payload())?;
-        reader.xid()?;
+        let mut reader = Reader::of_beginning(self.payload())?;
+        reader.id()?;
         Ok(reader)
     }
 
@@ -162,7 +172,7 @@ impl Prepare {
             for _ in 0..writes {
                 let write = reader.write()?;
                 if let Some(tree) = &tree {
-                    set.write(tree, write.key, write.op, write.value, u64::MAX)
+                    set.write(tree, write.key, write.op, write.value, u64::MAX, 0)
                         .map_err(|_| "a write over the limits")?;
                 }
             }
@@ -184,7 +194,7 @@ pub(super) fn damaged(start: u64, what: Malformed) -> EngineError {
 
 /// A decision record.
 pub(super) struct Decision {
-    pub(super) xid: Box<[u8]>,
+    pub(super) id: PreparedId,
     /// The sequence of the prepare it is about.
     pub(super) prepare: Seq,
     /// Its own start and sequence.
@@ -201,11 +211,11 @@ impl Decision {
         commits: bool,
     ) -> Result<Decision, Malformed> {
         let mut reader = Reader::new(payload)?;
-        let xid = reader.xid()?.into();
+        let id = reader.id()?;
         let prepare = reader.seq()?;
         reader.finish()?;
         Ok(Decision {
-            xid,
+            id,
             prepare,
             start,
             seq,
@@ -218,7 +228,7 @@ impl Decision {
 pub(super) struct TwoPhase {
     /// Records that end at or below are not read any more.
     log_from: u64,
-    undecided: BTreeMap<(Box<[u8]>, Seq), Prepare>,
+    undecided: BTreeMap<(PreparedId, Seq), Prepare>,
 }
 
 impl TwoPhase {
@@ -230,7 +240,7 @@ impl TwoPhase {
     }
 
     pub(super) fn prepare(&mut self, prepare: Prepare) -> Result<(), EngineError> {
-        let name = (prepare.xid.clone(), prepare.seq);
+        let name = (prepare.id.clone(), prepare.seq);
         match self.undecided.insert(name, prepare) {
             None => Ok(()),
             Some(first) => Err(first.damaged("prepared twice")),
@@ -239,7 +249,7 @@ impl TwoPhase {
 
     /// The prepare that a decision is about; `None` if it is gone because everything about it is in extents.
     pub(super) fn decide(&mut self, decision: &Decision) -> Result<Option<Prepare>, EngineError> {
-        let name = (decision.xid.clone(), decision.prepare);
+        let name = (decision.id.clone(), decision.prepare);
         match self.undecided.remove(&name) {
             Some(prepare) => Ok(Some(prepare)),
             None if decision.prepare <= self.log_from => Ok(None),

@@ -2,14 +2,17 @@
 //!
 //! Neighbours: `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for what is read.
 //!
-//! Parts: `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor`
-//! (scans) · `ranges` (range locks and what others have not committed) · [`Txn`].
+//! Parts: `attachment` (opaque bytes for the log) · `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · `ranges`
+//! (range locks and what others have not committed) · [`Txn`].
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
 //! - A superversion is loaded after the snapshot is announced, so no version the snapshot needs can be missing from it.
 //! - A transaction that has ended (committed or rolled back) is as new: no snapshot, no locks, no writes.
 
+mod attachment;
+#[cfg(test)]
+mod attachment_tests;
 mod cursor;
 pub(crate) mod prepared;
 mod ranges;
@@ -29,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use attachment::Attachment;
 pub use cursor::{Cursor, Near};
 pub(crate) use snapshots::{SnapshotSlot, Snapshots};
 pub(crate) use spill::Spills;
@@ -37,6 +41,8 @@ use write_set::WRITE_OVERHEAD_BYTES;
 pub(crate) use write_set::{DeadRanges, WriteSet, is_dead};
 
 use crate::budget::MemoryBudget;
+use crate::commit::entry::EntryBuffers;
+use crate::commit::id::PreparedId;
 use crate::engine::{Engine, Inner};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
@@ -53,9 +59,6 @@ pub(crate) const LOCK_BYTES: u64 = 160;
 const ADMITTED_BYTES: u64 = 1 << 20;
 /// ... it has so many locks more.
 const ADMITTED_LOCKS: usize = 4096;
-
-/// A transaction keeps the buffer of its commit record up to this size.
-const KEPT_PAYLOAD_BYTES: usize = 16 * 1024;
 
 /// When a transaction takes its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +102,19 @@ pub enum Direction {
 }
 
 /// A place in the transaction to which it can be rolled back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SavepointId(Seq);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavepointId {
+    /// Number of the last write before it.
+    writes: Seq,
+    /// Length of the attachment's body.
+    attachment: usize,
+}
 
 /// A transaction's place in the one order of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a commit is acknowledged only when its sequence is durable"]
 pub struct Commit {
-    /// The commit sequence; `None` if nothing was written.
+    /// The commit sequence; `None` if nothing was written or attached.
     pub seq: Option<Seq>,
 }
 
@@ -130,6 +138,7 @@ pub struct Txn {
     /// What is committed makes room on the disk.
     makes_room: bool,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
+    pub(crate) attachment: Attachment,
     pub(crate) owner: Arc<LockOwner>,
     /// The same for those who cancel waits from outside, once there are any.
     shared_owner: OnceLock<Arc<Mutex<Arc<LockOwner>>>>,
@@ -141,9 +150,8 @@ pub struct Txn {
     pub(crate) last_commit: Seq,
     /// Why nothing can be done: the log could not be replayed.
     refused: Option<Box<EngineError>>,
-    /// Buffers of the commit record, kept.
-    pub(crate) payload: Vec<u8>,
-    pub(crate) tree_ids: Vec<u32>,
+    /// In which the commit record is made.
+    pub(crate) buffers: EntryBuffers,
 }
 
 impl Txn {
@@ -157,6 +165,7 @@ impl Txn {
             may_spill: true,
             makes_room: false,
             counters: SmallVec::new(),
+            attachment: Attachment::default(),
             owner: engine.inner().locks.new_owner(),
             shared_owner: OnceLock::new(),
             dependency: Arc::new(AtomicU64::new(0)),
@@ -164,8 +173,7 @@ impl Txn {
             known: AtomicU64::new(0),
             last_commit: 0,
             refused: engine.inner().recovery.ready().err().map(Box::new),
-            payload: Vec::new(),
-            tree_ids: Vec::new(),
+            buffers: EntryBuffers::default(),
         }
     }
 
@@ -432,7 +440,8 @@ impl Txn {
         }
         let limit = inner.config.max_txn_bytes;
         let trees = self.writes.trees().len();
-        let written = self.writes.write(tree, key, op, value, limit);
+        let beside = self.attachment.bytes();
+        let written = self.writes.write(tree, key, op, value, limit, beside);
         if self.writes.trees().len() != trees {
             self.writes.publish(&self.owner, tree.id());
         }
@@ -442,6 +451,48 @@ impl Txn {
     /// Deletes a key. The caller holds the row lock that covers the key.
     pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<()> {
         self.write(tree, key, Op::Delete, &[])
+    }
+
+    /// Appends to the attachment: opaque bytes that the log keeps with the record of this transaction, for whoever follows it
+    /// ([`Engine::follow`]). A rollback to a savepoint takes them back. A transaction that has only an attachment is logged, too.
+    ///
+    /// # Errors
+    /// The transaction is too large with them, or there is no memory.
+    pub fn attach(&mut self, bytes: &[u8]) -> Result<()> {
+        self.admit_attachment(bytes.len() as u64)?;
+        self.attachment.push(bytes, &self.engine.inner().budget);
+        Ok(())
+    }
+
+    /// Sets what stands before the bytes of [`Txn::attach`]; what was set before goes. It is there for what is known only at the
+    /// end, so no rollback to a savepoint changes it.
+    ///
+    /// # Errors
+    /// As [`Txn::attach`].
+    pub fn set_attachment_head(&mut self, head: &[u8]) -> Result<()> {
+        self.admit_attachment(head.len() as u64)?;
+        self.attachment.set_head(head, &self.engine.inner().budget);
+        Ok(())
+    }
+
+    /// What [`Txn::attach`] has gathered.
+    pub fn attachment(&self) -> &[u8] {
+        self.attachment.body()
+    }
+
+    fn admit_attachment(&self, bytes: u64) -> Result<()> {
+        self.check()?;
+        let limit_bytes = self.inner().config.max_txn_bytes;
+        let before = self.attachment.bytes();
+        if self.writes.total_bytes() + before + bytes > limit_bytes {
+            return Err(EngineError::TxnTooLarge { limit_bytes });
+        }
+        if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
+            self.inner()
+                .budget
+                .admit(bytes.max(ADMITTED_BYTES) as usize)?;
+        }
+        Ok(())
     }
 
     /// Raises a counter with the commit of this transaction. It is not undone by a rollback to a savepoint: a number
@@ -477,7 +528,8 @@ impl Txn {
     fn admit_lock(&self) -> Result<()> {
         let limit_bytes = self.inner().config.max_txn_bytes;
         let held = self.owner.held_count();
-        if self.writes.total_bytes() + held as u64 * LOCK_BYTES > limit_bytes {
+        let bytes = self.writes.total_bytes() + self.attachment.bytes();
+        if bytes + held as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
@@ -505,12 +557,17 @@ impl Txn {
 
     /// Marks a place to roll back to.
     pub fn savepoint(&mut self) -> SavepointId {
-        SavepointId(self.writes.count())
+        SavepointId {
+            writes: self.writes.count(),
+            attachment: self.attachment.body().len(),
+        }
     }
 
-    /// Undoes the writes since `savepoint`; row locks stay. Savepoints taken after it must not be used any more.
+    /// Undoes the writes since `savepoint`, and what was attached; row locks stay. Savepoints taken after it must not be used
+    /// any more.
     pub fn rollback_to(&mut self, savepoint: SavepointId) {
-        self.writes.roll_back_to(savepoint.0);
+        self.attachment.truncate(savepoint.attachment);
+        self.writes.roll_back_to(savepoint.writes);
         if !self.writes.is_untouched() {
             self.owner.publish_dead(self.writes.dead());
         }
@@ -575,11 +632,11 @@ impl Txn {
         result
     }
 
-    /// First phase of a two-phase commit: logs the writes and hands them, with the row locks, to the engine under `xid`
-    /// (1 to 256 bytes). They survive a crash when the returned sequence is durable. The transaction is then as new;
-    /// the decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
-    pub fn prepare(&mut self, xid: &[u8]) -> Result<Seq> {
-        let result = prepared::prepare(self, xid);
+    /// First phase of a two-phase commit: logs the writes and the attachment, and hands the writes, with the row locks, to the
+    /// engine under `id`. They survive a crash when the returned sequence is durable. The transaction is then as new; the
+    /// decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
+    pub fn prepare(&mut self, id: &PreparedId) -> Result<Seq> {
+        let result = prepared::prepare(self, id);
         self.end();
         result
     }
@@ -594,11 +651,10 @@ impl Txn {
         self.inner().locks.release_all(&self.owner);
         self.writes.clear();
         self.counters.clear();
+        self.attachment.clear();
         self.makes_room = false;
         self.drop_snapshot();
-        if self.payload.capacity() > KEPT_PAYLOAD_BYTES {
-            self.payload = Vec::new();
-        }
+        self.buffers.shrink();
     }
 
     /// The largest sequence of any version this transaction's reads have met since the last call: the answer made from

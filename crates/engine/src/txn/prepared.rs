@@ -5,10 +5,11 @@
 //!
 //! **Invariants**
 //! - A prepared transaction keeps its row and range locks, also over a restart.
-//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every
-//!   moment either the table or a memtable keeps the log from being released behind it.
-//! - At most one prepared transaction has an XID at a time; over time an XID may be used again, so the log names it by
-//!   XID and prepare sequence.
+//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every moment
+//!   either the table or a memtable keeps the log from being released behind it.
+//! - At most one prepared transaction has an identifier at a time; over time it may be used again, so the log names the
+//!   transaction by identifier and prepare sequence.
+//! - Nothing of an attachment is kept here: it is in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Commit, Txn, WriteSet};
-use crate::codec;
 use crate::commit;
-use crate::commit::COUNTERS_TREE;
+use crate::commit::entry::{Entry, EntryBuffers};
+use crate::commit::id::PreparedId;
 use crate::commit::log::Place;
-use crate::commit::record::{self, CounterChange, MAX_XID_BYTES};
+use crate::commit::record::CounterChange;
 use crate::engine::Inner;
 use crate::lock::{LockInfo, LockManager, LockOwner};
 use crate::{EngineError, Result, Seq, TreeId};
@@ -30,14 +31,14 @@ use esker_wal::RecordKind;
 pub(crate) struct PreparedTxn {
     /// Start of the prepare record.
     pub(crate) start: u64,
-    /// Its sequence, which tells it from earlier uses of the XID.
+    /// Its sequence, which tells it from earlier uses of the identifier.
     pub(crate) seq: Seq,
     pub(crate) writes: WriteSet,
     pub(crate) owner: Arc<LockOwner>,
 }
 
 enum Slot {
-    /// An XID being prepared.
+    /// It is being prepared.
     Preparing,
     Waiting(PreparedTxn),
     /// A decision is being logged; the log is needed from here.
@@ -46,34 +47,34 @@ enum Slot {
     },
 }
 
-/// All prepared transactions, by XID.
+/// All prepared transactions.
 #[derive(Default)]
 pub(crate) struct PreparedTable {
-    slots: Mutex<BTreeMap<Vec<u8>, Slot>>,
+    slots: Mutex<BTreeMap<PreparedId, Slot>>,
 }
 
 impl PreparedTable {
-    fn reserve(&self, xid: &[u8]) -> Result<()> {
+    fn reserve(&self, id: &PreparedId) -> Result<()> {
         let mut slots = self.slots.lock();
-        if slots.contains_key(xid) {
+        if slots.contains_key(id) {
             return Err(EngineError::DuplicatePrepared);
         }
-        slots.insert(xid.to_vec(), Slot::Preparing);
+        slots.insert(id.clone(), Slot::Preparing);
         Ok(())
     }
 
-    pub(crate) fn insert(&self, xid: &[u8], txn: PreparedTxn) {
-        self.slots.lock().insert(xid.to_vec(), Slot::Waiting(txn));
+    pub(crate) fn insert(&self, id: &PreparedId, txn: PreparedTxn) {
+        self.slots.lock().insert(id.clone(), Slot::Waiting(txn));
     }
 
-    pub(crate) fn remove(&self, xid: &[u8]) {
-        self.slots.lock().remove(xid);
+    pub(crate) fn remove(&self, id: &PreparedId) {
+        self.slots.lock().remove(id);
     }
 
     /// Takes a transaction for its decision; its place stays until [`PreparedTable::remove`].
-    fn take(&self, xid: &[u8]) -> Result<PreparedTxn> {
+    fn take(&self, id: &PreparedId) -> Result<PreparedTxn> {
         let mut slots = self.slots.lock();
-        let slot = slots.get_mut(xid).ok_or(EngineError::NoSuchPrepared)?;
+        let slot = slots.get_mut(id).ok_or(EngineError::NoSuchPrepared)?;
         let Slot::Waiting(txn) = slot else {
             return Err(EngineError::NoSuchPrepared);
         };
@@ -101,9 +102,9 @@ impl PreparedTable {
     }
 
     /// Trees that a transaction that waits has written to, or in which it holds locks; ascending.
-    pub(crate) fn trees(&self, xid: &[u8], locks: &LockManager) -> Vec<TreeId> {
+    pub(crate) fn trees(&self, id: &PreparedId, locks: &LockManager) -> Vec<TreeId> {
         let slots = self.slots.lock();
-        let Some(Slot::Waiting(txn)) = slots.get(xid) else {
+        let Some(Slot::Waiting(txn)) = slots.get(id) else {
             return Vec::new();
         };
         let written = txn.writes.trees().iter().map(|writes| writes.tree.id());
@@ -118,19 +119,24 @@ impl PreparedTable {
     }
 
     /// What a transaction that waits has locked, at most `limit` locks.
-    pub(crate) fn locks(&self, xid: &[u8], locks: &LockManager, limit: usize) -> Vec<LockInfo> {
+    pub(crate) fn locks(
+        &self,
+        id: &PreparedId,
+        locks: &LockManager,
+        limit: usize,
+    ) -> Vec<LockInfo> {
         let slots = self.slots.lock();
-        match slots.get(xid) {
+        match slots.get(id) {
             Some(Slot::Waiting(txn)) => locks.list(&txn.owner, limit),
             _ => Vec::new(),
         }
     }
 
-    /// XIDs and prepare sequences of the transactions that wait.
-    pub(crate) fn list(&self) -> Vec<(Vec<u8>, Seq)> {
+    /// Identifiers and prepare sequences of the transactions that wait.
+    pub(crate) fn list(&self) -> Vec<(PreparedId, Seq)> {
         let slots = self.slots.lock();
-        let waiting = slots.iter().filter_map(|(xid, slot)| match slot {
-            Slot::Waiting(txn) => Some((xid.clone(), txn.seq)),
+        let waiting = slots.iter().filter_map(|(id, slot)| match slot {
+            Slot::Waiting(txn) => Some((id.clone(), txn.seq)),
             Slot::Preparing | Slot::Deciding { .. } => None,
         });
         waiting.collect()
@@ -138,11 +144,7 @@ impl PreparedTable {
 }
 
 /// Logs the writes and locks of `txn` and moves them to the table. `txn` is then as new.
-pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
-    assert!(
-        !xid.is_empty() && xid.len() <= MAX_XID_BYTES,
-        "the caller checks the XID"
-    );
+pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
     let engine = txn.engine.clone();
     let inner = engine.inner();
     inner.recovery.ready()?;
@@ -151,14 +153,15 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
         return Err(EngineError::TxnTooLarge { limit_bytes });
     }
     inner.admit_writer(&txn.writes)?;
-    inner.prepared.reserve(xid)?;
-    match log_prepare(inner, txn, xid) {
-        Ok(Place { start, seq }) => {
+    inner.prepared.reserve(id)?;
+    match log_prepare(inner, txn, id) {
+        Ok(place) => {
+            let Place { start, seq } = place;
             let writes = std::mem::take(&mut txn.writes);
             let owner = std::mem::replace(&mut txn.owner, inner.locks.new_owner());
             txn.owner_changed();
             inner.prepared.insert(
-                xid,
+                id,
                 PreparedTxn {
                     start,
                     seq,
@@ -167,41 +170,22 @@ pub(super) fn prepare(txn: &mut Txn, xid: &[u8]) -> Result<Seq> {
                 },
             );
             // Completed only now: the watermark kept the log until the table does.
-            inner.watermark.complete(start, seq);
-            Ok(seq)
+            Ok(place.complete(&inner.watermark))
         }
         Err(error) => {
-            inner.prepared.remove(xid);
+            inner.prepared.remove(id);
             Err(error)
         }
     }
 }
 
-fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
-    let _charge = commit::charge_record(inner, &txn.writes, &mut txn.payload)?;
-    let payload = &mut txn.payload;
-    record::begin(payload);
-    record::put_xid(payload, xid);
-    let mut locks = Vec::new();
-    let mut count = 0;
-    inner.locks.for_each_held(&txn.owner, |mode, tree, key| {
-        record::put_lock(&mut locks, mode, tree, key);
-        count += 1;
-    });
-    inner.locks.for_each_range(&txn.owner, |kind, tree, span| {
-        record::put_range(&mut locks, kind, tree, span);
-        count += 1;
-    });
-    codec::put_varint(payload, count);
-    payload.extend_from_slice(&locks);
-    record::put_counters(payload, &txn.counters);
-    txn.writes.encode(payload, &mut txn.tree_ids);
-    if !txn.counters.is_empty() {
-        txn.tree_ids.insert(0, COUNTERS_TREE.0);
-    }
-    let place = inner
-        .log
-        .append(RecordKind::Prepare, &txn.tree_ids, payload)?;
+fn log_prepare(inner: &Inner, txn: &mut Txn, id: &PreparedId) -> Result<Place> {
+    let _charge = commit::charge_record(inner, &txn.writes, &mut txn.buffers)?;
+    let attachment = txn.attachment.pieces();
+    let mut entry = Entry::new(RecordKind::Prepare, &mut txn.buffers, attachment);
+    entry.put_locks(id, &inner.locks, &txn.owner);
+    entry.put_body(&txn.counters, &txn.writes);
+    let place = entry.append(&inner.log, false)?;
     for (tree, value) in &txn.counters {
         inner
             .counters
@@ -210,44 +194,50 @@ fn log_prepare(inner: &Inner, txn: &mut Txn, xid: &[u8]) -> Result<Place> {
     Ok(place)
 }
 
-/// Commits a prepared transaction.
-pub(crate) fn commit_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
-    let (mut txn, place) = log_decision(inner, xid, RecordKind::CommitPrepared)?;
+/// Commits a prepared transaction. The attachment is that of the decision's record.
+pub(crate) fn commit_prepared(inner: &Inner, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
+    let (mut txn, place) = log_decision(inner, id, true, attachment)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
     commit::insert_writes(inner, &txn.writes, txn.start, place.seq);
-    inner.prepared.remove(xid);
-    inner.watermark.complete(place.start, place.seq);
-    commit::let_go_of_locks(inner, &mut txn.owner, place.seq);
-    Ok(Commit {
-        seq: Some(place.seq),
-    })
+    Ok(conclude(inner, id, &mut txn, place))
 }
 
-/// Rolls a prepared transaction back.
-pub(crate) fn rollback_prepared(inner: &Inner, xid: &[u8]) -> Result<Commit> {
-    let (mut txn, place) = log_decision(inner, xid, RecordKind::RollbackPrepared)?;
-    inner.prepared.remove(xid);
-    inner.watermark.complete(place.start, place.seq);
-    commit::let_go_of_locks(inner, &mut txn.owner, place.seq);
-    Ok(Commit {
-        seq: Some(place.seq),
-    })
+/// Rolls a prepared transaction back. The attachment is that of the decision's record.
+pub(crate) fn rollback_prepared(
+    inner: &Inner,
+    id: &PreparedId,
+    attachment: &[u8],
+) -> Result<Commit> {
+    let (mut txn, place) = log_decision(inner, id, false, attachment)?;
+    Ok(conclude(inner, id, &mut txn, place))
 }
 
-fn log_decision(inner: &Inner, xid: &[u8], kind: RecordKind) -> Result<(PreparedTxn, Place)> {
-    let txn = inner.prepared.take(xid)?;
-    let mut payload = Vec::new();
-    record::decision_record(&mut payload, xid, txn.seq);
-    let trees: Vec<u32> = txn
-        .writes
-        .trees()
-        .iter()
-        .map(|writes| writes.tree.id().0)
-        .collect();
-    match inner.log.append(kind, &trees, &payload) {
-        Ok(place) => Ok((txn, place)),
+/// The decision is logged and applied.
+fn conclude(inner: &Inner, id: &PreparedId, txn: &mut PreparedTxn, place: Place) -> Commit {
+    inner.prepared.remove(id);
+    let seq = place.complete(&inner.watermark);
+    commit::let_go_of_locks(inner, &mut txn.owner, seq);
+    Commit { seq: Some(seq) }
+}
+
+fn log_decision(
+    inner: &Inner,
+    id: &PreparedId,
+    commits: bool,
+    attachment: &[u8],
+) -> Result<(PreparedTxn, Place)> {
+    let txn = inner.prepared.take(id)?;
+    let mut buffers = EntryBuffers::default();
+    let mut entry = Entry::decision(commits, id, txn.seq, &mut buffers, [&[], attachment]);
+    let written = txn.writes.trees().iter();
+    entry.touches(written.map(|writes| writes.tree.id().0));
+    match entry.append(&inner.log, false) {
+        Ok(place) => {
+            assert!(txn.seq < place.seq, "a decision comes behind its prepare");
+            Ok((txn, place))
+        }
         Err(error) => {
-            inner.prepared.insert(xid, txn);
+            inner.prepared.insert(id, txn);
             Err(error)
         }
     }

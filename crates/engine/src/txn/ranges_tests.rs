@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::PreparedId;
 use crate::engine::EngineConfig;
 use crate::engine::Mode;
 use crate::engine::tests::memory_engine as engine;
@@ -223,7 +224,7 @@ fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
     );
     assert!(matches!(covered, Ok(LockOutcome::Granted { .. })));
     txn.put(&tree, b"new", b"1").unwrap();
-    let prepared = txn.prepare(b"xid").unwrap();
+    let prepared = txn.prepare(&PreparedId::xa(b"xid")).unwrap();
     engine.wait_durable(prepared).block().unwrap();
     drop((txn, tree));
     let is_kept = |engine: &Engine| {
@@ -235,14 +236,16 @@ fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
         let all = KeySpan::all();
         assert_eq!(keys(&other, &tree, &all, Direction::Forward), [b"new"]);
         other.rollback();
-        assert_eq!(engine.trees_of_prepared(b"xid"), [id]);
+        assert_eq!(engine.trees_of_prepared(&PreparedId::xa(b"xid")), [id]);
     };
     is_kept(&engine);
     engine.shutdown().unwrap();
     drop(engine);
     let engine = open();
     is_kept(&engine);
-    let _ = engine.rollback_prepared(b"xid").unwrap();
+    let _ = engine
+        .rollback_prepared(&PreparedId::xa(b"xid"), &[])
+        .unwrap();
     let tree = engine.tree(id).unwrap();
     let other = engine.begin(Isolation::RepeatableRead);
     assert!(!waits(&other, &tree, b"c"));

@@ -123,6 +123,7 @@ impl WriteSet {
         self.spilled_bytes > 0
     }
 
+    /// Adds a write. All of them may have `limit_bytes`, together with what the transaction has beside them.
     pub(crate) fn write(
         &mut self,
         tree: &Tree,
@@ -130,6 +131,7 @@ impl WriteSet {
         op: Op,
         value: &[u8],
         limit_bytes: u64,
+        beside_bytes: u64,
     ) -> Result<()> {
         if key.len() > MAX_KEY_BYTES {
             let (key_bytes, limit_bytes) = (key.len(), MAX_KEY_BYTES);
@@ -146,7 +148,7 @@ impl WriteSet {
             });
         }
         let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
-        if self.total_bytes() + bytes > limit_bytes {
+        if self.total_bytes() + beside_bytes + bytes > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         self.has_puts |= op == Op::Put;
@@ -320,7 +322,6 @@ impl WriteSet {
     /// Encodes the live writes (the end of a record body). Gives the number of writes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) -> u64 {
         let mut total = 0;
-        tree_ids.clear();
         put_varint(out, self.live_trees());
         for writes in self.logged() {
             let begin = out.len();

@@ -395,8 +395,8 @@ impl Session {
         }
         let name = xids::encode(xid);
         let decided = match decision {
-            Decision::Commit => instance.engine.commit_prepared(&name),
-            Decision::Rollback => instance.engine.rollback_prepared(&name),
+            Decision::Commit => instance.engine.commit_prepared(&name, &[]),
+            Decision::Rollback => instance.engine.rollback_prepared(&name, &[]),
         };
         self.locks.release_statement();
         match decided {

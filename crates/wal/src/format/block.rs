@@ -12,6 +12,7 @@ const FLAG_CHUNKS: u16 = 1;
 const FLAG_TWO_PHASE: u16 = 1 << 1;
 const FLAG_COUNTERS: u16 = 1 << 2;
 const FLAG_MANY_TREES: u16 = 1 << 3;
+const FLAG_ATTACHMENTS: u16 = 1 << 4;
 
 const AT_MAGIC: usize = 0;
 const AT_VERSION: usize = AT_MAGIC + 4;
@@ -47,6 +48,8 @@ pub(crate) struct Summary {
     pub(crate) counters: bool,
     /// The list of trees is not complete.
     pub(crate) many_trees: bool,
+    /// It has records that end with an attachment, or parts of such.
+    pub(crate) attachments: bool,
     /// Sequences of the records that end in the block; zero if none does.
     pub(crate) smallest: u64,
     pub(crate) largest: u64,
@@ -68,6 +71,7 @@ impl Summary {
     pub(crate) fn add(&mut self, part: &Part<'_>, end: Lsn) {
         self.records += 1;
         self.chunks |= part.chain.is_some();
+        self.attachments |= part.has_attachment;
         let Some(kind) = part.kind else { return };
         self.two_phase |= kind.is_two_phase();
         self.counters |= kind.is_counter();
@@ -97,6 +101,7 @@ impl Summary {
             | flag(self.two_phase, FLAG_TWO_PHASE)
             | flag(self.counters, FLAG_COUNTERS)
             | flag(self.many_trees, FLAG_MANY_TREES)
+            | flag(self.attachments, FLAG_ATTACHMENTS)
     }
 }
 
@@ -190,6 +195,7 @@ impl BlockHeader {
             two_phase: flags & FLAG_TWO_PHASE != 0,
             counters: flags & FLAG_COUNTERS != 0,
             many_trees: flags & FLAG_MANY_TREES != 0,
+            attachments: flags & FLAG_ATTACHMENTS != 0,
             smallest: u64_at(bytes, AT_SMALLEST),
             largest: u64_at(bytes, AT_LARGEST),
             trees: (0..tree_count)
@@ -221,6 +227,7 @@ mod tests {
             summary: Summary {
                 records: 3,
                 two_phase: true,
+                attachments: true,
                 smallest: 816,
                 largest: 864,
                 trees: vec![1, 2, u32::MAX],

@@ -13,8 +13,8 @@ mod segment;
 pub(crate) use block::{BLOCK_HEADER_BYTES, BlockHeader, MAX_PAYLOAD_BYTES, Summary};
 pub use record::RecordKind;
 pub(crate) use record::{
-    CHAIN_BYTES, HEAD_BYTES, MAX_TREES, Part, RECORD_ALIGN, chain_bit, parse_part, put_varint,
-    varint_len,
+    CHAIN_BYTES, HEAD_BYTES, MAX_TREES, Part, RECORD_ALIGN, chain_byte, parse_part, put_varint,
+    varint_len, whole_byte,
 };
 pub(crate) use segment::{SegmentHeader, parse_segment_name, segment_name};
 

@@ -13,6 +13,9 @@ pub(crate) const CHAIN_BYTES: u64 = 8;
 pub(crate) const MAX_TREES: usize = 1 << 16;
 
 const CHAINED: u8 = 0x80;
+const ATTACHMENT: u8 = 0x40;
+/// The bits of the kind byte that hold the kind.
+const KIND_MASK: u8 = !(CHAINED | ATTACHMENT);
 const CHUNK: u8 = 6;
 
 /// What a record is for. The log itself gives a meaning to none of them.
@@ -31,6 +34,8 @@ pub enum RecordKind {
     CounterSet = 5,
     /// Nothing.
     Noop = 7,
+    /// An attachment and nothing else.
+    Note = 8,
 }
 
 impl RecordKind {
@@ -42,6 +47,7 @@ impl RecordKind {
             4 => Self::RollbackPrepared,
             5 => Self::CounterSet,
             7 => Self::Noop,
+            8 => Self::Note,
             _ => return None,
         })
     }
@@ -58,9 +64,21 @@ impl RecordKind {
     }
 }
 
-/// The kind byte of a last part (`Some`) or of a chunk (`None`).
-pub(crate) fn chain_bit(kind: Option<RecordKind>) -> u8 {
-    kind.map_or(CHUNK, |kind| kind as u8 | CHAINED)
+/// The kind byte of a record of one part.
+#[inline]
+pub(crate) fn whole_byte(kind: RecordKind, has_attachment: bool) -> u8 {
+    kind as u8 | attachment_bit(has_attachment)
+}
+
+/// The kind byte of a part of a chained record: the last one (`Some`) or a chunk (`None`).
+pub(crate) fn chain_byte(kind: Option<RecordKind>, has_attachment: bool) -> u8 {
+    let kind = kind.map_or(CHUNK, |kind| kind as u8 | CHAINED);
+    kind | attachment_bit(has_attachment)
+}
+
+#[inline]
+fn attachment_bit(has_attachment: bool) -> u8 {
+    if has_attachment { ATTACHMENT } else { 0 }
 }
 
 /// Bytes of a varint.
@@ -99,6 +117,8 @@ pub(crate) struct Part<'a> {
     pub(crate) kind: Option<RecordKind>,
     /// Where the chain starts, for parts of chained records.
     pub(crate) chain: Option<u64>,
+    /// Whether the record ends with an attachment; every part of a chained one says so.
+    pub(crate) has_attachment: bool,
     /// Encoded tree ids, checked.
     tree_bytes: &'a [u8],
     pub(crate) payload: &'a [u8],
@@ -126,11 +146,12 @@ pub(crate) fn parse_part(bytes: &[u8]) -> Option<Part<'_>> {
     }
     let (&kind_byte, mut rest) = bytes.get(4..len as usize)?.split_first()?;
     let chained = kind_byte & CHAINED != 0;
-    let is_chunk = kind_byte == CHUNK;
+    let has_attachment = kind_byte & ATTACHMENT != 0;
+    let is_chunk = kind_byte & !ATTACHMENT == CHUNK;
     let kind = if is_chunk {
         None
     } else {
-        Some(RecordKind::from_byte(kind_byte & !CHAINED)?)
+        Some(RecordKind::from_byte(kind_byte & KIND_MASK)?)
     };
     let mut chain = None;
     if chained || is_chunk {
@@ -154,6 +175,7 @@ pub(crate) fn parse_part(bytes: &[u8]) -> Option<Part<'_>> {
     Some(Part {
         kind,
         chain,
+        has_attachment,
         tree_bytes,
         payload: rest,
         padded,
@@ -190,7 +212,7 @@ mod tests {
             let mut bytes = [0; 24];
             bytes[0] = 20;
             bytes[4] = byte;
-            let known = matches!(byte & !CHAINED, 1..=5 | 7) || byte == CHUNK;
+            let known = matches!(byte & KIND_MASK, 1..=5 | 7 | 8) || byte & !ATTACHMENT == CHUNK;
             assert_eq!(parse_part(&bytes).is_some(), known, "kind byte {byte}");
         }
     }

@@ -71,6 +71,8 @@ pub struct PartView<'a> {
     pub chain: Option<Lsn>,
     /// The trees it touches.
     pub trees: Vec<u32>,
+    /// Whether the record ends with an attachment.
+    pub has_attachment: bool,
     /// What the writer wrote.
     pub payload: &'a [u8],
 }
@@ -399,6 +401,7 @@ fn parts<V: Visitor>(
             kind: part.kind,
             chain: part.chain.map(Lsn),
             trees: part.trees().collect(),
+            has_attachment: part.has_attachment,
             payload: part.payload,
         })?;
         rest = &rest[part.padded as usize..];

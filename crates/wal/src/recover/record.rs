@@ -19,6 +19,8 @@ pub struct Record<'a> {
     pub kind: RecordKind,
     /// The trees it touches, as the writer gave them.
     pub trees: &'a [u32],
+    /// Whether the payload ends with an attachment.
+    pub has_attachment: bool,
     /// What the writer wrote: a piece of `buffer`.
     pub payload: &'a [u8],
     /// The bytes that the payload lies in. Whoever keeps them keeps the payload without a copy, and the records around
@@ -51,6 +53,8 @@ pub struct BlockSummary<'a> {
     pub two_phase: bool,
     /// Whether there are counter records.
     pub counters: bool,
+    /// Whether there are records that end with an attachment.
+    pub attachments: bool,
 }
 
 impl<'a> BlockSummary<'a> {
@@ -64,6 +68,7 @@ impl<'a> BlockSummary<'a> {
             trees: (!summary.many_trees).then_some(&summary.trees),
             two_phase: summary.two_phase,
             counters: summary.counters,
+            attachments: summary.attachments,
         }
     }
 }

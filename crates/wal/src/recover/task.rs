@@ -249,6 +249,7 @@ impl<'r, R: Replay> Parser<'r, R> {
                     end,
                     kind,
                     trees: &self.trees,
+                    has_attachment: part.has_attachment,
                     payload: part.payload,
                     buffer,
                 })?;
@@ -292,6 +293,7 @@ impl<'r, R: Replay> Parser<'r, R> {
                 end,
                 kind,
                 trees: &self.trees,
+                has_attachment: part.has_attachment,
                 payload: &buffer,
                 buffer: &buffer,
             })?;

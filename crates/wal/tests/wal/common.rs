@@ -9,7 +9,7 @@ use std::time::Duration;
 use esker_vfs::Env;
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    FlushMode, FlushPolicy, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record,
+    Draft, FlushMode, FlushPolicy, LogBufferKind, Lsn, MIN_BUFFER_BYTES, MIN_SEGMENT_BYTES, Record,
     RecordKind, Recovered, Replay, Wal, WalConfig, WalError,
 };
 
@@ -157,7 +157,7 @@ pub fn append(
     payload: &[u8],
 ) -> Result<Owned, WalError> {
     let (a, b) = payload.split_at(payload.len() / 3);
-    let place = wal.append(kind, trees, &[a, &[], b])?;
+    let place = wal.append(&Draft::new(kind, trees, &[a, &[], b]))?;
     let (trees, payload) = (trees.to_vec(), payload.to_vec());
     Ok(Owned {
         start: place.start,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Fatals, Opened, append, commit, open, open_manual};
 use esker_vfs::sim::{CrashImage, Fault, Op, SimEnv, SimRng};
-use esker_wal::{FlushMode, Lsn, MIN_SEGMENT_BYTES, RecordKind, WalError};
+use esker_wal::{Draft, FlushMode, Lsn, MIN_SEGMENT_BYTES, RecordKind, WalError};
 
 /// A log with one durable record, whose next sync fails.
 fn about_to_fail(mode: FlushMode, op: Op) -> (SimEnv, Opened) {
@@ -45,7 +45,11 @@ fn a_failed_sync_is_never_retried() {
 
         let ops = sim.fs.ops();
         for _ in 0..3 {
-            assert!(log.wal.append(RecordKind::Commit, &[], &[b"late"]).is_err());
+            assert!(
+                log.wal
+                    .append(&Draft::new(RecordKind::Commit, &[], &[b"late"]))
+                    .is_err()
+            );
             assert!(log.wal.flush_now().is_err());
             assert!(log.wal.wait_durable(record.end).block().is_err());
             assert!(log.wal.shutdown().is_err());
@@ -77,7 +81,11 @@ pub fn a_failed_write_ends_the_log() {
             ),
             "{result:?}"
         );
-        assert!(log.wal.append(RecordKind::Commit, &[], &[b"late"]).is_err());
+        assert!(
+            log.wal
+                .append(&Draft::new(RecordKind::Commit, &[], &[b"late"]))
+                .is_err()
+        );
         assert!(log.wal.failure().is_some());
         assert_eq!((log.fatals.count(), sim.fs.fault_hits().len()), (1, 1));
     }
@@ -110,7 +118,10 @@ fn every_kind_of_failure_while_a_segment_begins_ends_the_log() {
         sim.fs.inject(Fault::on(op).path(path));
         let mut acknowledged = log.wal.durable();
         let error = loop {
-            let Ok(place) = log.wal.append(RecordKind::Commit, &[], &[&[2; 7000]]) else {
+            let Ok(place) = log
+                .wal
+                .append(&Draft::new(RecordKind::Commit, &[], &[&[2; 7000]]))
+            else {
                 break log.wal.failure();
             };
             if let Err(error) = log.wal.wait_durable(place.end).block() {
@@ -447,7 +458,11 @@ pub fn a_dead_daemon_is_a_failure_of_the_log() {
     let late = log.wal.wait_durable(late.end);
     sim.fs.release_syncs();
     assert!(matches!(late.block(), Err(WalError::ThreadDied)));
-    assert!(log.wal.append(RecordKind::Commit, &[], &[b"late"]).is_err());
+    assert!(
+        log.wal
+            .append(&Draft::new(RecordKind::Commit, &[], &[b"late"]))
+            .is_err()
+    );
     let fatals = log.fatals.clone();
     drop(log);
     assert_eq!(fatals.count(), 1);
@@ -560,7 +575,7 @@ fn what_makes_room_finds_room_on_a_full_disk_also_after_crashes() {
             let delete = [&[2; 100][..]];
             let place = log
                 .wal
-                .append_making_room(RecordKind::Commit, &[1], &delete);
+                .append_making_room(&Draft::new(RecordKind::Commit, &[1], &delete));
             end = place.unwrap_or_else(|e| panic!("life {life}: {e}")).end;
             log.wal.flush_now().unwrap();
         }

@@ -8,7 +8,7 @@ use crate::common::{
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
-    BlockSummary, BlockView, DamageView, FlushMode, LogView, Lost, Lsn, PartView, Record,
+    BlockSummary, BlockView, DamageView, Draft, FlushMode, LogView, Lost, Lsn, PartView, Record,
     RecordKind, SegmentView, Visitor, Wal, WalError,
 };
 
@@ -269,7 +269,9 @@ fn damage_that_nobody_needs_to_read_is_no_reason_to_end_the_log() {
     let log = open_manual(&sim);
     let mut all = Vec::new();
     for tree in 0..6 {
-        let place = log.wal.append(RecordKind::Commit, &[tree], &[&[7; 100]]);
+        let place = log
+            .wal
+            .append(&Draft::new(RecordKind::Commit, &[tree], &[&[7; 100]]));
         all.push(place.expect("room"));
         log.wal.flush_now().expect("the disk works");
     }

@@ -8,7 +8,7 @@ use crate::common::{
 };
 use esker_vfs::sim::{CrashImage, SimEnv, SimRng};
 use esker_wal::{
-    Driven, FlushMode, FlushPolicy, Lsn, Record, RecordKind, Turn, WalConfig, WalError,
+    Draft, Driven, FlushMode, FlushPolicy, Lsn, Record, RecordKind, Turn, WalConfig, WalError,
 };
 
 const THREADS: u64 = 8;
@@ -175,7 +175,7 @@ fn who_may_flush_by_himself_does_not_disturb_the_daemon() {
                 for i in 0..COMMITS {
                     let payload = (thread * COMMITS + i).to_le_bytes();
                     let place = wal
-                        .append(RecordKind::Commit, &[1], &[&payload])
+                        .append(&Draft::new(RecordKind::Commit, &[1], &[&payload]))
                         .expect("room");
                     // Some threads try, some drive, and all leave it to the daemon now and then.
                     let waiting = (i % 100) as usize;
