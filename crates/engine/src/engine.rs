@@ -395,8 +395,8 @@ impl Engine {
         commit::note(&self.inner, &mut buffers, [&[], attachment])
     }
 
-    /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records. Blocks until
-    /// the log is read; if that has failed, there are none.
+    /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records.
+    /// Blocks until the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {
         if self.inner.recovery.ready().is_err() {
             return Vec::new();

@@ -50,7 +50,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Says that the payload ends with an attachment: a tail of the log that looks for attachments must not pass it over.
+    /// Says that the payload ends with an attachment: a tail of the log that looks for attachments must not pass it
+    /// over.
     #[must_use]
     pub fn with_attachment(mut self) -> Self {
         self.has_attachment = true;

@@ -102,6 +102,9 @@ pub struct WalConfig {
     pub needs: Needs,
     /// Whether the log ends before damage instead of being refused.
     pub point_in_time: bool,
+    /// Names that pin the log from its beginning until they are moved or taken away ([`crate::Wal::pin`]): for those
+    /// who follow it, and have not said yet from where on.
+    pub pins: Vec<&'static str>,
     /// Called once after a failed write or sync. The default aborts the process: restart and
     /// recovery are the only way back.
     pub on_fatal: OnFatal,
@@ -122,6 +125,7 @@ impl WalConfig {
             reading: Reading::default(),
             needs: Needs::default(),
             point_in_time: false,
+            pins: Vec::new(),
             on_fatal: Box::new(|message| {
                 tracing::error!("fatal: {message}");
                 std::process::abort();

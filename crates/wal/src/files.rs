@@ -7,25 +7,25 @@
 //! - A file gets a segment's name only when its header is durable, and everything in earlier
 //!   segments is.
 //! - A segment becomes a spare durably (directory sync) before its bytes are overwritten.
-//! - A segment that is being read is neither recycled nor removed.
+//! - A segment that is pinned or being read (`live`) is neither recycled nor removed.
 //! - A spare has all its space reserved.
 //! - Of two segments the first says that there is a second, from before anything in that is acknowledged until it is
 //!   released.
 //! - One more, the reserve, is kept for the next opening, and a log that was opened with it takes no
 //!   records before there is another: however full the disk is, the log can be opened.
 
-use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_vfs::{Env, File, Fs, OpenMode};
-use parking_lot::Mutex;
 
+use crate::buffer::sync::Mutex;
 use crate::config::{Sizes, WalConfig};
 use crate::error::WalError;
 use crate::format::{BlockHeader, PAGE_BYTES, SegmentHeader, parse_segment_name, segment_name};
+use crate::live::{LiveSegment, LiveSegments, LogPin};
 use crate::lsn::Lsn;
 
 /// Copied at a time when a segment is put aside.
@@ -45,34 +45,9 @@ struct Spare {
     bytes: u64,
 }
 
-/// A segment that holds a part of the log.
-#[derive(Clone)]
-pub(crate) struct LiveSegment {
-    pub(crate) start: Lsn,
-    pub(crate) path: PathBuf,
-    /// Whoever has a clone is reading the file: it stays as it is.
-    readers: Arc<()>,
-}
-
-impl LiveSegment {
-    pub(crate) fn new(start: Lsn, path: PathBuf) -> Self {
-        let readers = Arc::default();
-        Self {
-            start,
-            path,
-            readers,
-        }
-    }
-
-    /// Only the list of segments makes clones, so this does not become true again by itself.
-    fn is_being_read(&self) -> bool {
-        Arc::strong_count(&self.readers) > 1
-    }
-}
-
 struct State {
     /// Segments by start, the current one last.
-    live: VecDeque<LiveSegment>,
+    live: LiveSegments,
     spares: Vec<Spare>,
     /// Kept for the next opening, which needs a fresh segment even if the disk is full.
     reserve: Option<Spare>,
@@ -122,6 +97,10 @@ pub struct LogSpace {
     pub spares: u64,
     /// Length of a segment that is begun now.
     pub segment_bytes: u64,
+    /// The pin that keeps most of the log, if it keeps more than is needed without pins.
+    pub pin: Option<LogPin>,
+    /// Bytes of records that are kept only because of pins.
+    pub pinned_bytes: u64,
 }
 
 /// Open files of one segment, one for each group that is on its way.
@@ -219,10 +198,9 @@ impl SegmentFiles {
             let start = parse_segment_name(name)?;
             Some(LiveSegment::new(start, dir.join(name)))
         };
-        let mut live: Vec<_> = names.iter().filter_map(segment).collect();
-        live.sort_unstable_by_key(|segment| segment.start);
+        let live = names.iter().filter_map(segment).collect();
         let state = State {
-            live: live.into(),
+            live: LiveSegments::new(live, &config.pins),
             spares: Vec::new(),
             reserve: None,
             next_spare: 0,
@@ -307,14 +285,38 @@ impl SegmentFiles {
     pub(crate) fn space(&self) -> LogSpace {
         let state = self.state.lock();
         LogSpace {
-            first: state
-                .live
-                .front()
-                .map_or(Lsn::FIRST, |segment| segment.start),
+            first: state.live.first().map_or(Lsn::FIRST, |first| first.start),
             segments: state.live.len() as u64,
             spares: state.spares.len() as u64,
             segment_bytes: self.segment_bytes,
+            pin: state.live.holding_pin(),
+            pinned_bytes: state.live.pinned_bytes(),
         }
+    }
+
+    /// The segment that has this place; `None` if that part of the log is gone.
+    pub(crate) fn segment_at(&self, lsn: Lsn) -> Option<LiveSegment> {
+        self.state.lock().live.at(lsn).cloned()
+    }
+
+    /// The first segment that starts behind this place.
+    pub(crate) fn segment_after(&self, lsn: Lsn) -> Option<LiveSegment> {
+        self.state.lock().live.after(lsn).cloned()
+    }
+
+    /// Keeps the log from here on under this name, instead of from where it was pinned before.
+    pub(crate) fn pin(&self, name: &'static str, from: Lsn) -> Result<(), WalError> {
+        let pinned = self.state.lock().live.pin(name, from);
+        pinned.map_err(|begins| WalError::Missing {
+            dir: self.dir.clone(),
+            begins: Some(begins),
+            needed: from,
+        })
+    }
+
+    /// Nothing is kept under this name any more.
+    pub(crate) fn unpin(&self, name: &'static str) {
+        self.state.lock().live.unpin(name);
     }
 
     /// The lengths of the spares.
@@ -381,9 +383,9 @@ impl SegmentFiles {
             let mut state = self.state.lock();
             // Never the only one: a log without segments would be a lost one.
             let is_empty =
-                state.live.len() > 1 && state.live.back().is_some_and(|last| last.start == end);
+                state.live.len() > 1 && state.live.last().is_some_and(|last| last.start == end);
             if is_empty {
-                state.live.pop_back()
+                state.live.pop_last()
             } else {
                 None
             }
@@ -481,17 +483,8 @@ impl SegmentFiles {
             .map_err(|e| WalError::io("rename", &spare, e))?;
         self.sync_dir()?;
         let mut state = self.state.lock();
-        // A segment without records starts where its successor does, and is replaced by it.
-        if state
-            .live
-            .back()
-            .is_some_and(|last| last.start == header.start)
-        {
-            state.live.pop_back();
-        }
-        state
-            .live
-            .push_back(LiveSegment::new(header.start, path.clone()));
+        let segment = LiveSegment::new(header.start, path.clone());
+        state.live.begin(segment);
         state.unclosed = predecessor;
         let (id, file_bytes) = (header.id, header.file_bytes);
         Ok(CurrentSegment {
@@ -525,22 +518,19 @@ impl SegmentFiles {
             .write_and_sync(file, &page, unclosed.offset)
     }
 
-    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is being read. Returns the
-    /// lengths of those that became spares.
+    /// Recycles or removes the segments that end at or below `lsn`, up to the first that is pinned or being read.
+    /// Returns the lengths of those that became spares.
     pub(crate) fn release_below(&self, lsn: Lsn) -> Result<Vec<u64>, WalError> {
+        self.state.lock().live.release_below(lsn);
         let mut recycled = Vec::new();
-        while let Some(path) = self.pop_below(lsn) {
-            recycled.extend(self.retire(&path)?);
+        while let Some(segment) = self.pop_released() {
+            recycled.extend(self.retire(&segment.path)?);
         }
         Ok(recycled)
     }
 
-    fn pop_below(&self, lsn: Lsn) -> Option<PathBuf> {
-        let mut state = self.state.lock();
-        if state.live.get(1)?.start > lsn || state.live.front()?.is_being_read() {
-            return None;
-        }
-        state.live.pop_front().map(|segment| segment.path)
+    fn pop_released(&self) -> Option<LiveSegment> {
+        self.state.lock().live.pop_released()
     }
 
     /// Makes a spare of a segment, or removes it if there are enough; a short one only where there is no other. Its
@@ -614,8 +604,7 @@ impl SegmentFiles {
         loop {
             let segment = {
                 let mut state = self.state.lock();
-                let at = state.live.iter().position(|s| dead.contains(&s.start));
-                at.and_then(|at| state.live.remove(at))
+                state.live.remove(|segment| dead.contains(&segment.start))
             };
             let Some(LiveSegment { path, .. }) = segment else {
                 return Ok(());

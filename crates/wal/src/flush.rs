@@ -328,7 +328,7 @@ impl Flusher {
 }
 
 /// Gathers what is in a payload that starts at `first`.
-fn summarize(summary: &mut Summary, payload: &[u8], first: Lsn) {
+pub(crate) fn summarize(summary: &mut Summary, payload: &[u8], first: Lsn) {
     summary.clear();
     let mut at = 0;
     while at < payload.len() {

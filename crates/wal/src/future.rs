@@ -27,6 +27,8 @@ pub struct DurableFuture {
     ticket: Option<u64>,
     /// Clock when it was first found not durable, nanoseconds.
     waits_since: Option<u64>,
+    /// It follows what others have made durable: it neither asks for a flush nor counts as a commit that waits.
+    follows: bool,
 }
 
 impl DurableFuture {
@@ -39,12 +41,24 @@ impl DurableFuture {
             lsn,
             ticket: None,
             waits_since: None,
+            follows: false,
+        }
+    }
+
+    /// Waits until others have had the log flushed.
+    pub(crate) fn of_others(shared: Arc<Shared>, lsn: Lsn) -> Self {
+        Self {
+            shared,
+            lsn,
+            ticket: None,
+            waits_since: None,
+            follows: true,
         }
     }
 
     /// Waits on this thread. Without a daemon it flushes by itself.
     pub fn block(mut self) -> Result<(), WalError> {
-        if self.shared.mode == FlushMode::Manual {
+        if self.shared.mode == FlushMode::Manual && !self.follows {
             while self.shared.waiters.durable() < self.lsn
                 && self.shared.flush_once()? == Flushed::Something
             {}
@@ -88,8 +102,10 @@ impl Future for DurableFuture {
         let shared = &this.shared;
         let answer = shared.waiters.poll(this.lsn, &mut this.ticket, cx);
         if answer.is_pending() {
-            this.waits_since
-                .get_or_insert_with(|| shared.clock.mono_nanos());
+            if !this.follows {
+                this.waits_since
+                    .get_or_insert_with(|| shared.clock.mono_nanos());
+            }
             return Poll::Pending;
         }
         // The flush has taken the queue entry, or is about to: no need to lock for that.

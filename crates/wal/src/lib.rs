@@ -7,13 +7,15 @@
 //!
 //! In reading order: [`Wal`] (the face), `append` (a record gets its place and its bytes), `buffer` (the ring between
 //! appenders and flush; `memory` is a log of nothing else), `policy` (when to flush), `daemon` and `signals` (who is
-//! woken for it), `flush` and `flights` (hardening), `waiters` and `future` (who is told), `files` (segments),
-//! `recover` (reading it all back), `format` (the bytes), `stats` and `histogram`.
+//! woken for it), `flush` and `flights` (hardening), `waiters` and `future` (who is told), `files` and `live`
+//! (segments), `tail` (following the log while it is written), `recover` (reading it all back), `format` (the bytes),
+//! `stats` and `histogram`.
 //!
 //! **Invariants**
 //! - LSN order is commit order is visibility order.
 //! - Durable means synced: nothing is reported durable that a crash could take back.
 //! - A failed write or sync ends the log. It is never tried again.
+//! - Who follows the log never sees what is not durable.
 //! - Payloads are opaque: nothing here knows rows, keys or SQL.
 
 mod append;
@@ -27,6 +29,7 @@ mod flush;
 mod format;
 mod future;
 mod histogram;
+mod live;
 mod lsn;
 mod memory;
 mod policy;
@@ -34,6 +37,7 @@ mod recover;
 mod shared;
 mod signals;
 mod stats;
+mod tail;
 mod waiters;
 mod wal;
 
@@ -47,13 +51,15 @@ pub use files::LogSpace;
 pub use format::RecordKind;
 pub use future::DurableFuture;
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
+pub use live::LogPin;
 pub use lsn::{Lsn, LsnRange};
 pub use memory::MemoryLog;
 pub use policy::{FlushPolicy, MAX_FLUSH_INTERVAL, MAX_IN_FLIGHT};
 pub use recover::{
     BlockSummary, BlockView, DamageView, LogBytes, LogReader, LogView, Lost, Needs, PartView,
-    Record, Recovered, Replay, SegmentView, Task, TaskCounts, Visitor, WantsBlock,
+    Record, Recovered, Replay, SegmentView, Task, TaskCounts, Visitor, Wanted, WantsBlock,
 };
 pub use shared::{Driven, Turn};
 pub use stats::{WaitCause, Waits, WalStats};
+pub use tail::{Progress, Tail};
 pub use wal::Wal;

@@ -25,10 +25,11 @@ use crate::format::RECORD_ALIGN;
 use crate::future::DurableFuture;
 use crate::lsn::{Lsn, LsnRange};
 use crate::policy::{FlushPolicy, PolicyCell};
-use crate::recover::{self, Found, LogReader};
+use crate::recover::{self, Found, LogReader, Wanted};
 use crate::shared::{Driven, Shared, Turn};
 use crate::signals::{DaemonSignals, PreparerSignals};
 use crate::stats::{Contention, Counters, WalStats};
+use crate::tail::Tail;
 use crate::waiters::Waiters;
 
 /// The log. Clones are handles of the same log; when the last one is dropped, its threads end
@@ -183,8 +184,8 @@ impl Wal {
         append(&**self.shared(), draft)
     }
 
-    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full disk it
-    /// may use the room that is held back from others.
+    /// As [`Wal::append`], for a record that makes room when it is durable and what follows from it is done: on a full
+    /// disk it may use the room that is held back from others.
     pub fn append_making_room(&self, draft: &Draft<'_>) -> Result<LsnRange, WalError> {
         match self.append(draft) {
             Err(WalError::NoSpace { .. }) => {
@@ -262,9 +263,37 @@ impl Wal {
     }
 
     /// Records that end at or below `lsn` are not needed any more: segments wholly below are
-    /// recycled or removed.
+    /// recycled or removed, unless they are pinned.
     pub fn release_below(&self, lsn: Lsn) -> Result<(), WalError> {
         self.shared().release_below(lsn)
+    }
+
+    /// Keeps the log from `from` on, whatever is released, under this name: a pin of the same name is moved, and what
+    /// it kept goes. In memory only: at the opening, [`WalConfig::pins`] pins everything.
+    ///
+    /// # Errors
+    /// That part of the log is gone, or segments cannot be recycled.
+    pub fn pin(&self, name: &'static str, from: Lsn) -> Result<(), WalError> {
+        self.shared().files.pin(name, from)?;
+        self.shared().release_below(Lsn(0))
+    }
+
+    /// Takes a pin away, and lets go of what it kept.
+    ///
+    /// # Errors
+    /// Segments cannot be recycled.
+    pub fn unpin(&self, name: &'static str) -> Result<(), WalError> {
+        self.shared().files.unpin(name);
+        self.shared().release_below(Lsn(0))
+    }
+
+    /// Follows the log from the record on that starts at `from`, while it is being written. What is still to be read
+    /// must be pinned, or be in the segment that is read.
+    ///
+    /// # Errors
+    /// That part of the log is gone, or damaged.
+    pub fn tail(&self, from: Lsn, wanted: Wanted) -> Result<Tail, WalError> {
+        Tail::open(Arc::clone(self.shared()), from, wanted)
     }
 
     /// What the log has done so far.

@@ -1,7 +1,7 @@
 //! A record of the log in the making: the one way in which the engine appends.
 //!
-//! Neighbours: `record` knows the bytes, `log` appends; `commit`, `txn::prepared` and the engine's counters and notes say what
-//! goes in.
+//! Neighbours: `record` knows the bytes, `log` appends; `commit`, `txn::prepared` and the engine's counters and notes
+//! say what goes in.
 //!
 //! The attachment is never copied: it goes to the log as the last pieces of the payload.
 //!
@@ -144,8 +144,8 @@ impl<'a> Entry<'a> {
         self.buffers.tree_ids.sort_unstable();
     }
 
-    /// Appends it: this is the moment that fixes the order. On a full disk a record that makes room may use what is held back
-    /// from others.
+    /// Appends it: this is the moment that fixes the order. On a full disk a record that makes room may use what is
+    /// held back from others.
     pub(crate) fn append(self, log: &Log, makes_room: bool) -> Result<Place> {
         let [head, rest] = self.attachment;
         let pieces = [self.buffers.payload.as_slice(), head, rest];

@@ -1,7 +1,7 @@
 //! Identifiers of prepared transactions: who coordinates them, and what the coordinator calls them.
 //!
-//! Neighbours: `record` writes them to the log, `txn::prepared` keeps what waits under them; the layer above gives bytes a
-//! meaning.
+//! Neighbours: `record` writes them to the log, `txn::prepared` keeps what waits under them; the layer above gives
+//! bytes a meaning.
 //!
 //! **Invariants**
 //! - Identifiers of one namespace never meet those of another, whatever their bytes.

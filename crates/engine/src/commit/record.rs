@@ -24,8 +24,8 @@
 //! graft     number varint                                                    (what is staged in the manifest under it)
 //! write     op u8 | key length varint | key | for a put: value length varint | value
 //! ```
-//! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend. The attachment is the end of the
-//! payload, and its bytes mean nothing here.
+//! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend. The attachment is the end of
+//! the payload, and its bytes mean nothing here.
 //!
 //! Version 1, which is read and not written any more, has no flags, no attachments, no notes, and identifiers without a
 //! namespace, which are XA's.

@@ -3,8 +3,9 @@
 //! Neighbours: both ways to replay (`serial`, `parallel`) keep one table; what is left in it at the end goes to
 //! `txn::prepared` and waits on.
 //!
-//! A transaction is named by its identifier and the sequence of its prepare record, because an identifier may be used again. With that
-//! name it does not matter which of the two records is met first, as long as both are in the table before it is asked.
+//! A transaction is named by its identifier and the sequence of its prepare record, because an identifier may be used
+//! again. With that name it does not matter which of the two records is met first, as long as both are in the table
+//! before it is asked.
 //!
 //! **Invariants**
 //! - A decision finds exactly the prepare it names. The log lets go of a prepare only when the writes that were decided

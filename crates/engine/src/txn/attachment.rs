@@ -1,9 +1,10 @@
 //! What a transaction gives the log for those who follow it: opaque bytes at the end of its commit record.
 //!
-//! Neighbours: [`Txn`](super::Txn) appends and truncates, `commit` writes it behind the writes; `recovery` does not look at it.
+//! Neighbours: [`Txn`](super::Txn) appends and truncates, `commit` writes it behind the writes; `recovery` does not
+//! look at it.
 //!
-//! It has a body, which grows with the statements and is undone with them, and a head, which is set when all is known and
-//! stands before the body.
+//! It has a body, which grows with the statements and is undone with them, and a head, which is set when all is known
+//! and stands before the body.
 //!
 //! **Invariants**
 //! - The body is as long as the savepoint that was rolled back to says, whatever came in between.

@@ -2,8 +2,9 @@
 //!
 //! Neighbours: `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for what is read.
 //!
-//! Parts: `attachment` (opaque bytes for the log) · `snapshots` (which versions must live) · `write_set` (in memory), `spill` (on disk) · `visible` → `cursor` (scans) · `ranges`
-//! (range locks and what others have not committed) · [`Txn`].
+//! Parts: `attachment` (opaque bytes for the log) · `snapshots` (which versions must live) · `write_set` (in memory),
+//! `spill` (on disk) · `visible` → `cursor` (scans) · `ranges` (range locks and what others have not committed) ·
+//! [`Txn`].
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -453,8 +454,9 @@ impl Txn {
         self.write(tree, key, Op::Delete, &[])
     }
 
-    /// Appends to the attachment: opaque bytes that the log keeps with the record of this transaction, for whoever follows it
-    /// ([`Engine::follow`]). A rollback to a savepoint takes them back. A transaction that has only an attachment is logged, too.
+    /// Appends to the attachment: opaque bytes that the log keeps with the record of this transaction, for whoever
+    /// follows it ([`Engine::follow`]). A rollback to a savepoint takes them back. A transaction that has only an
+    /// attachment is logged, too.
     ///
     /// # Errors
     /// The transaction is too large with them, or there is no memory.
@@ -464,8 +466,8 @@ impl Txn {
         Ok(())
     }
 
-    /// Sets what stands before the bytes of [`Txn::attach`]; what was set before goes. It is there for what is known only at the
-    /// end, so no rollback to a savepoint changes it.
+    /// Sets what stands before the bytes of [`Txn::attach`]; what was set before goes. It is there for what is known
+    /// only at the end, so no rollback to a savepoint changes it.
     ///
     /// # Errors
     /// As [`Txn::attach`].
@@ -563,8 +565,8 @@ impl Txn {
         }
     }
 
-    /// Undoes the writes since `savepoint`, and what was attached; row locks stay. Savepoints taken after it must not be used
-    /// any more.
+    /// Undoes the writes since `savepoint`, and what was attached; row locks stay. Savepoints taken after it must not
+    /// be used any more.
     pub fn rollback_to(&mut self, savepoint: SavepointId) {
         self.attachment.truncate(savepoint.attachment);
         self.writes.roll_back_to(savepoint.writes);
@@ -632,9 +634,10 @@ impl Txn {
         result
     }
 
-    /// First phase of a two-phase commit: logs the writes and the attachment, and hands the writes, with the row locks, to the
-    /// engine under `id`. They survive a crash when the returned sequence is durable. The transaction is then as new; the
-    /// decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled back.
+    /// First phase of a two-phase commit: logs the writes and the attachment, and hands the writes, with the row locks,
+    /// to the engine under `id`. They survive a crash when the returned sequence is durable. The transaction is then as
+    /// new; the decision is [`Engine::commit_prepared`] or [`Engine::rollback_prepared`]. On an error it is rolled
+    /// back.
     pub fn prepare(&mut self, id: &PreparedId) -> Result<Seq> {
         let result = prepared::prepare(self, id);
         self.end();

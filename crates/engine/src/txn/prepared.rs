@@ -5,8 +5,8 @@
 //!
 //! **Invariants**
 //! - A prepared transaction keeps its row and range locks, also over a restart.
-//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every moment
-//!   either the table or a memtable keeps the log from being released behind it.
+//! - It stays in the table until its versions are in memtables that know the start of its prepare record: at every
+//!   moment either the table or a memtable keeps the log from being released behind it.
 //! - At most one prepared transaction has an identifier at a time; over time it may be used again, so the log names the
 //!   transaction by identifier and prepare sequence.
 //! - Nothing of an attachment is kept here: it is in the log.

@@ -18,7 +18,7 @@ const KEPT_BUFFERS: usize = 64;
 pub struct LogBytes(Vec<u8>);
 
 impl LogBytes {
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
@@ -44,13 +44,13 @@ impl fmt::Debug for LogBytes {
 
 /// Buffers nobody uses.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Buffers {
     /// A buffer of this length; what is in it means nothing.
-    pub(super) fn take(&self, len: usize) -> Vec<u8> {
+    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
         let fits = |kept: &Vec<u8>| (len..=2 * len).contains(&kept.capacity());
         let mut free = self.free.lock();
         match free.iter().rposition(fits) {
@@ -68,7 +68,7 @@ impl Buffers {
     }
 
     /// Takes a buffer back if nobody has kept it.
-    pub(super) fn give_back(&self, bytes: Arc<LogBytes>) {
+    pub(crate) fn give_back(&self, bytes: Arc<LogBytes>) {
         if let Some(LogBytes(bytes)) = Arc::into_inner(bytes) {
             let mut free = self.free.lock();
             if free.len() < KEPT_BUFFERS {

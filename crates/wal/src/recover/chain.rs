@@ -9,7 +9,8 @@ use std::ops::Range;
 use super::segment::Segment;
 use crate::config::WalConfig;
 use crate::error::WalError;
-use crate::files::{LiveSegment, SegmentFiles};
+use crate::files::SegmentFiles;
+use crate::live::LiveSegment;
 use crate::lsn::Lsn;
 
 /// The segments of a log, oldest first.

@@ -18,10 +18,10 @@ use super::segment::{BlockAt, FIRST_BLOCK, Lack, Segment};
 use super::tail;
 use super::window::Window;
 use crate::error::WalError;
-use crate::files::LiveSegment;
 use crate::format::{
     BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES, RecordKind, parse_part, parse_segment_name,
 };
+use crate::live::LiveSegment;
 use crate::lsn::Lsn;
 
 /// What a segment says of itself.

@@ -2,9 +2,9 @@
 //!
 //! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes
 //! that end durable; then the log can go on, and nothing else has been read. `reader` follows the block headers and
-//! hands out tasks, `task` reads and parses one into a `buffer`, `record` is what comes out; `sample` looks into it
-//! before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force` names the
-//! first damage and, if told, gives up what is behind it. `inspect` shows a log to people.
+//! hands out tasks, `task` reads one into a `buffer` and parses it with `parts`, `record` is what comes out; `sample`
+//! looks into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force`
+//! names the first damage and, if told, gives up what is behind it. `inspect` shows a log to people.
 //!
 //! **Invariants**
 //! - Everything read from disk is checked; what is wrong is an error that names file and offset, or
@@ -13,14 +13,15 @@
 //! - Only `force` ends a log before damage, and it deletes nothing.
 
 mod ahead;
-mod buffer;
+pub(crate) mod buffer;
 mod chain;
 mod force;
 mod inspect;
+pub(crate) mod parts;
 mod reader;
-mod record;
+pub(crate) mod record;
 mod sample;
-mod segment;
+pub(crate) mod segment;
 mod survey;
 mod tail;
 mod task;
@@ -37,6 +38,7 @@ use crate::lsn::Lsn;
 pub use buffer::LogBytes;
 pub use force::{Needs, WantsBlock};
 pub use inspect::{BlockView, DamageView, LogView, PartView, SegmentView, Visitor};
+pub use parts::Wanted;
 pub use reader::LogReader;
 pub use record::{BlockSummary, Record, Recovered, Replay};
 pub use task::{Task, TaskCounts};

@@ -58,7 +58,7 @@ pub struct BlockSummary<'a> {
 }
 
 impl<'a> BlockSummary<'a> {
-    pub(super) fn of(header: &'a BlockHeader) -> Self {
+    pub(crate) fn of(header: &'a BlockHeader) -> Self {
         let summary = &header.summary;
         Self {
             first: header.first,

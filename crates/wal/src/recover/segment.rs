@@ -10,24 +10,25 @@ use std::sync::Arc;
 
 use esker_vfs::{File, Fs, OpenMode};
 
+use super::parts::Flaw;
 use crate::config::Sizes;
 use crate::error::WalError;
-use crate::files::LiveSegment;
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PAGE_BYTES, SegmentHeader, segment_name};
+use crate::live::LiveSegment;
 use crate::lsn::Lsn;
 
 /// A segment that is needed. Its file is not recycled while this exists.
 #[derive(Clone)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     live: LiveSegment,
-    pub(super) header: SegmentHeader,
+    pub(crate) header: SegmentHeader,
     /// Where its live range ends.
-    pub(super) end: Lsn,
+    pub(crate) end: Lsn,
 }
 
 impl Segment {
     /// Checks the header of a segment; where its live range ends is found out later.
-    pub(super) fn open(fs: &dyn Fs, live: LiveSegment) -> Result<Self, WalError> {
+    pub(crate) fn open(fs: &dyn Fs, live: LiveSegment) -> Result<Self, WalError> {
         let (path, start) = (&live.path, live.start);
         let mut bytes = [0; SegmentHeader::BYTES];
         let read = open_file(fs, path)?
@@ -49,21 +50,21 @@ impl Segment {
         Ok(Self { live, header, end })
     }
 
-    pub(super) fn start(&self) -> Lsn {
+    pub(crate) fn start(&self) -> Lsn {
         self.header.start
     }
 
     /// Where the log before it ends.
-    pub(super) fn begins(&self) -> Lsn {
+    pub(crate) fn begins(&self) -> Lsn {
         self.header.gap.unwrap_or(self.header.start)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.live.path
     }
 
     /// Opens the file for reading.
-    pub(super) fn reading(self: Arc<Self>, fs: &dyn Fs) -> Result<SegmentFile, WalError> {
+    pub(crate) fn reading(self: Arc<Self>, fs: &dyn Fs) -> Result<SegmentFile, WalError> {
         let file = open_file(fs, self.path())?;
         let len = file
             .len()
@@ -76,30 +77,30 @@ impl Segment {
     }
 }
 
-pub(super) fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn File>, WalError> {
+pub(crate) fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn File>, WalError> {
     fs.open(path, OpenMode::Read)
         .map_err(|e| WalError::io("open", path, e))
 }
 
 /// The open file of a segment.
-pub(super) struct SegmentFile {
-    pub(super) segment: Arc<Segment>,
+pub(crate) struct SegmentFile {
+    pub(crate) segment: Arc<Segment>,
     file: Arc<dyn File>,
     len: u64,
 }
 
 /// Where a block is: what reading it takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BlockAt {
-    pub(super) offset: u64,
-    pub(super) first: Lsn,
-    pub(super) payload_bytes: u32,
-    pub(super) payload_crc: u32,
-    pub(super) records: u32,
+pub(crate) struct BlockAt {
+    pub(crate) offset: u64,
+    pub(crate) first: Lsn,
+    pub(crate) payload_bytes: u32,
+    pub(crate) payload_crc: u32,
+    pub(crate) records: u32,
 }
 
 impl BlockAt {
-    pub(super) fn new(offset: u64, header: &BlockHeader) -> Self {
+    pub(crate) fn new(offset: u64, header: &BlockHeader) -> Self {
         Self {
             offset,
             first: header.first,
@@ -109,28 +110,28 @@ impl BlockAt {
         }
     }
 
-    pub(super) fn end(&self) -> Lsn {
+    pub(crate) fn end(&self) -> Lsn {
         self.first.plus(u64::from(self.payload_bytes))
     }
 
-    pub(super) fn on_disk(&self) -> u64 {
+    pub(crate) fn on_disk(&self) -> u64 {
         Sizes::block_on_disk(u64::from(self.payload_bytes))
     }
 
     /// Offset behind the block.
-    pub(super) fn end_offset(&self) -> u64 {
+    pub(crate) fn end_offset(&self) -> u64 {
         self.offset + self.on_disk()
     }
 
     /// Whether these are its payload's bytes.
-    pub(super) fn is_payload(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_payload(&self, bytes: &[u8]) -> bool {
         bytes.len() == self.payload_bytes as usize && crc32c::crc32c(bytes) == self.payload_crc
     }
 }
 
 /// Why there is no block where one was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(crate) enum Lack {
     /// It is not valid.
     Block,
     /// The file has been cut short: it was made with its full length.
@@ -148,7 +149,7 @@ pub(super) enum Lack {
 impl Lack {
     /// What is lacking behind `before`, the last block that was followed, where the LSN is `lsn`, in a file of `len`
     /// bytes.
-    pub(super) fn find(
+    pub(crate) fn find(
         segment: &Segment,
         len: u64,
         before: Option<&BlockHeader>,
@@ -164,7 +165,7 @@ impl Lack {
     }
 
     /// Which file has it, and what is wrong. `goal` says why there should be more.
-    pub(super) fn describe(self, segment: &Segment, lsn: Lsn, goal: &str) -> (PathBuf, String) {
+    pub(crate) fn describe(self, segment: &Segment, lsn: Lsn, goal: &str) -> (PathBuf, String) {
         let path = segment.path().to_path_buf();
         match self {
             Lack::Block => (
@@ -190,7 +191,7 @@ impl Lack {
     }
 
     /// The error about it; `offset` is where the block should be.
-    pub(super) fn error(self, segment: &Segment, offset: u64, lsn: Lsn, goal: &str) -> WalError {
+    pub(crate) fn error(self, segment: &Segment, offset: u64, lsn: Lsn, goal: &str) -> WalError {
         let (file, what) = self.describe(segment, lsn, goal);
         let offset = match self {
             Lack::Successor { .. } => 0,
@@ -201,25 +202,25 @@ impl Lack {
 }
 
 /// Where the first block of a segment is.
-pub(super) const FIRST_BLOCK: u64 = PAGE_BYTES;
+pub(crate) const FIRST_BLOCK: u64 = PAGE_BYTES;
 
 impl SegmentFile {
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn will_read(&self, offset: u64, len: u64) {
+    pub(crate) fn will_read(&self, offset: u64, len: u64) {
         self.file.will_read(offset, len);
     }
 
-    pub(super) fn read_exact(&self, bytes: &mut [u8], offset: u64) -> Result<(), WalError> {
+    pub(crate) fn read_exact(&self, bytes: &mut [u8], offset: u64) -> Result<(), WalError> {
         self.file
             .read_exact_at(bytes, offset)
             .map_err(|e| WalError::io("read", self.segment.path(), e))
     }
 
     /// The header of a block of this segment at this offset, if there is a valid one.
-    pub(super) fn header_at(&self, offset: u64) -> Result<Option<BlockHeader>, WalError> {
+    pub(crate) fn header_at(&self, offset: u64) -> Result<Option<BlockHeader>, WalError> {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         if offset + bytes.len() as u64 > self.len {
             return Ok(None);
@@ -234,7 +235,7 @@ impl SegmentFile {
 
     /// The header of the block that follows at `offset`, where the LSN is `first`. That there is none
     /// is damage: the live range goes on.
-    pub(super) fn block_at(&self, offset: u64, first: Lsn) -> Result<BlockHeader, WalError> {
+    pub(crate) fn block_at(&self, offset: u64, first: Lsn) -> Result<BlockHeader, WalError> {
         let follows =
             |header: &BlockHeader| header.first == first && header.end() <= self.segment.end;
         if let Some(header) = self.header_at(offset)?.filter(follows) {
@@ -252,7 +253,7 @@ impl SegmentFile {
 
     /// Goes on behind damage to what is not needed: the first block behind `offset`, where the LSN is `lsn`, if
     /// everything between ends at or below `from`. Where it is, and its header.
-    pub(super) fn resume(
+    pub(crate) fn resume(
         &self,
         offset: u64,
         lsn: Lsn,
@@ -274,10 +275,22 @@ impl SegmentFile {
         Ok(None)
     }
 
+    /// Reads the payload of a block, unchecked.
+    pub(crate) fn read_payload(&self, block: &BlockAt, bytes: &mut [u8]) -> Result<(), WalError> {
+        self.read_exact(bytes, block.offset + BLOCK_HEADER_BYTES as u64)
+    }
+
+    /// The error about a block with this flaw.
+    pub(crate) fn flawed(&self, block: &BlockAt, flaw: &Flaw) -> WalError {
+        let Flaw { what, lsn } = flaw;
+        let what = format!("{what} (LSN {lsn}; the block ends at LSN {})", block.end());
+        WalError::corruption(self.segment.path(), block.offset, block.first, what)
+    }
+
     /// Whether the payload of a block is what was written.
-    pub(super) fn is_intact(&self, block: &BlockAt) -> Result<bool, WalError> {
+    pub(crate) fn is_intact(&self, block: &BlockAt) -> Result<bool, WalError> {
         let mut payload = vec![0; block.payload_bytes as usize];
-        self.read_exact(&mut payload, block.offset + BLOCK_HEADER_BYTES as u64)?;
+        self.read_payload(block, &mut payload)?;
         Ok(block.is_payload(&payload))
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Survey {
 impl Survey {
     pub(super) fn new(files: &SegmentFiles) -> Self {
         let live = files.live();
-        let place = |segment: crate::files::LiveSegment| (segment.start, segment.path);
+        let place = |segment: crate::live::LiveSegment| (segment.start, segment.path);
         Self {
             fs: Arc::clone(files.fs()),
             segments: live.into_iter().map(place).collect(),

@@ -1,10 +1,9 @@
 //! A piece of the log: reading its blocks, checking them, and handing over their records.
 //!
-//! Neighbours: `reader` makes the tasks; any thread may read one.
+//! Neighbours: `reader` makes the tasks; any thread may read one; `parts` puts the records together.
 //!
 //! **Invariants**
-//! - A record is handed over once, if it ends above the starting point, and only if all its parts
-//!   are there. A task has all parts of the chained records that it has a part of.
+//! - A task has all parts of the chained records that it has a part of.
 //! - A chain is never continued by a later life of the log: it is forgotten where a segment begins
 //!   that was begun by opening.
 
@@ -12,11 +11,11 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 
 use super::buffer::{Buffers, LogBytes};
-use super::record::{Record, Replay};
+use super::parts::{Assembler, Wanted};
+use super::record::Replay;
 use super::segment::{BlockAt, SegmentFile};
 use super::survey::Survey;
-use crate::error::WalError;
-use crate::format::{BLOCK_HEADER_BYTES, Part, parse_part};
+use crate::format::BLOCK_HEADER_BYTES;
 use crate::lsn::Lsn;
 
 /// A piece of the log that can be read by itself: everything in `[first, end)`.
@@ -116,19 +115,11 @@ impl AddAssign for TaskCounts {
     }
 }
 
-/// The parts of a chained record, so far.
-struct Chain {
-    id: u64,
-    payload: Vec<u8>,
-}
-
 /// Parses the blocks of one task, in order.
 pub(super) struct Parser<'r, R> {
     survey: &'r Survey,
     replay: &'r mut R,
-    from: Lsn,
-    chain: Option<Chain>,
-    trees: Vec<u32>,
+    assembler: Assembler,
     counts: TaskCounts,
 }
 
@@ -138,9 +129,7 @@ impl<'r, R: Replay> Parser<'r, R> {
         Self {
             survey,
             replay,
-            from,
-            chain: None,
-            trees: Vec::new(),
+            assembler: Assembler::new(from, Wanted::Everything),
             counts: TaskCounts::default(),
         }
     }
@@ -155,7 +144,7 @@ impl<'r, R: Replay> Parser<'r, R> {
         self.counts.skipped_blocks = task.skipped_blocks;
         for run in &task.runs {
             if run.file.segment.header.after_open {
-                self.chain = None;
+                self.assembler.begin_life();
             }
             let mut rest = &run.blocks[..];
             while !rest.is_empty() {
@@ -164,6 +153,7 @@ impl<'r, R: Replay> Parser<'r, R> {
                 rest = behind;
             }
         }
+        self.counts.records = self.assembler.records;
         Ok(self.counts)
     }
 
@@ -197,108 +187,13 @@ impl<'r, R: Replay> Parser<'r, R> {
         payload: &[u8],
         buffer: &Arc<LogBytes>,
     ) -> Result<(), R::Error> {
-        let survey = self.survey;
-        let damage = |what: &str, lsn: Lsn| {
-            let what = format!("{what} (LSN {lsn}; the block ends at LSN {})", block.end());
-            let path = file.segment.path();
-            survey.with_loss(WalError::corruption(path, block.offset, block.first, what))
-        };
-        if !block.is_payload(payload) {
-            return Err(damage("the checksum of the block is wrong", block.first).into());
-        }
-        let mut lsn = block.first;
-        let mut rest = payload;
-        let mut seen = 0;
-        while !rest.is_empty() {
-            let Some(part) = parse_part(rest) else {
-                return Err(damage("a record is not well-formed", lsn).into());
-            };
-            rest = &rest[part.padded as usize..];
-            let next = lsn.plus(part.padded);
-            self.part(&part, lsn, next, buffer)?
-                .map_err(|what| damage(what, lsn))?;
-            lsn = next;
-            seen += 1;
-        }
-        if seen != block.records {
-            return Err(damage("the number of records is wrong", lsn).into());
+        let assembled = self.assembler.block(block, payload, buffer, self.replay)?;
+        if let Err(flaw) = assembled {
+            return Err(self.survey.with_loss(file.flawed(block, &flaw)).into());
         }
         self.counts.blocks += 1;
         self.counts.bytes += u64::from(block.payload_bytes);
         Ok(())
-    }
-
-    /// Takes one part. The inner error says what is wrong with it.
-    fn part(
-        &mut self,
-        part: &Part<'_>,
-        start: Lsn,
-        end: Lsn,
-        buffer: &Arc<LogBytes>,
-    ) -> Result<Result<(), &'static str>, R::Error> {
-        let Some(id) = part.chain else {
-            if self.chain.is_some() {
-                return Ok(Err("a chained record is not finished"));
-            }
-            if let (Some(kind), true) = (part.kind, end > self.from) {
-                self.trees.clear();
-                self.trees.extend(part.trees());
-                self.counts.records += 1;
-                self.replay.record(Record {
-                    start,
-                    end,
-                    kind,
-                    trees: &self.trees,
-                    has_attachment: part.has_attachment,
-                    payload: part.payload,
-                    buffer,
-                })?;
-            }
-            return Ok(Ok(()));
-        };
-        self.chained(part, id, start, end)
-    }
-
-    /// Takes one part of a chained record.
-    fn chained(
-        &mut self,
-        part: &Part<'_>,
-        id: u64,
-        start: Lsn,
-        end: Lsn,
-    ) -> Result<Result<(), &'static str>, R::Error> {
-        let begins_here = id == start.0;
-        let chain = match &mut self.chain {
-            Some(_) if begins_here => return Ok(Err("a chained record is not finished")),
-            none if begins_here => none.insert(Chain {
-                id,
-                payload: Vec::new(),
-            }),
-            Some(chain) if chain.id == id => chain,
-            // Its beginning was not needed.
-            _ if end <= self.from => return Ok(Ok(())),
-            _ => return Ok(Err("the beginning of a chained record is missing")),
-        };
-        chain.payload.extend_from_slice(part.payload);
-        let Some(kind) = part.kind else {
-            return Ok(Ok(()));
-        };
-        if let (Some(chain), true) = (self.chain.take(), end > self.from) {
-            self.trees.clear();
-            self.trees.extend(part.trees());
-            self.counts.records += 1;
-            let buffer = Arc::new(LogBytes::new(chain.payload));
-            self.replay.record(Record {
-                start: Lsn(id),
-                end,
-                kind,
-                trees: &self.trees,
-                has_attachment: part.has_attachment,
-                payload: &buffer,
-                buffer: &buffer,
-            })?;
-        }
-        Ok(Ok(()))
     }
 }
 

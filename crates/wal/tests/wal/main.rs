@@ -9,4 +9,5 @@ mod log_buffers;
 mod point_in_time;
 mod policy;
 mod reading;
+mod tail;
 mod threads;
