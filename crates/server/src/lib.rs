@@ -11,6 +11,7 @@
 //! so on a thread of their own, commits are awaited as futures.
 
 mod activity;
+mod certificate;
 pub mod client;
 mod compressions;
 pub mod config;

@@ -1,9 +1,9 @@
 //! Who is it? The authentication exchange, for new connections and COM_CHANGE_USER.
 //!
 //! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come from the `sql` crate;
-//! proofs are checked by `esker_wire::auth`. **Invariants**: a fresh challenge per attempt; an unknown user goes
-//! through the same exchange as a known one; guesses are slowed down by `throttle`; a clear password is read only over
-//! TLS or RSA; no password reaches a log.
+//! proofs are checked by `esker_wire::auth`, certificates by `certificate`.
+//! **Invariants**: a fresh challenge per attempt; an unknown user goes through the same exchange as a known one;
+//! guesses are slowed down by `throttle`; a clear password is read only over TLS or RSA; no password reaches a log.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use esker_wire::constants::cap;
 use esker_wire::handshake;
 use parking_lot::Mutex;
 
+use crate::certificate::{self, Encrypted};
 use crate::connection::{Connection, Gone};
 use crate::listener::Shared;
 use crate::stream::Stream;
@@ -185,21 +186,14 @@ async fn prove(
 
 /// Is the connection what REQUIRE asks for?
 fn suits(stream: &Stream, required: &Transport) -> bool {
-    match required {
-        Transport::Any => true,
-        Transport::Tls => stream.is_tls(),
-        Transport::Certificate => stream.has_peer_certificate(),
-        Transport::Specified {
-            subject: None,
-            issuer: None,
-            cipher,
-        } => {
-            let info = stream.tls_info();
-            info.is_some_and(|(used, _)| cipher.as_ref().is_none_or(|c| *c == used))
-        }
-        // Nothing reads the names in a certificate.
-        Transport::Specified { .. } => false,
-    }
+    let Some((cipher, _)) = stream.tls_info() else {
+        return certificate::suits(required, None);
+    };
+    let encrypted = Encrypted {
+        cipher: &cipher,
+        certificate: stream.peer_certificate(),
+    };
+    certificate::suits(required, Some(&encrypted))
 }
 
 /// Must the account's password be changed before anything else?

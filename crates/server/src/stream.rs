@@ -41,15 +41,14 @@ impl Stream {
         Some((crate::tls::suite_name(cipher), version.to_owned()))
     }
 
-    /// Has the client shown a certificate? Only one that `ssl_ca` vouches for is taken.
-    pub(crate) fn has_peer_certificate(&self) -> bool {
+    /// The certificate that the client has shown. Only one that `ssl_ca` vouches for is taken.
+    pub(crate) fn peer_certificate(&self) -> Option<&[u8]> {
         let Self::Tls(stream) = self else {
-            return false;
+            return None;
         };
         let (_, session) = stream.get_ref();
-        session
-            .peer_certificates()
-            .is_some_and(|chain| !chain.is_empty())
+        let own = session.peer_certificates()?.first();
+        own.map(|certificate| &**certificate)
     }
 
     fn tcp(&self) -> Option<&TcpStream> {
