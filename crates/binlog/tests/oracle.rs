@@ -339,7 +339,7 @@ fn shown(column: &ShapeColumn, value: &Value) -> String {
         Value::Double(v) if column.ty.kind == TypeKind::Float => (*v as f32).to_string(),
         Value::Double(v) => v.to_string(),
         Value::Decimal(v) => v.to_string(),
-        Value::Str(v) => hex(v),
+        Value::Str(v) | Value::Json(v) => hex(v),
         Value::Date(v) => v.at_midnight().format(6),
         Value::Time(v) => v.format(6),
         Value::DateTime(v) => v.format(6),

@@ -13,6 +13,7 @@ use crate::collation::Collation;
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{SqlError, SqlResult};
+use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, DateTime};
 use crate::value::{Value, ValueRef};
@@ -32,6 +33,8 @@ pub enum CmpKind {
     Time,
     /// Moments (dates are midnights).
     DateTime,
+    /// JSON values; SQL values become JSON scalars.
+    Json,
 }
 
 /// What the binder knows of one side of a comparison.
@@ -88,6 +91,9 @@ pub fn cmp_kind<'a>(
     collation: Collation,
 ) -> CmpKind {
     let (a, b) = (a.into(), b.into());
+    if a.ty.kind == TypeKind::Json || b.ty.kind == TypeKind::Json {
+        return CmpKind::Json;
+    }
     if let Some(kind) = temporal_kind(a, b) {
         return kind;
     }
@@ -228,6 +234,13 @@ pub fn compare<'a>(
         {
             c.compare(a, b)
         }
+        (ValueRef::Json(a), ValueRef::Json(b), CmpKind::Json) => {
+            json::compare(JsonRef::new(a), JsonRef::new(b))
+        }
+        (a, b, CmpKind::Json) => {
+            let (a, b) = (document(a, types.0)?, document(b, types.1)?);
+            json::compare(JsonRef::new(&a), JsonRef::new(&b))
+        }
         (a, b, CmpKind::Int) => to_int(ctx, a)?.cmp(&to_int(ctx, b)?),
         (a, b, CmpKind::Decimal) => to_decimal(ctx, a)?.cmp(&to_decimal(ctx, b)?),
         (a, b, CmpKind::Double) => to_f64(ctx, a)?
@@ -237,6 +250,14 @@ pub fn compare<'a>(
         (a, b, CmpKind::Time) => time_of(ctx, a)?.cmp(&time_of(ctx, b)?),
         (a, b, CmpKind::DateTime) => moment_of(ctx, a)?.cmp(&moment_of(ctx, b)?),
     }))
+}
+
+/// The document that a comparison of JSON values takes for a value.
+fn document<'a>(v: ValueRef<'a>, ty: &SqlType) -> SqlResult<Cow<'a, [u8]>> {
+    match v {
+        ValueRef::Json(doc) => Ok(Cow::Borrowed(doc)),
+        v => json::encode(&json::from_value(v, ty)).map(Cow::Owned),
+    }
 }
 
 /// The text as a comparison in `collation` takes it.
@@ -286,6 +307,7 @@ pub fn sort_cmp<'a>(
         (V::Time(a), V::Time(b)) => a.cmp(&b),
         (V::DateTime(a), V::DateTime(b)) => a.cmp(&b),
         (V::Bit(a, _), V::Bit(b, _)) | (V::Label(a, _), V::Label(b, _)) => a.cmp(&b),
+        (V::Json(a), V::Json(b)) => json::compare(JsonRef::new(a), JsonRef::new(b)),
         (a, b) => mixed_cmp(a, b, ty),
     }
 }
@@ -333,6 +355,7 @@ pub fn hash64<'a>(v: impl Into<ValueRef<'a>>, ty: &SqlType) -> u64 {
         ValueRef::Date(d) => mix(d.packed().into()),
         ValueRef::Time(t) => mix(t.packed()),
         ValueRef::DateTime(d) => mix(d.packed()),
+        ValueRef::Json(doc) => json::hash64(JsonRef::new(doc)),
     }
 }
 

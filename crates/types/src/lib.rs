@@ -12,6 +12,7 @@ pub mod ctx;
 pub mod decimal;
 pub mod error;
 pub mod func;
+pub mod json;
 pub mod sqltype;
 pub mod temporal;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The static type of a column or expression, as MySQL's metadata describes it.
 //!
 //! Neighbours: `value` (what a type's values look like), the `sql` crate's catalog and binder.
-//! **Invariants**: `collation` is `Collation::BINARY` for every non-character type; `decimals` is
+//! **Invariants**: `collation` is `Collation::BINARY` for every non-character type but JSON, which is text in
+//! `utf8mb4_bin` wherever a text is wanted; `decimals` is
 //! [`NOT_FIXED_DECIMALS`] for floating types without a scale; `length` is in characters for
 //! character types, in bytes for binary types, in digits for DECIMAL, in bits for BIT, and the
 //! display width otherwise.
@@ -62,7 +63,7 @@ pub enum TypeKind {
     Enum(Arc<[Arc<str>]>),
     /// A subset of up to 64 labels.
     Set(Arc<[Arc<str>]>),
-    /// JSON document (reserved; no column can have it yet).
+    /// JSON document.
     Json,
 }
 
@@ -111,13 +112,18 @@ impl SqlType {
             TypeKind::Bit => (1, 0),
             TypeKind::Enum(_) | TypeKind::Set(_) => (0, 0),
         };
+        let collation = if kind == TypeKind::Json {
+            Collation::UTF8MB4_BIN
+        } else {
+            Collation::BINARY
+        };
         Self {
             kind,
             unsigned: false,
             zerofill: false,
             length,
             decimals,
-            collation: Collation::BINARY,
+            collation,
             nullable: true,
         }
     }

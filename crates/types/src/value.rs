@@ -3,7 +3,7 @@
 //! Neighbours: `sqltype` (static types), `decimal`, `temporal`; the row codec and the wire layer
 //! turn them into bytes.
 //! **Invariants**: `Str` holds UTF-8 when the static type's character set is not binary (latin1
-//! columns are converted at the edges); FLOAT values are `Double` that round-trip through `f32`;
+//! columns are converted at the edges); `Json` holds what `json::encode` makes; FLOAT values are `Double` that round-trip through `f32`;
 //! YEAR is `Int`; TIMESTAMP is `DateTime` already converted to the session's zone.
 
 use crate::decimal::Decimal;
@@ -35,6 +35,8 @@ pub enum Value {
     Bit(u64, u8),
     /// ENUM (1-based index, 0 = the error value '') or SET (bit mask), with its text.
     Label(u64, Box<[u8]>),
+    /// JSON: an encoded document.
+    Json(Vec<u8>),
 }
 
 /// A borrowed value: what a row codec reads without allocation and the wire layer writes.
@@ -62,14 +64,16 @@ pub enum ValueRef<'a> {
     Bit(u64, u8),
     /// See [`Value::Label`].
     Label(u64, &'a [u8]),
+    /// See [`Value::Json`].
+    Json(&'a [u8]),
 }
 
 impl Value {
-    /// Bytes of a text; 0 for other values.
+    /// Bytes of a text or a document; 0 for other values.
     #[inline]
     pub fn text_len(&self) -> usize {
         match self {
-            Self::Str(s) => s.len(),
+            Self::Str(s) | Self::Json(s) => s.len(),
             _ => 0,
         }
     }
@@ -103,6 +107,7 @@ impl Value {
             Self::DateTime(v) => ValueRef::DateTime(*v),
             Self::Bit(v, n) => ValueRef::Bit(*v, *n),
             Self::Label(v, t) => ValueRef::Label(*v, t),
+            Self::Json(d) => ValueRef::Json(d),
         }
     }
 }
@@ -127,6 +132,7 @@ impl ValueRef<'_> {
             Self::DateTime(v) => Value::DateTime(v),
             Self::Bit(v, n) => Value::Bit(v, n),
             Self::Label(v, t) => Value::Label(v, t.into()),
+            Self::Json(d) => Value::Json(d.to_vec()),
         }
     }
 }

@@ -169,6 +169,7 @@ pub(super) fn value_expr(env: &BindEnv<'_>, value: Value) -> Expr {
         Value::Decimal(d) => SqlType::decimal(d.precision().max(1), d.scale()),
         Value::Str(s) => return string(s, env.ctx.collation_connection),
         Value::Label(_, s) => return string(s, env.ctx.collation_connection),
+        Value::Json(_) => SqlType::new(TypeKind::Json),
         Value::Date(_) => SqlType::new(TypeKind::Date),
         Value::Time(t) => {
             let digits = if t.micros() % 1_000_000 == 0 { 0 } else { 6 };

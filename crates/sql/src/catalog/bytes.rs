@@ -83,6 +83,10 @@ impl Writer {
                 word(10, *v);
                 self.bytes(text);
             }
+            Value::Json(doc) => {
+                self.byte(11);
+                self.bytes(doc);
+            }
         }
     }
 
@@ -215,6 +219,7 @@ impl<'a> Reader<'a> {
             8 => Value::DateTime(temporal::datetime_of(self.word()?)),
             9 => Value::Bit(self.word()?, self.byte()?),
             10 => Value::Label(self.word()?, self.bytes()?.into()),
+            11 => Value::Json(self.bytes()?.to_vec()),
             _ => return Err(damaged("catalog row: value")),
         })
     }

@@ -367,6 +367,7 @@ fn write_layout(w: &mut Writer, v: &LayoutVersion) {
             }
             Phys::Enum => w.byte(10),
             Phys::Var => w.byte(11),
+            Phys::Json => w.byte(13),
             Phys::Set => w.byte(12),
         }
     }
@@ -402,6 +403,7 @@ fn read_layout(r: &mut Reader<'_>) -> SqlResult<LayoutVersion> {
             9 => Phys::Bit { bits: r.byte()? },
             10 => Phys::Enum,
             11 => Phys::Var,
+            13 => Phys::Json,
             12 => Phys::Set,
             _ => return Err(damaged("catalog row: storage kind")),
         };

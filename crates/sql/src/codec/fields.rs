@@ -50,7 +50,7 @@ pub(crate) fn columns_with_fields(
 /// Bytes of a column's key part, if that is a number.
 fn number_bytes(phys: Phys) -> Option<usize> {
     match phys {
-        Phys::Bit { .. } | Phys::Enum | Phys::Var | Phys::Set => None,
+        Phys::Bit { .. } | Phys::Enum | Phys::Var | Phys::Json | Phys::Set => None,
         _ => phys.fixed_len().filter(|len| *len <= MAX_BYTES),
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn field_of(columns: &[ColumnDef], col: usize) -> FieldId {
         Phys::Time => (6, 0),
         Phys::DateTime => (7, 0),
         Phys::Timestamp => (8, 0),
-        Phys::Bit { .. } | Phys::Enum | Phys::Var | Phys::Set => (0, 0),
+        Phys::Bit { .. } | Phys::Enum | Phys::Var | Phys::Json | Phys::Set => (0, 0),
     };
     for number in [
         column.id.into(),

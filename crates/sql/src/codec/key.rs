@@ -492,6 +492,7 @@ fn encode_value(
             TypeKind::Enum(_) => out.extend_from_slice(&(v as u16).to_be_bytes()),
             _ => out.extend_from_slice(&v.to_be_bytes()),
         },
+        ValueRef::Json(_) => return Err(damaged("key: a JSON value has none")),
         ValueRef::Null => {}
     }
     Ok(())

@@ -47,6 +47,8 @@ pub enum Phys {
     Enum,
     /// Bytes of any length.
     Var,
+    /// A JSON document.
+    Json,
     /// Mask of 8 bytes, then the text.
     Set,
 }
@@ -89,8 +91,8 @@ impl Phys {
             | TypeKind::TinyText
             | TypeKind::Text
             | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Json => Phys::Var,
+            | TypeKind::LongText => Phys::Var,
+            TypeKind::Json => Phys::Json,
         }
     }
 
@@ -102,7 +104,7 @@ impl Phys {
             Phys::Double | Phys::Time | Phys::DateTime | Phys::Timestamp | Phys::Bit { .. } => 8,
             Phys::Decimal { precision, .. } => Decimal::encoded_len(u32::from(precision)),
             Phys::Enum => 2,
-            Phys::Var | Phys::Set => return None,
+            Phys::Var | Phys::Json | Phys::Set => return None,
         })
     }
 
@@ -144,7 +146,9 @@ impl Phys {
                 out.extend_from_slice(&mask.to_le_bytes());
                 out.extend_from_slice(text);
             }
-            (Phys::Var, ValueRef::Str(v)) => out.extend_from_slice(v),
+            (Phys::Var, ValueRef::Str(v)) | (Phys::Json, ValueRef::Json(v)) => {
+                out.extend_from_slice(v);
+            }
             (_, other) => return Err(mismatch(self, other)),
         }
         Ok(())
@@ -199,6 +203,7 @@ impl Phys {
                 None => ValueRef::Label(0, b""),
             },
             Phys::Var => ValueRef::Str(bytes),
+            Phys::Json => ValueRef::Json(bytes),
         }
     }
 }

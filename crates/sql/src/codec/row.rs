@@ -520,7 +520,7 @@ pub fn patch_row<'v>(
 fn var_len(source: &Source<'_>) -> usize {
     match source {
         Source::Stored(bytes) => bytes.len(),
-        Source::Value(ValueRef::Str(bytes), _) => bytes.len(),
+        Source::Value(ValueRef::Str(bytes) | ValueRef::Json(bytes), _) => bytes.len(),
         Source::Value(ValueRef::Label(_, text), _) => 8 + text.len(),
         Source::Value(..) => 0,
     }

@@ -75,7 +75,7 @@ pub(crate) fn may_keep(env: &EvalEnv<'_>, held: u64, more: u64, budget: Budget) 
 pub(crate) fn value_bytes(v: &Value) -> u64 {
     size_of::<Value>() as u64
         + match v {
-            Value::Str(s) => s.capacity() as u64,
+            Value::Str(s) | Value::Json(s) => s.capacity() as u64,
             Value::Label(_, s) => s.len() as u64,
             _ => 0,
         }

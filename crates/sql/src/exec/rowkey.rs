@@ -6,6 +6,7 @@
 //!   doubles    8 bytes, order-preserving
 //!   decimals   sign, exponent, digits
 //!   temporals  8 bytes; BIT, ENUM, SET: 8 bytes
+//!   JSON       its own sort key
 //!   strings    sort key of the collation, 00 escaped as 00 FF, ended by 00 01
 //! DESC inverts every byte
 //! ```
@@ -16,6 +17,7 @@
 
 use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
+use esker_types::json::{self, JsonRef};
 use esker_types::{Decimal, SqlType, TypeKind, Value};
 
 use super::spill::{number, put_number};
@@ -63,6 +65,7 @@ fn encode_asc(value: &Value, collation: Collation, out: &mut Vec<u8>) {
                 escape_in_place(start, out);
             }
         }
+        Value::Json(doc) => json::sort_key(JsonRef::new(doc), out),
         Value::Date(d) => out.extend_from_slice(&u64::from(d.packed()).to_be_bytes()),
         Value::Time(t) => out.extend_from_slice(&t.packed().to_be_bytes()),
         Value::DateTime(d) => out.extend_from_slice(&d.packed().to_be_bytes()),
@@ -78,6 +81,7 @@ pub fn same_representation(a: &SqlType, b: &SqlType, kind: CmpKind) -> bool {
         CmpKind::Decimal => both(|t| t.kind == TypeKind::Decimal),
         CmpKind::Double => both(|t| matches!(t.kind, TypeKind::Double | TypeKind::Float)),
         CmpKind::Str(_) => both(SqlType::is_string) && a.collation.same_bytes(b.collation),
+        CmpKind::Json => both(|t| t.kind == TypeKind::Json),
         CmpKind::Time => both(|t| t.kind == TypeKind::Time),
         CmpKind::DateTime => {
             both(|t| t.kind == TypeKind::Date)

@@ -100,7 +100,8 @@ fn value(value: &Value, ty: &SqlType) -> String {
         Value::Date(v) => format!("\"{v}\""),
         Value::Time(v) => format!("\"{}\"", v.format(6)),
         Value::DateTime(v) => format!("\"{}\"", v.format(6)),
-        Value::Str(v) => {
+        // JSON columns have no histogram.
+        Value::Str(v) | Value::Json(v) => {
             let coded = encode_base64(v, WITHOUT_BREAKS);
             format!("\"base64:type254:{}\"", String::from_utf8_lossy(&coded))
         }

@@ -34,7 +34,7 @@ const EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
 /// May a comparison of the column with this expression, made in `kind`, use the column's order?
 pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
     match (&column.kind, kind) {
-        (TypeKind::Set(_) | TypeKind::Null | TypeKind::Json, _) => false,
+        (TypeKind::Set(_) | TypeKind::Null | TypeKind::Json, _) | (_, CmpKind::Json) => false,
         (TypeKind::Enum(_), CmpKind::Str(_)) => value.ty.is_string(),
         (_, CmpKind::Str(collation)) => {
             column.is_string()

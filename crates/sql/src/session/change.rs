@@ -444,6 +444,7 @@ fn type_of(v: &Value, vars: &crate::variables::SessionVars) -> SqlType {
         Value::Double(_) => SqlType::new(TypeKind::Double),
         Value::Decimal(d) => SqlType::decimal(d.precision().max(1), d.scale()),
         Value::Str(s) => SqlType::varchar(s.len() as u32, vars.collation_connection),
+        Value::Json(_) => SqlType::new(TypeKind::Json),
         Value::Date(_) => SqlType::new(TypeKind::Date),
         Value::Time(_) => SqlType {
             decimals: 6,

@@ -265,6 +265,7 @@ impl RowSink for Checksum {
             ValueRef::DateTime(t) => self.add_text(8, t),
             ValueRef::Bit(bits, _) => self.add(9, &bits.to_le_bytes()),
             ValueRef::Label(n, _) => self.add(10, &n.to_le_bytes()),
+            ValueRef::Json(doc) => self.add(11, doc),
         }
     }
 

@@ -124,6 +124,7 @@ pub(super) fn kind_of(value: &Value) -> ParamKind {
         Value::DateTime(_) => (8, 0, 0),
         Value::Bit(_, bits) => (9, *bits, 0),
         Value::Label(..) => (10, 0, 0),
+        Value::Json(_) => (11, 0, 0),
     }
 }
 

@@ -15,6 +15,7 @@ use super::{quoted, round_f64};
 use crate::ctx::EvalCtx;
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::{Level, SqlError, SqlResult};
+use crate::json::{self, JsonRef};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::{Date, DateTime, Time};
 use crate::value::{Value, ValueRef};
@@ -148,6 +149,14 @@ pub fn to_column(
 }
 
 fn convert(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
+    if t.ty.kind == TypeKind::Json {
+        return to_json_column(t, v, from);
+    }
+    if let Value::Json(doc) = &v
+        && let Some(plain) = from_json(t, JsonRef::new(doc))?
+    {
+        return convert(t, plain, &SqlType::new(TypeKind::Null));
+    }
     match &t.ty.kind {
         TypeKind::TinyInt
         | TypeKind::SmallInt
@@ -168,10 +177,48 @@ fn convert(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
         | TypeKind::TinyText
         | TypeKind::Text
         | TypeKind::MediumText
-        | TypeKind::LongText
-        | TypeKind::Json => to_string_column(t, v, from),
-        TypeKind::Null => Ok(v),
+        | TypeKind::LongText => to_string_column(t, v, from),
+        TypeKind::Json | TypeKind::Null => Ok(v),
     }
+}
+
+/// A text is parsed, other types are not taken: they need CAST.
+fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
+    const NOT_TEXT: json::Fault = json::Fault::Syntax("not a JSON text, may need CAST", 0);
+    let text = match v {
+        Value::Json(_) | Value::Null => return Ok(v),
+        Value::Str(text) if !(from.is_string() && from.collation.is_binary()) => text,
+        Value::Label(_, text) => text.into_vec(),
+        Value::Str(_) | Value::Bit(..) => {
+            let message = "Cannot create a JSON value from a string with CHARACTER SET 'binary'.";
+            return Err(SqlError::new(3144, "22032", message));
+        }
+        _ => return Err(NOT_TEXT.in_column(t.column)),
+    };
+    let doc = json::parse(&text).map_err(|e| e.in_column(t.column))?;
+    json::encode(&doc).map(Value::Json)
+}
+
+/// The value in a type from which the column's type is reached as from SQL values; `None`: as text.
+fn from_json(t: &Target<'_>, doc: JsonRef<'_>) -> SqlResult<Option<Value>> {
+    let (ctx, what) = (t.ctx, t.column);
+    let flags = super::date_flags(ctx);
+    Ok(Some(match &t.ty.kind {
+        TypeKind::Decimal => Value::Decimal(json::convert::to_decimal(ctx, doc, what)?),
+        TypeKind::Float | TypeKind::Double => Value::Double(json::convert::to_f64(ctx, doc, what)?),
+        TypeKind::Date => {
+            json::convert::to_date(ctx, doc, flags, what)?.map_or(Value::Null, Value::Date)
+        }
+        TypeKind::Time => json::convert::to_time(ctx, doc, what)?.map_or(Value::Null, Value::Time),
+        TypeKind::DateTime | TypeKind::Timestamp => {
+            json::convert::to_datetime(ctx, doc, flags, what)?.map_or(Value::Null, Value::DateTime)
+        }
+        _ if t.ty.is_integer() || t.ty.kind == TypeKind::Bit => {
+            let n = json::convert::to_int(ctx, doc, what)?;
+            u64::try_from(n).map_or(Value::Int(n as i64), Value::UInt)
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// The value a NOT NULL column without default gets outside of strict mode.
@@ -289,7 +336,7 @@ fn to_integer(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Time(time) => super::number::time_number(time).into(),
         ValueRef::DateTime(d) => super::number::datetime_number(d).into(),
         ValueRef::Date(d) => d.to_number().into(),
-        ValueRef::Null => return Ok(Value::Null),
+        ValueRef::Null | ValueRef::Json(_) => return Ok(Value::Null),
     };
     let (min, max) = integer_range(t.ty);
     if !(min..=max).contains(&n) {

@@ -70,7 +70,7 @@ fn byte_limit(ty: &SqlType) -> Option<usize> {
         TypeKind::TinyText => Some(255),
         TypeKind::Text => Some(65_535),
         TypeKind::MediumText => Some(16_777_215),
-        TypeKind::LongText | TypeKind::Json => Some(u32::MAX as usize),
+        TypeKind::LongText => Some(u32::MAX as usize),
         _ => None,
     }
 }

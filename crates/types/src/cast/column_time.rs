@@ -183,7 +183,7 @@ pub(super) fn to_year(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         ValueRef::Date(d) => d.year().into(),
         ValueRef::DateTime(d) => d.date().year().into(),
         ValueRef::Time(_) => today(t.ctx).year().into(),
-        ValueRef::Null => return Ok(Value::Null),
+        ValueRef::Null | ValueRef::Json(_) => return Ok(Value::Null),
     };
     let year = match n {
         0 => 0,

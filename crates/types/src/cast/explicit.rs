@@ -17,6 +17,7 @@ use crate::collation::{char_count, char_offset};
 use crate::ctx::EvalCtx;
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlError, SqlResult};
+use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::{Value, ValueRef};
 
@@ -31,6 +32,11 @@ pub fn cast(
 ) -> SqlResult<Value> {
     if v.is_null() {
         return Ok(Value::Null);
+    }
+    if let Value::Json(doc) = v
+        && !ty.is_string()
+    {
+        return cast_json(ctx, JsonRef::new(doc), ty, text);
     }
     let flags = date_flags(ctx);
     match &ty.kind {
@@ -78,10 +84,54 @@ pub fn cast(
         | TypeKind::Text
         | TypeKind::MediumText
         | TypeKind::LongText => cast_string(ctx, v, from, ty),
-        TypeKind::Bit | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json | TypeKind::Null => {
+        TypeKind::Json => to_json(v, from),
+        TypeKind::Bit | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Null => {
             Err(SqlError::not_supported("CAST to this type"))
         }
     }
+}
+
+/// CAST(.. AS JSON): a text is parsed, everything else becomes a scalar.
+fn to_json(v: &Value, from: &SqlType) -> SqlResult<Value> {
+    let doc = match v {
+        Value::Str(text) if !(from.is_string() && from.collation.is_binary()) => {
+            json::parse(text).map_err(|e| e.in_argument(1, "cast_as_json"))?
+        }
+        v => json::from_value(v.as_ref(), from),
+    };
+    json::encode(&doc).map(Value::Json)
+}
+
+/// CAST of a JSON value to what is neither JSON's text nor bytes.
+fn cast_json(
+    ctx: &EvalCtx,
+    doc: JsonRef<'_>,
+    ty: &SqlType,
+    text: &dyn Display,
+) -> SqlResult<Value> {
+    let what = text.to_string();
+    let plain = match &ty.kind {
+        TypeKind::Json => return Ok(Value::Json(doc.to_document())),
+        TypeKind::Decimal => Value::Decimal(json::convert::to_decimal(ctx, doc, &what)?),
+        TypeKind::Double | TypeKind::Float => {
+            Value::Double(json::convert::to_f64(ctx, doc, &what)?)
+        }
+        TypeKind::Date => json::convert::to_date(ctx, doc, date_flags(ctx), &what)?
+            .map_or(Value::Null, Value::Date),
+        TypeKind::Time => json::convert::to_time(ctx, doc, &what)?.map_or(Value::Null, Value::Time),
+        TypeKind::DateTime | TypeKind::Timestamp => {
+            json::convert::to_datetime(ctx, doc, date_flags(ctx), &what)?
+                .map_or(Value::Null, Value::DateTime)
+        }
+        _ => {
+            let n = json::convert::to_int(ctx, doc, &what)?;
+            match u64::try_from(n) {
+                Ok(n) if n > i64::MAX as u64 => Value::UInt(n),
+                _ => Value::Int(n as i64),
+            }
+        }
+    };
+    cast(ctx, &plain, &SqlType::new(TypeKind::Null), ty, text)
 }
 
 /// 1690
@@ -122,7 +172,7 @@ fn cast_integer(ctx: &EvalCtx, v: ValueRef<'_>, unsigned: bool) -> SqlResult<Val
         ValueRef::Date(d) => d.to_number() as u64,
         ValueRef::Time(t) => time_number(t) as u64,
         ValueRef::DateTime(d) => datetime_number(d) as u64,
-        ValueRef::Null => 0,
+        ValueRef::Null | ValueRef::Json(_) => 0,
     };
     Ok(if unsigned {
         Value::UInt(bits)

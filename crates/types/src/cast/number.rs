@@ -10,6 +10,7 @@ use super::truncated;
 use crate::ctx::EvalCtx;
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
 use crate::error::SqlResult;
+use crate::json::{self, JsonRef};
 use crate::temporal::{DateTime, Time};
 use crate::value::ValueRef;
 
@@ -150,6 +151,7 @@ fn other_to_int(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<i128> {
             }
             n
         }
+        ValueRef::Json(doc) => json::convert::to_int(ctx, JsonRef::new(doc), "")?,
         ValueRef::Date(d) => d.to_number().into(),
         ValueRef::Time(t) => time_number(t).into(),
         ValueRef::DateTime(d) => datetime_number(d).into(),
@@ -191,6 +193,7 @@ pub fn to_f64<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<f64> {
             }
             d
         }
+        ValueRef::Json(doc) => json::convert::to_f64(ctx, JsonRef::new(doc), "")?,
         v => temporal_decimal(v).map_or(0.0, |d| d.to_f64()),
     })
 }
@@ -217,6 +220,7 @@ pub fn to_decimal<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<De
             }
             d
         }
+        ValueRef::Json(doc) => json::convert::to_decimal(ctx, JsonRef::new(doc), "")?,
         v => temporal_decimal(v).unwrap_or_default(),
     })
 }
@@ -233,7 +237,7 @@ pub fn to_bool<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<bool>
         ValueRef::Date(d) => !d.is_zero(),
         ValueRef::Time(t) => t != Time::ZERO,
         ValueRef::DateTime(d) => !d.is_zero(),
-        v @ ValueRef::Str(_) => to_f64(ctx, v)? != 0.0,
+        v @ (ValueRef::Str(_) | ValueRef::Json(_)) => to_f64(ctx, v)? != 0.0,
     })
 }
 

@@ -8,6 +8,7 @@ use super::{quoted, truncated};
 use crate::ctx::{EvalCtx, SqlMode};
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlResult};
+use crate::json::{self, JsonRef};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{
     Date, DateFlags, DateTime, NotTemporal, Parsed, ParsedKind, TemporalWarn, Time, check_date,
@@ -219,6 +220,9 @@ pub fn to_datetime<'a>(
     if let ValueRef::Null = v {
         return Ok(None);
     }
+    if let ValueRef::Json(doc) = v {
+        return json::convert::to_datetime(ctx, JsonRef::new(doc), flags, "");
+    }
     match read_datetime(ctx, v, flags) {
         Ok(p) => {
             if !p.warn.is_none() {
@@ -252,6 +256,7 @@ pub fn to_date<'a>(
     // The fraction is of no interest: it is cut, not rounded into the next day.
     let whole = match v {
         ValueRef::Null => return Ok(None),
+        ValueRef::Json(doc) => return json::convert::to_date(ctx, JsonRef::new(doc), flags, ""),
         ValueRef::Decimal(d) => ValueRef::Decimal(d.truncate(0).unwrap_or(d)),
         ValueRef::Double(d) => ValueRef::Double(d.trunc()),
         v => v,
@@ -283,6 +288,9 @@ pub fn to_time<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<Optio
     let v = v.into();
     if let ValueRef::Null = v {
         return Ok(None);
+    }
+    if let ValueRef::Json(doc) = v {
+        return json::convert::to_time(ctx, JsonRef::new(doc), "");
     }
     let is_text = matches!(v, ValueRef::Str(_) | ValueRef::Label(..));
     match read_time(ctx, v) {

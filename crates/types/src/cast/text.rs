@@ -10,6 +10,7 @@ use std::io::Write as _;
 
 use smallvec::SmallVec;
 
+use crate::json;
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::temporal::digits_of;
 use crate::value::ValueRef;
@@ -209,6 +210,7 @@ pub fn write_text(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
             }
         }
         ValueRef::Str(s) | ValueRef::Label(_, s) => out.extend_from_slice(s),
+        ValueRef::Json(doc) => json::print(json::JsonRef::new(doc), out),
         ValueRef::Date(d) => d.write(out),
         ValueRef::Time(t) => t.write(fsp_of(ty, t.microsecond()), out),
         ValueRef::DateTime(d) => d.write(fsp_of(ty, d.microsecond()), out),

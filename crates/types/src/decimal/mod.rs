@@ -1,7 +1,7 @@
 //! DECIMAL: exact numbers of up to 65 digits, 30 of them decimals.
 //!
 //! In flow order: `parse` (text to number), `wide` (fixed width integers), `ops` (the four
-//! operations, rounding), `convert` (integers, doubles, text), `key` (order-preserving bytes).
+//! operations, rounding), `convert` (integers, doubles, text), `key` (order-preserving bytes), `binary` (MySQL's bytes).
 //! Neighbours: `arith` decides precisions and scales, `cast` warns, the row codec stores `key`s.
 //!
 //! **Invariants**: the value is `mag / 10^scale`, negative when `neg`; zero is never negative;
@@ -9,6 +9,7 @@
 //! 81 (nine words of MySQL's buffer: results that MySQL can hold are held, others overflow). Two
 //! numbers are equal when their values are, whatever their scales.
 
+mod binary;
 mod convert;
 mod key;
 mod ops;

@@ -54,7 +54,7 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
 }
 
 fn merge(a: &SqlType, b: &SqlType) -> SqlType {
-    if a == b {
+    if a == b || (a.kind == TypeKind::Json && b.kind == TypeKind::Json) {
         return a.clone();
     }
     match (class(a), class(b)) {
@@ -246,6 +246,7 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
             let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
             cast::to_datetime(ctx, v, flags)?.map_or(Value::Null, Value::DateTime)
         }
+        TypeKind::Json => return cast::cast(ctx, v, from, to, &""),
         _ if to.is_string() => {
             let text = from.collation.recode(cast::to_str(v, from), to.collation);
             Value::Str(text.into_owned())

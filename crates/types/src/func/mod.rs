@@ -2,13 +2,13 @@
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp`, `hash`, `inet`,
-//! `math`, `number_format`, `control`, `info`, `date`, and `aggregate`.
+//! `math`, `number_format`, `control`, `info`, `json`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
 //! **Invariants**: a call's value has the type of its signature; with
-//! [`FuncFlags::NULL_IN_NULL_OUT`] a NULL argument makes it NULL before the kernel runs; JSON and
-//! spatial functions do not exist (the binder says 1305).
+//! [`FuncFlags::NULL_IN_NULL_OUT`] a NULL argument makes it NULL before the kernel runs; spatial
+//! functions do not exist (the binder says 1305).
 
 pub mod aggregate;
 mod call;
@@ -18,6 +18,7 @@ mod encode;
 mod hash;
 mod inet;
 mod info;
+mod json;
 mod math;
 pub mod merge;
 mod number_format;
@@ -62,6 +63,10 @@ impl FuncFlags {
     pub const LAZY: Self = Self(16);
     /// The executor evaluates the second argument as often as the first says (BENCHMARK), then calls it.
     pub const REPEATS: Self = Self(32);
+    /// The number of arguments must be odd (something, then pairs).
+    pub const ODD_ARGS: Self = Self(64);
+    /// The number of arguments must be even (pairs).
+    pub const EVEN_ARGS: Self = Self(128);
 
     /// Are all bits of `other` set?
     pub const fn has(self, other: Self) -> bool {
@@ -78,6 +83,10 @@ impl FuncFlags {
 const PURE: FuncFlags = FuncFlags::DETERMINISTIC.with(FuncFlags::NULL_IN_NULL_OUT);
 /// A function of its arguments alone that looks at NULL itself.
 const TOTAL: FuncFlags = FuncFlags::DETERMINISTIC;
+/// The same of something and pairs.
+const TOTAL_ODD: FuncFlags = TOTAL.with(FuncFlags::ODD_ARGS);
+/// The same of pairs.
+const TOTAL_EVEN: FuncFlags = TOTAL.with(FuncFlags::EVEN_ARGS);
 /// A choice among arguments.
 const LAZY: FuncFlags = FuncFlags::DETERMINISTIC.with(FuncFlags::LAZY);
 /// A function of the session.
@@ -199,7 +208,14 @@ impl FuncDef {
     /// May a call have `n` arguments?
     pub fn accepts(&self, n: usize) -> bool {
         let no_limit = self.max_args == ANY_ARGS;
-        n >= usize::from(self.min_args) && (no_limit || n <= usize::from(self.max_args))
+        let parity = if n.is_multiple_of(2) {
+            FuncFlags::ODD_ARGS
+        } else {
+            FuncFlags::EVEN_ARGS
+        };
+        n >= usize::from(self.min_args)
+            && (no_limit || n <= usize::from(self.max_args))
+            && !self.flags.has(parity)
     }
 
     /// Type checks a call; error 1582 for a wrong number of arguments.
@@ -239,6 +255,11 @@ const MODULES: &[&[FuncDef]] = &[
     number_format::DEFS,
     control::DEFS,
     info::DEFS,
+    json::build::DEFS,
+    json::find::DEFS,
+    json::search::DEFS,
+    json::change::DEFS,
+    json::describe::DEFS,
     date::now::DEFS,
     date::parts::DEFS,
     date::shift::DEFS,
@@ -298,7 +319,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), total);
         assert!(lookup("Concat_WS").is_some_and(|f| f.name == "concat_ws"));
-        assert!(lookup("json_extract").is_none());
+        assert!(lookup("st_area").is_none());
         assert!(all().all(|f| f.min_args <= f.max_args));
     }
 }

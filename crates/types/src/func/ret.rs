@@ -27,6 +27,7 @@ pub fn text_chars(ty: &SqlType) -> u32 {
         TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
             ty.length / ty.collation.charset().max_len()
         }
+        TypeKind::Json => ty.length / ty.collation.charset().max_len(),
         _ => ty.length,
     }
 }
@@ -126,6 +127,13 @@ pub fn check_convertible(arg: &ArgType, to: Collation) -> SqlResult<()> {
 }
 
 fn string_operand(arg: &ArgType, ctx: &RetCtx) -> StringOperand {
+    if arg.ty.kind == TypeKind::Json {
+        return StringOperand {
+            collation: arg.ty.collation,
+            coercibility: Coercibility::Implicit,
+            portable: true,
+        };
+    }
     // Bits are bytes.
     let text = matches!(
         arg.ty.kind,

@@ -25,6 +25,7 @@ const TIME: u8 = 7;
 const DATETIME: u8 = 8;
 const BIT: u8 = 9;
 const LABEL: u8 = 10;
+const JSON: u8 = 12;
 /// Its digits fit 64 bits.
 const SMALL_DECIMAL: u8 = 11;
 
@@ -93,6 +94,10 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
             number(out, LABEL, *v);
             put_number(text.len() as u64, out);
             out.extend_from_slice(text);
+        }
+        Value::Json(doc) => {
+            number(out, JSON, doc.len() as u64);
+            out.extend_from_slice(doc);
         }
     }
 }
@@ -197,6 +202,7 @@ fn read_value(bytes: &mut &[u8]) -> Option<Value> {
             let v = number(bytes)?;
             Value::Label(v, text(bytes)?.into())
         }
+        JSON => Value::Json(text(bytes)?.to_vec()),
         _ => return None,
     })
 }

@@ -1,0 +1,85 @@
+//! JSON functions that make documents of SQL values, and back.
+//!
+//! Neighbours: `crate::json::from_value`.
+//! **Invariant**: members of an object are in the order of documents, the last of equal keys stays.
+
+use super::read::{binary_text, check_text, value};
+use super::{json, ret_json, ret_json_never_null, ret_text};
+use crate::cast;
+use crate::error::SqlResult;
+use crate::func::call::{Call, string};
+use crate::func::{ANY_ARGS, FuncDef, PURE, TOTAL, TOTAL_EVEN, def};
+use crate::json::{Json, JsonRef, null_key, object, parse, quote, unquoted};
+use crate::value::Value;
+
+pub(in crate::func) const DEFS: &[FuncDef] = &[
+    def(
+        "json_array",
+        0,
+        ANY_ARGS,
+        TOTAL,
+        ret_json_never_null,
+        json_array,
+    ),
+    def(
+        "json_object",
+        0,
+        ANY_ARGS,
+        TOTAL_EVEN,
+        ret_json_never_null,
+        json_object,
+    ),
+    def("json_quote", 1, 1, PURE, ret_text, json_quote),
+    def("json_unquote", 1, 1, PURE, ret_text, json_unquote),
+    // A truth value as JSON: the binder puts it around conditions that become JSON values.
+    def("json truth", 1, 1, PURE, ret_json, json_truth),
+];
+
+fn json_array(c: &Call) -> SqlResult<Value> {
+    json(&Json::Array((0..c.argc()).map(|i| value(c, i)).collect()))
+}
+
+/// A member's name: any value but NULL and bytes, as text.
+pub(in crate::func) fn member_name(v: &Value, ty: &crate::SqlType) -> SqlResult<Vec<u8>> {
+    match v {
+        Value::Null => Err(null_key()),
+        Value::Str(_) if ty.is_string() && ty.collation.is_binary() => Err(binary_text()),
+        Value::Json(doc) => Ok(unquoted(JsonRef::new(doc)).into_owned()),
+        v => Ok(cast::to_str(v, ty).into_owned()),
+    }
+}
+
+fn json_object(c: &Call) -> SqlResult<Value> {
+    let members = (0..c.argc())
+        .step_by(2)
+        .map(|i| Ok((member_name(&c.args[i], c.ty(i))?, value(c, i + 1))))
+        .collect::<SqlResult<_>>()?;
+    json(&object(members))
+}
+
+fn json_quote(c: &Call) -> SqlResult<Value> {
+    check_text(c, 0, "json_quote")?;
+    let mut out = Vec::new();
+    quote(&c.text(0), &mut out);
+    string(out)
+}
+
+fn json_unquote(c: &Call) -> SqlResult<Value> {
+    check_text(c, 0, "json_unquote")?;
+    if let Value::Json(doc) = &c.args[0] {
+        return string(unquoted(JsonRef::new(doc)));
+    }
+    let text = c.text(0);
+    if text.len() < 2 || !text.starts_with(b"\"") || !text.ends_with(b"\"") {
+        return string(text);
+    }
+    match parse(&text) {
+        Ok(Json::String(s)) => string(s),
+        Ok(_) => string(text),
+        Err(e) => Err(e.in_argument(1, "json_unquote")),
+    }
+}
+
+fn json_truth(c: &Call) -> SqlResult<Value> {
+    json(&Json::Bool(cast::to_bool(c.ctx, &c.args[0])?))
+}

@@ -1,0 +1,159 @@
+//! JSON functions that look into documents.
+//!
+//! Neighbours: `crate::json::seek` follows paths in the encoded bytes.
+//! **Invariant**: what a single path without wildcards finds is the result itself, everything else is an array.
+
+use super::read::{document, one_or_all, path, plain_path, value};
+use super::{json, ret_json, ret_strict_truth, ret_truth};
+use crate::error::SqlResult;
+use crate::func::call::{Call, int};
+use crate::func::ret::int_null;
+use crate::func::{ANY_ARGS, FuncDef, TOTAL, def};
+use crate::json::{self as doc, Json, JsonRef, View};
+use crate::value::Value;
+
+pub(in crate::func) const DEFS: &[FuncDef] = &[
+    def("json_extract", 2, ANY_ARGS, TOTAL, ret_json, json_extract),
+    def("json_contains", 2, 3, TOTAL, ret_truth, json_contains),
+    def(
+        "json_contains_path",
+        3,
+        ANY_ARGS,
+        TOTAL,
+        ret_truth,
+        json_contains_path,
+    ),
+    def("json_overlaps", 2, 2, TOTAL, ret_truth, json_overlaps),
+    def("json_keys", 1, 2, TOTAL, ret_json, json_keys),
+    def("json_length", 1, 2, TOTAL, int_null::<21>, json_length),
+    // `value MEMBER OF (document)`.
+    def("member of", 2, 2, TOTAL, ret_strict_truth, member_of),
+];
+
+fn json_extract(c: &Call) -> SqlResult<Value> {
+    const NAME: &str = "json_extract";
+    let Some(document) = document(c, 0, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let root = document.root();
+    let mut found = Vec::new();
+    for i in 1..c.argc() {
+        let Some(path) = path(c, i)? else {
+            return Ok(Value::Null);
+        };
+        if c.argc() == 2 && !path.many() {
+            let one = doc::extract_one(root, &path);
+            return Ok(one.map_or(Value::Null, |v| Value::Json(v.to_document())));
+        }
+        found.append(&mut doc::seek(root, &path));
+    }
+    if found.is_empty() {
+        return Ok(Value::Null);
+    }
+    json(&Json::Array(found.iter().map(|v| v.to_json()).collect()))
+}
+
+/// The part of a document that an optional path argument names; `None` for NULL.
+fn part<'a>(c: &Call, root: JsonRef<'a>, i: usize) -> SqlResult<Option<JsonRef<'a>>> {
+    if !c.has(i) {
+        return Ok(Some(root));
+    }
+    Ok(match plain_path(c, i)? {
+        Some(path) => doc::extract_one(root, &path),
+        None => None,
+    })
+}
+
+fn json_contains(c: &Call) -> SqlResult<Value> {
+    const NAME: &str = "json_contains";
+    let (Some(target), Some(candidate)) = (document(c, 0, NAME)?, document(c, 1, NAME)?) else {
+        return Ok(Value::Null);
+    };
+    Ok(match part(c, target.root(), 2)? {
+        Some(target) => Value::bool(doc::contains(target, candidate.root())),
+        None => Value::Null,
+    })
+}
+
+fn json_contains_path(c: &Call) -> SqlResult<Value> {
+    const NAME: &str = "json_contains_path";
+    let Some(document) = document(c, 0, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let Some(one) = one_or_all(c, 1, NAME)? else {
+        return Ok(Value::Null);
+    };
+    for i in 2..c.argc() {
+        let Some(path) = path(c, i)? else {
+            return Ok(Value::Null);
+        };
+        if doc::exists(document.root(), &path) == one {
+            return Ok(Value::bool(one));
+        }
+    }
+    Ok(Value::bool(!one))
+}
+
+fn json_overlaps(c: &Call) -> SqlResult<Value> {
+    const NAME: &str = "json_overlaps";
+    let (Some(a), Some(b)) = (document(c, 0, NAME)?, document(c, 1, NAME)?) else {
+        return Ok(Value::Null);
+    };
+    Ok(Value::bool(doc::overlaps(a.root(), b.root())))
+}
+
+fn member_of(c: &Call) -> SqlResult<Value> {
+    let Some(list) = document(c, 1, "member of")? else {
+        return Ok(Value::Null);
+    };
+    if c.null(0) {
+        return Ok(Value::Null);
+    }
+    let wanted = doc::encode(&value(c, 0))?;
+    let wanted = JsonRef::new(&wanted);
+    let equal = |v: JsonRef<'_>| doc::compare(v, wanted).is_eq();
+    Ok(Value::bool(match list.root().view() {
+        View::Array(items) => items.iter().any(equal),
+        _ => equal(list.root()),
+    }))
+}
+
+fn json_keys(c: &Call) -> SqlResult<Value> {
+    let Some(document) = document(c, 0, "json_keys")? else {
+        return Ok(Value::Null);
+    };
+    match part(c, document.root(), 1)?.map(JsonRef::view) {
+        Some(View::Object(items)) => json(&Json::Array(
+            items.members().map(|(key, _)| Json::string(key)).collect(),
+        )),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn json_length(c: &Call) -> SqlResult<Value> {
+    let Some(document) = document(c, 0, "json_length")? else {
+        return Ok(Value::Null);
+    };
+    let root = document.root();
+    let found = if c.has(1) {
+        let Some(path) = path(c, 1)? else {
+            return Ok(Value::Null);
+        };
+        if path.many() {
+            let found = doc::seek(root, &path).len();
+            return if found == 0 {
+                Ok(Value::Null)
+            } else {
+                int(found as i64)
+            };
+        }
+        doc::extract_one(root, &path)
+    } else {
+        Some(root)
+    };
+    match found.map(JsonRef::view) {
+        None => Ok(Value::Null),
+        Some(View::Array(items) | View::Object(items)) => int(items.len() as i64),
+        Some(_) => int(1),
+    }
+}

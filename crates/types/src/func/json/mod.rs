@@ -1,0 +1,62 @@
+//! JSON functions.
+//!
+//! In flow order: `read` (arguments), `build` (JSON_ARRAY, JSON_OBJECT, JSON_QUOTE, JSON_UNQUOTE), `find` (what looks
+//! into documents), `search` (JSON_SEARCH), `change` (what makes changed ones), `describe` (JSON_TYPE, JSON_PRETTY,
+//! sizes, schemas).
+//! Neighbours: `crate::json` does the work; JSON_VALUE and JSON_TABLE, which are no plain calls, are there too.
+//! **Invariants**: a document that is given as text is parsed; a value that is given as text is a string; names of
+//! functions with a space are what operators are bound to, no statement can call them.
+
+pub(super) mod build;
+pub(super) mod change;
+pub(super) mod describe;
+pub(super) mod find;
+mod read;
+pub(super) mod search;
+
+use super::ret::{any_nullable, int};
+use super::{ArgType, RetCtx, Signature};
+use crate::collation::{Coercibility, Collation};
+use crate::error::SqlResult;
+use crate::sqltype::{SqlType, TypeKind};
+use crate::value::Value;
+
+/// A JSON value that may be NULL.
+fn ret_json(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    Ok(Signature {
+        coercibility: Coercibility::Implicit,
+        ..Signature::plain(SqlType::new(TypeKind::Json))
+    })
+}
+
+/// A JSON value that is never NULL.
+fn ret_json_never_null(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    Ok(ret_json(args, ctx)?.nullable(false))
+}
+
+/// A text in utf8mb4 that may be NULL.
+fn ret_text(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
+    let ty = SqlType {
+        collation: Collation::UTF8MB4_BIN,
+        ..SqlType::new(TypeKind::LongText)
+    };
+    Ok(Signature {
+        coercibility: Coercibility::Implicit,
+        ..Signature::plain(ty)
+    })
+}
+
+/// A truth value that may be NULL.
+fn ret_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    Ok(int::<1>(args, ctx)?.nullable(true))
+}
+
+/// A truth value that is NULL only if an argument is.
+fn ret_strict_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    Ok(int::<1>(args, ctx)?.nullable(any_nullable(args)))
+}
+
+/// An encoded document.
+fn json(doc: &crate::json::Json) -> SqlResult<Value> {
+    crate::json::encode(doc).map(Value::Json)
+}

@@ -1,0 +1,94 @@
+//! JSON_SEARCH.
+//!
+//! Neighbours: `collation` matches patterns.
+//! **Invariant**: a path is in the result once, in the order of the document.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use super::read::{document, one_or_all, path};
+use super::{json, ret_json};
+use crate::collation::Collation;
+use crate::error::{SqlError, SqlResult};
+use crate::func::call::Call;
+use crate::func::{ANY_ARGS, FuncDef, TOTAL, def};
+use crate::json::{Json, Path, View, walk};
+use crate::value::Value;
+
+pub(in crate::func) const DEFS: &[FuncDef] = &[def(
+    "json_search",
+    3,
+    ANY_ARGS,
+    TOTAL,
+    ret_json,
+    json_search,
+)];
+
+/// The escape character of argument `i`: backslash unless given, none if empty.
+fn escape(c: &Call, i: usize) -> SqlResult<Option<char>> {
+    if !c.has(i) || c.null(i) {
+        return Ok(Some('\\'));
+    }
+    let text = c.text(i);
+    let text = String::from_utf8_lossy(&text);
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        // An empty text means the default here, unlike that of LIKE.
+        (None, _) => Ok(Some('\\')),
+        (found, None) => Ok(found),
+        _ => Err(SqlError::new(
+            1210,
+            "HY000",
+            "Incorrect arguments to ESCAPE",
+        )),
+    }
+}
+
+fn json_search(c: &Call) -> SqlResult<Value> {
+    const NAME: &str = "json_search";
+    let Some(document) = document(c, 0, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let Some(one) = one_or_all(c, 1, NAME)? else {
+        return Ok(Value::Null);
+    };
+    let escape = escape(c, 3)?;
+    let mut paths = Vec::new();
+    for i in 4..c.argc() {
+        let Some(path) = path(c, i)? else {
+            return Ok(Value::Null);
+        };
+        paths.push(path);
+    }
+    if paths.is_empty() {
+        paths.push(std::rc::Rc::new(Path::default()));
+    }
+    if c.null(2) {
+        return Ok(Value::Null);
+    }
+    let pattern = c.text(2);
+    let mut found: Vec<Json> = Vec::new();
+    let mut seen = HashSet::new();
+    for path in &paths {
+        let end = walk(document.root(), path, &mut |at, v| {
+            if let View::String(text) = v.view()
+                && Collation::UTF8MB4_0900_BIN.like(text, &pattern, escape)
+                && seen.insert(at.to_owned())
+            {
+                found.push(Json::string(at));
+                if one {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if end.is_break() {
+            break;
+        }
+    }
+    match found.len() {
+        0 => Ok(Value::Null),
+        1 => json(&found[0]),
+        _ => json(&Json::Array(found)),
+    }
+}

@@ -1,0 +1,188 @@
+//! Changes of documents: JSON_SET and its kin, JSON_REMOVE, JSON_ARRAY_APPEND, JSON_ARRAY_INSERT, the merges.
+//!
+//! Neighbours: `func::json::change` parses arguments and paths; `dom` is what is changed.
+//! **Invariants**: paths have no wildcards (the caller has refused those); a path that finds nothing changes nothing,
+//! except where its last leg can be added.
+
+use super::dom::{Json, key_order};
+use super::path::{ArrayIndex, Leg};
+
+/// What happens at the end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edit {
+    /// Replaces what is there, adds what is not.
+    Set,
+    /// Adds only.
+    Insert,
+    /// Replaces only.
+    Replace,
+}
+
+/// Why JSON_ARRAY_INSERT cannot: error 3165.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArrayInsert {
+    /// The path ends with a cell.
+    Cell,
+    /// It does not.
+    NoCell,
+}
+
+/// The value that a path without wildcards leads to.
+fn locate<'a>(doc: &'a mut Json, legs: &[Leg]) -> Option<&'a mut Json> {
+    let Some((leg, rest)) = legs.split_first() else {
+        return Some(doc);
+    };
+    let next = match (leg, doc) {
+        (Leg::Member(key), Json::Object(members)) => {
+            let at = Json::find(members, key).ok()?;
+            &mut members[at].1
+        }
+        (Leg::Cell(at), Json::Array(items)) => {
+            let at = usize::try_from(at.place(items.len())).ok()?;
+            items.get_mut(at)?
+        }
+        // A scalar or an object is an array of itself.
+        (Leg::Cell(at), doc) if at.place(1) == 0 => doc,
+        _ => return None,
+    };
+    locate(next, rest)
+}
+
+/// Where an element goes that is put at a cell: cells beyond the ends are those at the ends.
+fn clamp(at: ArrayIndex, len: usize) -> usize {
+    usize::try_from(at.place(len).clamp(0, len as i64)).unwrap_or(0)
+}
+
+/// JSON_SET, JSON_INSERT, JSON_REPLACE with one path.
+pub fn edit(doc: &mut Json, legs: &[Leg], value: Json, how: Edit) {
+    if let Some(found) = locate(doc, legs) {
+        if how != Edit::Insert {
+            *found = value;
+        }
+        return;
+    }
+    let (Some((last, parents)), true) = (legs.split_last(), how != Edit::Replace) else {
+        return;
+    };
+    let Some(parent) = locate(doc, parents) else {
+        return;
+    };
+    match (last, parent) {
+        (Leg::Member(key), Json::Object(members)) => {
+            if let Err(at) = Json::find(members, key) {
+                members.insert(at, (key.clone(), value));
+            }
+        }
+        (Leg::Cell(at), Json::Array(items)) => items.insert(clamp(*at, items.len()), value),
+        (Leg::Cell(at), parent) => {
+            let mut items = vec![std::mem::replace(parent, Json::Null)];
+            items.insert(clamp(*at, 1), value);
+            *parent = Json::Array(items);
+        }
+        _ => {}
+    }
+}
+
+/// JSON_REMOVE with one path, which is not `$`.
+pub fn remove(doc: &mut Json, legs: &[Leg]) {
+    let Some((last, parents)) = legs.split_last() else {
+        return;
+    };
+    match (last, locate(doc, parents)) {
+        (Leg::Member(key), Some(Json::Object(members))) => {
+            if let Ok(at) = Json::find(members, key) {
+                members.remove(at);
+            }
+        }
+        (Leg::Cell(at), Some(Json::Array(items))) => {
+            if let Some(at) = usize::try_from(at.place(items.len()))
+                .ok()
+                .filter(|at| *at < items.len())
+            {
+                items.remove(at);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// JSON_ARRAY_APPEND with one path.
+pub fn append(doc: &mut Json, legs: &[Leg], value: Json) {
+    match locate(doc, legs) {
+        Some(Json::Array(items)) => items.push(value),
+        Some(found) => {
+            let old = std::mem::replace(found, Json::Null);
+            *found = Json::Array(vec![old, value]);
+        }
+        None => {}
+    }
+}
+
+/// JSON_ARRAY_INSERT with one path.
+pub fn array_insert(doc: &mut Json, legs: &[Leg], value: Json) -> ArrayInsert {
+    let Some((Leg::Cell(at), parents)) = legs.split_last() else {
+        return ArrayInsert::NoCell;
+    };
+    if let Some(Json::Array(items)) = locate(doc, parents) {
+        items.insert(clamp(*at, items.len()), value);
+    }
+    ArrayInsert::Cell
+}
+
+/// JSON_MERGE_PRESERVE of two documents.
+pub fn merge_preserve(a: Json, b: Json) -> Json {
+    match (a, b) {
+        (Json::Object(a), Json::Object(b)) => {
+            let mut out = Vec::with_capacity(a.len() + b.len());
+            let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+            loop {
+                let order = match (a.peek(), b.peek()) {
+                    (Some(x), Some(y)) => key_order(&x.0, &y.0),
+                    (Some(_), None) => std::cmp::Ordering::Less,
+                    (None, Some(_)) => std::cmp::Ordering::Greater,
+                    (None, None) => break,
+                };
+                match order {
+                    std::cmp::Ordering::Less => out.extend(a.next()),
+                    std::cmp::Ordering::Greater => out.extend(b.next()),
+                    std::cmp::Ordering::Equal => {
+                        if let (Some((key, x)), Some((_, y))) = (a.next(), b.next()) {
+                            out.push((key, merge_preserve(x, y)));
+                        }
+                    }
+                }
+            }
+            Json::Object(out)
+        }
+        (a, b) => {
+            let mut items = a.into_elements();
+            items.append(&mut b.into_elements());
+            Json::Array(items)
+        }
+    }
+}
+
+/// JSON_MERGE_PATCH of two documents (RFC 7396).
+pub fn merge_patch(target: Json, patch: Json) -> Json {
+    let Json::Object(changes) = patch else {
+        return patch;
+    };
+    let mut members = match target {
+        Json::Object(members) => members,
+        _ => Vec::new(),
+    };
+    for (key, change) in changes {
+        match (Json::find(&members, &key), change) {
+            (Ok(at), Json::Null) => {
+                members.remove(at);
+            }
+            (Err(_), Json::Null) => {}
+            (Ok(at), change) => {
+                let old = std::mem::replace(&mut members[at].1, Json::Null);
+                members[at].1 = merge_patch(old, change);
+            }
+            (Err(at), change) => members.insert(at, (key, merge_patch(Json::Null, change))),
+        }
+    }
+    Json::Object(members)
+}

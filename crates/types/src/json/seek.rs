@@ -1,0 +1,150 @@
+//! What a path finds in a document.
+//!
+//! Neighbours: `path` parses; `view` reads only what is on the way.
+//! **Invariants**: a value is found once, in the order of the document; a scalar or an object is taken for an array
+//! of itself where a path asks for a cell.
+
+use std::ops::ControlFlow;
+
+use super::path::{ArrayIndex, Leg, Path};
+use super::view::{Items, JsonRef, View};
+
+/// Everything the path finds.
+pub fn seek<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
+    let mut found: Vec<JsonRef<'a>> = Vec::new();
+    let _ = follow(doc, &path.legs, &mut |v| {
+        found.push(v);
+        ControlFlow::Continue(())
+    });
+    // Only `**` comes to a value on several ways.
+    if path.legs.contains(&Leg::Descend) {
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|v| seen.insert(v.address()));
+    }
+    found
+}
+
+/// Does the path find anything?
+pub fn exists(doc: JsonRef<'_>, path: &Path) -> bool {
+    follow(doc, &path.legs, &mut |_| ControlFlow::Break(())).is_break()
+}
+
+/// The one value that a path without wildcards finds.
+pub fn extract_one<'a>(doc: JsonRef<'a>, path: &Path) -> Option<JsonRef<'a>> {
+    debug_assert!(!path.many());
+    let mut found = None;
+    let _ = follow(doc, &path.legs, &mut |v| {
+        found = Some(v);
+        ControlFlow::Break(())
+    });
+    found
+}
+
+type Visit<'v, 'a> = &'v mut dyn FnMut(JsonRef<'a>) -> ControlFlow<()>;
+
+fn follow<'a>(doc: JsonRef<'a>, legs: &[Leg], visit: Visit<'_, 'a>) -> ControlFlow<()> {
+    let Some((leg, rest)) = legs.split_first() else {
+        return visit(doc);
+    };
+    match (leg, doc.view()) {
+        (Leg::Member(key), View::Object(items)) => match items.find(key) {
+            Some(value) => follow(value, rest, visit),
+            None => ControlFlow::Continue(()),
+        },
+        (Leg::AnyMember, View::Object(items)) | (Leg::AnyCell, View::Array(items)) => {
+            items.iter().try_for_each(|v| follow(v, rest, visit))
+        }
+        (Leg::Member(_) | Leg::AnyMember | Leg::AnyCell, _) => ControlFlow::Continue(()),
+        (Leg::Cell(at), View::Array(items)) => match usize::try_from(at.place(items.len())) {
+            Ok(at) if at < items.len() => follow(items.get(at), rest, visit),
+            _ => ControlFlow::Continue(()),
+        },
+        (Leg::Cell(at), _) => match at.place(1) {
+            0 => follow(doc, rest, visit),
+            _ => ControlFlow::Continue(()),
+        },
+        (Leg::Range(from, to), View::Array(items)) => {
+            range(*from, *to, items.len()).try_for_each(|at| follow(items.get(at), rest, visit))
+        }
+        (Leg::Range(from, to), _) => match range(*from, *to, 1).next() {
+            Some(_) => follow(doc, rest, visit),
+            None => ControlFlow::Continue(()),
+        },
+        (Leg::Descend, view) => {
+            follow(doc, rest, visit)?;
+            children(view).try_for_each(|v| follow(v, legs, visit))
+        }
+    }
+}
+
+/// The cells of a range that an array of `len` cells has.
+pub(super) fn range(from: ArrayIndex, to: ArrayIndex, len: usize) -> std::ops::Range<usize> {
+    let clamp = |at: i64| usize::try_from(at.clamp(0, len as i64)).unwrap_or(0);
+    let start = clamp(from.place(len));
+    start..clamp(to.place(len) + 1).max(start)
+}
+
+fn children(view: View<'_>) -> impl Iterator<Item = JsonRef<'_>> {
+    let items: Option<Items<'_>> = match view {
+        View::Array(items) | View::Object(items) => Some(items),
+        _ => None,
+    };
+    items.into_iter().flat_map(Items::iter)
+}
+
+/// Calls `f` for every value below one that the path finds, itself included, with its path from the root as text.
+pub fn walk<'a>(
+    doc: JsonRef<'a>,
+    path: &Path,
+    f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let found = seek(doc, path);
+    let starts: std::collections::HashSet<_> = found.iter().map(|v| v.address()).collect();
+    let mut at = String::from("$");
+    below(doc, false, &starts, &mut at, f)
+}
+
+fn below<'a>(
+    doc: JsonRef<'a>,
+    inside: bool,
+    starts: &std::collections::HashSet<*const u8>,
+    at: &mut String,
+    f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let inside = inside || starts.contains(&doc.address());
+    if inside {
+        f(at, doc)?;
+    }
+    let len = at.len();
+    match doc.view() {
+        View::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                at.push_str(&format!("[{i}]"));
+                below(item, inside, starts, at, f)?;
+                at.truncate(len);
+            }
+        }
+        View::Object(items) => {
+            for (key, item) in items.members() {
+                at.push('.');
+                push_key(key, at);
+                below(item, inside, starts, at, f)?;
+                at.truncate(len);
+            }
+        }
+        _ => {}
+    }
+    ControlFlow::Continue(())
+}
+
+/// A key as a path shows it: in quotes unless it is a name.
+fn push_key(key: &[u8], out: &mut String) {
+    let plain = super::path::is_identifier(key);
+    let mut text = Vec::new();
+    if plain {
+        text.extend_from_slice(key);
+    } else {
+        super::quote(key, &mut text);
+    }
+    out.push_str(&String::from_utf8_lossy(&text));
+}
