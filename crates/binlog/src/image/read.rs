@@ -48,7 +48,11 @@ impl Form {
                 let len = r.uint(prefix.into())?;
                 Value::Str(r.take(len as usize)?.to_vec())
             }
-            Self::Json | Self::Geometry => {
+            Self::Json => {
+                let len = r.u32()?;
+                Value::Json(r.take(len as usize)?.to_vec())
+            }
+            Self::Geometry => {
                 let len = r.u32()?;
                 Value::Str(r.take(len as usize)?.to_vec())
             }

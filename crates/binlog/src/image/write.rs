@@ -68,7 +68,7 @@ impl ShapeColumn {
                 out.uint(text.len() as u64, prefix.into());
                 out.bytes(&text);
             }
-            (Form::Json, ValueRef::Str(document)) => {
+            (Form::Json, ValueRef::Json(document)) => {
                 out.uint(document.len() as u64, 4);
                 out.bytes(document);
             }
