@@ -22,6 +22,9 @@ pub(crate) enum Edge {
     BeforeAll,
     /// After every value.
     AfterAll,
+    /// Every value of the column that compares equal to it lies between these two, both included;
+    /// without one, between the other and the end of the column's values.
+    Near(Option<Value>, Option<Value>),
     /// NULL.
     Null,
     /// The column's order does not tell.
@@ -30,6 +33,9 @@ pub(crate) enum Edge {
 
 /// Integers that doubles hold exactly.
 const EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
+
+/// Decimals of at most so many digits are told apart by their nearest doubles (C's `DBL_DIG`).
+const DOUBLE_DIGITS: u32 = 15;
 
 /// May a comparison of the column with this expression, made in `kind`, use the column's order?
 pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
@@ -59,8 +65,7 @@ pub(crate) fn always_located(column: &SqlType, value: &Expr) -> bool {
     match &column.kind {
         TypeKind::Null | TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json => false,
         TypeKind::Decimal => ty.is_integer() || ty.kind == TypeKind::Decimal,
-        TypeKind::Double => ty.is_numeric(),
-        TypeKind::Float => ty.kind == TypeKind::Float,
+        TypeKind::Double | TypeKind::Float => ty.is_numeric(),
         TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => {
             ty.is_temporal() && ty.kind != TypeKind::Time
         }
@@ -70,8 +75,13 @@ pub(crate) fn always_located(column: &SqlType, value: &Expr) -> bool {
     }
 }
 
-/// Finds the place of `value`.
-pub(crate) fn locate(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {
+/// Finds the place of `value` in a comparison made in `kind`.
+pub(crate) fn locate(
+    ctx: &EvalCtx<'_>,
+    value: &Value,
+    column: &SqlType,
+    kind: CmpKind,
+) -> SqlResult<Edge> {
     if value.is_null() {
         return Ok(Edge::Null);
     }
@@ -82,18 +92,23 @@ pub(crate) fn locate(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlR
         | TypeKind::Int
         | TypeKind::BigInt
         | TypeKind::Year
-        | TypeKind::Bit => in_integers(ctx, value, column)?,
-        TypeKind::Decimal => in_decimals(value, column),
-        TypeKind::Float | TypeKind::Double => in_doubles(ctx, value, column)?,
+        | TypeKind::Bit => in_integers(ctx, value, column, kind)?,
+        TypeKind::Decimal => in_decimals(ctx, value, column, kind)?,
+        TypeKind::Float => in_floats(cast::to_f64(ctx, value)?),
+        TypeKind::Double => match cast::to_f64(ctx, value)? {
+            v if v.is_nan() => Edge::Anywhere,
+            v => Edge::At(Value::Double(v)),
+        },
         TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => {
             in_moments(ctx, value, column)?
         }
-        TypeKind::Time => match cast::to_time(ctx, value)? {
-            Some(time) => at_fraction(time.micros(), column.decimals, |micros| {
+        TypeKind::Time => {
+            // What is no time compares as zero.
+            let time = cast::to_time(ctx, value)?.unwrap_or_default();
+            at_fraction(time.micros(), column.decimals, |micros| {
                 esker_types::Time::from_micros(micros).map(Value::Time)
-            }),
-            None => Edge::Anywhere,
-        },
+            })
+        }
         TypeKind::Enum(labels) => match value {
             Value::Str(text) => {
                 let same = |l: &std::sync::Arc<str>| column.collation.eq(l.as_bytes(), text);
@@ -129,39 +144,56 @@ fn integer_limits(column: &SqlType) -> (i128, i128) {
     }
 }
 
-fn in_integers(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {
+fn in_integers(
+    ctx: &EvalCtx<'_>,
+    value: &Value,
+    column: &SqlType,
+    kind: CmpKind,
+) -> SqlResult<Edge> {
+    let (min, max) = integer_limits(column);
+    let make = |v: i128| match column.kind {
+        TypeKind::Bit => Value::Bit(v as u64, column.length as u8),
+        _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(v as u64),
+        _ => Value::Int(v as i64),
+    };
     let (floor, exact) = match value {
-        Value::Int(v) => (i128::from(*v), true),
-        Value::UInt(v) | Value::Bit(v, _) => (i128::from(*v), true),
-        Value::Decimal(d) => match floor_decimal(d) {
+        Value::Int(v) if kind != CmpKind::Double => (i128::from(*v), true),
+        Value::UInt(v) | Value::Bit(v, _) if kind != CmpKind::Double => (i128::from(*v), true),
+        Value::Decimal(d) if kind != CmpKind::Double => match floor_decimal(d) {
             Some(found) => found,
             None => return Ok(Edge::Anywhere),
         },
         other => {
             let v = cast::to_f64(ctx, other)?;
-            // Beyond, several integers compare equal to one double.
-            if v.is_nan() || v.abs() >= EXACT_DOUBLE {
+            if v.is_nan() {
                 return Ok(Edge::Anywhere);
+            }
+            if v.abs() >= EXACT_DOUBLE {
+                // Several integers compare equal to one double; what lies beyond the doubles beside it
+                // does not.
+                let (low, high) = (v.next_down().floor() as i128, v.next_up().ceil() as i128);
+                return Ok(match (low > max, high < min) {
+                    (true, _) => Edge::AfterAll,
+                    (_, true) => Edge::BeforeAll,
+                    _ => Edge::Near(
+                        (low >= min).then(|| make(low)),
+                        (high <= max).then(|| make(high)),
+                    ),
+                });
             }
             (v.floor() as i128, v.fract() == 0.0)
         }
     };
-    let (min, max) = integer_limits(column);
     if floor < min {
         return Ok(Edge::BeforeAll);
     }
     if floor > max {
         return Ok(Edge::AfterAll);
     }
-    let value = match column.kind {
-        TypeKind::Bit => Value::Bit(floor as u64, column.length as u8),
-        _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(floor as u64),
-        _ => Value::Int(floor as i64),
-    };
     Ok(if exact {
-        Edge::At(value)
+        Edge::At(make(floor))
     } else {
-        Edge::JustAfter(value)
+        Edge::JustAfter(make(floor))
     })
 }
 
@@ -172,49 +204,116 @@ fn floor_decimal(d: &Decimal) -> Option<(i128, bool)> {
     Some((unscaled, floor == *d))
 }
 
-fn in_decimals(value: &Value, column: &SqlType) -> Edge {
-    let d = match value {
-        Value::Decimal(d) => *d,
-        Value::Int(v) => Decimal::from_i64(*v),
-        Value::UInt(v) => Decimal::from_u64(*v),
-        // Compared as doubles: several decimals equal one double.
-        _ => return Edge::Anywhere,
-    };
-    let scale = column.decimals;
-    let Ok(cut) = d.truncate(scale) else {
+fn in_decimals(
+    ctx: &EvalCtx<'_>,
+    value: &Value,
+    column: &SqlType,
+    kind: CmpKind,
+) -> SqlResult<Edge> {
+    if kind != CmpKind::Double {
+        return Ok(decimal_edge(&cast::to_decimal(ctx, value)?, column));
+    }
+    let v = cast::to_f64(ctx, value)?;
+    if v.is_nan() {
+        return Ok(Edge::Anywhere);
+    }
+    // The decimal that a double prints is the only one of so few digits that is nearest to it.
+    if column.length <= DOUBLE_DIGITS
+        && let (d, false) = Decimal::from_f64(v)
+    {
+        return Ok(decimal_edge(&d, column));
+    }
+    // Several decimals compare equal to one double; what lies beyond the doubles beside it does not.
+    let low = decimal_bound(v.next_down(), column, floor_to);
+    let high = decimal_bound(v.next_up(), column, ceil_to);
+    Ok(match (low, high) {
+        (Bound::AboveAll, _) => Edge::AfterAll,
+        (_, Bound::BelowAll) => Edge::BeforeAll,
+        (low, high) => Edge::Near(low.value(), high.value()),
+    })
+}
+
+/// Where an exact number lies among the values of a DECIMAL column.
+fn decimal_edge(d: &Decimal, column: &SqlType) -> Edge {
+    let Some(floor) = floor_to(d, column.decimals) else {
         return Edge::Anywhere;
     };
-    if !cut.fits(column.length, scale) {
-        return if d.is_negative() {
-            Edge::BeforeAll
-        } else {
-            Edge::AfterAll
-        };
-    }
-    if cut == d {
-        return Edge::At(Value::Decimal(cut));
-    }
-    if !d.is_negative() {
-        return Edge::JustAfter(Value::Decimal(cut));
-    }
-    // Truncation went up: the value before is one unit lower.
-    let unit = Decimal::from_i128(1, scale);
-    match cut.sub(&unit) {
-        Ok(lower) if lower.fits(column.length, scale) => Edge::JustAfter(Value::Decimal(lower)),
-        _ => Edge::BeforeAll,
+    match decimal_value(floor, column) {
+        Bound::BelowAll => Edge::BeforeAll,
+        Bound::AboveAll => Edge::AfterAll,
+        Bound::Value(v) if floor == *d => Edge::At(v),
+        Bound::Value(v) => Edge::JustAfter(v),
     }
 }
 
-fn in_doubles(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {
-    let v = cast::to_f64(ctx, value)?;
-    if column.kind == TypeKind::Float && f64::from(v as f32) != v {
-        return Ok(Edge::Anywhere);
+/// A decimal beside the values of a DECIMAL column.
+enum Bound {
+    BelowAll,
+    Value(Value),
+    AboveAll,
+}
+
+impl Bound {
+    fn value(self) -> Option<Value> {
+        match self {
+            Bound::Value(v) => Some(v),
+            Bound::BelowAll | Bound::AboveAll => None,
+        }
     }
-    Ok(if v.is_nan() {
-        Edge::Anywhere
-    } else {
-        Edge::At(Value::Double(v))
-    })
+}
+
+fn decimal_value(d: Decimal, column: &SqlType) -> Bound {
+    match d.fits(column.length, column.decimals) {
+        true => Bound::Value(Value::Decimal(d)),
+        false if d.is_negative() => Bound::BelowAll,
+        false => Bound::AboveAll,
+    }
+}
+
+/// A double as a bound among the values of a DECIMAL column, rounded by `round`.
+fn decimal_bound(v: f64, column: &SqlType, round: fn(&Decimal, u8) -> Option<Decimal>) -> Bound {
+    match Decimal::from_f64(v) {
+        (d, false) => match round(&d, column.decimals) {
+            Some(rounded) => decimal_value(rounded, column),
+            None if d.is_negative() => Bound::BelowAll,
+            None => Bound::AboveAll,
+        },
+        (d, true) if d.is_negative() => Bound::BelowAll,
+        (_, true) => Bound::AboveAll,
+    }
+}
+
+/// The largest decimal with `scale` that is not above `d`; `None` where there are no such digits.
+fn floor_to(d: &Decimal, scale: u8) -> Option<Decimal> {
+    let cut = d.truncate(scale).ok()?;
+    if cut == *d || !d.is_negative() {
+        return Some(cut);
+    }
+    // Truncation went up.
+    cut.sub(&Decimal::from_i128(1, scale)).ok()
+}
+
+/// The smallest decimal with `scale` that is not below `d`; `None` where there are no such digits.
+fn ceil_to(d: &Decimal, scale: u8) -> Option<Decimal> {
+    floor_to(&d.negate(), scale).map(Decimal::negate)
+}
+
+/// Where a double lies among the values of a FLOAT column, which are doubles, too, when compared.
+fn in_floats(v: f64) -> Edge {
+    if v.is_nan() {
+        return Edge::Anywhere;
+    }
+    let nearest = v as f32;
+    let floor = match f64::from(nearest) > v {
+        true => nearest.next_down(),
+        false => nearest,
+    };
+    match f64::from(floor) {
+        f if f == f64::NEG_INFINITY => Edge::BeforeAll,
+        f if f == v => Edge::At(Value::Double(v)),
+        _ if floor == f32::MAX => Edge::AfterAll,
+        f => Edge::JustAfter(Value::Double(f)),
+    }
 }
 
 fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<Edge> {
@@ -222,10 +321,8 @@ fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
     let datetime = match value {
         Value::DateTime(d) => *d,
         Value::Date(d) => d.at_midnight(),
-        other => match cast::to_datetime(ctx, ValueRef::from(other), flags)? {
-            Some(d) => d,
-            None => return Ok(Edge::Anywhere),
-        },
+        // What is no date compares as zero.
+        other => cast::to_datetime(ctx, ValueRef::from(other), flags)?.unwrap_or_default(),
     };
     if column.kind == TypeKind::Date {
         let date = datetime.date();

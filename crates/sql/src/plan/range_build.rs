@@ -4,6 +4,7 @@
 //! encodes.
 //! **Invariant**: a run may be wider than its condition, never narrower.
 
+use esker_types::cmp::CmpKind;
 use esker_types::collation::{Collation, char_offset};
 use esker_types::{EvalCtx, SqlResult, Value, ValueRef};
 
@@ -136,26 +137,33 @@ impl Builder<'_, '_> {
             PartTest::NotNull => Ok(vec![self.not_null(part)?]),
             PartTest::In(members) => {
                 let mut runs = Vec::with_capacity(members.len());
-                for member in members {
-                    runs.extend(self.compared(part, CmpOp::Eq, member)?);
+                for (member, kind) in members {
+                    runs.extend(self.compared(part, CmpOp::Eq, member, *kind)?);
                 }
                 Ok(union(runs))
             }
-            PartTest::Cmp(op, value) => self.compared(part, *op, value),
+            PartTest::Cmp(op, value, kind) => self.compared(part, *op, value, *kind),
             PartTest::Like(pattern, escape) => self.like(part, pattern, *escape),
         }
     }
 
-    fn compared(&self, part: usize, op: CmpOp, value: &Expr) -> SqlResult<Runs> {
+    fn compared(&self, part: usize, op: CmpOp, value: &Expr, kind: CmpKind) -> SqlResult<Runs> {
         let value = value.eval_ref(self.row, self.env)?;
-        let edge = locate(&self.ctx().quiet(), &value, &self.codec.parts()[part].ty)?;
+        let ty = &self.codec.parts()[part].ty;
+        let edge = locate(&self.ctx().quiet(), &value, ty, kind)?;
         let not_null = self.not_null(part)?;
         Ok(match (op, edge) {
             (CmpOp::NullSafeEq, Edge::Null) => self.null(part)?.into_iter().collect(),
             (_, Edge::Null) => Vec::new(),
             (_, Edge::Anywhere) => vec![not_null],
             (CmpOp::Eq | CmpOp::NullSafeEq, Edge::At(v)) => vec![Run::point(self.key(part, &v)?)],
+            (CmpOp::Eq | CmpOp::NullSafeEq, Edge::Near(low, high)) => {
+                let from = self.from(part, low.as_ref())?;
+                intersect(&from, &self.up_to(part, high.as_ref())?)
+            }
             (CmpOp::Eq | CmpOp::NullSafeEq, _) => Vec::new(),
+            (CmpOp::Lt | CmpOp::Le, Edge::Near(_, high)) => self.up_to(part, high.as_ref())?,
+            (CmpOp::Gt | CmpOp::Ge, Edge::Near(low, _)) => self.from(part, low.as_ref())?,
             (CmpOp::Lt | CmpOp::Le, Edge::BeforeAll) | (CmpOp::Gt | CmpOp::Ge, Edge::AfterAll) => {
                 Vec::new()
             }
@@ -243,6 +251,22 @@ impl Builder<'_, '_> {
             (true, false) => Run::new(whole.start, Some(at.start)),
         };
         Ok(run.into_iter().collect())
+    }
+
+    /// Values from `low` on, or all.
+    fn from(&self, part: usize, low: Option<&Value>) -> SqlResult<Runs> {
+        match low {
+            Some(low) => self.above(part, low, true),
+            None => Ok(vec![self.not_null(part)?]),
+        }
+    }
+
+    /// Values up to `high`, or all.
+    fn up_to(&self, part: usize, high: Option<&Value>) -> SqlResult<Runs> {
+        match high {
+            Some(high) => self.below(part, high, true),
+            None => Ok(vec![self.not_null(part)?]),
+        }
     }
 
     /// Texts that begin as the pattern does before its first wildcard.

@@ -41,8 +41,8 @@ pub(super) enum Pred {
 /// A condition on one key part; values are computed when the scan opens.
 #[derive(Debug, Clone)]
 pub(super) enum PartTest {
-    Cmp(CmpOp, Expr),
-    In(Vec<Expr>),
+    Cmp(CmpOp, Expr, CmpKind),
+    In(Vec<(Expr, CmpKind)>),
     Null,
     NotNull,
     /// LIKE with this pattern, in the column's collation.
@@ -129,8 +129,8 @@ impl Pred {
             Pred::And(preds) | Pred::Or(preds) => preds.iter().all(Pred::is_constant),
             Pred::Part(_, test) => match test {
                 PartTest::Null | PartTest::NotNull => true,
-                PartTest::Cmp(_, e) | PartTest::Like(e, _) => e.as_const().is_some(),
-                PartTest::In(members) => members.iter().all(|e| e.as_const().is_some()),
+                PartTest::Cmp(_, e, _) | PartTest::Like(e, _) => e.as_const().is_some(),
+                PartTest::In(members) => members.iter().all(|(e, _)| e.as_const().is_some()),
             },
         }
     }
@@ -255,14 +255,18 @@ impl Shape<'_> {
         if textual_enum && !matches!(op, CmpOp::Eq | CmpOp::NullSafeEq) {
             return None;
         }
-        Some(Pred::Part(part, PartTest::Cmp(op, value.clone())))
+        Some(Pred::Part(part, PartTest::Cmp(op, value.clone(), kind)))
     }
 
     fn in_list(&self, list: &crate::expr::InList) -> Option<Pred> {
         let (part, ty) = self.part(&list.arg)?;
         let mut members = list.list.iter().zip(&list.kinds);
         let fits = members.all(|(m, kind)| (self.known)(m) && usable(ty, m, *kind));
-        fits.then(|| Pred::Part(part, PartTest::In(list.list.clone())))
+        fits.then(|| {
+            let kinds = list.kinds.iter().copied();
+            let members = list.list.iter().cloned().zip(kinds).collect();
+            Pred::Part(part, PartTest::In(members))
+        })
     }
 }
 
@@ -288,7 +292,8 @@ pub(crate) fn encode_operands(
             (Value::Int(_), TypeKind::BigInt) if !part.ty.unsigned => {
                 codec.encode_part(nth, value.as_ref(), zone, out)?;
             }
-            _ => match locate(&env.ctx.quiet(), &value, &part.ty)? {
+            // What is always located is compared with exact columns exactly.
+            _ => match locate(&env.ctx.quiet(), &value, &part.ty, CmpKind::Decimal)? {
                 Edge::At(v) => codec.encode_part(nth, v.as_ref(), zone, out)?,
                 _ => return Ok(false),
             },
