@@ -30,6 +30,7 @@ mod settings;
 mod spill;
 mod statements;
 mod sysbench;
+mod temporary;
 mod views;
 mod workers;
 mod xa;

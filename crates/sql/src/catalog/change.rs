@@ -313,6 +313,11 @@ impl NewTrees {
         }
     }
 
+    /// They stay: something names them now.
+    pub fn keep(mut self) {
+        self.made.clear();
+    }
+
     /// Makes a tree.
     pub fn create(&mut self) -> SqlResult<Tree> {
         let tree = self.engine.create_tree().map_err(|e| engine_error(&e))?;
@@ -330,7 +335,7 @@ impl Drop for NewTrees {
 }
 
 /// Drops a tree that no definition names. If that fails it is an orphan, which the next start drops.
-fn drop_or_leave(engine: &Engine, id: TreeId) {
+pub(super) fn drop_or_leave(engine: &Engine, id: TreeId) {
     if let Err(e) = engine.drop_tree(id) {
         tracing::warn!(
             tree = id.0,

@@ -96,6 +96,8 @@ pub struct TableDef {
     pub layout: RowLayout,
     /// Default collation.
     pub collation: Collation,
+    /// It belongs to one session, and is in no catalog.
+    pub temporary: bool,
     /// What the table calls its engine.
     pub engine: StorageEngine,
     /// COMMENT.

@@ -2,7 +2,7 @@
 //!
 //! In flow order: `def` (definitions), `foreign` (foreign keys), `storage_engine` (what a table calls its engine) ·
 //! `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) · `bytes`, `store` (definitions as
-//! rows) · `change` ([`Change`]: an atomic edit) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots.
+//! rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `show` (SHOW CREATE text) · here [`Catalog`] and its snapshots.
 //! Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a statement's tables do not change
 //! under it.
 //!
@@ -25,6 +25,7 @@ mod sample;
 mod show;
 mod storage_engine;
 mod store;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +50,7 @@ pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;
 pub use show::{show_create_database, show_create_table, show_create_view, type_text};
 pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
+pub use temporary::{TemporaryTables, drop_temporary_trees};
 
 use crate::codec::damaged;
 use crate::exec_error::engine_error;

@@ -48,7 +48,10 @@ pub fn show_create_database(def: &SchemaDef) -> String {
 
 /// SHOW CREATE TABLE; TIMESTAMP defaults are shown in `zone`.
 pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
-    let mut out = String::from("CREATE TABLE ");
+    let mut out = String::from(match def.temporary {
+        true => "CREATE TEMPORARY TABLE ",
+        false => "CREATE TABLE ",
+    });
     push_name(&mut out, &def.name);
     out.push_str(" (\n");
     for (at, column) in def.columns.iter().enumerate() {

@@ -474,6 +474,7 @@ pub(super) fn read_table(
         referenced_by: Vec::new(),
         layout,
         collation,
+        temporary: false,
         engine: extensions.engine,
         comment,
         row_format,

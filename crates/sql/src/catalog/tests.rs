@@ -152,6 +152,7 @@ fn table(catalog: &Catalog, trees: &mut NewTrees, name: &str) -> TableDef {
         referenced_by: Vec::new(),
         collation: Collation::UTF8MB4_0900_AI_CI,
         comment: "say \"hi\"".into(),
+        temporary: false,
         engine: StorageEngine::Memory,
         row_format: "DYNAMIC".into(),
         create_time_micros: 1,

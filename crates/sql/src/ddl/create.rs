@@ -154,7 +154,6 @@ fn choose_engine(
 
 pub(super) fn check_supported(create: &CreateTable) -> SqlResult<()> {
     let refused = [
-        (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.partition_by.is_some(), "PARTITION BY"),
     ];
@@ -171,7 +170,7 @@ pub(super) fn create_table(
     let name = resolve(&create.name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
     check_supported(create)?;
-    if !lock_new(ctx, &name)? {
+    if !claim(ctx, create, &name)? {
         return already_exists(ctx, create, &name);
     }
     let schema = ctx
@@ -181,7 +180,9 @@ pub(super) fn create_table(
     let (draft, options) = match &create.like {
         Some(like) => {
             let source = resolve(like, ctx.database)?;
-            ctx.lock_table(&source, MdlMode::Shared)?;
+            if ctx.temporary(&source).is_none() {
+                ctx.lock_table(&source, MdlMode::Shared)?;
+            }
             let source = ctx.existing(&source)?;
             let options = Options {
                 comment: Some(source.comment.clone()),
@@ -209,6 +210,11 @@ pub(super) fn create_table(
         options: &options,
     };
     let mut def = assemble(ctx, &mut trees, &name, built, meta)?;
+    if create.temporary {
+        begin_numbers(&mut def, &options);
+        ctx.temporary.borrow_mut().add(def, trees)?;
+        return Ok(DdlDone::default());
+    }
     let mut change = ctx.catalog.change();
     change.adopt(trees);
     if let Some(first) = options.auto_increment.filter(|v| *v > 1)
@@ -223,6 +229,34 @@ pub(super) fn create_table(
         seq,
         ..DdlDone::default()
     })
+}
+
+/// Makes sure that nobody else makes the table; false if there is one of that name.
+pub(super) fn claim(
+    ctx: &mut DdlCtx<'_>,
+    create: &CreateTable,
+    name: &TableName,
+) -> Result<bool, ExecError> {
+    if !create.temporary {
+        return lock_new(ctx, name);
+    }
+    if ctx.catalog.schema(&name.schema).is_none() {
+        return Err(unknown_database(&name.schema).into());
+    }
+    if !create.foreign_keys.is_empty() {
+        let text = "Cannot add foreign key constraint";
+        return Err(SqlError::new(1215, "HY000", text).into());
+    }
+    Ok(ctx.temporary(name).is_none())
+}
+
+/// AUTO_INCREMENT = n of a temporary table, whose counter nobody needs after a restart.
+pub(super) fn begin_numbers(def: &mut TableDef, options: &Options) {
+    if let Some(first) = options.auto_increment.filter(|v| *v > 1)
+        && def.auto_column.is_some()
+    {
+        def.runtime = Arc::new(TableRuntime::new(first - 1));
+    }
 }
 
 /// Locks the name of a new table; false if there is a table or view of that name.
@@ -275,7 +309,11 @@ pub(super) fn drawn(
     let table = EngineFor::New(&name.name);
     let mut options = Options::read(ctx, table, &create.options)?;
     if options.engine.is_none() {
-        options.engine = choose_engine(ctx, table, &ctx.engines.default)?;
+        let default = match create.temporary {
+            true => &ctx.engines.default_temporary,
+            false => &ctx.engines.default,
+        };
+        options.engine = choose_engine(ctx, table, default)?;
     }
     for key in &create.foreign_keys {
         ctx.foreign_key(key)?;
@@ -324,6 +362,7 @@ pub(super) fn assemble(
         referenced_by: Vec::new(),
         layout,
         collation: meta.collation,
+        temporary: false,
         engine: meta.options.engine.unwrap_or_default(),
         comment: meta.options.comment.clone().unwrap_or_default(),
         row_format: meta.options.row_format.clone().unwrap_or_default(),

@@ -15,9 +15,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value};
 use super::create::{self, Meta};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
-use crate::catalog::{
-    ColumnDef, DefaultDef, NewTrees, TableDef, TableRuntime, same_name, unknown_database,
-};
+use crate::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database};
 use crate::dml::{implicit_value, validate};
 use crate::exec_error::ExecError;
 use crate::parse::ast::CreateTable;
@@ -36,7 +34,7 @@ pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableN
     let name = resolve(&create.name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
     create::check_supported(create)?;
-    match create::lock_new(ctx, &name)? {
+    match create::claim(ctx, create, &name)? {
         true => Ok(Some(name)),
         false => create::already_exists(ctx, create, &name).map(|_| None),
     }
@@ -85,9 +83,8 @@ pub fn define(
         options: &options,
     };
     let mut def = create::assemble(ctx, &mut trees, name, built, meta)?;
-    if let Some(first) = options.auto_increment.filter(|v| *v > 1) {
-        def.runtime = Arc::new(TableRuntime::new(first - 1));
-    }
+    create::begin_numbers(&mut def, &options);
+    def.temporary = create.temporary;
     let columns = query
         .iter()
         .filter_map(|meta| def.column_index(&meta.name))
@@ -100,11 +97,17 @@ pub fn define(
     })
 }
 
-/// Makes the table known with what the session's transaction has written into it, in one commit.
+/// Makes the table known with what the session's transaction has written into it, in one commit. A temporary table is
+/// known at once, and its rows are the transaction's.
 ///
 /// # Errors
 /// Of the engine: neither table nor rows are there then.
 pub fn publish(ctx: &mut DdlCtx<'_>, table: NewTable) -> SqlResult<Seq> {
+    if table.def.temporary {
+        let def = TableDef::clone(&table.def);
+        ctx.temporary.borrow_mut().add(def, table.trees)?;
+        return Ok(0);
+    }
     let mut change = ctx.catalog.change_in(ctx.txn);
     change.adopt(table.trees);
     let last = table.def.runtime.last_auto();

@@ -31,11 +31,14 @@ mod tests;
 mod types;
 pub mod view;
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use esker_engine::{Seq, Txn};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, Level, SqlError};
 
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, TemporaryTables};
 use crate::exec_error::ExecError;
 use crate::mdl::{LockSet, MdlDuration, MdlMode};
 use crate::parse::ast::Statement;
@@ -52,6 +55,8 @@ pub struct DdlCtx<'a> {
     pub txn: &'a mut Txn,
     /// The session's metadata locks.
     pub locks: &'a mut LockSet,
+    /// The session's temporary tables.
+    pub temporary: &'a RefCell<TemporaryTables>,
     /// Modes, zone, clock, warnings.
     pub eval: &'a EvalCtx<'a>,
     /// The current database.
@@ -75,6 +80,8 @@ pub struct DdlCtx<'a> {
 pub struct EnginePolicy {
     /// default_storage_engine: of a table without ENGINE.
     pub default: String,
+    /// default_tmp_storage_engine: of a temporary one.
+    pub default_temporary: String,
     /// esker_substitute_engines: InnoDB stands in for whatever does not exist.
     pub substitutes: bool,
 }
@@ -107,6 +114,16 @@ pub fn is_ddl(stmt: &Statement) -> bool {
             | Statement::DropView(_)
             | Statement::DropProgram(_)
     )
+}
+
+/// Does the statement commit what is open? Those about temporary tables do not, as far as nothing of what the
+/// transaction has written is rewritten.
+pub fn commits(stmt: &Statement) -> bool {
+    match stmt {
+        Statement::CreateTable(create) => !create.temporary,
+        Statement::DropTable(drop) => !drop.temporary,
+        other => is_ddl(other),
+    }
 }
 
 /// Runs a schema statement. The caller has committed the open transaction.
@@ -205,8 +222,17 @@ impl DdlCtx<'_> {
         Ok(())
     }
 
-    /// A copy of the definition to edit.
-    fn existing(&self, name: &TableName) -> Result<std::sync::Arc<TableDef>, ExecError> {
+    /// The temporary table that hides any other of the name.
+    fn temporary(&self, name: &TableName) -> Option<Arc<TableDef>> {
+        let tables = self.temporary.borrow();
+        tables.get(&name.schema, &name.name).cloned()
+    }
+
+    /// The table that a statement is about.
+    fn existing(&self, name: &TableName) -> Result<Arc<TableDef>, ExecError> {
+        if let Some(table) = self.temporary(name) {
+            return Ok(table);
+        }
         if self.catalog.view(&name.schema, &name.name).is_some() {
             return Err(view::wrong_object(name, "BASE TABLE").into());
         }

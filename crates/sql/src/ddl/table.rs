@@ -44,12 +44,16 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
         names::check_not_system(&name.schema, ctx.user)?;
         names.push(name);
     }
-    if !drop.temporary {
-        ctx.lock_exclusive(&names)?;
+    let temporary: Vec<Arc<TableDef>> = names.iter().filter_map(|n| ctx.temporary(n)).collect();
+    let mut stored = names.clone();
+    stored.retain(|n| !drop.temporary && ctx.temporary(n).is_none());
+    if !stored.is_empty() {
+        ctx.lock_exclusive(&stored)?;
     }
-    // There are no temporary tables, so DROP TEMPORARY finds none.
-    let exists =
-        |n: &&TableName| !drop.temporary && ctx.catalog.resolve(&n.schema, &n.name).is_some();
+    let exists = |n: &&TableName| {
+        let stored = || !drop.temporary && ctx.catalog.resolve(&n.schema, &n.name).is_some();
+        ctx.temporary(n).is_some() || stored()
+    };
     let missing: Vec<&TableName> = names.iter().filter(|n| !exists(n)).collect();
     if !missing.is_empty() && !drop.if_exists {
         return Err(unknown_table(&joined(&missing)).into());
@@ -57,24 +61,33 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     for name in &missing {
         ctx.note(1051, unknown_table(&joined(&[name])).message);
     }
-    let mut change = ctx.catalog.change();
-    for name in &names {
-        let def = change.snapshot().table(&name.schema, &name.name).cloned();
-        if let Some(def) = def.filter(|_| !drop.temporary) {
-            change.drop_table(&def)?;
+    let mut done = DdlDone::default();
+    if !stored.is_empty() {
+        let mut change = ctx.catalog.change();
+        for name in &stored {
+            let def = change.snapshot().table(&name.schema, &name.name).cloned();
+            if let Some(def) = def {
+                change.drop_table(&def)?;
+            }
         }
+        done.seq = change.commit()?;
     }
-    let seq = change.commit()?;
-    Ok(DdlDone {
-        seq,
-        ..DdlDone::default()
-    })
+    for table in &temporary {
+        ctx.temporary.borrow_mut().remove(table);
+    }
+    Ok(done)
 }
 
 pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDone, ExecError> {
     let name = resolve(name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
-    ctx.existing(&name)?;
+    let old = ctx.existing(&name)?;
+    if old.temporary {
+        let mut trees = NewTrees::new(ctx.catalog.engine());
+        let def = emptied(&mut trees, &old)?;
+        ctx.temporary.borrow_mut().replace(&old, def, trees)?;
+        return Ok(DdlDone::default());
+    }
     ctx.lock_exclusive(std::slice::from_ref(&name))?;
     let old = ctx.existing(&name)?;
     let mut change = ctx.catalog.change();

@@ -5,6 +5,7 @@
 //! **Invariant**: [`Bench::check`] holds after every statement: each index has exactly the entries
 //! that the rows ask for.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -213,10 +214,12 @@ impl Bench {
         let mut ddl = DdlCtx {
             engines: EnginePolicy {
                 default: "InnoDB".to_owned(),
+                default_temporary: "InnoDB".to_owned(),
                 substitutes: false,
             },
             catalog: &self.catalog,
             txn: &mut self.txn,
+            temporary: &RefCell::default(),
             locks: &mut self.locks,
             eval: ctx,
             database: Some("d"),

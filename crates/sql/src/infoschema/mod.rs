@@ -24,7 +24,7 @@ use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 pub(crate) use locks::innodb_status;
 pub(crate) use log::status as log_status;
-pub(crate) use objects::{column_default, column_extra, column_key};
+pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
 pub(crate) use recovery::status as recovery_status;
 pub use tables::{TABLES, TableSpec, find};
 

@@ -435,6 +435,13 @@ fn type_cells(ty: &SqlType) -> [Value; 10] {
     ]
 }
 
+/// Rows of STATISTICS about one table, which may be a temporary one.
+pub(crate) fn index_rows(viewer: &Viewer, table: &TableDef) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    statistics(viewer, table, &mut rows);
+    rows
+}
+
 fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     let rows = viewer.instance.table_stats(table).rows;
     for index in table.visible_indexes() {

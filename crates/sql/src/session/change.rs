@@ -127,10 +127,9 @@ impl Session {
             Some(s) => &*s.text,
             None => self.context.database.as_deref()?,
         };
-        let catalog = &self.context.instance.catalog;
-        let table = catalog.resolve(schema, &named.name.name.text)?;
+        let table = self.context.resolve(schema, &named.name.name.text)?;
         let privileges = self.context.access.on_table(&table.schema, &table.name);
-        if !privileges.contains(Privileges::of(&["SELECT"])) {
+        if !table.temporary && !privileges.contains(Privileges::of(&["SELECT"])) {
             return None;
         }
         short::compile(query, &table, params).map(Arc::new)
@@ -153,14 +152,8 @@ impl Session {
         if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
-        let table = &plan.table;
         // LOCK TABLES and lock waits are for the long way.
-        if self.locks.has_explicit()
-            || !self
-                .locks
-                .try_acquire(&table.mdl, MdlMode::SharedRead, MdlDuration::Transaction)
-            || !self.is_current(table, version)
-        {
+        if !self.lock_read(&plan.table, version) {
             return Ok(None);
         }
         self.use_transaction();
@@ -168,6 +161,18 @@ impl Session {
         let is_short =
             plan.bind(params, zone, scratch)? && plan.gather(&self.txn, zone, scratch)?;
         Ok(is_short.then(|| Done::ShortRows(plan.clone())))
+    }
+
+    /// Locks a table for a short read, if that needs no waiting; false also if it is not what it was at `version`.
+    fn lock_read(&mut self, table: &Arc<TableDef>, version: u64) -> bool {
+        if table.temporary {
+            // What its name means changes with the binding only.
+            return self.context.xa.is_none();
+        }
+        let (mode, duration) = (MdlMode::SharedRead, MdlDuration::Transaction);
+        !self.locks.has_explicit()
+            && self.locks.try_acquire(&table.mdl, mode, duration)
+            && self.is_current(table, version)
     }
 
     /// Is this definition, which was the catalog's at `version`, still the catalog's? Asked with the
@@ -189,11 +194,17 @@ impl Session {
         prepared: Option<u32>,
         mode: Mode,
     ) -> Result<Done, ExecError> {
-        self.check_writable()?;
+        let may_be_temporary = !self.context.temporary.get_mut().is_empty();
+        if !may_be_temporary {
+            self.check_writable()?;
+        }
         self.use_transaction();
         for _ in 0..MAX_COMPILATIONS {
             let version = self.context.instance.catalog.version();
             let (compiled, blocks) = self.compiled(statement, params, prepared)?;
+            if may_be_temporary {
+                self.check_writable_tables(compiled.targets())?;
+            }
             if mode == Mode::Inline && blocks {
                 return Ok(Done::NeedThread);
             }
@@ -314,6 +325,9 @@ impl Session {
         if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
         }
+        if targets.iter().all(|t| t.temporary) {
+            return Ok(true);
+        }
         if self.locks.has_global() {
             return Err(crate::ddl::lock_tables::conflicting_read_lock().into());
         }
@@ -328,7 +342,7 @@ impl Session {
         let global = catalog.locks().global();
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, writing)?;
-        for table in targets {
+        for table in targets.iter().filter(|t| !t.temporary) {
             if crate::catalog::is_system_schema(&table.schema) {
                 self.context.require("SUPER")?;
             }

@@ -15,6 +15,7 @@ use super::pace::Pace;
 use super::registry::Process;
 use super::xa::Branch;
 use crate::accounts::{Access, Account, Role, RoleName};
+use crate::catalog::TemporaryTables;
 use crate::exec_error::engine_error;
 use crate::expr::{Reserved, UserVars};
 use crate::infoschema::Viewer;
@@ -54,6 +55,8 @@ pub struct SessionContext {
     pub(crate) must_change_password: bool,
     /// The XA transaction the session works in.
     pub(crate) xa: Option<Box<Branch>>,
+    /// Temporary tables.
+    pub(crate) temporary: RefCell<TemporaryTables>,
     user_vars: RefCell<UserVariables>,
 }
 
@@ -100,6 +103,7 @@ impl SessionContext {
             found_rows: Cell::new(0),
             must_change_password: false,
             xa: None,
+            temporary: RefCell::default(),
             user_vars: RefCell::default(),
         }
     }

@@ -31,6 +31,9 @@ impl Session {
     /// 1046, 1049, 1146, 1142.
     pub(crate) fn find_table(&self, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
         let (schema, table) = self.context.full_name(name)?;
+        if let Some(table) = self.context.temporary_table(schema, table) {
+            return Ok(table);
+        }
         self.context.require_some_on(schema, table)?;
         self.context.instance.catalog.table_or_error(schema, table)
     }
@@ -41,6 +44,9 @@ impl Session {
     /// 1046, 1142.
     pub(crate) fn find_view(&self, name: &ObjectName) -> SqlResult<Option<Arc<ViewDef>>> {
         let (schema, table) = self.context.full_name(name)?;
+        if self.context.temporary_table(schema, table).is_some() {
+            return Ok(None);
+        }
         self.context.require_some_on(schema, table)?;
         Ok(self.context.instance.catalog.view(schema, table))
     }

@@ -51,7 +51,7 @@ impl Session {
             MaintainKind::Repair => ("repair", &["SELECT", "INSERT"]),
             MaintainKind::Check | MaintainKind::Checksum => ("check", &["SELECT"]),
         };
-        for name in &m.tables {
+        for name in m.tables.iter().filter(|n| !self.context.is_temporary(n)) {
             self.context.require_named(privileges, name)?;
         }
         self.commit_transaction()?;
@@ -138,7 +138,11 @@ impl Session {
         let table = self.find_table(name)?;
         let engine = &self.context.instance.engine;
         table.runtime.resample(engine, &table, tree_entries);
-        let renewed = self.refresh_histograms(&table);
+        // A temporary table has none.
+        let renewed = match table.temporary {
+            true => Ok(()),
+            false => self.refresh_histograms(&table),
+        };
         self.end_statement(renewed.is_ok())?;
         renewed?;
         Ok(Vec::new())

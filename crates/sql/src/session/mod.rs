@@ -5,7 +5,7 @@
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`,
 //! `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `schema` (schema statements) · `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) ·
+//! `schema` (schema statements) · `temporary` (temporary tables) · `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) ·
 //! `maintain` (CHECKSUM TABLE and
 //! its kin) · `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters)
 //! · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its
@@ -43,6 +43,7 @@ mod set;
 mod shapes;
 mod step;
 mod survive;
+mod temporary;
 mod text;
 mod track;
 mod transaction;
@@ -273,6 +274,7 @@ impl Session {
         self.rollback_transaction();
         self.locks.release_all();
         self.close_all_statements();
+        self.drop_temporary_tables();
         self.context.reset();
         self.plans.forget_texts();
         self.state = TransactionState::default();
@@ -561,6 +563,7 @@ impl Drop for Session {
         self.rollback_transaction();
         self.locks.release_all();
         self.close_all_statements();
+        self.drop_temporary_tables();
         self.stop_counting();
         self.context
             .instance

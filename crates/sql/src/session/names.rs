@@ -84,6 +84,14 @@ impl SessionNames<'_> {
         }
     }
 
+    /// The temporary table of this name; views name none.
+    fn temporary(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
+        match self.privileges.borrow().is_empty() {
+            true => self.context.temporary_table(schema, name),
+            false => None,
+        }
+    }
+
     /// Resolves a stored table and takes its lock.
     pub(crate) fn stored(
         &self,
@@ -169,6 +177,14 @@ impl Names for SessionNames<'_> {
             let table = SystemTable::new(spec, self.context.viewer());
             return Ok(TableSource::Virtual(Arc::new(table)));
         }
+        if let Some(table) = self.temporary(schema, name) {
+            self.context.admit_temporary()?;
+            if self.purpose == Purpose::DefineView {
+                let text = format!("View's SELECT refers to a temporary table '{name}'");
+                return Err(SqlError::new(1352, "HY000", text));
+            }
+            return Ok(TableSource::Base(table));
+        }
         self.admit(need, schema, name)?;
         loop {
             let Some(view) = self.context.instance.catalog.view(schema, name) else {
@@ -204,6 +220,9 @@ impl Names for SessionNames<'_> {
     }
 
     fn restricted(&self, schema: &str, table: &str) -> Option<Rc<Restricted>> {
+        if self.temporary(schema, table).is_some() {
+            return None;
+        }
         let privileges = self.privileges.borrow();
         let access = privileges.last().unwrap_or(&self.context.access);
         self.context.restricted(access, schema, table).map(Rc::new)
@@ -216,7 +235,10 @@ impl Names for SessionNames<'_> {
         columns: &[usize],
         listed: bool,
     ) -> SqlResult<()> {
-        self.context.check_columns(need, table, columns, listed)
+        match table.temporary {
+            true => Ok(()),
+            false => self.context.check_columns(need, table, columns, listed),
+        }
     }
 
     fn enter_view(&self, view: &ViewDef) -> SqlResult<()> {

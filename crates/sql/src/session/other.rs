@@ -17,7 +17,7 @@ use super::set::is_quick;
 use crate::ddl;
 use crate::exec_error::ExecError;
 use crate::parse::ast::{
-    Expr, FlushWhat, Kill, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
+    Expr, FlushWhat, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
 };
 use crate::result::{Mode, OkInfo};
 use crate::show;
@@ -210,11 +210,11 @@ impl Session {
         }
     }
 
-    fn lock_tables(
-        &mut self,
-        tables: &[crate::parse::ast::LockTable],
-        wait: LockWait,
-    ) -> Result<Done, ExecError> {
+    fn lock_tables(&mut self, tables: &[LockTable], wait: LockWait) -> Result<Done, ExecError> {
+        // Nobody else sees temporary tables, so there is nothing to lock.
+        let is_stored = |t: &&LockTable| !self.context.is_temporary(&t.name);
+        let tables: Vec<LockTable> = tables.iter().filter(is_stored).cloned().collect();
+        let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
         self.statement_lock_wait = seconds(wait);
@@ -376,7 +376,7 @@ fn commits_what_is_open(statement: &Statement) -> bool {
         | Statement::SetPassword(_)
         | Statement::Grant(_)
         | Statement::Revoke(_) => true,
-        other => ddl::is_ddl(other),
+        other => ddl::commits(other),
     }
 }
 

@@ -165,9 +165,12 @@ impl Kept {
             return true;
         }
         let now = catalog.snapshot();
+        // What a temporary table's name means changes with the binding only.
         let same = |t: &Arc<TableDef>| {
-            now.table(&t.schema, &t.name)
-                .is_some_and(|found| Arc::ptr_eq(found, t))
+            t.temporary
+                || now
+                    .table(&t.schema, &t.name)
+                    .is_some_and(|found| Arc::ptr_eq(found, t))
         };
         // A plan without tables says "not short"; another schema may make it short.
         let current = !matches!(self.plan, Plan::Long) && self.plan.tables().iter().all(same);

@@ -445,10 +445,16 @@ impl SessionContext {
             },
             Statement::CreateTable(create) => {
                 match create.query {
+                    _ if create.temporary => {
+                        let (schema, _) = self.full_name(&create.name)?;
+                        self.require_in("CREATE TEMPORARY TABLES", schema)?;
+                    }
                     Some(_) => self.require_named(&["INSERT", "CREATE"], &create.name)?,
                     None => self.require_named(&["CREATE"], &create.name)?,
                 }
-                if let Some(source) = &create.like {
+                if let Some(source) = &create.like
+                    && !self.is_temporary(source)
+                {
                     self.require_named(&["SELECT"], source)?;
                 }
                 create
@@ -456,6 +462,12 @@ impl SessionContext {
                     .iter()
                     .try_for_each(|key| self.require_parent(key, &create.name))
             }
+            // Who made a temporary table may do everything with it.
+            Statement::AlterTable(alter) if self.is_temporary(&alter.name) => Ok(()),
+            Statement::Truncate { name, .. } if self.is_temporary(name) => Ok(()),
+            Statement::CreateIndex(create) if self.is_temporary(&create.table) => Ok(()),
+            Statement::DropIndex(drop) if self.is_temporary(&drop.table) => Ok(()),
+            Statement::DropTable(drop) if drop.temporary => Ok(()),
             Statement::AlterTable(alter) => {
                 let to = alter.actions.iter().find_map(|a| match a {
                     AlterAction::RenameTo(to) => Some(to),
@@ -476,6 +488,7 @@ impl SessionContext {
             Statement::DropTable(drop) => drop
                 .names
                 .iter()
+                .filter(|name| !self.is_temporary(name))
                 .try_for_each(|name| self.require_named(&["DROP"], name)),
             Statement::DropView(drop) => drop.names.iter().try_for_each(|name| {
                 self.require_named(&["DROP"], name)?;

@@ -29,12 +29,10 @@ impl Session {
     pub(super) fn with_ddl<R>(&mut self, f: impl FnOnce(&mut DdlCtx<'_>) -> R) -> R {
         let server_collation = Collation::by_name(self.values.named("collation_server").as_text())
             .unwrap_or(Collation::UTF8MB4_0900_AI_CI);
+        let text = |name: &str| self.values.named(name).as_text().to_owned();
         let engines = EnginePolicy {
-            default: self
-                .values
-                .named("default_storage_engine")
-                .as_text()
-                .to_owned(),
+            default: text("default_storage_engine"),
+            default_temporary: text("default_tmp_storage_engine"),
             substitutes: self
                 .context
                 .instance
@@ -42,6 +40,7 @@ impl Session {
                 .named("esker_substitute_engines")
                 .is_on(),
         };
+        let version = self.context.temporary.borrow().version();
         let clock = self.context.instance.env.clock.clone();
         let wall = move || clock.wall_micros();
         let eval = eval_ctx(&self.context, &self.vars, &wall);
@@ -51,6 +50,7 @@ impl Session {
             engines,
             catalog: &self.context.instance.catalog,
             txn: &mut self.txn,
+            temporary: &self.context.temporary,
             locks: &mut self.locks,
             eval: &eval,
             database: self.context.database.as_deref(),
@@ -63,6 +63,9 @@ impl Session {
         let result = f(&mut ctx);
         let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
         self.add_warnings(warnings, total);
+        if self.context.temporary.borrow().version() != version {
+            self.context.rebind();
+        }
         result
     }
 
@@ -72,9 +75,19 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<Done, ExecError> {
-        self.check_writable()?;
-        self.context.check_ddl_rights(statement)?;
-        let committed = self.commit_transaction()?;
+        let committed = match ddl::commits(statement) {
+            true => {
+                self.check_writable()?;
+                self.context.check_ddl_rights(statement)?;
+                self.commit_transaction()?
+            }
+            false => {
+                self.check_read_write()?;
+                self.context.check_ddl_rights(statement)?;
+                self.note_temporary(statement);
+                0
+            }
+        };
         self.statement_lock_wait = lock_wait_of(statement);
         if let Statement::CreateTable(create) = statement
             && let Some(query) = &create.query
@@ -86,6 +99,7 @@ impl Session {
             return done;
         }
         let done = self.with_ddl(|ctx| ddl::run(ctx, statement))?;
+        self.drop_doomed_trees();
         if let Statement::DropDatabase { name, .. } = statement
             && self.context.database.as_deref() == Some(&*name.text)
         {
@@ -112,10 +126,14 @@ impl Session {
             return Ok(Done::Ok(OkInfo::default(), 0));
         };
         self.use_transaction();
+        let savepoint = self.txn.savepoint();
         let filled = self.fill_from_query(create, &name, query, params);
         match filled {
-            Ok((done, seq)) => {
-                self.end_transaction();
+            Ok((done, mut seq)) => {
+                match create.temporary {
+                    true => seq = self.end_statement(true)?,
+                    false => self.end_transaction(),
+                }
                 self.after_change(&done);
                 let info = OkInfo {
                     affected_rows: done.affected_rows,
@@ -125,7 +143,10 @@ impl Session {
                 Ok(Done::Ok(info, seq.max(done.depends_on)))
             }
             Err(e) => {
-                self.rollback_transaction();
+                match create.temporary {
+                    true => self.txn.rollback_to(savepoint),
+                    false => self.rollback_transaction(),
+                }
                 Err(e)
             }
         }
@@ -179,8 +200,7 @@ impl Session {
 
     /// The stored column that a column of a result is.
     fn origin_of(&self, meta: &ColumnMeta) -> Option<ColumnDef> {
-        let catalog = &self.context.instance.catalog;
-        let table = catalog.resolve(&meta.schema, &meta.org_table)?;
+        let table = self.context.resolve(&meta.schema, &meta.org_table)?;
         let column = &table.columns[table.column_index(&meta.org_name)?];
         let is_same = |ty: &SqlType| ty.clone().with_nullable(meta.ty.nullable) == meta.ty;
         is_same(&column.ty).then(|| column.clone())

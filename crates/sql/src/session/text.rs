@@ -207,7 +207,7 @@ impl Session {
             // Safe updates are about clauses that a plan does not show.
             Plan::Change(..) if self.vars.safe_updates => Ok(None),
             Plan::Change(change, _) => {
-                self.check_writable()?;
+                self.check_writable_tables(change.targets())?;
                 self.use_transaction();
                 match self.run_compiled(change, version, params, mode) {
                     Ok(None) => {

@@ -30,6 +30,9 @@ pub(crate) struct TransactionState {
     /// SET TRANSACTION without scope: for the next transaction only.
     pub(crate) next_isolation: Option<esker_engine::Isolation>,
     pub(crate) next_read_only: Option<bool>,
+    /// A temporary table was made, or dropped, which a rollback does not undo.
+    pub(super) made_temporary: bool,
+    pub(super) dropped_temporary: bool,
     savepoints: Vec<(String, SavepointId)>,
 }
 
@@ -127,6 +130,7 @@ impl Session {
         self.end_branch();
         self.state.explicit = false;
         self.state.active = false;
+        (self.state.made_temporary, self.state.dropped_temporary) = (false, false);
         self.state.savepoints.clear();
         self.locks.release_transaction();
     }
@@ -144,6 +148,7 @@ impl Session {
         let seq = if commit {
             self.commit_transaction()?
         } else {
+            self.warn_of_temporary();
             self.rollback_transaction();
             0
         };
@@ -185,6 +190,7 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT.
     pub(crate) fn rollback_to(&mut self, name: &str) -> SqlResult<()> {
         let at = self.find_savepoint(name)?;
+        self.warn_of_temporary();
         self.txn.rollback_to(self.state.savepoints[at].1);
         self.state.savepoints.truncate(at + 1);
         Ok(())
@@ -250,7 +256,7 @@ impl Session {
     }
 
     /// 1792 when the open transaction may not write.
-    pub(crate) fn check_writable(&self) -> SqlResult<()> {
+    pub(super) fn check_read_write(&self) -> SqlResult<()> {
         let read_only = if self.state.explicit || self.state.active {
             self.state.read_only
         } else {
@@ -263,6 +269,12 @@ impl Session {
                 "Cannot execute statement in a READ ONLY transaction.",
             ));
         }
+        Ok(())
+    }
+
+    /// 1792, or 1290 when the server is read-only.
+    pub(crate) fn check_writable(&self) -> SqlResult<()> {
+        self.check_read_write()?;
         let globals = &self.context.instance.globals;
         let frozen = globals.is_super_read_only()
             || (globals.is_read_only()

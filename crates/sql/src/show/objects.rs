@@ -266,7 +266,10 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
     let mut rows = Vec::new();
     for (i, c) in table.columns.iter().enumerate() {
         let access = &session.context.access;
-        let privileges = access.shown_on_column(&table.schema, &table.name, &c.name);
+        let privileges = match table.temporary {
+            true => "select,insert,update,references".to_owned(),
+            false => access.shown_on_column(&table.schema, &table.name, &c.name),
+        };
         if privileges.is_empty() {
             continue;
         }
@@ -356,6 +359,12 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         Some(_) => Vec::new(),
         None => {
             let table = session.find_table(name)?;
+            if table.temporary {
+                return Ok(index_table(infoschema::index_rows(
+                    &session.context.viewer(),
+                    &table,
+                )));
+            }
             let wanted = Wanted {
                 schema: Some(table.schema.to_string()),
                 table: Some(table.name.to_string()),
@@ -363,6 +372,11 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
             infoschema::rows(spec, &session.context.viewer(), &wanted)
         }
     };
+    Ok(index_table(found))
+}
+
+/// SHOW INDEX from rows of STATISTICS.
+fn index_table(found: Vec<Vec<Value>>) -> Table {
     let rows = found
         .into_iter()
         .map(|r| {
@@ -372,7 +386,7 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
             out
         })
         .collect();
-    Ok(Table::mixed(
+    Table::mixed(
         &[
             "Table",
             "Non_unique",
@@ -392,7 +406,7 @@ fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         ],
         &["Non_unique", "Seq_in_index", "Cardinality", "Sub_part"],
         rows,
-    ))
+    )
 }
 
 /// A table of information_schema as MySQL 5.7 shows it: it is no view with a text here.
@@ -420,8 +434,10 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     if let Some(spec) = session.find_system_table(name)? {
         return Ok(create_system_table(spec));
     }
-    let (schema, table) = session.context.full_name(name)?;
-    session.context.require_definition(schema, table)?;
+    if !session.context.is_temporary(name) {
+        let (schema, table) = session.context.full_name(name)?;
+        session.context.require_definition(schema, table)?;
+    }
     if let Some(view) = session.find_view(name)? {
         session
             .context

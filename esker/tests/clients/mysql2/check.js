@@ -263,6 +263,7 @@ async function connections() {
   await c.query("SET @mine = 1, sql_mode = ''");
   await c.beginTransaction();
   await c.query('INSERT INTO po VALUES (99)');
+  await c.query('CREATE TEMPORARY TABLE po (n INT)');
   await c.reset();
   const [[after]] = await c.query('SELECT @mine AS m, @@sql_mode AS s, DATABASE() AS d, COUNT(*) AS n FROM po');
   assert.deepEqual([after.m, after.s !== '', after.d, after.n], [null, true, 'node', 20]);

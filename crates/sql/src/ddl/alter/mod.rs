@@ -104,19 +104,13 @@ fn run(
 ) -> Result<DdlDone, ExecError> {
     names::check_not_system(&name.schema, ctx.user)?;
     names::check_not_system(&to.schema, ctx.user)?;
-    if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) && if_exists {
+    let exists =
+        ctx.temporary(name).is_some() || ctx.catalog.snapshot().has_name(&name.schema, &name.name);
+    if !exists && if_exists {
         ctx.note(1146, no_such_table(&name.schema, &name.name).message);
         return Ok(DdlDone::default());
     }
-    ctx.existing(name)?;
-    let both = [name.clone(), to.clone()];
-    let wanted = if name == to { &both[..1] } else { &both[..] };
-    ctx.lock_exclusive(wanted)?;
-    let old = ctx.existing(name)?;
-    if name != to && ctx.catalog.snapshot().has_name(&to.schema, &to.name) {
-        let text = format!("Table '{}' already exists", to.name);
-        return Err(SqlError::new(1050, "42S01", text).into());
-    }
+    let old = lock_old(ctx, name, to)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
         return Err(crate::catalog::unknown_database(&to.schema).into());
     }
@@ -165,6 +159,30 @@ fn run(
         done.info.clear();
     }
     Ok(done)
+}
+
+/// The table, locked with the name that it gets.
+fn lock_old(
+    ctx: &mut DdlCtx<'_>,
+    name: &TableName,
+    to: &TableName,
+) -> Result<Arc<TableDef>, ExecError> {
+    let mut old = ctx.existing(name)?;
+    if !old.temporary {
+        let both = [name.clone(), to.clone()];
+        let wanted = if name == to { &both[..1] } else { &both[..] };
+        ctx.lock_exclusive(wanted)?;
+        old = ctx.existing(name)?;
+    }
+    let is_taken = match old.temporary {
+        true => ctx.temporary(to).is_some(),
+        false => ctx.catalog.snapshot().has_name(&to.schema, &to.name),
+    };
+    if name != to && is_taken {
+        let text = format!("Table '{}' already exists", to.name);
+        return Err(SqlError::new(1050, "42S01", text).into());
+    }
+    Ok(old)
 }
 
 /// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
@@ -365,6 +383,21 @@ fn publish(
     old: &TableDef,
     made: Made,
 ) -> SqlResult<DdlDone> {
+    let warnings = ctx.eval.warning_count.get();
+    let mut done = DdlDone {
+        affected_rows: made.rows,
+        info: format!(
+            "Records: {}  Duplicates: 0  Warnings: {warnings}",
+            made.rows
+        ),
+        seq: 0,
+    };
+    if old.temporary {
+        let def = table::renamed(ctx, &made.def, to);
+        let mut tables = ctx.temporary.borrow_mut();
+        tables.replace(old, def, made.trees)?;
+        return Ok(done);
+    }
     let mut change = ctx.catalog.change();
     change.adopt(made.trees);
     for index in &old.indexes {
@@ -386,17 +419,8 @@ fn publish(
             .set_counter(counter_tree, counter)
             .map_err(|e| crate::exec_error::engine_error(&e))?;
     }
-    let seq = change.commit()?;
-    let warnings = ctx.eval.warning_count.get();
-    let info = format!(
-        "Records: {}  Duplicates: 0  Warnings: {warnings}",
-        made.rows
-    );
-    Ok(DdlDone {
-        affected_rows: made.rows,
-        info,
-        seq,
-    })
+    done.seq = change.commit()?;
+    Ok(done)
 }
 
 /// Position of an index of the table by name, as ALTER's actions mean it.
