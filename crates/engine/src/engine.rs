@@ -30,6 +30,7 @@ use crate::commit::told::told_up_to;
 use crate::commit::watermark::Watermark;
 use crate::compact::Effort;
 use crate::extent::ExtentOptions;
+use crate::follow::Follower;
 use crate::lock::{LockInfo, LockManager};
 use crate::maintain::{Maintenance, StallCause, Stalls, Workers};
 use crate::recovery::{
@@ -88,6 +89,8 @@ pub struct EngineConfig {
     pub mode: Mode,
     /// Whether a damaged log is opened.
     pub force_recovery: ForceRecovery,
+    /// Names of followers for which the log is kept from its beginning until they come ([`Engine::follow`]).
+    pub followers: Vec<&'static str>,
     /// Called when the log or the manifest could not be written. The default aborts the process: restart and recovery
     /// are the only way back.
     pub on_fatal: OnFatal,
@@ -113,6 +116,7 @@ impl EngineConfig {
             scan_threads: 0,
             mode: Mode::Daemon,
             force_recovery: ForceRecovery::Off,
+            followers: Vec::new(),
             on_fatal: Arc::new(|message| {
                 tracing::error!("fatal: {message}");
                 std::process::abort();
@@ -395,6 +399,24 @@ impl Engine {
         commit::note(&self.inner, &mut buffers, [&[], attachment])
     }
 
+    /// Follows the attachments of the log from the first record on that ends behind `from`, or from the first that is
+    /// kept, if that comes later. The log stays from there on under this name; another follower of the same name must
+    /// be gone.
+    ///
+    /// # Errors
+    /// The log cannot be read there.
+    pub fn follow(&self, name: &'static str, from: Seq) -> Result<Follower> {
+        Follower::new(self.inner.log.wal(), name, from)
+    }
+
+    /// Keeps nothing of the log for this follower any more.
+    ///
+    /// # Errors
+    /// The log cannot be recycled.
+    pub fn unfollow(&self, name: &'static str) -> Result<()> {
+        Ok(self.inner.log.wal().unpin(name)?)
+    }
+
     /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records.
     /// Blocks until the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {
@@ -589,6 +611,7 @@ fn log_config(config: &EngineConfig, cluster: [u8; 16], from: Lsn) -> WalConfig 
         log.reading.read_ahead_bytes = 0;
     }
     log.create = from == Lsn(0);
+    log.pins.clone_from(&config.followers);
     log.on_fatal = Box::new(move |message| on_fatal(message));
     log
 }

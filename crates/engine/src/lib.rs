@@ -46,8 +46,8 @@
 //! # Modules, in the order of that life
 //!
 //! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`budget`] · [`tree`], `extent`, `compact`,
-//! `cache` · [`iter`] · `bulk` · [`scan`] · `recovery` · `check`, [`inspect`] (the files of a database that nobody has
-//! open) · [`error`]
+//! `cache` · [`iter`] · `bulk` · [`scan`] · `recovery` · `follow` · `check`, [`inspect`] (the files of a database that
+//! nobody has open) · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.
@@ -65,6 +65,7 @@ mod engine;
 pub mod error;
 pub mod extent;
 mod flush;
+mod follow;
 mod hash;
 pub mod inspect;
 pub mod iter;
@@ -91,6 +92,7 @@ pub use commit::log::Durable;
 pub use commit::switches::Switches;
 pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};
 pub use error::{CancelReason, EngineError, Result};
+pub use follow::{Followed, FollowedKind, Follower, MoreLog};
 pub use lock::{
     LockInfo, LockMode, LockOutcome, Locked, RangeKind, ScanGap, Uncommitted, WaitPolicy,
 };
@@ -106,8 +108,9 @@ pub use txn::{
 pub use wait::Ticket;
 
 pub use esker_wal::{
-    FlushPolicy, Histogram, LogBufferKind, LogSpace, MAX_BUFFER_BYTES as MAX_LOG_BUFFER_BYTES,
-    MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT, WaitCause, Waits, WalStats,
+    FlushPolicy, Histogram, LogBufferKind, LogPin, LogSpace,
+    MAX_BUFFER_BYTES as MAX_LOG_BUFFER_BYTES, MAX_IN_FLIGHT as MAX_FLUSHES_IN_FLIGHT, WaitCause,
+    Waits, WalStats,
 };
 
 /// Identifies a tree. Never reused.

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use crate::config::FlushMode;
 use crate::error::WalError;
@@ -57,7 +58,16 @@ impl DurableFuture {
     }
 
     /// Waits on this thread. Without a daemon it flushes by itself.
-    pub fn block(mut self) -> Result<(), WalError> {
+    pub fn block(self) -> Result<(), WalError> {
+        self.block_until(None).map(|_| ())
+    }
+
+    /// As [`DurableFuture::block`], for at most so long. False if that was not enough.
+    pub fn block_for(self, at_most: Duration) -> Result<bool, WalError> {
+        self.block_until(Some(Instant::now() + at_most))
+    }
+
+    fn block_until(mut self, end: Option<Instant>) -> Result<bool, WalError> {
         if self.shared.mode == FlushMode::Manual && !self.follows {
             while self.shared.waiters.durable() < self.lsn
                 && self.shared.flush_once()? == Flushed::Something
@@ -71,9 +81,13 @@ impl DurableFuture {
             let mut cx = Context::from_waker(waker);
             loop {
                 match Pin::new(&mut self).poll(&mut cx) {
-                    Poll::Ready(result) => return result,
+                    Poll::Ready(result) => return result.map(|()| true),
                     Poll::Pending => {
-                        std::thread::park();
+                        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                            None => std::thread::park(),
+                            Some(Duration::ZERO) => return Ok(false),
+                            Some(left) => std::thread::park_timeout(left),
+                        }
                         self.shared.counters.waited(WaitCause::Switch, 0);
                     }
                 }

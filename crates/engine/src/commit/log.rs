@@ -112,6 +112,11 @@ impl Log {
         self.wal.stats()
     }
 
+    /// For those who follow the log.
+    pub(crate) fn wal(&self) -> &Wal {
+        &self.wal
+    }
+
     pub(crate) fn space(&self) -> LogSpace {
         self.wal.space()
     }

@@ -1,14 +1,12 @@
 //! Attachments: what follows savepoints, what counts, what is logged.
 
-use std::path::Path;
+use std::time::Duration;
 
 use esker_vfs::sim::SimEnv;
-use esker_wal::{FlushMode, Lsn, Record, RecordKind, Wal, WalConfig, WalError};
 
 use crate::budget::MemoryUse;
-use crate::commit::record::Reader;
 use crate::engine::tests::{engine_on, memory_engine};
-use crate::{Engine, EngineError, Isolation, PreparedId, Seq, Txn, inspect};
+use crate::{Engine, EngineError, Followed, Isolation, PreparedId, Seq, Txn};
 
 fn begin(engine: &Engine) -> Txn {
     engine.begin(Isolation::ReadCommitted)
@@ -72,28 +70,22 @@ fn an_attachment_counts_as_much_as_writes() {
     txn.put(&tree, b"key", b"value").unwrap();
 }
 
-/// The attachments that a log has, by the sequences of their records.
-fn attachments(machine: &SimEnv) -> Vec<(Seq, Vec<u8>)> {
-    let view = inspect::manifest(&machine.env(), Path::new("/db")).unwrap();
-    let mut log = WalConfig::new("/db/wal");
-    log.cluster = view.uuid;
-    log.segment_bytes = 1 << 20;
-    log.buffer_bytes = 1 << 20;
-    log.mode = FlushMode::Manual;
-    let (_wal, reader) = Wal::create_or_open(&machine.env(), log, Lsn(view.log_from)).unwrap();
-    let mut found = Vec::new();
-    let mut sink = |record: Record<'_>| -> Result<(), WalError> {
-        let reader = Reader::new(record.payload);
-        let reader = reader.expect("well-formed");
-        assert_eq!(record.has_attachment, !reader.attachment().is_empty());
-        if record.has_attachment {
-            found.push((record.end.0, reader.attachment().to_vec()));
-        }
-        assert!(record.kind != RecordKind::Note || record.has_attachment);
+/// Attachments, by the sequences of their records.
+type Attached = Vec<(Seq, Vec<u8>)>;
+
+/// What a follower is told, by the sequences of the records; and the keys written.
+fn attachments(engine: &Engine, from: Seq) -> (Attached, Vec<Vec<u8>>) {
+    let mut follower = engine.follow("test", from).unwrap();
+    let (mut found, mut keys) = (Vec::new(), Vec::new());
+    let mut each = |record: &Followed<'_>| {
+        assert!(record.start < record.seq);
+        found.push((record.seq, record.attachment.to_vec()));
+        record.for_each_write(|_, _, key| keys.push(key.to_vec()))?;
         Ok(())
     };
-    reader.replay(&mut sink).unwrap();
-    found
+    while follower.next(&mut each).unwrap() {}
+    assert_eq!(follower.at(), engine.durable_seq());
+    (found, keys)
 }
 
 #[test]
@@ -141,7 +133,63 @@ fn every_kind_of_record_carries_one() {
         expect(txn.commit().unwrap().seq.unwrap(), &large);
         txn.put(&tree, b"e", b"without").unwrap();
         assert!(txn.commit().unwrap().seq.is_some());
+        assert_eq!(attachments(&engine, 0).0, [], "nothing is durable");
         engine.flush_log().unwrap();
+        let (found, keys) = attachments(&engine, 0);
+        assert_eq!(found, expected);
+        assert_eq!(keys, [b"a", b"c", b"c", b"d"]);
+        // From any of them on.
+        let (from, _) = expected[3];
+        assert_eq!(attachments(&engine, from).0, expected[4..]);
+        engine.unfollow("test").unwrap();
     }
-    assert_eq!(attachments(&machine.crash(6)), expected);
+    let engine = engine_on(&machine.crash(6));
+    assert_eq!(attachments(&engine, 0).0, expected, "after a crash, too");
+}
+
+/// The engine has everything on disk and needs no log; a follower that has not come yet does.
+#[test]
+fn the_log_is_kept_for_a_follower_over_restarts() {
+    let machine = SimEnv::new(7);
+    let open = |machine: &SimEnv, followers: Vec<&'static str>| {
+        let mut config = crate::EngineConfig::new("/db");
+        config.mode = crate::Mode::Manual;
+        config.log_segment_bytes = 1 << 20;
+        config.log_buffer_bytes = 1 << 20;
+        config.followers = followers;
+        Engine::open(machine.env(), config).unwrap()
+    };
+    let fill = |engine: &Engine| {
+        let tree = engine.create_tree().unwrap();
+        let mut txn = begin(engine);
+        let mut seqs = Vec::new();
+        for n in 0..6u8 {
+            txn.put(&tree, &[n], &vec![n; 600_000]).unwrap();
+            txn.attach(&[n; 10]).unwrap();
+            seqs.push((txn.commit().unwrap().seq.unwrap(), vec![n; 10]));
+        }
+        engine.flush_all().unwrap();
+        seqs
+    };
+    let engine = open(&machine, vec!["test"]);
+    let mut expected = fill(&engine);
+    let pin = engine.stats().log_space.pin.expect("it holds the log");
+    assert_eq!(pin.name, "test");
+    drop(engine);
+    let machine = machine.crash(8);
+    let engine = open(&machine, vec!["test"]);
+    expected.extend(fill(&engine));
+    let (found, _) = attachments(&engine, 0);
+    assert_eq!(found, expected);
+    let follower = engine.follow("test", expected[3].0).unwrap();
+    let waited = follower.wait().block_for(Duration::ZERO);
+    assert!(waited.unwrap(), "there is more");
+    drop(follower);
+    assert!(engine.stats().log_space.first.0 <= expected[3].0);
+    assert!(engine.stats().log_space.first.0 > expected[0].0, "released");
+    drop(engine);
+    // Without it nobody keeps anything.
+    let engine = open(&machine.crash(9), Vec::new());
+    engine.flush_all().unwrap();
+    assert_eq!(attachments(&engine, 0).0, []);
 }

@@ -110,12 +110,15 @@ pub(crate) fn status(stats: &EngineStats) -> Vec<(&'static str, String)> {
         ("Esker_log_flushes", log.flushes),
         ("Esker_log_flushes_overlapped", log.overlapped),
         ("Esker_log_live_bytes", live_bytes),
+        ("Esker_log_pinned_bytes", stats.log_space.pinned_bytes),
         ("Esker_log_records", log.records),
         ("Esker_log_segments", stats.log_space.segments),
         ("Esker_log_spare_segments", stats.log_space.spares),
     ]
     .map(|(name, value)| (name, value.to_string()))
     .to_vec();
+    let pinned_by = stats.log_space.pin.map_or("", |pin| pin.name);
+    rows.push(("Esker_log_pinned_by", pinned_by.to_owned()));
     rows.push(("Esker_log_bytes_per_flush", ratio(log.bytes, log.flushes)));
     rows.push((
         "Esker_log_records_per_flush",
