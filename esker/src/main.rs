@@ -2,7 +2,7 @@
 //! files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
-//! log and prints errors for people.
+//! log and prints errors for people (`show`, and `bar` for progress).
 
 mod bar;
 mod bench;

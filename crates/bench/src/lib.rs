@@ -7,7 +7,9 @@
 //! [`process`] and [`latency`] (what is measured) · [`commit`] (one measurement) · [`logbuf`] (the log buffer alone) ·
 //! [`recovery`] (restarts after a crash) · [`kv`] (keys and values, as `db_bench` does it) · [`scan`] (all rows, by
 //! several threads) · [`footprint`] (more data than memory) · [`paper`] (all series) · [`spread`] (of repeated ones) ·
-//! [`report`] and [`plot`] (tables, JSON, SVG).
+//! [`report`] and [`plot`] (tables, JSON, SVG) · tools: `phase` (warm-up and measurement), `scratch` (data
+//! directories), `page_cache` and `memory_rate` (limits of device and memory), `packing` (compression), `zipf` (skewed
+//! keys).
 //!
 //! **Invariants**
 //! - Two results that are compared differ in one setting; the code that runs is the same.

@@ -37,7 +37,7 @@
 //! [`Txn::put`] keeps it in the write set. [`Txn::commit`] encodes the write set into one record of the log, whose
 //! place is the commit sequence; inserts the versions into the active memtables; lets the watermark of visible
 //! sequences pass; and frees the row locks. The log is flushed in groups meanwhile, and [`Engine::wait_durable`]
-//! resolves. Memtables are switched and written to sorted extents in the background, extents are merged downwards, and
+//! resolves. Memtables are rotated and written to sorted extents in the background, extents are merged downwards, and
 //! the log before them is released.
 //!
 //! A reader may meet a version that is not durable yet. [`Txn::dependency`] tells the newest sequence it has met: its
@@ -45,9 +45,9 @@
 //!
 //! # Modules, in the order of that life
 //!
-//! `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `maintain` · [`budget`] · [`tree`], `extent`, `compact`,
-//! `cache` · [`iter`] · `bulk` · [`scan`] · `recovery` · `follow` · `check`, [`inspect`] (the files of a database that
-//! nobody has open) · [`error`]
+//! `span` (key ranges) · `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `flush` · `maintain` · [`budget`] ·
+//! [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` · `recovery` · `follow` · `check`,
+//! [`inspect`] (the files of a database that is not open) · `codec`, `hash` · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.

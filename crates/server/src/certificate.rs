@@ -1,8 +1,8 @@
 //! The names in a client's certificate, and whether a connection is what an account's REQUIRE asks for.
 //!
-//! Neighbours: `stream` has the connection's certificate; `login` asks here after the password.
-//! **Invariants**: rustls has verified the certificate against `ssl_ca` before it comes here; one that cannot be read has no
-//! names, and lets nobody in who has to have one.
+//! Neighbours: `stream` has the connection's certificate; `login` asks here after the password. **Invariants**: rustls
+//! has verified the certificate against `ssl_ca` before it comes here; one that cannot be read has no names, and lets
+//! nobody in who has to have one.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! Range scans read no more than the rows that match, whatever the types of column and constant.
 //!
-//! Every comparison is made once over the index and once over the whole table: the rows are the same, and EXPLAIN ANALYZE
-//! shows that the index gave at most [`SLACK`] entries more (a bound that is not exact in the column's type is rounded
-//! outward by one step).
+//! Every comparison is made once over the index and once over the whole table: the rows are the same, and EXPLAIN
+//! ANALYZE shows that the index gave at most [`SLACK`] entries more (a bound that is not exact in the column's type is
+//! rounded outward by one step).
 
 #[path = "common/ask.rs"]
 mod ask;

@@ -1,8 +1,10 @@
 //! MySQL values: types, decimals, dates, strings and collations, and every operator and function,
 //! each written once as a scalar kernel.
 //!
-//! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of
-//! tables, statements or sockets.
+//! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
+//! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`], [`json`]
+//! (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison, operators, functions) · [`ctx`]
+//! (what they may know of the session) · [`error`].
 
 pub mod arith;
 pub mod cast;

@@ -1,10 +1,9 @@
 //! Run-time values.
 //!
-//! Neighbours: `sqltype` (static types), `decimal`, `temporal`; the row codec and the wire layer
-//! turn them into bytes.
-//! **Invariants**: `Str` holds UTF-8 when the static type's character set is not binary (latin1
-//! columns are converted at the edges); `Json` holds what `json::encode` makes; FLOAT values are `Double` that round-trip through `f32`;
-//! YEAR is `Int`; TIMESTAMP is `DateTime` already converted to the session's zone.
+//! Neighbours: `sqltype` (static types), `decimal`, `temporal`; the row codec and the wire layer turn them into bytes.
+//! **Invariants**: `Str` holds UTF-8 when the static type's character set is not binary (latin1 columns are converted
+//! at the edges); `Json` holds what `json::encode` makes; FLOAT values are `Double` that round-trip through `f32`; YEAR
+//! is `Int`; TIMESTAMP is `DateTime` already converted to the session's zone.
 
 use crate::decimal::Decimal;
 use crate::temporal::{Date, DateTime, Time};

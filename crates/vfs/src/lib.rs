@@ -1,8 +1,9 @@
-//! The only door to disk, clock and randomness.
+//! The file system, clock and randomness behind one interface.
 //!
-//! Everything above this crate receives an [`Env`] and touches the outside world through it, so
-//! that a whole engine can run on the simulated disk of [`sim`], lose power at any operation, and
-//! be judged by what it reads back.
+//! Everything above this crate receives an [`Env`] and touches the outside world through it, so that a whole engine can
+//! run on the simulated disk of [`sim`], lose power at any operation, and be judged by what it reads back. Parts:
+//! [`env`] (the bundle that is passed down) · `os` (the real machine), [`sim`] (the simulated one), `slow` (slower
+//! syncs) · [`machine`] (memory and processors), [`pages`] (memory in pages).
 //!
 //! **Invariants**
 //! - `std::fs`, wall clock and ambient randomness are used in this crate and nowhere else.

@@ -9,7 +9,7 @@
 //! appenders and flush; `memory` is a log of nothing else), `policy` (when to flush), `daemon` and `signals` (who is
 //! woken for it), `flush` and `flights` (hardening), `waiters` and `future` (who is told), `files` and `live`
 //! (segments), `tail` (following the log while it is written), `recover` (reading it all back), `format` (the bytes),
-//! `stats` and `histogram`.
+//! `stats` and `histogram`; `lsn` (positions), `config` (settings), `shared` (state of all threads), `error`.
 //!
 //! **Invariants**
 //! - LSN order is commit order is visibility order.

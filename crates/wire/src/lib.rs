@@ -1,11 +1,11 @@
 //! The MySQL client/server protocol as data: bytes to commands, results to bytes. No I/O.
 //!
-//! Neighbours: `server` owns the sockets and calls this crate; `esker-types` supplies values and
-//! static types. The layouts follow MySQL's "Client/Server Protocol" internals manual.
-//! In reading order: [`frame`] cuts the byte stream into packets, [`codec`] reads and writes the
-//! protocol's integers and strings, [`handshake`] and [`auth`] open a connection, [`command`]
-//! parses what a client asks, [`response`] and [`row`] encode what it gets, [`client`] is the
-//! other end of the line for our own shell.
+//! Neighbours: `server` owns the sockets and calls this crate; `esker-types` supplies values and static types. The
+//! layouts follow MySQL's "Client/Server Protocol" internals manual. In reading order: [`frame`] cuts the byte stream
+//! into packets, [`codec`] reads and writes the protocol's integers and strings, [`handshake`] and [`auth`] open a
+//! connection, [`command`] parses what a client asks (`params`: values of prepared statements), [`response`] and
+//! [`row`] encode what it gets, [`client`] is the other end of the line for our own shell; `compress` is the compressed
+//! protocol, [`constants`] has bits and codes.
 
 pub mod auth;
 pub mod client;

@@ -1,4 +1,5 @@
-//! What the sessions do: TPC-B, TATP, and updates of a few hot rows.
+//! Workloads of the commit benchmark: TPC-B (`tpcb`), TATP (`tatp`), and updates of a few hot rows; `load` fills their
+//! trees.
 //!
 //! Neighbours: `session` runs the transactions; each workload is a file with its own trees.
 //!

@@ -8,7 +8,9 @@
 //! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
 //! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
 //! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the
-//! locks are put aside until the record is durable (`held`).
+//! locks are put aside until the record is durable (`held`). `told` says up to where a client may be told of commits,
+//! `acks` acknowledges in groups, `counters` are persistent numbers outside of transactions. `entry` builds a log
+//! record, `record` has its bytes, `id` names prepared transactions.
 //!
 //! **Invariants**
 //! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole

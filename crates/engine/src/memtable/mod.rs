@@ -4,7 +4,7 @@
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
 //! Parts: `arena` (memory) → `skiplist` (order) with `versions` (of one key) and `key_index` (single keys) → `pins`
-//! (who inserts) → [`Memtable`] (life cycle) → [`MemIter`].
+//! (who inserts) → [`Memtable`] (life cycle) → `iter`.
 //!
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.

@@ -18,7 +18,8 @@
 //! collect small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order;
 //! `dispatch` and `harvest` say when everything is there; the entries are sorted, shard by shard, when they are needed
 //! (`run`, `once`, `build`). The **serial** one inserts record after record into memtables; it is there to compare
-//! with. Both share `two_phase`; `progress` tells everybody how far it is.
+//! with. Both share `two_phase`; `progress` reports how far it is, `counts` merges counter changes, and `force` opens a
+//! database whose log is damaged.
 //!
 //! **Invariants**
 //! - A write of sequence s to a tree is skipped if and only if s is at or below the tree's recovery point, or the tree

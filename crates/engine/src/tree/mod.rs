@@ -5,7 +5,7 @@
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
 //! its memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `staged` (extents that come with a
-//! commit); `check` verifies it all without opening it.
+//! commit); `check` verifies it all without opening it; `health` says whether the storage can still be trusted.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made

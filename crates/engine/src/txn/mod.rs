@@ -4,7 +4,7 @@
 //!
 //! Parts: `attachment` (opaque bytes for the log) · `snapshots` (which versions must live) · `write_set` (in memory),
 //! `spill` (on disk) · `visible` → `cursor` (scans) · `ranges` (range locks and what others have not committed) ·
-//! [`Txn`].
+//! [`Txn`] · `prepared` (two-phase commit).
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.

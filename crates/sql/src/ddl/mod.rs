@@ -1,10 +1,10 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft`
-//! (a table being drawn up) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying
-//! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK).
-//! Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases
-//! statement locks at the end; `catalog` publishes the result.
+//! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft` (a table
+//! being drawn up) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying
+//! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of
+//! routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may block
+//! and releases statement locks at the end; `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -51,7 +51,8 @@ pub use types::{charset_by_name, collation_by_name, column_type, pick_collation}
 pub struct DdlCtx<'a> {
     /// The catalog.
     pub catalog: &'a Catalog,
-    /// The session's transaction: it has committed what was open, and may have written rows of a table that is being made.
+    /// The session's transaction: it has committed what was open, and may have written rows of a table that is being
+    /// made.
     pub txn: &'a mut Txn,
     /// The session's metadata locks.
     pub locks: &'a mut LockSet,

@@ -2,9 +2,9 @@
 //!
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
 //! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
-//! its index entries, under locks) · `duplicate` (what error 1062 says). Neighbours: `session` compiles a statement
-//! with `bind`'s environment, keeps the [`Compiled`] in its plan cache and runs it; `exec` finds the rows of UPDATE and
-//! DELETE and runs subqueries.
+//! its index entries, under locks) · `target` (tables and rows of UPDATE and DELETE) · `duplicate` (error 1062).
+//! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and
+//! runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
 //!
 //! **Invariants**
 //! - A compiled statement belongs to no session and holds for one catalog version.

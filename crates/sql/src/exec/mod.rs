@@ -1,11 +1,12 @@
 //! The executor: pull-based (Volcano) operators, and push-based parallel pipelines.
 //!
 //! In flow order: `stream` (a running query), `root` (query blocks), `set_ops`, `group`, `sort`, `window` (what happens
-//! to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan` (where rows come from), `subquery`
-//! (queries inside expressions), `target` (rows to UPDATE or DELETE) · `ctx` (transaction, limits), `memory` and
-//! `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that order and hash values), `virt` (computed
-//! tables), `profile` (what operators did, for EXPLAIN ANALYZE), `parallel` (blocks read and joined by several
-//! threads). Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads rows.
+//! to joined rows), `node`, `join`, `join_table`, `key_filter`, `disk_join`, `scan`, `locking` (where rows come from),
+//! `recursive` (recursive queries), `subquery` (queries inside expressions), `target` (rows to UPDATE or DELETE) ·
+//! `ctx` (transaction, limits), `memory` and `spill` (what is kept, and what of it goes to disk), `rowkey` (bytes that
+//! order and hash values), `virt` (computed tables), `profile` (what operators did, for EXPLAIN ANALYZE), `parallel`
+//! (blocks read and joined by several threads). Neighbours: `plan` made what runs here, `expr` evaluates, `codec` reads
+//! rows.
 //!
 //! **Invariants**: operators fill slots of one shared row per block; a state tree mirrors the plan
 //! tree and holds no reference to it; memory is bounded by [`Limits`] and accounted in the

@@ -5,12 +5,13 @@
 //!
 //! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`,
 //! `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `schema` (schema statements) · `temporary` (temporary tables) · `views` (CREATE VIEW) · `users`, `password` (accounts) · `grants` (GRANT, REVOKE) ·
-//! `maintain` (CHECKSUM TABLE and
-//! its kin) · `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters)
-//! · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its
-//! session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may
-//! ask) · `registry` (process list, KILL, GET_LOCK).
+//! `schema` (schema statements) · `temporary` (temporary tables) · `lookup`, `names` (resolving names), `shapes` (what
+//! cached plans rest on), `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) ·
+//! `grants` (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other`
+//! (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
+//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its session) · `survive`
+//! (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may ask) · `registry`
+//! (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.

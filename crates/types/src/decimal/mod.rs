@@ -1,8 +1,8 @@
 //! DECIMAL: exact numbers of up to 65 digits, 30 of them decimals.
 //!
-//! In flow order: `parse` (text to number), `wide` (fixed width integers), `ops` (the four
-//! operations, rounding), `convert` (integers, doubles, text), `key` (order-preserving bytes), `binary` (MySQL's bytes).
-//! Neighbours: `arith` decides precisions and scales, `cast` warns, the row codec stores `key`s.
+//! In flow order: `parse` (text to number), `wide` (fixed width integers), `ops` (the four operations, rounding),
+//! `convert` (integers, doubles, text), `key` (order-preserving bytes), `binary` (MySQL's bytes). Neighbours: `arith`
+//! decides precisions and scales, `cast` warns, the row codec stores `key`s.
 //!
 //! **Invariants**: the value is `mag / 10^scale`, negative when `neg`; zero is never negative;
 //! digits before the point, rounded up to nines, plus `scale`, rounded up to nines, never exceed

@@ -1,7 +1,7 @@
 //! Documents as trees: what is built and changed before it is encoded.
 //!
-//! Neighbours: `text` and `scalar` build trees, `view` reads them from bytes, `modify` changes them, `encode` writes them.
-//! **Invariant**: an object's members are sorted by length of the key, then by its bytes, each key once.
+//! Neighbours: `text` and `scalar` build trees, `view` reads them from bytes, `modify` changes them, `encode` writes
+//! them. **Invariant**: an object's members are sorted by length of the key, then by its bytes, each key once.
 
 use std::cmp::Ordering;
 

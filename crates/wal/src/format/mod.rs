@@ -1,4 +1,4 @@
-//! The bytes of the log, as in `docs/formats/wal.md`: segment header, block header, records.
+//! The bytes of the log, as in `docs/formats/wal.md`: `segment` header, `block` header, `record`, and their `fields`.
 //!
 //! Neighbours: `flush` encodes blocks, `recover` decodes them; nobody else knows an offset.
 //!

@@ -1,10 +1,11 @@
-//! Reading the log back.
+//! Log recovery: finding the end of the log, and reading it in parallel tasks.
 //!
 //! Flow: `chain` finds the segments that are needed (`segment` checks one), `tail` settles where the log ends and makes
 //! that end durable; then the log can go on, and nothing else has been read. `reader` follows the block headers and
 //! hands out tasks, `task` reads one into a `buffer` and parses it with `parts`, `record` is what comes out; `sample`
 //! looks into it before, `ahead` asks the system to read ahead. Of a damaged log, `survey` tells what is left, `force`
-//! names the first damage and, if told, gives up what is behind it. `inspect` shows a log to people.
+//! names the first damage and, if told, gives up what is behind it. `inspect` shows a log to people; `window` reads a
+//! file front to back.
 //!
 //! **Invariants**
 //! - Everything read from disk is checked; what is wrong is an error that names file and offset, or

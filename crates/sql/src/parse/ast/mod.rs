@@ -1,7 +1,7 @@
 //! The syntax tree: what a statement says, before any name is looked up.
 //!
 //! Neighbours: the parser builds it, `bind` and `ddl`/`dml`/`session` read it. Nothing here knows a
-//! catalog, a type's storage or a session.
+//! catalog, a type's storage or a session. Parts: `statement` · `query`, `expr` · `dml`, `ddl`, `account`, `admin`.
 //! **Invariants**: names keep the text as written (case included); string literals are bytes with
 //! escapes already resolved; the height of any expression is bounded by
 //! [`MAX_EXPR_HEIGHT`](crate::parse::MAX_EXPR_HEIGHT), so walking a tree recursively cannot exhaust a

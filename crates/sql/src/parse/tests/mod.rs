@@ -1,4 +1,5 @@
-//! Tests of the parser: whole corpora, exact trees, error texts, random input.
+//! Tests of the parser: whole corpora (`corpus`), exact trees (`show_tree` prints them; `xa`), `digests`, `errors`,
+//! random input (`fuzz`).
 //!
 //! Neighbours: `data/` holds statements that MySQL users and tools send.
 
