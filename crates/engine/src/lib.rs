@@ -46,8 +46,8 @@
 //! # Modules, in the order of that life
 //!
 //! `span` (key ranges) · `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `flush` · `maintain` · [`budget`] ·
-//! [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` · `recovery` · `follow` · `check`,
-//! [`inspect`] (the files of a database that is not open) · `codec`, `hash` · [`error`]
+//! [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` · `recovery` · `follow` ·
+//! `check`, [`inspect`] (the files of a database that is not open) · `codec`, `hash` · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.

@@ -1,4 +1,9 @@
 //! The dependency law of ARCHITECTURE.md, and what each crate must not touch.
+//!
+//! Neighbours: `prose` has the rules for heads, docs and comments, `asserts` counts asserted invariants.
+
+mod asserts;
+mod prose;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,15 +32,20 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+/// All files below a folder whose names end in `.extension`.
+fn files_below(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("readable folder") {
         let path = entry.expect("entry").path();
         if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files_below(&path, extension, out);
+        } else if path.extension().is_some_and(|e| e == extension) {
             out.push(path);
         }
     }
+}
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    files_below(dir, "rs", out);
 }
 
 /// Production lines of a file: up to its inline tests.
@@ -167,8 +177,8 @@ fn no_variable_is_stored_and_never_read() {
 fn the_list_of_variables_is_whole() {
     let mut page = String::from(
         "# All system variables\n\
-         Written from the tables in `crates/sql/src/variables`; [variables.md](variables.md) explains the kinds. \
-         Defaults that follow from\nthe machine are those of the table.\n\n\
+         Written from the tables in `crates/sql/src/variables`; [variables.md](variables.md) explains the kinds. Defaults that\n\
+         follow from the machine are those of the table.\n\n\
          | Name | Scope | SET | Default | Kind |\n|---|---|---|---|---|\n",
     );
     for def in VARS.iter() {
