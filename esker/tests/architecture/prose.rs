@@ -89,7 +89,7 @@ fn paths(text: &str) -> (Vec<&str>, Vec<&str>) {
         let is_plain = word
             .chars()
             .all(|c| c.is_alphanumeric() || "._-/".contains(c));
-        let mut roots = ["crates/", "esker/", "docs/", "bench/", ".ci/"].iter();
+        let mut roots = ["crates/", "esker/", "docs/", "bench/", "tests/", ".ci/"].iter();
         is_plain && roots.any(|root| word.starts_with(root))
     });
     let links = text.split("](").skip(1).filter_map(|rest| {

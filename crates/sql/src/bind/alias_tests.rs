@@ -133,25 +133,6 @@ fn subqueries_see_the_items_before_them() {
 }
 
 #[test]
-fn a_query_of_one_expression_is_that_expression() {
-    let rig = rig();
-    for (sql, value) in [
-        ("SELECT (SELECT b'1') + 0", "1"),
-        ("SELECT (SELECT (SELECT x'05')) * 2", "10"),
-        ("SELECT (SELECT SUM(a) FROM t) + (SELECT 1)", "7"),
-        (
-            "SELECT (SELECT a + (SELECT 1)) FROM t WHERE (SELECT t.b) = 5",
-            "4",
-        ),
-        ("SELECT COUNT(*) FROM t GROUP BY (SELECT a > 0)", "3"),
-    ] {
-        assert_eq!(rig.value(sql), value, "{sql}");
-    }
-    assert_eq!(rig.code("SELECT (SELECT (1, 2))"), 1241);
-    assert_eq!(rig.code("SELECT b FROM t GROUP BY (SELECT b + 0)"), 1055);
-}
-
-#[test]
 fn a_single_group_needs_no_order() {
     let rig = rig();
     for sql in [

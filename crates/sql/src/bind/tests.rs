@@ -90,40 +90,6 @@ fn errors_of_names() {
 }
 
 #[test]
-fn errors_of_shapes() {
-    let rig = rig();
-    for (sql, code) in [
-        ("SELECT (SELECT 1, 2)", 1241),
-        ("SELECT (1, 2) = (1, 2, 3)", 1241),
-        ("SELECT 1 IN ((1, 2))", 1241),
-        ("SELECT id FROM t WHERE a IN (SELECT id, a FROM t)", 1241),
-        ("SELECT (SELECT id FROM t)", 1242),
-        ("SELECT 1 UNION SELECT 1, 2", 1222),
-        ("SELECT id FROM t WHERE SUM(a) > 1", 1111),
-        ("SELECT SUM(SUM(a)) FROM t", 1111),
-        ("SELECT COUNT(*) n FROM t GROUP BY n", 1056),
-        ("SELECT * FROM (SELECT 1, 2) q (a)", 1353),
-        ("SELECT 'a' COLLATE nope", 1273),
-        ("SELECT 'a' COLLATE latin1_bin", 1253),
-        ("SELECT NULL COLLATE utf8mb4_bin", 1253),
-        ("SELECT COALESCE(NULL) COLLATE utf8mb4_bin", 1253),
-        ("SELECT DATE 'x'", 1525),
-        ("SELECT id FROM t WHERE d = 'no date'", 1525),
-        ("SELECT a LIKE 'x' ESCAPE 'ab' FROM t", 1210),
-        ("SELECT * FROM t FOR UPDATE OF nope", 3568),
-        ("VALUES ROW(1), ROW(1, 2)", 1136),
-        ("SELECT a FROM t WHERE ROW_NUMBER() OVER () = 1", 3593),
-        (
-            "WITH RECURSIVE r AS (SELECT n + 1 FROM r) SELECT * FROM r",
-            3573,
-        ),
-        ("SELECT JSON_EXTRACT('{}', '$')", 1235),
-    ] {
-        assert_eq!(rig.code(sql), code, "{sql}");
-    }
-}
-
-#[test]
 fn illegal_mix_of_collations() {
     let rig = rig();
     let (code, text) = rig.error("SELECT 1 FROM l WHERE g = n");
@@ -348,35 +314,6 @@ fn only_full_group_by() {
 }
 
 #[test]
-fn names_prefer_what_mysql_prefers() {
-    let rig = rig();
-    // ORDER BY: a bare name is an alias first, inside an expression a column first.
-    assert_eq!(
-        rig.rows("SELECT -a AS a, id FROM t ORDER BY a"),
-        ["-20|2", "-10|1"]
-    );
-    assert_eq!(
-        rig.rows("SELECT -a AS a, id FROM t ORDER BY a + 0"),
-        ["-10|1", "-20|2"]
-    );
-    // GROUP BY: a column first.
-    assert_eq!(
-        rig.rows("SELECT 1 AS a, COUNT(*) FROM t GROUP BY a"),
-        ["1|1", "1|1"]
-    );
-    // HAVING: an alias first.
-    assert_eq!(
-        rig.rows("SELECT a * 10 AS a FROM t HAVING a = 200"),
-        ["200"]
-    );
-    assert_eq!(
-        rig.rows("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE tid = a / 10)")
-            .len(),
-        2
-    );
-}
-
-#[test]
 fn columns_of_natural_joins() {
     let rig = Rig::new(&[
         "CREATE TABLE p (k INT, a INT, z INT)",
@@ -501,25 +438,4 @@ fn computed_tables_get_their_conditions() {
         rig.rows("SELECT COUNT(*) FROM v.numbers WHERE name LIKE 'f%'"),
         ["2"]
     );
-}
-
-#[test]
-fn errors_of_evaluation_name_their_expression() {
-    let rig = rig();
-    let (code, text) = rig.error("SELECT a + 9223372036854775807 FROM t");
-    assert_eq!(code, 1690);
-    assert_eq!(
-        text,
-        "BIGINT value is out of range in '(`d`.`t`.`a` + 9223372036854775807)'"
-    );
-}
-
-#[test]
-fn stored_defaults() {
-    let rig = Rig::new(&[
-        "CREATE TABLE w (a INT DEFAULT 7, b INT NOT NULL)",
-        "INSERT INTO w VALUES (1, 2)",
-    ]);
-    assert_eq!(rig.rows("SELECT DEFAULT(a) FROM w"), ["7"]);
-    assert_eq!(rig.code("SELECT DEFAULT(b) FROM w"), 1364);
 }

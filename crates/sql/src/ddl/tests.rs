@@ -227,17 +227,6 @@ fn drop_table_takes_all_or_none() {
 }
 
 #[test]
-fn truncate_empties_and_restarts_the_counter() {
-    let mut bench = Bench::new();
-    bench.ok("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, KEY (a))");
-    bench.ok("INSERT INTO t (a) VALUES (1), (2)");
-    bench.ok("TRUNCATE t");
-    assert!(bench.rows("t").is_empty());
-    bench.ok("INSERT INTO t (a) VALUES (9)");
-    assert_eq!(bench.rows("t"), ["1|9"]);
-}
-
-#[test]
 fn rename_moves_tables_between_names_and_databases() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE a (x INT CHECK (x > 0))");

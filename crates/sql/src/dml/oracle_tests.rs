@@ -53,32 +53,3 @@ fn an_update_that_changes_nothing_names_no_id() {
     let ran = bench.ok("INSERT INTO t VALUES (-5, 7, 7)");
     assert_eq!(ran.insert_id, (-5i64) as u64);
 }
-
-#[test]
-fn null_made_valid_is_not_the_default_label() {
-    let mut bench = Bench::new();
-    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('x','y') NOT NULL)");
-    bench.ok("INSERT IGNORE INTO t VALUES (1, NULL)");
-    bench.ok("INSERT IGNORE INTO t (id) VALUES (2)");
-    assert_eq!(bench.rows("t"), ["1|", "2|x"]);
-}
-
-#[test]
-fn hexadecimal_literals_are_numbers_to_numeric_columns() {
-    let mut bench = Bench::new();
-    bench.ok("CREATE TABLE t (n INT PRIMARY KEY, d DECIMAL(5,1), s VARCHAR(5))");
-    bench.ok("INSERT INTO t VALUES (x'41', 0x0a, x'41')");
-    bench.ok("UPDATE t SET n = b'101'");
-    assert_eq!(bench.rows("t"), ["5|10.0|A"]);
-}
-
-#[test]
-fn a_condition_that_is_no_number_deletes_nothing_under_strict_mode() {
-    let mut bench = Bench::new();
-    bench.ok("CREATE TABLE t (id INT PRIMARY KEY, n INT)");
-    bench.ok("INSERT INTO t VALUES (1, 1), (2, 0)");
-    assert_eq!(bench.code("DELETE FROM t WHERE n = '1x'"), 1292);
-    assert_eq!(bench.code("UPDATE t SET n = 5 WHERE n = 'x'"), 1292);
-    assert_eq!(bench.rows("t"), ["1|1", "2|0"]);
-    assert_eq!(bench.ok("DELETE IGNORE FROM t WHERE n = '1x'").affected, 1);
-}
