@@ -74,7 +74,7 @@ pub enum Error {
 /// What every fallible call of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who is told, now and then, what is going on.
+/// The callback for progress.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
 /// A number of seconds as an argument.

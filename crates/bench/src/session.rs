@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
             if phase.is_measuring() {
                 counts.add(outcome, nanos(start.elapsed()));
             }
-            // Who has waited for the log has let the others have their turn.
+            // Whoever has waited for the log has let the others have their turn.
             if !std::mem::take(&mut self.has_waited) {
                 yield_now().await;
             }

@@ -43,7 +43,7 @@ use crate::txn::prepared::{self, PreparedTable};
 use crate::txn::{Commit, Isolation, Snapshots, Txn};
 use crate::{EngineError, Result, Seq, TreeId};
 
-/// Who drives background work.
+/// What drives background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Threads of the engine.
@@ -85,7 +85,7 @@ pub struct EngineConfig {
     /// Threads that help with the scans of all transactions; 0 for as many as there are processors. In manual mode
     /// there are none.
     pub scan_threads: usize,
-    /// Who drives background work.
+    /// What drives background work.
     pub mode: Mode,
     /// Whether a damaged log is opened.
     pub force_recovery: ForceRecovery,
@@ -180,8 +180,8 @@ impl Engine {
     /// Opens the data directory, or makes it: reads the manifest, finds the end of the log, and begins to replay it.
     ///
     /// In daemon mode the replay goes on in the background. Whatever needs its result, above all [`Engine::begin`],
-    /// blocks until the log is read; who must not block awaits [`Engine::wait_replayed`] first. In manual mode the log
-    /// is read on return.
+    /// blocks until the log is read; whoever must not block awaits [`Engine::wait_replayed`] first. In manual mode the
+    /// log is read on return.
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let budget = MemoryBudget::new(config.memory_limit);
@@ -313,7 +313,7 @@ impl Engine {
     }
 
     /// Whether writers are slowed down or held because background work is behind: a commit may then block its thread
-    /// for up to a second, or until there is relief. Who must not block commits on another thread meanwhile.
+    /// for up to a second, or until there is relief. Whoever must not block commits on another thread meanwhile.
     #[inline]
     pub fn holds_writers(&self) -> bool {
         self.inner.holds_writers()
@@ -506,7 +506,7 @@ impl Engine {
     /// Hardens and closes the log. Commits fail from here on; reads go on.
     ///
     /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`]
-    /// of it. Who would rather wait now than then calls [`Engine::flush_all`] first.
+    /// of it. Whoever would rather wait now than then calls [`Engine::flush_all`] first.
     pub fn shutdown(&self) -> Result<()> {
         self.inner.stop();
         self.inner.log.shutdown()

@@ -455,7 +455,7 @@ fn a_shard_is_made_once_whoever_needs_it_first() {
         let need = {
             let (made, shard) = (Arc::clone(&made), Arc::clone(&shard));
             move || {
-                // Who only looks sees nothing or all of it.
+                // Whoever only looks sees nothing or all of it.
                 assert!(shard.look().is_none_or(|sorted| *sorted == [1, 2, 3]));
                 let sorted = shard.get(|mut raw| {
                     made.fetch_add(1, Ordering::SeqCst);

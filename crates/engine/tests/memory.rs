@@ -1,4 +1,4 @@
-//! One budget for memory: who has it, who gives way, who is refused; and what the cache keeps.
+//! The memory budget: shares, eviction, refusals; and what the cache keeps.
 
 use std::ops::Bound;
 

@@ -215,7 +215,7 @@ fn older_snapshots_do_not_see_what_was_grafted() {
         engine.compact().unwrap();
         engine.sink(&tree).unwrap();
     }
-    // Who has read it depends on the commit.
+    // Whoever has read it depends on the commit.
     assert_eq!(late.dependency(), commit.seq.unwrap());
 }
 

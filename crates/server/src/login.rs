@@ -1,4 +1,4 @@
-//! Who is it? The authentication exchange, for new connections and COM_CHANGE_USER.
+//! The authentication exchange, for new connections and COM_CHANGE_USER.
 //!
 //! Neighbours: `connection` calls [`authenticate`] with the client's first proof; accounts come from the `sql` crate;
 //! proofs are checked by `esker_wire::auth`, certificates by `certificate`.

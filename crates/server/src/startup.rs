@@ -4,7 +4,7 @@
 //!
 //! A client that connects early gets no error and no greeting; it waits as for a slow server, and is greeted when
 //! statements may run. A greeting before would be a promise that damage in the log may break.
-//! **Invariants**: as many connections wait as may log in later, one more is told error 1040; who hangs up
+//! **Invariants**: as many connections wait as may log in later, one more is told error 1040; whoever hangs up
 //! makes room; a signal ends the wait, and the replay with it.
 
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time between two lines of it in the log.
 const LOG: Duration = Duration::from_secs(5);
 
-/// Who is told how far the replay is.
+/// The callback for the progress of the replay.
 pub(crate) type OnProgress = Box<dyn FnMut(&ReplayProgress) + Send>;
 
 /// What came out of a start.
@@ -111,7 +111,7 @@ impl Room {
         let error = SqlError::new(1040, "08004", "Too many connections");
         write_err(&error, frames.begin());
         frames.end();
-        // It fits into an empty socket; who does not take it is sent away all the same.
+        // It fits into an empty socket; whoever does not take it is sent away all the same.
         let _ = stream.try_write(frames.bytes());
     }
 }

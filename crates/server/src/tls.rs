@@ -213,7 +213,7 @@ pub(crate) fn suite_name(suite: CipherSuite) -> String {
     }
 }
 
-/// Checks the certificates of clients that have one; who has none may still log in.
+/// Checks the certificates of clients that have one; whoever has none may still log in.
 fn client_verifier(
     env: &Env,
     provider: Arc<CryptoProvider>,

@@ -39,8 +39,8 @@ pub struct Pages {
     bytes: usize,
 }
 
-// SAFETY: the region is plain memory that belongs to this value alone; who shares parts of it sees to their exclusive
-// use (see `Pages::base`).
+// SAFETY: the region is plain memory that belongs to this value alone; whoever shares parts of it sees to their
+// exclusive use (see `Pages::base`).
 unsafe impl Send for Pages {}
 // SAFETY: `&Pages` gives out an address and nothing else; using it is the caller's promise.
 unsafe impl Sync for Pages {}
@@ -153,7 +153,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, unmapped once, here; who used it keeps the value alive.
+        // SAFETY: mapped by `map` with this length, unmapped once, here; whoever used it keeps the value alive.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(what: &What) -> Result<ExitCode, String> {
     match shown {
         Ok(Health::Whole) => Ok(ExitCode::SUCCESS),
         Ok(Health::Damaged) => Ok(ExitCode::from(DAMAGED)),
-        // Who reads has seen enough.
+        // Whoever reads has seen enough.
         Err(Stop::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(Stop::Output(e)) => Err(format!("cannot print: {e}")),
         Err(Stop::Unreadable(e)) => Err(e),

@@ -1,4 +1,4 @@
-//! Who may do what: GRANT and REVOKE on a running server.
+//! Privileges: GRANT and REVOKE on a running server.
 
 use esker_server::client::Client;
 

@@ -1,4 +1,4 @@
-//! A restart with a big log, over real sockets: who comes early waits and is served, everything acknowledged is
+//! A restart with a big log, over real sockets: whoever comes early waits and is served, everything acknowledged is
 //! there, work goes on while the rest is built, and the server tells how it went.
 
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ fn a_big_log_is_replayed_while_clients_wait_and_work() {
     }
 }
 
-/// Who asks a server to end while it reads its log gets a clean end, soon, and the next start has everything.
+/// Whoever asks a server to end while it reads its log gets a clean end, soon, and the next start has everything.
 #[test]
 fn a_server_that_is_stopped_while_it_recovers_ends_and_begins_again() {
     let dir = tempfile::tempdir().expect("folder");

@@ -9,7 +9,7 @@
 //! **Invariants**
 //! - What is charged is given back by a guard's drop, exactly once.
 //! - Charging takes no lock, but for one charge in [`STEPS`] of the limit: that divides the limit anew.
-//! - Nothing calls back into the budget while it is being divided; who finds it being divided goes on.
+//! - Nothing calls back into the budget while it is being divided; whoever finds it being divided goes on.
 //! - Demands (transactions, statements) together stay below half of what is not fixed, so memtables and cache can
 //!   always be brought down to what is left.
 
@@ -224,7 +224,7 @@ impl MemoryBudget {
         self.divide();
     }
 
-    /// Who hears that memtables have more than their share; set once.
+    /// The callback that hears that memtables have more than their share; set once.
     pub(crate) fn set_alarm(&self, alarm: impl Fn() + Send + Sync + 'static) {
         let _ = self.alarm.set(Box::new(alarm));
     }

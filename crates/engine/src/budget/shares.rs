@@ -39,7 +39,7 @@ pub(super) struct Picture {
     pub(super) cache: usize,
 }
 
-/// Who may have how much, bytes.
+/// The shares, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     /// Memtables above this are flushed.

@@ -31,8 +31,8 @@ pub(crate) use frames::{Bytes, Frames};
 const TYPICAL_ENTRY_BYTES: u64 = 16 << 10;
 /// What has been asked for again may have this share; the rest is where newcomers wait to be asked for again.
 const HOT_SHARE: f64 = 0.9;
-/// Newcomers that had to go are remembered by name, as many as there are entries: who comes back is asked for again,
-/// even if so many others came in between.
+/// Newcomers that had to go are remembered by name, as many as there are entries: whoever comes back is asked for
+/// again, even if so many others came in between.
 const REMEMBERED: f64 = 1.0;
 /// A shard has at least this capacity at first: a newcomer that finds no room among its like takes it from the others.
 const LEAST_SHARD_BYTES: u64 = 4 << 20;

@@ -12,9 +12,9 @@
 //! **Invariants**
 //! - `gaps` of a shard is not 0 while any owner has a gap there, `covers` likewise: where they are 0, an insert and a
 //!   row lock pay one load.
-//! - Who inserts writes first and looks for gaps then; who reads locks the gap first and looks for uncommitted writes
-//!   then. With a fence between the two, one of them sees the other. Covers and row locks likewise, ordered by the
-//!   mutex of the row's shard.
+//! - Whoever inserts writes first and looks for gaps then; whoever reads locks the gap first and looks for uncommitted
+//!   writes then. With a fence between the two, one of them sees the other. Covers and row locks likewise, ordered by
+//!   the mutex of the row's shard.
 //! - A waiter is in the list while something conflicts with it; every change that removes a conflict ends with
 //!   [`Ranges::wake`].
 //! - Nobody passes a waiter that wants the same row and conflicts, unless it is what that one waits for: readers that
@@ -250,7 +250,8 @@ impl Ranges {
         }
     }
 
-    /// Locks a gap. Whoever inserts into it from now on waits; who has before is found among the uncommitted writes.
+    /// Locks a gap. Whoever inserts into it from now on waits; whoever has before is found among the uncommitted
+    /// writes.
     pub(super) fn lock_gap(&self, owner: &Arc<LockOwner>, tree: TreeId, span: KeySpan) {
         let mut changing = self.changing(tree);
         changing.change(owner, tree, |holder| holder.gaps.add(span));

@@ -158,7 +158,7 @@ fn a_cover_waits_for_rows_and_covers_of_others() {
     else {
         panic!("the row is covered")
     };
-    // Who holds the row may ask for it again.
+    // Whoever holds the row may ask for it again.
     assert!(!get(&locks, &holder, b"k", LockMode::Exclusive));
     locks.release_all(&holder);
     assert!(matches!(poll(&mut ticket), Some(Ok(()))));

@@ -121,8 +121,8 @@ fn queue_is_first_come_first_served() {
     assert_empty(&locks);
 }
 
-/// Who holds what others will ask for goes first: here the first waiter, granted first, would ask for the row that the
-/// second one holds, and that would be a deadlock.
+/// Whoever holds what others will ask for goes first: here the first waiter, granted first, would ask for the row that
+/// the second one holds, and that would be a deadlock.
 #[test]
 fn who_holds_more_locks_goes_first() {
     let locks = table();

@@ -359,7 +359,7 @@ impl Merge {
         Ok(true)
     }
 
-    /// The newest committed sequence that was shown: who answers from it waits until that is durable.
+    /// The newest committed sequence that was shown: whoever answers from it waits until that is durable.
     pub(super) fn newest(&self) -> Seq {
         self.tiers.iter().map(|tier| tier.newest).max().unwrap_or(0)
     }

@@ -4,7 +4,7 @@
 //! meaning reads tasks and merges what they bring. Why it is as it is: `docs/decisions/parallel-scan.md`.
 //!
 //! Parts, in the order of a scan: `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read;
-//! `overlay` and `below` where little has changed above) → `pool` (who does them) → `merge` (the walk of a task).
+//! `overlay` and `below` where little has changed above) → `pool` (threads for them) → `merge` (the walk of a task).
 //!
 //! `estimate` tells planners how much lies between two keys. `verify` compares answers with plain reading, in tests.
 //!

@@ -646,7 +646,7 @@ fn rows_of_blocks_with_nothing_else_come_many_at_once() {
         assert!(taker.at_once.contains(&MOST_PIECES));
         let parts = expected.iter().map(|row| Taker::part(piece, row));
         assert!(parts.eq(taker.taken.iter().cloned()));
-        // Who has enough gets no more.
+        // Whoever has enough gets no more.
         taker.taken.clear();
         taker.most = MOST_PIECES + 1;
         assert!(!scan.read(0, &mut taker, &mut || true).unwrap());

@@ -15,7 +15,7 @@
 //!   the tree is in the manifest. So what a restart finds staged, and its log committed, belongs on top of what the
 //!   manifest has.
 //! - No version of a key that was grafted is in memory, or in the part of the log that a restart replays, unless it is
-//!   newer: who stages has flushed the tree and moves its recovery point.
+//!   newer: whoever stages has flushed the tree and moves its recovery point.
 //! - Two groups that are staged at the same time have no key in common, for their transactions hold the row locks.
 //! - Numbers are ids of trees that will never be: none is given twice, so no earlier record can be about them.
 

@@ -378,7 +378,7 @@ impl Moments {
             }
             let moment = match (locks, walk.commit) {
                 (true, Some(commit)) => commit,
-                // Who rolled back held his locks as well, but nobody knows until when.
+                // Whoever rolled back held his locks as well, but nobody knows until when.
                 (true, None) => continue,
                 (false, _) => self.snapshot(walk),
             };
