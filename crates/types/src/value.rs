@@ -39,7 +39,7 @@ pub enum Value {
 }
 
 /// A borrowed value: what a row codec reads without allocation and the wire layer writes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRef<'a> {
     /// SQL NULL.
     Null,

@@ -117,6 +117,10 @@ pub trait Names {
     ) -> SqlResult<()> {
         Ok(())
     }
+    /// A table that foreign keys tie to one of the statement's; whoever runs the statement locks it.
+    fn related(&self, _schema: &str, _table: &str) -> Option<Arc<TableDef>> {
+        None
+    }
     /// A sample of one of a table's indexes, for estimates; `entries` is about what it has.
     fn sample(&self, _table: &TableDef, _index: usize, _entries: f64) -> Option<Arc<IndexSample>> {
         None

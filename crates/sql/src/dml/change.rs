@@ -6,12 +6,14 @@
 //! as stored.
 
 use esker_engine::LockMode;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::DmlEnv;
 use super::exprs::TableExprs;
+use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
 use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
@@ -93,6 +95,11 @@ impl RowChanger {
             table,
             assignments,
         }
+    }
+
+    /// Ordinals of the columns that may change.
+    pub(super) fn touched_columns(&self) -> BTreeSet<usize> {
+        self.touched.iter().map(|(col, _)| *col).collect()
     }
 
     /// The table.
@@ -177,13 +184,15 @@ impl RowChanger {
     }
 
     /// Writes the row after [`Self::assign_all`]. Its present version lies in the scratch's
-    /// `old_row`, `clustered` is locked.
+    /// `old_row`, `clustered` is locked. `keys`: the foreign keys to keep, and the number of the table there. An error
+    /// or a conflict may leave writes behind.
     pub(super) fn write(
         &self,
         env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
         row: &mut [Value],
         clustered: &[u8],
+        keys: (&ForeignKeyPlan, usize),
     ) -> Result<Changed, ExecError> {
         if !self.encode(env.ctx, env.scratch, row)? {
             return Ok(Changed::No);
@@ -198,6 +207,15 @@ impl RowChanger {
         if !self.exprs.checks.is_empty() {
             let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
             env.evaluating(states, |env| self.exprs.check(&own, env))?;
+        }
+        let (plan, node) = keys;
+        if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {
+            let row = RowAt {
+                node,
+                clustered,
+                stored: &scratch.old_row,
+            };
+            enforcer.settle_children(row, Some(&scratch.row))?;
         }
         let moved = self.moves;
         let buffers = env.scratch.buffers();
@@ -226,9 +244,15 @@ impl RowChanger {
             limits: env.limits,
             on_duplicate: LockMode::Shared,
         };
+        let has_moved = clustered != new_clustered;
         match writer.update(&self.table, change, &mut entries)? {
             Written::Conflict(conflict) => Ok(Changed::Conflict(conflict)),
             Written::Done => {
+                if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {
+                    // A row that moves gets new entries in every index, so InnoDB looks for all of its parents again.
+                    let before = (!has_moved).then_some(&*scratch.old_row);
+                    enforcer.check_parents(node, before, &scratch.row)?;
+                }
                 self.note_auto(env, row);
                 Ok(Changed::Yes)
             }

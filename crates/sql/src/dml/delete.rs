@@ -7,8 +7,9 @@
 use esker_engine::LockMode;
 use std::sync::Arc;
 
-use esker_types::{SqlError, SqlResult};
+use esker_types::{Level, SqlError, SqlResult};
 
+use super::foreign::{Duty, Enforcer, ForeignKeyPlan, RowAt, is_ignorable};
 use super::target::{Search, not_updatable};
 use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
@@ -25,6 +26,7 @@ pub struct CompiledDelete {
     search: Search,
     ignore: bool,
     tables: Vec<Arc<TableDef>>,
+    foreign: ForeignKeyPlan,
 }
 
 /// The table of the scope that a multi-table DELETE names: 1109.
@@ -81,7 +83,14 @@ impl CompiledDelete {
             limit: delete.limit.as_ref(),
         };
         let joined = target.scope.tables.len() > 1;
+        let duty = || Duty {
+            deletes: true,
+            ..Duty::default()
+        };
+        let targets = tables.iter().map(|table| (table.clone(), duty()));
+        let lookup = |schema: &str, name: &str| env.names.related(schema, name);
         Ok(Self {
+            foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
             search: Search::new(target.plan(env, &clauses)?, joined),
             ignore: delete.ignore,
             tables,
@@ -91,6 +100,11 @@ impl CompiledDelete {
     /// The tables it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.tables
+    }
+
+    /// The foreign keys it has to keep.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        &self.foreign
     }
 
     /// The query that finds the rows.
@@ -115,17 +129,8 @@ impl CompiledDelete {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if seen.is_new(nth, &key) {
-                    let buffers = env.scratch.buffers();
-                    let mut entries = buffers.entries;
-                    let mut writer = Writer {
-                        txn: env.txn,
-                        mode: env.mode,
-                        limits: env.limits,
-                        on_duplicate: LockMode::Exclusive,
-                    };
-                    writer.delete(table, &key, buffers.old_row, &mut entries)?;
-                    deleted += 1;
+                if seen.is_new(nth, &key) && self.foreign.is_still_there(env, table, &key)? {
+                    deleted += u64::from(self.delete(env, nth, &key)?);
                 }
                 self.search.give_back(nth, row, key);
             }
@@ -136,5 +141,36 @@ impl CompiledDelete {
             affected_rows: deleted,
             ..DmlDone::default()
         })
+    }
+
+    /// Deletes a row, whose latest version lies in the scratch's `old_row`, from target `nth`. Under IGNORE a row with
+    /// children stays, with a warning: false.
+    fn delete(&self, env: &mut DmlEnv<'_>, nth: usize, key: &[u8]) -> Result<bool, ExecError> {
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
+            let row = RowAt {
+                node: nth,
+                clustered: key,
+                stored: &scratch.old_row,
+            };
+            let place = enforcer.savepoint();
+            match enforcer.settle_children(row, None) {
+                Err(ExecError::Sql(e)) if self.ignore && is_ignorable(&e) => {
+                    env.txn.rollback_to(place);
+                    env.ctx.warn(Level::Warning, e.code, e.message);
+                    return Ok(false);
+                }
+                settled => settled?,
+            }
+        }
+        let buffers = env.scratch.buffers();
+        let mut entries = buffers.entries;
+        let mut writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
+        };
+        writer.delete(&self.tables[nth], key, buffers.old_row, &mut entries)?;
+        Ok(true)
     }
 }

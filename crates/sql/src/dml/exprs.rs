@@ -215,11 +215,12 @@ fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<
 /// Ordinals of the columns that a CHECK reads.
 pub(crate) fn columns_of_check(
     ctx: &EvalCtx<'_>,
-    def: &TableDef,
+    table: &str,
+    columns: &[ColumnDef],
     text: &str,
 ) -> SqlResult<Vec<usize>> {
     let mut used = Vec::new();
-    let bound = Binder::new(ctx, &def.name, &def.columns).bind(text)?;
+    let bound = Binder::new(ctx, table, columns).bind(text)?;
     bound.slots(&mut |slot| used.push(slot as usize));
     Ok(used)
 }

@@ -2,7 +2,8 @@
 //!
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
 //! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
-//! its index entries, under locks) · `target` (tables and rows of UPDATE and DELETE) · `duplicate` (error 1062).
+//! its index entries, under locks) · `foreign` (foreign keys of that row) · `target` (tables and rows of UPDATE and
+//! DELETE) · `duplicate` (error 1062).
 //! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and
 //! runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
 //!
@@ -18,6 +19,7 @@ mod change;
 mod delete;
 mod duplicate;
 mod exprs;
+pub(crate) mod foreign;
 mod insert;
 #[cfg(test)]
 mod model_tests;
@@ -46,6 +48,7 @@ use crate::expr::{EvalEnv, SubqueryStates, UserVars};
 use crate::parse::ast::Statement;
 use crate::plan::QueryPlan;
 use crate::result::{InfoText, Mode};
+use foreign::ForeignKeyPlan;
 
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::duplicate_entry;
@@ -92,6 +95,8 @@ pub struct DmlEnv<'a> {
     pub found_rows: bool,
     /// `auto_increment_increment` and `_offset`.
     pub auto_step: AutoStep,
+    /// `foreign_key_checks`.
+    pub foreign_key_checks: bool,
     /// How many AUTO_INCREMENT values an open transaction reserves at a time.
     pub auto_interval: u64,
     /// Buffers kept between statements.
@@ -157,6 +162,15 @@ impl Compiled {
             Self::Insert(insert) => insert.targets(),
             Self::Update(update) => update.targets(),
             Self::Delete(delete) => delete.targets(),
+        }
+    }
+
+    /// The foreign keys it has to keep.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        match self {
+            Self::Insert(insert) => insert.foreign_keys(),
+            Self::Update(update) => update.foreign_keys(),
+            Self::Delete(delete) => delete.foreign_keys(),
         }
     }
 

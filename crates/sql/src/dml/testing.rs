@@ -90,6 +90,10 @@ impl Names for CatalogNames<'_> {
             .map(TableSource::Base)
     }
 
+    fn related(&self, schema: &str, table: &str) -> Option<Arc<TableDef>> {
+        self.0.resolve(schema, table)
+    }
+
     fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)> {
         Err(SqlError::new(
             1193,
@@ -129,6 +133,7 @@ pub(crate) struct Bench {
     /// False: statements stay in the open transaction.
     pub(crate) autocommit: bool,
     pub(crate) mode: Mode,
+    pub(crate) foreign_key_checks: bool,
     scratch: Scratch,
 }
 
@@ -167,6 +172,7 @@ impl Bench {
             found_rows: false,
             autocommit: true,
             mode: Mode::Thread,
+            foreign_key_checks: true,
             scratch: Scratch::default(),
         }
     }
@@ -225,7 +231,8 @@ impl Bench {
             database: Some("d"),
             user: "u@h",
             server_collation: Collation::UTF8MB4_0900_AI_CI,
-            ignore_foreign_keys: false,
+            foreign_key_checks: self.foreign_key_checks,
+            standard_parent_keys: true,
             require_primary_key: false,
             check_killed: &|| Ok(()),
         };
@@ -266,6 +273,7 @@ impl Bench {
             found_rows: self.found_rows,
             auto_step: self.auto_step,
             auto_interval: 8,
+            foreign_key_checks: self.foreign_key_checks,
             scratch: &mut self.scratch,
         };
         let result = compiled.run(&mut env);

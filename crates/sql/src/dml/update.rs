@@ -11,6 +11,7 @@ use esker_types::{Level, SqlError, SqlResult, Value};
 use super::change::{Assignment, Changed, RowChanger};
 use super::duplicate::duplicate_entry;
 use super::exprs::TableExprs;
+use super::foreign::{Duty, ForeignKeyPlan, is_ignorable};
 use super::insert::compile_cell;
 use super::target::{Search, not_updatable, unknown_column};
 use super::{DmlDone, DmlEnv, strict_writes};
@@ -31,6 +32,7 @@ pub struct CompiledUpdate {
     changers: Vec<RowChanger>,
     tables: Vec<Arc<TableDef>>,
     ignore: bool,
+    foreign: ForeignKeyPlan,
 }
 
 impl CompiledUpdate {
@@ -101,7 +103,14 @@ impl CompiledUpdate {
         };
         let search = Search::new(target.plan(env, &clauses)?, several);
         let tables = changers.iter().map(|c| c.table().clone()).collect();
+        let duty = |c: &RowChanger| Duty {
+            updates: c.touched_columns(),
+            ..Duty::default()
+        };
+        let targets = changers.iter().map(|c| (c.table().clone(), duty(c)));
+        let lookup = |schema: &str, name: &str| env.names.related(schema, name);
         Ok(Self {
+            foreign: ForeignKeyPlan::new(&lookup, targets.collect()),
             search,
             changers,
             tables,
@@ -112,6 +121,11 @@ impl CompiledUpdate {
     /// The tables it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.tables
+    }
+
+    /// The foreign keys it has to keep.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        &self.foreign
     }
 
     /// The query that finds the rows.
@@ -137,9 +151,12 @@ impl CompiledUpdate {
                 let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
                     continue;
                 };
-                if seen.is_new(nth, &key) {
+                let is_there = seen.is_new(nth, &key)
+                    && self.foreign.is_still_there(env, changer.table(), &key)?;
+                if is_there {
                     matched += 1;
-                    changed += u64::from(self.change(env, &states, changer, row, &key, at)?);
+                    let place = (nth, at);
+                    changed += u64::from(self.change(env, &states, place, row, &key)?);
                 }
                 self.search.give_back(nth, row, key);
             }
@@ -165,14 +182,15 @@ impl CompiledUpdate {
         &self,
         env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
-        changer: &RowChanger,
+        (nth, at): (usize, usize),
         row: &mut [Value],
         key: &[u8],
-        at: usize,
     ) -> Result<bool, ExecError> {
+        let changer = &self.changers[nth];
         let lenient = self.ignore || !env.ctx.sql_mode.is_strict();
         changer.assign_all(env, states, row, at as u64 + 1, lenient)?;
-        let error = match changer.write(env, states, row, key) {
+        let place = env.txn.savepoint();
+        let error = match changer.write(env, states, row, key, (&self.foreign, nth)) {
             Ok(Changed::Yes) => return Ok(true),
             Ok(Changed::No) => return Ok(false),
             Ok(Changed::Conflict(conflict)) => {
@@ -180,12 +198,13 @@ impl CompiledUpdate {
                 let row = RowReader::new(&table.layout, env.ctx.time_zone, &env.scratch.row)?;
                 duplicate_entry(table, &table.indexes[conflict.index], &row)
             }
-            Err(ExecError::Sql(e)) if e.code == 3819 => e,
+            Err(ExecError::Sql(e)) if e.code == 3819 || is_ignorable(&e) => e,
             Err(e) => return Err(e),
         };
         if !self.ignore {
             return Err(error.into());
         }
+        env.txn.rollback_to(place);
         env.ctx.warn(Level::Warning, error.code, error.message);
         Ok(false)
     }

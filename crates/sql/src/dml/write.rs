@@ -108,7 +108,12 @@ impl Writer<'_> {
     }
 
     /// Locks a key; true if the transaction did not have it before.
-    fn lock_as(&self, tree: TreeId, key: &[u8], mode: LockMode) -> Result<bool, ExecError> {
+    pub(super) fn lock_as(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        mode: LockMode,
+    ) -> Result<bool, ExecError> {
         loop {
             match self.txn.lock(tree, key, mode, WaitPolicy::Wait)? {
                 LockOutcome::Granted { new } => return Ok(new),
@@ -443,6 +448,23 @@ pub(super) struct RowChange<'a> {
 pub(super) struct Entries<'a> {
     new: &'a mut Vec<Entry>,
     old: &'a mut Vec<Entry>,
+}
+
+/// Entry buffers for rows of other tables than the statement's.
+#[derive(Default)]
+pub(super) struct EntryBuffers {
+    new: Vec<Entry>,
+    old: Vec<Entry>,
+}
+
+impl EntryBuffers {
+    /// The buffers.
+    pub(super) fn entries(&mut self) -> Entries<'_> {
+        Entries {
+            new: &mut self.new,
+            old: &mut self.old,
+        }
+    }
 }
 
 /// The buffers of a [`Scratch`], to be used side by side.

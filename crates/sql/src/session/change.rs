@@ -20,6 +20,8 @@ use super::run::{Done, eval_ctx};
 use crate::accounts::Privileges;
 use crate::bind::{BindEnv, Params};
 use crate::catalog::{AutoStep, TableDef};
+use crate::ddl::lock_tables::check_locked;
+use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
 use crate::exec_error::ExecError;
 use crate::expr::UserVars;
@@ -270,7 +272,8 @@ impl Session {
         let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
         let lasting = !vars.asked.get()
             && !names.variables.get()
-            && names.tables.get() == compiled.targets().len();
+            && names.tables.get() == compiled.targets().len()
+            && compiled.foreign_keys().missing().is_empty();
         let keep = match (env.blocks.get(), lasting) {
             (true, _) => Keep::Blocks,
             (false, true) => Keep::Lasting,
@@ -289,10 +292,13 @@ impl Session {
         mode: Mode,
     ) -> Result<Option<Done>, ExecError> {
         let may_block = || self.context.instance.engine.holds_writers();
-        if mode == Mode::Inline && (compiled.cost_rows() > INLINE_ROWS || may_block()) {
+        let keys = compiled.foreign_keys();
+        // How many rows a cascade reaches is not known.
+        let is_long = || compiled.cost_rows() > INLINE_ROWS || keys.cascades();
+        if mode == Mode::Inline && (is_long() || may_block()) {
             return Ok(Some(Done::NeedThread));
         }
-        if !self.lock_targets(compiled.targets(), version)? {
+        if !self.lock_targets(compiled.targets(), keys, version)? {
             return Ok(None);
         }
         self.change_rows(params, mode, |env| compiled.run(env))
@@ -316,10 +322,12 @@ impl Session {
         }
     }
 
-    /// Metadata locks of the tables that are changed; false if one is not what it was.
+    /// Metadata locks of the tables that are changed, and of those that their foreign keys lead to; false if one is not
+    /// what it was.
     pub(super) fn lock_targets(
         &mut self,
         targets: &[Arc<TableDef>],
+        keys: &ForeignKeyPlan,
         version: u64,
     ) -> Result<bool, ExecError> {
         if let Some(branch) = &self.context.xa {
@@ -362,6 +370,42 @@ impl Session {
                 return Ok(false);
             }
         }
+        match self.vars.foreign_key_checks {
+            true => self.lock_relatives(keys, version),
+            false => Ok(true),
+        }
+    }
+
+    fn lock_relatives(&mut self, keys: &ForeignKeyPlan, version: u64) -> Result<bool, ExecError> {
+        let is_explicit = self.locks.has_explicit();
+        for Relative { table, is_changed } in keys.relatives() {
+            let mode = match is_changed {
+                true => MdlMode::SharedWrite,
+                false => MdlMode::SharedRead,
+            };
+            match is_explicit {
+                // LOCK TABLES has locked the relatives, too.
+                true => check_locked(&self.locks, &table.mdl, &table.name, *is_changed)?,
+                false => {
+                    let until = MdlDuration::Transaction;
+                    self.locks.acquire(&table.mdl, mode, until)?;
+                }
+            }
+            if !self.is_current(table, version) {
+                return Ok(false);
+            }
+        }
+        for (schema, name) in keys.missing() {
+            let catalog = &self.context.instance.catalog;
+            let object = catalog.locks().table(schema, name);
+            if !is_explicit {
+                let until = MdlDuration::Transaction;
+                self.locks.acquire(&object, MdlMode::SharedRead, until)?;
+            }
+            if catalog.resolve(schema, name).is_some() {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -393,6 +437,7 @@ impl Session {
                 increment: self.vars.auto_increment_increment,
                 offset: self.vars.auto_increment_offset,
             },
+            foreign_key_checks: self.vars.foreign_key_checks,
             auto_interval: self.vars.auto_increment_interval,
             scratch: &mut self.plans.dml_scratch,
         };

@@ -54,7 +54,8 @@ impl Session {
                 self.use_transaction();
                 let version = self.context.instance.catalog.version();
                 let (compiled, _) = self.compile_change(Purpose::Explain, change, params)?;
-                if !self.lock_targets(compiled.targets(), version)? {
+                let keys = compiled.foreign_keys();
+                if !self.lock_targets(compiled.targets(), keys, version)? {
                     return Err(changed_meanwhile().into());
                 }
                 match (change, compiled.query()) {

@@ -153,7 +153,8 @@ impl Session {
         for _ in 0..MAX_COMPILATIONS {
             let version = self.context.instance.catalog.version();
             let compiled = self.compile_load(load)?;
-            if self.lock_targets(compiled.targets(), version)? {
+            let keys = compiled.foreign_keys();
+            if self.lock_targets(compiled.targets(), keys, version)? {
                 return Ok(compiled);
             }
         }

@@ -265,6 +265,10 @@ impl Names for SessionNames<'_> {
         self.privileges.borrow_mut().pop();
     }
 
+    fn related(&self, schema: &str, table: &str) -> Option<Arc<TableDef>> {
+        self.context.instance.catalog.resolve(schema, table)
+    }
+
     fn sample(&self, table: &TableDef, index: usize, entries: f64) -> Option<Arc<IndexSample>> {
         table
             .runtime

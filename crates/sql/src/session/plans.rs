@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use super::counts::{Counter, command_of};
 use crate::catalog::{Catalog, TableDef};
-use crate::dml;
+use crate::dml::{self, foreign::Relative};
 use crate::parse::ast::Statement;
 use crate::parse::digest::Digest;
 use crate::short::{Scratch, ShortSelect};
@@ -98,6 +98,14 @@ impl Plan {
         }
     }
 
+    /// Tables that foreign keys tie to those.
+    fn relatives(&self) -> &[Relative] {
+        match self {
+            Self::Change(change, _) => change.foreign_keys().relatives(),
+            Self::Read(_) | Self::Parsed(_) | Self::Long => &[],
+        }
+    }
+
     fn tables(&self) -> &[Arc<TableDef>] {
         match self {
             Self::Read(read) => std::slice::from_ref(&read.table),
@@ -172,8 +180,11 @@ impl Kept {
                     .table(&t.schema, &t.name)
                     .is_some_and(|found| Arc::ptr_eq(found, t))
         };
+        let relatives = self.plan.relatives();
         // A plan without tables says "not short"; another schema may make it short.
-        let current = !matches!(self.plan, Plan::Long) && self.plan.tables().iter().all(same);
+        let current = !matches!(self.plan, Plan::Long)
+            && self.plan.tables().iter().all(same)
+            && relatives.iter().all(|r| same(&r.table));
         if current {
             self.catalog = now.version();
         }

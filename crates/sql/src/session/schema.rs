@@ -56,7 +56,8 @@ impl Session {
             database: self.context.database.as_deref(),
             user: &user,
             server_collation,
-            ignore_foreign_keys: self.values.named("esker_foreign_keys").as_text() == "IGNORE",
+            foreign_key_checks: self.vars.foreign_key_checks,
+            standard_parent_keys: self.values.named("restrict_fk_on_non_standard_key").is_on(),
             require_primary_key: self.values.named("sql_require_primary_key").is_on(),
             check_killed: &killed,
         };

@@ -83,6 +83,8 @@ pub struct SessionVars {
     pub read_threads: u32,
     /// esker_parallel_scan_rows.
     pub parallel_rows: u64,
+    /// foreign_key_checks.
+    pub foreign_key_checks: bool,
     /// sql_safe_updates.
     pub safe_updates: bool,
     /// long_query_time, microseconds.
@@ -118,6 +120,7 @@ impl SessionVars {
             sort_bytes: other.sort_bytes,
             join_bytes: other.join_bytes,
             table_bytes: other.table_bytes,
+            foreign_key_checks: other.foreign_key_checks,
             read_threads: other.read_threads,
             parallel_rows: other.parallel_rows,
             ..self.clone()
@@ -185,6 +188,7 @@ impl SessionVars {
             recursion_depth: number("cte_max_recursion_depth"),
             read_threads: number("parallel_read_threads") as u32,
             parallel_rows: number("esker_parallel_scan_rows"),
+            foreign_key_checks: v.named("foreign_key_checks").is_on(),
             safe_updates: v.named("sql_safe_updates").is_on(),
             slow_after_micros: match v.named("long_query_time") {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,

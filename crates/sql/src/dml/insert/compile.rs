@@ -4,6 +4,7 @@
 //! **Invariant**: every error about names and counts is raised here, so running a compiled statement
 //! again repeats none of this work.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::bind::{
 use crate::catalog::{DefaultDef, TableDef};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::TableExprs;
+use crate::dml::foreign::{Duty, ForeignKeyPlan};
 use crate::dml::target::base_table;
 use crate::parse::ast::{self, Insert, InsertSource};
 use crate::plan::{QueryPlan, plan_bound};
@@ -75,8 +77,10 @@ impl CompiledInsert {
             Insert { ignore: true, .. } => OnConflict::Skip,
             _ => OnConflict::Fail,
         };
+        let changed = changer.as_ref().map(RowChanger::touched_columns);
         Ok(Self {
             exprs: TableExprs::compile(env.ctx, &table)?,
+            foreign: foreign_keys(env, &table, on_conflict, changed.unwrap_or_default()),
             table: [table],
             on_conflict,
             ignore: insert.ignore,
@@ -119,8 +123,27 @@ impl CompiledInsert {
             reads_row: false,
             changer: None,
             source_slots: Vec::new(),
+            // The table is not there yet, so it has no relatives.
+            foreign: ForeignKeyPlan::default(),
         })
     }
+}
+
+/// The foreign keys that rows of a table have to keep which come, and replace others or change `changed` columns of
+/// them.
+pub(super) fn foreign_keys(
+    env: &BindEnv<'_>,
+    table: &Arc<TableDef>,
+    on_conflict: OnConflict,
+    changed: BTreeSet<usize>,
+) -> ForeignKeyPlan {
+    let duty = Duty {
+        inserts: true,
+        deletes: on_conflict == OnConflict::Replace,
+        updates: changed,
+    };
+    let lookup = |schema: &str, name: &str| env.names.related(schema, name);
+    ForeignKeyPlan::new(&lookup, vec![(table.clone(), duty)])
 }
 
 /// Ordinals of the columns that get values: as listed (1054, 1110), or all that are visible.

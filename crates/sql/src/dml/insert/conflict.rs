@@ -13,6 +13,7 @@ use super::{CompiledInsert, OnConflict};
 use crate::codec::RowReader;
 use crate::dml::change::Changed;
 use crate::dml::duplicate::duplicate_entry;
+use crate::dml::foreign::{Enforcer, RowAt, is_ignorable};
 use crate::dml::write::{Conflict, Writer};
 use crate::exec_error::ExecError;
 use esker_types::SqlError;
@@ -72,9 +73,18 @@ impl Run<'_, '_> {
         let table = insert.table();
         let env = &mut *self.env;
         let identical = conflict.index == 0 && env.scratch.old_row == env.scratch.row;
-        if identical && insert.is_last_unique(conflict.index) {
+        let is_parent = !table.referenced_by.is_empty();
+        if identical && insert.is_last_unique(conflict.index) && !is_parent {
             self.counts.inserted += 1;
             return Ok(false);
+        }
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&insert.foreign, env) {
+            let row = RowAt {
+                node: 0,
+                clustered: &conflict.clustered,
+                stored: &scratch.old_row,
+            };
+            enforcer.settle_children(row, None)?;
         }
         let buffers = env.scratch.buffers();
         let mut entries = buffers.entries;
@@ -111,8 +121,14 @@ impl Run<'_, '_> {
         row.extend_from_slice(&self.source);
         let lenient = insert.ignore || !self.env.ctx.sql_mode.is_strict();
         changer.assign_all(self.env, &self.states, &mut row, row_number, lenient)?;
-        let changed = changer.write(self.env, &self.states, &mut row, &conflict.clustered);
+        let place = self.env.txn.savepoint();
+        let keys = (&insert.foreign, 0);
+        let key = &*conflict.clustered;
+        let changed = changer.write(self.env, &self.states, &mut row, key, keys);
         let changed = self.ignoring(changed)?;
+        if !matches!(changed, Some(Changed::Yes)) {
+            self.env.txn.rollback_to(place);
+        }
         let was_changed = matches!(changed, Some(Changed::Yes));
         match changed {
             Some(Changed::Yes) => self.counts.updated += 1,
@@ -133,10 +149,12 @@ impl Run<'_, '_> {
         Ok(false)
     }
 
-    /// Under IGNORE a violated CHECK is a warning, and the row stays as it is.
+    /// Under IGNORE a violated CHECK or foreign key is a warning, and the row stays as it is.
     fn ignoring(&self, changed: Result<Changed, ExecError>) -> Result<Option<Changed>, ExecError> {
         match changed {
-            Err(ExecError::Sql(e)) if self.insert.ignore && e.code == 3819 => {
+            Err(ExecError::Sql(e))
+                if self.insert.ignore && (e.code == 3819 || is_ignorable(&e)) =>
+            {
                 self.env.ctx.warn(Level::Warning, e.code, e.message);
                 Ok(None)
             }

@@ -9,16 +9,19 @@
 //! - IGNORE, and LOCAL without REPLACE, make errors of values and duplicate keys warnings: the sender of a file cannot
 //!   be stopped in the middle.
 
+use std::collections::BTreeSet;
+
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
-use super::compile::compile_cell;
+use super::compile::{compile_cell, foreign_keys};
 use super::run::Run;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::bind::{BindEnv, Need, Scope};
 use crate::catalog::TableDef;
 use crate::dml::change::Assignment;
 use crate::dml::exprs::TableExprs;
+use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::{assigned_column, base_table};
 use crate::dml::values::{assign, now_for, reset_value};
 use crate::dml::{DmlDone, DmlEnv};
@@ -133,6 +136,7 @@ impl CompiledLoad {
             unassigned: (0..table.columns.len())
                 .filter(|c| !columns.contains(c))
                 .collect(),
+            foreign: foreign_keys(env, &table, on_conflict, BTreeSet::new()),
             table: [table],
             on_conflict,
             ignore,
@@ -159,6 +163,11 @@ impl CompiledLoad {
     /// The table it loads.
     pub(crate) fn targets(&self) -> &[std::sync::Arc<TableDef>] {
         self.insert.targets()
+    }
+
+    /// The foreign keys it has to keep.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        self.insert.foreign_keys()
     }
 
     /// Loads the file.

@@ -26,6 +26,7 @@ use crate::plan::QueryPlan;
 
 use super::change::RowChanger;
 use super::exprs::TableExprs;
+use super::foreign::ForeignKeyPlan;
 
 pub(super) use compile::compile_cell;
 pub use load::CompiledLoad;
@@ -96,6 +97,7 @@ pub struct CompiledInsert {
     changer: Option<RowChanger>,
     /// Of that: place in the query's row, and slot behind the new row.
     source_slots: Vec<(usize, usize)>,
+    foreign: ForeignKeyPlan,
 }
 
 impl CompiledInsert {
@@ -106,6 +108,11 @@ impl CompiledInsert {
     /// The table it changes.
     pub fn targets(&self) -> &[Arc<TableDef>] {
         &self.table
+    }
+
+    /// The foreign keys it has to keep.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        &self.foreign
     }
 
     /// The query of INSERT … SELECT.

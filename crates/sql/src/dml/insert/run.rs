@@ -12,6 +12,7 @@ use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::catalog::{DefaultDef, TableDef};
 use crate::codec::{RowReader, UTC, encode_row};
+use crate::dml::foreign::{self, Enforcer};
 use crate::dml::values::{Default, assign, default_of, missing_default, no_default, unset_value};
 use crate::dml::write::{Writer, Written};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
@@ -395,9 +396,21 @@ impl Run<'_, '_> {
         // CHECK cannot name the AUTO_INCREMENT column: a row that fails it takes no number.
         self.number_row(expected)?;
         loop {
+            let place = self.env.txn.savepoint();
             match self.write()? {
                 Written::Done => {
-                    self.note_inserted();
+                    match self.check_parents() {
+                        Err(ExecError::Sql(e)) if insert.ignore && foreign::is_ignorable(&e) => {
+                            self.env.txn.rollback_to(place);
+                            self.env.ctx.warn(Level::Warning, e.code, e.message);
+                            self.auto.give_back();
+                            self.counts.records -= 1;
+                        }
+                        checked => {
+                            checked?;
+                            self.note_inserted();
+                        }
+                    }
                     break;
                 }
                 Written::Conflict(conflict) => {
@@ -438,6 +451,14 @@ impl Run<'_, '_> {
             on_duplicate: self.insert.on_conflict.lock(),
         };
         writer.insert(table, key, row, fresh, &mut entries)
+    }
+
+    /// The row that was written has its parents.
+    fn check_parents(&mut self) -> Result<(), ExecError> {
+        match Enforcer::new(&self.insert.foreign, self.env) {
+            None => Ok(()),
+            Some((mut enforcer, scratch)) => enforcer.check_parents(0, None, &scratch.row),
+        }
     }
 
     fn note_inserted(&mut self) {

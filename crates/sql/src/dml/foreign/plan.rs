@@ -1,0 +1,289 @@
+//! Which tables stand around those that a statement changes, and how foreign keys tie them together.
+//!
+//! Neighbours: `dml`'s statements build a plan when they are compiled; [`super::enforce`] walks it; the session locks
+//! [`ForeignKeyPlan::relatives`] and uses a compiled statement only while they are the catalog's.
+//! **Invariants**: a table is one node, the statement's targets come first, in their order; a node's links are those
+//! that its duty can reach, so a table that is only looked at has none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::catalog::{ForeignKeyDef, KeyIndex, TableDef};
+
+/// Finds a table by database and name.
+pub(crate) type Lookup<'a> = dyn Fn(&str, &str) -> Option<Arc<TableDef>> + 'a;
+
+/// What a statement may do to the rows of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Duty {
+    /// Rows come.
+    pub(crate) inserts: bool,
+    /// Rows go.
+    pub(crate) deletes: bool,
+    /// Ordinals of columns that change in rows that stay.
+    pub(crate) updates: BTreeSet<usize>,
+}
+
+impl Duty {
+    /// Rows come, go, and change in every column.
+    pub(crate) fn everything(table: &TableDef) -> Self {
+        Self {
+            inserts: true,
+            deletes: true,
+            updates: (0..table.columns.len()).collect(),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what the other one may do; true if that is more.
+    fn widen(&mut self, other: &Self) -> bool {
+        let before = self.clone();
+        self.inserts |= other.inserts;
+        self.deletes |= other.deletes;
+        self.updates.extend(&other.updates);
+        *self != before
+    }
+
+    fn touches(&self, columns: &[usize]) -> bool {
+        columns.iter().any(|c| self.updates.contains(c))
+    }
+}
+
+/// A foreign key seen from its child.
+#[derive(Debug)]
+pub(super) struct ParentLink {
+    /// Position among the child's foreign keys.
+    pub(super) key: usize,
+    /// Ordinals of the child's columns.
+    pub(super) columns: Vec<usize>,
+    /// The parent and its index; `None` where there is no such parent.
+    pub(super) parent: Option<(Arc<TableDef>, KeyIndex)>,
+}
+
+/// A foreign key seen from its parent.
+#[derive(Debug)]
+pub(super) struct ChildLink {
+    /// The child's node.
+    pub(super) child: usize,
+    /// Position among the child's foreign keys.
+    pub(super) key: usize,
+    /// Ordinals of the parent's columns, and the index that children look them up in.
+    pub(super) parent_columns: Vec<usize>,
+    pub(super) parent_index: KeyIndex,
+    /// Ordinals of the child's columns, and the position of its index of them.
+    pub(super) columns: Vec<usize>,
+    pub(super) index: usize,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) table: Arc<TableDef>,
+    duty: Duty,
+    pub(super) parents: Vec<ParentLink>,
+    pub(super) children: Vec<ChildLink>,
+}
+
+impl Node {
+    pub(super) fn key(&self, at: usize) -> &ForeignKeyDef {
+        &self.table.foreign_keys[at]
+    }
+}
+
+/// A table that a statement looks at or changes because of foreign keys.
+#[derive(Debug, Clone)]
+pub(crate) struct Relative {
+    /// The table.
+    pub(crate) table: Arc<TableDef>,
+    /// Its rows may change.
+    pub(crate) is_changed: bool,
+}
+
+/// The foreign keys that a statement has to keep.
+#[derive(Debug, Default)]
+pub(crate) struct ForeignKeyPlan {
+    pub(super) nodes: Vec<Node>,
+    relatives: Vec<Relative>,
+    missing: Vec<(Arc<str>, Arc<str>)>,
+    cascades: bool,
+}
+
+impl ForeignKeyPlan {
+    /// The plan of a statement with these targets.
+    pub(crate) fn new(lookup: &Lookup<'_>, targets: Vec<(Arc<TableDef>, Duty)>) -> Self {
+        let is_alone = |t: &TableDef| t.foreign_keys.is_empty() && t.referenced_by.is_empty();
+        if targets.iter().all(|(table, _)| is_alone(table)) {
+            return Self::default();
+        }
+        let count = targets.len();
+        let mut plan = Self::default();
+        let mut waiting: Vec<usize> = Vec::new();
+        for (at, (table, duty)) in targets.into_iter().enumerate() {
+            plan.nodes.push(Node {
+                table,
+                duty,
+                parents: Vec::new(),
+                children: Vec::new(),
+            });
+            waiting.push(at);
+        }
+        while let Some(at) = waiting.pop() {
+            plan.link_parents(lookup, at);
+            plan.link_children(lookup, at, &mut waiting);
+        }
+        plan.gather_relatives(count);
+        plan
+    }
+
+    /// Is there nothing to keep?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// May rows change that the statement does not name?
+    pub(crate) fn cascades(&self) -> bool {
+        self.cascades
+    }
+
+    /// Tables beside the targets.
+    pub(crate) fn relatives(&self) -> &[Relative] {
+        &self.relatives
+    }
+
+    /// Names of parents that are not there. Such a plan is for one execution: they may come.
+    pub(crate) fn missing(&self) -> &[(Arc<str>, Arc<str>)] {
+        &self.missing
+    }
+
+    fn link_parents(&mut self, lookup: &Lookup<'_>, at: usize) {
+        let Node { table, duty, .. } = &self.nodes[at];
+        // A row that moves is looked at as if it came.
+        let primary = table.primary().parts.iter();
+        let moves = primary
+            .map(|part| part.col)
+            .any(|col| duty.updates.contains(&col));
+        let mut links = Vec::new();
+        for (key, def) in table.foreign_keys.iter().enumerate() {
+            let columns = def.child_columns(table);
+            if !duty.inserts && !duty.touches(&columns) && !moves {
+                continue;
+            }
+            let parent = match def.refers_to(table) {
+                true => Some(table.clone()),
+                false => lookup(&def.parent.0, &def.parent.1),
+            };
+            if parent.is_none() {
+                self.missing.push(def.parent.clone());
+            }
+            let parent = parent.and_then(|parent| {
+                let index = parent.key_index(&def.parent_ordinals(&parent)?)?;
+                Some((parent, index))
+            });
+            links.push(ParentLink {
+                key,
+                columns,
+                parent,
+            });
+        }
+        self.nodes[at].parents = links;
+    }
+
+    fn link_children(&mut self, lookup: &Lookup<'_>, at: usize, waiting: &mut Vec<usize>) {
+        let parent = self.nodes[at].table.clone();
+        let duty = self.nodes[at].duty.clone();
+        let mut links = Vec::new();
+        for referrer in &parent.referenced_by {
+            let Some(child) = lookup(&referrer.schema, &referrer.table) else {
+                continue;
+            };
+            for (key, def) in child.foreign_keys.iter().enumerate() {
+                let Some(parent_columns) = def
+                    .parent_ordinals(&parent)
+                    .filter(|_| def.refers_to(&parent))
+                else {
+                    continue;
+                };
+                let is_updated = duty.touches(&parent_columns);
+                let columns = def.child_columns(&child);
+                let (Some(parent_index), Some(index)) =
+                    (parent.key_index(&parent_columns), child.key_index(&columns))
+                else {
+                    continue;
+                };
+                if !duty.deletes && !is_updated {
+                    continue;
+                }
+                let node = self.node_of(&child);
+                let caused = caused(def, &columns, duty.deletes, is_updated);
+                self.cascades |= !caused.is_nothing();
+                if self.nodes[node].duty.widen(&caused) && !waiting.contains(&node) {
+                    waiting.push(node);
+                }
+                links.push(ChildLink {
+                    child: node,
+                    key,
+                    parent_columns,
+                    parent_index,
+                    columns,
+                    index: index.at,
+                });
+            }
+        }
+        self.nodes[at].children = links;
+    }
+
+    fn node_of(&mut self, table: &Arc<TableDef>) -> usize {
+        let found = self.nodes.iter().position(|n| n.table.id == table.id);
+        found.unwrap_or_else(|| {
+            self.nodes.push(Node {
+                table: table.clone(),
+                duty: Duty::default(),
+                parents: Vec::new(),
+                children: Vec::new(),
+            });
+            self.nodes.len() - 1
+        })
+    }
+
+    fn gather_relatives(&mut self, targets: usize) {
+        let mut out: Vec<Relative> = Vec::new();
+        let targets = &self.nodes[..targets];
+        let is_target = |t: &TableDef| targets.iter().any(|n| n.table.id == t.id);
+        let parents = self.nodes.iter().flat_map(|n| &n.parents);
+        let parents = parents.filter_map(|l| l.parent.as_ref().map(|(t, _)| (t, false)));
+        let nodes = self.nodes.iter().map(|n| (&n.table, !n.duty.is_nothing()));
+        for (table, is_changed) in nodes.chain(parents) {
+            if is_target(table) {
+                continue;
+            }
+            match out.iter_mut().find(|r| r.table.id == table.id) {
+                Some(known) => known.is_changed |= is_changed,
+                None => out.push(Relative {
+                    table: table.clone(),
+                    is_changed,
+                }),
+            }
+        }
+        // One order for all sessions.
+        out.sort_by(|a, b| (&a.table.schema, &a.table.name).cmp(&(&b.table.schema, &b.table.name)));
+        self.relatives = out;
+    }
+}
+
+/// What a change of the parent does to rows of the child.
+fn caused(key: &ForeignKeyDef, columns: &[usize], deletes: bool, updates: bool) -> Duty {
+    use crate::catalog::ReferentialAction::{Cascade, SetNull};
+    let sets = (deletes && key.on_delete == SetNull)
+        || (updates && matches!(key.on_update, Cascade | SetNull));
+    Duty {
+        inserts: false,
+        deletes: deletes && key.on_delete == Cascade,
+        updates: match sets {
+            true => columns.iter().copied().collect(),
+            false => BTreeSet::new(),
+        },
+    }
+}
