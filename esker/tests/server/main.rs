@@ -13,6 +13,7 @@ mod drivers;
 mod engines;
 mod faults;
 mod fixtures;
+mod foreign_keys;
 mod golden;
 mod guesses;
 mod histogram;

@@ -81,29 +81,6 @@ fn variables_promise_nothing_that_does_not_happen() {
 }
 
 #[test]
-fn foreign_keys_are_refused_or_left_out_with_a_warning() {
-    let (server, _dir) = server();
-    let mut c = server.connect();
-    c.run("USE d");
-    let create = "CREATE TABLE child (id INT PRIMARY KEY, p INT, KEY p (p),
-                  CONSTRAINT f FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)";
-    c.run("SET foreign_key_checks = 0");
-    assert_eq!(c.code(create), Some(1235));
-    let add = "ALTER TABLE t ADD CONSTRAINT g FOREIGN KEY (v) REFERENCES t (id)";
-    assert_eq!(c.code(add), Some(1235));
-    c.run("SET esker_foreign_keys = 'IGNORE'");
-    c.run(create);
-    let warning = c.lines("SHOW WARNINGS");
-    assert!(
-        warning[0].starts_with("Warning|1235|FOREIGN KEY 'f'"),
-        "{warning:?}"
-    );
-    assert!(!c.lines("SHOW CREATE TABLE child")[0].contains("FOREIGN"));
-    c.run(add);
-    assert_eq!(c.value("SELECT @@warning_count"), "1");
-}
-
-#[test]
 fn explain_of_changes() {
     let (server, _dir) = server();
     let mut c = server.connect();

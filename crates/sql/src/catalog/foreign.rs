@@ -15,7 +15,7 @@ use esker_types::SqlResult;
 
 use super::Snapshot;
 use super::bytes::{Reader, Writer};
-use super::def::{IndexDef, TableDef, same_name};
+use super::def::{IndexPart, TableDef, same_name};
 use crate::codec::damaged;
 
 /// What becomes of child rows when their parent goes or changes its key.
@@ -230,29 +230,37 @@ pub struct KeyIndex {
     pub is_whole_unique: bool,
 }
 
-fn begins_with(index: &IndexDef, columns: &[usize]) -> bool {
-    let fits = |(part, col): (&super::IndexPart, &usize)| {
+fn begins_with(parts: &[IndexPart], columns: &[usize]) -> bool {
+    let fits = |(part, col): (&IndexPart, &usize)| {
         part.col == *col && part.prefix_len.is_none() && !part.desc
     };
-    !index.hidden && index.parts.len() >= columns.len() && index.parts.iter().zip(columns).all(fits)
+    parts.len() >= columns.len() && parts.iter().zip(columns).all(fits)
+}
+
+/// The index, of those given by whether they are unique and by their parts, that begins with these columns, as a
+/// foreign key needs it on either side: one that is unique in them before others.
+pub fn find_key_index<'i>(
+    indexes: impl Iterator<Item = (bool, &'i [IndexPart])> + Clone,
+    columns: &[usize],
+) -> Option<KeyIndex> {
+    let find = |wants_whole: bool| {
+        let at = indexes.clone().position(|(is_unique, parts)| {
+            let is_whole = is_unique && parts.len() == columns.len();
+            begins_with(parts, columns) && (is_whole || !wants_whole)
+        });
+        at.map(|at| KeyIndex {
+            at,
+            is_whole_unique: wants_whole,
+        })
+    };
+    find(true).or_else(|| find(false))
 }
 
 impl TableDef {
-    /// The index that begins with these columns, as a foreign key needs it on either side: one that is unique in them
-    /// before others.
+    /// The index of these columns: see [`find_key_index`].
     pub fn key_index(&self, columns: &[usize]) -> Option<KeyIndex> {
-        let whole = |i: &IndexDef| i.unique && i.parts.len() == columns.len();
-        let fitting = |wants_whole: bool| {
-            let mut all = self.indexes.iter();
-            all.position(|i| begins_with(i, columns) && (!wants_whole || whole(i)))
-        };
-        let found = |at, is_whole_unique| KeyIndex {
-            at,
-            is_whole_unique,
-        };
-        fitting(true)
-            .map(|at| found(at, true))
-            .or_else(|| fitting(false).map(|at| found(at, false)))
+        let indexes = self.indexes.iter();
+        find_key_index(indexes.map(|i| (i.unique, &*i.parts)), columns)
     }
 
     /// Its foreign keys in the order in which they are shown.

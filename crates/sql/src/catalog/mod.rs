@@ -44,7 +44,7 @@ pub use def::{
     MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,
     TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
-pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer};
+pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use runtime::{AutoRange, AutoStep, TableRuntime};
 pub use sample::IndexSample;

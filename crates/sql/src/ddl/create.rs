@@ -9,6 +9,7 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlMode, SqlResult};
 
 use super::draft::{Built, BuiltIndex, Draft};
+use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
@@ -203,6 +204,11 @@ pub(super) fn create_table(
         return Err(without_primary_key().into());
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    if !create.temporary {
+        foreign::check_own_columns(ctx, &name, &built)?;
+        foreign::check_new_keys(ctx, &name, &built)?;
+        foreign::check_as_parent(ctx, &Shape::built(&name, &built))?;
+    }
     let mut trees = NewTrees::new(ctx.catalog.engine());
     let meta = Meta {
         collation,
@@ -238,14 +244,13 @@ pub(super) fn claim(
     name: &TableName,
 ) -> Result<bool, ExecError> {
     if !create.temporary {
-        return lock_new(ctx, name);
+        return lock_new(ctx, name, create);
     }
     if ctx.catalog.schema(&name.schema).is_none() {
         return Err(unknown_database(&name.schema).into());
     }
     if !create.foreign_keys.is_empty() {
-        let text = "Cannot add foreign key constraint";
-        return Err(SqlError::new(1215, "HY000", text).into());
+        return Err(foreign::cannot_add().into());
     }
     Ok(ctx.temporary(name).is_none())
 }
@@ -259,8 +264,12 @@ pub(super) fn begin_numbers(def: &mut TableDef, options: &Options) {
     }
 }
 
-/// Locks the name of a new table; false if there is a table or view of that name.
-pub(super) fn lock_new(ctx: &mut DdlCtx<'_>, name: &TableName) -> Result<bool, ExecError> {
+/// Locks the name of a new table, and its parents; false if there is a table or view of that name.
+fn lock_new(
+    ctx: &mut DdlCtx<'_>,
+    name: &TableName,
+    create: &CreateTable,
+) -> Result<bool, ExecError> {
     if ctx.locks.has_explicit() {
         let text = format!("Table '{}' was not locked with LOCK TABLES", name.name);
         return Err(SqlError::new(1100, "HY000", text).into());
@@ -272,9 +281,21 @@ pub(super) fn lock_new(ctx: &mut DdlCtx<'_>, name: &TableName) -> Result<bool, E
     }
     // A table in use must not hold up CREATE TABLE IF NOT EXISTS.
     if !ctx.catalog.snapshot().has_name(&name.schema, &name.name) {
-        ctx.lock_table(name, MdlMode::Exclusive)?;
+        ctx.lock_all(&[], &wanted(name, create))?;
     }
     Ok(!ctx.catalog.snapshot().has_name(&name.schema, &name.name))
+}
+
+/// The table and its parents: each is told who refers to it.
+fn wanted(name: &TableName, create: &CreateTable) -> Wanted {
+    let mut wanted = Wanted::new();
+    let (schema, exclusive) = (&*name.schema, MdlMode::Exclusive);
+    foreign::want(&mut wanted, schema, &name.name, exclusive);
+    for key in &create.foreign_keys {
+        let of_parent = key.table.schema.as_ref().map_or(schema, |s| &*s.text);
+        foreign::want(&mut wanted, of_parent, &key.table.name.text, exclusive);
+    }
+    wanted
 }
 
 /// sql_require_primary_key.
@@ -315,15 +336,22 @@ pub(super) fn drawn(
         };
         options.engine = choose_engine(ctx, table, default)?;
     }
-    for key in &create.foreign_keys {
-        ctx.foreign_key(key)?;
-    }
     let mut draft = Draft::new(&name.name, options.collation(default)?);
     for column in &create.columns {
         draft.add_column(ctx.eval, column, &ColumnPosition::Unchanged)?;
     }
-    for index in &create.indexes {
+    let mut keys = create.foreign_keys.iter().peekable();
+    for (at, index) in create.indexes.iter().enumerate() {
+        while let Some(key) = keys.next_if(|key| key.follows <= at) {
+            draft.add_foreign_key(key, &name.schema)?;
+        }
         draft.add_index(index)?;
+    }
+    for key in keys {
+        draft.add_foreign_key(key, &name.schema)?;
+    }
+    if options.engine == Some(StorageEngine::Memory) {
+        draft.forget_new_keys();
     }
     for check in &create.checks {
         draft.add_check(check, None)?;
@@ -358,7 +386,7 @@ pub(super) fn assemble(
         columns: built.columns,
         indexes,
         checks: built.checks,
-        foreign_keys: Vec::new(),
+        foreign_keys: built.foreign_keys,
         referenced_by: Vec::new(),
         layout,
         collation: meta.collation,

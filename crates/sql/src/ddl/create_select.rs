@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use esker_engine::Seq;
 use esker_types::collation::Collation;
-use esker_types::{SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::create::{self, Meta};
+use super::foreign::{self, Shape};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
 use crate::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database};
@@ -29,11 +30,16 @@ const INT_CHARS: u32 = 11;
 /// The name of the new table, locked; None: there is a table already, which was noted.
 ///
 /// # Errors
-/// 1050, 1049, 1044.
+/// 1050, 1049, 1044, 3978 with foreign keys.
 pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableName>, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
     create::check_supported(create)?;
+    if !create.foreign_keys.is_empty() {
+        let text = "Foreign key creation is not allowed with CREATE TABLE as SELECT and CREATE TABLE with START \
+                    TRANSACTION statement.";
+        return Err(SqlError::new(3978, "HY000", text).into());
+    }
     match create::claim(ctx, create, &name)? {
         true => Ok(Some(name)),
         false => create::already_exists(ctx, create, &name).map(|_| None),
@@ -76,6 +82,9 @@ pub fn define(
         return Err(create::without_primary_key());
     }
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    if !create.temporary {
+        foreign::check_as_parent(ctx, &Shape::built(name, &built))?;
+    }
     let mut trees = NewTrees::new(ctx.catalog.engine());
     let meta = Meta {
         collation,

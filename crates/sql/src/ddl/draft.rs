@@ -14,10 +14,11 @@ use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind};
 
 use super::columns::{self, Inline, is_blob};
+use super::draft_keys::DraftKey;
 use super::names;
 use super::print::expr_text;
 use crate::catalog::{
-    CheckDef, ColumnDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS,
+    CheckDef, ColumnDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS,
     MAX_SECONDARY_INDEXES, TableDef, same_name,
 };
 use crate::parse::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
@@ -90,6 +91,9 @@ pub(super) struct Built {
     /// The primary key first, if there is one.
     pub(super) indexes: Vec<BuiltIndex>,
     pub(super) checks: Vec<CheckDef>,
+    pub(super) foreign_keys: Vec<ForeignKeyDef>,
+    /// Names of the foreign keys that the table has not had before.
+    pub(super) new_keys: Vec<Box<str>>,
 }
 
 impl Built {
@@ -113,6 +117,7 @@ pub(super) struct Draft {
     pub(super) columns: Vec<DraftColumn>,
     pub(super) indexes: Vec<DraftIndex>,
     pub(super) checks: Vec<CheckDef>,
+    pub(super) foreign_keys: Vec<DraftKey>,
     pub(super) collation: Collation,
     pub(super) next_column_id: u32,
 }
@@ -125,6 +130,7 @@ impl Draft {
             columns: Vec::new(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
             collation,
             next_column_id: 1,
         }
@@ -161,6 +167,7 @@ impl Draft {
             columns: def.columns.iter().map(column).collect(),
             indexes: def.visible_indexes().iter().map(index).collect(),
             checks: def.checks.clone(),
+            foreign_keys: def.foreign_keys.iter().map(DraftKey::of).collect(),
             collation: def.collation,
             next_column_id: def.next_column_id,
         }
@@ -174,6 +181,7 @@ impl Draft {
             .iter_mut()
             .for_each(|c| c.def.instant_default = None);
         self.indexes.iter_mut().for_each(|i| i.existing = None);
+        self.foreign_keys.clear();
         for check in &mut self.checks {
             if check.name.starts_with(&generated) {
                 check.name = Box::default();
@@ -381,9 +389,14 @@ impl Draft {
         if let Some(primary) = primary {
             self.make_not_null(&primary)?;
         }
+        let all = self.indexes.iter();
+        let mut parts: Vec<Vec<IndexPart>> = all
+            .map(|index| self.resolve_parts(index))
+            .collect::<SqlResult<_>>()?;
+        self.drop_redundant(&mut parts);
+        let (foreign_keys, new_keys) = self.finish_keys()?;
         let mut indexes = Vec::with_capacity(self.indexes.len());
-        for index in &self.indexes {
-            let parts = self.resolve_parts(index)?;
+        for (index, parts) in self.indexes.iter().zip(parts) {
             let name = self.name_index(index, &parts, &indexes)?;
             indexes.push(BuiltIndex {
                 name,
@@ -415,6 +428,8 @@ impl Draft {
             columns,
             indexes,
             checks: self.checks,
+            foreign_keys,
+            new_keys,
         })
     }
 
@@ -490,7 +505,17 @@ impl Draft {
     }
 
     fn part_position(&self, part: &DraftPart) -> Option<usize> {
-        match &part.column {
+        self.column_position(&part.column)
+    }
+
+    /// The id of a column of a key, if it is there.
+    pub(super) fn column_id(&self, column: &PartColumn) -> Option<u32> {
+        let at = self.column_position(column)?;
+        Some(self.columns[at].def.id)
+    }
+
+    fn column_position(&self, column: &PartColumn) -> Option<usize> {
+        match column {
             PartColumn::Id(id) => self.columns.iter().position(|c| c.def.id == *id),
             PartColumn::Name(name) => self.position(name),
         }

@@ -7,6 +7,7 @@
 //! violated CHECK stops the whole statement.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use esker_engine::{BuildError, Cursor, Direction, EngineError, Isolation, TreeBuilder, Txn, View};
 use esker_types::cast::to_column;
@@ -17,6 +18,7 @@ use super::DdlCtx;
 use super::alter::AlterContext;
 use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef};
 use crate::codec::{RowReader, UTC, encode_row};
+use crate::dml::foreign::RowsInsert;
 use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, duplicate_entry};
 use crate::dml::{implicit_value, max_auto};
 use crate::exec_error::engine_error;
@@ -192,6 +194,32 @@ pub(super) fn check_rows(ctx: &DdlCtx<'_>, table: &TableDef, names: &[Box<str>])
         exprs.check(&values, &env)?;
     }
     Ok(())
+}
+
+/// 1452 if a row has no parent by one of the named foreign keys. Their parents are locked exclusively, or the table
+/// itself. Gives the number of rows that were looked at.
+pub(super) fn check_foreign_keys(
+    ctx: &DdlCtx<'_>,
+    table: &TableDef,
+    names: &[Box<str>],
+) -> SqlResult<u64> {
+    if names.is_empty() {
+        return Ok(0);
+    }
+    let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
+    let own = Arc::new(table.clone());
+    let lookup = |schema: &str, name: &str| ctx.catalog.resolve(schema, name);
+    let keys = RowsInsert::new(&lookup, own, names);
+    let mut cursor = rows(&reader, table)?;
+    let mut count = 0;
+    while let Some((_, bytes)) = next(&mut cursor)? {
+        keys.check(&reader, bytes)?;
+        count += 1;
+        if u64::is_multiple_of(count, ROWS_PER_LOOK) {
+            (ctx.check_killed)()?;
+        }
+    }
+    Ok(count)
 }
 
 /// The largest value of the AUTO_INCREMENT column.

@@ -10,6 +10,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::names::{self, TableName};
 use crate::catalog::Catalog;
+use crate::dml::foreign::{Duty, ForeignKeyPlan};
 use crate::exec_error::ExecError;
 use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use crate::parse::ast::LockTable;
@@ -58,6 +59,7 @@ fn lock_all(
             None => wanted.push((name, table.write)),
         }
     }
+    add_relatives(catalog, &mut wanted);
     wanted.sort();
     if wanted.iter().any(|(_, write)| *write) {
         if locks.has_global() {
@@ -78,6 +80,25 @@ fn lock_all(
         check_exists(catalog, name)?;
     }
     Ok(())
+}
+
+/// Tables that foreign keys tie to those locked for writing are locked, too: for writing if their rows may change.
+fn add_relatives(catalog: &Catalog, wanted: &mut Vec<(TableName, bool)>) {
+    let lookup = |schema: &str, name: &str| catalog.resolve(schema, name);
+    let written = wanted.iter().filter(|(_, write)| *write);
+    let written = written.filter_map(|(name, _)| catalog.resolve(&name.schema, &name.name));
+    let targets = written.map(|def| (def.clone(), Duty::everything(&def)));
+    let plan = ForeignKeyPlan::new(&lookup, targets.collect());
+    for relative in plan.relatives() {
+        let name = TableName {
+            schema: relative.table.schema.to_string(),
+            name: relative.table.name.to_string(),
+        };
+        match wanted.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, write)) => *write |= relative.is_changed,
+            None => wanted.push((name, relative.is_changed)),
+        }
+    }
 }
 
 /// Of a view, the name is locked and nothing below: whoever reads it locks its tables, too.

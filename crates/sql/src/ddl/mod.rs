@@ -1,10 +1,11 @@
 //! Statements that change the schema.
 //!
 //! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft` (a table
-//! being drawn up) · `schema`, `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying
-//! rows into new trees) · `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of
-//! routines, triggers and events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may block
-//! and releases statement locks at the end; `catalog` publishes the result.
+//! being drawn up), `draft_keys` (its foreign keys) · `foreign` (what foreign keys need of other tables) · `schema`,
+//! `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying rows into new trees) ·
+//! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and
+//! events). Neighbours: `session` commits what is open, runs [`run`] on a thread that may block and releases statement
+//! locks at the end; `catalog` publishes the result.
 //!
 //! **Invariants**
 //! - Locks come first: nothing is made or changed before every lock is held, so a statement that
@@ -17,7 +18,11 @@ mod columns;
 mod create;
 pub mod create_select;
 mod draft;
+mod draft_keys;
 mod fill;
+mod foreign;
+#[cfg(test)]
+mod foreign_tests;
 pub mod lock_tables;
 mod names;
 #[cfg(test)]
@@ -66,8 +71,10 @@ pub struct DdlCtx<'a> {
     pub user: &'a str,
     /// collation_server.
     pub server_collation: Collation,
-    /// esker_foreign_keys = IGNORE: FOREIGN KEY clauses are left out, with a warning.
-    pub ignore_foreign_keys: bool,
+    /// foreign_key_checks.
+    pub foreign_key_checks: bool,
+    /// restrict_fk_on_non_standard_key: foreign keys refer to whole unique keys only.
+    pub standard_parent_keys: bool,
     /// sql_require_primary_key.
     pub require_primary_key: bool,
     /// Which engine tables get.
@@ -186,41 +193,30 @@ impl DdlCtx<'_> {
     /// table exclusively, in one order for all sessions. Under LOCK TABLES each must be locked for
     /// writing.
     fn lock_exclusive(&mut self, names: &[TableName]) -> Result<(), ExecError> {
+        let exclusive = |name: &TableName| (name.clone(), MdlMode::Exclusive);
+        self.lock_all(names, &names.iter().map(exclusive).collect())
+    }
+
+    /// The same for tables of which the statement names only some, its `own`.
+    fn lock_all(&mut self, own: &[TableName], wanted: &foreign::Wanted) -> Result<(), ExecError> {
         self.announce()?;
         if self.locks.has_explicit() {
-            for name in names {
+            for name in own {
                 let object = self.catalog.locks().table(&name.schema, &name.name);
                 lock_tables::check_locked(self.locks, &object, &name.name, true)?;
             }
         }
-        let mut sorted: Vec<&TableName> = names.iter().collect();
-        sorted.sort();
-        for name in &sorted {
+        for name in wanted.keys() {
             self.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
         }
-        for name in sorted {
-            self.lock_table(name, MdlMode::Exclusive)?;
+        for (name, mode) in wanted {
+            self.lock_table(name, *mode)?;
         }
         Ok(())
     }
 
     fn note(&self, code: u16, text: String) {
         self.eval.warn(Level::Note, code, text);
-    }
-
-    /// A FOREIGN KEY clause: refused by name, or left out if the session wants that.
-    fn foreign_key(&self, key: &crate::parse::ast::ForeignKey) -> esker_types::SqlResult<()> {
-        if !self.ignore_foreign_keys {
-            return Err(SqlError::not_supported("FOREIGN KEY constraints"));
-        }
-        let name = key.name.as_ref().map_or("", |n| &n.text);
-        let text = format!(
-            "FOREIGN KEY '{name}' to table '{}' is left out: Esker checks no foreign keys \
-             (esker_foreign_keys = IGNORE)",
-            key.table.name
-        );
-        self.eval.warn(Level::Warning, 1235, text);
-        Ok(())
     }
 
     /// The temporary table that hides any other of the name.

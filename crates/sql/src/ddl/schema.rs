@@ -7,6 +7,7 @@
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult};
 
+use super::foreign::{self, Wanted};
 use super::names::{self, TableName};
 use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
@@ -139,6 +140,14 @@ pub(super) fn drop(
         return Ok(DdlDone::default());
     }
     let tables = lock_tables_of(ctx, name)?;
+    let all = ctx
+        .catalog
+        .snapshot()
+        .schema(name)
+        .map(|s| s.tables.clone());
+    for table in all.iter().flat_map(|tables| tables.values()) {
+        foreign::check_unreferenced(ctx, table, &|t| &*t.schema == name)?;
+    }
     let mut change = ctx.catalog.change();
     change.drop_schema(name)?;
     let seq = change.commit()?;
@@ -149,7 +158,8 @@ pub(super) fn drop(
     })
 }
 
-/// Locks every table and view of a database exclusively; the database itself is locked, so none is added.
+/// Locks every table and view of a database exclusively, and what foreign keys tie to them; the database itself is
+/// locked, so none is added.
 fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> {
     let names: Vec<TableName> = match ctx.catalog.snapshot().schema(schema) {
         Some(entry) => entry
@@ -163,8 +173,19 @@ fn lock_tables_of(ctx: &mut DdlCtx<'_>, schema: &str) -> Result<u64, ExecError> 
             .collect(),
         None => Vec::new(),
     };
+    let mut wanted = Wanted::new();
     for name in &names {
-        ctx.lock_table(name, MdlMode::Exclusive)?;
+        foreign::want(&mut wanted, &name.schema, &name.name, MdlMode::Exclusive);
+        if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
+            foreign::want_parents(&mut wanted, &def, MdlMode::Exclusive);
+            foreign::want_children(&mut wanted, &def, MdlMode::Shared);
+        }
+    }
+    for (name, mode) in &wanted {
+        if name.schema != schema {
+            ctx.lock_schema(&name.schema, MdlMode::IntentionExclusive)?;
+        }
+        ctx.lock_table(name, *mode)?;
     }
     Ok(names.len() as u64)
 }

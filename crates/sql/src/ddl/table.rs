@@ -10,6 +10,7 @@ use esker_types::{SqlError, SqlResult};
 use tracing::{info, warn};
 
 use super::draft::{BuiltIndex, Draft};
+use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, create};
 use crate::catalog::{
@@ -48,7 +49,7 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     let mut stored = names.clone();
     stored.retain(|n| !drop.temporary && ctx.temporary(n).is_none());
     if !stored.is_empty() {
-        ctx.lock_exclusive(&stored)?;
+        foreign::lock_related(ctx, &stored, &|ctx| to_lock(ctx, &stored))?;
     }
     let exists = |n: &&TableName| {
         let stored = || !drop.temporary && ctx.catalog.resolve(&n.schema, &n.name).is_some();
@@ -60,6 +61,13 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     }
     for name in &missing {
         ctx.note(1051, unknown_table(&joined(&[name])).message);
+    }
+    for name in &stored {
+        if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
+            let is = |n: &TableName, t: &TableDef| *n.schema == *t.schema && *n.name == *t.name;
+            let goes = |t: &TableDef| stored.iter().any(|n| is(n, t));
+            foreign::check_unreferenced(ctx, &def, &goes)?;
+        }
     }
     let mut done = DdlDone::default();
     if !stored.is_empty() {
@@ -78,6 +86,19 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     Ok(done)
 }
 
+/// Tables that are dropped or renamed, and those that foreign keys tie to them.
+fn to_lock(ctx: &DdlCtx<'_>, names: &[TableName]) -> Wanted {
+    let mut wanted = Wanted::new();
+    for name in names {
+        foreign::want(&mut wanted, &name.schema, &name.name, MdlMode::Exclusive);
+        if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
+            foreign::want_parents(&mut wanted, &def, MdlMode::Exclusive);
+            foreign::want_children(&mut wanted, &def, MdlMode::Exclusive);
+        }
+    }
+    wanted
+}
+
 pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDone, ExecError> {
     let name = resolve(name, ctx.database)?;
     names::check_not_system(&name.schema, ctx.user)?;
@@ -90,6 +111,7 @@ pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDon
     }
     ctx.lock_exclusive(std::slice::from_ref(&name))?;
     let old = ctx.existing(&name)?;
+    foreign::check_truncate(ctx, &old)?;
     let mut change = ctx.catalog.change();
     empty(&mut change, ctx.catalog, &old)?;
     let seq = change.commit()?;
@@ -174,7 +196,7 @@ pub(super) fn rename(
                     active transaction";
         return Err(SqlError::new(1192, "HY000", text).into());
     }
-    ctx.lock_exclusive(&names)?;
+    foreign::lock_related(ctx, &names, &|ctx| to_lock(ctx, &names))?;
     let mut change = ctx.catalog.change();
     for (from, to) in &resolved {
         rename_one(ctx, &mut change, from, to)?;
@@ -211,11 +233,14 @@ pub(super) fn rename_one(
         return Err(SqlError::new(1050, "42S01", text));
     }
     change.forget_name(&def);
-    change.put_table(renamed(ctx, &def, to))?;
+    let renamed = renamed(ctx, &def, to);
+    foreign::check_as_parent(ctx, &Shape::of(&renamed))?;
+    foreign::follow_rename(change, &def, &renamed)?;
+    change.put_table(renamed)?;
     Ok(())
 }
 
-/// The definition under another name; generated names of CHECK constraints follow.
+/// The definition under another name; generated names of constraints follow.
 pub(super) fn renamed(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> TableDef {
     let mut out = def.clone();
     let prefix = format!("{}_chk_", def.name);
@@ -224,6 +249,7 @@ pub(super) fn renamed(ctx: &DdlCtx<'_>, def: &TableDef, to: &TableName) -> Table
             check.name = format!("{}_chk_{number}", to.name).into();
         }
     }
+    foreign::rename_keys(&mut out, to);
     out.schema = to.schema.as_str().into();
     out.name = to.name.as_str().into();
     out.mdl = ctx.catalog.locks().table(&to.schema, &to.name);

@@ -2,11 +2,13 @@
 //!
 //! Neighbours: `bind` resolves its tables, `exec` scans them, `session` answers most SHOW statements from the same row
 //! sources. Parts: `tables` (columns of every table) · `objects` (rows about schemas, tables, columns, keys) ·
-//! `histogram` (statistics of columns) · `server` (rows about the server: variables, sessions, character sets) ·
-//! `locks` (locks held and waited for) · `log` (rows about the log) · `recovery` (progress of the replay of the log) ·
-//! `storage` (trees, extents, memory, write stalls). **Invariants**: a table's rows have exactly its columns; rows are
-//! made for one statement from the catalog snapshot of that moment, and only about what the account may see.
+//! `histogram` (statistics of columns) · `foreign` (foreign keys) · `server` (rows about the server: variables,
+//! sessions, character sets) · `locks` (locks held and waited for) · `log` (rows about the log) · `recovery` (progress
+//! of the replay of the log) · `storage` (trees, extents, memory, write stalls). **Invariants**: a table's rows have
+//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
+//! the account may see.
 
+mod foreign;
 mod histogram;
 mod locks;
 mod log;

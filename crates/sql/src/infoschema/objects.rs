@@ -2,14 +2,14 @@
 //!
 //! Neighbours: `infoschema` asks by table name; the catalog snapshot has the objects.
 //! **Invariant**: only objects that the account may see appear; what Esker does not have (routines, triggers,
-//! partitions, foreign keys) gives no rows.
+//! partitions) gives no rows.
 
 use std::sync::Arc;
 
 use esker_types::collation::{Charset, Collation};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
-use super::{TABLES, TableSpec, Viewer, Wanted, histogram, optional, text, yes_no};
+use super::{TABLES, TableSpec, Viewer, Wanted, foreign, histogram, optional, text, yes_no};
 use crate::accounts::Privileges;
 use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 
@@ -37,6 +37,9 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
         "STATISTICS" => each_table(viewer, wanted, statistics),
         "KEY_COLUMN_USAGE" => each_table(viewer, wanted, key_columns),
         "TABLE_CONSTRAINTS" => each_table(viewer, wanted, table_constraints),
+        "REFERENTIAL_CONSTRAINTS" => each_table(viewer, wanted, foreign::constraints),
+        "INNODB_FOREIGN" => each_table(viewer, wanted, foreign::keys),
+        "INNODB_FOREIGN_COLS" => each_table(viewer, wanted, foreign::key_columns),
         "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),
         "VIEWS" => visible_views(viewer, wanted)
             .iter()
@@ -491,6 +494,7 @@ fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             ]);
         }
     }
+    foreign::column_usage(table, out);
 }
 
 fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
@@ -515,6 +519,9 @@ fn table_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             },
             true,
         );
+    }
+    for key in table.sorted_foreign_keys() {
+        push(&key.name, "FOREIGN KEY", true);
     }
     for check in &table.checks {
         push(&check.name, "CHECK", check.enforced);

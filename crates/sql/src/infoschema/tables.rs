@@ -161,6 +161,13 @@ pub static TABLES: &[TableSpec] = &[
         c("CREATE_TIME", DateTime), c("UPDATE_TIME", DateTime), c("CHECK_TIME", DateTime),
         c("CHECKSUM", Int), c("STATUS", Text(256)), c("EXTRA", Text(256)),
     ] },
+    TableSpec { name: "INNODB_FOREIGN", columns: &[
+        c("ID", Text(129)), c("FOR_NAME", Text(129)), c("REF_NAME", Text(129)), c("N_COLS", Int),
+        c("TYPE", UInt),
+    ] },
+    TableSpec { name: "INNODB_FOREIGN_COLS", columns: &[
+        c("ID", Text(129)), c("FOR_COL_NAME", Text(64)), c("REF_COL_NAME", Text(64)), c("POS", UInt),
+    ] },
     TableSpec { name: "INNODB_METRICS", columns: &[
         c("NAME", Text(193)), c("SUBSYSTEM", Text(193)), c("COUNT", Int), c("MAX_COUNT", Int),
         c("MIN_COUNT", Int), c("AVG_COUNT", Int), c("COUNT_RESET", Int), c("MAX_COUNT_RESET", Int),

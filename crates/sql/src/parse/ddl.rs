@@ -223,7 +223,10 @@ impl Parser<'_> {
     fn table_element(&mut self, table: &mut CreateTable) -> SqlResult<()> {
         match self.table_constraint()? {
             Some(TableConstraint::Index(index)) => table.indexes.push(index),
-            Some(TableConstraint::ForeignKey(key)) => table.foreign_keys.push(key),
+            Some(TableConstraint::ForeignKey(mut key)) => {
+                key.follows = table.indexes.len();
+                table.foreign_keys.push(key);
+            }
             Some(TableConstraint::Check(check)) => table.checks.push(check),
             None => table.columns.push(self.column_def()?),
         }
@@ -376,6 +379,7 @@ impl Parser<'_> {
         Ok(ForeignKey {
             name,
             index,
+            follows: 0,
             columns,
             table,
             ref_columns,

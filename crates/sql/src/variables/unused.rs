@@ -395,7 +395,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("report_password", G, FIX, VarKind::Text, ""),
     unused("report_port", G, FIX, VarKind::UInt { min: 0, max: 65_535 }, "3306"),
     unused("report_user", G, FIX, VarKind::Text, ""),
-    unused("restrict_fk_on_non_standard_key", B, SET, VarKind::Bool, "ON"),
     unused("rpl_read_size", G, SET, VarKind::UInt { min: 8_192, max: 18_446_744_073_709_547_520 }, "8192"),
     unused("rpl_stop_replica_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "31536000"),
     unused("rpl_stop_slave_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "31536000"),

@@ -143,8 +143,14 @@ impl<'a> Edit<'a> {
                 self.ctx.note(1031, text);
                 Ok(())
             }
-            AlterAction::DropForeignKey(name) => Err(cannot_drop(&name.text)),
-            AlterAction::AddForeignKey(key) => self.ctx.foreign_key(key),
+            AlterAction::DropForeignKey(name) => match self.draft.key_position(&name.text) {
+                Some(at) => {
+                    self.draft.foreign_keys.remove(at);
+                    Ok(())
+                }
+                None => Err(cannot_drop(&name.text)),
+            },
+            AlterAction::AddForeignKey(key) => self.draft.add_foreign_key(key, &self.old.schema),
             AlterAction::DiscardTablespace => Err(SqlError::not_supported("DISCARD TABLESPACE")),
             AlterAction::ImportTablespace => Err(SqlError::not_supported("IMPORT TABLESPACE")),
             AlterAction::Partition(what) => Err(SqlError::not_supported(what)),
@@ -221,7 +227,12 @@ impl<'a> Edit<'a> {
     /// `drop`); others forbid it (3959).
     fn forget_checks_of(&mut self, column: usize, drop: bool) -> SqlResult<()> {
         for check in &self.old.checks {
-            let used = columns_of_check(self.ctx.eval, self.old, &check.text)?;
+            let used = columns_of_check(
+                self.ctx.eval,
+                &self.old.name,
+                &self.old.columns,
+                &check.text,
+            )?;
             if !used.contains(&column) {
                 continue;
             }
@@ -281,6 +292,10 @@ impl<'a> Edit<'a> {
     fn drop_constraint(&mut self, name: &str) -> SqlResult<()> {
         if self.check_position(name).is_some() {
             return self.drop_check(name);
+        }
+        if let Some(at) = self.draft.key_position(name) {
+            self.draft.foreign_keys.remove(at);
+            return Ok(());
         }
         if self
             .index(name)

@@ -18,14 +18,17 @@ use esker_types::{SqlError, SqlResult};
 
 use super::create::{self, EngineFor, Options};
 use super::draft::Built;
+use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
 use crate::catalog::{
-    ColumnDef, IndexDef, NewTrees, TableDef, TableRuntime, VisibleFrom, no_such_table, same_name,
+    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
+    no_such_table, same_name,
 };
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
 use crate::dml::validate;
 use crate::exec_error::ExecError;
+use crate::mdl::MdlMode;
 use crate::parse::ast::{AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName};
 pub(super) use edit::AlterContext;
 use edit::Edit;
@@ -110,7 +113,7 @@ fn run(
         ctx.note(1146, no_such_table(&name.schema, &name.name).message);
         return Ok(DdlDone::default());
     }
-    let old = lock_old(ctx, name, to)?;
+    let old = lock_old(ctx, name, to, actions)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
         return Err(crate::catalog::unknown_database(&to.schema).into());
     }
@@ -137,8 +140,16 @@ fn run(
     let context = edit.context.clone();
     let next_column_id = edit.draft.next_column_id;
     let collation = edit.draft.collation;
-    let built = edit.draft.finish()?;
+    let engine = table_options.engine.unwrap_or(old.engine);
+    foreign::check_engine(&old, engine)?;
+    if engine == StorageEngine::Memory {
+        edit.draft.forget_new_keys();
+    }
+    edit.draft.check_dropped_columns(&old)?;
+    let mut built = edit.draft.finish()?;
     validate(ctx.eval, &name.name, &built.columns, &built.checks)?;
+    let children = keep_foreign_keys(ctx, (name, to), &old, &mut built)?;
+    refuse_unchecked(ctx, options, &built)?;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
     if ctx.require_primary_key && !only_names && !built.has_primary() {
         return Err(super::create::without_primary_key().into());
@@ -153,7 +164,7 @@ fn run(
         options: &table_options,
     };
     let done = altered.make(ctx, plan, &context)?;
-    let mut done = publish(ctx, name, to, &old, done)?;
+    let mut done = publish(ctx, name, to, &old, done, children)?;
     // MySQL counts rows only where it has looked at the table's inside.
     if only_names {
         done.info.clear();
@@ -161,17 +172,18 @@ fn run(
     Ok(done)
 }
 
-/// The table, locked with the name that it gets.
+/// The table, locked with the name that it gets and what foreign keys tie to it.
 fn lock_old(
     ctx: &mut DdlCtx<'_>,
     name: &TableName,
     to: &TableName,
+    actions: &[AlterAction],
 ) -> Result<Arc<TableDef>, ExecError> {
     let mut old = ctx.existing(name)?;
     if !old.temporary {
         let both = [name.clone(), to.clone()];
-        let wanted = if name == to { &both[..1] } else { &both[..] };
-        ctx.lock_exclusive(wanted)?;
+        let own = if name == to { &both[..1] } else { &both[..] };
+        foreign::lock_related(ctx, own, &|ctx| to_lock(ctx, own, actions))?;
         old = ctx.existing(name)?;
     }
     let is_taken = match old.temporary {
@@ -183,6 +195,86 @@ fn lock_old(
         return Err(SqlError::new(1050, "42S01", text).into());
     }
     Ok(old)
+}
+
+/// The table, and those that foreign keys tie to it: exclusively if their definitions change with it.
+fn to_lock(ctx: &DdlCtx<'_>, own: &[TableName], actions: &[AlterAction]) -> Wanted {
+    let mut wanted = Wanted::new();
+    let name = &own[0];
+    for own in own {
+        foreign::want(&mut wanted, &own.schema, &own.name, MdlMode::Exclusive);
+    }
+    let (mut keys_change, mut names_change) = (own.len() > 1, own.len() > 1);
+    for action in actions {
+        match action {
+            AlterAction::AddForeignKey(key) => {
+                keys_change = true;
+                let schema = key.table.schema.as_ref();
+                let schema = schema.map_or(&*name.schema, |s| &*s.text);
+                let parent = &key.table.name.text;
+                foreign::want(&mut wanted, schema, parent, MdlMode::Exclusive);
+            }
+            AlterAction::DropForeignKey(_) | AlterAction::DropConstraint(_) => keys_change = true,
+            AlterAction::RenameColumn { .. } | AlterAction::ChangeColumn { .. } => {
+                names_change = true;
+            }
+            _ => {}
+        }
+    }
+    let mode = |changes| match changes {
+        true => MdlMode::Exclusive,
+        false => MdlMode::Shared,
+    };
+    if let Some(def) = ctx.catalog.resolve(&name.schema, &name.name) {
+        foreign::want_parents(&mut wanted, &def, mode(keys_change));
+        foreign::want_children(&mut wanted, &def, mode(names_change));
+    }
+    wanted
+}
+
+/// Checks the foreign keys around a table as it will be, and lets them follow new names of columns. Gives children
+/// whose definitions change with that.
+fn keep_foreign_keys(
+    ctx: &DdlCtx<'_>,
+    (name, to): (&TableName, &TableName),
+    old: &TableDef,
+    built: &mut Built,
+) -> SqlResult<Vec<TableDef>> {
+    if old.temporary {
+        return match built.new_keys.is_empty() {
+            true => Ok(Vec::new()),
+            false => Err(foreign::cannot_add()),
+        };
+    }
+    foreign::check_own_columns(ctx, name, built)?;
+    let before = Before { old, name, built };
+    before.check_own_keys(ctx)?;
+    before.check_children(ctx)?;
+    foreign::check_new_keys(ctx, name, built)?;
+    if name != to {
+        foreign::check_as_parent(ctx, &Shape::built(to, built))?;
+    }
+    let children = before.renamed_children(ctx);
+    let mut keys = built.foreign_keys.clone();
+    before.rename_own(&mut keys);
+    built.foreign_keys = keys;
+    Ok(children)
+}
+
+/// 1846: rows are checked against new foreign keys only where the table is copied.
+fn refuse_unchecked(ctx: &DdlCtx<'_>, options: &DdlOptions, built: &Built) -> SqlResult<()> {
+    match options.algorithm.as_deref() {
+        Some(asked @ ("INPLACE" | "INSTANT"))
+            if ctx.foreign_key_checks && !built.new_keys.is_empty() =>
+        {
+            let text = format!(
+                "ALGORITHM={asked} is not supported. Reason: Adding foreign keys needs foreign_key_checks=OFF. Try \
+                 ALGORITHM=COPY."
+            );
+            Err(SqlError::new(1846, "0A000", text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses an ALGORITHM or LOCK that asks for more than the change can give.
@@ -252,6 +344,11 @@ impl Altered<'_> {
             fill::fill_indexes(ctx, &def, &fresh)?;
             0
         };
+        let checked = match ctx.foreign_key_checks {
+            true => fill::check_foreign_keys(ctx, &def, &self.built.new_keys)?,
+            false => 0,
+        };
+        let rows = rows.max(checked);
         let counter = self.counter(ctx, &mut def, copy)?;
         Ok(Made {
             def,
@@ -275,6 +372,7 @@ impl Altered<'_> {
             indexes,
             layout,
             checks: self.built.checks.clone(),
+            foreign_keys: self.built.foreign_keys.clone(),
             collation: self.collation,
             engine: options.engine.unwrap_or(self.old.engine),
             comment: options
@@ -382,6 +480,7 @@ fn publish(
     to: &TableName,
     old: &TableDef,
     made: Made,
+    children: Vec<TableDef>,
 ) -> SqlResult<DdlDone> {
     let warnings = ctx.eval.warning_count.get();
     let mut done = DdlDone {
@@ -406,11 +505,16 @@ fn publish(
         }
     }
     let counter_tree = made.def.counter_tree();
+    for child in children {
+        change.put_table(child)?;
+    }
     if name == to {
         change.put_table(made.def)?;
     } else {
         change.forget_name(old);
-        change.put_table(table::renamed(ctx, &made.def, to))?;
+        let renamed = table::renamed(ctx, &made.def, to);
+        foreign::follow_rename(&mut change, old, &renamed)?;
+        change.put_table(renamed)?;
     }
     if let Some(counter) = made.counter {
         // An exact value, which may be lower than before.

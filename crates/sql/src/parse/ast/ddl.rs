@@ -203,6 +203,8 @@ pub struct ForeignKey {
     pub name: Option<Ident>,
     /// Index name.
     pub index: Option<Ident>,
+    /// How many indexes stand before it in CREATE TABLE.
+    pub follows: usize,
     /// Referencing columns (empty for a column-level REFERENCES).
     pub columns: Vec<Ident>,
     /// Referenced table.

@@ -1,0 +1,599 @@
+//! Foreign keys of tables that are made or altered: what they need on either side, and which tables are locked for
+//! them.
+//!
+//! Neighbours: `draft` keeps them while a table is drawn up ([`super::draft_keys`]), `create`, `alter` and `table` ask
+//! here before they publish; `dml::foreign` keeps the constraints when rows change.
+//! **Invariants**
+//! - Whoever adds, drops or renames one side holds the other exclusively, because its definition is published anew;
+//!   whoever only relies on the other side's definition holds it shared.
+//! - A constraint whose parent exists has an index on both sides and columns of the same types. Without
+//!   `foreign_key_checks` a parent may be missing, and rows without parents may stay.
+
+use std::collections::BTreeMap;
+
+use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind};
+
+use super::DdlCtx;
+use super::draft::Built;
+use super::names::TableName;
+use crate::catalog::{
+    Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, StorageEngine,
+    TableDef, find_key_index, same_name,
+};
+use crate::dml::columns_of_check;
+use crate::exec_error::ExecError;
+use crate::mdl::MdlMode;
+
+/// Names to lock.
+pub(super) type Wanted = BTreeMap<TableName, MdlMode>;
+
+/// Wants a table locked, in the stronger mode of two.
+pub(super) fn want(wanted: &mut Wanted, schema: &str, name: &str, mode: MdlMode) {
+    let name = TableName {
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+    };
+    let kept = wanted.entry(name).or_insert(mode);
+    if mode.covers(*kept) {
+        *kept = mode;
+    }
+}
+
+/// Wants the parents of a table locked.
+pub(super) fn want_parents(wanted: &mut Wanted, def: &TableDef, mode: MdlMode) {
+    for key in &def.foreign_keys {
+        want(wanted, &key.parent.0, &key.parent.1, mode);
+    }
+}
+
+/// Wants the children of a table locked.
+pub(super) fn want_children(wanted: &mut Wanted, def: &TableDef, mode: MdlMode) {
+    for child in &def.referenced_by {
+        want(wanted, &child.schema, &child.table, mode);
+    }
+}
+
+/// A table as it is, or will be.
+pub(super) struct Shape<'a> {
+    schema: &'a str,
+    name: &'a str,
+    columns: &'a [ColumnDef],
+    indexes: Vec<(bool, &'a [IndexPart])>,
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn of(def: &'a TableDef) -> Self {
+        let indexes = def.indexes.iter();
+        Self {
+            schema: &def.schema,
+            name: &def.name,
+            columns: &def.columns,
+            indexes: indexes.map(|i| (i.unique, &*i.parts)).collect(),
+        }
+    }
+
+    pub(super) fn built(name: &'a TableName, built: &'a Built) -> Self {
+        let indexes = built.indexes.iter();
+        Self {
+            schema: &name.schema,
+            name: &name.name,
+            columns: &built.columns,
+            indexes: indexes.map(|i| (i.unique, &*i.parts)).collect(),
+        }
+    }
+
+    fn is(&self, schema: &str, name: &str) -> bool {
+        self.schema == schema && self.name == name
+    }
+
+    fn key_index(&self, columns: &[usize]) -> Option<KeyIndex> {
+        find_key_index(self.indexes.iter().copied(), columns)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| same_name(&c.name, name))
+    }
+
+    fn ordinals(&self, ids: &[u32]) -> Vec<usize> {
+        let ordinal = |id: &u32| self.columns.iter().position(|c| c.id == *id);
+        ids.iter().filter_map(ordinal).collect()
+    }
+}
+
+fn error(code: u16, text: String) -> SqlError {
+    SqlError::new(code, "HY000", text)
+}
+
+fn incompatible(child: &ColumnDef, parent: &ColumnDef, key: &ForeignKeyDef) -> SqlError {
+    let text = format!(
+        "Referencing column '{}' and referenced column '{}' in foreign key constraint '{}' are incompatible.",
+        child.name, parent.name, key.name
+    );
+    error(3780, text)
+}
+
+/// May a column of one type refer to one of the other? Their values have to have the same keys.
+fn are_compatible(child: &SqlType, parent: &SqlType) -> bool {
+    let is_text = |ty: &SqlType| matches!(ty.kind, TypeKind::Char | TypeKind::VarChar);
+    if is_text(child) && is_text(parent) {
+        return child.collation == parent.collation;
+    }
+    match (&child.kind, &parent.kind) {
+        (TypeKind::Enum(_), TypeKind::Enum(_)) | (TypeKind::Set(_), TypeKind::Set(_)) => true,
+        (TypeKind::Decimal, TypeKind::Decimal) => {
+            (child.length, child.decimals, child.unsigned)
+                == (parent.length, parent.decimals, parent.unsigned)
+        }
+        (TypeKind::Bit, TypeKind::Bit) => child.length == parent.length,
+        (a, b) => a == b && child.unsigned == parent.unsigned,
+    }
+}
+
+/// Checks a foreign key of `child` against its parent.
+///
+/// # Errors
+/// 3734 for a column that the parent has not, 3780, and 6125 or 1822 without an index.
+fn check_parent(
+    ctx: &DdlCtx<'_>,
+    child: &Shape<'_>,
+    key: &ForeignKeyDef,
+    parent: &Shape<'_>,
+) -> SqlResult<KeyIndex> {
+    let columns = child.ordinals(&key.columns);
+    let mut of_parent = Vec::with_capacity(columns.len());
+    for (&col, name) in columns.iter().zip(&key.parent_columns) {
+        let at = parent.position(name).ok_or_else(|| {
+            let text = format!(
+                "Failed to add the foreign key constraint. Missing column '{name}' for constraint '{}' in the \
+                 referenced table '{}'",
+                key.name, parent.name
+            );
+            error(3734, text)
+        })?;
+        let (from, to) = (&child.columns[col], &parent.columns[at]);
+        if !are_compatible(&from.ty, &to.ty) {
+            return Err(incompatible(from, to, key));
+        }
+        of_parent.push(at);
+    }
+    let refers_to_itself = parent.is(child.schema, child.name) && of_parent == columns;
+    let found = parent.key_index(&of_parent).filter(|_| !refers_to_itself);
+    match found {
+        Some(index) if index.is_whole_unique || !ctx.standard_parent_keys => Ok(index),
+        _ if ctx.standard_parent_keys => {
+            let text = format!(
+                "Failed to add the foreign key constraint. Missing unique key for constraint '{}' in the referenced \
+                 table '{}'",
+                key.name, parent.name
+            );
+            Err(error(6125, text))
+        }
+        _ => {
+            let text = format!(
+                "Failed to add the foreign key constraint. Missing index for constraint '{}' in the referenced table \
+                 '{}'",
+                key.name, parent.name
+            );
+            Err(error(1822, text))
+        }
+    }
+}
+
+/// Checks foreign keys that a table gets.
+///
+/// # Errors
+/// 1826, 1824, and those of [`check_parent`].
+pub(super) fn check_new_keys(ctx: &DdlCtx<'_>, name: &TableName, built: &Built) -> SqlResult<()> {
+    let child = Shape::built(name, built);
+    let is_new = |k: &&ForeignKeyDef| built.new_keys.contains(&k.name);
+    for key in built.foreign_keys.iter().filter(is_new) {
+        check_name(ctx, &name.schema, key)?;
+        let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
+        let parent = parent.filter(|parent| parent.engine != StorageEngine::Memory);
+        let index = match &parent {
+            _ if key.is_parent(&name.schema, &name.name) => check_parent(ctx, &child, key, &child)?,
+            Some(parent) => check_parent(ctx, &child, key, &Shape::of(parent))?,
+            None if !ctx.foreign_key_checks => continue,
+            None => {
+                let text = format!("Failed to open the referenced table '{}'", key.parent.1);
+                return Err(error(1824, text));
+            }
+        };
+        if !index.is_whole_unique {
+            let text = format!(
+                "Foreign key '{}' refers to non-unique key or partial key. This is deprecated and will be removed in a \
+                 future release.",
+                key.name
+            );
+            ctx.eval.warn(Level::Warning, 6124, text);
+        }
+    }
+    Ok(())
+}
+
+/// 1826 for a name that another foreign key of the database has.
+fn check_name(ctx: &DdlCtx<'_>, schema: &str, key: &ForeignKeyDef) -> SqlResult<()> {
+    let snapshot = ctx.catalog.snapshot();
+    let Some(entry) = snapshot.schema(schema) else {
+        return Ok(());
+    };
+    match entry
+        .tables
+        .values()
+        .any(|t| t.foreign_key(&key.name).is_some())
+    {
+        true => Err(duplicate_name(&key.name)),
+        false => Ok(()),
+    }
+}
+
+/// 1215.
+pub(super) fn cannot_add() -> SqlError {
+    error(1215, "Cannot add foreign key constraint".to_owned())
+}
+
+/// 3776 for a table that gets an engine without foreign keys, and is at one end of one.
+pub(super) fn check_engine(old: &TableDef, engine: StorageEngine) -> SqlResult<()> {
+    let is_related = !old.foreign_keys.is_empty() || !old.referenced_by.is_empty();
+    match is_related && engine != old.engine && engine == StorageEngine::Memory {
+        true => {
+            let text = "Cannot change table's storage engine because the table participates in a foreign key constraint.";
+            Err(error(3776, text.to_owned()))
+        }
+        false => Ok(()),
+    }
+}
+
+/// 1826.
+pub(super) fn duplicate_name(name: &str) -> SqlError {
+    error(
+        1826,
+        format!("Duplicate foreign key constraint name '{name}'"),
+    )
+}
+
+/// Checks what a table's own columns promise its foreign keys.
+///
+/// # Errors
+/// 1830 for NOT NULL columns that are to become NULL, 3823 for columns that a CHECK uses and a cascade changes.
+pub(super) fn check_own_columns(
+    ctx: &DdlCtx<'_>,
+    name: &TableName,
+    built: &Built,
+) -> SqlResult<()> {
+    let child = Shape::built(name, built);
+    for key in &built.foreign_keys {
+        let columns = child.ordinals(&key.columns);
+        let actions = [key.on_delete, key.on_update];
+        if actions.contains(&ReferentialAction::SetNull)
+            && let Some(&col) = columns.iter().find(|&&c| !built.columns[c].ty.nullable)
+        {
+            let text = format!(
+                "Column '{}' cannot be NOT NULL: needed in a foreign key constraint '{}' SET NULL",
+                built.columns[col].name, key.name
+            );
+            return Err(error(1830, text));
+        }
+        let changes =
+            key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
+        for check in built.checks.iter().filter(|_| changes) {
+            let used = columns_of_check(ctx.eval, &name.name, &built.columns, &check.text)?;
+            if let Some(&col) = columns.iter().find(|c| used.contains(c)) {
+                let text = format!(
+                    "Column '{}' cannot be used in a check constraint '{}': needed in a foreign key constraint '{}' \
+                     referential action.",
+                    built.columns[col].name, check.name, key.name
+                );
+                return Err(error(3823, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a table which comes under this name suits the foreign keys that wait for it.
+///
+/// # Errors
+/// 1215 with `foreign_key_checks`, but for 6125; else those of [`check_parent`].
+pub(super) fn check_as_parent(ctx: &DdlCtx<'_>, parent: &Shape<'_>) -> SqlResult<()> {
+    let snapshot = ctx.catalog.snapshot();
+    for child in snapshot.tables() {
+        let shape = Shape::of(child);
+        let is_of_parent = |k: &&ForeignKeyDef| k.is_parent(parent.schema, parent.name);
+        if parent.is(&child.schema, &child.name) {
+            continue;
+        }
+        for key in child.foreign_keys.iter().filter(is_of_parent) {
+            check_parent(ctx, &shape, key, parent).map_err(|e| {
+                let has_index = || {
+                    let names = key.parent_columns.iter();
+                    let columns: Option<Vec<usize>> = names.map(|n| parent.position(n)).collect();
+                    columns.is_some_and(|c| parent.key_index(&c).is_some())
+                };
+                match ctx.foreign_key_checks && !(e.code == 6125 && has_index()) {
+                    true => cannot_add(),
+                    false => e,
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A table before and after an ALTER TABLE.
+pub(super) struct Before<'a> {
+    pub(super) old: &'a TableDef,
+    pub(super) name: &'a TableName,
+    pub(super) built: &'a Built,
+}
+
+/// Foreign keys of other tables to this one.
+fn keys_to(ctx: &DdlCtx<'_>, parent: &TableDef) -> Vec<(std::sync::Arc<TableDef>, ForeignKeyDef)> {
+    let mut out = Vec::new();
+    for referrer in &parent.referenced_by {
+        let child = ctx.catalog.resolve(&referrer.schema, &referrer.table);
+        let Some(child) = child.filter(|child| child.id != parent.id) else {
+            continue;
+        };
+        for key in child.foreign_keys.iter().filter(|k| k.refers_to(parent)) {
+            out.push((child.clone(), key.clone()));
+        }
+    }
+    out
+}
+
+impl Before<'_> {
+    /// The column that a column of the old table has become.
+    fn now(&self, old: usize) -> Option<&ColumnDef> {
+        let id = self.old.columns[old].id;
+        self.built.columns.iter().find(|c| c.id == id)
+    }
+
+    /// A column that is stored otherwise than before, where rows would have to be looked at again.
+    fn is_converted(&self, old: usize) -> bool {
+        let before = &self.old.columns[old].ty;
+        self.now(old).is_some_and(|now| {
+            let is_longer = before.kind == TypeKind::VarChar
+                && now.ty.kind == TypeKind::VarChar
+                && now.ty.length >= before.length
+                && now.ty.collation == before.collation;
+            now.ty.clone().with_nullable(before.nullable) != *before && !is_longer
+        })
+    }
+
+    fn dropped_index(&self, columns: &[usize]) -> SqlError {
+        let index = self.old.key_index(columns);
+        let name = index.map_or("", |i| &*self.old.indexes[i.at].name);
+        let text = format!("Cannot drop index '{name}': needed in a foreign key constraint");
+        error(1553, text)
+    }
+
+    /// Checks that the foreign keys which the table has keep what they need.
+    ///
+    /// # Errors
+    /// 1553, 1832, 3780.
+    pub(super) fn check_own_keys(&self, ctx: &DdlCtx<'_>) -> SqlResult<()> {
+        let shape = Shape::built(self.name, self.built);
+        let is_old = |k: &&ForeignKeyDef| !self.built.new_keys.contains(&k.name);
+        for key in self.built.foreign_keys.iter().filter(is_old) {
+            let before = key.child_columns(self.old);
+            if shape.key_index(&shape.ordinals(&key.columns)).is_none() {
+                return Err(self.dropped_index(&before));
+            }
+            let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
+            let is_own = key.refers_to(self.old);
+            if !is_own && let Some(parent) = &parent {
+                self.check_types(key, &shape, &Shape::of(parent), &key.parent_columns)?;
+            }
+            let converted = before.iter().find(|c| self.is_converted(**c));
+            if let Some(&col) = converted.filter(|_| ctx.foreign_key_checks) {
+                let text = format!(
+                    "Cannot change column '{}': used in a foreign key constraint '{}'",
+                    self.old.columns[col].name, key.name
+                );
+                return Err(error(1832, text));
+            }
+            if is_own {
+                let names = self.renamed_columns(key);
+                self.check_types(key, &shape, &shape, &names)?;
+                self.check_parent_index(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_types(
+        &self,
+        key: &ForeignKeyDef,
+        child: &Shape<'_>,
+        parent: &Shape<'_>,
+        names: &[Box<str>],
+    ) -> SqlResult<()> {
+        let columns = child.ordinals(&key.columns);
+        for (&col, name) in columns.iter().zip(names) {
+            let to = parent.position(name).map(|at| &parent.columns[at]);
+            let from = &child.columns[col];
+            if let Some(to) = to.filter(|to| !are_compatible(&from.ty, &to.ty)) {
+                return Err(incompatible(from, to, key));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_parent_index(&self, key: &ForeignKeyDef) -> SqlResult<()> {
+        let Some(before) = key.parent_ordinals(self.old) else {
+            return Ok(());
+        };
+        let shape = Shape::built(self.name, self.built);
+        let ids: Vec<u32> = before.iter().map(|&c| self.old.columns[c].id).collect();
+        let now = shape.key_index(&shape.ordinals(&ids));
+        let was_whole = self.old.key_index(&before).map(|i| i.is_whole_unique);
+        match (was_whole, now) {
+            (None, _) => Ok(()),
+            (Some(was_whole), Some(now)) if now.is_whole_unique || !was_whole => Ok(()),
+            _ => Err(self.dropped_index(&before)),
+        }
+    }
+
+    /// Checks that children of the table keep what they need of it.
+    ///
+    /// # Errors
+    /// 1829, 1553, 3780, 1833.
+    pub(super) fn check_children(&self, ctx: &DdlCtx<'_>) -> SqlResult<()> {
+        let shape = Shape::built(self.name, self.built);
+        for (child, key) in keys_to(ctx, self.old) {
+            let Some(columns) = key.parent_ordinals(self.old) else {
+                continue;
+            };
+            if let Some(&gone) = columns.iter().find(|c| self.now(**c).is_none()) {
+                let text = format!(
+                    "Cannot drop column '{}': needed in a foreign key constraint '{}' of table '{}'",
+                    self.old.columns[gone].name, key.name, child.name
+                );
+                return Err(error(1829, text));
+            }
+            let names = self.renamed_columns(&key);
+            self.check_types(&key, &Shape::of(&child), &shape, &names)?;
+            self.check_parent_index(&key)?;
+            let converted = columns.iter().find(|c| self.is_converted(**c));
+            if let Some(&col) = converted.filter(|_| ctx.foreign_key_checks) {
+                let text = format!(
+                    "Cannot change column '{}': used in a foreign key constraint '{}' of table '{}.{}'",
+                    self.old.columns[col].name, key.name, child.schema, child.name
+                );
+                return Err(error(1833, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The parent's columns of a key to this table, as they are called now.
+    fn renamed_columns(&self, key: &ForeignKeyDef) -> Vec<Box<str>> {
+        let now = |name: &str| {
+            let now = self.old.column_index(name).and_then(|c| self.now(c));
+            now.map_or(name, |c| &c.name).into()
+        };
+        key.parent_columns.iter().map(|name| now(name)).collect()
+    }
+
+    /// Children whose foreign keys have to follow new names of columns, edited.
+    pub(super) fn renamed_children(&self, ctx: &DdlCtx<'_>) -> Vec<TableDef> {
+        let mut out: Vec<TableDef> = Vec::new();
+        for (child, key) in keys_to(ctx, self.old) {
+            let names = self.renamed_columns(&key);
+            if names == key.parent_columns {
+                continue;
+            }
+            let at = match out.iter().position(|c| c.id == child.id) {
+                Some(at) => at,
+                None => {
+                    out.push(TableDef::clone(&child));
+                    out.len() - 1
+                }
+            };
+            if let Some(key) = out[at].foreign_keys.iter_mut().find(|k| k.name == key.name) {
+                key.parent_columns = names;
+            }
+        }
+        out
+    }
+
+    /// The table's foreign keys to itself follow new names of columns.
+    pub(super) fn rename_own(&self, keys: &mut [ForeignKeyDef]) {
+        let is_old = |k: &ForeignKeyDef| !self.built.new_keys.contains(&k.name);
+        let own = keys.iter_mut();
+        for key in own.filter(|k| is_old(k) && k.refers_to(self.old)) {
+            key.parent_columns = self.renamed_columns(key);
+        }
+    }
+}
+
+/// 3730 where tables that stay refer to one that goes.
+pub(super) fn check_unreferenced(
+    ctx: &DdlCtx<'_>,
+    def: &TableDef,
+    goes: &dyn Fn(&TableDef) -> bool,
+) -> SqlResult<()> {
+    if !ctx.foreign_key_checks {
+        return Ok(());
+    }
+    for (child, key) in keys_to(ctx, def) {
+        if !goes(&child) {
+            let text = format!(
+                "Cannot drop table '{}' referenced by a foreign key constraint '{}' on table '{}'.",
+                def.name, key.name, child.name
+            );
+            return Err(error(3730, text));
+        }
+    }
+    Ok(())
+}
+
+/// 1701 where other tables refer to one that is to be emptied.
+pub(super) fn check_truncate(ctx: &DdlCtx<'_>, def: &TableDef) -> SqlResult<()> {
+    let referrers = keys_to(ctx, def);
+    match referrers.first().filter(|_| ctx.foreign_key_checks) {
+        None => Ok(()),
+        Some((child, key)) => {
+            let text = format!(
+                "Cannot truncate a table referenced in a foreign key constraint (`{}`.`{}`, CONSTRAINT `{}`)",
+                child.schema, child.name, key.name
+            );
+            Err(SqlError::new(1701, "42000", text))
+        }
+    }
+}
+
+/// Takes the locks, and again as long as `wanted` wants more: definitions may have changed meanwhile.
+pub(super) fn lock_related(
+    ctx: &mut DdlCtx<'_>,
+    own: &[TableName],
+    wanted: &dyn Fn(&DdlCtx<'_>) -> Wanted,
+) -> Result<(), ExecError> {
+    let mut before = Wanted::new();
+    loop {
+        let now = wanted(ctx);
+        if now == before {
+            return Ok(());
+        }
+        ctx.lock_all(own, &now)?;
+        before = now;
+    }
+}
+
+/// The table's foreign keys under a new name of it: generated names follow, and so do keys to itself.
+pub(super) fn rename_keys(def: &mut TableDef, to: &TableName) {
+    let prefix = format!("{}_ibfk_", def.name);
+    let (schema, name) = (def.schema.clone(), def.name.clone());
+    for key in &mut def.foreign_keys {
+        if let Some(number) = key.name.strip_prefix(&prefix) {
+            key.name = format!("{}_ibfk_{number}", to.name).into();
+        }
+        if key.is_parent(&schema, &name) {
+            key.parent = (to.schema.as_str().into(), to.name.as_str().into());
+        }
+    }
+}
+
+/// Foreign keys of other tables follow a table to its new name.
+pub(super) fn follow_rename(
+    change: &mut Change<'_>,
+    old: &TableDef,
+    new: &TableDef,
+) -> SqlResult<()> {
+    let refers = |t: &TableDef| t.id != old.id && t.foreign_keys.iter().any(|k| k.refers_to(old));
+    let children: Vec<_> = change
+        .snapshot()
+        .tables()
+        .filter(|t| refers(t))
+        .map(|t| TableDef::clone(t))
+        .collect();
+    for mut child in children {
+        let keys = child.foreign_keys.iter_mut();
+        for key in keys.filter(|k| k.refers_to(old)) {
+            key.parent = (new.schema.clone(), new.name.clone());
+        }
+        change.put_table(child)?;
+    }
+    Ok(())
+}
