@@ -7,172 +7,42 @@
 //!   was acknowledged is in the log.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use esker_vfs::{DirLock, Env};
-use esker_wal::{
-    Driven, FlushMode, FlushPolicy, LogBufferKind, LogReader, LogSpace, Lsn, Turn, WaitCause, Wal,
-    WalConfig, WalStats,
-};
+use esker_wal::{FlushMode, FlushPolicy, LogSpace, Lsn, WaitCause, Wal, WalConfig, WalStats};
 
+use crate::batch::WriteSet;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
+use crate::bulk::TreeBuilder;
 use crate::cache::{BlockCache, CacheStats};
 use crate::commit;
+use crate::commit::acks::Acks;
 use crate::commit::counters::Counters;
-use crate::commit::entry::{Entry, EntryBuffers};
-use crate::commit::held::HeldLocks;
+use crate::commit::entry::EntryBuffers;
+use crate::commit::env::{Background, CommitEnv, Ingest};
 use crate::commit::id::PreparedId;
-use crate::commit::log::{Durable, Log};
+use crate::commit::log::Durable;
 use crate::commit::record::CounterChange;
 use crate::commit::switches::Switches;
-use crate::commit::told::told_up_to;
-use crate::commit::watermark::Watermark;
 use crate::compact::Effort;
-use crate::extent::ExtentOptions;
+use crate::config::{EngineConfig, Mode};
 use crate::follow::Follower;
 use crate::lock::{LockInfo, LockManager};
-use crate::maintain::{Maintenance, StallCause, Stalls, Workers};
+use crate::maintain::{Core, Maintenance, StallCause, Stalls, Workers};
+use crate::pool::{ScanPool, ScanStats};
 use crate::recovery::{
-    self, ForceRecovery, Recovery, RecoveryMode, ReplayLimits, ReplayPhase, ReplayProgress,
-    ReplayStats, Replayed, Target,
+    self, ForceRecovery, Recovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed,
 };
-use crate::scan::{ScanPool, ScanStats};
-use crate::tree::{OnFatal, Recovered, StorageStats, Tree, Trees, TreesConfig};
+use crate::tree::{StorageStats, SuperVersion, Tree, Trees, TreesConfig};
 use crate::txn::prepared::{self, PreparedTable};
-use crate::txn::{Commit, Isolation, Snapshots, Txn};
+use crate::txn::{Commit, Home, Isolation, Txn, TxnEnv, TxnLimits};
 use crate::{EngineError, Result, Seq, TreeId};
-
-/// What drives background work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Threads of the engine.
-    Daemon,
-    /// The caller, with [`Engine::maintain`] and [`Engine::flush_log`]: the form for simulations.
-    Manual,
-}
-
-/// How an engine is opened.
-#[derive(Clone)]
-pub struct EngineConfig {
-    /// The data directory.
-    pub dir: PathBuf,
-    /// Memory for everything the engine keeps, see [`MemoryBudget`]; what connections and the process itself need is
-    /// taken off it, up to a quarter. [`Engine::set_memory_limit`] changes it.
-    pub memory_limit: usize,
-    /// A memtable is switched at this size.
-    pub memtable_bytes: usize,
-    /// Largest write set of a transaction (with its locks).
-    pub max_txn_bytes: u64,
-    /// Memory for the writes of a transaction, if that is a small part of all; what it writes beyond moves to extents.
-    pub txn_memory_bytes: u64,
-    /// Size of a log segment.
-    pub log_segment_bytes: u64,
-    /// Size of the log buffer, a power of two.
-    pub log_buffer_bytes: usize,
-    /// How committers share the log buffer.
-    pub log_buffer: LogBufferKind,
-    /// Memtables are flushed so that a restart need not replay more log than this.
-    pub log_limit_bytes: u64,
-    /// How extents are written.
-    pub extents: ExtentOptions,
-    /// Trees that are compacted at the same time, at most 16; 0 for as many as suit the processors.
-    pub compaction_threads: usize,
-    /// How the log is replayed.
-    pub recovery: RecoveryMode,
-    /// Threads of a parallel replay; 0 for as many as there are processors. In manual mode there is one.
-    pub recovery_threads: usize,
-    /// Threads that help with the scans of all transactions; 0 for as many as there are processors. In manual mode
-    /// there are none.
-    pub scan_threads: usize,
-    /// What drives background work.
-    pub mode: Mode,
-    /// Whether a damaged log is opened.
-    pub force_recovery: ForceRecovery,
-    /// Names of followers for which the log is kept from its beginning until they come ([`Engine::follow`]).
-    pub followers: Vec<&'static str>,
-    /// Called when the log or the manifest could not be written. The default aborts the process: restart and recovery
-    /// are the only way back.
-    pub on_fatal: OnFatal,
-}
-
-impl EngineConfig {
-    /// The usual settings for this directory.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        EngineConfig {
-            dir: dir.into(),
-            memory_limit: 512 << 20,
-            memtable_bytes: 32 << 20,
-            max_txn_bytes: 256 << 20,
-            txn_memory_bytes: 32 << 20,
-            log_segment_bytes: 64 << 20,
-            log_buffer_bytes: 16 << 20,
-            log_buffer: LogBufferKind::default(),
-            log_limit_bytes: 1 << 30,
-            extents: ExtentOptions::default(),
-            compaction_threads: 0,
-            recovery: RecoveryMode::default(),
-            recovery_threads: 0,
-            scan_threads: 0,
-            mode: Mode::Daemon,
-            force_recovery: ForceRecovery::Off,
-            followers: Vec::new(),
-            on_fatal: Arc::new(|message| {
-                tracing::error!("fatal: {message}");
-                std::process::abort();
-            }),
-        }
-    }
-}
-
-/// The writes of a transaction have one part in so many of the memory, ...
-const TXN_SHARE: usize = 16;
-/// ... but this much, however small that is.
-const LEAST_TXN_BYTES: usize = 1 << 20;
-
-/// What all handles share.
-pub(crate) struct Inner {
-    pub(crate) config: EngineConfig,
-    pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) log: Log,
-    pub(crate) trees: Trees,
-    pub(crate) watermark: Arc<Watermark>,
-    pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) locks: Arc<LockManager>,
-    pub(crate) held: Arc<HeldLocks>,
-    pub(crate) switches: Switches,
-    pub(crate) counters: Counters,
-    pub(crate) prepared: PreparedTable,
-    pub(crate) maintenance: Maintenance,
-    scans: ScanPool,
-    pub(crate) recovery: Arc<Recovery>,
-    /// What the replay begins with.
-    recovered: Recovered,
-    /// If a part of the log was given up: the trees that have something of it.
-    trees_ahead: Option<Vec<TreeId>>,
-    _log_buffer: Charge,
-    /// Nobody else has the data directory. Dropped last.
-    _lock: Box<dyn DirLock>,
-}
-
-impl Inner {
-    /// Bytes of writes that a transaction keeps in memory.
-    #[inline]
-    pub(crate) fn txn_memory(&self) -> u64 {
-        let share = (self.budget.limit() / TXN_SHARE).max(LEAST_TXN_BYTES);
-        self.config.txn_memory_bytes.min(share as u64)
-    }
-
-    /// Everything up to here is applied and durable. Never falls.
-    pub(crate) fn stable(&self) -> Seq {
-        self.watermark.visible().min(self.log.durable())
-    }
-}
 
 /// An open engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    core: Arc<Core>,
     _workers: Arc<Workers>,
 }
 
@@ -207,90 +77,91 @@ impl Engine {
         tracing::info!(bytes = log.bytes(), torn = log.torn(), "the log is open");
         let locks = LockManager::new([env.random.next_u64(), env.random.next_u64()]);
         let scans = ScanPool::new(helpers(config.mode, config.scan_threads));
-        let inner = Inner {
-            budget,
-            _log_buffer: log_buffer,
-            log: Log::new(wal),
-            config,
+        let commit = CommitEnv::new(wal, locks, counters, budget, env.clock.clone());
+        let txn_env = Arc::new(TxnEnv {
+            commit,
             trees,
-            watermark: Watermark::new(log.end().0),
             snapshots: Arc::default(),
-            held: HeldLocks::new(&locks, env.clock.clone()),
-            switches: Switches::default(),
-            locks,
-            counters,
             prepared: PreparedTable::default(),
-            maintenance: Maintenance::new(from.0, env.clock.clone()),
             scans,
+            limits: TxnLimits {
+                bytes: config.max_txn_bytes,
+                memory_bytes: config.txn_memory_bytes,
+            },
+            on_fatal: Arc::clone(&config.on_fatal),
+        });
+        let core = Arc::new(Core {
+            _log_buffer: log_buffer,
+            config,
+            env: txn_env,
+            maintenance: Maintenance::new(from.0, env.clock.clone()),
             recovery: Recovery::new(env.clock.clone(), log.bytes()),
             recovered,
             trees_ahead,
             _lock: lock,
-        };
+        });
         if from == Lsn(0) {
             // From now on a missing log is an error.
-            inner.checkpoint(Lsn::FIRST.0, Lsn::FIRST.0)?;
+            core.checkpoint(Lsn::FIRST.0, Lsn::FIRST.0)?;
         }
-        let inner = Arc::new(inner);
-        let listener = Arc::downgrade(&inner);
-        inner.budget.set_alarm(move || {
-            if let Some(inner) = listener.upgrade() {
-                inner.maintenance.ask_for_flush();
+        let listener = Arc::downgrade(&core);
+        core.env.commit.budget.set_alarm(move || {
+            if let Some(core) = listener.upgrade() {
+                core.maintenance.ask_for_flush();
             }
         });
-        let workers = Arc::new(Workers::start(&inner, log)?);
+        let workers = Arc::new(Workers::start(&core, log)?);
         Ok(Engine {
-            inner,
+            core,
             _workers: workers,
         })
     }
 
     /// How far the replay of the log is.
     pub fn replay(&self) -> ReplayProgress {
-        self.inner.recovery.progress()
+        self.core.recovery.progress()
     }
 
     /// Resolves when the log is read and statements may run; with an error if it cannot be replayed (damage), or the
     /// engine is shut down meanwhile.
     pub fn wait_replayed(&self) -> Replayed {
-        Replayed::new(&self.inner.recovery, ReplayPhase::Sorting)
+        Replayed::new(&self.core.recovery, ReplayPhase::Sorting)
     }
 
     /// Resolves when nothing of the replay is left to do in the background.
     pub fn wait_built(&self) -> Replayed {
-        Replayed::new(&self.inner.recovery, ReplayPhase::Done)
-    }
-
-    #[inline]
-    pub(crate) fn inner(&self) -> &Inner {
-        &self.inner
+        Replayed::new(&self.core.recovery, ReplayPhase::Done)
     }
 
     /// Makes a tree. On return it survives a crash.
     pub fn create_tree(&self) -> Result<Tree> {
-        self.inner.recovery.ready()?;
+        self.core.recovery.ready()?;
         // What is not durable yet a crash may take back, and give its sequences to others.
-        self.inner.trees.create(self.inner.stable())
+        self.core.env.trees.create(self.core.env.commit.stable())
     }
 
     /// Removes a tree. The caller guarantees that nobody begins to use it; readers that are in it go on. Everything
     /// committed before is durable on return, so no crash takes back what made the tree superfluous.
     pub fn drop_tree(&self, id: TreeId) -> Result<()> {
-        self.inner.recovery.ready()?;
-        self.inner.log.harden(self.inner.log.end())?;
-        self.inner.trees.drop_tree(id)?;
-        self.inner.counters.remove(id);
+        self.core.recovery.ready()?;
+        self.core
+            .env
+            .commit
+            .log
+            .harden(self.core.env.commit.log.end())?;
+        self.core.env.trees.drop_tree(id)?;
+        self.core.env.commit.counters.remove(id);
         Ok(())
     }
 
     /// The tree with this id.
     pub fn tree(&self, id: TreeId) -> Option<Tree> {
-        self.inner.trees.get(id)
+        self.core.env.trees.get(id)
     }
 
     /// All trees, ascending.
     pub fn tree_ids(&self) -> Vec<TreeId> {
-        self.inner.trees.all().iter().map(Tree::id).collect()
+        self.core.env.trees.all().iter().map(Tree::id).collect()
     }
 
     /// Begins a transaction. It can be used for one transaction after the other.
@@ -298,46 +169,43 @@ impl Engine {
     /// Blocks until the log is read: a snapshot of a part of it would show what never was. If that has failed,
     /// everything the transaction does is refused with the reason.
     pub fn begin(&self, isolation: Isolation) -> Txn {
-        Txn::new(self, isolation)
+        let home: Arc<dyn Home> = Arc::new(self.clone());
+        Txn::new(&self.core.env, &home, isolation)
     }
 
     /// If this opening gave up a part of the log ([`ForceRecovery::PointInTime`]): the trees that were flushed later
     /// and have something of it, so that they do not agree with the others.
     pub fn trees_ahead(&self) -> Option<&[TreeId]> {
-        self.inner.trees_ahead.as_deref()
+        self.core.trees_ahead.as_deref()
     }
 
     /// What can be switched off while the engine runs.
     pub fn switches(&self) -> &Switches {
-        &self.inner.switches
+        &self.core.env.commit.switches
     }
 
     /// Whether writers are slowed down or held because background work is behind: a commit may then block its thread
     /// for up to a second, or until there is relief. Whoever must not block commits on another thread meanwhile.
     #[inline]
     pub fn holds_writers(&self) -> bool {
-        self.inner.holds_writers()
+        self.core.holds_writers()
     }
 
     /// Everything up to here survives a crash.
     #[inline]
     pub fn durable_seq(&self) -> Seq {
-        let durable = self.inner.log.durable();
-        self.inner.held.release_up_to(durable);
-        durable
+        self.core.env.commit.durable_seq()
     }
 
     /// Everything up to here is seen by new snapshots.
     pub fn visible_seq(&self) -> Seq {
-        self.inner.watermark.visible()
+        self.core.env.commit.watermark.visible()
     }
 
-    /// Resolves when `seq` survives a crash and every later snapshot sees it: then a reply may be given. With
-    /// asynchronous commit it only waits for the second.
+    /// Resolves when `seq` survives a crash, every later snapshot sees it, and whoever has to acknowledge it has: then
+    /// a reply may be given. With asynchronous commit it does not wait for the log.
     pub fn wait_durable(&self, seq: Seq) -> Durable {
-        let inner = &self.inner;
-        let log = (!inner.switches.async_commit()).then(|| inner.log.wait_durable(seq));
-        Durable::new(log, &inner.watermark, &inner.held, seq)
+        self.core.env.commit.wait_durable(seq)
     }
 
     /// Makes `seq` durable on this thread, if the device is idle and quick; false if it was not done. For a caller
@@ -347,12 +215,8 @@ impl Engine {
     /// # Errors
     /// The log has failed.
     pub fn harden_if_quick(&self, seq: Seq) -> Result<bool> {
-        Ok(!self.inner.switches.async_commit() && self.inner.log.harden_if_quick(seq)?)
-    }
-
-    /// See `esker_wal::Wal::drive`.
-    pub(crate) fn drive(&self, seq: Seq, turn: Turn) -> Result<Driven> {
-        self.inner.log.drive(seq, turn)
+        Ok(!self.core.env.commit.switches.async_commit()
+            && self.core.env.commit.log.harden_if_quick(seq)?)
     }
 
     /// What a reply that depends on `seq` has to await; `None` if it may be given now.
@@ -364,28 +228,39 @@ impl Engine {
     /// Whether a reply that depends on `seq` may be given: what [`Engine::wait_durable`] waits for.
     #[inline]
     pub fn may_be_told(&self, seq: Seq) -> bool {
-        seq <= self.tellable()
+        self.core.env.commit.may_be_told(seq)
     }
 
-    /// The newest sequence of which [`Engine::may_be_told`].
-    #[inline]
-    pub(crate) fn tellable(&self) -> Seq {
-        let waits = !self.inner.switches.async_commit();
-        told_up_to(&self.inner.watermark, waits.then(|| self.durable_seq()))
+    /// From now on replies, and the snapshots of other sessions, also wait until what they depend on was acknowledged
+    /// ([`Engine::acknowledge`]): for semi-synchronous replication, and for a log beside this one that decides. What
+    /// was told stays told.
+    pub fn require_acknowledgement(&self) {
+        let commit = &self.core.env.commit;
+        commit.log.while_nothing_is_taken(|taken| {
+            commit.gate.hold(taken, || commit.log.end());
+        });
+    }
+
+    /// Whoever has to acknowledge has done so for everything up to `seq`.
+    pub fn acknowledge(&self, seq: Seq) {
+        self.core.env.commit.gate.acknowledge(seq);
+    }
+
+    /// Nobody has to acknowledge any more; whoever waits for that goes on.
+    pub fn stop_requiring_acknowledgement(&self) {
+        self.core.env.commit.gate.release();
     }
 
     /// Second phase of a two-phase commit: commits what was prepared under `id`. The record of the decision gets this
     /// attachment, if it has bytes.
     pub fn commit_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        self.inner.recovery.ready()?;
-        prepared::commit_prepared(&self.inner, id, attachment)
+        prepared::commit_prepared(&self.core.env, &*self.core, id, attachment)
     }
 
     /// Second phase of a two-phase commit: forgets what was prepared under `id`. The record of the decision gets this
     /// attachment, if it has bytes.
     pub fn rollback_prepared(&self, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-        self.inner.recovery.ready()?;
-        prepared::rollback_prepared(&self.inner, id, attachment)
+        prepared::rollback_prepared(&self.core.env, &*self.core, id, attachment)
     }
 
     /// Logs an attachment that belongs to no transaction, for those who follow the log. It is durable with the returned
@@ -394,9 +269,9 @@ impl Engine {
     /// # Panics
     /// If it has no bytes.
     pub fn note(&self, attachment: &[u8]) -> Result<Seq> {
-        self.inner.recovery.ready()?;
+        self.core.recovery.ready()?;
         let mut buffers = EntryBuffers::default();
-        commit::note(&self.inner, &mut buffers, [&[], attachment])
+        commit::note(&self.core.env.commit, &mut buffers, [&[], attachment])
     }
 
     /// Follows the attachments of the log from the first record on that ends behind `from`, or from the first that is
@@ -406,7 +281,7 @@ impl Engine {
     /// # Errors
     /// The log cannot be read there.
     pub fn follow(&self, name: &'static str, from: Seq) -> Result<Follower> {
-        Follower::new(self.inner.log.wal(), name, from)
+        Follower::new(self.core.env.commit.log.wal(), name, from)
     }
 
     /// Keeps nothing of the log for this follower any more.
@@ -414,77 +289,104 @@ impl Engine {
     /// # Errors
     /// The log cannot be recycled.
     pub fn unfollow(&self, name: &'static str) -> Result<()> {
-        Ok(self.inner.log.wal().unpin(name)?)
+        Ok(self.core.env.commit.log.wal().unpin(name)?)
     }
 
     /// Identifiers of the prepared transactions that wait for a decision, with the sequences of their prepare records.
     /// Blocks until the log is read; if that has failed, there are none.
     pub fn prepared(&self) -> Vec<(PreparedId, Seq)> {
-        if self.inner.recovery.ready().is_err() {
+        if self.core.recovery.ready().is_err() {
             return Vec::new();
         }
-        self.inner.prepared.list()
+        self.core.env.prepared.list()
     }
 
     /// Number of prepared transactions, those included about which a decision is being logged. Blocks until the log is
     /// read.
     pub fn prepared_count(&self) -> usize {
-        let _ = self.inner.recovery.ready();
-        self.inner.prepared.count()
+        let _ = self.core.recovery.ready();
+        self.core.env.prepared.count()
     }
 
     /// What the transaction prepared under `id` has locked, at most `limit` locks; none if it does not wait for a
     /// decision.
     pub fn locks_of_prepared(&self, id: &PreparedId, limit: usize) -> Vec<LockInfo> {
-        self.inner.prepared.locks(id, &self.inner.locks, limit)
+        self.core
+            .env
+            .prepared
+            .locks(id, &self.core.env.commit.locks, limit)
     }
 
     /// Trees that the transaction prepared under `id` has written to or holds locks in, ascending; none if it does not
     /// wait for a decision.
     pub fn trees_of_prepared(&self, id: &PreparedId) -> Vec<TreeId> {
-        let _ = self.inner.recovery.ready();
-        self.inner.prepared.trees(id, &self.inner.locks)
+        let _ = self.core.recovery.ready();
+        self.core
+            .env
+            .prepared
+            .trees(id, &self.core.env.commit.locks)
     }
 
     /// The value of the counter of a tree; 0 if it never had one. Blocks until the log is read; if that has failed, the
     /// value is that of the last checkpoint, and no number beyond it can be reserved.
     pub fn counter(&self, tree: TreeId) -> u64 {
-        let _ = self.inner.recovery.ready();
-        self.inner.counters.get(tree)
+        let _ = self.core.recovery.ready();
+        self.core.env.commit.counters.get(tree)
     }
 
     /// Raises a counter outside a transaction. Numbers up to `value` may be given to the world when the returned
     /// sequence is durable.
     pub fn reserve_counter(&self, tree: TreeId, value: u64) -> Result<Seq> {
-        self.inner.change_counter(CounterChange::Raise, tree, value)
+        self.change_counter(CounterChange::Raise, tree, value)
     }
 
     /// Sets a counter, also to a lower value.
     pub fn set_counter(&self, tree: TreeId, value: u64) -> Result<Seq> {
-        self.inner.change_counter(CounterChange::Set, tree, value)
+        self.change_counter(CounterChange::Set, tree, value)
+    }
+
+    fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
+        self.core.recovery.ready()?;
+        commit::change_counter(&self.core.env.commit, how, tree, value)
+    }
+
+    /// Begins to fill a tree that was just made and that nobody else knows. About `memory_bytes` are used for sorting;
+    /// what comes sorted needs none of it.
+    ///
+    /// # Panics
+    /// The tree is not empty.
+    pub fn build_tree(&self, tree: &Tree, memory_bytes: usize) -> TreeBuilder {
+        let env = &self.core.env;
+        TreeBuilder::new(
+            &env.trees,
+            tree,
+            env.commit.stable(),
+            memory_bytes,
+            &env.commit.budget,
+        )
     }
 
     /// Writes and syncs the log (manual mode).
     pub fn flush_log(&self) -> Result<()> {
-        self.inner.log.flush()
+        self.core.env.commit.log.flush()
     }
 
     /// Runs one background job that is due (manual mode); false if none is.
     pub fn maintain(&self) -> Result<bool> {
-        Ok(self.inner.flush_step()? || self.inner.compact_step(Effort::Full)?)
+        Ok(self.core.flush_step()? || self.core.compact_step(Effort::Full)?)
     }
 
     /// Writes everything in memory to extents and lets go of the log.
     pub fn flush_all(&self) -> Result<()> {
-        self.inner.recovery.ready()?;
-        self.inner.flush_all()
+        self.core.recovery.ready()?;
+        self.core.flush_all()
     }
 
     /// Compacts until nothing is due, and nothing is being compacted in the background either.
     pub fn compact(&self) -> Result<()> {
         loop {
-            while self.inner.compact_step(Effort::Full)? {}
-            if !self.inner.trees.wait_for_compactions() {
+            while self.core.compact_step(Effort::Full)? {}
+            if !self.core.env.trees.wait_for_compactions() {
                 return Ok(());
             }
         }
@@ -496,10 +398,14 @@ impl Engine {
     /// # Errors
     /// A full disk, damage, the engine stops.
     pub fn sink(&self, tree: &Tree) -> Result<()> {
-        self.inner.recovery.ready()?;
-        let oldest = self.inner.snapshots.oldest(|| self.inner.stable());
-        self.inner.trees.sink_tree(tree, oldest)?;
-        while self.inner.trees.trim()? {}
+        self.core.recovery.ready()?;
+        let oldest = self
+            .core
+            .env
+            .snapshots
+            .oldest(|| self.core.env.commit.stable());
+        self.core.env.trees.sink_tree(tree, oldest)?;
+        while self.core.env.trees.trim()? {}
         Ok(())
     }
 
@@ -508,62 +414,123 @@ impl Engine {
     /// Memtables are not flushed: the next start replays them from the log, at most [`EngineConfig::log_limit_bytes`]
     /// of it. Whoever would rather wait now than then calls [`Engine::flush_all`] first.
     pub fn shutdown(&self) -> Result<()> {
-        self.inner.stop();
-        self.inner.log.shutdown()
+        self.core.stop();
+        self.core.env.commit.log.shutdown()
     }
 
     /// The threads that help with scans.
     pub fn scans(&self) -> &ScanPool {
-        &self.inner.scans
+        &self.core.env.scans
     }
 
     /// Changes how many threads help with scans; 0 for as many as there are processors.
     pub fn set_scan_threads(&self, threads: usize) {
-        let limit = helpers(self.inner.config.mode, threads);
-        self.inner.scans.set_limit(limit);
+        let limit = helpers(self.core.config.mode, threads);
+        self.core.env.scans.set_limit(limit);
     }
 
     /// The memory of this engine: to see who has how much, and to charge what the run above keeps for its statements.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
-        &self.inner.budget
+        &self.core.env.commit.budget
     }
 
     /// Changes [`EngineConfig::memory_limit`]. Less takes effect as fast as memtables can be flushed.
     pub fn set_memory_limit(&self, bytes: usize) {
-        self.inner.budget.set_limit(bytes);
-        self.inner.maintenance.ask_for_flush();
+        self.core.env.commit.budget.set_limit(bytes);
+        self.core.maintenance.ask_for_flush();
     }
 
     /// Changes when the log is flushed, from the next group on. Values out of range are brought into it.
     pub fn set_flush_policy(&self, policy: &FlushPolicy) {
-        self.inner.log.set_flush_policy(policy);
+        self.core.env.commit.log.set_flush_policy(policy);
     }
 
     /// When the log is flushed.
     pub fn flush_policy(&self) -> FlushPolicy {
-        self.inner.log.flush_policy()
+        self.core.env.commit.log.flush_policy()
+    }
+
+    /// What memory is used for.
+    fn memory_stats(&self) -> MemoryStats {
+        let budget = &self.core.env.commit.budget;
+        let used = |what| budget.used(what) as u64;
+        MemoryStats {
+            limit: budget.limit() as u64,
+            total: budget.total() as u64,
+            memtables: budget.unflushed() as u64,
+            memtables_limit: budget.memtables_hard() as u64,
+            lingering_memtables: budget.lingering() as u64,
+            cache: self.core.env.trees.store().cache.used_bytes(),
+            cache_limit: budget.cache_capacity() as u64,
+            blocks_outside: budget.blocks_outside() as u64,
+            extent_metadata: used(MemoryUse::ExtentMetadata),
+            log_buffer: used(MemoryUse::LogBuffer),
+            transactions: used(MemoryUse::Transactions),
+            row_locks: used(MemoryUse::RowLocks),
+            background: used(MemoryUse::Background),
+            statements: used(MemoryUse::Statements),
+            temp_files: used(MemoryUse::TempFiles),
+        }
     }
 
     /// Figures about the engine now.
     pub fn stats(&self) -> EngineStats {
-        let (lock_waits, deadlocks) = self.inner.locks.counts();
-        let mut log = self.inner.log.stats();
-        log.set_waits(WaitCause::Lock, self.inner.held.waits());
+        let (lock_waits, deadlocks) = self.core.env.commit.locks.counts();
+        let mut log = self.core.env.commit.log.stats();
+        log.set_waits(WaitCause::Lock, self.core.env.commit.held.waits());
         EngineStats {
-            memtable_bytes: self.inner.budget.unflushed(),
-            memory: self.inner.memory(),
-            cache: self.inner.trees.store().cache.stats(),
-            stalls: self.inner.maintenance.stalls.sample(),
+            memtable_bytes: self.core.env.commit.budget.unflushed(),
+            memory: self.memory_stats(),
+            cache: self.core.env.trees.store().cache.stats(),
+            stalls: self.core.maintenance.stalls.sample(),
             lock_waits,
             deadlocks,
             log,
-            log_space: self.inner.log.space(),
-            log_end: self.inner.log.end(),
-            log_needed_from: self.inner.maintenance.log_from(),
-            storage: self.inner.trees.stats(),
-            replayed: self.inner.recovery.stats(),
-            scans: self.inner.scans.stats(),
+            log_space: self.core.env.commit.log.space(),
+            log_end: self.core.env.commit.log.end(),
+            log_needed_from: self.core.maintenance.log_from(),
+            storage: self.core.env.trees.stats(),
+            replayed: self.core.recovery.stats(),
+            scans: self.core.env.scans.stats(),
         }
+    }
+}
+
+impl Acks {
+    /// An empty queue for the calling thread.
+    pub fn new(engine: &Engine) -> Acks {
+        Acks::of(&engine.core.env.commit)
+    }
+}
+
+impl Background for Engine {
+    fn ready(&self) -> Result<()> {
+        self.core.ready()
+    }
+
+    #[inline]
+    fn admit_writer(&self, writes: &WriteSet) -> Result<()> {
+        self.core.admit_writer(writes)
+    }
+
+    #[inline]
+    fn memtable_has(&self, tree: &Tree, bytes: usize) {
+        self.core.memtable_has(tree, bytes);
+    }
+
+    fn stage<'a>(&'a self, writes: &mut WriteSet) -> Result<Option<Box<dyn Ingest + 'a>>> {
+        self.core.stage(writes)
+    }
+}
+
+/// A transaction has a handle of the engine for this, so that background work goes on while it lives.
+impl Home for Engine {
+    fn check_tombstone_skips(&self, now: &SuperVersion) {
+        self.core.look_at_tombstones(now);
+    }
+
+    fn account_locks(&self) {
+        self.core.add_up_locks();
     }
 }
 
@@ -691,90 +658,12 @@ pub struct MemoryStats {
     pub temp_files: u64,
 }
 
-impl Inner {
-    /// Replays the log, as far as the mode says.
-    pub(crate) fn replay(&self, log: LogReader) -> Result<()> {
-        let target = Target {
-            trees: &self.trees,
-            counters: &self.counters,
-            locks: &self.locks,
-            prepared: &self.prepared,
-            recovered: &self.recovered,
-            limits: ReplayLimits {
-                memtable_bytes: self.config.memtable_bytes,
-                memory_bytes: self.budget.memtables_hard(),
-            },
-            recovery: &self.recovery,
-        };
-        let is_daemon = self.config.mode == Mode::Daemon;
-        let threads = if is_daemon {
-            self.config.recovery_threads
-        } else {
-            1
-        };
-        let weigh = || {
-            // A full disk only keeps slots from being used until the next start.
-            if let Err(error) = self.trees.unstage_all() {
-                tracing::warn!(%error, "extents of transactions that did not commit stay until the next start");
-            }
-            self.account_memory();
-        };
-        recovery::replay(
-            log,
-            &target,
-            self.config.recovery,
-            threads,
-            weigh,
-            is_daemon,
-        )?;
-        tracing::info!(progress = ?self.recovery.progress(), "the log is replayed");
-        Ok(())
-    }
-
-    /// Ends background work.
-    pub(crate) fn stop(&self) {
-        self.recovery.stop();
-        self.trees.cancel_compactions();
-        self.maintenance.stop();
-    }
-
-    fn memory(&self) -> MemoryStats {
-        let budget = &self.budget;
-        let used = |what| budget.used(what) as u64;
-        MemoryStats {
-            limit: budget.limit() as u64,
-            total: budget.total() as u64,
-            memtables: budget.unflushed() as u64,
-            memtables_limit: budget.memtables_hard() as u64,
-            lingering_memtables: budget.lingering() as u64,
-            cache: self.trees.store().cache.used_bytes(),
-            cache_limit: budget.cache_capacity() as u64,
-            blocks_outside: budget.blocks_outside() as u64,
-            extent_metadata: used(MemoryUse::ExtentMetadata),
-            log_buffer: used(MemoryUse::LogBuffer),
-            transactions: used(MemoryUse::Transactions),
-            row_locks: used(MemoryUse::RowLocks),
-            background: used(MemoryUse::Background),
-            statements: used(MemoryUse::Statements),
-            temp_files: used(MemoryUse::TempFiles),
-        }
-    }
-
-    fn change_counter(&self, how: CounterChange, tree: TreeId, value: u64) -> Result<Seq> {
-        self.recovery.ready()?;
-        let mut buffers = EntryBuffers::default();
-        let entry = Entry::counter_change(how, tree, value, &mut buffers);
-        let place = entry.append(&self.log, false)?;
-        self.counters.apply(how, tree, value, place.seq);
-        Ok(place.complete(&self.watermark))
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use esker_vfs::sim::SimEnv;
 
     use super::*;
+    use crate::commit::entry::Entry;
 
     /// An engine on a simulated disk without background threads.
     pub(crate) fn memory_engine() -> Engine {
@@ -796,10 +685,10 @@ pub(crate) mod tests {
         let engine = memory_engine();
         let tree = engine.create_tree().expect("made");
         // Another session has its place in the log and has not inserted its rows yet.
-        let log = &engine.inner().log;
+        let commit = &engine.core.env.commit;
         let mut buffers = EntryBuffers::default();
-        let earlier = Entry::note(&mut buffers, [b"earlier", &[]]);
-        let earlier = earlier.append(log, false).expect("room");
+        let earlier = Entry::note(&mut buffers, [&b"earlier"[..], &[]]);
+        let earlier = earlier.append(&commit.log, false).expect("room");
         let mut txn = engine.begin(Isolation::RepeatableRead);
         txn.put(&tree, b"key", b"value").expect("no conflict");
         let seq = txn.commit().expect("commits").seq.expect("it wrote");
@@ -812,7 +701,7 @@ pub(crate) mod tests {
         };
         assert!(!sees(&engine) && !engine.may_be_told(seq));
         let waiting = engine.to_await(seq).expect("there is something to await");
-        earlier.complete(&engine.inner().watermark);
+        earlier.complete(&commit.watermark);
         waiting.block().expect("the log works");
         assert!(sees(&engine) && engine.to_await(seq).is_none());
     }

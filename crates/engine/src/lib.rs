@@ -54,6 +54,7 @@
 //! - A transaction is seen whole or not at all, also after a crash.
 //! - What was acknowledged as durable survives every crash; a failed sync ends the engine and is never repeated.
 
+mod batch;
 pub mod budget;
 mod bulk;
 pub mod cache;
@@ -61,6 +62,7 @@ mod check;
 mod codec;
 mod commit;
 pub mod compact;
+mod config;
 mod engine;
 pub mod error;
 pub mod extent;
@@ -72,7 +74,9 @@ pub mod iter;
 mod lock;
 mod maintain;
 pub mod memtable;
+mod pool;
 mod recovery;
+mod replayed;
 pub mod scan;
 mod span;
 mod sync;
@@ -90,7 +94,8 @@ pub use commit::acks::{Acknowledged, Acks};
 pub use commit::id::{Namespace, PreparedId};
 pub use commit::log::Durable;
 pub use commit::switches::Switches;
-pub use engine::{Engine, EngineConfig, EngineStats, MemoryStats, Mode};
+pub use config::{EngineConfig, Mode};
+pub use engine::{Engine, EngineStats, MemoryStats};
 pub use error::{CancelReason, EngineError, Result};
 pub use follow::{Followed, FollowedKind, Follower, MoreLog};
 pub use lock::{
@@ -99,8 +104,9 @@ pub use lock::{
 pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;
 pub use recovery::{
-    ForceRecovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed, ReplayedRun,
+    ForceRecovery, RecoveryMode, ReplayPhase, ReplayProgress, ReplayStats, Replayed,
 };
+pub use replayed::ReplayedRun;
 pub use tree::{OnFatal, Tree};
 pub use txn::{
     Commit, Cursor, Direction, Isolation, Near, SavepointId, SnapshotAt, Txn, View, WaitCanceller,

@@ -165,6 +165,11 @@ impl Flusher {
         }
     }
 
+    /// Everything below was taken out of the buffer.
+    pub(crate) fn taken(&self) -> Lsn {
+        self.taken
+    }
+
     /// Whether there is something to take, or will be as soon as a running appender has filled its place.
     pub(crate) fn is_filled_soon(&self, shared: &Shared) -> bool {
         (0..FILL_SPINS).any(|_| {

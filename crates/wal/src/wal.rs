@@ -201,6 +201,12 @@ impl Wal {
         self.shared().waiters.durable()
     }
 
+    /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable before `f` returns.
+    pub fn while_nothing_is_taken(&self, f: impl FnOnce(Lsn)) {
+        let flusher = self.shared().flusher.lock();
+        f(flusher.taken());
+    }
+
     /// The place that the next record will get.
     pub fn end(&self) -> Lsn {
         self.shared().buffer.end()

@@ -22,7 +22,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use crate::cache::BlockCache;
 use crate::{EngineError, Result};
 use shares::{Picture, Shares};
 
@@ -119,6 +118,18 @@ struct Divided {
     cache_capacity: usize,
 }
 
+/// A cache that gives way to what cannot be refused, and grows with what is left.
+pub(crate) trait Governed: Send + Sync {
+    /// Bytes of what is in it.
+    fn content_bytes(&self) -> u64;
+
+    /// It may have this many bytes from now on.
+    fn set_capacity(&self, bytes: u64);
+
+    /// Gives memory that nothing uses back to the system.
+    fn trim(&self);
+}
+
 /// Says how many bytes of the process are resident, if that is known.
 type Resident = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
@@ -135,7 +146,7 @@ pub struct MemoryBudget {
     soft: AtomicUsize,
     hard: AtomicUsize,
     divided: Mutex<Divided>,
-    cache: OnceLock<Weak<BlockCache>>,
+    cache: OnceLock<Weak<dyn Governed>>,
     alarm: OnceLock<Alarm>,
     resident: OnceLock<Resident>,
 }
@@ -219,8 +230,8 @@ impl MemoryBudget {
     }
 
     /// The cache that gives way and grows; set once.
-    pub(crate) fn govern(&self, cache: &Arc<BlockCache>) {
-        let _ = self.cache.set(Arc::downgrade(cache));
+    pub(crate) fn govern(&self, cache: Weak<dyn Governed>) {
+        let _ = self.cache.set(cache);
         self.divide();
     }
 
@@ -295,7 +306,7 @@ impl MemoryBudget {
         causes.fold(0, |sum, cause| sum.saturating_add(self.used(*cause)))
     }
 
-    fn cache(&self) -> Option<Arc<BlockCache>> {
+    fn cache(&self) -> Option<Arc<dyn Governed>> {
         self.cache.get()?.upgrade()
     }
 

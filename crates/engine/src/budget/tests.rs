@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 
 use super::*;
+use crate::cache::BlockCache;
 
 const MIB: usize = 1 << 20;
 

@@ -20,8 +20,7 @@ mod batch;
 
 use std::sync::Arc;
 
-use crate::budget::{Charge, MemoryUse};
-use crate::engine::Engine;
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::extent::{Extent, ReadMode, RunWriter};
 use crate::iter::{InternalIter, MergingIter};
 use crate::tree::{Installation, Run, RunAddress, RunId, RunIter, ShapeEdit, Tree, Trees};
@@ -88,25 +87,26 @@ pub struct TreeBuilder {
     spilled_runs: u64,
 }
 
-impl Engine {
-    /// Begins to fill a tree that was just made and that nobody else knows. About `memory_bytes` are used for sorting;
-    /// what comes sorted needs none of it.
-    ///
-    /// # Panics
-    /// The tree is not empty.
-    pub fn build_tree(&self, tree: &Tree, memory_bytes: usize) -> TreeBuilder {
+impl TreeBuilder {
+    /// For an empty tree. Its entries get the sequence `seq`.
+    pub(crate) fn new(
+        trees: &Trees,
+        tree: &Tree,
+        seq: Seq,
+        memory_bytes: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         let superversion = Arc::clone(&tree.superversion());
         let is_empty = superversion.in_memory().entries == 0
             && superversion.version.levels().extents().next().is_none();
         assert!(is_empty, "only an empty tree is filled at once");
-        let inner = self.inner();
         TreeBuilder {
-            trees: inner.trees.clone(),
+            trees: trees.clone(),
             tree: tree.clone(),
-            seq: inner.stable(),
+            seq,
             memory_bytes,
             batch: Batch::default(),
-            charge: Charge::new(&inner.budget, MemoryUse::Background),
+            charge: Charge::new(budget, MemoryUse::Background),
             main: None,
             tail: Vec::new(),
             tiers: Vec::new(),
@@ -114,9 +114,7 @@ impl Engine {
             spilled_runs: 0,
         }
     }
-}
 
-impl TreeBuilder {
     /// Adds an entry; keys in any order, each once.
     ///
     /// # Errors

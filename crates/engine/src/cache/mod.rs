@@ -23,7 +23,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::Result;
-use crate::budget::MemoryBudget;
+use crate::budget::{Governed, MemoryBudget};
 use crate::extent::{Block, KnownKeys, Tail};
 pub(crate) use frames::{Bytes, Frames};
 
@@ -124,7 +124,8 @@ impl BlockCache {
     pub(crate) fn governed(budget: &Arc<MemoryBudget>) -> Arc<BlockCache> {
         let capacity_bytes = budget.cache_capacity() as u64;
         let cache = Self::with_budget(Arc::clone(budget), capacity_bytes);
-        budget.govern(&cache);
+        let governed: Arc<dyn Governed> = cache.clone();
+        budget.govern(Arc::downgrade(&governed));
         cache
     }
 
@@ -157,11 +158,6 @@ impl BlockCache {
     /// Changes the capacity; what does not fit any more goes, and its memory goes back to the system.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.cache.set_capacity(capacity_bytes);
-        self.trim();
-    }
-
-    /// Gives memory that no block uses back to the system.
-    pub(crate) fn trim(&self) {
         self.frames.trim();
     }
 
@@ -287,5 +283,19 @@ impl BlockCache {
     pub(crate) fn remember_keys(&self, stamp: u64, offset: u32, known_keys: KnownKeys) {
         let known_keys = Cached::KnownKeys(Arc::new(known_keys));
         self.cache.insert(Key { stamp, offset }, known_keys);
+    }
+}
+
+impl Governed for BlockCache {
+    fn content_bytes(&self) -> u64 {
+        BlockCache::content_bytes(self)
+    }
+
+    fn set_capacity(&self, bytes: u64) {
+        BlockCache::set_capacity(self, bytes);
+    }
+
+    fn trim(&self) {
+        self.frames.trim();
     }
 }

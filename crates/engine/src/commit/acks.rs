@@ -1,12 +1,12 @@
 //! Acknowledgement in groups: one thread that runs many sessions, and their commits that wait for the log together.
 //!
-//! A session that waits by itself ([`Engine::wait_durable`]) asks for a flush at once, stands in the log's queue, and
-//! is woken one by one by the thread that flushes. For a thread with many sessions all of that can be had once for many
-//! of them: its waiting sessions stand in a queue of its own, it asks when enough of them wait or when it has nothing
-//! else to do, and it finds out by looking at one number who may go on. Where a flush is cheaper than waking another
-//! thread, it flushes by itself. Source of the idea: flush pipelining in Johnson et al., "Aether" (PVLDB 3(1), 2010),
-//! whose agent threads detach a transaction and run the next; and autonomous commit (SIGMOD 2025), whose workers write
-//! their batches of the log by themselves.
+//! A session that waits by itself ([`Engine::wait_durable`](crate::Engine::wait_durable)) asks for a flush at once,
+//! stands in the log's queue, and is woken one by one by the thread that flushes. For a thread with many sessions all
+//! of that can be had once for many of them: its waiting sessions stand in a queue of its own, it asks when enough of
+//! them wait or when it has nothing else to do, and it finds out by looking at one number who may go on. Where a flush
+//! is cheaper than waking another thread, it flushes by itself. Source of the idea: flush pipelining in Johnson et al.,
+//! "Aether" (PVLDB 3(1), 2010), whose agent threads detach a transaction and run the next; and autonomous commit
+//! (SIGMOD 2025), whose workers write their batches of the log by themselves.
 //!
 //! Neighbours: the executor of a thread owns one and calls it between its turns; `log` asks, flushes and waits.
 //!
@@ -18,17 +18,18 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_wal::{Driven, Turn};
 
+use super::env::CommitEnv;
 use super::log::Durable;
-use crate::engine::Engine;
 use crate::{Result, Seq};
 
 /// The sessions of a thread that wait for the log.
 pub struct Acks {
-    engine: Engine,
+    env: Arc<CommitEnv>,
     state: RefCell<State>,
 }
 
@@ -66,16 +67,16 @@ impl State {
 
 impl Acks {
     /// An empty queue for the calling thread.
-    pub fn new(engine: &Engine) -> Self {
+    pub(crate) fn of(env: &Arc<CommitEnv>) -> Self {
         Acks {
-            engine: engine.clone(),
+            env: Arc::clone(env),
             state: RefCell::default(),
         }
     }
 
-    /// Resolves when `seq` may be told, as [`Engine::wait_durable`]. For tasks of a thread that calls
-    /// [`Acks::begin_turn`] before each of its turns and [`Acks::rest`] before it sleeps; without these it never
-    /// resolves.
+    /// Resolves when `seq` may be told, as [`Engine::wait_durable`](crate::Engine::wait_durable). For tasks of a thread
+    /// that calls [`Acks::begin_turn`] before each of its turns and [`Acks::rest`] before it sleeps; without these it
+    /// never resolves.
     ///
     /// # Errors
     /// The log has failed.
@@ -98,7 +99,7 @@ impl Acks {
         if self.state.borrow().waiting.is_empty() {
             return 0;
         }
-        let told = self.engine.tellable();
+        let told = self.env.tellable();
         let mut woken = 0;
         loop {
             // A waker is foreign code: not while the queue is borrowed.
@@ -127,7 +128,7 @@ impl Acks {
                 _ => return true,
             }
         };
-        if self.engine.drive(last, Turn::Idle).is_err() {
+        if self.env.drive(last, Turn::Idle).is_err() {
             self.wake_all();
             return false;
         }
@@ -136,7 +137,7 @@ impl Acks {
         let (_, wait) = match state.rests_on.take() {
             Some((seq, wait)) if seq == first => state.rests_on.insert((seq, wait)),
             _ => {
-                let wait = self.engine.wait_durable(first);
+                let wait = self.env.wait_durable(first);
                 state.rests_on.insert((first, wait))
             }
         };
@@ -174,13 +175,13 @@ impl Acks {
                 in_turn: state.in_turn,
             }
         };
-        let driven = self.engine.drive(seq, turn)?;
+        let driven = self.env.drive(seq, turn)?;
         if driven != Driven::NotYet {
             self.state.borrow_mut().unasked = 0;
         }
         if driven == Driven::Durable {
             self.look();
-            if self.engine.may_be_told(seq) {
+            if self.env.may_be_told(seq) {
                 return Ok(false);
             }
         }
@@ -209,13 +210,13 @@ impl Future for Acknowledged<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let Acknowledged { acks, seq, step } = &mut *self;
-        let engine = &acks.engine;
+        let env = &acks.env;
         loop {
             match step {
                 Step::Alone(wait) => return Pin::new(wait).poll(context),
-                _ if engine.may_be_told(*seq) => return Poll::Ready(Ok(())),
-                _ if engine.switches().async_commit() || acks.state.borrow().has_failed => {
-                    *step = Step::Alone(engine.wait_durable(*seq));
+                _ if env.may_be_told(*seq) => return Poll::Ready(Ok(())),
+                _ if env.switches.async_commit() || acks.state.borrow().has_failed => {
+                    *step = Step::Alone(env.wait_durable(*seq));
                 }
                 Step::New => match acks.enqueue(*seq, context.waker()) {
                     Ok(true) => {

@@ -3,21 +3,25 @@
 //! Neighbours: `commit` changes them after the record is in the log; checkpoints store them in the manifest; `recovery`
 //! repeats the changes of the log.
 //!
+//! A raise, which every commit does that has given numbers, takes no lock but to find the counter: the map is locked
+//! for reading, and the value is an atomic. Only a set, and the first change of a counter, excludes others.
+//!
 //! **Invariants**
 //! - A raise never lowers a counter; only a set does.
 //! - A raise whose record precedes the last set in the log has no effect after it, in whatever order they are applied.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
 use super::record::CounterChange;
 use crate::{Seq, TreeId};
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Counter {
-    value: u64,
-    /// Sequence of the last set.
+    value: AtomicU64,
+    /// Sequence of the last set. Changed only while nobody else has the map.
     set_at: Seq,
 }
 
@@ -29,22 +33,39 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub(crate) fn get(&self, tree: TreeId) -> u64 {
-        self.map
-            .read()
-            .get(&tree)
-            .map_or(0, |counter| counter.value)
+        let map = self.map.read();
+        map.get(&tree)
+            .map_or(0, |counter| counter.value.load(Ordering::Relaxed))
     }
 
     /// Applies the change of the record with sequence `seq`.
     pub(crate) fn apply(&self, how: CounterChange, tree: TreeId, value: u64, seq: Seq) {
+        if how == CounterChange::Raise
+            && let Some(counter) = self.map.read().get(&tree)
+        {
+            // The map is locked, so no set comes between.
+            if seq >= counter.set_at {
+                counter.value.fetch_max(value, Ordering::Relaxed);
+            }
+            return;
+        }
+        self.apply_alone(how, tree, value, seq);
+    }
+
+    #[cold]
+    fn apply_alone(&self, how: CounterChange, tree: TreeId, value: u64, seq: Seq) {
         let mut map = self.map.write();
         let counter = map.entry(tree).or_default();
         if seq < counter.set_at {
             return;
         }
+        let now = counter.value.get_mut();
         match how {
-            CounterChange::Raise => counter.value = counter.value.max(value),
-            CounterChange::Set => *counter = Counter { value, set_at: seq },
+            CounterChange::Raise => *now = value.max(*now),
+            CounterChange::Set => {
+                *now = value;
+                counter.set_at = seq;
+            }
         }
     }
 
@@ -57,7 +78,7 @@ impl Counters {
         let map = self.map.read();
         let mut all: Vec<_> = map
             .iter()
-            .map(|(tree, counter)| (*tree, counter.value))
+            .map(|(tree, counter)| (*tree, counter.value.load(Ordering::Relaxed)))
             .collect();
         all.sort_unstable();
         all
@@ -85,5 +106,29 @@ mod tests {
         assert_eq!(counters.all(), vec![(TREE, 6)]);
         counters.remove(TREE);
         assert_eq!(counters.get(TREE), 0);
+    }
+
+    #[test]
+    fn raises_of_many_threads_and_a_set_between_agree_with_the_log() {
+        let counters = Counters::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let counters = &counters;
+                scope.spawn(move || {
+                    for n in 0..2000 {
+                        // Each value is below 10 000 before the set in the log, and above it from there on.
+                        let seq = n * 4 + thread;
+                        let value = if seq < 4000 {
+                            5000 + seq
+                        } else {
+                            100 + seq / 4
+                        };
+                        counters.apply(CounterChange::Raise, TREE, value, seq);
+                    }
+                });
+            }
+            scope.spawn(|| counters.apply(CounterChange::Set, TREE, 7, 4000));
+        });
+        assert_eq!(counters.get(TREE), 100 + 7999 / 4);
     }
 }

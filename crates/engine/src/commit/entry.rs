@@ -15,10 +15,10 @@ use super::COUNTERS_TREE;
 use super::id::PreparedId;
 use super::log::{Log, Place};
 use super::record::{self, CounterChange};
+use crate::batch::WriteSet;
 use crate::codec::put_varint;
 use crate::lock::{LockManager, LockOwner};
 use crate::tree::GraftId;
-use crate::txn::WriteSet;
 use crate::{Result, Seq, TreeId};
 
 /// A session keeps its buffer up to this size.
@@ -134,7 +134,35 @@ impl<'a> Entry<'a> {
         if !counters.is_empty() {
             self.touches([COUNTERS_TREE.0]);
         }
-        writes.encode(&mut self.buffers.payload, &mut self.buffers.tree_ids)
+        self.put_writes(writes)
+    }
+
+    /// The live writes, which end the body. Gives their number.
+    fn put_writes(&mut self, writes: &WriteSet) -> u64 {
+        let EntryBuffers { payload, tree_ids } = &mut *self.buffers;
+        let mut total = 0;
+        put_varint(payload, live_trees(writes));
+        for tree_writes in writes.logged() {
+            let begin = payload.len();
+            let mut count = 0;
+            writes.for_each_live(tree_writes, |op, key, value| {
+                record::put_write(payload, op, key, value);
+                count += 1;
+            });
+            if count == 0 {
+                continue;
+            }
+            let id = tree_writes.tree.id();
+            tree_ids.push(id.0);
+            // The number stands before the writes. To move them is cheaper than to walk a large set twice.
+            let end = payload.len();
+            put_varint(payload, u64::from(id.0));
+            put_varint(payload, count);
+            let head = payload.len() - end;
+            payload[begin..].rotate_right(head);
+            total += count;
+        }
+        total
     }
 
     /// What a commit brings in extents, and the trees that get it.
@@ -159,4 +187,18 @@ impl<'a> Entry<'a> {
             false => log.append(&draft),
         }
     }
+}
+
+/// Number of trees with a live write.
+fn live_trees(writes: &WriteSet) -> u64 {
+    if writes.dead().is_empty() {
+        return writes.logged().count() as u64;
+    }
+    let mut live = 0;
+    for tree_writes in writes.logged() {
+        let mut any = false;
+        writes.for_each_live(tree_writes, |_, _, _| any = true);
+        live += u64::from(any);
+    }
+    live
 }

@@ -14,8 +14,10 @@ use esker_wal::{
     Draft, Driven, DurableFuture, FlushPolicy, LogSpace, Lsn, LsnRange, Turn, Wal, WalStats,
 };
 
+use super::gate::Gate;
 use super::held::HeldLocks;
-use super::watermark::{Visible, Watermark};
+use super::level::Reached;
+use super::watermark::Watermark;
 use crate::{Result, Seq};
 
 /// The place of a record: it starts at `start`, and its end is its commit sequence.
@@ -112,6 +114,11 @@ impl Log {
         self.wal.stats()
     }
 
+    /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable meanwhile.
+    pub(crate) fn while_nothing_is_taken(&self, f: impl FnOnce(Seq)) {
+        self.wal.while_nothing_is_taken(|taken| f(taken.0));
+    }
+
     /// For those who follow the log.
     pub(crate) fn wal(&self) -> &Wal {
         &self.wal
@@ -142,35 +149,39 @@ impl Log {
 #[must_use = "a future does nothing unless awaited"]
 pub struct Durable {
     log: Option<DurableFuture>,
-    visible: Option<Visible>,
+    visible: Option<Reached>,
+    /// What others have to acknowledge.
+    gate: Option<Reached>,
     held: Option<Arc<HeldLocks>>,
     seq: Seq,
 }
 
 impl Durable {
-    /// Waits for `log` first, and then for the watermark.
+    /// Waits for `log` first, then for the watermark, and then at the gate.
     pub(crate) fn new(
         log: Option<DurableFuture>,
-        watermark: &Arc<Watermark>,
+        watermark: &Watermark,
+        gate: &Gate,
         held: &Arc<HeldLocks>,
         seq: Seq,
     ) -> Self {
         Durable {
             log,
-            visible: (watermark.visible() < seq).then(|| Visible::new(watermark, seq)),
+            visible: (watermark.visible() < seq).then(|| watermark.reached(seq)),
+            gate: gate.to_await(seq),
             held: held.are_any().then(|| Arc::clone(held)),
             seq,
         }
     }
 
-    /// Parks the thread until the sequence is durable and visible.
+    /// Parks the thread until the sequence may be told.
     pub fn block(mut self) -> Result<()> {
         if let Some(log) = self.log.take() {
             log.block()?;
             self.hardened();
         }
-        if let Some(visible) = &self.visible {
-            visible.block();
+        for reached in self.visible.iter().chain(&self.gate) {
+            reached.block();
         }
         Ok(())
     }
@@ -194,9 +205,12 @@ impl Future for Durable {
                 Poll::Ready(Ok(())) => self.hardened(),
             }
         }
-        match &mut self.visible {
-            Some(visible) => Pin::new(visible).poll(context).map(Ok),
-            None => Poll::Ready(Ok(())),
+        let Durable { visible, gate, .. } = &mut *self;
+        for reached in visible.iter_mut().chain(gate) {
+            if Pin::new(reached).poll(context).is_pending() {
+                return Poll::Pending;
+            }
         }
+        Poll::Ready(Ok(()))
     }
 }

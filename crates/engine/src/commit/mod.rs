@@ -1,16 +1,21 @@
-//! The commit pipeline: from a write set to a place in the log, to visible versions, to free locks.
+//! The commit pipeline: from a write batch to a place in the log, to visible versions, to free locks.
 //!
 //! Neighbours: `txn` comes in at the top; `esker-wal` fixes the order; memtables take the versions; the layer above
-//! awaits durability.
+//! awaits durability. What the pipeline touches is in `env`, so that it runs without an engine.
 //!
-//! A transaction too large for memory brings extents: `graft` has the steps around these, and such a commit does wait.
+//! A transaction too large for memory brings extents, which are staged before and ingested behind the append; such a
+//! commit does wait.
 //!
-//! Steps of [`commit`]: encode the write set → append to the log (this fixes the commit sequence) → insert the versions
+//! Steps of [`commit`]: encode the batch → append to the log (this fixes the commit sequence) → insert the versions
 //! into the active memtables → complete the record in the watermark. The caller then releases the row locks. Nothing
 //! waits for the disk: early lock release is the order of these steps. It can be switched off (`switches`); then the
 //! locks are put aside until the record is durable (`held`). `told` says up to where a client may be told of commits,
 //! `acks` acknowledges in groups, `counters` are persistent numbers outside of transactions. `entry` builds a log
 //! record, `record` has its bytes, `id` names prepared transactions.
+//!
+//! Parts: `env` (what the pipeline works on) · `entry` → `record`, `id` (making and reading records) · `log` ·
+//! `watermark`, `gate` → `level` (what is visible, what may be told, and waiting for it) · `acks` (acknowledgement in
+//! groups) · `counters` · `held` · `switches`.
 //!
 //! **Invariants**
 //! - A record is completed only after all its versions are inserted, so a snapshot at the watermark sees whole
@@ -21,98 +26,137 @@
 pub(crate) mod acks;
 pub(crate) mod counters;
 pub(crate) mod entry;
-mod graft;
+pub(crate) mod env;
+pub(crate) mod gate;
 pub(crate) mod held;
 pub(crate) mod id;
+#[cfg(test)]
+mod interleaving_tests;
+pub(crate) mod level;
 pub(crate) mod log;
+#[cfg(test)]
+mod pipeline_tests;
 pub(crate) mod record;
 pub(crate) mod switches;
 #[cfg(test)]
 mod tests;
-pub(crate) mod told;
 pub(crate) mod watermark;
 
 use std::sync::Arc;
 
+use esker_wal::RecordKind;
+
+use crate::batch::WriteSet;
 use crate::budget::{Charge, MemoryUse};
-use crate::engine::Inner;
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
-use crate::txn::{Commit, Txn, WriteSet};
 use crate::{EngineError, Result, Seq, TreeId};
 use entry::{AttachmentPieces, Entry, EntryBuffers};
-use esker_wal::RecordKind;
+use env::{Background, CommitEnv};
 use record::CounterChange;
 
 /// In records that change counters this id stands among the trees, so that a reader of the log who needs no tree of a
 /// block knows whether it needs the block for the counters.
 pub(crate) const COUNTERS_TREE: TreeId = TreeId(0);
 
-/// Commits what `txn` has written. The caller ends the transaction.
-pub(crate) fn commit(txn: &mut Txn) -> Result<Commit> {
-    if !txn.has_writes() && txn.attachment.is_empty() {
-        return Ok(Commit { seq: None });
+/// A commit record above this is charged to the memory budget.
+const CHARGED_RECORD_BYTES: u64 = 1 << 20;
+
+/// What a transaction commits.
+pub(crate) struct Batch<'a> {
+    pub(crate) writes: &'a mut WriteSet,
+    /// Raises, each tree once.
+    pub(crate) counters: &'a [(TreeId, u64)],
+    pub(crate) attachment: AttachmentPieces<'a>,
+    /// It may use what is held back on a full disk.
+    pub(crate) makes_room: bool,
+    /// In which the record is made.
+    pub(crate) buffers: &'a mut EntryBuffers,
+}
+
+impl Batch<'_> {
+    fn has_attachment(&self) -> bool {
+        self.attachment.iter().any(|piece| !piece.is_empty())
     }
-    let inner = txn.engine.inner();
-    inner.recovery.ready()?;
-    let makes_room = txn.makes_room();
-    match inner.admit_writer(&txn.writes) {
+}
+
+/// Commits a batch. Gives its sequence; `None` if there is nothing to log.
+pub(crate) fn commit(
+    env: &CommitEnv,
+    background: &dyn Background,
+    batch: Batch<'_>,
+) -> Result<Option<Seq>> {
+    let has_attachment = batch.has_attachment();
+    if batch.writes.is_untouched() && batch.counters.is_empty() && !has_attachment {
+        return Ok(None);
+    }
+    background.ready()?;
+    match background.admit_writer(batch.writes) {
         // What it waits for is what it brings.
-        Err(EngineError::DiskFull(_)) if makes_room => {}
+        Err(EngineError::DiskFull(_)) if batch.makes_room => {}
         admitted => admitted?,
     }
-    let staged = match txn.writes.has_spilled() {
-        true => graft::stage(inner, &mut txn.writes)?,
+    let staged = match batch.writes.has_spilled() {
+        true => background.stage(batch.writes)?,
         false => None,
     };
-    let _charge = charge_record(inner, &txn.writes, &mut txn.buffers)?;
-    let attachment = txn.attachment.pieces();
-    let mut entry = Entry::new(RecordKind::Commit, &mut txn.buffers, attachment);
-    let writes = entry.put_body(&txn.counters, &txn.writes);
-    if writes == 0 && txn.counters.is_empty() && staged.is_none() {
-        if txn.attachment.is_empty() {
-            return Ok(Commit { seq: None });
-        }
-        let seq = note(inner, &mut txn.buffers, attachment)?;
-        txn.last_commit = seq;
-        return Ok(Commit { seq: Some(seq) });
+    let _charge = charge_record(env, batch.writes, batch.buffers)?;
+    let mut entry = Entry::new(RecordKind::Commit, batch.buffers, batch.attachment);
+    let writes = entry.put_body(batch.counters, batch.writes);
+    if writes == 0 && batch.counters.is_empty() && staged.is_none() {
+        return match has_attachment {
+            true => note(env, batch.buffers, batch.attachment).map(Some),
+            false => Ok(None),
+        };
     }
     if let Some(staged) = &staged {
-        staged.encode(&mut entry);
+        entry.put_graft(staged.id(), staged.trees());
     }
-    let place = entry.append(&inner.log, makes_room)?;
-    let seq = place.seq;
+    let place = entry.append(&env.log, batch.makes_room)?;
     if let Some(staged) = staged {
-        staged.graft(seq);
+        staged.ingest(place.seq);
     }
-    for (tree, value) in &txn.counters {
-        inner
-            .counters
-            .apply(CounterChange::Raise, *tree, *value, seq);
-    }
-    insert_writes(inner, &txn.writes, place.start, seq);
-    txn.last_commit = place.complete(&inner.watermark);
-    Ok(Commit { seq: Some(seq) })
+    raise_counters(env, batch.counters, place.seq);
+    insert_writes(background, batch.writes, place.start, place.seq);
+    Ok(Some(place.complete(&env.watermark)))
 }
 
 /// Logs an attachment without a transaction.
 pub(crate) fn note(
-    inner: &Inner,
+    env: &CommitEnv,
     buffers: &mut EntryBuffers,
     attachment: AttachmentPieces<'_>,
 ) -> Result<Seq> {
-    let place = Entry::note(buffers, attachment).append(&inner.log, false)?;
-    Ok(place.complete(&inner.watermark))
+    let place = Entry::note(buffers, attachment).append(&env.log, false)?;
+    Ok(place.complete(&env.watermark))
 }
 
-/// A commit record above this is charged to the memory budget.
-const CHARGED_RECORD_BYTES: u64 = 1 << 20;
+/// Logs the change of a counter outside a transaction.
+pub(crate) fn change_counter(
+    env: &CommitEnv,
+    how: CounterChange,
+    tree: TreeId,
+    value: u64,
+) -> Result<Seq> {
+    let mut buffers = EntryBuffers::default();
+    let entry = Entry::counter_change(how, tree, value, &mut buffers);
+    let place = entry.append(&env.log, false)?;
+    env.counters.apply(how, tree, value, place.seq);
+    Ok(place.complete(&env.watermark))
+}
+
+/// The record with sequence `seq` raises these counters.
+pub(crate) fn raise_counters(env: &CommitEnv, counters: &[(TreeId, u64)], seq: Seq) {
+    for (tree, value) in counters {
+        env.counters.apply(CounterChange::Raise, *tree, *value, seq);
+    }
+}
 
 /// Makes room for the record of a large write set, at once: a buffer that doubled on its way there would need twice as
 /// much memory for a moment. The record is charged as long as what is returned lives.
 pub(crate) fn charge_record(
-    inner: &Inner,
+    env: &CommitEnv,
     writes: &WriteSet,
     buffers: &mut EntryBuffers,
 ) -> Result<Option<Charge>> {
@@ -122,33 +166,32 @@ pub(crate) fn charge_record(
         return Ok(None);
     }
     let bytes = bytes as usize;
-    inner.budget.admit(bytes)?;
+    env.budget.admit(bytes)?;
     buffers.payload.clear();
     buffers.payload.reserve_exact(bytes);
-    Ok(Some(Charge::of(
-        &inner.budget,
-        MemoryUse::Transactions,
-        bytes,
-    )))
+    let charge = Charge::of(&env.budget, MemoryUse::Transactions, bytes);
+    Ok(Some(charge))
 }
 
 /// Lets go of the row locks of a transaction whose record has its place in the log: now, or when it is durable.
 /// `owner` is then without locks; true if it is another one for that reason.
-pub(crate) fn let_go_of_locks(inner: &Inner, owner: &mut Arc<LockOwner>, seq: Seq) -> bool {
-    if inner.switches.locks_go_at_once() || !owner.holds_any() {
-        inner.locks.release_all(owner);
+pub(crate) fn let_go_of_locks(env: &CommitEnv, owner: &mut Arc<LockOwner>, seq: Seq) -> bool {
+    if env.switches.locks_go_at_once() || !owner.holds_any() {
+        env.locks.release_all(owner);
+        debug_assert!(!owner.holds_any(), "all locks are free");
         return false;
     }
     // The versions are in the memtables: nothing is uncommitted any more.
     owner.withdraw();
-    let owner = std::mem::replace(owner, inner.locks.new_owner());
-    let release = inner.held.hold(seq, owner);
-    inner.log.notify_durable(seq, release);
+    let owner = std::mem::replace(owner, env.locks.new_owner());
+    let release = env.held.hold(seq, owner);
+    env.log.notify_durable(seq, release);
     true
 }
 
 /// Inserts the versions of a write set with sequence `seq`. The log is needed from `start` on until they are flushed.
-pub(crate) fn insert_writes(inner: &Inner, writes: &WriteSet, start: u64, seq: Seq) {
+pub(crate) fn insert_writes(background: &dyn Background, writes: &WriteSet, start: u64, seq: Seq) {
+    assert!(start < seq, "a sequence is the end of its record");
     for tree_writes in writes.logged() {
         let bytes = with_active(&tree_writes.tree, start, seq, |table| {
             writes.for_each_live(tree_writes, |op, key, value| {
@@ -156,19 +199,12 @@ pub(crate) fn insert_writes(inner: &Inner, writes: &WriteSet, start: u64, seq: S
             });
             table.bytes()
         });
-        if bytes >= inner.config.memtable_bytes {
-            inner.memtable_is_full(&tree_writes.tree);
-        }
+        background.memtable_has(&tree_writes.tree, bytes);
     }
 }
 
 /// Runs `insert` on the active memtable of a tree while it is pinned.
-pub(crate) fn with_active<R>(
-    tree: &Tree,
-    start: u64,
-    seq: Seq,
-    insert: impl FnOnce(&Memtable) -> R,
-) -> R {
+fn with_active<R>(tree: &Tree, start: u64, seq: Seq, insert: impl FnOnce(&Memtable) -> R) -> R {
     loop {
         let superversion = tree.superversion();
         if let Some(_pin) = superversion.active.pin(start, seq) {

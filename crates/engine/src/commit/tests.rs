@@ -1,4 +1,4 @@
-//! The watermark by itself. Its interleavings are explored in `tests/interleavings.rs`.
+//! The watermark by itself. Its interleavings are explored in `interleaving_tests`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::thread;
 
 use proptest::prelude::*;
 
-use super::watermark::{Visible, Watermark};
+use super::watermark::Watermark;
 
 #[test]
 fn gap_holds_the_watermark_back() {
@@ -39,7 +39,7 @@ fn waiters_of_both_kinds_are_woken() {
     let flag = Arc::new(Flag(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&flag));
     let mut context = Context::from_waker(&waker);
-    let mut future = Visible::new(&watermark, 20);
+    let mut future = watermark.reached(20);
     assert!(Pin::new(&mut future).poll(&mut context).is_pending());
     watermark.complete(20, 30);
     assert_eq!(flag.0.load(Ordering::SeqCst), 0);

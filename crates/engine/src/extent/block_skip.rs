@@ -20,11 +20,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Run;
 use super::index::Tail;
 use super::reader::Extent;
 use super::zone_map::{FieldTest, FieldValue, Fields};
 use crate::LATEST;
-use crate::tree::Run;
 
 /// The conditions of a scan, which all must hold, and how many blocks its tasks have passed over.
 pub(crate) struct Conditions {

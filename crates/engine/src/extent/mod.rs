@@ -4,11 +4,11 @@
 //! keeps their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter`
-//! → `zone_map` (statistics for block skipping) → `index` with `key_prefixes` (abbreviated separators) → `writer` (cuts
-//! extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader`
-//! (one extent; `multi_get`: several keys of it; `known_keys`: keys that need not be searched again) → `iter` (a cursor
-//! over it) with `read_ahead` → `block_skip` (what a filtered scan need not read) → `cache_warming` (what of it is
-//! cached); `inspect` (all its parts, for people).
+//! → `zone_maps` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files;
+//! `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `multi_get`: several keys of
+//! it; `known_keys`: keys that need not be looked for again; `run`: many extents in order) → `iter` (a walk over it) →
+//! `skipper` (what of it a filtered walk leaves out) → `cache_warming` (what of it is cached); `inspect` (all its
+//! parts, for people). `health` hears of failed syncs.
 //!
 //! **Invariants**
 //! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit
@@ -21,6 +21,7 @@ mod cache_warming;
 mod data_file;
 mod filter;
 mod frame;
+mod health;
 mod index;
 mod inspect;
 mod iter;
@@ -30,6 +31,7 @@ mod meta;
 mod multi_get;
 mod read_ahead;
 mod reader;
+mod run;
 mod space;
 mod writer;
 mod zone_map;
@@ -39,6 +41,8 @@ pub(crate) use block_skip::{BlockSkipper, Conditions};
 pub(crate) use cache_warming::CacheRange;
 pub(crate) use filter::KeyHash;
 pub use frame::{Compression, Packed};
+pub(crate) use health::Health;
+pub use health::OnFatal;
 pub(crate) use index::Tail;
 pub use inspect::{BlockContent, BlockParts, ExtentParts};
 pub(crate) use iter::{ExtentIter, ReadMode};
@@ -49,6 +53,7 @@ pub use meta::{ExtentId, ExtentMeta, HasMeta, Position};
 pub(crate) use multi_get::MOST_KEYS;
 pub use reader::Extent;
 pub(crate) use reader::{FoundIn, Store};
+pub use run::{LEVELS, Run, RunId};
 pub use space::SpaceStats;
 pub(crate) use space::file_path;
 pub(crate) use space::{Kept, Space};

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use esker_vfs::{File, Fs, OpenMode};
 use parking_lot::Mutex;
 
+use super::Health;
 use super::data_file::{DataFile, Handle, Trim};
 use super::{ExtentId, ExtentMeta, SLOT_BYTES, SLOTS_PER_FILE};
-use crate::tree::Health;
 use crate::{EngineError, Result};
 
 /// Largest number of data files (4 PiB): beyond it extent ids would not fit.

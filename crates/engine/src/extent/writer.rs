@@ -11,6 +11,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::LEVELS;
 use super::block::{BlockBuilder, ENTRY_OVERHEAD_BYTES};
 use super::filter::{self, KeyHash};
 use super::frame::{self, Compression, FramePlace, Packer};
@@ -21,7 +22,6 @@ use super::zone_map::{Fields, ZoneBuilder};
 use super::{ExtentMeta, HEADER_BYTES, Position, SLOT_BYTES};
 use crate::budget::{Charge, MemoryUse};
 use crate::iter::compare_versions;
-use crate::tree::LEVELS;
 use crate::{Op, Result, Seq, TreeId};
 
 /// Buffers that a huge entry has blown up beyond this are not kept.

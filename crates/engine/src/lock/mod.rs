@@ -39,7 +39,7 @@ use crate::wait::{self, Resolver, Ticket, WaitQueue};
 use crate::{CancelReason, EngineError, Result, TreeId};
 pub use list::{LockInfo, Locked};
 pub use owner::Uncommitted;
-pub(crate) use owner::{LockOwner, Published, Want};
+pub(crate) use owner::{LockOwner, Want};
 use owner::{Owners, Place, Waiting};
 pub use range::RangeKind;
 use range::{AheadId, Covered, RangeWaiter, Ranges};

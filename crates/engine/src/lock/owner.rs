@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{LockMode, LockRef};
+use crate::batch::{DeadRanges, OwnWrites, Spills, WriteSet, is_dead};
 use crate::extent::ReadMode;
 use crate::iter::InternalIter;
 use crate::memtable::Memtable;
 use crate::span::KeySpan;
-use crate::txn::{DeadRanges, Spills, is_dead};
 use crate::wait::Resolver;
 use crate::{Op, Result, Seq, TreeId};
 
@@ -66,7 +66,7 @@ pub(super) struct Waiting {
 
 /// Uncommitted writes to a tree that others may look at.
 #[derive(Clone)]
-pub(crate) struct Published {
+pub(super) struct Published {
     pub(crate) tree: TreeId,
     pub(crate) table: Arc<Memtable>,
     pub(crate) spills: Spills,
@@ -208,8 +208,19 @@ impl LockOwner {
         std::mem::take(&mut *self.ranges.lock()).any
     }
 
-    /// Shows the writes to a tree to others; what was shown of the tree before is replaced.
-    pub(crate) fn publish(&self, writes: Published) {
+    /// Shows the writes to a tree to others: those of now and, unless they move to disk, those to come. What was shown
+    /// of the tree before is replaced.
+    pub(crate) fn publish_writes(&self, writes: &WriteSet, tree: TreeId) {
+        if let Some(OwnWrites { table, spills, .. }) = writes.view(tree) {
+            self.publish(Published {
+                tree,
+                table,
+                spills,
+            });
+        }
+    }
+
+    fn publish(&self, writes: Published) {
         self.set_active();
         let trees = &mut self.published.lock().trees;
         match trees.iter_mut().find(|own| own.tree == writes.tree) {

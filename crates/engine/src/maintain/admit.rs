@@ -12,12 +12,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::Mode;
 use super::stalls::StallCause;
+use super::{Core, Mode};
+use crate::batch::WriteSet;
 use crate::compact::{Effort, Pressure};
-use crate::engine::Inner;
 use crate::tree::Tree;
-use crate::txn::WriteSet;
 use crate::{EngineError, Result};
 
 /// How long a writer is held at a time before it looks again.
@@ -32,11 +31,11 @@ fn memory_pressure(bytes: usize, limit: usize) -> Pressure {
     Pressure::of(bytes as u64, slow as u64, limit as u64 + 1)
 }
 
-impl Inner {
+impl Core {
     /// Holds a writer back while memtables need more memory than they may have, or background work is too far behind
     /// with a tree it writes to; slows it down before that.
     #[inline]
-    pub(crate) fn admit_writer(&self, writes: &WriteSet) -> Result<()> {
+    pub(super) fn admit(&self, writes: &WriteSet) -> Result<()> {
         match self.pressure(writes) {
             (Pressure::None, _) => Ok(()),
             (pressure, cause) => self.hold_writer(writes, pressure, cause),
@@ -46,7 +45,10 @@ impl Inner {
     /// How far memtables are on the way to what the budget leaves them.
     #[inline]
     fn memory_pressure(&self) -> Pressure {
-        memory_pressure(self.budget.unflushed(), self.budget.memtables_hard())
+        memory_pressure(
+            self.env.commit.budget.unflushed(),
+            self.env.commit.budget.memtables_hard(),
+        )
     }
 
     /// The largest pressure, and what makes it.
@@ -55,7 +57,7 @@ impl Inner {
         let memory = self.memory_pressure();
         let mut worst = (memory, StallCause::of_memory(memory));
         for writes in writes.trees() {
-            let (memtables, l0_runs) = self.trees.pressure(&writes.tree);
+            let (memtables, l0_runs) = self.env.trees.pressure(&writes.tree);
             if memtables > worst.0 {
                 worst = (memtables, StallCause::of_memtables(memtables));
             }
@@ -78,7 +80,7 @@ impl Inner {
         }
         let memory = self.memory_pressure();
         let no_pressure = (Pressure::None, Pressure::None);
-        let mut trees = trees.iter().map(|tree| self.trees.pressure(tree));
+        let mut trees = trees.iter().map(|tree| self.env.trees.pressure(tree));
         if memory == Pressure::None && trees.all(|pressure| pressure == no_pressure) {
             self.maintenance
                 .holds_writers
@@ -125,7 +127,7 @@ impl Inner {
             return Ok(());
         }
         while self.must_wait(writes) {
-            self.trees.check_health()?;
+            self.env.trees.check_health()?;
             if let Some(error) = self.stuck(writes) {
                 return Err(error);
             }
@@ -155,12 +157,12 @@ impl Inner {
         if finds_no_space.load(Ordering::Relaxed) > 0
             && trees
                 .clone()
-                .any(|tree| self.trees.waits_for_compaction(tree))
+                .any(|tree| self.env.trees.waits_for_compaction(tree))
         {
             let what = "level 0 is full and cannot be compacted";
             return Some(EngineError::DiskFull(what.into()));
         }
-        trees.find_map(|tree| self.trees.blocked_compaction(tree))
+        trees.find_map(|tree| self.env.trees.blocked_compaction(tree))
     }
 }
 

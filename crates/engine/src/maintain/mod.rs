@@ -19,7 +19,9 @@
 //!   already.) Any other failure of background work ends the engine's life through `on_fatal`.
 
 mod admit;
+mod core;
 mod decide;
+mod ingest;
 mod stalls;
 mod throttle;
 
@@ -33,9 +35,10 @@ use esker_vfs::Clock;
 use esker_wal::LogReader;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+pub(crate) use self::core::Core;
 use crate::budget::MemoryUse;
 use crate::compact::{Effort, tombstones_amplify_reads};
-use crate::engine::{Inner, Mode};
+use crate::config::Mode;
 use crate::tree::{SuperVersion, Tree};
 use crate::txn::LOCK_BYTES;
 use crate::{EngineError, Result};
@@ -158,7 +161,7 @@ impl Maintenance {
     }
 }
 
-impl Inner {
+impl Core {
     /// Switches a memtable that has grown to its limit.
     #[cold]
     pub(crate) fn memtable_is_full(&self, tree: &Tree) {
@@ -167,7 +170,7 @@ impl Inner {
             return;
         };
         if tree.superversion().active.bytes() >= self.config.memtable_bytes && self.rotate(tree) {
-            self.trees.note(|work| work.rotations.full += 1);
+            self.env.trees.note(|work| work.rotations.full += 1);
             self.maintenance.ask_for_flush();
         }
     }
@@ -175,13 +178,13 @@ impl Inner {
     /// Whether there was anything in it.
     fn rotate(&self, tree: &Tree) -> bool {
         // Every record up to here is inserted already, so into the table that ends its life now or an earlier one.
-        let recovery_point = self.watermark.visible();
+        let recovery_point = self.env.commit.watermark.visible();
         tree.rotate(recovery_point)
     }
 
     /// A reader comes to a tree: if deletes there have hindered others enough, they are taken away soon.
     #[inline]
-    pub(crate) fn check_tombstone_skips(&self, now: &SuperVersion) {
+    pub(crate) fn look_at_tombstones(&self, now: &SuperVersion) {
         let active = &now.active;
         let replayed = now.replayed.last();
         if tombstones_amplify_reads(active.tombstones_skipped(), active.entries())
@@ -194,28 +197,31 @@ impl Inner {
     }
 
     fn load(&self) -> Load {
-        let visible = self.watermark.visible();
+        let visible = self.env.commit.watermark.visible();
         // Before the memtables: what leaves this table is in a memtable by then.
-        let prepared_first_lsn = self.prepared.first_lsn();
-        let trees = self.trees.all();
+        let prepared_first_lsn = self.env.prepared.first_lsn();
+        let trees = self.env.trees.all();
         let load = Load {
             trees: trees
                 .iter()
-                .map(|tree| tree_load(tree, self.trees.limits().l0_slowdown_runs))
+                .map(|tree| tree_load(tree, self.env.trees.limits().l0_slowdown_runs))
                 .collect(),
             replayed_bytes: replayed_bytes(&trees),
             prepared_first_lsn,
             visible,
             log_from: self.maintenance.log_from.load(Ordering::Relaxed),
             limits: Limits {
-                memory_bytes: self.budget.memtables_soft(),
+                memory_bytes: self.env.commit.budget.memtables_soft(),
                 log_bytes: self.config.log_limit_bytes,
                 checkpoint_bytes: self.config.log_segment_bytes,
             },
         };
-        self.budget.set(MemoryUse::Replayed, load.replayed_bytes);
-        self.account_locks();
-        self.budget.sample(load.memtable_bytes());
+        self.env
+            .commit
+            .budget
+            .set(MemoryUse::Replayed, load.replayed_bytes);
+        self.add_up_locks();
+        self.env.commit.budget.sample(load.memtable_bytes());
         self.note_relief(&trees);
         load
     }
@@ -226,9 +232,9 @@ impl Inner {
     }
 
     /// Adds up the memory of row and range locks.
-    pub(crate) fn account_locks(&self) {
-        let bytes = self.locks.places() * LOCK_BYTES as usize;
-        self.budget.set(MemoryUse::RowLocks, bytes);
+    pub(crate) fn add_up_locks(&self) {
+        let bytes = self.env.commit.locks.places() * LOCK_BYTES as usize;
+        self.env.commit.budget.set(MemoryUse::RowLocks, bytes);
     }
 
     /// Does the most urgent job for memory and log; false if none is due.
@@ -242,7 +248,7 @@ impl Inner {
         };
         match job {
             Job::Flush(id) => {
-                if let Some(tree) = self.trees.get(id) {
+                if let Some(tree) = self.env.trees.get(id) {
                     self.flush_oldest(&tree, &self.maintenance.flushing())?;
                 }
                 self.load();
@@ -250,10 +256,10 @@ impl Inner {
                 self.maintenance.ask_for_compaction();
             }
             Job::Rotate(id, cause) => {
-                if let Some(tree) = self.trees.get(id)
+                if let Some(tree) = self.env.trees.get(id)
                     && self.rotate(&tree)
                 {
-                    self.trees.note(|work| match cause {
+                    self.env.trees.note(|work| match cause {
                         Cause::Memory => work.rotations.memory += 1,
                         Cause::Deletes => work.rotations.deletes += 1,
                         Cause::TombstoneSkips => work.rotations.tombstone_skips += 1,
@@ -271,18 +277,18 @@ impl Inner {
             // The replay has better use for the processors.
             return Ok(false);
         }
-        let oldest = self.snapshots.oldest(|| self.stable());
-        let done = self.trees.compact_one(oldest, effort)?;
+        let oldest = self.env.snapshots.oldest(|| self.env.commit.stable());
+        let done = self.env.trees.compact_one(oldest, effort)?;
         self.maintenance.freed.notify_all();
-        Ok(self.trees.trim()? || done)
+        Ok(self.env.trees.trim()? || done)
     }
 
     /// Switches and flushes everything, then lets go of the log.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        for tree in self.trees.all() {
+        for tree in self.env.trees.all() {
             self.rotate(&tree);
         }
-        for tree in self.trees.all() {
+        for tree in self.env.trees.all() {
             while self.flush_oldest(&tree, &self.maintenance.flushing())? {}
         }
         let load = self.load();
@@ -303,20 +309,24 @@ impl Inner {
             // The recovery point may lie behind the last version of the table, where others have committed meanwhile.
             // If a crash took that part of the log, its sequences would be given again, and replay would skip them.
             let recovery_point = tree.oldest_quiescent().map_or(0, |(_, point)| point);
-            self.log.harden(table.max_seq().max(recovery_point))?;
+            self.env
+                .commit
+                .log
+                .harden(table.max_seq().max(recovery_point))?;
         }
         drop(now);
-        self.trees
-            .flush(tree, self.snapshots.oldest(|| self.stable()))
+        self.env
+            .trees
+            .flush(tree, self.env.snapshots.oldest(|| self.env.commit.stable()))
     }
 
     pub(crate) fn checkpoint(&self, as_of: u64, log_from: u64) -> Result<()> {
-        let counters = self.counters.all();
+        let counters = self.env.commit.counters.all();
         // The counters may show the effect of records beyond `as_of`, which a crash must not take back.
-        self.log.harden(self.log.end())?;
-        self.trees.checkpoint(log_from, as_of, &counters)?;
+        self.env.commit.log.harden(self.env.commit.log.end())?;
+        self.env.trees.checkpoint(log_from, as_of, &counters)?;
         self.maintenance.log_from.store(log_from, Ordering::Relaxed);
-        self.log.release_below(log_from)
+        self.env.commit.log.release_below(log_from)
     }
 }
 
@@ -379,34 +389,34 @@ fn replayed_bytes(trees: &[Tree]) -> usize {
 
 /// The background threads; they end when this is dropped.
 pub(crate) struct Workers {
-    inner: Arc<Inner>,
+    core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
     /// Replays the log and starts the threads: in manual mode the replay is over on return, and there are no threads.
-    pub(crate) fn start(inner: &Arc<Inner>, log: LogReader) -> Result<Self> {
+    pub(crate) fn start(core: &Arc<Core>, log: LogReader) -> Result<Self> {
         let mut workers = Workers {
-            inner: Arc::clone(inner),
+            core: Arc::clone(core),
             threads: Vec::new(),
         };
-        if inner.config.mode == Mode::Manual {
-            inner.replay(log)?;
+        if core.config.mode == Mode::Manual {
+            core.replay(log)?;
         } else {
             workers.spawn_replay(log)?;
             workers.spawn(WorkerRole {
                 name: "esker-flush",
                 is_asked: Signal::take_flush,
-                step: Inner::flush_step,
+                step: Core::flush_step,
                 finds_no_space: |maintenance| &maintenance.flush_finds_no_space,
             })?;
-            for _ in 0..compaction_threads(inner.config.compaction_threads) {
+            for _ in 0..compaction_threads(core.config.compaction_threads) {
                 workers.spawn(WorkerRole {
                     name: "esker-compact",
                     is_asked: Signal::take_compact,
-                    step: |inner| {
-                        let is_anybody_at_work = || inner.snapshots.is_any_taken();
-                        inner.compact_step(Effort::Considerate(&is_anybody_at_work))
+                    step: |core| {
+                        let is_anybody_at_work = || core.env.snapshots.is_any_taken();
+                        core.compact_step(Effort::Considerate(&is_anybody_at_work))
                     },
                     finds_no_space: |maintenance| &maintenance.compaction_finds_no_space,
                 })?;
@@ -416,12 +426,12 @@ impl Workers {
     }
 
     fn spawn_replay(&mut self, log: LogReader) -> Result<()> {
-        let inner = Arc::clone(&self.inner);
+        let core = Arc::clone(&self.core);
         let builder = thread::Builder::new().name("esker-replay".into());
         let thread = builder.spawn(move || {
-            let abandoned = Abandoned(&inner);
+            let abandoned = Abandoned(&core);
             // Whoever waits is told of the error.
-            match inner.replay(log) {
+            match core.replay(log) {
                 Ok(()) => {}
                 Err(error @ EngineError::Stopped(_)) => {
                     tracing::info!(%error, "replaying ended before its time; the next start begins again");
@@ -429,8 +439,8 @@ impl Workers {
                 Err(error) => tracing::error!(%error, "the log could not be replayed"),
             }
             drop(abandoned);
-            inner.maintenance.ask_for_flush();
-            inner.maintenance.ask_for_compaction();
+            core.maintenance.ask_for_flush();
+            core.maintenance.ask_for_compaction();
         });
         self.threads
             .push(thread.map_err(|e| EngineError::io("starting a thread", e))?);
@@ -438,9 +448,9 @@ impl Workers {
     }
 
     fn spawn(&mut self, duty: WorkerRole) -> Result<()> {
-        let inner = Arc::clone(&self.inner);
+        let core = Arc::clone(&self.core);
         let builder = thread::Builder::new().name(duty.name.into());
-        let thread = builder.spawn(move || work(&inner, &duty));
+        let thread = builder.spawn(move || work(&core, &duty));
         self.threads
             .push(thread.map_err(|e| EngineError::io("starting a thread", e))?);
         Ok(())
@@ -449,7 +459,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.inner.stop();
+        self.core.stop();
         for thread in self.threads.drain(..) {
             // The last handle may be dropped by a worker's own callback; nobody joins itself.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {
@@ -460,7 +470,7 @@ impl Drop for Workers {
 }
 
 /// Lets nobody wait for a replay that has panicked.
-struct Abandoned<'a>(&'a Inner);
+struct Abandoned<'a>(&'a Core);
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
@@ -473,7 +483,7 @@ impl Drop for Abandoned<'_> {
 struct WorkerRole {
     name: &'static str,
     is_asked: fn(&mut Signal) -> bool,
-    step: fn(&Inner) -> Result<bool>,
+    step: fn(&Core) -> Result<bool>,
     /// Writers wait for this duty when memory runs out or level 0 is full, so they must hear of a full disk.
     finds_no_space: fn(&Maintenance) -> &AtomicUsize,
 }
@@ -489,13 +499,13 @@ fn compaction_threads(wanted: usize) -> usize {
     }
 }
 
-fn work(inner: &Inner, duty: &WorkerRole) {
-    let maintenance = &inner.maintenance;
+fn work(core: &Core, duty: &WorkerRole) {
+    let maintenance = &core.maintenance;
     let mut pause = Duration::ZERO;
     let mut found_no_space = false;
     let mut io_errors = 0;
     while maintenance.wait(pause, duty.is_asked) {
-        let result = (duty.step)(inner);
+        let result = (duty.step)(core);
         let finds_no_space = matches!(result, Err(EngineError::DiskFull(_)));
         let threads = (duty.finds_no_space)(maintenance);
         match (found_no_space, finds_no_space) {
@@ -527,7 +537,7 @@ fn work(inner: &Inner, duty: &WorkerRole) {
                 RETRY_PAUSE
             }
             Err(error) => {
-                (inner.config.on_fatal)(&format!("background work failed: {error}"));
+                (core.config.on_fatal)(&format!("background work failed: {error}"));
                 return;
             }
         };

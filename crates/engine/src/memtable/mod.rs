@@ -14,6 +14,8 @@
 //!   above its sequence.
 
 mod arena;
+#[cfg(test)]
+mod interleaving_tests;
 mod iter;
 mod key_index;
 mod pins;

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use esker_wal::{BlockSummary, LogBytes, Record, RecordKind};
 
 use super::counts::CounterChanges;
-use super::entry::{Bytes, Entry, MAX_BUFFERS, Spot};
-use super::route::Router;
 use super::two_phase::{Decision, Prepare, damaged};
 use crate::codec::Malformed;
 use crate::commit::COUNTERS_TREE;
 use crate::commit::record::{CounterChange, Reader, Write};
+use crate::replayed::entry::{Bytes, Entry, MAX_BUFFERS, Spot};
+use crate::replayed::route::Router;
 use crate::tree::{GraftId, Recovered, Tree, Trees};
 use crate::{EngineError, Op, Result, Seq, TreeId};
 

@@ -13,10 +13,10 @@ use std::thread;
 
 use super::collect::{Collector, Part, Plan};
 use super::counts::CounterChanges;
-use super::entry::Buffers;
-use super::run::{Facts, Pieces, ReplayedRun};
 use super::two_phase::{Prepare, TwoPhase};
 use crate::commit::counters::Counters;
+use crate::replayed::entry::Buffers;
+use crate::replayed::run::{Facts, Pieces, ReplayedRun};
 use crate::tree::{GraftId, Tree};
 use crate::{Result, Seq};
 

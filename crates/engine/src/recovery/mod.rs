@@ -31,18 +31,13 @@
 //!   it.
 //! - What is flushed meanwhile is a range of the log without a gap, the oldest first (rule R4).
 
-mod build;
 mod collect;
 mod counts;
 mod dispatch;
-mod entry;
 mod force;
 mod harvest;
-mod once;
 mod parallel;
 mod progress;
-mod route;
-mod run;
 mod serial;
 #[cfg(test)]
 mod tests;
@@ -59,8 +54,6 @@ pub use force::ForceRecovery;
 pub(crate) use force::{needs, newer_trees};
 pub(crate) use progress::Recovery;
 pub use progress::{ReplayPhase, ReplayProgress, Replayed};
-pub(crate) use run::ReplayedIter;
-pub use run::ReplayedRun;
 
 use crate::Result;
 use crate::commit::counters::Counters;

@@ -21,11 +21,11 @@ use super::collect::{Collector, Plan};
 use super::dispatch::{Dispatch, MemoryLimits, Step};
 use super::harvest::Harvest;
 use super::progress::Recovery;
-use super::route::Router;
-use super::run::ReplayedRun;
 use super::two_phase::{Prepare, TwoPhase};
 use crate::codec::Malformed;
 use crate::commit::record::Reader;
+use crate::replayed::route::Router;
+use crate::replayed::run::ReplayedRun;
 use crate::{EngineError, Result};
 
 /// Bytes of the log that one shard is worth.

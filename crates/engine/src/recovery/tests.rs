@@ -9,17 +9,17 @@ use proptest::prelude::*;
 
 use super::collect::{Collector, Part, Plan};
 use super::dispatch::{Dispatch, MemoryLimits, Step};
-use super::entry::{Buffers, Bytes, Entry, Spot};
 use super::harvest::Harvest;
 use super::parallel::Blocks;
-use super::route::Router;
-use super::run::{Facts, Pieces, ReplayedIter, ReplayedRun};
 use super::two_phase::TwoPhase;
 use crate::cache::BlockCache;
 use crate::commit::counters::Counters;
 use crate::commit::record;
 use crate::iter::InternalIter;
 use crate::memtable::{MemIter, Memtable};
+use crate::replayed::entry::{Buffers, Bytes, Entry, Spot};
+use crate::replayed::route::Router;
+use crate::replayed::run::{Facts, Pieces, ReplayedIter, ReplayedRun};
 use crate::tree::{Tree, Trees, TreesConfig};
 use crate::{
     Engine, EngineConfig, Isolation, LATEST, Mode, Op, PreparedId, RecoveryMode, Seq, TreeId, View,

@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use esker_wal::LogBytes;
 
+use crate::batch::WriteSet;
 use crate::codec::Malformed;
 use crate::commit::id::PreparedId;
 use crate::commit::record::{Locked, Reader};
 use crate::lock::{LockManager, LockOutcome, WaitPolicy};
 use crate::tree::Trees;
-use crate::txn::WriteSet;
 use crate::txn::prepared::{PreparedTable, PreparedTxn};
 use crate::{EngineError, Result, Seq};
 
@@ -143,7 +143,7 @@ impl Prepare {
         locked?;
         let writes = self.write_set(trees).map_err(|what| self.damaged(what))?;
         for written in writes.trees() {
-            writes.publish(&owner, written.tree.id());
+            owner.publish_writes(&writes, written.tree.id());
         }
         let (start, seq) = (self.start, self.seq);
         prepared.insert(

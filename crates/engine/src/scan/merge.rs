@@ -14,11 +14,11 @@
 
 use std::cmp::Ordering;
 
+use crate::batch::Sight;
 use crate::iter::InternalIter;
 use crate::memtable::MemIter;
-use crate::recovery::ReplayedIter;
+use crate::replayed::ReplayedIter;
 use crate::tree::RunIter;
-use crate::txn::Sight;
 use crate::visit::{Visit, show};
 use crate::{Op, Result, Seq};
 

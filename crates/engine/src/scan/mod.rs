@@ -20,7 +20,6 @@ mod estimate;
 mod filter_tests;
 mod merge;
 mod overlay;
-mod pool;
 #[cfg(test)]
 mod random_trees;
 mod split;
@@ -31,17 +30,17 @@ mod verify;
 mod verify_tests;
 mod view;
 
+pub use crate::pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub use crate::span::KeySpan;
 pub use crate::visit::{MOST_PIECES, Piece, Visit};
-pub use pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub(crate) use verify::Verifier;
-pub(crate) use view::{OwnWrites, PinnedView};
+pub(crate) use view::PinnedView;
 
 use std::sync::Arc;
 
 use crate::extent::{Conditions, FieldTest, HasMeta, ReadMode};
 use crate::tree::Tree;
-use crate::txn::{Txn, cursor_over};
+use crate::txn::Txn;
 use crate::{LATEST, Result};
 use count::Counted;
 use merge::Merge;
@@ -92,6 +91,25 @@ enum CountTask {
 }
 
 impl Txn {
+    /// What scans by several threads see.
+    pub(crate) fn pin(&self, tree: &Tree) -> Result<PinnedView> {
+        self.check()?;
+        // The snapshot is taken before the tiers are looked up.
+        let snapshot = self.snapshot();
+        let own = self.writes.view(tree.id());
+        let superversion = Arc::clone(&tree.superversion());
+        self.home.check_tombstone_skips(&superversion);
+        let verifier = self.env.commit.switches.verify_answers();
+        let verifier = verifier.then(|| Verifier::new(tree, &self.env.on_fatal));
+        Ok(PinnedView {
+            superversion,
+            own,
+            snapshot,
+            dependency: Arc::clone(&self.dependency),
+            verifier,
+        })
+    }
+
     /// Cuts a scan of `spans` into about `tasks` parts of like size. It sees what [`Txn::scan`] with
     /// [`View::Snapshot`](crate::View::Snapshot) would see now.
     pub fn parallel_scan(
@@ -187,7 +205,7 @@ impl Txn {
 
     /// The threads that help with scans.
     pub fn scans(&self) -> &ScanPool {
-        self.engine.scans()
+        &self.env.scans
     }
 
     /// Whether a scan of these spans leaves its blocks in the cache.
@@ -258,7 +276,7 @@ impl ParallelScan {
             let goes_on = match &self.view.verifier {
                 None => read(&self.view, merge, visit, go_on)?,
                 Some(verifier) => {
-                    let plain = cursor_over(&self.view, span)?;
+                    let plain = view::cursor_over(&self.view, span)?;
                     let conditions = conditions.map(|c| &**c);
                     let mut beside = Beside::new(verifier, conditions, plain, visit);
                     let goes_on = read(&self.view, merge, &mut beside, go_on)?;

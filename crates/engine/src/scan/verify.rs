@@ -10,10 +10,11 @@
 //! **Invariant**: nothing changes but the time it takes, unless there is a difference.
 
 use super::view::PinnedView;
+use super::view::cursor_over;
 use crate::extent::Conditions;
 use crate::span::KeySpan;
 use crate::tree::{OnFatal, Tree};
-use crate::txn::{Cursor, cursor_over};
+use crate::txn::Cursor;
 use crate::visit::{Piece, Visit};
 use crate::{Result, TreeId};
 

@@ -6,30 +6,18 @@
 //! - The superversion is loaded after the snapshot was taken, so no version the snapshot needs can be missing from it.
 //! - It owns what it reads: what a transaction or background work does later changes nothing.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::merge::{Merge, Source, Tier};
 use super::verify::Verifier;
+use crate::batch::{OwnWrites, Sight};
 use crate::extent::{BlockSkipper, Conditions, Extent, HasMeta, ReadMode};
 use crate::span::KeySpan;
 use crate::tree::{Run, RunIter, SuperVersion};
-use crate::txn::{DeadRanges, Sight, Spills, note_dependency};
-use crate::{LATEST, Memtable, Result, Seq};
-
-/// The transaction's own writes to the tree.
-pub(crate) struct OwnWrites {
-    pub(crate) table: Arc<Memtable>,
-    pub(crate) spills: Spills,
-    pub(crate) upto: Seq,
-    pub(crate) dead: DeadRanges,
-}
-
-impl OwnWrites {
-    pub(crate) fn sight(&self) -> Sight {
-        Sight::Own(self.upto, Arc::clone(&self.dead))
-    }
-}
+use crate::txn::{Cursor, note_dependency, rows_between};
+use crate::{Direction, LATEST, Memtable, Result, Seq};
 
 /// What a scan sees.
 pub(crate) struct PinnedView {
@@ -102,4 +90,21 @@ impl PinnedView {
     pub(super) fn note(&self, newest: Seq) {
         note_dependency(&self.dependency, newest);
     }
+}
+
+/// A cursor over what a scan has pinned.
+pub(super) fn cursor_over(view: &PinnedView, span: &KeySpan) -> Result<Cursor> {
+    let lower = Bound::Included(span.lower.as_slice());
+    let upper = span
+        .upper
+        .as_deref()
+        .map_or(Bound::Unbounded, Bound::Excluded);
+    rows_between(
+        &view.superversion,
+        view.own.as_ref(),
+        view.snapshot,
+        (lower, upper),
+        Direction::Forward,
+        &view.dependency,
+    )
 }

@@ -6,10 +6,11 @@
 //! **Invariants**
 //! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
 
-use super::levels::{LEVELS, RunAddress, RunId};
+use super::levels::RunAddress;
 use super::staged::GraftId;
 use crate::codec::{Malformed, Reader, put_varint};
 use crate::extent::{ExtentId, ExtentMeta};
+use crate::extent::{LEVELS, RunId};
 use crate::{Seq, TreeId};
 
 /// One change of the recorded state.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use esker_vfs::Env;
 
-use super::health::Health;
 use super::manifest::{self, Uuid};
 use super::state::LogPoint;
 use crate::cache::BlockCache;
+use crate::extent::Health;
 use crate::extent::{Extent, ExtentMeta, ExtentOptions, Space, Store};
 use crate::{EngineError, Result, Seq, TreeId};
 

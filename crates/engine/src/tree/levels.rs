@@ -9,20 +9,10 @@
 //! - For one user key, every version in a newer run (or an upper level) is newer than every version below.
 //! - No extent id occurs twice.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::ops::Range;
-use std::sync::Arc;
 
-use crate::Seq;
-use crate::extent::{ExtentId, ExtentMeta, HasMeta, KeyPrefixes};
-
-/// Number of levels on disk.
-pub const LEVELS: usize = 3;
-
-/// Orders the runs of level 0: larger is newer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub u64);
+use crate::extent::{ExtentId, ExtentMeta, HasMeta, LEVELS, Run, RunId};
 
 /// Where an extent hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,83 +36,6 @@ impl RunAddress {
             level,
             run: RunId(0),
         }
-    }
-}
-
-/// A sorted run of extents. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Run<E> {
-    id: RunId,
-    extents: Arc<[E]>,
-    /// Of the last keys of the extents.
-    prefixes: Arc<KeyPrefixes>,
-    /// Bytes stored, summed once.
-    bytes: u64,
-}
-
-impl<E: HasMeta> Run<E> {
-    pub(crate) fn new(id: RunId, extents: Vec<E>) -> Self {
-        let bytes = extents
-            .iter()
-            .map(|extent| u64::from(extent.meta().stored_bytes))
-            .sum();
-        let prefixes = KeyPrefixes::new(extents.iter().map(|extent| &*extent.meta().last.key));
-        Run {
-            id,
-            extents: extents.into(),
-            prefixes: Arc::new(prefixes),
-            bytes,
-        }
-    }
-
-    /// Its number.
-    pub fn id(&self) -> RunId {
-        self.id
-    }
-
-    /// The extents in order.
-    pub fn extents(&self) -> &Arc<[E]> {
-        &self.extents
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.extents.is_empty()
-    }
-
-    /// Bytes stored.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Index of the first extent with an entry at or after (`key`, `seq`); its length if there is none.
-    #[inline]
-    pub fn find(&self, key: &[u8], seq: Seq) -> usize {
-        self.prefixes.partition_point(key, |extent| {
-            self.extents[extent].meta().last.compare(key, seq) == Ordering::Less
-        })
-    }
-
-    /// The extents that can hold a user key in `[low, high]`.
-    pub fn overlapping(&self, low: &[u8], high: &[u8]) -> &[E] {
-        &self.extents[self.overlapping_range(low, high)]
-    }
-
-    /// Indexes of the extents that can hold a user key in `[low, high]`.
-    pub fn overlapping_range(&self, low: &[u8], high: &[u8]) -> Range<usize> {
-        let start = self
-            .extents
-            .partition_point(|extent| &*extent.meta().last.key < low);
-        let rest = &self.extents[start..];
-        start..start + rest.partition_point(|extent| &*extent.meta().first.key <= high)
-    }
-
-    /// Whether the order of the extents is right.
-    fn is_sorted(&self) -> bool {
-        self.extents.windows(2).all(|pair| {
-            let (left, right) = (pair[0].meta(), pair[1].meta());
-            left.last.compare(&right.first.key, right.first.seq) == Ordering::Less
-        })
     }
 }
 
@@ -175,7 +88,7 @@ impl<E: HasMeta> Levels<E> {
     /// The run at this place.
     pub fn run(&self, place: RunAddress) -> Option<&Run<E>> {
         match place.level {
-            0 => self.l0_runs.iter().find(|run| run.id == place.run),
+            0 => self.l0_runs.iter().find(|run| run.id() == place.run),
             level => Some(self.level(level)),
         }
     }
@@ -190,7 +103,10 @@ impl<E: HasMeta> Levels<E> {
 
     /// All extents with their places.
     pub fn extents(&self) -> impl Iterator<Item = (RunAddress, &E)> {
-        let l0_runs = self.l0_runs.iter().map(|run| (RunAddress::l0(run.id), run));
+        let l0_runs = self
+            .l0_runs
+            .iter()
+            .map(|run| (RunAddress::l0(run.id()), run));
         let lower = self
             .lower
             .iter()
@@ -198,12 +114,12 @@ impl<E: HasMeta> Levels<E> {
             .map(|(run, level)| (RunAddress::level(level), run));
         l0_runs
             .chain(lower)
-            .flat_map(|(place, run)| run.extents.iter().map(move |e| (place, e)))
+            .flat_map(|(place, run)| run.extents().iter().map(move |e| (place, e)))
     }
 
     /// A number for a new run of level 0, newer than all.
     pub fn next_run(&self) -> RunId {
-        RunId(self.l0_runs.first().map_or(1, |run| run.id.0 + 1))
+        RunId(self.l0_runs.first().map_or(1, |run| run.id().0 + 1))
     }
 
     /// The shape after `edit`, or what is wrong with it.
@@ -224,7 +140,7 @@ impl<E: HasMeta> Levels<E> {
         let mut next = Levels::default();
         for (place, run) in self.places() {
             let hit = run
-                .extents
+                .extents()
                 .iter()
                 .filter(|e| removed.contains(&e.meta().id))
                 .count();
@@ -234,7 +150,7 @@ impl<E: HasMeta> Levels<E> {
                 continue;
             }
             let kept = run
-                .extents
+                .extents()
                 .iter()
                 .filter(|e| !removed.contains(&e.meta().id))
                 .cloned();
@@ -260,12 +176,15 @@ impl<E: HasMeta> Levels<E> {
             }
             next.install(place, run)?;
         }
-        next.l0_runs.sort_by_key(|run| Reverse(run.id));
+        next.l0_runs.sort_by_key(|run| Reverse(run.id()));
         Ok(next)
     }
 
     fn places(&self) -> impl Iterator<Item = (RunAddress, &Run<E>)> {
-        let l0_runs = self.l0_runs.iter().map(|run| (RunAddress::l0(run.id), run));
+        let l0_runs = self
+            .l0_runs
+            .iter()
+            .map(|run| (RunAddress::l0(run.id()), run));
         l0_runs.chain(
             self.lower
                 .iter()
@@ -286,7 +205,7 @@ impl<E: HasMeta> Levels<E> {
 
     /// The same shape of something else.
     pub(crate) fn map<T: HasMeta>(&self, mut f: impl FnMut(&E) -> T) -> Levels<T> {
-        let mut map = |run: &Run<E>| Run::new(run.id, run.extents.iter().map(&mut f).collect());
+        let mut map = |run: &Run<E>| Run::new(run.id(), run.extents().iter().map(&mut f).collect());
         Levels {
             l0_runs: self.l0_runs.iter().map(&mut map).collect(),
             lower: self.lower.each_ref().map(map),

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use esker_vfs::{File, Fs, OpenMode};
 
 use super::change::Change;
-use super::health::Health;
 use super::state::State;
 use crate::codec::{Malformed, Reader, u32_at, u64_at};
+use crate::extent::Health;
 use crate::{EngineError, Result, extent};
 
 /// Records begin at multiples of this.

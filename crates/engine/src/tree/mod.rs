@@ -16,7 +16,6 @@
 mod change;
 pub(crate) mod check;
 mod handle;
-mod health;
 pub(crate) mod levels;
 pub(crate) mod manifest;
 mod run;
@@ -35,14 +34,14 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::cache::BlockCache;
 use crate::compact::{CompactionKind, CompactionStats, Limits};
+pub(crate) use crate::extent::Health;
 use crate::extent::{Extent, ExtentId, ExtentOptions, HasMeta, Kept, Space, SpaceStats, Store};
+pub use crate::extent::{LEVELS, OnFatal, Run, RunId};
 use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
 pub(crate) use handle::Oldest;
 pub use handle::{InMemory, SuperVersion, Tree};
-pub(crate) use health::Health;
-pub use health::OnFatal;
-pub use levels::{LEVELS, Levels, Run, RunAddress, RunId, ShapeEdit, Totals};
+pub use levels::{Levels, RunAddress, ShapeEdit, Totals};
 pub use manifest::Uuid;
 use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::levels::Run;
+use crate::extent::Run;
 use crate::extent::{BlockSkipper, Drained, Extent, ExtentIter, ReadMode};
 use crate::iter::InternalIter;
 use crate::visit::{Visit, show};

@@ -9,8 +9,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::levels::{Levels, Run, Totals};
+use super::levels::{Levels, Totals};
 use super::run::RunIter;
+use crate::extent::Run;
 use crate::extent::{Extent, FoundIn, HasMeta, KeyHash, ReadMode};
 use crate::iter::InternalIter;
 use crate::{LATEST, Op, Result, Seq};

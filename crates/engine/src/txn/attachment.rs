@@ -27,10 +27,6 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.head.is_empty() && self.body.is_empty()
-    }
-
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }

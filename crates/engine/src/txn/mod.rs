@@ -15,16 +15,15 @@ mod attachment;
 #[cfg(test)]
 mod attachment_tests;
 mod cursor;
+pub(crate) mod env;
 pub(crate) mod prepared;
 mod ranges;
 #[cfg(test)]
 mod ranges_tests;
 mod snapshots;
-mod spill;
 #[cfg(test)]
 mod tests;
 mod visible;
-mod write_set;
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,20 +34,17 @@ use smallvec::SmallVec;
 
 use attachment::Attachment;
 pub use cursor::{Cursor, Near};
-pub(crate) use snapshots::{SnapshotSlot, Snapshots};
-pub(crate) use spill::Spills;
-pub(crate) use visible::Sight;
-use write_set::WRITE_OVERHEAD_BYTES;
-pub(crate) use write_set::{DeadRanges, WriteSet, is_dead};
+pub(crate) use env::{Home, TxnEnv, TxnLimits};
+pub(crate) use snapshots::SnapshotSlot;
 
+use crate::batch::{OwnWrites, Sight, WRITE_OVERHEAD_BYTES, WriteSet};
 use crate::budget::MemoryBudget;
 use crate::commit::entry::EntryBuffers;
 use crate::commit::id::PreparedId;
-use crate::engine::{Engine, Inner};
+use crate::commit::{self, Batch};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
-use crate::scan::{KeySpan, OwnWrites, PinnedView, Verifier};
 use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
 use visible::{Range, VisibleIter};
@@ -129,7 +125,8 @@ pub(crate) fn note_dependency(dependency: &AtomicU64, seq: Seq) {
 
 /// A transaction. One session uses it, for one transaction after the other.
 pub struct Txn {
-    pub(crate) engine: Engine,
+    pub(crate) env: Arc<TxnEnv>,
+    pub(crate) home: Arc<dyn Home>,
     isolation: Isolation,
     slot: SnapshotSlot,
     /// The snapshot, or [`LATEST`] if none is taken.
@@ -143,12 +140,12 @@ pub struct Txn {
     pub(crate) owner: Arc<LockOwner>,
     /// The same for those who cancel waits from outside, once there are any.
     shared_owner: OnceLock<Arc<Mutex<Arc<LockOwner>>>>,
-    dependency: Arc<AtomicU64>,
+    pub(crate) dependency: Arc<AtomicU64>,
     snapshot_at: SnapshotAt,
     /// What later snapshots must see of others, beside `dependency`.
     known: AtomicU64,
     /// The last commit of this session: its later snapshots must see it.
-    pub(crate) last_commit: Seq,
+    last_commit: Seq,
     /// Why nothing can be done: the log could not be replayed.
     refused: Option<Box<EngineError>>,
     /// In which the commit record is made.
@@ -156,24 +153,25 @@ pub struct Txn {
 }
 
 impl Txn {
-    pub(crate) fn new(engine: &Engine, isolation: Isolation) -> Self {
+    pub(crate) fn new(env: &Arc<TxnEnv>, home: &Arc<dyn Home>, isolation: Isolation) -> Self {
         Txn {
-            engine: engine.clone(),
+            env: Arc::clone(env),
+            home: Arc::clone(home),
             isolation,
-            slot: engine.inner().snapshots.slot(),
+            slot: env.snapshots.slot(),
             snapshot: AtomicU64::new(LATEST),
             writes: WriteSet::default(),
             may_spill: true,
             makes_room: false,
             counters: SmallVec::new(),
             attachment: Attachment::default(),
-            owner: engine.inner().locks.new_owner(),
+            owner: env.commit.locks.new_owner(),
             shared_owner: OnceLock::new(),
             dependency: Arc::new(AtomicU64::new(0)),
             snapshot_at: SnapshotAt::Visible,
             known: AtomicU64::new(0),
             last_commit: 0,
-            refused: engine.inner().recovery.ready().err().map(Box::new),
+            refused: home.ready().err().map(Box::new),
             buffers: EntryBuffers::default(),
         }
     }
@@ -185,7 +183,7 @@ impl Txn {
             return None;
         }
         let snapshot = self.snapshot();
-        let mut reader = Txn::new(&self.engine, Isolation::RepeatableRead);
+        let mut reader = Txn::new(&self.env, &self.home, Isolation::RepeatableRead);
         // What is announced is kept already: the slot of this transaction holds the same sequence or an older one.
         reader.slot.take(|| snapshot, || snapshot);
         *reader.snapshot.get_mut() = snapshot;
@@ -193,12 +191,8 @@ impl Txn {
         Some(reader)
     }
 
-    fn inner(&self) -> &Inner {
-        self.engine.inner()
-    }
-
     #[inline]
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match &self.refused {
             None => Ok(()),
             Some(reason) => Err((**reason).clone()),
@@ -207,7 +201,7 @@ impl Txn {
 
     /// The memory that the transaction shares with others.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
-        &self.inner().budget
+        &self.env.commit.budget
     }
 
     /// The isolation level.
@@ -228,7 +222,7 @@ impl Txn {
     /// Later snapshots see everything that is committed now, durable or not. For who has got a right (a lock of another
     /// kind than a row's) that others gave up when they committed.
     pub fn learn_of_commits(&self) {
-        self.note_known(self.inner().watermark.visible());
+        self.note_known(self.env.commit.watermark.visible());
     }
 
     fn note_known(&self, seq: Seq) {
@@ -246,22 +240,22 @@ impl Txn {
     }
 
     fn take_snapshot(&self) -> Seq {
-        let inner = self.inner();
-        if inner.watermark.visible() < self.last_commit {
-            inner.watermark.block_until(self.last_commit);
+        let env = &*self.env.commit;
+        if env.watermark.visible() < self.last_commit {
+            env.watermark.block_until(self.last_commit);
         }
         let at_durable =
-            self.snapshot_at == SnapshotAt::Durable && inner.switches.durable_snapshots();
+            self.snapshot_at == SnapshotAt::Durable && env.switches.durable_snapshots();
         let choose = || match at_durable {
-            false => inner.watermark.visible(),
+            false => env.watermark.visible(),
             true => {
                 let known = self.known.load(Ordering::Relaxed).max(self.last_commit);
                 let read = self.dependency.load(Ordering::Relaxed);
-                let wanted = inner.log.durable().max(known).max(read);
-                wanted.min(inner.watermark.visible())
+                let wanted = env.stable().max(known).max(read);
+                wanted.min(env.watermark.visible())
             }
         };
-        let snapshot = self.slot.take(|| inner.stable(), choose);
+        let snapshot = self.slot.take(|| env.stable(), choose);
         self.snapshot.store(snapshot, Ordering::Relaxed);
         snapshot
     }
@@ -348,7 +342,7 @@ impl Txn {
         // The snapshot is taken before the tiers are looked up.
         let snapshot = self.sequence_of(view);
         let tiers = tree.superversion();
-        self.inner().check_tombstone_skips(&tiers);
+        self.home.check_tombstone_skips(&tiers);
         let bounds = (lower, upper);
         rows_between(
             &tiers,
@@ -378,7 +372,7 @@ impl Txn {
         // The snapshot is taken before the tiers are looked up.
         let sight = Sight::Snapshot(self.sequence_of(view));
         let tiers = tree.superversion();
-        self.inner().check_tombstone_skips(&tiers);
+        self.home.check_tombstone_skips(&tiers);
         let committed = committed_iter(&tiers, Bound::Unbounded, Bound::Unbounded);
         drop(tiers);
         let committed = VisibleIter::unplaced(committed, sight, everything(), Direction::Forward);
@@ -390,28 +384,9 @@ impl Txn {
         ))
     }
 
-    /// What scans by several threads see.
-    pub(crate) fn pin(&self, tree: &Tree) -> Result<PinnedView> {
-        self.check()?;
-        // The snapshot is taken before the tiers are looked up.
-        let snapshot = self.snapshot();
-        let own = self.writes.view(tree.id());
-        let superversion = Arc::clone(&tree.superversion());
-        self.inner().check_tombstone_skips(&superversion);
-        let verifier = self.inner().switches.verify_answers();
-        let verifier = verifier.then(|| Verifier::new(tree, &self.inner().config.on_fatal));
-        Ok(PinnedView {
-            superversion,
-            own,
-            snapshot,
-            dependency: Arc::clone(&self.dependency),
-            verifier,
-        })
-    }
-
     /// Bytes the block cache may use.
     pub(crate) fn cache_capacity(&self) -> u64 {
-        self.inner().trees.store().cache.capacity_bytes()
+        self.env.trees.store().cache.capacity_bytes()
     }
 
     /// Sets the value of a key. The caller holds the row lock that covers the key.
@@ -422,12 +397,12 @@ impl Txn {
     #[inline]
     fn write(&mut self, tree: &Tree, key: &[u8], op: Op, value: &[u8]) -> Result<()> {
         self.check()?;
-        let inner = self.engine.inner();
+        let env = &*self.env;
         let bytes = (key.len() + value.len()) as u64 + WRITE_OVERHEAD_BYTES;
-        if self.writes.bytes() + bytes > inner.txn_memory() && self.may_spill {
-            let spilled = self.writes.spill(inner.trees.store());
+        if self.writes.bytes() + bytes > env.txn_memory() && self.may_spill {
+            let spilled = self.writes.spill(env.trees.store());
             for writes in self.writes.trees() {
-                self.writes.publish(&self.owner, writes.tree.id());
+                self.owner.publish_writes(&self.writes, writes.tree.id());
             }
             spilled?;
         }
@@ -435,16 +410,16 @@ impl Txn {
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
             // Small transactions are not worth a question. Large ones ask for what they need next, and for the record
             // that the commit will need, so that they are refused here and not there.
-            inner
+            env.commit
                 .budget
                 .admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
         }
-        let limit = inner.config.max_txn_bytes;
+        let limit = env.limits.bytes;
         let trees = self.writes.trees().len();
         let beside = self.attachment.bytes();
         let written = self.writes.write(tree, key, op, value, limit, beside);
         if self.writes.trees().len() != trees {
-            self.writes.publish(&self.owner, tree.id());
+            self.owner.publish_writes(&self.writes, tree.id());
         }
         written
     }
@@ -462,7 +437,7 @@ impl Txn {
     /// The transaction is too large with them, or there is no memory.
     pub fn attach(&mut self, bytes: &[u8]) -> Result<()> {
         self.admit_attachment(bytes.len() as u64)?;
-        self.attachment.push(bytes, &self.engine.inner().budget);
+        self.attachment.push(bytes, &self.env.commit.budget);
         Ok(())
     }
 
@@ -473,7 +448,7 @@ impl Txn {
     /// As [`Txn::attach`].
     pub fn set_attachment_head(&mut self, head: &[u8]) -> Result<()> {
         self.admit_attachment(head.len() as u64)?;
-        self.attachment.set_head(head, &self.engine.inner().budget);
+        self.attachment.set_head(head, &self.env.commit.budget);
         Ok(())
     }
 
@@ -484,13 +459,14 @@ impl Txn {
 
     fn admit_attachment(&self, bytes: u64) -> Result<()> {
         self.check()?;
-        let limit_bytes = self.inner().config.max_txn_bytes;
+        let limit_bytes = self.env.limits.bytes;
         let before = self.attachment.bytes();
         if self.writes.total_bytes() + before + bytes > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
-            self.inner()
+            self.env
+                .commit
                 .budget
                 .admit(bytes.max(ADMITTED_BYTES) as usize)?;
         }
@@ -517,7 +493,7 @@ impl Txn {
         self.check()?;
         self.admit_lock()?;
         let writes = self.writes.count();
-        let locks = &self.inner().locks;
+        let locks = &self.env.commit.locks;
         let outcome = locks.lock(&self.owner, tree, key, mode, wait, writes)?;
         if let LockOutcome::Granted { .. } = outcome {
             // Who had the lock before has committed, and need not have changed this row.
@@ -528,16 +504,16 @@ impl Txn {
 
     /// Whether there is memory for one lock more.
     fn admit_lock(&self) -> Result<()> {
-        let limit_bytes = self.inner().config.max_txn_bytes;
+        let limit_bytes = self.env.limits.bytes;
         let held = self.owner.held_count();
         let bytes = self.writes.total_bytes() + self.attachment.bytes();
         if bytes + held as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
         if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
-            self.inner().account_locks();
+            self.home.account_locks();
             let bytes = ADMITTED_LOCKS * LOCK_BYTES as usize;
-            self.inner().budget.admit(bytes)?;
+            self.env.commit.budget.admit(bytes)?;
         }
         Ok(())
     }
@@ -545,7 +521,7 @@ impl Txn {
     /// Gives back a lock that the last request brought (`new`), for a row that turned out not to be wanted. False if
     /// it is not held.
     pub fn release(&self, tree: TreeId, key: &[u8]) -> bool {
-        self.inner().locks.release(&self.owner, tree, key)
+        self.env.commit.locks.release(&self.owner, tree, key)
     }
 
     /// A handle with which another thread ends the lock waits of this session.
@@ -553,7 +529,7 @@ impl Txn {
         let shared = || Arc::new(Mutex::new(Arc::clone(&self.owner)));
         WaitCanceller {
             owner: Arc::clone(self.shared_owner.get_or_init(shared)),
-            locks: Arc::clone(&self.inner().locks),
+            locks: Arc::clone(&self.env.commit.locks),
         }
     }
 
@@ -623,10 +599,19 @@ impl Txn {
     /// free as soon as the commit is durable), but nothing is durable yet: whoever tells the world awaits
     /// [`Engine::wait_durable`] first. On an error nothing was written, and the transaction is rolled back.
     pub fn commit(&mut self) -> Result<Commit> {
-        let result = crate::commit::commit(self);
+        let makes_room = self.makes_room();
+        let batch = Batch {
+            writes: &mut self.writes,
+            counters: &self.counters,
+            attachment: self.attachment.pieces(),
+            makes_room,
+            buffers: &mut self.buffers,
+        };
+        let result = commit::commit(&self.env.commit, &*self.home, batch);
+        let result = result.map(|seq| Commit { seq });
         if let Ok(Commit { seq: Some(seq) }) = result {
-            let inner = self.engine.inner();
-            if crate::commit::let_go_of_locks(inner, &mut self.owner, seq) {
+            self.last_commit = seq;
+            if commit::let_go_of_locks(&self.env.commit, &mut self.owner, seq) {
                 self.owner_changed();
             }
         }
@@ -651,7 +636,7 @@ impl Txn {
 
     fn end(&mut self) {
         // First, so that others let go of the write set and its memory can be kept.
-        self.inner().locks.release_all(&self.owner);
+        self.env.commit.locks.release_all(&self.owner);
         self.writes.clear();
         self.counters.clear();
         self.attachment.clear();
@@ -719,25 +704,8 @@ fn own_iter(own: &OwnWrites) -> Box<dyn InternalIter> {
     ))
 }
 
-/// A cursor over what a scan has pinned.
-pub(crate) fn cursor_over(view: &PinnedView, span: &KeySpan) -> Result<Cursor> {
-    let lower = Bound::Included(span.lower.as_slice());
-    let upper = span
-        .upper
-        .as_deref()
-        .map_or(Bound::Unbounded, Bound::Excluded);
-    rows_between(
-        &view.superversion,
-        view.own.as_ref(),
-        view.snapshot,
-        (lower, upper),
-        Direction::Forward,
-        &view.dependency,
-    )
-}
-
 /// A cursor over the committed versions that a snapshot sees and a transaction's own writes.
-fn rows_between(
+pub(crate) fn rows_between(
     tiers: &SuperVersion,
     own: Option<&OwnWrites>,
     snapshot: Seq,

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Commit, Txn, WriteSet};
+use super::{Commit, Txn, TxnEnv};
+use crate::batch::WriteSet;
 use crate::commit;
 use crate::commit::entry::{Entry, EntryBuffers};
+use crate::commit::env::Background;
 use crate::commit::id::PreparedId;
 use crate::commit::log::Place;
-use crate::commit::record::CounterChange;
-use crate::engine::Inner;
 use crate::lock::{LockInfo, LockManager, LockOwner};
 use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
@@ -145,99 +145,101 @@ impl PreparedTable {
 
 /// Logs the writes and locks of `txn` and moves them to the table. `txn` is then as new.
 pub(super) fn prepare(txn: &mut Txn, id: &PreparedId) -> Result<Seq> {
-    let engine = txn.engine.clone();
-    let inner = engine.inner();
-    inner.recovery.ready()?;
+    let (env, home) = (Arc::clone(&txn.env), Arc::clone(&txn.home));
+    home.ready()?;
     if txn.writes.has_spilled() {
-        let limit_bytes = inner.txn_memory();
+        let limit_bytes = env.txn_memory();
         return Err(EngineError::TxnTooLarge { limit_bytes });
     }
-    inner.admit_writer(&txn.writes)?;
-    inner.prepared.reserve(id)?;
-    match log_prepare(inner, txn, id) {
+    home.admit_writer(&txn.writes)?;
+    env.prepared.reserve(id)?;
+    match log_prepare(&env, txn, id) {
         Ok(place) => {
             let Place { start, seq } = place;
             let writes = std::mem::take(&mut txn.writes);
-            let owner = std::mem::replace(&mut txn.owner, inner.locks.new_owner());
+            let owner = std::mem::replace(&mut txn.owner, env.commit.locks.new_owner());
             txn.owner_changed();
-            inner.prepared.insert(
-                id,
-                PreparedTxn {
-                    start,
-                    seq,
-                    writes,
-                    owner,
-                },
-            );
+            let prepared = PreparedTxn {
+                start,
+                seq,
+                writes,
+                owner,
+            };
+            env.prepared.insert(id, prepared);
             // Completed only now: the watermark kept the log until the table does.
-            Ok(place.complete(&inner.watermark))
+            Ok(place.complete(&env.commit.watermark))
         }
         Err(error) => {
-            inner.prepared.remove(id);
+            env.prepared.remove(id);
             Err(error)
         }
     }
 }
 
-fn log_prepare(inner: &Inner, txn: &mut Txn, id: &PreparedId) -> Result<Place> {
-    let _charge = commit::charge_record(inner, &txn.writes, &mut txn.buffers)?;
+fn log_prepare(env: &TxnEnv, txn: &mut Txn, id: &PreparedId) -> Result<Place> {
+    let commit = &*env.commit;
+    let _charge = commit::charge_record(commit, &txn.writes, &mut txn.buffers)?;
     let attachment = txn.attachment.pieces();
     let mut entry = Entry::new(RecordKind::Prepare, &mut txn.buffers, attachment);
-    entry.put_locks(id, &inner.locks, &txn.owner);
+    entry.put_locks(id, &commit.locks, &txn.owner);
     entry.put_body(&txn.counters, &txn.writes);
-    let place = entry.append(&inner.log, false)?;
-    for (tree, value) in &txn.counters {
-        inner
-            .counters
-            .apply(CounterChange::Raise, *tree, *value, place.seq);
-    }
+    let place = entry.append(&commit.log, false)?;
+    commit::raise_counters(commit, &txn.counters, place.seq);
     Ok(place)
 }
 
 /// Commits a prepared transaction. The attachment is that of the decision's record.
-pub(crate) fn commit_prepared(inner: &Inner, id: &PreparedId, attachment: &[u8]) -> Result<Commit> {
-    let (mut txn, place) = log_decision(inner, id, true, attachment)?;
+pub(crate) fn commit_prepared(
+    env: &TxnEnv,
+    background: &dyn Background,
+    id: &PreparedId,
+    attachment: &[u8],
+) -> Result<Commit> {
+    background.ready()?;
+    let (mut txn, place) = log_decision(env, id, true, attachment)?;
     // The memtables must keep the log from the prepare record on, not only from the decision.
-    commit::insert_writes(inner, &txn.writes, txn.start, place.seq);
-    Ok(conclude(inner, id, &mut txn, place))
+    commit::insert_writes(background, &txn.writes, txn.start, place.seq);
+    Ok(conclude(env, id, &mut txn, place))
 }
 
 /// Rolls a prepared transaction back. The attachment is that of the decision's record.
 pub(crate) fn rollback_prepared(
-    inner: &Inner,
+    env: &TxnEnv,
+    background: &dyn Background,
     id: &PreparedId,
     attachment: &[u8],
 ) -> Result<Commit> {
-    let (mut txn, place) = log_decision(inner, id, false, attachment)?;
-    Ok(conclude(inner, id, &mut txn, place))
+    background.ready()?;
+    let (mut txn, place) = log_decision(env, id, false, attachment)?;
+    Ok(conclude(env, id, &mut txn, place))
 }
 
 /// The decision is logged and applied.
-fn conclude(inner: &Inner, id: &PreparedId, txn: &mut PreparedTxn, place: Place) -> Commit {
-    inner.prepared.remove(id);
-    let seq = place.complete(&inner.watermark);
-    commit::let_go_of_locks(inner, &mut txn.owner, seq);
+fn conclude(env: &TxnEnv, id: &PreparedId, txn: &mut PreparedTxn, place: Place) -> Commit {
+    env.prepared.remove(id);
+    let seq = place.complete(&env.commit.watermark);
+    commit::let_go_of_locks(&env.commit, &mut txn.owner, seq);
     Commit { seq: Some(seq) }
 }
 
 fn log_decision(
-    inner: &Inner,
+    env: &TxnEnv,
     id: &PreparedId,
     commits: bool,
     attachment: &[u8],
 ) -> Result<(PreparedTxn, Place)> {
-    let txn = inner.prepared.take(id)?;
+    let txn = env.prepared.take(id)?;
     let mut buffers = EntryBuffers::default();
     let mut entry = Entry::decision(commits, id, txn.seq, &mut buffers, [&[], attachment]);
     let written = txn.writes.trees().iter();
     entry.touches(written.map(|writes| writes.tree.id().0));
-    match entry.append(&inner.log, false) {
+    match entry.append(&env.commit.log, false) {
         Ok(place) => {
             assert!(txn.seq < place.seq, "a decision comes behind its prepare");
             Ok((txn, place))
         }
         Err(error) => {
-            inner.prepared.insert(id, txn);
+            env.prepared.insert(id, txn);
             Err(error)
         }
     }

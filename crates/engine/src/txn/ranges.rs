@@ -32,7 +32,7 @@ impl Txn {
         &self,
         keys: impl Iterator<Item = (TreeId, &'k [u8])>,
     ) -> Option<(TreeId, &'k [u8])> {
-        let locks = &self.inner().locks;
+        let locks = &self.env.commit.locks;
         locks.fence_writes();
         let mut keys = keys;
         keys.find(|(tree, key)| locks.is_in_gap(&self.owner, *tree, key))
@@ -43,7 +43,7 @@ impl Txn {
     pub fn wait_for_gap(&self, tree: TreeId, key: &[u8]) -> Result<Option<Ticket>> {
         self.check()?;
         let writes = self.writes.count();
-        let locks = &self.inner().locks;
+        let locks = &self.env.commit.locks;
         locks.wait_for_range(&self.owner, tree, key, Want::Insert, writes)
     }
 
@@ -51,14 +51,14 @@ impl Txn {
     /// committed is still there.
     pub fn lock_gap(&self, tree: TreeId, span: KeySpan) -> Result<()> {
         self.check()?;
-        self.inner().locks.lock_gap(&self.owner, tree, span);
+        self.env.commit.locks.lock_gap(&self.owner, tree, span);
         Ok(())
     }
 
     /// Locks the gap that a scan is about to read, until it is settled.
     pub fn lock_ahead(&self, tree: TreeId, span: KeySpan) -> Result<ScanGap> {
         self.check()?;
-        Ok(self.inner().locks.lock_ahead(&self.owner, tree, span))
+        Ok(self.env.commit.locks.lock_ahead(&self.owner, tree, span))
     }
 
     /// Locks the rows of a span that has been read, of which `key` is the newest, without memory for each. Others wait
@@ -74,7 +74,7 @@ impl Txn {
         self.check()?;
         self.admit_lock()?;
         let writes = self.writes.count();
-        let locks = &self.inner().locks;
+        let locks = &self.env.commit.locks;
         let outcome = locks.cover(&self.owner, tree, (span, key), (mode, wait), writes)?;
         if let LockOutcome::Granted { .. } = outcome {
             self.learn_of_commits();
@@ -90,13 +90,13 @@ impl Txn {
         span: &KeySpan,
         direction: Direction,
     ) -> Result<Uncommitted> {
-        let locks = &self.inner().locks;
+        let locks = &self.env.commit.locks;
         let backward = direction == Direction::Backward;
         locks.uncommitted(&self.owner, tree, span, backward, MAX_UNCOMMITTED)
     }
 
     /// Turns an exclusive row lock of this transaction into a shared one.
     pub fn downgrade(&self, tree: TreeId, key: &[u8]) {
-        self.inner().locks.downgrade(&self.owner, tree, key);
+        self.env.commit.locks.downgrade(&self.owner, tree, key);
     }
 }

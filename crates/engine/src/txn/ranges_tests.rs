@@ -5,9 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::Engine;
+use crate::EngineConfig;
+use crate::Mode;
 use crate::PreparedId;
-use crate::engine::EngineConfig;
-use crate::engine::Mode;
 use crate::engine::tests::memory_engine as engine;
 use crate::scan::KeySpan;
 

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Engine;
 use crate::engine::tests::memory_engine as engine;
 
 fn write(engine: &Engine, tree: &Tree, key: &[u8], value: Option<&[u8]>) -> Seq {
@@ -204,9 +205,9 @@ fn transaction_with_only_dead_writes_commits_nothing() {
 #[test]
 fn too_large_a_transaction_is_refused_and_can_go_on() {
     let engine = engine();
-    let limit = engine.inner().config.max_txn_bytes;
     let tree = engine.create_tree().unwrap();
     let mut txn = engine.begin(Isolation::ReadCommitted);
+    let limit = txn.env.limits.bytes;
     let value = vec![7u8; 1 << 20];
     let mut puts = 0u64;
     let error = loop {

@@ -11,7 +11,7 @@
 use std::ops::Bound;
 
 use super::Direction;
-use super::write_set::{DeadRanges, is_dead};
+use crate::batch::Sight;
 use crate::iter::InternalIter;
 use crate::{Op, Result, Seq};
 
@@ -20,32 +20,6 @@ const MAX_STEPS: usize = 8;
 
 /// Entries that are stepped over to a key ahead before a seek is tried instead.
 const NEAR_STEPS: usize = 16;
-
-/// Which versions are seen.
-#[derive(Clone)]
-pub(crate) enum Sight {
-    /// Committed versions up to a sequence.
-    Snapshot(Seq),
-    /// Own writes up to a number, except dead ones.
-    Own(Seq, DeadRanges),
-}
-
-impl Sight {
-    #[inline]
-    pub(crate) fn upto(&self) -> Seq {
-        match self {
-            Sight::Snapshot(seq) | Sight::Own(seq, _) => *seq,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn sees(&self, seq: Seq) -> bool {
-        match self {
-            Sight::Snapshot(snapshot) => seq <= *snapshot,
-            Sight::Own(number, dead) => seq <= *number && !is_dead(dead, seq),
-        }
-    }
-}
 
 /// The bounds of a walk, owned.
 #[derive(Clone)]

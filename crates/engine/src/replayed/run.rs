@@ -23,21 +23,21 @@ use crate::memtable::MemEntry;
 use crate::{LATEST, Op, Result, Seq};
 
 /// Entries of a shard as they were collected: pieces, each with the number of the first of its buffers.
-pub(super) type Pieces = Vec<(Vec<Entry>, u32)>;
+pub(crate) type Pieces = Vec<(Vec<Entry>, u32)>;
 
 /// What is known about a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// Start of the first record with a version in the run: the log is needed from here on until the run is flushed.
-    pub(super) first_lsn: u64,
+    pub(crate) first_lsn: u64,
     /// Largest sequence of a version.
-    pub(super) max_seq: Seq,
+    pub(crate) max_seq: Seq,
     /// Everything in the log up to here that concerns the tree is in this run or in an older tier.
-    pub(super) recovery_point: Seq,
-    pub(super) entries: u64,
-    pub(super) deletes: u64,
+    pub(crate) recovery_point: Seq,
+    pub(crate) entries: u64,
+    pub(crate) deletes: u64,
     /// Bytes of the rows in the buffers.
-    pub(super) row_bytes: usize,
+    pub(crate) row_bytes: usize,
 }
 
 /// Versions of a tree from the log.
@@ -53,7 +53,7 @@ pub struct ReplayedRun {
 }
 
 impl ReplayedRun {
-    pub(super) fn new(
+    pub(crate) fn new(
         router: Arc<Router>,
         pieces: Vec<Pieces>,
         buffers: Arc<Buffers>,
@@ -115,13 +115,13 @@ impl ReplayedRun {
         (Arc::as_ptr(&self.buffers).cast(), self.buffers.bytes())
     }
 
-    pub(super) fn shard_count(&self) -> usize {
+    pub(crate) fn shard_count(&self) -> usize {
         self.shards.len()
     }
 
     /// The shard with this number, in order.
     #[inline]
-    pub(super) fn shard(&self, number: usize) -> &Sorted {
+    pub(crate) fn shard(&self, number: usize) -> &Sorted {
         self.shards[number].get(|pieces| self.sort(number, pieces))
     }
 

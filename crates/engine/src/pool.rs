@@ -1,6 +1,6 @@
 //! The scan thread pool: callers run their own tasks, and a few helper threads are shared by all scans.
 //!
-//! Neighbours: whoever has a [`ParallelScan`](super::ParallelScan) makes a [`ScanWork`] of it and calls
+//! Neighbours: whoever has a [`ParallelScan`](crate::scan::ParallelScan) makes a [`ScanWork`] of it and calls
 //! [`ScanPool::run`] on its own thread; the engine owns the pool.
 //!
 //! Protocol: the caller puts up to so many invitations to its scan into the queue, then does tasks itself, one after

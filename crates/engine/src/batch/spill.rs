@@ -49,7 +49,7 @@ impl Spills {
     }
 
     /// Writes the live entries of `table` out, as the newest spill. After an error nothing has changed.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         store: &Arc<Store>,
         tree: &Tree,
@@ -83,7 +83,7 @@ impl Spills {
     }
 
     /// The live write to a key.
-    pub(super) fn get(&self, key: &[u8], dead: &[(Seq, Seq)]) -> Result<Option<FoundIn>> {
+    pub(crate) fn get(&self, key: &[u8], dead: &[(Seq, Seq)]) -> Result<Option<FoundIn>> {
         let mut hash = None;
         for spill in &*self.newest_first {
             let mut upto = LATEST;
@@ -105,7 +105,7 @@ impl Spills {
 
     /// All spills as one run, which has of every key the last live write: as they are where that is so, merged where
     /// not.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &self,
         store: &Arc<Store>,
         tree: &Tree,

@@ -23,18 +23,18 @@ use crate::codec::varint_at;
 use crate::{Op, Seq};
 
 /// Bytes of the key that an entry has in itself.
-pub(super) const PREFIX_BYTES: usize = 8;
+pub(crate) const PREFIX_BYTES: usize = 8;
 /// The span of a key that is longer than the prefix shows.
 const GOES_ON: u32 = PREFIX_BYTES as u32 + 1;
 /// Bits of the tag that hold the span.
 const SPAN_BITS: u32 = 4;
 const _: () = assert!(GOES_ON < 1 << SPAN_BITS);
 /// Buffers of one harvest are fewer than this: of the usual size they would have 256 TiB.
-pub(super) const MAX_BUFFERS: usize = 1 << (32 - SPAN_BITS);
+pub(crate) const MAX_BUFFERS: usize = 1 << (32 - SPAN_BITS);
 
 /// The first eight bytes of `rest`, big endian, zero padded; and how many there are, [`GOES_ON`] for more than eight.
 #[inline]
-pub(super) fn prefix_and_span(rest: &[u8]) -> (u64, u32) {
+pub(crate) fn prefix_and_span(rest: &[u8]) -> (u64, u32) {
     match rest.first_chunk::<PREFIX_BYTES>() {
         Some(bytes) => {
             let span = if rest.len() > PREFIX_BYTES {
@@ -53,14 +53,14 @@ pub(super) fn prefix_and_span(rest: &[u8]) -> (u64, u32) {
 }
 
 /// Bytes of the log that are kept: a buffer as it was read, or rows copied out of buffers with little else in them.
-pub(super) enum Bytes {
+pub(crate) enum Bytes {
     Log(Arc<LogBytes>),
     Copied(Vec<u8>),
 }
 
 impl Bytes {
     /// Memory taken.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         match self {
             Bytes::Log(bytes) => bytes.capacity(),
             Bytes::Copied(bytes) => bytes.capacity(),
@@ -68,7 +68,7 @@ impl Bytes {
     }
 
     /// Bytes that can be appended.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         match self {
             Bytes::Log(_) => 0,
             Bytes::Copied(bytes) => bytes.capacity() - bytes.len(),
@@ -76,7 +76,7 @@ impl Bytes {
     }
 
     /// Appends a row to copied ones, for which there is room. Gives its offset.
-    pub(super) fn append(&mut self, row: &[u8]) -> usize {
+    pub(crate) fn append(&mut self, row: &[u8]) -> usize {
         assert!(row.len() <= self.room());
         let Bytes::Copied(bytes) = self else {
             unreachable!("there is no room in a buffer of the log")
@@ -101,18 +101,18 @@ impl Deref for Bytes {
 
 /// Where an entry's write is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     /// Index into the buffers.
-    pub(super) buffer: u32,
+    pub(crate) buffer: u32,
     /// Of the first byte of the write.
-    pub(super) offset: u32,
+    pub(crate) offset: u32,
 }
 
 /// A version of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) prefix: u64,
-    pub(super) seq: Seq,
+pub(crate) struct Entry {
+    pub(crate) prefix: u64,
+    pub(crate) seq: Seq,
     offset: u32,
     /// Index of the buffer, and the span in the low bits.
     tag: u32,
@@ -123,7 +123,7 @@ const _: () = assert!(size_of::<Entry>() == 24);
 impl Entry {
     /// `rest` is the key behind the strip.
     #[inline]
-    pub(super) fn new(rest: &[u8], seq: Seq, spot: Spot) -> Self {
+    pub(crate) fn new(rest: &[u8], seq: Seq, spot: Spot) -> Self {
         let (prefix, span) = prefix_and_span(rest);
         debug_assert!((spot.buffer as usize) < MAX_BUFFERS);
         Entry {
@@ -135,18 +135,18 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn span(&self) -> u32 {
+    pub(crate) fn span(&self) -> u32 {
         self.tag & ((1 << SPAN_BITS) - 1)
     }
 
     /// Whether the key has more bytes than the prefix shows.
     #[inline]
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         self.span() == GOES_ON
     }
 
     #[inline]
-    pub(super) fn spot(&self) -> Spot {
+    pub(crate) fn spot(&self) -> Spot {
         Spot {
             buffer: self.tag >> SPAN_BITS,
             offset: self.offset,
@@ -155,26 +155,26 @@ impl Entry {
 
     /// Moves the entry behind `base` buffers of others.
     #[inline]
-    pub(super) fn rebase(&mut self, base: u32) {
+    pub(crate) fn rebase(&mut self, base: u32) {
         self.tag += base << SPAN_BITS;
     }
 
     /// Takes prefix and span from another part of the key.
     #[inline]
-    pub(super) fn show(&mut self, rest: &[u8]) {
+    pub(crate) fn show(&mut self, rest: &[u8]) {
         let (prefix, span) = prefix_and_span(rest);
         self.set_shown(prefix, span);
     }
 
     #[inline]
-    pub(super) fn set_shown(&mut self, prefix: u64, span: u32) {
+    pub(crate) fn set_shown(&mut self, prefix: u64, span: u32) {
         self.prefix = prefix;
         self.tag = self.tag & !((1 << SPAN_BITS) - 1) | span;
     }
 
     /// The order of two keys as far as the entries show it.
     #[inline]
-    pub(super) fn compare_shown(&self, prefix: u64, span: u32) -> Ordering {
+    pub(crate) fn compare_shown(&self, prefix: u64, span: u32) -> Ordering {
         self.prefix
             .cmp(&prefix)
             .then_with(|| self.span().cmp(&span))
@@ -183,9 +183,9 @@ impl Entry {
 
 /// A version, decoded: where its key and its value are in their buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decoded {
-    pub(super) seq: Seq,
-    pub(super) op: Op,
+pub(crate) struct Decoded {
+    pub(crate) seq: Seq,
+    pub(crate) op: Op,
     buffer: u32,
     key: (u32, u32),
     value: (u32, u32),
@@ -193,20 +193,20 @@ pub(super) struct Decoded {
 
 /// The buffers of a harvest.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     all: Vec<Bytes>,
     bytes: usize,
 }
 
 impl Buffers {
-    pub(super) fn new(all: Vec<Bytes>) -> Self {
+    pub(crate) fn new(all: Vec<Bytes>) -> Self {
         assert!(all.len() < MAX_BUFFERS);
         let bytes = all.iter().map(Bytes::capacity).sum();
         Buffers { all, bytes }
     }
 
     /// Bytes of all buffers.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -217,14 +217,14 @@ impl Buffers {
 
     /// The key of an entry.
     #[inline]
-    pub(super) fn key(&self, entry: &Entry) -> &[u8] {
+    pub(crate) fn key(&self, entry: &Entry) -> &[u8] {
         let bytes = self.bytes_at(entry.spot());
         key_of(bytes).0
     }
 
     /// Everything about an entry.
     #[inline]
-    pub(super) fn decode(&self, entry: &Entry) -> Decoded {
+    pub(crate) fn decode(&self, entry: &Entry) -> Decoded {
         let spot = entry.spot();
         let bytes = self.bytes_at(spot);
         let (key, behind_key) = key_of(bytes);
@@ -245,12 +245,12 @@ impl Buffers {
     }
 
     #[inline]
-    pub(super) fn decoded_key(&self, version: &Decoded) -> &[u8] {
+    pub(crate) fn decoded_key(&self, version: &Decoded) -> &[u8] {
         self.piece(version.buffer, version.key)
     }
 
     #[inline]
-    pub(super) fn decoded_value(&self, version: &Decoded) -> &[u8] {
+    pub(crate) fn decoded_value(&self, version: &Decoded) -> &[u8] {
         self.piece(version.buffer, version.value)
     }
 

@@ -20,19 +20,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::OwnWrites;
 use super::spill::Spills;
 use crate::budget::MemoryUse;
-use crate::codec::put_varint;
-use crate::commit::record;
 use crate::extent::{FoundIn, Store};
-use crate::lock::{LockOwner, Published};
 use crate::memtable::{MemEntry, Memtable};
-use crate::scan::OwnWrites;
 use crate::tree::{Grafts, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
 /// What one write costs beside its key and value (node, tower, log framing).
-pub(super) const WRITE_OVERHEAD_BYTES: u64 = 64;
+pub(crate) const WRITE_OVERHEAD_BYTES: u64 = 64;
 /// Emptied tables kept for the next transaction.
 const KEPT_TABLES: usize = 4;
 
@@ -222,17 +219,6 @@ impl WriteSet {
         })
     }
 
-    /// Shows the writes to a tree to other transactions: those of now and, unless they move to disk, those to come.
-    pub(crate) fn publish(&self, owner: &LockOwner, tree: TreeId) {
-        if let Some(writes) = self.find(tree) {
-            owner.publish(Published {
-                tree,
-                table: Arc::clone(&writes.table),
-                spills: writes.spills.clone(),
-            });
-        }
-    }
-
     /// Moves the writes to the tree that has most of them in memory to extents. After an error nothing has changed.
     pub(crate) fn spill(&mut self, store: &Arc<Store>) -> Result<()> {
         let largest = (0..self.trees.len()).max_by_key(|at| self.trees[*at].bytes);
@@ -317,47 +303,6 @@ impl WriteSet {
     /// The trees whose writes are in the log record.
     pub(crate) fn logged(&self) -> impl Iterator<Item = &TreeWrites> {
         self.trees.iter().filter(|writes| writes.spills.is_empty())
-    }
-
-    /// Encodes the live writes (the end of a record body). Gives the number of writes.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, tree_ids: &mut Vec<u32>) -> u64 {
-        let mut total = 0;
-        put_varint(out, self.live_trees());
-        for writes in self.logged() {
-            let begin = out.len();
-            let mut count = 0;
-            self.for_each_live(writes, |op, key, value| {
-                record::put_write(out, op, key, value);
-                count += 1;
-            });
-            if count == 0 {
-                continue;
-            }
-            let id = writes.tree.id();
-            tree_ids.push(id.0);
-            // The number stands before the writes. To move them is cheaper than to walk a large set twice.
-            let end = out.len();
-            put_varint(out, u64::from(id.0));
-            put_varint(out, count);
-            let head = out.len() - end;
-            out[begin..].rotate_right(head);
-            total += count;
-        }
-        total
-    }
-
-    /// Number of trees with a live write.
-    fn live_trees(&self) -> u64 {
-        if self.dead.is_empty() {
-            return self.logged().count() as u64;
-        }
-        let mut live = 0;
-        for writes in self.logged() {
-            let mut any = false;
-            self.for_each_live(writes, |_, _, _| any = true);
-            live += u64::from(any);
-        }
-        live
     }
 
     /// Forgets everything, and keeps a little memory.

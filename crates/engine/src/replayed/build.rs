@@ -25,7 +25,7 @@ const ENTRIES_PER_MARK: usize = 16;
 const MAX_ROUNDS: usize = 64;
 
 /// A shard in order.
-pub(super) struct Sorted {
+pub(crate) struct Sorted {
     entries: Box<[Entry]>,
     /// Prefix of the first of every [`ENTRIES_PER_MARK`] entries.
     marks: Box<[u64]>,
@@ -34,7 +34,7 @@ pub(super) struct Sorted {
 }
 
 /// Sorts the entries of a shard, which show their keys behind `strip` bytes that all have in common.
-pub(super) fn sort(mut entries: Vec<Entry>, strip: usize, buffers: &Buffers) -> Sorted {
+pub(crate) fn sort(mut entries: Vec<Entry>, strip: usize, buffers: &Buffers) -> Sorted {
     let strip = find_common(&mut entries, strip, buffers);
     sort_group(&mut entries, strip, MAX_ROUNDS, buffers);
     let common = entries
@@ -108,13 +108,13 @@ fn sort_longer(group: &mut [Entry], strip: usize, rounds: usize, buffers: &Buffe
 
 impl Sorted {
     #[inline]
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// Index of the first entry at or after (`key`, `seq`) in internal order.
     #[inline]
-    pub(super) fn find(&self, key: &[u8], seq: Seq, buffers: &Buffers) -> usize {
+    pub(crate) fn find(&self, key: &[u8], seq: Seq, buffers: &Buffers) -> usize {
         let Some(rest) = key.strip_prefix(&*self.common) else {
             return match key < &*self.common {
                 true => 0,

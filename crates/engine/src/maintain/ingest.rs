@@ -16,15 +16,15 @@
 
 use parking_lot::MutexGuard;
 
-use super::entry::Entry;
-use crate::engine::Inner;
+use super::Core;
+use crate::batch::WriteSet;
+use crate::commit::env::Ingest;
 use crate::tree::GraftId;
-use crate::txn::WriteSet;
 use crate::{Result, Seq};
 
 /// Extents that are staged. Dropping it forgets them.
-pub(super) struct Staged<'a> {
-    inner: &'a Inner,
+struct Staged<'a> {
+    core: &'a Core,
     graft: GraftId,
     /// The trees they are for.
     trees: Vec<u32>,
@@ -33,50 +33,59 @@ pub(super) struct Staged<'a> {
 }
 
 /// Stages what a write set has in extents; `None` if nothing of it is live.
-pub(super) fn stage<'a>(inner: &'a Inner, writes: &mut WriteSet) -> Result<Option<Staged<'a>>> {
-    let store = inner.trees.store();
-    inner.trees.check_writable()?;
-    let grafts = writes.settle(store)?;
+pub(super) fn stage<'a>(
+    core: &'a Core,
+    writes: &mut WriteSet,
+) -> Result<Option<Box<dyn Ingest + 'a>>> {
+    let (trees, commit) = (&core.env.trees, &core.env.commit);
+    trees.check_writable()?;
+    let grafts = writes.settle(trees.store())?;
     if grafts.is_empty() {
         return Ok(None);
     }
     let extents = grafts.iter().flat_map(|(_, extents)| extents);
-    store.space.sync(extents.map(|extent| extent.slots()))?;
-    let flushing = inner.maintenance.flushing();
+    trees
+        .store()
+        .space
+        .sync(extents.map(|extent| extent.slots()))?;
+    let flushing = core.maintenance.flushing();
     // Who had one of the row locks before has inserted what it wrote, but need not have completed its record.
-    inner.watermark.block_until(inner.log.end());
-    let flushed = inner.watermark.visible();
+    commit.watermark.block_until(commit.log.end());
+    let flushed = commit.watermark.visible();
     for (tree, _) in &grafts {
         tree.rotate(flushed);
-        while inner.flush_oldest(tree, &flushing)? {}
+        while core.flush_oldest(tree, &flushing)? {}
     }
-    inner.log.harden(flushed)?;
-    let graft = inner.trees.stage(&grafts, flushed)?;
-    inner.trees.note(|work| {
+    commit.log.harden(flushed)?;
+    let graft = trees.stage(&grafts, flushed)?;
+    trees.note(|work| {
         work.grafts += 1;
         work.grafted_extents += grafts.iter().map(|(_, e)| e.len() as u64).sum::<u64>();
     });
-    Ok(Some(Staged {
-        inner,
+    Ok(Some(Box::new(Staged {
+        core,
         graft,
         trees: grafts.iter().map(|(tree, _)| tree.id().0).collect(),
         _flushing: flushing,
         is_over: false,
-    }))
+    })))
 }
 
-impl Staged<'_> {
-    /// Adds the extents to the commit record.
-    pub(super) fn encode(&self, entry: &mut Entry<'_>) {
-        entry.put_graft(self.graft, &self.trees);
+impl Ingest for Staged<'_> {
+    fn id(&self) -> GraftId {
+        self.graft
     }
 
-    /// Makes the extents part of their trees. Their commit record has this sequence.
-    pub(super) fn graft(mut self, seq: Seq) {
+    fn trees(&self) -> &[u32] {
+        &self.trees
+    }
+
+    fn ingest(mut self: Box<Self>, seq: Seq) {
         self.is_over = true;
         // A failure stops the engine, and whoever awaits the commit is told. The next start knows what became of it.
-        if self.inner.log.harden(seq).is_ok() {
-            self.inner.trees.graft(self.graft, seq);
+        let env = &self.core.env;
+        if env.commit.log.harden(seq).is_ok() {
+            env.trees.graft(self.graft, seq);
         }
     }
 }
@@ -86,7 +95,7 @@ impl Drop for Staged<'_> {
         if self.is_over {
             return;
         }
-        if let Err(error) = self.inner.trees.unstage(self.graft) {
+        if let Err(error) = self.core.env.trees.unstage(self.graft) {
             tracing::warn!(%error, "extents of a transaction that did not commit stay until the next start");
         }
     }

@@ -13,7 +13,7 @@ use super::entry::{PREFIX_BYTES, prefix_and_span};
 
 /// The borders between the shards of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Router {
+pub(crate) struct Router {
     /// What the sampled keys begin with.
     common: Box<[u8]>,
     /// Its first eight bytes, and which bits of a key's prefix they are: most comparisons end there.
@@ -25,15 +25,15 @@ pub(super) struct Router {
 
 /// Where a key goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
-    pub(super) shard: usize,
+pub(crate) struct Route {
+    pub(crate) shard: usize,
     /// Bytes of the key that entries of the shard do not show.
-    pub(super) strip: usize,
+    pub(crate) strip: usize,
 }
 
 impl Router {
     /// Borders for at most `shards` shards with about the same share of the sampled keys each.
-    pub(super) fn from_sample(mut keys: Vec<&[u8]>, shards: usize) -> Self {
+    pub(crate) fn from_sample(mut keys: Vec<&[u8]>, shards: usize) -> Self {
         keys.sort_unstable();
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
             return Router::default();
@@ -59,13 +59,13 @@ impl Router {
         }
     }
 
-    pub(super) fn shards(&self) -> usize {
+    pub(crate) fn shards(&self) -> usize {
         self.borders.len() + 1
     }
 
     /// The shard of a key.
     #[inline]
-    pub(super) fn route(&self, key: &[u8]) -> Route {
+    pub(crate) fn route(&self, key: &[u8]) -> Route {
         if !self.begins_alike(key) {
             let is_before = key < &*self.common;
             let shard = if is_before { 0 } else { self.borders.len() };
@@ -80,7 +80,7 @@ impl Router {
     }
 
     /// A key at about the beginning of a shard; `None` for the first.
-    pub(super) fn border(&self, shard: usize) -> Option<Vec<u8>> {
+    pub(crate) fn border(&self, shard: usize) -> Option<Vec<u8>> {
         let border = self.borders.get(shard.checked_sub(1)?)?;
         Some([&*self.common, &border.to_be_bytes()].concat())
     }
@@ -99,7 +99,7 @@ impl Router {
 
     /// Bytes that all keys of the shard begin with: in the first and the last one there may be keys without them.
     #[inline]
-    pub(super) fn strip(&self, shard: usize) -> usize {
+    pub(crate) fn strip(&self, shard: usize) -> usize {
         if shard == 0 || shard == self.borders.len() {
             0
         } else {
