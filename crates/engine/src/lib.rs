@@ -45,9 +45,10 @@
 //!
 //! # Modules, in the order of that life
 //!
-//! `span` (key ranges) · `txn` · `lock` · [`wait`] · `commit` · [`memtable`] · `flush` · `maintain` · [`budget`] ·
-//! [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` · `recovery` · `follow` ·
-//! `check`, [`inspect`] (the files of a database that is not open) · `codec`, `hash` · [`error`]
+//! `config` · `span` (key ranges) · `txn` · `batch` · `lock` · [`wait`] · `commit` · [`memtable`] · `flush` ·
+//! `maintain` · [`budget`] · [`tree`], `extent`, `compact`, `cache` · [`iter`] · `bulk` · [`scan`] with `visit` and
+//! `pool` · `recovery` and `replayed` · `follow` · `check`, [`inspect`] (the files of a database that is not open) ·
+//! `codec`, `hash` · [`error`]
 //!
 //! **Invariants**
 //! - One order: log order is commit order is visibility order.

@@ -73,6 +73,12 @@ impl Spills {
         if extents.is_empty() {
             return Ok(());
         }
+        debug_assert!(
+            self.newest_first
+                .first()
+                .is_none_or(|newest| *newest.numbers.end() < first),
+            "the newest spill has the largest numbers"
+        );
         let spill = Spill {
             run: Run::new(RunId(0), extents),
             numbers: first..=last,

@@ -235,6 +235,10 @@ impl WriteSet {
             let budget = writes.tree.budget();
             writes.table = Arc::new(Memtable::charged(budget, MemoryUse::Transactions));
         }
+        assert!(
+            self.bytes >= bytes,
+            "the bytes of all trees are those of each"
+        );
         self.bytes -= bytes;
         self.spilled_bytes += bytes;
         Ok(())
@@ -274,6 +278,10 @@ impl WriteSet {
             dead.pop();
         }
         dead.push((after, self.last_number));
+        debug_assert!(
+            dead.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+            "dead ranges are disjoint and ascend"
+        );
     }
 
     /// Calls `each` with the live writes of a tree, keys ascending.

@@ -53,6 +53,10 @@ impl State {
         let later = self.waiting.iter().rev().take_while(|w| w.0 > seq).count();
         self.waiting
             .insert(self.waiting.len() - later, (seq, waker.clone()));
+        debug_assert!(
+            self.waiting.iter().is_sorted_by_key(|waiting| waiting.0),
+            "those that wait ascend"
+        );
     }
 
     /// Whether this one waits already.

@@ -175,6 +175,10 @@ impl<'a> Entry<'a> {
     /// Appends it: this is the moment that fixes the order. On a full disk a record that makes room may use what is
     /// held back from others.
     pub(crate) fn append(self, log: &Log, makes_room: bool) -> Result<Place> {
+        debug_assert!(
+            self.buffers.tree_ids.is_sorted(),
+            "trees of a record ascend"
+        );
         let [head, rest] = self.attachment;
         let pieces = [self.buffers.payload.as_slice(), head, rest];
         let draft = Draft::new(self.kind, &self.buffers.tree_ids, &pieces);

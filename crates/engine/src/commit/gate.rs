@@ -60,6 +60,10 @@ impl Gate {
             self.acknowledged.set(durable);
             // Whatever began to wait when the gate was open had its place in the log by now.
             self.acknowledged.raise_to(end());
+            debug_assert!(
+                self.acknowledged.get() >= durable,
+                "what was told stays told"
+            );
         }
     }
 

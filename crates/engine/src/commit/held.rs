@@ -92,6 +92,10 @@ impl HeldLocks {
                 self.count_waits(granted.len() as u64, held.since_nanos);
                 wakes.extend(granted);
             }
+            debug_assert!(
+                by_commit.keys().next().is_none_or(|first| *first > seq),
+                "the locks up to it are free"
+            );
             self.count.store(by_commit.len(), Ordering::SeqCst);
         }
         for waiter in wakes {

@@ -83,7 +83,9 @@ impl Log {
         if self.durable() >= seq {
             return Ok(());
         }
-        Ok(self.wal.wait_durable(Lsn(seq)).block()?)
+        self.wal.wait_durable(Lsn(seq)).block()?;
+        debug_assert!(self.durable() >= seq, "it was waited for");
+        Ok(())
     }
 
     /// Makes `seq` durable on this thread if that is quicker than having it done; else false.

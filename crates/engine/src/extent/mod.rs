@@ -4,11 +4,11 @@
 //! keeps their blocks. The bytes are described in `docs/formats/extent.md`.
 //!
 //! Parts, in the order of a write: `block` (entries with shared prefixes) → `frame` (compression, checksum) → `filter`
-//! → `zone_maps` (what blocks say of their values) → `index` → `writer` (cuts extents) → `space` (slots of data files;
-//! `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader` (one extent; `multi_get`: several keys of
-//! it; `known_keys`: keys that need not be looked for again; `run`: many extents in order) → `iter` (a walk over it) →
-//! `skipper` (what of it a filtered walk leaves out) → `cache_warming` (what of it is cached); `inspect` (all its
-//! parts, for people). `health` hears of failed syncs.
+//! → `zone_map` (statistics for block skipping) → `index` with `key_prefixes` (abbreviated separators) → `writer` (cuts
+//! extents) → `space` (slots of data files; `data_file` is one) → `meta` (what the manifest keeps). Reading: `reader`
+//! (one extent; `multi_get`: several keys of it; `known_keys`: keys that need not be searched again) → `iter` (a cursor
+//! over it) with `read_ahead` → `block_skip` (what a filtered scan need not read) → `cache_warming` (what of it is
+//! cached); `inspect` (all its parts, for people). `run`: extents in order; `health`: failed syncs.
 //!
 //! **Invariants**
 //! - An extent is written once. Its slots are used again only when no handle to it is left and no durable manifest edit

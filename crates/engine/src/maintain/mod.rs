@@ -1,7 +1,9 @@
 //! Background maintenance: rotating and flushing memtables, compaction, checkpoints, and write stalls.
 //!
 //! Neighbours: `decide` says what is due; `tree` and `compact` do the work on disk; `commit` asks to be admitted
-//! (`admit`, `throttle`, `stalls`) and says when a memtable is full.
+//! (`admit`, `throttle`, `stalls`), says when a memtable is full, and brings extents (`ingest`).
+//!
+//! `core` is the open engine that all this works on.
 //!
 //! **Invariants**
 //! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the
@@ -321,6 +323,10 @@ impl Core {
     }
 
     pub(crate) fn checkpoint(&self, as_of: u64, log_from: u64) -> Result<()> {
+        assert!(
+            log_from <= as_of,
+            "the log is needed from what is visible on"
+        );
         let counters = self.env.commit.counters.all();
         // The counters may show the effect of records beyond `as_of`, which a crash must not take back.
         self.env.commit.log.harden(self.env.commit.log.end())?;

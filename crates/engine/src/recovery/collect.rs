@@ -257,8 +257,16 @@ impl<'a> Collector<'a> {
                 let mut reader = Reader::new(record.payload)?;
                 self.raise_counters(&mut reader, seq)?;
                 self.enter(record.buffer);
-                let base = record.payload_range().start;
-                self.writes(&mut reader, start, seq, Origin::Log { base })?;
+                let (share, of) = WANTED_SHARE;
+                let content = record.payload.len() - reader.attachment().len();
+                let origin = match content < record.payload.len() / of * share {
+                    // Rows that stay where they are keep the attachment beside them in memory.
+                    true => Origin::Elsewhere,
+                    false => Origin::Log {
+                        base: record.payload_range().start,
+                    },
+                };
+                self.writes(&mut reader, start, seq, origin)?;
                 self.part
                     .grafts
                     .extend(reader.graft()?.map(|graft| (seq, graft)));

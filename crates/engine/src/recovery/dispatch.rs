@@ -194,6 +194,7 @@ impl<'a> Dispatch<'a> {
     fn hand_in(&self, state: &mut MutexGuard<'_, State>, seat: &Seat, part: Part) {
         let index = seat.harvest - state.left;
         let harvest = &mut state.harvests[index];
+        assert!(harvest.inside > 0, "who hands in had a seat in the harvest");
         harvest.parts.push(part);
         harvest.inside -= 1;
         self.changed.notify_all();
@@ -202,6 +203,8 @@ impl<'a> Dispatch<'a> {
     /// A harvest was turned into extents.
     pub(super) fn flushed(&self, bytes: usize) {
         let mut state = self.state.lock();
+        assert!(state.is_flushing, "one harvest is flushed at a time");
+        assert!(state.bytes >= bytes, "its bytes are a part of all");
         state.bytes -= bytes;
         state.is_flushing = false;
         self.changed.notify_all();
@@ -263,6 +266,7 @@ impl State {
             return None;
         }
         let oldest = self.harvests.pop_front()?;
+        assert!(!self.harvests.is_empty(), "{NEVER_EMPTY}");
         self.left += 1;
         self.is_flushing = true;
         Some(Step::Flush(Harvest::new(oldest.parts, end), oldest.bytes))

@@ -1,10 +1,11 @@
-//! Transactions: snapshots, the write set, reads that see both, row and range locks, savepoints.
+//! Transactions: snapshots, reads that see what is committed and what was written, row and range locks, savepoints.
 //!
-//! Neighbours: `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for what is read.
+//! Neighbours: `batch` for what is written, `lock` for rows and ranges, `commit` for the end, `tree` and `memtable` for
+//! what is read.
 //!
-//! Parts: `attachment` (opaque bytes for the log) · `snapshots` (which versions must live) · `write_set` (in memory),
-//! `spill` (on disk) · `visible` → `cursor` (scans) · `ranges` (range locks and what others have not committed) ·
-//! [`Txn`] · `prepared` (two-phase commit).
+//! Parts: `attachment` (opaque bytes for the log) · `env` (what all share) · `snapshots` (which versions must live) ·
+//! `visible` → `cursor` (scans) · `ranges` (range locks and what others have not committed) · [`Txn`] · `prepared`
+//! (two-phase commit).
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -256,6 +257,10 @@ impl Txn {
             }
         };
         let snapshot = self.slot.take(|| env.stable(), choose);
+        assert!(
+            (self.last_commit..LATEST).contains(&snapshot),
+            "a snapshot sees the session's own commits"
+        );
         self.snapshot.store(snapshot, Ordering::Relaxed);
         snapshot
     }

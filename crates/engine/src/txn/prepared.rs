@@ -64,11 +64,20 @@ impl PreparedTable {
     }
 
     pub(crate) fn insert(&self, id: &PreparedId, txn: PreparedTxn) {
-        self.slots.lock().insert(id.clone(), Slot::Waiting(txn));
+        assert!(txn.start < txn.seq, "a sequence is the end of its record");
+        let before = self.slots.lock().insert(id.clone(), Slot::Waiting(txn));
+        assert!(
+            !matches!(before, Some(Slot::Waiting(_))),
+            "an identifier belongs to one transaction at a time"
+        );
     }
 
     pub(crate) fn remove(&self, id: &PreparedId) {
-        self.slots.lock().remove(id);
+        let slot = self.slots.lock().remove(id);
+        assert!(
+            matches!(slot, Some(Slot::Preparing | Slot::Deciding { .. })),
+            "who waits stays in the table"
+        );
     }
 
     /// Takes a transaction for its decision; its place stays until [`PreparedTable::remove`].

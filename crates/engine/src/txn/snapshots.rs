@@ -52,6 +52,7 @@ impl Snapshots {
             slots.all.push(Arc::clone(&slot));
             slot
         });
+        debug_assert_eq!(slot.0.load(Ordering::Relaxed), IDLE, "nobody had it");
         SnapshotSlot {
             slot,
             registry: Arc::clone(self),
@@ -82,10 +83,14 @@ impl SnapshotSlot {
     /// Takes the snapshot that `choose` gives, which must not be below what `stable` gives when it is called.
     #[inline]
     pub(crate) fn take(&self, stable: impl Fn() -> Seq, choose: impl FnOnce() -> Seq) -> Seq {
+        debug_assert_eq!(self.slot.0.load(Ordering::Relaxed), IDLE, "one at a time");
+        let announced = stable();
         // The fences of both sides order this store before the second look; it needs no order of its own.
-        self.slot.0.store(stable(), Ordering::Relaxed);
+        self.slot.0.store(announced, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        choose()
+        let chosen = choose();
+        assert!(announced <= chosen, "what was announced is kept");
+        chosen
     }
 
     /// Drops the snapshot.
