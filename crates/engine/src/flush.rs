@@ -7,8 +7,8 @@
 //! **Invariants**
 //! - Tiers of a tree are flushed from the oldest to the newest, one at a time, and only when no committer writes to
 //!   them.
-//! - The manifest edit that adds the run also moves the recovery point of the tree; the tier leaves the superversion in
-//!   the step that brings the run.
+//! - The manifest edit that adds the run also moves the flushed sequence of the tree; the tier leaves the superversion
+//!   in the step that brings the run.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ impl Trees {
     /// was.
     pub fn flush(&self, tree: &Tree, oldest_snapshot: Seq) -> Result<bool> {
         let _guard = tree.flushing();
-        let Some((oldest, recovery_point)) = tree.oldest_quiescent() else {
+        let Some((oldest, flushed_seq)) = tree.oldest_quiescent() else {
             return Ok(false);
         };
         self.write_persistently("the flush", tree.id(), || match &oldest {
             Oldest::Replayed(run) => {
-                self.flush_tier(tree, &mut run.iter(), recovery_point, oldest_snapshot)
+                self.flush_tier(tree, &mut run.iter(), flushed_seq, oldest_snapshot)
             }
             Oldest::Memtable(table) => {
-                self.flush_tier(tree, &mut table.iter(), recovery_point, oldest_snapshot)
+                self.flush_tier(tree, &mut table.iter(), flushed_seq, oldest_snapshot)
             }
         })
     }
@@ -41,7 +41,7 @@ impl Trees {
         &self,
         tree: &Tree,
         versions: &mut impl InternalIter,
-        recovery_point: Seq,
+        flushed_seq: Seq,
         oldest_snapshot: Seq,
     ) -> Result<bool> {
         self.check_writable()?;
@@ -80,13 +80,13 @@ impl Trees {
             removed: Vec::new(),
             added,
         };
-        let recovery_point = Some(recovery_point);
+        let flushed_seq = Some(flushed_seq);
         let installed = self.install(
             tree,
             Installation {
                 edit,
                 flushed: true,
-                recovery_point,
+                flushed_seq,
             },
         )?;
         self.note(|work| {

@@ -117,12 +117,12 @@ impl<'a> Followed<'a> {
                 }
             }
             match self.kind {
-                FollowedKind::Commit => reader.graft(),
+                FollowedKind::Commit => reader.ingest(),
                 _ => reader.finish().map(|()| None),
             }
         };
         match read() {
-            Ok(graft) => Ok(graft.is_none()),
+            Ok(ingest) => Ok(ingest.is_none()),
             Err(what) => {
                 let what = format!("the record: {what}");
                 Err(EngineError::corruption("the log", self.start, what))

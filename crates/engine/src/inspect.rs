@@ -48,7 +48,7 @@ pub struct TreeView {
     /// Which one.
     pub id: TreeId,
     /// What the log has up to here is in extents.
-    pub recovery_point: Seq,
+    pub flushed_seq: Seq,
     /// Its counter.
     pub counter: u64,
     /// Its extents.
@@ -91,7 +91,7 @@ pub fn manifest(env: &Env, dir: &Path) -> Result<ManifestView> {
         })?;
         Ok(TreeView {
             id,
-            recovery_point: tree.recovery_point,
+            flushed_seq: tree.flushed_seq,
             counter: tree.counter,
             levels,
         })

@@ -255,7 +255,7 @@ fn with_a_fraction_of_the_memory_the_same_is_found_below_the_limit() {
     }
 }
 
-/// A log of several times the memory: harvests follow each other, and memory stays near the limit.
+/// A log of several times the memory: collections follow each other, and memory stays near the limit.
 #[test]
 fn memory_stays_near_its_limit_while_a_large_log_is_replayed() {
     let machine = SimEnv::new(77);

@@ -1,4 +1,4 @@
-//! Transactions too large for memory: their writes move to extents, which the commit grafts onto the trees.
+//! Transactions too large for memory: their writes move to extents, which the commit ingests onto the trees.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -434,8 +434,8 @@ impl Instance {
             ("Esker_built_extents", work.built_extents),
             ("Esker_built_trees", work.built_trees),
             ("Esker_build_spills", work.build_spills),
-            ("Esker_grafted_extents", work.grafted_extents),
-            ("Esker_grafted_transactions", work.grafts),
+            ("Esker_ingested_extents", work.ingested_extents),
+            ("Esker_ingested_transactions", work.ingests),
         ];
         status.extend(built.map(|(name, n)| (name, n.to_string())));
         status.extend(crate::infoschema::log_status(&stats));

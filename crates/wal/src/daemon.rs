@@ -140,7 +140,7 @@ fn flush_on_watch(
         Flushed::Something => {}
         Flushed::Later => shared.flights.await_landing(),
         Flushed::Nothing => {
-            let taken = shared.daemon.taken();
+            let taken = shared.daemon.consumed();
             if shared.daemon.wanted() > taken {
                 // Somebody waits for a place that is given but not filled.
                 shared.await_fill(taken);

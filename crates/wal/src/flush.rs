@@ -63,7 +63,7 @@ pub(crate) enum Flushed {
 pub(crate) struct Flusher {
     current: CurrentSegment,
     /// Everything below was taken out of the buffer.
-    taken: Lsn,
+    consumed: Lsn,
     summary: Summary,
 }
 
@@ -160,21 +160,21 @@ impl Flusher {
     pub(crate) fn new(current: CurrentSegment, start: Lsn) -> Self {
         Self {
             current,
-            taken: start,
+            consumed: start,
             summary: Summary::default(),
         }
     }
 
     /// Everything below was taken out of the buffer.
-    pub(crate) fn taken(&self) -> Lsn {
-        self.taken
+    pub(crate) fn consumed(&self) -> Lsn {
+        self.consumed
     }
 
     /// Whether there is something to take, or will be as soon as a running appender has filled its place.
     pub(crate) fn is_filled_soon(&self, shared: &Shared) -> bool {
         (0..FILL_SPINS).any(|_| {
             std::hint::spin_loop();
-            shared.buffer.filled(self.taken).is_some()
+            shared.buffer.filled(self.consumed).is_some()
         })
     }
 
@@ -189,7 +189,7 @@ impl Flusher {
         };
         shared.daemon.begin_group();
         let segment_full = self.assemble(shared, lane);
-        shared.daemon.set_taken(self.taken);
+        shared.daemon.set_consumed(self.consumed);
         if lane.staged == 0 {
             handles.give_back(file);
             if !segment_full {
@@ -199,11 +199,11 @@ impl Flusher {
             return Ok(Taken::NewSegment);
         }
         let offset = self.current.offset;
-        let opens_segment = (offset == PAGE_BYTES).then_some(self.taken);
+        let opens_segment = (offset == PAGE_BYTES).then_some(self.consumed);
         self.current.offset += lane.staged as u64;
         let now = shared.clock.mono_nanos();
         Ok(Taken::Group(Departure {
-            ticket: shared.flights.depart(self.taken, now),
+            ticket: shared.flights.depart(self.consumed, now),
             handles,
             file,
             offset,
@@ -249,7 +249,7 @@ impl Flusher {
     fn measure_block(&self, shared: &Shared, most: u64, fill_target: Option<Lsn>) -> (u64, Stop) {
         let mut payload = 0;
         loop {
-            let at = self.taken.plus(payload);
+            let at = self.consumed.plus(payload);
             let Some(len) = shared.buffer.filled(at) else {
                 if fill_target.is_some_and(|target| at < target) && shared.await_fill(at) {
                     continue;
@@ -271,11 +271,11 @@ impl Flusher {
         let (payload, padding) = rest.split_at_mut(payload_bytes as usize);
         // SAFETY: the flusher is the only consumer (it is behind one lock), and `measure_block` has
         // seen every record in the range published.
-        unsafe { shared.buffer.ring.take(self.taken, payload) };
+        unsafe { shared.buffer.ring.take(self.consumed, payload) };
         padding.fill(0);
-        summarize(&mut self.summary, payload, self.taken);
+        summarize(&mut self.summary, payload, self.consumed);
         let encoded = BlockHeader {
-            first: self.taken,
+            first: self.consumed,
             payload_bytes: payload_bytes as u32,
             payload_crc: crc32c::crc32c(payload),
             segment_id: self.current.id,
@@ -288,9 +288,9 @@ impl Flusher {
         lane.group.records += u64::from(self.summary.records);
         lane.group.bytes += payload_bytes;
         lane.group.disk_bytes += on_disk as u64;
-        self.taken = self.taken.plus(payload_bytes);
+        self.consumed = self.consumed.plus(payload_bytes);
         lane.staged += on_disk;
-        shared.buffer.release(self.taken, on_disk as u64);
+        shared.buffer.release(self.consumed, on_disk as u64);
     }
 
     fn next_segment(&mut self, shared: &Shared) -> Result<(), WalError> {
@@ -308,8 +308,8 @@ impl Flusher {
             let bytes = shared.files.prepare_spare(true)?;
             shared.buffer.spare_added(bytes);
         }
-        let header = shared.segment_header(self.taken, false);
-        let full = self.current.unclosed(self.taken);
+        let header = shared.segment_header(self.consumed, false);
+        let full = self.current.unclosed(self.consumed);
         self.current = shared.files.begin_segment(header, Some(full))?;
         shared.buffer.segment_changed(self.current.file_bytes);
         shared.counters.segment_begun();
@@ -320,10 +320,10 @@ impl Flusher {
     /// Writes a block without payload whose durable LSN proves everything before it.
     pub(crate) fn seal(&mut self, shared: &Shared) -> Result<(), WalError> {
         assert!(
-            shared.waiters.durable() == self.taken,
+            shared.waiters.durable() == self.consumed,
             "a seal proves what is durable"
         );
-        let page = BlockHeader::mark(self.taken, self.current.id, self.taken);
+        let page = BlockHeader::mark(self.consumed, self.current.id, self.consumed);
         let handles = &self.current.handles;
         let file = handles.take(&**shared.files.fs())?;
         handles.write_and_sync(file, &page, self.current.offset)?;

@@ -104,7 +104,7 @@ impl Shared {
     }
 
     fn load(&self, policy: &FlushPolicy) -> Load {
-        let taken = self.daemon.taken();
+        let taken = self.daemon.consumed();
         let in_flight = self.flights.airborne();
         let now = match policy.interval.is_zero() && in_flight == 0 {
             true => 0,
@@ -182,7 +182,7 @@ impl Shared {
         }
         let begun = self.clock.mono_nanos();
         while self.waiters.durable() < lsn {
-            if self.daemon.taken() >= lsn {
+            if self.daemon.consumed() >= lsn {
                 // On its way, or behind a group that is: landing is left to others.
                 return Ok(false);
             }

@@ -40,7 +40,7 @@ pub(crate) struct DaemonSignals {
     /// Somebody wants everything below this to be durable.
     wanted: AtomicU64,
     /// Everything below this is on its way or durable.
-    taken: AtomicU64,
+    consumed: AtomicU64,
     /// Requests so far, and as of the last group. Kept only if the policy lets commits wait.
     asked: AtomicU64,
     asked_before: AtomicU64,
@@ -65,7 +65,7 @@ impl DaemonSignals {
         Self {
             policy,
             wanted: AtomicU64::new(start.0),
-            taken: AtomicU64::new(start.0),
+            consumed: AtomicU64::new(start.0),
             asked: AtomicU64::new(0),
             asked_before: AtomicU64::new(0),
             first_asked: AtomicU64::new(0),
@@ -92,7 +92,7 @@ impl DaemonSignals {
 
     /// Everything up to `lsn` should become durable.
     pub(crate) fn want(&self, lsn: Lsn, now_nanos: impl Fn() -> u64) {
-        let taken = self.taken();
+        let taken = self.consumed();
         if lsn <= taken {
             return;
         }
@@ -113,7 +113,7 @@ impl DaemonSignals {
 
     fn is_full(&self, end: Lsn) -> bool {
         let policy = self.policy.effective();
-        end.0.saturating_sub(self.taken().0) >= policy.bytes
+        end.0.saturating_sub(self.consumed().0) >= policy.bytes
             || self.transactions() >= policy.transactions
     }
 
@@ -132,8 +132,8 @@ impl DaemonSignals {
     }
 
     /// Everything below is on its way or durable.
-    pub(crate) fn taken(&self) -> Lsn {
-        Lsn(self.taken.load(Ordering::SeqCst))
+    pub(crate) fn consumed(&self) -> Lsn {
+        Lsn(self.consumed.load(Ordering::SeqCst))
     }
 
     /// Transactions that have asked since the last group began.
@@ -155,9 +155,9 @@ impl DaemonSignals {
         self.asked_before.store(asked, Ordering::SeqCst);
     }
 
-    /// Everything below `taken` is on its way.
-    pub(crate) fn set_taken(&self, taken: Lsn) {
-        self.taken.store(taken.0, Ordering::SeqCst);
+    /// Everything below `consumed` is on its way.
+    pub(crate) fn set_consumed(&self, consumed: Lsn) {
+        self.consumed.store(consumed.0, Ordering::SeqCst);
     }
 
     pub(crate) fn set_policy(&self, policy: &FlushPolicy) {

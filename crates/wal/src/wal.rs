@@ -204,7 +204,7 @@ impl Wal {
     /// Calls `f` with the place up to which groups have begun: nothing behind it becomes durable before `f` returns.
     pub fn while_nothing_is_taken(&self, f: impl FnOnce(Lsn)) {
         let flusher = self.shared().flusher.lock();
-        f(flusher.taken());
+        f(flusher.consumed());
     }
 
     /// The place that the next record will get.

@@ -87,7 +87,7 @@ fn tree_line(json: bool, tree: &TreeView) -> String {
     if json {
         return Object::new("tree")
             .plain("tree", tree.id.0)
-            .plain("recovery_point", tree.recovery_point)
+            .plain("flushed_seq", tree.flushed_seq)
             .plain("counter", tree.counter)
             .end();
     }
@@ -97,7 +97,7 @@ fn tree_line(json: bool, tree: &TreeView) -> String {
     };
     format!(
         "tree {}: flushed up to sequence {}{counter}",
-        tree.id.0, tree.recovery_point
+        tree.id.0, tree.flushed_seq
     )
 }
 

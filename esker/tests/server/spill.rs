@@ -78,17 +78,17 @@ fn the_memory_of_a_large_transaction_is_bounded() {
     assert_eq!(c.value("SELECT COUNT(*) FROM d.big WHERE s = ''"), "1112");
     c.run("ROLLBACK");
     assert_eq!(c.value(count), "0|NULL");
-    let grafts = status(&mut c, "Esker_grafted_transactions");
+    let ingests = status(&mut c, "Esker_ingested_transactions");
     c.run(&format!("BEGIN; {}; COMMIT", insert(1)));
     assert_eq!(other.value(count), full);
-    assert_eq!(status(&mut c, "Esker_grafted_transactions"), grafts + 1);
+    assert_eq!(status(&mut c, "Esker_ingested_transactions"), ingests + 1);
     // LOAD DATA, and what it reads into.
     let file = dir.path().join("rows");
     let lines = (0..ROWS).map(|id| format!("2\t{id}\t1\t{}\t{}\n", id % 77, "y".repeat(50)));
     fs::write(&file, lines.collect::<String>()).expect("file");
     let load = format!("LOAD DATA INFILE '{}' INTO TABLE d.big", file.display());
     c.run(&load);
-    assert_eq!(status(&mut c, "Esker_grafted_transactions"), grafts + 2);
+    assert_eq!(status(&mut c, "Esker_ingested_transactions"), ingests + 2);
     assert_eq!(c.code(&load), Some(1062));
     assert_eq!(
         other.value("SELECT COUNT(*) FROM d.big WHERE batch = 2"),

@@ -1,7 +1,7 @@
 //! Writes of a large transaction that have moved from memory to extents.
 //!
 //! Neighbours: `write_set` moves them and looks here after its tables; cursors walk them beside the tables;
-//! `commit::graft` takes them when they are settled.
+//! `commit::ingest` takes them when they are settled.
 //!
 //! A spill is a sorted run of extents that nobody else knows. Its entries have the numbers of the writes where others
 //! have sequences, so savepoints, cursors and reads work as they do in memory. The manifest does not name it: after a
@@ -111,7 +111,7 @@ impl Spills {
 
     /// All spills as one run, which has of every key the last live write: as they are where that is so, merged where
     /// not.
-    pub(crate) fn settle(
+    pub(crate) fn finalize(
         &self,
         store: &Arc<Store>,
         tree: &Tree,

@@ -25,7 +25,7 @@ use super::spill::Spills;
 use crate::budget::MemoryUse;
 use crate::extent::{FoundIn, Store};
 use crate::memtable::{MemEntry, Memtable};
-use crate::tree::{Grafts, Tree};
+use crate::tree::{StagedExtents, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
 
 /// What one write costs beside its key and value (node, tower, log framing).
@@ -246,20 +246,20 @@ impl WriteSet {
 
     /// What is committed as extents: of every tree of which something has moved to extents, all live writes. Nothing is
     /// synced.
-    pub(crate) fn settle(&mut self, store: &Arc<Store>) -> Result<Grafts> {
-        let mut grafts = Grafts::new();
+    pub(crate) fn finalize(&mut self, store: &Arc<Store>) -> Result<StagedExtents> {
+        let mut ingests = StagedExtents::new();
         for at in 0..self.trees.len() {
             if self.trees[at].spills.is_empty() {
                 continue;
             }
             self.spill_tree(at, store)?;
             let TreeWrites { tree, spills, .. } = &self.trees[at];
-            let extents = spills.settle(store, tree, &self.dead)?;
+            let extents = spills.finalize(store, tree, &self.dead)?;
             if !extents.is_empty() {
-                grafts.push((tree.clone(), extents));
+                ingests.push((tree.clone(), extents));
             }
         }
-        Ok(grafts)
+        Ok(ingests)
     }
 
     /// Makes every write after number `after` dead.

@@ -183,7 +183,7 @@ impl TreeBuilder {
         let installation = Installation {
             edit,
             flushed: false,
-            recovery_point: None,
+            flushed_seq: None,
         };
         match self.trees.install(&self.tree, installation)? {
             true => Ok(()),

@@ -46,7 +46,7 @@ pub(super) struct LogCheck<'r> {
     /// The log was durable up to here, if not further.
     durable: Seq,
     counters_as_of: Seq,
-    recovery_points: &'r BTreeMap<TreeId, Seq>,
+    flushed_seqs: &'r BTreeMap<TreeId, Seq>,
     /// Whose log it has to be, if the manifest tells.
     uuid: Option<Uuid>,
     dir: &'r Path,
@@ -68,12 +68,12 @@ impl<'r> LogCheck<'r> {
         report: &'r mut dyn FnMut(&Finding),
     ) -> Self {
         let recorded = trees.log.from.max(trees.log.counters_as_of);
-        let points = trees.recovery_points.values().copied();
+        let points = trees.flushed_seqs.values().copied();
         LogCheck {
             from: trees.log.from,
             durable: points.fold(recorded, Seq::max),
             counters_as_of: trees.log.counters_as_of,
-            recovery_points: &trees.recovery_points,
+            flushed_seqs: &trees.flushed_seqs,
             uuid: trees.uuid,
             dir,
             checked: Checked::default(),
@@ -132,7 +132,7 @@ impl<'r> LogCheck<'r> {
 
     /// Whether the next start reads the block.
     fn needs(&self, block: &BlockView<'_>) -> bool {
-        let point = |tree: TreeId| self.recovery_points.get(&tree).copied();
+        let point = |tree: TreeId| self.flushed_seqs.get(&tree).copied();
         block.summary.end.0 > self.from
             && (block.chunks || wants_block(&block.summary, self.counters_as_of, point))
     }
@@ -300,7 +300,7 @@ fn decode_commit(payload: &[u8]) -> Result<(), Malformed> {
             reader.write()?;
         }
     }
-    reader.graft().map(drop)
+    reader.ingest().map(drop)
 }
 
 #[cfg(test)]

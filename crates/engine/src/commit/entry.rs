@@ -18,7 +18,7 @@ use super::record::{self, CounterChange};
 use crate::batch::WriteSet;
 use crate::codec::put_varint;
 use crate::lock::{LockManager, LockOwner};
-use crate::tree::GraftId;
+use crate::tree::IngestId;
 use crate::{Result, Seq, TreeId};
 
 /// A session keeps its buffer up to this size.
@@ -166,8 +166,8 @@ impl<'a> Entry<'a> {
     }
 
     /// What a commit brings in extents, and the trees that get it.
-    pub(crate) fn put_graft(&mut self, graft: GraftId, trees: &[u32]) {
-        record::put_graft(&mut self.buffers.payload, graft);
+    pub(crate) fn put_ingest(&mut self, ingest: IngestId, trees: &[u32]) {
+        record::put_ingest(&mut self.buffers.payload, ingest);
         self.touches(trees.iter().copied());
         self.buffers.tree_ids.sort_unstable();
     }

@@ -21,7 +21,7 @@ use super::watermark::Watermark;
 use crate::batch::WriteSet;
 use crate::budget::MemoryBudget;
 use crate::lock::LockManager;
-use crate::tree::{GraftId, Tree};
+use crate::tree::{IngestId, Tree};
 use crate::{Result, Seq};
 
 /// What committing needs of background work.
@@ -41,7 +41,7 @@ pub(crate) trait Background {
 
 /// Extents that are staged, to become part of their trees with a commit. Dropping it forgets them.
 pub(crate) trait Ingest {
-    fn id(&self) -> GraftId;
+    fn id(&self) -> IngestId;
 
     /// The trees they are for.
     fn trees(&self) -> &[u32];

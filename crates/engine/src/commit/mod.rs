@@ -111,7 +111,7 @@ pub(crate) fn commit(
         };
     }
     if let Some(staged) = &staged {
-        entry.put_graft(staged.id(), staged.trees());
+        entry.put_ingest(staged.id(), staged.trees());
     }
     let place = entry.append(&env.log, batch.makes_room)?;
     if let Some(staged) = staged {

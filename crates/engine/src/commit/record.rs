@@ -7,7 +7,7 @@
 //! payload           head | content, by kind | attachment, if the head says so
 //! head              version u8 = 2 | flags u8 | length of the attachment varint, with flag bit 0 (ATTACHMENT)
 //!
-//! Commit            body | graft, if it has extents
+//! Commit            body | ingest, if it has extents
 //! Prepare           id | locks | body
 //! CommitPrepared    id | prepare seq varint
 //! RollbackPrepared  id | prepare seq varint
@@ -21,7 +21,7 @@
 //! span      lower key | has an end u8 (0, 1) | upper key, if it has an end
 //! body      counters | number of trees varint | per tree: tree varint | number of writes varint | writes
 //! counters  number varint | per counter: tree varint | value varint       (raises: the larger value wins)
-//! graft     number varint                                                    (what is staged in the manifest under it)
+//! ingest     number varint                                                    (what is staged in the manifest under it)
 //! write     op u8 | key length varint | key | for a put: value length varint | value
 //! ```
 //! Varints are LEB128, least significant group first. Trees ascend, keys of a tree ascend. The attachment is the end of
@@ -41,7 +41,7 @@ use super::id::{MAX_ID_BYTES, Namespace, PreparedId};
 use crate::codec::{self, Malformed, put_bytes, put_varint};
 use crate::lock::{LockMode, RangeKind};
 use crate::span::KeySpan;
-use crate::tree::GraftId;
+use crate::tree::IngestId;
 use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq, TreeId};
 
 /// Version of the payloads that are written.
@@ -124,8 +124,8 @@ pub(crate) fn put_write(out: &mut Vec<u8>, op: Op, key: &[u8], value: &[u8]) {
 }
 
 /// Ends the content of a commit that brings extents.
-pub(super) fn put_graft(out: &mut Vec<u8>, graft: GraftId) {
-    put_varint(out, u64::from(graft.0));
+pub(super) fn put_ingest(out: &mut Vec<u8>, ingest: IngestId) {
+    put_varint(out, u64::from(ingest.0));
 }
 
 pub(super) fn put_counter_change(out: &mut Vec<u8>, how: CounterChange, tree: TreeId, value: u64) {
@@ -298,13 +298,13 @@ impl<'a> Reader<'a> {
     }
 
     /// What the record of a commit brings in extents, behind its writes. Nothing may follow.
-    pub(crate) fn graft(&mut self) -> Result<Option<GraftId>, Malformed> {
+    pub(crate) fn ingest(&mut self) -> Result<Option<IngestId>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let graft = GraftId(self.rest.varint_u32()?);
+        let ingest = IngestId(self.rest.varint_u32()?);
         self.finish()?;
-        Ok(Some(graft))
+        Ok(Some(ingest))
     }
 
     /// Nothing may follow the last part of the content.
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(reader.attachment(), [7; 300]);
         reader.counters(|_, _| {}).unwrap();
         assert_eq!(reader.trees(), Ok(0));
-        assert_eq!(reader.graft().unwrap(), None);
+        assert_eq!(reader.ingest().unwrap(), None);
         // Reading on from there finds nothing, although bytes follow.
         assert!(reader.trees().is_err());
         for cut in 0..content + 300 {

@@ -304,7 +304,7 @@ impl Trees {
         let installation = Installation {
             edit,
             flushed: false,
-            recovery_point: None,
+            flushed_seq: None,
         };
         self.install(tree, installation)?;
         refresh(&replaced, &replacing);

@@ -541,7 +541,7 @@ fn what_lives_only_in_memory_dies_there() {
     }
     world.rotate_and_flush();
     assert!(world.tree.superversion().version.is_empty());
-    assert_eq!(world.tree.recovery_point(), world.seq);
+    assert_eq!(world.tree.flushed_seq(), world.seq);
     world.check();
 }
 

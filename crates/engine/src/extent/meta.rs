@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - `first` <= `last` in internal order, `smallest_seq` <= `largest_seq`, entries >= 1, deletes <= entries,
 //!   rows <= entries - deletes.
-//! - Of a grafted extent only the manifest knows the sequence; header and entries have the numbers that the writes had
+//! - Of a ingested extent only the manifest knows the sequence; header and entries have the numbers that the writes had
 //!   in their transaction.
 //! - A decoded meta lies inside its slots: header < filter < index < stored length <= slots * `SLOT_BYTES`.
 
@@ -92,7 +92,7 @@ pub struct ExtentMeta {
     pub packed_for: u8,
     /// Its entries were written by a transaction before that had a sequence: whatever they say of themselves, all of
     /// them have `largest_seq`, and every user key comes once.
-    pub is_grafted: bool,
+    pub is_ingested: bool,
     /// First version in internal order.
     pub first: Position,
     /// Last version in internal order.
@@ -106,9 +106,9 @@ impl ExtentMeta {
     }
 
     /// The same extent when the transaction that has written it got this sequence.
-    pub(crate) fn grafted(&self, seq: Seq) -> ExtentMeta {
+    pub(crate) fn ingested(&self, seq: Seq) -> ExtentMeta {
         let mut meta = self.clone();
-        meta.is_grafted = true;
+        meta.is_ingested = true;
         (meta.smallest_seq, meta.largest_seq) = (seq, seq);
         (meta.first.seq, meta.last.seq) = (seq, seq);
         meta
@@ -117,7 +117,7 @@ impl ExtentMeta {
     /// As which sequence its entries are looked for by who sees what is not newer than `sight`.
     #[inline]
     pub(crate) fn stored_sight(&self, sight: Seq) -> Seq {
-        match (self.is_grafted, sight >= self.largest_seq) {
+        match (self.is_ingested, sight >= self.largest_seq) {
             (false, _) => sight,
             (true, true) => LATEST,
             // No entry has it: it is behind every version of a key.
@@ -135,13 +135,13 @@ impl ExtentMeta {
     /// The sequence of an entry that says this of itself.
     #[inline]
     pub(crate) fn true_seq(&self, stored: Seq) -> Seq {
-        match self.is_grafted {
+        match self.is_ingested {
             false => stored,
             true => self.largest_seq,
         }
     }
 
-    /// Everything but what it was compressed for, and whether it was grafted.
+    /// Everything but what it was compressed for, and whether it was ingested.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.id.0));
         put_varint(out, u64::from(self.slots));
@@ -165,7 +165,7 @@ impl ExtentMeta {
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
         packed_for: u8,
-        is_grafted: bool,
+        is_ingested: bool,
     ) -> Result<Self, Malformed> {
         fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
             Ok(Position {
@@ -187,7 +187,7 @@ impl ExtentMeta {
             smallest_seq: reader.varint()?,
             largest_seq: reader.varint()?,
             packed_for,
-            is_grafted,
+            is_ingested,
             first: position(reader)?,
             last: position(reader)?,
         };
@@ -221,8 +221,8 @@ impl ExtentMeta {
         {
             return Err("the counts of an extent contradict each other");
         }
-        if self.is_grafted && self.smallest_seq != self.largest_seq {
-            return Err("a grafted extent has more than one sequence");
+        if self.is_ingested && self.smallest_seq != self.largest_seq {
+            return Err("a ingested extent has more than one sequence");
         }
         if self.first.compare(&self.last.key, self.last.seq) == Ordering::Greater {
             return Err("the last key of an extent precedes its first");
@@ -376,7 +376,7 @@ mod tests {
             smallest_seq: 1 << 40,
             largest_seq: (1 << 40) + 77,
             packed_for: 0,
-            is_grafted: false,
+            is_ingested: false,
             first: Position {
                 key: b"apple"[..].into(),
                 seq: 9,
@@ -400,7 +400,7 @@ mod tests {
             assert!(ExtentMeta::decode(&mut Reader::new(&bytes[..cut]), 0, false).is_err());
         }
         let wrong: [fn(&mut ExtentMeta); 8] = [
-            |m| m.is_grafted = true,
+            |m| m.is_ingested = true,
             |m| m.slots = 1,
             |m| m.id = ExtentId::new(3, 511),
             |m| m.filter_offset = m.stored_bytes,
@@ -415,7 +415,7 @@ mod tests {
             let mut bytes = Vec::new();
             meta.encode(&mut bytes);
             assert!(
-                ExtentMeta::decode(&mut Reader::new(&bytes), 0, meta.is_grafted).is_err(),
+                ExtentMeta::decode(&mut Reader::new(&bytes), 0, meta.is_ingested).is_err(),
                 "{meta:?}"
             );
         }

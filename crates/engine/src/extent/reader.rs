@@ -140,9 +140,9 @@ impl Extent {
     }
 
     /// The same extent when the transaction that has written it got this sequence. The handles share the slots.
-    pub(crate) fn grafted(&self, seq: Seq) -> Arc<Self> {
+    pub(crate) fn ingested(&self, seq: Seq) -> Arc<Self> {
         let slots = Arc::clone(&self.slots);
-        Extent::new(&self.store, self.tree, self.meta.grafted(seq), slots)
+        Extent::new(&self.store, self.tree, self.meta.ingested(seq), slots)
     }
 
     /// What is known about it.
@@ -415,7 +415,7 @@ impl Extent {
         let header = Header::decode(bytes).map_err(|what| self.corruption(0, what))?;
         let tail = self.tail(ReadMode::Device)?;
         let mut expected = Header::of(&self.meta, self.tree, tail.blocks() as u32);
-        if self.meta.is_grafted {
+        if self.meta.is_ingested {
             expected.smallest_seq = header.smallest_seq;
             expected.largest_seq = header.largest_seq;
         }

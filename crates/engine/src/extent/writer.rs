@@ -271,7 +271,7 @@ impl RunWriter {
             smallest_seq: tally.smallest_seq,
             largest_seq: tally.largest_seq,
             packed_for: self.level,
-            is_grafted: false,
+            is_ingested: false,
             first: tally.first.expect("there is an entry"),
             last: Position {
                 key: self.last_key[..].into(),

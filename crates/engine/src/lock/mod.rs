@@ -597,14 +597,14 @@ pub struct ScanGap {
 
 impl ScanGap {
     /// The scan has read `read` and stops, for now or for good: that stays locked, what is ahead does not.
-    pub fn settle(mut self, read: KeySpan) {
+    pub fn finalize(mut self, read: KeySpan) {
         self.end(Some(read));
     }
 
     fn end(&mut self, read: Option<KeySpan>) {
         if std::mem::take(&mut self.is_open) {
             let ranges = &self.locks.ranges;
-            wake_all(ranges.settle(&self.owner, self.tree, self.id, read));
+            wake_all(ranges.finalize(&self.owner, self.tree, self.id, read));
         }
     }
 }

@@ -277,7 +277,7 @@ impl Ranges {
     }
 
     /// The scan has ended or waits: what it has read stays locked, what is ahead does not.
-    pub(super) fn settle(
+    pub(super) fn finalize(
         &self,
         owner: &Arc<LockOwner>,
         tree: TreeId,
@@ -481,12 +481,12 @@ impl Ranges {
             }
             *waiters = remaining;
         }
-        Self::tidy(shard, tree);
+        Self::merge_ranges(shard, tree);
         wakes
     }
 
     /// Forgets a tree in which nothing is locked.
-    fn tidy(shard: &mut RangeShard, tree: TreeId) {
+    fn merge_ranges(shard: &mut RangeShard, tree: TreeId) {
         let ranges = shard.trees.get(&tree);
         if ranges.is_some_and(|ranges| ranges.holders.is_empty() && ranges.waiters.is_empty()) {
             shard.trees.remove(&tree);

@@ -63,13 +63,13 @@ fn what_a_scan_did_not_read_is_free_when_it_settles() {
     let gap = locks.lock_ahead(&reader, TREE, span(b"a", b"z"));
     let mut early_ticket = wait(&locks, &early, b"b");
     let mut late_ticket = wait(&locks, &late, b"y");
-    gap.settle(span(b"a", b"c"));
+    gap.finalize(span(b"a", b"c"));
     assert!(matches!(poll(&mut late_ticket), Some(Ok(()))));
     assert!(poll(&mut early_ticket).is_none());
     // Neither does a scan that outlives its transaction leave anything behind.
     let stale = locks.lock_ahead(&late, TREE, span(b"p", b"q"));
     locks.release_all(&late);
-    stale.settle(span(b"p", b"q"));
+    stale.finalize(span(b"p", b"q"));
     assert!(!locks.is_in_gap(&reader, TREE, b"p"));
     // A scan that fails keeps nothing more.
     drop(locks.lock_ahead(&reader, TREE, span(b"a", b"z")));

@@ -4,14 +4,14 @@
 //! `commit` goes on with the rest.
 //!
 //! Steps: settle the extents → sync them → flush what their trees have in memory → stage them in the manifest → append
-//! the record, which names them → make it durable → graft. Only then the record is completed in the watermark: what a
+//! the record, which names them → make it durable → ingest. Only then the record is completed in the watermark: what a
 //! reader finds in extents is in a log that no crash takes back.
 //!
 //! **Invariants**
-//! - Nobody flushes between the flush of the trees and the graft. So the grafted layer is newer than every layer of its
-//!   tree that may have an older version of one of its keys, and the memtables have none: the transaction holds the row
-//!   locks.
-//! - The log is durable up to the recovery points that are staged.
+//! - Nobody flushes between the flush of the trees and the ingest. So the ingested layer is newer than every layer of
+//!   its tree that may have an older version of one of its keys, and the memtables have none: the transaction holds the
+//!   row locks.
+//! - The log is durable up to the flushed sequences that are staged.
 //! - After the record is appended nothing fails any more, unless the log does.
 
 use parking_lot::MutexGuard;
@@ -19,13 +19,13 @@ use parking_lot::MutexGuard;
 use super::Core;
 use crate::batch::WriteSet;
 use crate::commit::env::Ingest;
-use crate::tree::GraftId;
+use crate::tree::IngestId;
 use crate::{Result, Seq};
 
 /// Extents that are staged. Dropping it forgets them.
 struct Staged<'a> {
     core: &'a Core,
-    graft: GraftId,
+    ingest: IngestId,
     /// The trees they are for.
     trees: Vec<u32>,
     _flushing: MutexGuard<'a, ()>,
@@ -39,11 +39,11 @@ pub(super) fn stage<'a>(
 ) -> Result<Option<Box<dyn Ingest + 'a>>> {
     let (trees, commit) = (&core.env.trees, &core.env.commit);
     trees.check_writable()?;
-    let grafts = writes.settle(trees.store())?;
-    if grafts.is_empty() {
+    let ingests = writes.finalize(trees.store())?;
+    if ingests.is_empty() {
         return Ok(None);
     }
-    let extents = grafts.iter().flat_map(|(_, extents)| extents);
+    let extents = ingests.iter().flat_map(|(_, extents)| extents);
     trees
         .store()
         .space
@@ -52,28 +52,28 @@ pub(super) fn stage<'a>(
     // Who had one of the row locks before has inserted what it wrote, but need not have completed its record.
     commit.watermark.block_until(commit.log.end());
     let flushed = commit.watermark.visible();
-    for (tree, _) in &grafts {
+    for (tree, _) in &ingests {
         tree.rotate(flushed);
         while core.flush_oldest(tree, &flushing)? {}
     }
     commit.log.harden(flushed)?;
-    let graft = trees.stage(&grafts, flushed)?;
+    let ingest = trees.stage(&ingests, flushed)?;
     trees.note(|work| {
-        work.grafts += 1;
-        work.grafted_extents += grafts.iter().map(|(_, e)| e.len() as u64).sum::<u64>();
+        work.ingests += 1;
+        work.ingested_extents += ingests.iter().map(|(_, e)| e.len() as u64).sum::<u64>();
     });
     Ok(Some(Box::new(Staged {
         core,
-        graft,
-        trees: grafts.iter().map(|(tree, _)| tree.id().0).collect(),
+        ingest,
+        trees: ingests.iter().map(|(tree, _)| tree.id().0).collect(),
         _flushing: flushing,
         is_over: false,
     })))
 }
 
 impl Ingest for Staged<'_> {
-    fn id(&self) -> GraftId {
-        self.graft
+    fn id(&self) -> IngestId {
+        self.ingest
     }
 
     fn trees(&self) -> &[u32] {
@@ -85,7 +85,7 @@ impl Ingest for Staged<'_> {
         // A failure stops the engine, and whoever awaits the commit is told. The next start knows what became of it.
         let env = &self.core.env;
         if env.commit.log.harden(seq).is_ok() {
-            env.trees.graft(self.graft, seq);
+            env.trees.ingest(self.ingest, seq);
         }
     }
 }
@@ -95,7 +95,7 @@ impl Drop for Staged<'_> {
         if self.is_over {
             return;
         }
-        if let Err(error) = self.core.env.trees.unstage(self.graft) {
+        if let Err(error) = self.core.env.trees.unstage(self.ingest) {
             tracing::warn!(%error, "extents of a transaction that did not commit stay until the next start");
         }
     }

@@ -9,7 +9,7 @@
 //! - Nothing is done for memory or log before the log is replayed: until then the replay keeps its memory below the
 //!   limit itself, and what it has not read must stay.
 //! - What is flushed is durable in the log first: an extent never holds a version that a crash could take from the log,
-//!   and no recovery point lies behind what a crash could take.
+//!   and no flushed sequence lies behind what a crash could take.
 //! - A memtable is flushed only when it is quiescent (sealed, and no committer still inserts).
 //! - The log is released only up to a point that the manifest names as its start, together with the counters as of
 //!   then.
@@ -180,8 +180,8 @@ impl Core {
     /// Whether there was anything in it.
     fn rotate(&self, tree: &Tree) -> bool {
         // Every record up to here is inserted already, so into the table that ends its life now or an earlier one.
-        let recovery_point = self.env.commit.watermark.visible();
-        tree.rotate(recovery_point)
+        let flushed_seq = self.env.commit.watermark.visible();
+        tree.rotate(flushed_seq)
     }
 
     /// A reader comes to a tree: if deletes there have hindered others enough, they are taken away soon.
@@ -308,13 +308,13 @@ impl Core {
             while !table.is_quiescent() {
                 thread::sleep(QUIESCE_POLL);
             }
-            // The recovery point may lie behind the last version of the table, where others have committed meanwhile.
+            // The flushed sequence may lie behind the last version of the table, where others have committed meanwhile.
             // If a crash took that part of the log, its sequences would be given again, and replay would skip them.
-            let recovery_point = tree.oldest_quiescent().map_or(0, |(_, point)| point);
+            let flushed_seq = tree.oldest_quiescent().map_or(0, |(_, point)| point);
             self.env
                 .commit
                 .log
-                .harden(table.max_seq().max(recovery_point))?;
+                .harden(table.max_seq().max(flushed_seq))?;
         }
         drop(now);
         self.env

@@ -1,15 +1,15 @@
 //! Collecting: from records of the log to lists of entries, one list per tree and shard.
 //!
-//! Neighbours: `esker-wal` hands the records of a task over; `harvest` joins what the collectors of all threads have.
-//! Each thread has a collector of its own, so nothing is shared here.
+//! Neighbours: `esker-wal` hands the records of a task over; `collection` joins what the collectors of all threads
+//! have. Each thread has a collector of its own, so nothing is shared here.
 //!
 //! Rows are not copied: entries point into the buffers of the log, which are kept. If little of what was read last is
 //! wanted, rows are copied out instead, so that a few live rows do not keep a dead log in memory.
 //!
 //! **Invariants**
-//! - A write of sequence s to a tree is left out if and only if s is at or below the tree's recovery point, or the tree
-//!   was dropped. A counter change is left out if and only if s is at or below the sequence the stored counters stand
-//!   for, or the tree was dropped.
+//! - A write of sequence s to a tree is left out if and only if s is at or below the tree's flushed sequence, or the
+//!   tree was dropped. A counter change is left out if and only if s is at or below the sequence the stored counters
+//!   stand for, or the tree was dropped.
 //! - A record that cannot be decoded is damage, whatever its checksum says.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::commit::COUNTERS_TREE;
 use crate::commit::record::{CounterChange, Reader, Write};
 use crate::replayed::entry::{Bytes, Entry, MAX_BUFFERS, Spot};
 use crate::replayed::route::Router;
-use crate::tree::{GraftId, Recovered, Tree, Trees};
+use crate::tree::{IngestId, Recovered, Tree, Trees};
 use crate::{EngineError, Op, Result, Seq, TreeId};
 
 /// Entries of the first piece of a list, and of the largest.
@@ -40,7 +40,7 @@ const LARGEST_COPIES_BYTES: usize = 1 << 20;
 pub(super) struct PlannedTree {
     pub(super) tree: Tree,
     /// Writes up to here are in extents.
-    pub(super) recovery_point: Seq,
+    pub(super) flushed_seq: Seq,
     pub(super) router: Arc<Router>,
 }
 
@@ -48,7 +48,7 @@ impl PlannedTree {
     /// A tree as one shard.
     fn whole(tree: Tree) -> Self {
         PlannedTree {
-            recovery_point: tree.recovery_point(),
+            flushed_seq: tree.flushed_seq(),
             router: Arc::default(),
             tree,
         }
@@ -83,7 +83,7 @@ impl Plan {
     #[inline]
     pub(super) fn wanted(&self, tree: TreeId, seq: Seq) -> Option<usize> {
         self.index_of(tree)
-            .filter(|index| seq > self.trees[*index].recovery_point)
+            .filter(|index| seq > self.trees[*index].flushed_seq)
     }
 
     /// Whether a change of the counter with sequence `seq` is wanted.
@@ -93,22 +93,22 @@ impl Plan {
 
     /// Whether a block has anything that is wanted.
     pub(super) fn wants_block(&self, block: &BlockSummary<'_>) -> bool {
-        let point = |tree| Some(self.trees[self.index_of(tree)?].recovery_point);
+        let point = |tree| Some(self.trees[self.index_of(tree)?].flushed_seq);
         wants_block(block, self.counters_as_of, point)
     }
 }
 
 /// Whether a block has anything that a replay wants, if counters are stored as of this sequence and trees have these
-/// recovery points; `None` for a tree that is not there any more.
+/// flushed sequences; `None` for a tree that is not there any more.
 pub(crate) fn wants_block(
     block: &BlockSummary<'_>,
     counters_as_of: Seq,
-    recovery_point: impl Fn(TreeId) -> Option<Seq>,
+    flushed_seq: impl Fn(TreeId) -> Option<Seq>,
 ) -> bool {
     let largest = block.seqs.1;
     let stored = |tree: &u32| match TreeId(*tree) {
         COUNTERS_TREE => largest <= counters_as_of,
-        tree => recovery_point(tree).is_none_or(|point| largest <= point),
+        tree => flushed_seq(tree).is_none_or(|point| largest <= point),
     };
     // A decision may be about an earlier prepare, so two-phase records are always looked at.
     block.two_phase || !block.trees.is_some_and(|trees| trees.iter().all(stored))
@@ -180,7 +180,7 @@ pub(super) struct Part {
     pub(super) decisions: Vec<Decision>,
     pub(super) counters: CounterChanges,
     /// Extents that came with a commit, each with its sequence.
-    pub(super) grafts: Vec<(Seq, GraftId)>,
+    pub(super) ingests: Vec<(Seq, IngestId)>,
     /// Memory: kept buffers and entries.
     pub(super) bytes: usize,
     pub(super) records: u64,
@@ -268,8 +268,8 @@ impl<'a> Collector<'a> {
                 };
                 self.writes(&mut reader, start, seq, origin)?;
                 self.part
-                    .grafts
-                    .extend(reader.graft()?.map(|graft| (seq, graft)));
+                    .ingests
+                    .extend(reader.ingest()?.map(|ingest| (seq, ingest)));
                 Ok(())
             }
             RecordKind::Prepare => {
@@ -426,7 +426,7 @@ impl<'a> Collector<'a> {
 
     fn keep(&mut self, bytes: Bytes) -> u32 {
         let number = self.part.buffers.len();
-        assert!(number < MAX_BUFFERS, "a harvest has fewer buffers");
+        assert!(number < MAX_BUFFERS, "a collection has fewer buffers");
         self.part.bytes += bytes.capacity();
         self.part.buffers.push(bytes);
         number as u32

@@ -1,6 +1,6 @@
 //! Counter changes that are met in any order.
 //!
-//! Neighbours: `collect` notes what it meets, task by task; `harvest` adds everything up and applies it.
+//! Neighbours: `collect` notes what it meets, task by task; `collection` adds everything up and applies it.
 //!
 //! **Invariants**
 //! - The result is that of the changes in the order of the log: the last set, and the largest raise behind it.

@@ -2,37 +2,37 @@
 //!
 //! Neighbours: the threads of `parallel` ask for their next task here and hand in what they have collected.
 //!
-//! Usually all tasks belong to one harvest. When what was collected needs too much memory, the harvest is closed: later
-//! tasks belong to the next one, and as soon as every thread has handed in its part, one of them turns the harvest into
-//! extents while the others go on. Nobody waits unless collecting is far ahead of that.
+//! Usually all tasks belong to one collection. When what was collected needs too much memory, the collection is closed:
+//! later tasks belong to the next one, and as soon as every thread has handed in its part, one of them turns the
+//! collection into extents while the others go on. Nobody waits unless collecting is far ahead of that.
 //!
 //! **Invariants**
-//! - Tasks are handed out in the order of the log, so a harvest is a range of it.
-//! - A harvest leaves only when it is closed and nobody has a task of it (rule R4), and only the oldest one does.
+//! - Tasks are handed out in the order of the log, so a collection is a range of it.
+//! - A collection leaves only when it is closed and nobody has a task of it (rule R4), and only the oldest one does.
 
 use std::collections::VecDeque;
 
 use esker_wal::{LogReader, Replay, Task};
 
 use super::collect::Part;
-use super::harvest::Harvest;
+use super::collection::Collection;
 use crate::Seq;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// A log larger than the memory is cut into harvests of this share of the memory.
+/// A log larger than the memory is cut into collections of this share of the memory.
 const SHARES: usize = 4;
 
 /// What a thread has to do next.
 pub(super) enum Step {
     /// Collect the records of a task.
     Read(Task),
-    /// Turn the harvest into extents, then say [`Dispatch::flushed`] with the bytes.
-    Flush(Harvest, usize),
+    /// Turn the collection into extents, then say [`Dispatch::flushed`] with the bytes.
+    Flush(Collection, usize),
     /// There are no more tasks, or somebody has failed.
     End,
 }
 
-/// A harvest on its way.
+/// A collection on its way.
 #[derive(Default)]
 struct Growing {
     parts: Vec<Part>,
@@ -52,10 +52,10 @@ impl Growing {
 
 struct State {
     /// From the oldest to the one that tasks are handed out for.
-    harvests: VecDeque<Growing>,
+    collections: VecDeque<Growing>,
     /// Harvests that have left.
     left: usize,
-    /// Bytes of all harvests, also of the one that is being flushed.
+    /// Bytes of all collections, also of the one that is being flushed.
     bytes: usize,
     peak_bytes: usize,
     is_flushing: bool,
@@ -69,9 +69,9 @@ struct State {
 /// Memory limits of a replay, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemoryLimits {
-    /// A harvest is closed when it has more.
+    /// A collection is closed when it has more.
     share: usize,
-    /// The oldest harvest is flushed when all together have more.
+    /// The oldest collection is flushed when all together have more.
     total: usize,
     /// Nobody takes a task while all together have more.
     most: usize,
@@ -107,8 +107,8 @@ pub(super) struct Dispatch<'a> {
 
 /// A thread's place in the dispatch.
 pub(super) struct Seat {
-    /// The harvest it collects for.
-    harvest: usize,
+    /// The collection it collects for.
+    collection: usize,
 }
 
 impl<'a> Dispatch<'a> {
@@ -117,7 +117,7 @@ impl<'a> Dispatch<'a> {
             log,
             limits,
             state: Mutex::new(State {
-                harvests: VecDeque::from([Growing::default()]),
+                collections: VecDeque::from([Growing::default()]),
                 left: 0,
                 bytes: 0,
                 peak_bytes: 0,
@@ -133,9 +133,9 @@ impl<'a> Dispatch<'a> {
     /// A place for one more thread.
     pub(super) fn seat(&self) -> Seat {
         let mut state = self.state.lock();
-        state.harvests.back_mut().expect(NEVER_EMPTY).inside += 1;
+        state.collections.back_mut().expect(NEVER_EMPTY).inside += 1;
         Seat {
-            harvest: state.open(),
+            collection: state.open(),
         }
     }
 
@@ -152,13 +152,14 @@ impl<'a> Dispatch<'a> {
                 return Ok(Step::End);
             }
             let open = state.open();
-            if seat.harvest < open {
+            if seat.collection < open {
                 self.hand_in(&mut state, seat, take());
-                state.harvests.back_mut().expect(NEVER_EMPTY).inside += 1;
-                seat.harvest = open;
+                state.collections.back_mut().expect(NEVER_EMPTY).inside += 1;
+                seat.collection = open;
             }
             let is_limited = !state.is_unlimited;
-            if is_limited && state.harvests.back().expect(NEVER_EMPTY).bytes > self.limits.share {
+            if is_limited && state.collections.back().expect(NEVER_EMPTY).bytes > self.limits.share
+            {
                 state.close();
                 continue;
             }
@@ -185,32 +186,35 @@ impl<'a> Dispatch<'a> {
     /// A task was read; the thread has collected that much more.
     pub(super) fn collected(&self, seat: &Seat, bytes: usize) {
         let mut state = self.state.lock();
-        let index = seat.harvest - state.left;
-        state.harvests[index].bytes += bytes;
+        let index = seat.collection - state.left;
+        state.collections[index].bytes += bytes;
         state.bytes += bytes;
         state.peak_bytes = state.peak_bytes.max(state.bytes);
     }
 
     fn hand_in(&self, state: &mut MutexGuard<'_, State>, seat: &Seat, part: Part) {
-        let index = seat.harvest - state.left;
-        let harvest = &mut state.harvests[index];
-        assert!(harvest.inside > 0, "who hands in had a seat in the harvest");
-        harvest.parts.push(part);
-        harvest.inside -= 1;
+        let index = seat.collection - state.left;
+        let collection = &mut state.collections[index];
+        assert!(
+            collection.inside > 0,
+            "who hands in had a seat in the collection"
+        );
+        collection.parts.push(part);
+        collection.inside -= 1;
         self.changed.notify_all();
     }
 
-    /// A harvest was turned into extents.
+    /// A collection was turned into extents.
     pub(super) fn flushed(&self, bytes: usize) {
         let mut state = self.state.lock();
-        assert!(state.is_flushing, "one harvest is flushed at a time");
+        assert!(state.is_flushing, "one collection is flushed at a time");
         assert!(state.bytes >= bytes, "its bytes are a part of all");
         state.bytes -= bytes;
         state.is_flushing = false;
         self.changed.notify_all();
     }
 
-    /// A harvest became tiers in memory instead, and all that comes has to stay there as well.
+    /// A collection became tiers in memory instead, and all that comes has to stay there as well.
     pub(super) fn kept(&self) {
         let mut state = self.state.lock();
         state.is_flushing = false;
@@ -230,45 +234,51 @@ impl<'a> Dispatch<'a> {
         self.changed.notify_all();
     }
 
-    /// What is left when everybody has left: one harvest up to the end of the log, and the most memory that was needed.
-    pub(super) fn finish(self) -> (Harvest, usize) {
+    /// What is left when everybody has left: one collection up to the end of the log, and the most memory that was
+    /// needed.
+    pub(super) fn finish(self) -> (Collection, usize) {
         let end = self.log.end().0;
         let mut state = self.state.lock();
-        let harvests = std::mem::take(&mut state.harvests);
-        assert!(!state.is_flushing && harvests.iter().all(|harvest| harvest.inside == 0));
-        let parts = harvests.into_iter().flat_map(|harvest| harvest.parts);
-        (Harvest::new(parts.collect(), end), state.peak_bytes)
+        let collections = std::mem::take(&mut state.collections);
+        assert!(!state.is_flushing && collections.iter().all(|collection| collection.inside == 0));
+        let parts = collections
+            .into_iter()
+            .flat_map(|collection| collection.parts);
+        (Collection::new(parts.collect(), end), state.peak_bytes)
     }
 }
 
-const NEVER_EMPTY: &str = "there is always a harvest to collect for";
+const NEVER_EMPTY: &str = "there is always a collection to collect for";
 
 impl State {
-    /// Number of the harvest that tasks are handed out for.
+    /// Number of the collection that tasks are handed out for.
     fn open(&self) -> usize {
-        self.left + self.harvests.len() - 1
+        self.left + self.collections.len() - 1
     }
 
     fn close(&mut self) {
         let end = self.handed_out;
-        self.harvests.back_mut().expect(NEVER_EMPTY).end = Some(end);
-        self.harvests.push_back(Growing::default());
+        self.collections.back_mut().expect(NEVER_EMPTY).end = Some(end);
+        self.collections.push_back(Growing::default());
     }
 
-    /// The oldest harvest, if it is complete and no other one is being flushed.
+    /// The oldest collection, if it is complete and no other one is being flushed.
     fn oldest_to_flush(&mut self) -> Option<Step> {
         let oldest = self
-            .harvests
+            .collections
             .front()
             .filter(|oldest| oldest.is_complete())?;
         let end = oldest.end?;
         if self.is_flushing {
             return None;
         }
-        let oldest = self.harvests.pop_front()?;
-        assert!(!self.harvests.is_empty(), "{NEVER_EMPTY}");
+        let oldest = self.collections.pop_front()?;
+        assert!(!self.collections.is_empty(), "{NEVER_EMPTY}");
         self.left += 1;
         self.is_flushing = true;
-        Some(Step::Flush(Harvest::new(oldest.parts, end), oldest.bytes))
+        Some(Step::Flush(
+            Collection::new(oldest.parts, end),
+            oldest.bytes,
+        ))
     }
 }

@@ -27,11 +27,11 @@ pub enum ForceRecovery {
 pub(crate) fn needs(trees: &Trees, recovered: &Recovered) -> Needs {
     let plan = Plan::whole(trees, recovered);
     let trees = trees.all();
-    // Nothing that was not durable has moved a recovery point, so a log that ends before one has lost its end. If it
+    // Nothing that was not durable has moved a flushed sequence, so a log that ends before one has lost its end. If it
     // went on there, replay would skip what comes until the sequences are beyond that point.
-    let recovery_points = trees.iter().map(Tree::recovery_point);
+    let flushed_seqs = trees.iter().map(Tree::flushed_seq);
     let recorded = recovered.counters_as_of.max(recovered.log_from);
-    let durable = recovery_points.fold(recorded, Seq::max);
+    let durable = flushed_seqs.fold(recorded, Seq::max);
     Needs {
         durable: Lsn(durable),
         at_least: Lsn(trees.iter().map(newest_seq).fold(durable, Seq::max)),
@@ -44,7 +44,7 @@ fn newest_seq(tree: &Tree) -> Seq {
     let version = std::sync::Arc::clone(&tree.superversion().version);
     let extents = version.levels().extents();
     let largest = extents.map(|(_, extent)| extent.meta().largest_seq).max();
-    largest.unwrap_or(0).max(tree.recovery_point())
+    largest.unwrap_or(0).max(tree.flushed_seq())
 }
 
 /// The trees that are newer than the point in time: they have commits that others have lost. The log tells of them.

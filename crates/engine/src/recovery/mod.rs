@@ -5,7 +5,7 @@
 //!
 //! | record | what replay does |
 //! |---|---|
-//! | Commit | raises its counters; takes over its writes, tree by tree, unless the tree has them on disk or is gone; grafts its extents, unless the manifest has them in their place |
+//! | Commit | raises its counters; takes over its writes, tree by tree, unless the tree has them on disk or is gone; ingests its extents, unless the manifest has them in their place |
 //! | Prepare | raises its counters; keeps the record until it is decided |
 //! | CommitPrepared | takes the prepare named by XID and sequence and takes over its writes |
 //! | RollbackPrepared | takes it and forgets it |
@@ -16,26 +16,26 @@
 //!
 //! There are two ways to the same state ([`RecoveryMode`]). The **parallel** one does not insert anything: threads
 //! collect small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order;
-//! `dispatch` and `harvest` say when everything is there; the entries are sorted, shard by shard, when they are needed
-//! (`run`, `once`, `build`). The **serial** one inserts record after record into memtables; it is there to compare
-//! with. Both share `two_phase`; `progress` reports how far it is, `counts` merges counter changes, and `force` opens a
-//! database whose log is damaged.
+//! `dispatch` and `collection` say when everything is there; the entries are sorted, shard by shard, when they are
+//! needed (`run`, `once`, `build`). The **serial** one inserts record after record into memtables; it is there to
+//! compare with. Both share `two_phase`; `progress` reports how far it is, `counts` merges counter changes, and `force`
+//! opens a database whose log is damaged.
 //!
 //! **Invariants**
-//! - A write of sequence s to a tree is skipped if and only if s is at or below the tree's recovery point, or the tree
-//!   was dropped. A counter change is skipped if and only if s is at or below the sequence the stored counters stand
-//!   for.
-//! - A write that an extent has already, from after the recovery point, is taken over again with the same sequence: the
-//!   same version, which readers see once.
+//! - A write of sequence s to a tree is skipped if and only if s is at or below the tree's flushed sequence, or the
+//!   tree was dropped. A counter change is skipped if and only if s is at or below the sequence the stored counters
+//!   stand for.
+//! - A write that an extent has already, from after the flushed sequence, is taken over again with the same sequence:
+//!   the same version, which readers see once.
 //! - No statement runs before all of the log was read. Until then the log is not released, and nothing is appended to
 //!   it.
 //! - What is flushed meanwhile is a range of the log without a gap, the oldest first (rule R4).
 
 mod collect;
+mod collection;
 mod counts;
 mod dispatch;
 mod force;
-mod harvest;
 mod parallel;
 mod progress;
 mod serial;

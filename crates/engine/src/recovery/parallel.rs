@@ -1,6 +1,7 @@
 //! The parallel replay: several threads collect, then several threads sort.
 //!
-//! Neighbours: `dispatch` hands the log out, `collect` takes it in, `harvest` makes runs of it; `mod` starts all this.
+//! Neighbours: `dispatch` hands the log out, `collect` takes it in, `collection` makes runs of it; `mod` starts all
+//! this.
 //!
 //! Steps: a sample of the log gives the borders of the shards → every thread takes tasks and collects → what is
 //! complete is settled and becomes runs, which trees take into their superversions → statements may run → shards that
@@ -18,8 +19,8 @@ use parking_lot::Mutex;
 
 use super::Target;
 use super::collect::{Collector, Plan};
+use super::collection::Collection;
 use super::dispatch::{Dispatch, MemoryLimits, Step};
-use super::harvest::Harvest;
 use super::progress::Recovery;
 use super::two_phase::{Prepare, TwoPhase};
 use crate::codec::Malformed;
@@ -95,13 +96,15 @@ pub(super) fn read(
     {
         return Err(first.error);
     }
-    let (mut harvest, peak_bytes) = dispatch.finish();
+    let (mut collection, peak_bytes) = dispatch.finish();
     let recovery = target.recovery;
     recovery
         .peak_bytes
         .store(peak_bytes as u64, Ordering::Relaxed);
     recovery.check_stop()?;
-    let mut runs = job.settle(&mut harvest).map(|()| job.install(harvest))?;
+    let mut runs = job
+        .finalize(&mut collection)
+        .map(|()| job.install(collection))?;
     runs.append(&mut job.kept.lock());
     let two_phase = job.two_phase.into_inner();
     two_phase.finish(target.trees, target.locks, target.prepared)?;
@@ -199,9 +202,9 @@ impl Job<'_> {
                     read.map_err(Failure::at(task.first().0))?;
                     dispatch.collected(&seat, collector.bytes() - before);
                 }
-                Step::Flush(harvest, bytes) => {
-                    let end = harvest.end();
-                    match self.flush(harvest).map_err(Failure::at(end))? {
+                Step::Flush(collection, bytes) => {
+                    let end = collection.end();
+                    match self.flush(collection).map_err(Failure::at(end))? {
                         true => dispatch.flushed(bytes),
                         false => dispatch.kept(),
                     }
@@ -226,24 +229,24 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Brings prepares and decisions of a harvest together, and what was committed as extents to its trees.
-    fn settle(&self, harvest: &mut Harvest) -> Result<()> {
+    /// Brings prepares and decisions of a collection together, and what was committed as extents to its trees.
+    fn finalize(&self, collection: &mut Collection) -> Result<()> {
         let mut two_phase = self.two_phase.lock();
-        // Before the runs of this harvest, which may have newer versions of the same keys, come and are flushed.
-        for (seq, graft) in harvest.take_grafts() {
-            self.target.trees.graft(graft, seq);
+        // Before the runs of this collection, which may have newer versions of the same keys, come and are flushed.
+        for (seq, ingest) in collection.take_ingests() {
+            self.target.trees.ingest(ingest, seq);
         }
         let counters = self.target.counters;
-        let committed = harvest.settle(self.plan, &mut two_phase, counters, self.threads)?;
+        let committed = collection.finalize(self.plan, &mut two_phase, counters, self.threads)?;
         let recovery = self.target.recovery;
         recovery.rows.fetch_add(committed, Ordering::Relaxed);
         Ok(())
     }
 
     /// Gives every tree its run.
-    fn install(&self, harvest: Harvest) -> Vec<Arc<ReplayedRun>> {
+    fn install(&self, collection: Collection) -> Vec<Arc<ReplayedRun>> {
         let recovery = self.target.recovery;
-        let runs = harvest.into_runs(self.plan, &recovery.shards_sorted);
+        let runs = collection.into_runs(self.plan, &recovery.shards_sorted);
         for (tree, run) in &runs {
             tree.add_replayed(Arc::clone(run));
             let shards = run.shard_count() as u64;
@@ -252,16 +255,16 @@ impl Job<'_> {
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Turns a harvest into extents. It is complete, so its end is the recovery point; and it is durable, because
+    /// Turns a collection into extents. It is complete, so its end is the flushed sequence; and it is durable, because
     /// nothing else is replayed. False if the disk is full: what was not flushed stays in memory, more of which is used
     /// than was allowed, for without that the database could not be opened, and nothing in it be deleted.
-    fn flush(&self, mut harvest: Harvest) -> Result<bool> {
+    fn flush(&self, mut collection: Collection) -> Result<bool> {
         let recovery = self.target.recovery;
         recovery.flushes.fetch_add(1, Ordering::Relaxed);
-        self.settle(&mut harvest)?;
-        let end = harvest.end();
+        self.finalize(&mut collection)?;
+        let end = collection.end();
         let mut is_full = false;
-        for (tree, run) in harvest.into_runs(self.plan, &recovery.shards_sorted) {
+        for (tree, run) in collection.into_runs(self.plan, &recovery.shards_sorted) {
             tree.add_replayed(Arc::clone(&run));
             // Nobody has a snapshot yet: of every key the newest version is enough.
             while !is_full {

@@ -4,7 +4,7 @@
 //!
 //! **Invariants**
 //! - Records are applied in the order of the log, so whenever a memtable is switched everything up to the last record
-//!   is in tables that are immutable then: its end is the recovery point (rule R4).
+//!   is in tables that are immutable then: its end is the flushed sequence (rule R4).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,8 +101,8 @@ impl Serial<'_> {
         let mut reader = Reader::new(record.payload)?;
         self.raise_counters(&mut reader, record.end.0)?;
         self.insert(&mut reader, record.start.0, record.end.0)?;
-        if let Some(graft) = reader.graft()? {
-            self.target.trees.graft(graft, record.end.0);
+        if let Some(ingest) = reader.ingest()? {
+            self.target.trees.ingest(ingest, record.end.0);
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Serial<'_> {
 
     /// The active memtable of a tree, told of the record; `None` if the writes of the record are not wanted.
     fn table_for(&self, tree: TreeId, start: u64, seq: Seq) -> Option<Arc<Memtable>> {
-        // The recovery point moves when the tree is flushed, but never beyond what was applied.
+        // The flushed sequence moves when the tree is flushed, but never beyond what was applied.
         let planned = &self.plan.trees[self.plan.wanted(tree, seq)?];
         let table = Arc::clone(&planned.tree.superversion().active);
         let pin = table.pin(start, seq);

@@ -1,4 +1,4 @@
-//! Runs against the memtable; harvests that are complete and harvests that are not.
+//! Runs against the memtable; collections that are complete and collections that are not.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,8 +8,8 @@ use esker_wal::{FlushMode, Lsn, Wal, WalConfig};
 use proptest::prelude::*;
 
 use super::collect::{Collector, Part, Plan};
+use super::collection::Collection;
 use super::dispatch::{Dispatch, MemoryLimits, Step};
-use super::harvest::Harvest;
 use super::parallel::Blocks;
 use super::two_phase::TwoPhase;
 use crate::cache::BlockCache;
@@ -81,7 +81,7 @@ fn run_of(versions: &[Version], router: Router, piece: usize) -> Arc<ReplayedRun
     let facts = Facts {
         first_lsn: 0,
         max_seq: 100,
-        recovery_point: 100,
+        flushed_seq: 100,
         entries: versions.len() as u64,
         deletes: deletes.count() as u64,
         row_bytes: 0,
@@ -273,14 +273,14 @@ fn parts(log: &esker_wal::LogReader, plan: &Plan) -> Vec<(Part, Seq)> {
     parts
 }
 
-/// Settles a harvest and flushes it.
+/// Settles a collection and flushes it.
 fn flush(trees: &Trees, plan: &Plan, parts: Vec<Part>, end: Seq) {
-    let mut harvest = Harvest::new(parts, end);
+    let mut collection = Collection::new(parts, end);
     let mut two_phase = TwoPhase::new(0);
-    harvest
-        .settle(plan, &mut two_phase, &Counters::default(), 1)
+    collection
+        .finalize(plan, &mut two_phase, &Counters::default(), 1)
         .unwrap();
-    for (tree, run) in harvest.into_runs(plan, &Arc::new(AtomicU64::new(0))) {
+    for (tree, run) in collection.into_runs(plan, &Arc::new(AtomicU64::new(0))) {
         tree.add_replayed(run);
         while trees.flush(&tree, end).unwrap() {}
     }
@@ -316,7 +316,7 @@ fn a_prepare_keeps_nothing_of_a_dead_log_but_itself() {
     });
     let trees = crashed.trees();
     let mut plan = plan(&trees);
-    plan.trees[0].recovery_point = LATEST;
+    plan.trees[0].flushed_seq = LATEST;
     let parts = parts(&crashed.log(&trees), &plan);
     let prepares: Vec<_> = parts.iter().flat_map(|(part, _)| &part.prepares).collect();
     assert_eq!(prepares.len(), 40);
@@ -342,8 +342,8 @@ fn hot_row() -> Crashed {
     })
 }
 
-/// Rule R4, broken on purpose: a harvest is flushed although a part of its range is missing. What comes later hides the
-/// newest version, and a restart does not find the rest.
+/// Rule R4, broken on purpose: a collection is flushed although a part of its range is missing. What comes later hides
+/// the newest version, and a restart does not find the rest.
 #[test]
 fn a_harvest_with_a_gap_loses_versions_and_a_whole_one_does_not() {
     for break_the_rule in [false, true] {
@@ -363,7 +363,7 @@ fn a_harvest_with_a_gap_loses_versions_and_a_whole_one_does_not() {
         let tree = trees.get(crashed.tree).unwrap();
         assert_eq!(newest(&tree, b"hot").unwrap(), b"newest");
         // As far as the manifest knows, all of the log up to here is in extents: a restart would skip it.
-        assert_eq!(tree.recovery_point(), end);
+        assert_eq!(tree.flushed_seq(), end);
         let first_row = 0u64.to_be_bytes();
         assert_eq!(newest(&tree, &first_row).is_some(), !break_the_rule);
         if let Some((late, late_end)) = late {
@@ -377,7 +377,7 @@ fn a_harvest_with_a_gap_loses_versions_and_a_whole_one_does_not() {
     }
 }
 
-/// The rule as it is kept: nobody gets a harvest to flush while another thread still reads a part of it.
+/// The rule as it is kept: nobody gets a collection to flush while another thread still reads a part of it.
 #[test]
 fn a_harvest_waits_for_the_last_thread_that_reads_for_it() {
     let crashed = hot_row();
@@ -416,20 +416,20 @@ fn a_harvest_waits_for_the_last_thread_that_reads_for_it() {
     }
     read(first, &mut slow_has);
     dispatch.collected(&slow, 1000);
-    let Step::Flush(mut harvest, bytes) = dispatch
+    let Step::Flush(mut collection, bytes) = dispatch
         .next(&mut slow, &mut blocks, || slow_has.take())
         .unwrap()
     else {
-        panic!("the oldest harvest is complete");
+        panic!("the oldest collection is complete");
     };
     // Everything up to its end is in it, the first task as well.
-    assert!(first_end < harvest.end() && harvest.end() < last_end);
+    assert!(first_end < collection.end() && collection.end() < last_end);
     assert_eq!(bytes, 2000);
     let mut two_phase = TwoPhase::new(0);
-    harvest
-        .settle(&plan, &mut two_phase, &Counters::default(), 1)
+    collection
+        .finalize(&plan, &mut two_phase, &Counters::default(), 1)
         .unwrap();
-    let runs = harvest.into_runs(&plan, &Arc::default());
+    let runs = collection.into_runs(&plan, &Arc::default());
     assert_eq!(runs[0].1.get(b"hot", LATEST).unwrap().value, b"older");
 }
 
@@ -483,12 +483,13 @@ fn decisions_find_their_prepares_in_every_order_of_the_parts() {
         for n in (1..parts.len()).rev() {
             parts.swap(n, dice.below(n as u64 + 1) as usize);
         }
-        let mut harvest = Harvest::new(parts.into_iter().map(|(part, _)| part).collect(), end);
+        let mut collection =
+            Collection::new(parts.into_iter().map(|(part, _)| part).collect(), end);
         let mut two_phase = TwoPhase::new(0);
-        let committed = harvest.settle(&plan, &mut two_phase, &Counters::default(), 2);
+        let committed = collection.finalize(&plan, &mut two_phase, &Counters::default(), 2);
         assert_eq!(committed.unwrap(), 1);
         assert_eq!(two_phase.len(), 1, "the last one is undecided");
-        let runs = harvest.into_runs(&plan, &Arc::default());
+        let runs = collection.into_runs(&plan, &Arc::default());
         let run = &runs[0].1;
         assert_eq!(run.get(b"a", LATEST).unwrap().value, b"b");
         assert_eq!(run.get(b"c", LATEST), None);
@@ -517,8 +518,10 @@ fn a_decision_without_its_prepare_is_damage() {
         for (part, _) in &mut parts {
             part.prepares.clear();
         }
-        let mut harvest = Harvest::new(parts.into_iter().map(|(part, _)| part).collect(), 1 << 40);
-        let settled = harvest.settle(&plan, &mut TwoPhase::new(log_from), &Counters::default(), 1);
+        let mut collection =
+            Collection::new(parts.into_iter().map(|(part, _)| part).collect(), 1 << 40);
+        let settled =
+            collection.finalize(&plan, &mut TwoPhase::new(log_from), &Counters::default(), 1);
         assert_eq!(settled.is_ok(), log_from > 0);
     }
 }
@@ -571,7 +574,7 @@ fn buffers_are_kept_only_if_most_of_them_is_wanted() {
     let (first_half, second_half) = (1000 * 9 * 200, 1000 * 20);
     assert!(kept > first_half / 2 && kept < first_half * 3 / 2, "{kept}");
     assert!(copied > second_half, "{copied}");
-    let run = Harvest::new(vec![part], log.end().0);
+    let run = Collection::new(vec![part], log.end().0);
     let run = &run.into_runs(&plan, &Arc::default())[0].1;
     assert_eq!(run.entries(), 10_000);
     for n in 0..2000u64 {

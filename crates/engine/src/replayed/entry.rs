@@ -29,7 +29,7 @@ const GOES_ON: u32 = PREFIX_BYTES as u32 + 1;
 /// Bits of the tag that hold the span.
 const SPAN_BITS: u32 = 4;
 const _: () = assert!(GOES_ON < 1 << SPAN_BITS);
-/// Buffers of one harvest are fewer than this: of the usual size they would have 256 TiB.
+/// Buffers of one collection are fewer than this: of the usual size they would have 256 TiB.
 pub(crate) const MAX_BUFFERS: usize = 1 << (32 - SPAN_BITS);
 
 /// The first eight bytes of `rest`, big endian, zero padded; and how many there are, [`GOES_ON`] for more than eight.
@@ -191,7 +191,7 @@ pub(crate) struct Decoded {
     value: (u32, u32),
 }
 
-/// The buffers of a harvest.
+/// The buffers of a collection.
 #[derive(Default)]
 pub(crate) struct Buffers {
     all: Vec<Bytes>,

@@ -8,7 +8,7 @@
 
 pub(crate) mod build;
 pub(crate) mod entry;
-pub(crate) mod once;
+pub(crate) mod lazy;
 pub(crate) mod route;
 pub(crate) mod run;
 

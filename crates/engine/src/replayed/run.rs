@@ -1,7 +1,7 @@
 //! A replayed run: what the log had for a tree, as one more immutable tier of the tree.
 //!
-//! Neighbours: `harvest` makes runs; `tree` holds them in its superversions, below the memtables and above the extents;
-//! `txn` reads them, `flush` turns them into extents.
+//! Neighbours: `collection` makes runs; `tree` holds them in its superversions, below the memtables and above the
+//! extents; `txn` reads them, `flush` turns them into extents.
 //!
 //! A run is divided into shards by key range. A shard is sorted when somebody needs it (`once`), so a statement waits
 //! only for the shards it reads. Rows stay where they were read from the log: entries point at them.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::build::{self, Sorted};
 use super::entry::{Buffers, Decoded, Entry};
-use super::once::MadeOnce;
+use super::lazy::LazyValue;
 use super::route::Router;
 use crate::iter::InternalIter;
 use crate::memtable::MemEntry;
@@ -33,7 +33,7 @@ pub(crate) struct Facts {
     /// Largest sequence of a version.
     pub(crate) max_seq: Seq,
     /// Everything in the log up to here that concerns the tree is in this run or in an older tier.
-    pub(crate) recovery_point: Seq,
+    pub(crate) flushed_seq: Seq,
     pub(crate) entries: u64,
     pub(crate) deletes: u64,
     /// Bytes of the rows in the buffers.
@@ -43,7 +43,7 @@ pub(crate) struct Facts {
 /// Versions of a tree from the log.
 pub struct ReplayedRun {
     router: Arc<Router>,
-    shards: Box<[MadeOnce<Pieces, Sorted>]>,
+    shards: Box<[LazyValue<Pieces, Sorted>]>,
     buffers: Arc<Buffers>,
     facts: Facts,
     /// Shards sorted so far, of all runs together.
@@ -63,7 +63,7 @@ impl ReplayedRun {
         assert_eq!(pieces.len(), router.shards());
         ReplayedRun {
             router,
-            shards: pieces.into_iter().map(MadeOnce::new).collect(),
+            shards: pieces.into_iter().map(LazyValue::new).collect(),
             buffers,
             facts,
             sorted,
@@ -101,8 +101,8 @@ impl ReplayedRun {
         self.facts.max_seq
     }
 
-    pub(crate) fn recovery_point(&self) -> Seq {
-        self.facts.recovery_point
+    pub(crate) fn flushed_seq(&self) -> Seq {
+        self.facts.flushed_seq
     }
 
     /// Bytes of the entries alone.
@@ -167,7 +167,7 @@ impl ReplayedRun {
         let is_inside = |key: &[u8]| key >= lower && upper.is_none_or(|upper| key < upper);
         let typical = self.facts.entries / self.shard_count() as u64;
         for number in self.router.route(lower).shard..=last {
-            match self.shards[number].look() {
+            match self.shards[number].peek() {
                 Some(sorted) => {
                     let step = (sorted.entries().len() / per_shard.max(1)).max(1);
                     let marks = sorted.entries().iter().skip(step - 1).step_by(step);

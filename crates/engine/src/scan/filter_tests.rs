@@ -129,7 +129,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn filtered_scans_are_what_a_model_sees(
-        // With little memory, most transactions write extents of their own, which their commits graft.
+        // With little memory, most transactions write extents of their own, which their commits ingest.
         txn_memory_bytes in prop_oneof![Just(64 << 20), Just(300)],
         steps in steps(),
         own in prop::collection::vec((0..KEYS, prop::bool::weighted(0.6)), 0..12),
@@ -346,7 +346,7 @@ fn an_extent_says_nothing_of_fields_nobody_knew_when_it_was_written() {
     assert!(wanted(&txn, &tree, &KeySpan::all(), 1, &ones).1 > 10);
 }
 
-/// Extents of a large transaction speak of the field before anybody sees them, and go on when they are grafted.
+/// Extents of a large transaction speak of the field before anybody sees them, and go on when they are ingested.
 #[test]
 fn what_a_large_transaction_wrote_is_left_out_too_and_hides_what_is_below() {
     let config = EngineConfig {
@@ -358,7 +358,7 @@ fn what_a_large_transaction_wrote_is_left_out_too_and_hides_what_is_below() {
     tree.set_fields(Arc::new(OneField));
     let (fives, nines) = (test(false, [(5, 5)]), test(false, [(9, 9)]));
     put(&engine, &tree, (0..400).map(|n| (n, (n / 40) as u8)));
-    assert!(engine.stats().storage.work.grafts > 0);
+    assert!(engine.stats().storage.work.ingests > 0);
     let (found, skipped) = numbers(&engine, &tree, &fives);
     let below: Vec<u32> = (200..240).collect();
     assert!(found == below && skipped > 20, "{skipped}");
@@ -388,7 +388,7 @@ fn what_a_large_transaction_wrote_is_left_out_too_and_hides_what_is_below() {
     let _ = txn.commit().unwrap();
     assert_eq!(numbers(&engine, &tree, &fives).0, odd);
     assert_eq!(numbers(&engine, &tree, &nines).0, changed);
-    // For an older snapshot the grafted extents are there, but hide nothing.
+    // For an older snapshot the ingested extents are there, but hide nothing.
     assert_eq!(seen_by(&before, &fives), below);
     assert_eq!(seen_by(&before, &nines), (360..400).collect::<Vec<_>>());
 }

@@ -130,7 +130,7 @@ impl Txn {
         tasks: usize,
     ) -> Result<ParallelScan> {
         let view = self.pin(tree)?;
-        let spans = tidy(spans);
+        let spans = merge_spans(spans);
         let per_task = spans.len().div_ceil(tasks.max(1)).max(1);
         Ok(ParallelScan {
             view,
@@ -148,7 +148,7 @@ impl Txn {
         least: u64,
     ) -> Result<ParallelScan> {
         let view = self.pin(tree)?;
-        let spans = tidy(spans);
+        let spans = merge_spans(spans);
         let mode = self.read_mode(&view, &spans);
         let tasks = split::split(&view, &spans, tasks, least)?;
         if let Some(verifier) = &view.verifier {
@@ -180,7 +180,7 @@ impl Txn {
         least: u64,
     ) -> Result<ParallelCount> {
         let view = self.pin(tree)?;
-        let mut spans = tidy(spans);
+        let mut spans = merge_spans(spans);
         let mut counted = Counted::default();
         for span in &spans {
             count::sort_out(&view, span, &mut counted)?;
@@ -226,21 +226,21 @@ impl Txn {
 }
 
 /// The spans that are not empty, ascending; those that overlap as one.
-fn tidy(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
+fn merge_spans(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
     spans.retain(|span| !span.is_empty());
     spans.sort_by(|a, b| a.lower.cmp(&b.lower));
-    let mut tidy: Vec<KeySpan> = Vec::with_capacity(spans.len());
+    let mut merged: Vec<KeySpan> = Vec::with_capacity(spans.len());
     for span in spans {
-        match tidy.last_mut() {
+        match merged.last_mut() {
             Some(last) if last.is_before_end(&span.lower) => {
                 if last.upper.is_some() && (span.upper.is_none() || span.upper > last.upper) {
                     last.upper = span.upper;
                 }
             }
-            _ => tidy.push(span),
+            _ => merged.push(span),
         }
     }
-    tidy
+    merged
 }
 
 impl ParallelScan {

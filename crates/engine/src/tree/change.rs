@@ -6,8 +6,8 @@
 //! **Invariants**
 //! - Decoding never panics, whatever the bytes; a payload is taken whole or not at all.
 
+use super::ingest::IngestId;
 use super::levels::RunAddress;
-use super::staged::GraftId;
 use crate::codec::{Malformed, Reader, put_varint};
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::extent::{LEVELS, RunId};
@@ -18,7 +18,7 @@ use crate::{Seq, TreeId};
 pub(crate) enum Change {
     CreateTree {
         tree: TreeId,
-        recovery_point: Seq,
+        flushed_seq: Seq,
     },
     DropTree {
         tree: TreeId,
@@ -32,7 +32,7 @@ pub(crate) enum Change {
         tree: TreeId,
         extent: ExtentId,
     },
-    RecoveryPoint {
+    FlushedSeq {
         tree: TreeId,
         seq: Seq,
     },
@@ -49,13 +49,13 @@ pub(crate) enum Change {
     },
     /// An extent of a transaction that is about to commit, for this tree.
     Stage {
-        graft: GraftId,
+        ingest: IngestId,
         tree: TreeId,
         meta: ExtentMeta,
     },
     /// Nothing is staged under this number any more.
     Unstage {
-        graft: GraftId,
+        ingest: IngestId,
     },
     /// The file of the manifest is at least this long.
     Length {
@@ -67,7 +67,7 @@ const CREATE_TREE: u8 = 1;
 const DROP_TREE: u8 = 2;
 const ADD_EXTENT: u8 = 3;
 const REMOVE_EXTENT: u8 = 4;
-const RECOVERY_POINT: u8 = 5;
+const FLUSHED_SEQ: u8 = 5;
 const COUNTER: u8 = 6;
 const NEXT_TREE: u8 = 7;
 const LOG: u8 = 8;
@@ -76,11 +76,11 @@ const UNSTAGE: u8 = 10;
 const LENGTH: u8 = 11;
 
 /// Where an extent hangs is the lower half of a byte, for which level it was compressed the upper half; the highest bit
-/// says that it was grafted.
+/// says that it was ingested.
 const LEVEL_MASK: u8 = 0x0F;
 const PACKED_MASK: u8 = 0x07;
 const PACKED_SHIFT: u32 = 4;
-const GRAFTED: u8 = 0x80;
+const INGESTED: u8 = 0x80;
 
 impl Change {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -89,18 +89,15 @@ impl Change {
             put_varint(out, u64::from(tree.0));
         };
         match self {
-            Change::CreateTree {
-                tree,
-                recovery_point,
-            } => {
+            Change::CreateTree { tree, flushed_seq } => {
                 begin(CREATE_TREE, *tree);
-                put_varint(out, *recovery_point);
+                put_varint(out, *flushed_seq);
             }
             Change::DropTree { tree } => begin(DROP_TREE, *tree),
             Change::AddExtent { tree, place, meta } => {
                 begin(ADD_EXTENT, *tree);
-                let grafted = if meta.is_grafted { GRAFTED } else { 0 };
-                out.push(place.level | meta.packed_for << PACKED_SHIFT | grafted);
+                let ingested = if meta.is_ingested { INGESTED } else { 0 };
+                out.push(place.level | meta.packed_for << PACKED_SHIFT | ingested);
                 put_varint(out, place.run.0);
                 meta.encode(out);
             }
@@ -108,8 +105,8 @@ impl Change {
                 begin(REMOVE_EXTENT, *tree);
                 put_varint(out, u64::from(extent.0));
             }
-            Change::RecoveryPoint { tree, seq } => {
-                begin(RECOVERY_POINT, *tree);
+            Change::FlushedSeq { tree, seq } => {
+                begin(FLUSHED_SEQ, *tree);
                 put_varint(out, *seq);
             }
             Change::Counter { tree, value } => {
@@ -125,15 +122,15 @@ impl Change {
                 put_varint(out, *from);
                 put_varint(out, *counters_as_of);
             }
-            Change::Stage { graft, tree, meta } => {
+            Change::Stage { ingest, tree, meta } => {
                 begin(STAGE, *tree);
-                put_varint(out, u64::from(graft.0));
+                put_varint(out, u64::from(ingest.0));
                 out.push(meta.packed_for);
                 meta.encode(out);
             }
-            Change::Unstage { graft } => {
+            Change::Unstage { ingest } => {
                 out.push(UNSTAGE);
-                put_varint(out, u64::from(graft.0));
+                put_varint(out, u64::from(ingest.0));
             }
             Change::Length { bytes } => {
                 out.push(LENGTH);
@@ -151,8 +148,8 @@ impl Change {
             });
         }
         if code == UNSTAGE {
-            let graft = GraftId(reader.varint_u32()?);
-            return Ok(Change::Unstage { graft });
+            let ingest = IngestId(reader.varint_u32()?);
+            return Ok(Change::Unstage { ingest });
         }
         if code == LENGTH {
             let bytes = reader.varint()?;
@@ -162,7 +159,7 @@ impl Change {
         Ok(match code {
             CREATE_TREE => Change::CreateTree {
                 tree,
-                recovery_point: reader.varint()?,
+                flushed_seq: reader.varint()?,
             },
             DROP_TREE => Change::DropTree { tree },
             ADD_EXTENT => {
@@ -173,7 +170,7 @@ impl Change {
                 if !are_levels || (level > 0 && run != RunId(0)) {
                     return Err("there is no such level or run");
                 }
-                let meta = ExtentMeta::decode(reader, packed_for, byte & GRAFTED != 0)?;
+                let meta = ExtentMeta::decode(reader, packed_for, byte & INGESTED != 0)?;
                 Change::AddExtent {
                     tree,
                     place: RunAddress { level, run },
@@ -184,7 +181,7 @@ impl Change {
                 tree,
                 extent: ExtentId(reader.varint_u32()?),
             },
-            RECOVERY_POINT => Change::RecoveryPoint {
+            FLUSHED_SEQ => Change::FlushedSeq {
                 tree,
                 seq: reader.varint()?,
             },
@@ -194,13 +191,13 @@ impl Change {
             },
             NEXT_TREE => Change::NextTree { tree },
             STAGE => {
-                let graft = GraftId(reader.varint_u32()?);
+                let ingest = IngestId(reader.varint_u32()?);
                 let packed_for = reader.u8()?;
                 if usize::from(packed_for) >= LEVELS {
                     return Err("there is no such level");
                 }
                 let meta = ExtentMeta::decode(reader, packed_for, false)?;
-                Change::Stage { graft, tree, meta }
+                Change::Stage { ingest, tree, meta }
             }
             _ => return Err("unknown kind of change"),
         })
@@ -228,7 +225,7 @@ mod tests {
         let changes = vec![
             Change::CreateTree {
                 tree,
-                recovery_point: 1 << 50,
+                flushed_seq: 1 << 50,
             },
             Change::AddExtent {
                 tree,
@@ -242,7 +239,7 @@ mod tests {
                 tree,
                 extent: ExtentId(7),
             },
-            Change::RecoveryPoint { tree, seq: 5 },
+            Change::FlushedSeq { tree, seq: 5 },
             Change::Counter {
                 tree: TreeId(1),
                 value: u64::MAX,
@@ -254,17 +251,17 @@ mod tests {
             },
             Change::DropTree { tree },
             Change::Stage {
-                graft: GraftId(70_000),
+                ingest: IngestId(70_000),
                 tree,
                 meta: paper(9, "a", "b", 10_000),
             },
             Change::AddExtent {
                 tree,
                 place: RunAddress::l0(RunId(2)),
-                meta: paper(9, "a", "b", 10_000).grafted(1 << 40),
+                meta: paper(9, "a", "b", 10_000).ingested(1 << 40),
             },
             Change::Unstage {
-                graft: GraftId(70_000),
+                ingest: IngestId(70_000),
             },
             Change::Length { bytes: 1 << 20 },
         ];

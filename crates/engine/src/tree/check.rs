@@ -33,7 +33,7 @@ pub(crate) struct CheckedTrees {
     pub(crate) extent_bytes: u64,
     pub(crate) log: LogPoint,
     /// Up to where each tree needs nothing of the log.
-    pub(crate) recovery_points: BTreeMap<TreeId, Seq>,
+    pub(crate) flushed_seqs: BTreeMap<TreeId, Seq>,
     pub(crate) uuid: Option<Uuid>,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn check(env: &Env, dir: &Path, report: Report<'_>) -> Result<Checked
     let mut checked = CheckedTrees {
         trees: replayed.state.trees.len() as u64,
         log: replayed.state.log,
-        recovery_points: (replayed.state.trees.iter())
-            .map(|(id, tree)| (*id, tree.recovery_point))
+        flushed_seqs: (replayed.state.trees.iter())
+            .map(|(id, tree)| (*id, tree.flushed_seq))
             .collect(),
         uuid: Some(replayed.uuid),
         ..CheckedTrees::default()

@@ -8,7 +8,7 @@
 //! - Immutable memtables and replayed runs leave the superversion in the step that brings the version with their
 //!   content: a reader finds every version in one of them, never in none.
 //! - Replayed runs are older than every memtable: they come while nothing is inserted yet.
-//! - `recovery_points` runs parallel to the immutable memtables, oldest first.
+//! - `flushed_seqs` runs parallel to the immutable memtables, oldest first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub(crate) enum Oldest {
 #[derive(Default)]
 pub(super) struct Changing {
     /// Recovery points of the immutable memtables, oldest first.
-    recovery_points: VecDeque<Seq>,
+    flushed_seqs: VecDeque<Seq>,
 }
 
 struct Inner {
@@ -108,7 +108,7 @@ struct Inner {
     superversion: ArcSwap<SuperVersion>,
     change: Mutex<Changing>,
     /// What the manifest says: the log up to here is not needed for this tree.
-    recovery_point: AtomicU64,
+    flushed_seq: AtomicU64,
     is_dropped: AtomicBool,
     /// When it was flushed last, in nanoseconds of the monotonic clock.
     flushed_at: AtomicU64,
@@ -133,7 +133,7 @@ pub struct Tree {
 impl Tree {
     pub(super) fn new(
         id: TreeId,
-        recovery_point: Seq,
+        flushed_seq: Seq,
         version: Arc<Version>,
         budget: &Arc<MemoryBudget>,
     ) -> Tree {
@@ -150,7 +150,7 @@ impl Tree {
                 budget: Arc::clone(budget),
                 superversion: ArcSwap::from_pointee(superversion),
                 change: Mutex::default(),
-                recovery_point: AtomicU64::new(recovery_point),
+                flushed_seq: AtomicU64::new(flushed_seq),
                 is_dropped: AtomicBool::new(false),
                 flushed_at: AtomicU64::new(0),
                 fields: RwLock::default(),
@@ -189,8 +189,8 @@ impl Tree {
     }
 
     /// The log up to here is not needed for what the manifest knows of this tree.
-    pub fn recovery_point(&self) -> Seq {
-        self.inner.recovery_point.load(Ordering::Acquire)
+    pub fn flushed_seq(&self) -> Seq {
+        self.inner.flushed_seq.load(Ordering::Acquire)
     }
 
     /// Whether the tree was dropped.
@@ -198,9 +198,9 @@ impl Tree {
         self.inner.is_dropped.load(Ordering::Acquire)
     }
 
-    /// Ends the life of the active memtable, unless it is empty, and begins a new one. `recovery_point` is the visible
+    /// Ends the life of the active memtable, unless it is empty, and begins a new one. `flushed_seq` is the visible
     /// watermark, loaded before the call: every record up to it is in the tables that are immutable afterwards.
-    pub fn rotate(&self, recovery_point: Seq) -> bool {
+    pub fn rotate(&self, flushed_seq: Seq) -> bool {
         let mut changing = self.inner.change.lock();
         let old = self.inner.superversion.load_full();
         if old.active.is_empty() || self.is_dropped() {
@@ -210,7 +210,7 @@ impl Tree {
         let mut immutables = Vec::with_capacity(old.immutables.len() + 1);
         immutables.push(Arc::clone(&sealed));
         immutables.extend(old.immutables.iter().cloned());
-        changing.recovery_points.push_back(recovery_point);
+        changing.flushed_seqs.push_back(flushed_seq);
         self.inner.superversion.store(Arc::new(SuperVersion {
             active: new_memtable(&self.inner.budget),
             immutables,
@@ -237,24 +237,21 @@ impl Tree {
         }));
     }
 
-    /// The oldest tier in memory that is not active, unless a committer still writes to it, and the recovery point of
+    /// The oldest tier in memory that is not active, unless a committer still writes to it, and the flushed sequence of
     /// the tree once it is flushed.
     pub(crate) fn oldest_quiescent(&self) -> Option<(Oldest, Seq)> {
         let changing = self.inner.change.lock();
         let superversion = self.inner.superversion.load();
-        assert_eq!(
-            changing.recovery_points.len(),
-            superversion.immutables.len()
-        );
+        assert_eq!(changing.flushed_seqs.len(), superversion.immutables.len());
         if let Some(run) = superversion.replayed.last() {
-            return Some((Oldest::Replayed(Arc::clone(run)), run.recovery_point()));
+            return Some((Oldest::Replayed(Arc::clone(run)), run.flushed_seq()));
         }
         let oldest = superversion
             .immutables
             .last()
             .filter(|table| table.is_quiescent())?;
         let oldest = Oldest::Memtable(Arc::clone(oldest));
-        Some((oldest, *changing.recovery_points.front()?))
+        Some((oldest, *changing.flushed_seqs.front()?))
     }
 
     /// Publishes a version; `flushed`: the oldest tier in memory that is not active leaves with the same step.
@@ -263,12 +260,12 @@ impl Tree {
         let old = self.inner.superversion.load_full();
         let new = old.with_version(version, flushed);
         let tables_left = old.immutables.len() - new.immutables.len();
-        changing.recovery_points.drain(..tables_left);
+        changing.flushed_seqs.drain(..tables_left);
         self.inner.superversion.store(Arc::new(new));
     }
 
     pub(super) fn set_recovery_point(&self, seq: Seq) {
-        self.inner.recovery_point.fetch_max(seq, Ordering::AcqRel);
+        self.inner.flushed_seq.fetch_max(seq, Ordering::AcqRel);
     }
 
     pub(super) fn note_flush(&self, now: u64) {
@@ -284,7 +281,7 @@ impl Tree {
     pub(super) fn mark_dropped(&self) {
         let mut changing = self.inner.change.lock();
         self.inner.is_dropped.store(true, Ordering::Release);
-        changing.recovery_points.clear();
+        changing.flushed_seqs.clear();
         self.inner.superversion.store(Arc::new(SuperVersion {
             active: new_memtable(&self.inner.budget),
             immutables: Vec::new(),

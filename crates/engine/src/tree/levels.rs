@@ -269,7 +269,7 @@ pub(crate) mod tests {
             smallest_seq: 1,
             largest_seq: 100,
             packed_for: 2,
-            is_grafted: false,
+            is_ingested: false,
             first: Position {
                 key: first.as_bytes().into(),
                 seq: 50,

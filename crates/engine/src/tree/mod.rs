@@ -16,10 +16,10 @@
 mod change;
 pub(crate) mod check;
 mod handle;
+mod ingest;
 pub(crate) mod levels;
 pub(crate) mod manifest;
 mod run;
-mod staged;
 mod state;
 mod version;
 
@@ -41,12 +41,12 @@ use crate::{EngineError, Result, Seq, TreeId};
 use change::Change;
 pub(crate) use handle::Oldest;
 pub use handle::{InMemory, SuperVersion, Tree};
+use ingest::Staged;
+pub(crate) use ingest::{IngestId, StagedExtents};
 pub use levels::{Levels, RunAddress, ShapeEdit, Totals};
 pub use manifest::Uuid;
 use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;
-use staged::Staged;
-pub(crate) use staged::{GraftId, Grafts};
 pub(crate) use state::LogPoint;
 use state::State;
 pub use version::Version;
@@ -136,7 +136,7 @@ pub(crate) struct Installation {
     pub(crate) edit: ShapeEdit<Arc<Extent>>,
     /// Whether the edit makes the oldest tier in memory that is not active superfluous.
     pub(crate) flushed: bool,
-    pub(crate) recovery_point: Option<Seq>,
+    pub(crate) flushed_seq: Option<Seq>,
 }
 
 /// What recovery begins with.
@@ -196,9 +196,9 @@ pub struct Work {
     /// Sorted runs that had to be merged for them.
     pub build_spills: u64,
     /// Transactions that brought extents, because their writes were too large for memory.
-    pub grafts: u64,
+    pub ingests: u64,
     /// These extents.
-    pub grafted_extents: u64,
+    pub ingested_extents: u64,
 }
 
 /// Numbers about the storage.
@@ -260,7 +260,7 @@ impl Trees {
             .iter()
             .map(|(id, tree)| (*id, tree.counter))
             .collect();
-        let staged = staged::adopt(&store, &state);
+        let staged = ingest::adopt(&store, &state);
         let content = content(&trees, &counters, &staged, state.next_tree, state.log);
         let site = Site {
             fs,
@@ -328,8 +328,8 @@ impl Trees {
         self.inner.health.check()
     }
 
-    /// Makes a tree. On return it survives a crash. `recovery_point`: the log up to here has nothing for it.
-    pub fn create(&self, recovery_point: Seq) -> Result<Tree> {
+    /// Makes a tree. On return it survives a crash. `flushed_seq`: the log up to here has nothing for it.
+    pub fn create(&self, flushed_seq: Seq) -> Result<Tree> {
         let mut meta = self.recording()?;
         let id = meta.next_tree;
         let following =
@@ -337,11 +337,11 @@ impl Trees {
                 .ok_or_else(|| EngineError::Stopped("all tree ids were given".into()))?;
         meta.record(vec![Change::CreateTree {
             tree: id,
-            recovery_point,
+            flushed_seq,
         }])?;
         meta.next_tree = TreeId(following);
         let budget = self.inner.store.cache.budget();
-        let tree = Tree::new(id, recovery_point, Arc::default(), budget);
+        let tree = Tree::new(id, flushed_seq, Arc::default(), budget);
         self.inner.trees.write().insert(id, tree.clone());
         self.checkpoint_if_due(&mut meta);
         Ok(tree)
@@ -427,7 +427,7 @@ impl Trees {
         let Installation {
             edit,
             flushed,
-            recovery_point,
+            flushed_seq,
         } = installation;
         let id = tree.id();
         let mut meta = self.recording()?;
@@ -447,11 +447,11 @@ impl Trees {
             place: *place,
             meta: extent.meta().clone(),
         }));
-        changes.extend(recovery_point.map(|seq| Change::RecoveryPoint { tree: id, seq }));
+        changes.extend(flushed_seq.map(|seq| Change::FlushedSeq { tree: id, seq }));
         meta.record(changes)?;
         mark_slots(&old, &edit);
         tree.publish(Version::new(levels), flushed);
-        if let Some(seq) = recovery_point {
+        if let Some(seq) = flushed_seq {
             tree.set_recovery_point(seq);
         }
         if flushed {
@@ -622,7 +622,7 @@ fn content<'a>(
         let counter = counters.get(&id).filter(|value| **value != 0);
         let create = Change::CreateTree {
             tree: id,
-            recovery_point: tree.recovery_point(),
+            flushed_seq: tree.flushed_seq(),
         };
         std::iter::once(create)
             .chain(counter.map(|&value| Change::Counter { tree: id, value }))
@@ -641,7 +641,7 @@ fn content<'a>(
     ]
     .into_iter()
     .chain(per_tree)
-    .chain(staged::content(staged))
+    .chain(ingest::content(staged))
 }
 
 /// Data files without a manifest are a damaged database, not a new one.
@@ -680,7 +680,7 @@ fn open_trees(
             id,
             Tree::new(
                 id,
-                recorded.recovery_point,
+                recorded.flushed_seq,
                 Version::new(levels),
                 store.cache.budget(),
             ),

@@ -49,7 +49,7 @@ impl RunIter {
     }
 
     /// If the open extent has nothing left: to the first entry of the next that has some.
-    fn settle(&mut self) -> Result<()> {
+    fn skip_ended_extents(&mut self) -> Result<()> {
         while self.open.as_ref().is_some_and(|open| !open.valid()) {
             self.enter(self.number + 1, ExtentIter::seek_to_first)?;
         }
@@ -75,7 +75,7 @@ impl RunIter {
                 Drained::Stopped => return Ok(false),
                 Drained::AtEnd => {
                     open.next_block()?;
-                    self.settle()?;
+                    self.skip_ended_extents()?;
                     if !go_on() {
                         return Ok(false);
                     }
@@ -165,12 +165,12 @@ impl InternalIter for RunIter {
     fn seek_version(&mut self, key: &[u8], seq: Seq) -> Result<()> {
         let number = self.run.find(key, seq);
         self.enter(number, |extent| extent.seek_version(key, seq))?;
-        self.settle()
+        self.skip_ended_extents()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.enter(0, ExtentIter::seek_to_first)?;
-        self.settle()
+        self.skip_ended_extents()
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
@@ -194,7 +194,7 @@ impl InternalIter for RunIter {
     fn next(&mut self) -> Result<()> {
         let open = self.open.as_mut().expect("the iterator stands on an entry");
         open.next()?;
-        self.settle()
+        self.skip_ended_extents()
     }
 
     fn prev(&mut self) -> Result<()> {

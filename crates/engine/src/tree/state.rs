@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::Change;
+use super::ingest::IngestId;
 use super::levels::{Levels, RunAddress, ShapeEdit};
-use super::staged::GraftId;
 use crate::extent::{ExtentId, ExtentMeta};
 use crate::{Seq, TreeId};
 
@@ -20,7 +20,7 @@ const FIRST_TREE: TreeId = TreeId(1);
 /// What is recorded of one tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TreeState {
-    pub(crate) recovery_point: Seq,
+    pub(crate) flushed_seq: Seq,
     pub(crate) counter: u64,
     extents: HashMap<ExtentId, (RunAddress, ExtentMeta)>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub(crate) log: LogPoint,
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
     /// What transactions have staged for their commit, each with the tree it is for.
-    pub(crate) staged: BTreeMap<GraftId, Vec<(TreeId, ExtentMeta)>>,
+    pub(crate) staged: BTreeMap<IngestId, Vec<(TreeId, ExtentMeta)>>,
     /// The file that says all this is at least this long, in bytes.
     pub(crate) length: u64,
 }
@@ -83,15 +83,12 @@ impl State {
 
     fn apply_one(&mut self, change: Change) -> Result<(), &'static str> {
         match change {
-            Change::CreateTree {
-                tree,
-                recovery_point,
-            } => {
+            Change::CreateTree { tree, flushed_seq } => {
                 if tree < FIRST_TREE || self.trees.contains_key(&tree) {
                     return Err("a tree is created twice, or with a reserved id");
                 }
                 let state = TreeState {
-                    recovery_point,
+                    flushed_seq,
                     ..TreeState::default()
                 };
                 self.trees.insert(tree, state);
@@ -117,7 +114,7 @@ impl State {
                 let removed = self.tree(tree)?.extents.remove(&extent);
                 removed.ok_or("an extent is removed that is not there")?;
             }
-            Change::RecoveryPoint { tree, seq } => self.tree(tree)?.recovery_point = seq,
+            Change::FlushedSeq { tree, seq } => self.tree(tree)?.flushed_seq = seq,
             Change::Log {
                 from,
                 counters_as_of,
@@ -128,13 +125,13 @@ impl State {
                 }
             }
             Change::Counter { tree, value } => self.tree(tree)?.counter = value,
-            Change::Stage { graft, tree, meta } => {
-                self.staged.entry(graft).or_default().push((tree, meta));
-                self.raise_next(graft.0.checked_add(1).ok_or("tree ids are used up")?);
+            Change::Stage { ingest, tree, meta } => {
+                self.staged.entry(ingest).or_default().push((tree, meta));
+                self.raise_next(ingest.0.checked_add(1).ok_or("tree ids are used up")?);
             }
-            Change::Unstage { graft } => {
+            Change::Unstage { ingest } => {
                 self.staged
-                    .remove(&graft)
+                    .remove(&ingest)
                     .ok_or("something is unstaged that is not staged")?;
             }
             Change::Length { bytes } => self.length = self.length.max(bytes),

@@ -78,7 +78,7 @@ fn trees_counters_and_the_log_point_survive_a_restart() {
     let recovered = trees.recovered();
     assert_eq!((recovered.log_from, recovered.counters_as_of), (17, 25));
     assert_eq!(recovered.counters, [(TreeId(1), 5), (TreeId(2), 0)]);
-    let points: Vec<Seq> = trees.all().iter().map(Tree::recovery_point).collect();
+    let points: Vec<Seq> = trees.all().iter().map(Tree::flushed_seq).collect();
     assert_eq!(points, [10, 40]);
     assert_eq!(
         get(&trees.get(TreeId(2)).unwrap(), "k").as_deref(),
@@ -315,7 +315,7 @@ fn a_flush_that_finishes_after_the_drop_leaves_nothing() {
     let installation = Installation {
         edit,
         flushed: true,
-        recovery_point: Some(5),
+        flushed_seq: Some(5),
     };
     assert!(!trees.install(&tree, installation).unwrap());
     assert_eq!(trees.stats().space.used_slots, 0);
@@ -381,7 +381,7 @@ fn a_full_disk_leaves_the_memtable_and_the_next_try_succeeds() {
         sim.fs.clear_faults();
         assert!(trees.flush(&tree, seq).unwrap());
         assert_eq!(tree.superversion().immutables.len(), 0);
-        assert_eq!(tree.recovery_point(), seq);
+        assert_eq!(tree.flushed_seq(), seq);
         assert_eq!(get(&tree, "k").as_deref(), Some("v"));
     }
 }
@@ -471,5 +471,5 @@ fn a_table_with_a_committer_in_it_is_not_flushed() {
     );
     assert!(trees.flush(&tree, 5).unwrap());
     assert_eq!(get(&tree, "b").as_deref(), Some("2"));
-    assert_eq!(tree.recovery_point(), 5);
+    assert_eq!(tree.flushed_seq(), 5);
 }

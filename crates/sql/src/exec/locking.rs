@@ -143,7 +143,7 @@ impl LockingScan {
             match round.upto.take() {
                 Some(key) => {
                     range.stand_at(&key, self.direction);
-                    range.settle(self.direction);
+                    range.finalize(self.direction);
                 }
                 None => {
                     range.settle_whole();
@@ -177,7 +177,7 @@ impl LockingScan {
             return Ok(Candidate::Passed);
         }
         if let Some(range) = &mut self.range {
-            range.settle(self.direction);
+            range.finalize(self.direction);
         }
         exec.granted(|| self.request(tree, row, WaitPolicy::Wait, exec))?;
         Ok(Candidate::Passed)
@@ -214,7 +214,7 @@ impl LockingScan {
 impl Drop for LockingScan {
     fn drop(&mut self) {
         if let Some(range) = &mut self.range {
-            range.settle(self.direction);
+            range.finalize(self.direction);
         }
     }
 }
@@ -258,7 +258,7 @@ impl Range {
     }
 
     /// Ends the round with the gap locked as far as the range has been read.
-    fn settle(&mut self, direction: Direction) {
+    fn finalize(&mut self, direction: Direction) {
         let read = match direction {
             Direction::Forward => KeySpan {
                 lower: self.span.lower.clone(),
@@ -274,14 +274,14 @@ impl Range {
         if let Some(gap) = self.round.take().and_then(|round| round.gap) {
             match is_unread || read.is_empty() {
                 true => drop(gap),
-                false => gap.settle(read),
+                false => gap.finalize(read),
             }
         }
     }
 
     fn settle_whole(&mut self) {
         if let Some(gap) = self.round.take().and_then(|round| round.gap) {
-            gap.settle(self.span.clone());
+            gap.finalize(self.span.clone());
         }
     }
 }

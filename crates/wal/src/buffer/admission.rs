@@ -2,26 +2,26 @@
 //!
 //! Two halves. Appenders move `end`, as long as it stays below two limits. The flush and the preparer
 //! of segments hold the mutex of `room`, and set the limits from what the ring and the disk have
-//! room for. So a reservation is a comparison and an addition, whatever it takes to count the room.
+//! free space for. So a reservation is a comparison and an addition, whatever it takes to count the free space.
 //!
-//! There are two ways to do it, one per log: with the gate held ([`Admission::reserve`]), as the
+//! There are two ways to do it, one per log: with the latch held ([`Admission::reserve`]), as the
 //! paper has it, or with one compare-and-swap and no lock ([`Admission::reserve_freely`]).
 //!
 //! **Invariants**
 //! - Places are given in one order without gaps.
-//! - Everything below `taken` has left the ring and is charged to `segment_room`; `[taken, end)` is
+//! - Everything below `consumed` has left the ring and is charged to `segment_room`; `[consumed, end)` is
 //!   admitted.
-//! - `sizes.room_for(end - taken) <= room` at every admission: what was admitted can be written.
-//! - A part of the room is held back for records that make room on a full disk, and lent only while one of these is
-//!   admitted.
-//! - No reservation goes by a limit that has been lowered since. Who lowers one holds the gate, and
+//! - `sizes.room_for(end - consumed) <= free` at every admission: what was admitted can be written.
+//! - A part of the free space is held back for records that make free space on a full disk, and lent only while one of
+//!   these is admitted.
+//! - No reservation goes by a limit that has been lowered since. Who lowers one holds the latch, and
 //!   changes the version that is in one word with `end`, so that a compare-and-swap in progress
-//!   fails. The order of the locks is room, then gate; a holder of the gate never waits for room.
+//!   fails. The order of the locks is free space, then latch; a holder of the latch never waits for free space.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::Beginning;
-use super::gate::{Gate, Held};
+use super::latch::{Held, Latch};
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use crate::config::Sizes;
 use crate::error::WalError;
@@ -43,9 +43,9 @@ pub(crate) struct Blocked {
 /// What is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Room in the ring: the flush must take something.
+    /// Free space in the ring: the flush must take something.
     Ring,
-    /// Room in files: this many bytes must be available.
+    /// Free space in files: this many bytes must be available.
     Disk { needed: u64 },
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Refused {
 const VERSION_BITS: u32 = 7;
 const VERSIONS: u64 = 1 << VERSION_BITS;
 
-/// A log that is opened must end before: half of what the word has room for, so that it can grow.
+/// A log that is opened must end before: half of what the word has free space for, so that it can grow.
 pub(crate) const MAX_LSN: Lsn = Lsn(1 << 59);
 
 /// A position and a version in one word.
@@ -84,10 +84,10 @@ impl End {
     }
 }
 
-/// What came of an attempt to reserve without the gate.
+/// What came of an attempt to reserve without the latch.
 pub(super) enum Attempt {
     Given(Lsn),
-    /// There is no room.
+    /// There is no free space.
     Full,
     /// Somebody else was faster.
     Contended,
@@ -96,7 +96,7 @@ pub(super) enum Attempt {
 /// What appenders write, in one cache line (two, for processors that fetch lines in pairs).
 #[repr(align(128))]
 struct Front {
-    gate: Gate,
+    latch: Latch,
     /// The next place to be given: an [`End`].
     end: AtomicU64,
 }
@@ -111,9 +111,9 @@ struct Limits {
     failed: AtomicBool,
 }
 
-struct Room {
+struct FreeSpace {
     /// Everything below was taken out of the ring.
-    taken: u64,
+    consumed: u64,
     /// Usable bytes left in the current segment.
     segment_room: u64,
     /// Prepared segments in waiting.
@@ -129,24 +129,24 @@ struct Room {
     refusals: u64,
 }
 
-impl Room {
+impl FreeSpace {
     fn on_disk(&self) -> u64 {
         self.segment_room + self.spare_room
     }
 
     /// What of it may be given.
-    fn to_give(&self, sizes: &Sizes) -> u64 {
+    fn to_reserve(&self, sizes: &Sizes) -> u64 {
         match self.borrowers {
             0 => self.on_disk().saturating_sub(sizes.held_back),
             _ => self.on_disk(),
         }
     }
 
-    /// Where the places must end that the disk has room for.
+    /// Where the places must end that the disk has free space for.
     fn disk_limit(&self, sizes: &Sizes) -> u64 {
         match self.failed {
             Some(_) => 0,
-            None => self.taken + sizes.most_for(self.to_give(sizes)),
+            None => self.consumed + sizes.most_for(self.to_reserve(sizes)),
         }
     }
 
@@ -163,7 +163,7 @@ pub(crate) struct Admission {
     front: Front,
     limits: Limits,
     sizes: Sizes,
-    room: Mutex<Room>,
+    free: Mutex<FreeSpace>,
     changed: Condvar,
     pub(super) contention: Contention,
     pause: Option<Pause>,
@@ -178,7 +178,7 @@ impl Admission {
     ) -> Self {
         let admission = Self {
             front: Front {
-                gate: Gate::default(),
+                latch: Latch::default(),
                 end: AtomicU64::new(End::new(from.start).0),
             },
             limits: Limits {
@@ -187,8 +187,8 @@ impl Admission {
                 failed: AtomicBool::new(false),
             },
             sizes,
-            room: Mutex::new(Room {
-                taken: from.start.0,
+            free: Mutex::new(FreeSpace {
+                consumed: from.start.0,
                 segment_room: from.segment_room,
                 spares: from.spares,
                 spare_room: from.spare_room,
@@ -205,18 +205,18 @@ impl Admission {
         admission
     }
 
-    /// Takes the gate, and counts the wait for it if it is held.
+    /// Takes the latch, and counts the wait for it if it is held.
     #[inline]
     pub(super) fn lock(&self) -> Held<'_> {
-        match self.gate().try_lock() {
+        match self.latch().try_lock() {
             Some(held) => held,
-            None => self.contention.while_busy(|| self.gate().lock()),
+            None => self.contention.while_busy(|| self.latch().lock()),
         }
     }
 
     #[inline]
-    pub(super) fn gate(&self) -> &Gate {
-        &self.front.gate
+    pub(super) fn latch(&self) -> &Latch {
+        &self.front.latch
     }
 
     /// The next place to be given.
@@ -224,7 +224,7 @@ impl Admission {
         End(self.front.end.load(Acquire)).lsn()
     }
 
-    /// Gives the next place of `bytes` bytes, a multiple of the record alignment, if there is room
+    /// Gives the next place of `bytes` bytes, a multiple of the record alignment, if there is free space
     /// for all of it in the ring and on the disk.
     #[inline]
     pub(super) fn reserve(&self, held: &Held<'_>, bytes: u64) -> Option<Lsn> {
@@ -245,7 +245,7 @@ impl Admission {
         if let Some(pause) = &self.pause {
             pause();
         }
-        // Nobody else writes it: the log's variant always takes the gate, and so does who changes
+        // Nobody else writes it: the log's variant always takes the latch, and so does who changes
         // the version.
         let end = End(self.front.end.load(Relaxed));
         if end.lsn().0 + bytes > limit {
@@ -271,7 +271,7 @@ impl Admission {
         self.until_answered(bytes, &self.limits.whole)
     }
 
-    /// As [`Admission::reserve_streamed`], without the gate.
+    /// As [`Admission::reserve_streamed`], without the latch.
     pub(super) fn reserve_streamed_freely(&self, bytes: u64) -> Option<Lsn> {
         if self.end().0 > self.limits.whole.load(Acquire) {
             return None;
@@ -299,124 +299,124 @@ impl Admission {
         if let Some(pause) = pause {
             pause();
         }
-        let given = self
+        let reserved = self
             .front
             .end
             .compare_exchange(end.0, end.plus(bytes).0, AcqRel, Relaxed);
-        match given {
+        match reserved {
             Ok(_) => Attempt::Given(end.lsn()),
             Err(_) => Attempt::Contended,
         }
     }
 
-    /// Why there was no room for this, or `None` if there is now.
+    /// Why there was no free space for this, or `None` if there is now.
     pub(super) fn blocked(&self, bytes: u64, streamed: bool) -> Result<Option<Blocked>, WalError> {
-        let room = self.room.lock();
-        if let Some(error) = &room.failed {
+        let free = self.free.lock();
+        if let Some(error) = &free.failed {
             return Err(error.clone());
         }
         let end = self.end().0;
-        let needed = self.sizes.room_for(end + bytes - room.taken);
+        let needed = self.sizes.room_for(end + bytes - free.consumed);
         let in_ring = if streamed { 0 } else { bytes };
-        let why = if needed > room.to_give(&self.sizes) {
+        let why = if needed > free.to_reserve(&self.sizes) {
             Refused::Disk { needed }
-        } else if end + in_ring - room.taken > self.sizes.buffer {
+        } else if end + in_ring - free.consumed > self.sizes.buffer {
             Refused::Ring
         } else {
             return Ok(None);
         };
-        Ok(Some(room.blocked(why)))
+        Ok(Some(free.blocked(why)))
     }
 
-    /// Whether the ring has room for places below `end` now, or what to wait for.
+    /// Whether the ring has free space for places below `end` now, or what to wait for.
     pub(super) fn window(&self, end: Lsn) -> Result<Option<Blocked>, WalError> {
-        let room = self.room.lock();
-        if let Some(error) = &room.failed {
+        let free = self.free.lock();
+        if let Some(error) = &free.failed {
             return Err(error.clone());
         }
-        Ok((end.0 - room.taken > self.sizes.buffer).then(|| room.blocked(Refused::Ring)))
+        Ok((end.0 - free.consumed > self.sizes.buffer).then(|| free.blocked(Refused::Ring)))
     }
 
     /// Blocks until something has changed since `blocked` was returned. True if since then space
     /// was looked for and not found.
     pub(super) fn await_change(&self, blocked: Blocked) -> bool {
-        let mut room = self.room.lock();
-        while room.changes == blocked.changes {
-            room = self.changed.wait(room);
+        let mut free = self.free.lock();
+        while free.changes == blocked.changes {
+            free = self.changed.wait(free);
         }
-        room.refusals != blocked.refusals
+        free.refusals != blocked.refusals
     }
 
-    /// Whether the flush has to be sparing with disk room: it must then take everything up to the
-    /// returned end before it writes, because small groups waste room.
+    /// Whether the flush has to be sparing with disk free space: it must then take everything up to the
+    /// returned end before it writes, because small groups waste free space.
     pub(super) fn must_be_sparing(&self) -> Option<Lsn> {
-        let room = self.room.lock();
+        let free = self.free.lock();
         let end = self.end();
-        let tight = self.sizes.room_for(end.0 - room.taken) > room.on_disk();
+        let tight = self.sizes.room_for(end.0 - free.consumed) > free.on_disk();
         // Admission had at least this much; only group padding can have used up the slack.
-        (tight && end.0 > room.taken).then_some(end)
+        (tight && end.0 > free.consumed).then_some(end)
     }
 
-    /// The flush has taken everything below `taken` and will use `disk_bytes` of the segment for
+    /// The flush has taken everything below `consumed` and will use `disk_bytes` of the segment for
     /// it.
-    pub(super) fn release(&self, taken: Lsn, disk_bytes: u64) {
+    pub(super) fn release(&self, consumed: Lsn, disk_bytes: u64) {
         let end = self.end();
-        self.change(|room| {
+        self.change(|free| {
             assert!(
-                room.taken <= taken.0 && taken <= end,
-                "only given places can be taken"
+                free.consumed <= consumed.0 && consumed <= end,
+                "only reserved places can be consumed"
             );
-            room.taken = taken.0;
-            room.segment_room = room.segment_room.saturating_sub(disk_bytes);
+            free.consumed = consumed.0;
+            free.segment_room = free.segment_room.saturating_sub(disk_bytes);
         });
     }
 
     /// One of the spares, of this length, has become the current segment.
     pub(super) fn segment_changed(&self, file_bytes: u64) {
         let usable = self.sizes.usable_segment(file_bytes);
-        self.change(|room| {
-            room.spares -= 1;
-            room.spare_room -= usable;
-            room.segment_room = usable;
+        self.change(|free| {
+            free.spares -= 1;
+            free.spare_room -= usable;
+            free.segment_room = usable;
         });
     }
 
     /// There is one more spare, of this length.
     pub(super) fn spare_added(&self, file_bytes: u64) {
         let usable = self.sizes.usable_segment(file_bytes);
-        self.change(|room| {
-            room.spares += 1;
-            room.spare_room += usable;
+        self.change(|free| {
+            free.spares += 1;
+            free.spare_room += usable;
         });
     }
 
     /// What is held back may be given, until it is taken back with [`Admission::take_back`].
     pub(super) fn lend(&self) {
-        self.change(|room| room.borrowers += 1);
+        self.change(|free| free.borrowers += 1);
     }
 
     /// Ends what one [`Admission::lend`] began.
     pub(super) fn take_back(&self) {
-        self.change(|room| room.borrowers -= 1);
+        self.change(|free| free.borrowers -= 1);
     }
 
     /// Space was looked for and not found.
     pub(super) fn no_space(&self) {
-        self.change(|room| room.refusals += 1);
+        self.change(|free| free.refusals += 1);
     }
 
-    /// Whether another segment should be prepared: there is always a spare in waiting, and room for
+    /// Whether another segment should be prepared: there is always a spare in waiting, and free space for
     /// a full ring (or for what somebody `needed`).
     pub(super) fn wants_spare(&self, needed: u64) -> bool {
-        let room = self.room.lock();
+        let free = self.free.lock();
         let needed = needed.max(self.sizes.room_for(self.sizes.buffer));
-        room.failed.is_none() && (room.spares == 0 || room.to_give(&self.sizes) < needed)
+        free.failed.is_none() && (free.spares == 0 || free.to_reserve(&self.sizes) < needed)
     }
 
     /// No place is given any more.
     pub(super) fn fail(&self, error: &WalError) {
-        self.change(|room| {
-            room.failed.get_or_insert_with(|| error.clone());
+        self.change(|free| {
+            free.failed.get_or_insert_with(|| error.clone());
             self.limits.failed.store(true, Release);
         });
     }
@@ -425,14 +425,14 @@ impl Admission {
         self.limits.failed.load(Acquire)
     }
 
-    fn change(&self, f: impl FnOnce(&mut Room)) {
-        let mut room = self.room.lock();
-        f(&mut room);
-        let streamed = room.disk_limit(&self.sizes);
-        let whole = streamed.min(room.taken + self.sizes.buffer);
+    fn change(&self, f: impl FnOnce(&mut FreeSpace)) {
+        let mut free = self.free.lock();
+        f(&mut free);
+        let streamed = free.disk_limit(&self.sizes);
+        let whole = streamed.min(free.consumed + self.sizes.buffer);
         let lowers = streamed < self.limits.streamed.load(Relaxed)
             || whole < self.limits.whole.load(Relaxed);
-        let held = lowers.then(|| self.gate().lock());
+        let held = lowers.then(|| self.latch().lock());
         // The places below a higher limit were cleared before: who reads it may write there.
         self.limits.streamed.store(streamed, Release);
         self.limits.whole.store(whole, Release);
@@ -440,11 +440,11 @@ impl Admission {
             self.change_version();
         }
         drop(held);
-        room.changes += 1;
+        free.changes += 1;
         self.changed.notify_all();
     }
 
-    /// Makes reservations in progress without the gate fail; they will see the new limits.
+    /// Makes reservations in progress without the latch fail; they will see the new limits.
     fn change_version(&self) {
         let mut end = self.front.end.load(Relaxed);
         while let Err(now) =

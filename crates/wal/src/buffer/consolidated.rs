@@ -25,7 +25,7 @@ pub(super) fn insert(
     bytes: u64,
     fill: &impl Fn(Lsn),
 ) -> Option<Lsn> {
-    if let Some(held) = admission.gate().lock_soon() {
+    if let Some(held) = admission.latch().lock_soon() {
         let start = admission.reserve(&held, bytes)?;
         fill(start);
         drop(held);
@@ -42,7 +42,7 @@ pub(super) fn insert(
 fn in_group(admission: &Admission, slots: &Slots, bytes: u64, fill: &impl Fn(Lsn)) -> Option<Lsn> {
     let member = slots.join(bytes)?;
     if member.leads() {
-        let held = admission.gate().lock();
+        let held = admission.latch().lock();
         let group = member.close();
         let start = admission.reserve(&held, group.bytes);
         if start.is_some() {
@@ -58,7 +58,7 @@ fn in_group(admission: &Admission, slots: &Slots, bytes: u64, fill: &impl Fn(Lsn
     }
     let was_last = member.leave().is_some();
     if was_last && start.is_some() {
-        admission.gate().unlock_for_group();
+        admission.latch().unlock_for_group();
     }
     start
 }

@@ -16,7 +16,7 @@
 //!   the consumer must take its beginning before it can be whole.
 
 use super::admission::Admission;
-use super::gate::Held;
+use super::latch::Held;
 use super::release::{ReleaseQueue, Ticket};
 use super::slots::Slots;
 use super::sync::yield_now;
@@ -29,7 +29,7 @@ pub(super) fn insert(
     bytes: u64,
     fill: &impl Fn(Lsn),
 ) -> Option<Lsn> {
-    if let Some(held) = admission.gate().lock_soon() {
+    if let Some(held) = admission.latch().lock_soon() {
         return alone(admission, queue, held, bytes, fill);
     }
     let contention = &admission.contention;
@@ -82,7 +82,7 @@ fn in_group(
 ) -> Option<Lsn> {
     let member = slots.join(bytes)?;
     if member.leads() {
-        let held = admission.gate().lock();
+        let held = admission.latch().lock();
         let group = member.close();
         let place = draw(queue, &held, group.bytes, || {
             admission.reserve(&held, group.bytes)

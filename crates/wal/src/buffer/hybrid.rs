@@ -58,7 +58,7 @@ pub(super) fn insert(
 fn place_in_group(admission: &Admission, slots: &Slots, bytes: u64) -> Option<Lsn> {
     let member = slots.join(bytes)?;
     if member.leads() {
-        let held = admission.gate().lock();
+        let held = admission.latch().lock();
         let group = member.close();
         let start = admission.reserve_at_last(group.bytes);
         drop(held);

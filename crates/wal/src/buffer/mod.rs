@@ -1,7 +1,7 @@
 //! The log buffer: where appenders put records and the flush takes them from.
 //!
 //! Parts: `ring` (the memory, and the publication of records), `admission` (the order of places and
-//! the room for them) behind `gate` (the lock), and the variants of Aether that share them, one file
+//! the room for them) behind `latch` (the lock), and the variants of Aether that share them, one file
 //! each: `baseline` (B), `consolidated` (C), `decoupled` (D), `hybrid` (CD), `delegated` (CDME).
 //! `slots` is the consolidation array of three of them, `release` the in-order release of the last.
 //! `sync` is what all of it is made of; `kind` names the variants.
@@ -18,9 +18,9 @@ mod baseline;
 mod consolidated;
 mod decoupled;
 mod delegated;
-mod gate;
 mod hybrid;
 mod kind;
+mod latch;
 mod release;
 mod ring;
 mod slots;

@@ -20,7 +20,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::gate::Held;
+use super::latch::Held;
 use super::sync::{AtomicBool, AtomicU64, yield_now};
 use crate::lsn::Lsn;
 
@@ -54,7 +54,7 @@ pub(crate) struct ReleaseQueue {
     released: AtomicU64,
     /// Tickets released.
     done: AtomicU64,
-    /// The next ticket; written by holders of the gate.
+    /// The next ticket; written by holders of the latch.
     next: AtomicU64,
     /// Somebody has released very many tickets in a row, and goes on.
     tired: AtomicBool,
@@ -91,7 +91,7 @@ impl ReleaseQueue {
     }
 
     /// Draws the ticket for a place that ends at `end`. The caller has seen that there is room and
-    /// holds the gate since it reserved the place.
+    /// holds the latch since it reserved the place.
     pub(super) fn enter(&self, _held: &Held<'_>, end: Lsn) -> Ticket {
         let ticket = Ticket(self.next.load(Relaxed));
         self.next.store(ticket.0 + 1, Relaxed);

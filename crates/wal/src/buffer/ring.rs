@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - A place is written by the one appender it was given to, between its reservation and its
 //!   publication; read and cleared by the one consumer, between publication and release.
-//! - Reservation and release are handed over through the gate and the limits of `admission`,
+//! - Reservation and release are handed over through the latch and the limits of `admission`,
 //!   publication through the length word: no byte is ever accessed by two threads at once.
 //! - Records are 8-byte aligned, so that a length word is never split.
 

@@ -387,16 +387,16 @@ fn streams_do_not_stop_others_nor_are_stopped() {
 #[test]
 fn delegated_releases_happen_in_order() {
     explore(|| {
-        let gate = Arc::new(super::gate::Gate::default());
+        let latch = Arc::new(super::latch::Latch::default());
         let queue = Arc::new(ReleaseQueue::with_nodes(Lsn(0), 3));
         let filled: Arc<[super::sync::AtomicBool]> = (0..6).map(|_| Default::default()).collect();
         let threads: Vec<_> = (0..3)
             .map(|_| {
-                let (gate, queue, filled) = (gate.clone(), queue.clone(), filled.clone());
+                let (latch, queue, filled) = (latch.clone(), queue.clone(), filled.clone());
                 thread::spawn(move || {
                     for _ in 0..2 {
                         let ticket = loop {
-                            let held = gate.lock();
+                            let held = latch.lock();
                             if queue.has_room(&held) {
                                 // Ends follow from tickets, so that they are known beforehand.
                                 let end = queue.peek(&held) + 1;

@@ -26,7 +26,7 @@ fn create(sim: &SimEnv, edit_bytes: u64) -> Manifest {
 fn tree(n: u32) -> Change {
     Change::CreateTree {
         tree: TreeId(n),
-        recovery_point: 100 + u64::from(n),
+        flushed_seq: 100 + u64::from(n),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Something that is made when it is first needed, by whoever needs it first.
+//! Lazy initialisation: a value that the first thread that needs it makes, from what it was given.
 //!
 //! Neighbours: each shard of a `run` is one.
 //!
@@ -11,14 +11,14 @@ use std::sync::OnceLock;
 use crate::sync::Mutex;
 
 /// Holds an `R` until a `T` is made of it.
-pub(crate) struct MadeOnce<R, T> {
+pub(crate) struct LazyValue<R, T> {
     raw: Mutex<Option<R>>,
     made: OnceLock<T>,
 }
 
-impl<R, T> MadeOnce<R, T> {
+impl<R, T> LazyValue<R, T> {
     pub(crate) fn new(raw: R) -> Self {
-        MadeOnce {
+        LazyValue {
             raw: Mutex::new(Some(raw)),
             made: OnceLock::new(),
         }
@@ -34,7 +34,7 @@ impl<R, T> MadeOnce<R, T> {
     }
 
     /// What was made, if it is.
-    pub(crate) fn look(&self) -> Option<&T> {
+    pub(crate) fn peek(&self) -> Option<&T> {
         self.made.get()
     }
 
@@ -68,12 +68,12 @@ mod tests {
     fn a_shard_is_made_once_whoever_needs_it_first() {
         explore(|| {
             let made = Arc::new(AtomicU64::new(0));
-            let shard = Arc::new(MadeOnce::new(vec![3u32, 1, 2]));
+            let shard = Arc::new(LazyValue::new(vec![3u32, 1, 2]));
             let need = {
                 let (made, shard) = (Arc::clone(&made), Arc::clone(&shard));
                 move || {
                     // Who only looks sees nothing or all of it.
-                    assert!(shard.look().is_none_or(|sorted| *sorted == [1, 2, 3]));
+                    assert!(shard.peek().is_none_or(|sorted| *sorted == [1, 2, 3]));
                     let sorted = shard.get(|mut raw| {
                         made.fetch_add(1, Ordering::SeqCst);
                         thread::yield_now();

@@ -1,4 +1,4 @@
-//! The lock of the log buffer: one word that is free, held, or held with somebody asleep before it.
+//! The latch of the log buffer: one word that is free, held, or held with a thread asleep before it.
 //!
 //! Why not `parking_lot::Mutex`: variant C locks in one thread and unlocks in another (the group's
 //! last member), and the word must lie in the same cache line as what it protects, so that a
@@ -8,7 +8,7 @@
 //! Are Tricky" (2011), with a condition variable in the place of the futex.
 //!
 //! **Invariants**
-//! - At most one thread, or one group, holds the gate.
+//! - At most one thread, or one group, holds the latch.
 //! - Who sleeps has set the word to [`HELD_WITH_SLEEPERS`] under the mutex of the sleepers, and who
 //!   frees a word of that value wakes one under the same mutex: no wake-up is lost.
 
@@ -21,17 +21,17 @@ const HELD: u32 = 1;
 const HELD_WITH_SLEEPERS: u32 = 2;
 
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct Latch {
     word: AtomicU32,
     sleepers: Mutex<()>,
     freed: Condvar,
 }
 
-/// Proof that the gate is held; frees it when dropped.
-pub(crate) struct Held<'a>(&'a Gate);
+/// Proof that the latch is held; frees it when dropped.
+pub(crate) struct Held<'a>(&'a Latch);
 
-impl Gate {
-    /// Waits until the gate is free, and takes it.
+impl Latch {
+    /// Waits until the latch is free, and takes it.
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_> {
         match self.try_lock() {
@@ -48,7 +48,7 @@ impl Gate {
             .then(|| Held(self))
     }
 
-    /// Takes the gate if it becomes free within the time that a running holder needs.
+    /// Takes the latch if it becomes free within the time that a running holder needs.
     #[inline]
     pub(crate) fn lock_soon(&self) -> Option<Held<'_>> {
         self.try_lock()
@@ -93,8 +93,8 @@ impl Gate {
 }
 
 impl Held<'_> {
-    /// Leaves the gate locked: the last member of the group frees it, once, with
-    /// [`Gate::unlock_for_group`].
+    /// Leaves the latch locked: the last member of the group frees it, once, with
+    /// [`Latch::unlock_for_group`].
     pub(crate) fn leave_to_group(self) {
         std::mem::forget(self);
     }

@@ -1,11 +1,11 @@
-//! A harvest: everything that was collected from a range of the log, and the runs that it becomes.
+//! A collection: everything that was collected from a range of the log, and the runs that it becomes.
 //!
-//! Neighbours: `dispatch` says which tasks belong to a harvest and when it is complete; `parallel` settles it and
+//! Neighbours: `dispatch` says which tasks belong to a collection and when it is complete; `parallel` settles it and
 //! installs its runs.
 //!
 //! **Invariants**
-//! - A harvest has every write of its range of the log that is wanted: it is made only of all parts of that range. So
-//!   the end of the range is a recovery point of every tree in it (rule R4: nothing older can come later).
+//! - A collection has every write of its range of the log that is wanted: it is made only of all parts of that range.
+//!   So the end of the range is a flushed sequence of every tree in it (rule R4: nothing older can come later).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,29 +17,29 @@ use super::two_phase::{Prepare, TwoPhase};
 use crate::commit::counters::Counters;
 use crate::replayed::entry::Buffers;
 use crate::replayed::run::{Facts, Pieces, ReplayedRun};
-use crate::tree::{GraftId, Tree};
+use crate::tree::{IngestId, Tree};
 use crate::{Result, Seq};
 
 /// Decided prepares that one more thread is worth.
 const DECIDED_PER_THREAD: usize = 256;
 
 /// What was collected from a range of the log.
-pub(super) struct Harvest {
+pub(super) struct Collection {
     parts: Vec<Part>,
     /// End of the range.
     end: Seq,
 }
 
-impl Harvest {
+impl Collection {
     /// `parts` are all parts of the range of the log up to `end`.
     pub(super) fn new(parts: Vec<Part>, end: Seq) -> Self {
-        Harvest { parts, end }
+        Collection { parts, end }
     }
 
     /// Brings prepares and decisions together, collects what was committed by them, and applies the changes of
     /// counters. Harvests are settled in the order of the log. Gives the number of rows that were committed by
     /// decisions.
-    pub(super) fn settle(
+    pub(super) fn finalize(
         &mut self,
         plan: &Plan,
         two_phase: &mut TwoPhase,
@@ -71,11 +71,11 @@ impl Harvest {
     }
 
     /// The extents that came with its commits, in the order of the log.
-    pub(super) fn take_grafts(&mut self) -> Vec<(Seq, GraftId)> {
+    pub(super) fn take_ingests(&mut self) -> Vec<(Seq, IngestId)> {
         let parts = self.parts.iter_mut();
-        let mut grafts: Vec<_> = parts.flat_map(|part| part.grafts.drain(..)).collect();
-        grafts.sort_unstable();
-        grafts
+        let mut ingests: Vec<_> = parts.flat_map(|part| part.ingests.drain(..)).collect();
+        ingests.sort_unstable();
+        ingests
     }
 
     /// End of its range of the log.
@@ -129,13 +129,13 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(shards: usize, recovery_point: Seq) -> Self {
+    fn new(shards: usize, flushed_seq: Seq) -> Self {
         Draft {
             shards: (0..shards).map(|_| Pieces::new()).collect(),
             facts: Facts {
                 first_lsn: u64::MAX,
                 max_seq: 0,
-                recovery_point,
+                flushed_seq,
                 entries: 0,
                 deletes: 0,
                 row_bytes: 0,
