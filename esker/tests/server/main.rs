@@ -14,6 +14,7 @@ mod engines;
 mod faults;
 mod fixtures;
 mod foreign_keys;
+mod generated;
 mod golden;
 mod guesses;
 mod histogram;

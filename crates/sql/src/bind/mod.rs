@@ -2,10 +2,10 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows), `select`, `group`, `window`,
-//! `frame`, `order`, `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and
-//! `print` (views, and expressions as text) · `rights` (what may be done with a table) · `errors` (MySQL's texts).
-//! Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session implements
-//! [`Names`].
+//! `frame`, `order`, `computed` (generated columns in place of what they compute), `query`, `block`, `recursive` (query
+//! blocks, set operations, recursive queries) · `view` and `print` (views, and expressions as text) · `rights` (what
+//! may be done with a table) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to
+//! execute what goes out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -17,6 +17,7 @@ mod aliases;
 mod block;
 mod call;
 mod compare;
+mod computed;
 pub mod errors;
 mod expr;
 mod frame;
@@ -48,6 +49,7 @@ use crate::exec::virt::VirtualTable;
 use crate::expr::{EvalEnv, Expr, ExprKind, SubqueryStates, UserVars};
 use crate::parse::ast;
 
+pub(crate) use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
 pub use literal::cast_type;
 pub(crate) use locks::LockRules;

@@ -12,6 +12,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::aliases::{AliasUse, SelectName};
 use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
+use super::computed::computed_columns;
 use super::expr::{bind_condition, bind_expr, with_aliases};
 use super::from::bind_from;
 use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
@@ -79,7 +80,7 @@ pub(super) fn bind_select(
     let join = env.locks.within_from(around.locking, || {
         bind_from(env, Need::Read, &mut scope, &select.from)
     })?;
-    let filter = match &select.filter {
+    let mut filter = match &select.filter {
         Some(filter) => {
             scope.clause.set("where clause");
             Some(bind_condition(env, &scope, filter)?)
@@ -109,6 +110,13 @@ pub(super) fn bind_select(
     let grouped = aggregated || !select.group_by.is_empty();
     let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
     window::check_declared(env, &scope)?;
+    for computed in computed_columns(env, &scope, join.as_ref())? {
+        filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
+        if !grouped && !select.distinct {
+            let keys = order.iter_mut().map(|k| &mut k.expr);
+            keys.for_each(|key| computed.replace(&scope, key));
+        }
+    }
     let mut windows = scope.windows.found.take();
     let limit = bind_limit(env, around.limit)?;
 

@@ -181,6 +181,26 @@ pub struct ColumnDef {
     pub instant_default: Option<Value>,
     /// The column's collation was written out, so SHOW CREATE TABLE prints it always.
     pub explicit_collation: bool,
+    /// It is computed from other columns.
+    pub generated: Option<GeneratedDef>,
+}
+
+/// How a generated column is computed. Its values are stored in every row, those of a VIRTUAL one, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedDef {
+    /// The expression, as source text.
+    pub text: Box<str>,
+    /// STORED rather than VIRTUAL.
+    pub stored: bool,
+    /// A functional key part: only its index shows it.
+    pub hidden: bool,
+}
+
+impl ColumnDef {
+    /// Is it a functional key part, which nobody sees as a column?
+    pub fn is_hidden(&self) -> bool {
+        self.generated.as_ref().is_some_and(|g| g.hidden)
+    }
 }
 
 #[cfg(test)]
@@ -198,6 +218,7 @@ impl ColumnDef {
             comment: Box::default(),
             instant_default: None,
             explicit_collation: false,
+            generated: None,
         }
     }
 }
@@ -279,7 +300,9 @@ pub fn same_name(a: &str, b: &str) -> bool {
 impl TableDef {
     /// Ordinal of the column of this name (case-insensitive).
     pub fn column_index(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| same_name(&c.name, name))
+        self.columns
+            .iter()
+            .position(|c| same_name(&c.name, name) && !c.is_hidden())
     }
 
     /// The histogram of a column, if it has one.

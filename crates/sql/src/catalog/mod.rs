@@ -1,8 +1,9 @@
 //! The catalog: which databases and tables exist, and what they look like.
 //!
-//! In flow order: `def` (definitions), `foreign` (foreign keys), `storage_engine` (what a table calls its engine) ·
-//! `runtime` (what outlives them in memory), `sample`, `histogram` (statistics) · `bytes`, `store` (definitions as
-//! rows) · `change` ([`Change`]: an atomic edit) · `temporary` (tables of a session) · `show` (SHOW CREATE text) · here
+//! In flow order: `def` (definitions), `foreign` (foreign keys), `generated` (computed columns),
+//! `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`,
+//! `histogram` (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit)
+//! · `temporary` (tables of a session) · `show` (SHOW CREATE text) · here
 //! [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a
 //! statement's tables do not change under it.
 //!
@@ -19,6 +20,7 @@ mod bytes;
 mod change;
 mod def;
 mod foreign;
+mod generated;
 mod histogram;
 mod runtime;
 mod sample;
@@ -40,9 +42,9 @@ use parking_lot::Mutex;
 
 pub use change::{Change, NewTrees};
 pub use def::{
-    CheckDef, ColumnDef, DefaultDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart, MAX_COLUMNS,
-    MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef, TableDef,
-    TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
+    CheckDef, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart,
+    MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
+    TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
 };
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};

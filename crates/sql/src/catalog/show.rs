@@ -54,7 +54,8 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
     });
     push_name(&mut out, &def.name);
     out.push_str(" (\n");
-    for (at, column) in def.columns.iter().enumerate() {
+    let shown = def.columns.iter().filter(|c| !c.is_hidden());
+    for (at, column) in shown.enumerate() {
         out.push_str(if at == 0 { "  " } else { ",\n  " });
         push_column(&mut out, def, column, zone);
     }
@@ -145,6 +146,14 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
             let _ = write!(out, " COLLATE {}", ty.collation.name());
         }
     }
+    if let Some(generated) = &column.generated {
+        let kind = if generated.stored {
+            "STORED"
+        } else {
+            "VIRTUAL"
+        };
+        let _ = write!(out, " GENERATED ALWAYS AS ({}) {kind}", generated.text);
+    }
     if !ty.nullable {
         out.push_str(" NOT NULL");
     } else if ty.kind == TypeKind::Timestamp {
@@ -167,7 +176,7 @@ fn push_column(out: &mut String, def: &TableDef, column: &ColumnDef, zone: &Time
 }
 
 fn push_default(out: &mut String, column: &ColumnDef, zone: &TimeZone) {
-    if column.auto_increment {
+    if column.auto_increment || column.generated.is_some() {
         return;
     }
     match &column.default {
@@ -241,7 +250,12 @@ fn push_index(out: &mut String, def: &TableDef, index: &IndexDef) {
         if at > 0 {
             out.push(',');
         }
-        push_name(out, &def.columns[part.col].name);
+        match &def.columns[part.col].generated {
+            Some(generated) if generated.hidden => {
+                let _ = write!(out, "({})", generated.text);
+            }
+            _ => push_name(out, &def.columns[part.col].name),
+        }
         if let Some(len) = part.prefix_len {
             let _ = write!(out, "({len})");
         }

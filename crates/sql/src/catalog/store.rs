@@ -26,6 +26,7 @@ use super::def::{
     ViewDef, VisibleFrom,
 };
 use super::foreign;
+use super::generated;
 use super::runtime::TableRuntime;
 use super::storage_engine::StorageEngine;
 use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, Phys, RowLayout, damaged};
@@ -41,6 +42,8 @@ const PLAIN_TABLE_FORMAT: u8 = 1;
 const ENGINE_EXTENSION: u8 = 1;
 /// Extension: foreign keys, and indexes that were made for them.
 const FOREIGN_EXTENSION: u8 = 2;
+/// Extension: generated columns.
+const GENERATED_EXTENSION: u8 = 3;
 const VIEW_FORMAT: u8 = 1;
 
 pub(super) const VERSION_KEY: &[u8] = b"V";
@@ -209,6 +212,9 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
         StorageEngine::InnoDb => {}
         StorageEngine::Memory => out.push((ENGINE_EXTENSION, vec![1])),
     }
+    if let Some(content) = generated::extension_of(&def.columns) {
+        out.push((GENERATED_EXTENSION, content));
+    }
     if let Some(content) = foreign::extension_of(def) {
         out.push((FOREIGN_EXTENSION, content));
     }
@@ -220,6 +226,7 @@ fn extensions_of(def: &TableDef) -> Vec<(u8, Vec<u8>)> {
 struct Extensions {
     engine: StorageEngine,
     foreign: Vec<u8>,
+    generated: Vec<u8>,
 }
 
 fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
@@ -228,6 +235,7 @@ fn read_extensions(r: &mut Reader<'_>) -> SqlResult<Extensions> {
         match (kind, content.as_slice()) {
             (ENGINE_EXTENSION, [1]) => out.engine = StorageEngine::Memory,
             (FOREIGN_EXTENSION, [_, ..]) => out.foreign = content,
+            (GENERATED_EXTENSION, [_, ..]) => out.generated = content,
             // What it says may change what the rows mean.
             _ => return Err(damaged("catalog row: unknown extension of a table")),
         }
@@ -277,6 +285,7 @@ fn read_column(r: &mut Reader<'_>) -> SqlResult<ColumnDef> {
         comment: r.text()?.into(),
         instant_default: r.option(Reader::value)?,
         explicit_collation: r.flag()?,
+        generated: None,
     })
 }
 
@@ -486,6 +495,7 @@ pub(super) fn read_table(
         runtime: Arc::new(TableRuntime::new(counter)),
     };
     foreign::read_extension(&extensions.foreign, &mut def)?;
+    generated::read_extension(&extensions.generated, &mut def.columns)?;
     def.announce_fields();
     Ok(def)
 }

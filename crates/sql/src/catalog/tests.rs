@@ -33,6 +33,7 @@ fn column(id: u32, name: &str, ty: SqlType, default: DefaultDef) -> ColumnDef {
         comment: Box::default(),
         instant_default: None,
         explicit_collation: false,
+        generated: None,
     }
 }
 

@@ -11,7 +11,7 @@ use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKin
 use super::names;
 use super::print::expr_text;
 use super::types::column_type;
-use crate::catalog::{ColumnDef, DefaultDef};
+use crate::catalog::{ColumnDef, DefaultDef, GeneratedDef};
 use crate::codec::temporal;
 use crate::parse::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 
@@ -36,9 +36,7 @@ pub(super) fn build(
 ) -> SqlResult<(ColumnDef, Inline)> {
     let name = &*def.name.text;
     names::check_column(name)?;
-    if def.generated.is_some() {
-        return Err(SqlError::not_supported("generated columns"));
-    }
+    check_generated(def)?;
     if def.srid.is_some() {
         return Err(SqlError::not_supported("SRID"));
     }
@@ -53,7 +51,13 @@ pub(super) fn build(
         ty.nullable = false;
     }
     check_on_update(&ty, def, name)?;
+    let generated = def
+        .generated
+        .as_ref()
+        .map(|g| build_generated(g, name))
+        .transpose()?;
     let default = match (&def.default, auto_increment) {
+        _ if generated.is_some() => DefaultDef::Value(Value::Null),
         (_, true) => DefaultDef::None,
         (default, false) => build_default(ctx, default.as_ref(), &ty, name)?,
     };
@@ -74,6 +78,7 @@ pub(super) fn build(
         invisible: def.invisible == Some(true),
         comment,
         instant_default: None,
+        generated,
     };
     let inline = Inline {
         unique: def.unique || serial,
@@ -81,6 +86,61 @@ pub(super) fn build(
         explicit_null: def.not_null == Some(false),
     };
     Ok((column, inline))
+}
+
+/// Attributes that a generated column cannot have.
+fn check_generated(def: &ast::ColumnDef) -> SqlResult<()> {
+    if def.generated.is_none() {
+        return Ok(());
+    }
+    let wrong = [
+        (def.default.is_some(), "DEFAULT"),
+        (def.on_update_now.is_some(), "ON UPDATE"),
+        (def.auto_increment, "AUTO_INCREMENT"),
+    ];
+    match wrong.iter().find(|(present, _)| *present) {
+        Some((_, what)) => {
+            let text = format!("Incorrect usage of {what} and generated column");
+            Err(SqlError::new(1221, "HY000", text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn build_generated(generated: &ast::Generated, name: &str) -> SqlResult<GeneratedDef> {
+    Ok(GeneratedDef {
+        text: kept_text(&generated.expr.expr, name, || {
+            let text =
+                format!("Expression of generated column '{name}' contains a disallowed function.");
+            SqlError::new(3102, "HY000", text)
+        })?,
+        stored: generated.stored,
+        hidden: false,
+    })
+}
+
+/// 3772: MySQL's words for every expression that a table keeps.
+pub(super) fn kept_variable(name: &str) -> SqlError {
+    let text = format!(
+        "Default value expression of column '{name}' cannot refer user or system variables."
+    );
+    SqlError::new(3772, "HY000", text)
+}
+
+/// The text of an expression that a table computes; `subquery` makes the error for one that has a subquery.
+pub(super) fn kept_text(
+    expr: &ast::Expr,
+    name: &str,
+    subquery: impl Fn() -> SqlError,
+) -> SqlResult<Box<str>> {
+    expr_text(expr).map_err(|e| match &e.message {
+        m if m.contains("a variable") => kept_variable(name),
+        m if m.contains("a subquery") => subquery(),
+        m if m.contains("an aggregate") => {
+            SqlError::new(1111, "HY000", "Invalid use of group function")
+        }
+        _ => e,
+    })
 }
 
 /// Warns of what MySQL wants to be rid of in types.

@@ -345,7 +345,7 @@ pub(super) fn drawn(
         while let Some(key) = keys.next_if(|key| key.follows <= at) {
             draft.add_foreign_key(key, &name.schema)?;
         }
-        draft.add_index(index)?;
+        draft.add_index(ctx.eval, index)?;
     }
     for key in keys {
         draft.add_foreign_key(key, &name.schema)?;

@@ -17,7 +17,7 @@ use super::foreign::{self, Shape};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
 use crate::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database};
-use crate::dml::{implicit_value, validate};
+use crate::dml::{generated_value, implicit_value, validate};
 use crate::exec_error::ExecError;
 use crate::parse::ast::CreateTable;
 use crate::result::ColumnMeta;
@@ -74,6 +74,13 @@ pub fn define(
     for (meta, origin) in query.iter().zip(origins) {
         names::check_column(&meta.name)?;
         draft.take_selected(selected(meta, origin.as_ref()))?;
+    }
+    if let Some(column) = draft
+        .columns
+        .iter()
+        .find(|c| c.is_selected && c.def.generated.is_some())
+    {
+        return Err(generated_value(&column.def.name, &name.name));
     }
     forget_defaults_of_primary(&mut draft, origins, query);
     let (collation, next_column_id) = (draft.collation, draft.next_column_id);
@@ -135,6 +142,7 @@ fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>) -> ColumnDef {
     };
     let default = match origin {
         Some(column) if column.auto_increment => DefaultDef::Value(implicit_value(&ty)),
+        Some(column) if column.generated.is_some() => implicit_default(&ty),
         Some(column) if !matches!(column.default, DefaultDef::None) => column.default.clone(),
         Some(_) if ty.nullable => DefaultDef::Value(Value::Null),
         Some(_) => DefaultDef::None,
@@ -143,6 +151,7 @@ fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>) -> ColumnDef {
     ColumnDef {
         id: 0,
         name: meta.name.clone(),
+        generated: None,
         explicit_collation: origin.is_some_and(|c| c.explicit_collation),
         on_update_now: origin.is_some_and(|c| c.on_update_now),
         auto_increment: false,
@@ -177,7 +186,7 @@ fn implicit_default(ty: &SqlType) -> DefaultDef {
 }
 
 /// The type of a column that stores values of an expression of type `ty`.
-fn stored_type(ty: &SqlType) -> SqlType {
+pub(super) fn stored_type(ty: &SqlType) -> SqlType {
     let mut out = ty.clone();
     out.zerofill = false;
     match &ty.kind {

@@ -11,16 +11,18 @@ use std::sync::Arc;
 
 use esker_engine::TreeId;
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::columns::{self, Inline, is_blob};
+use super::create_select::stored_type;
 use super::draft_keys::DraftKey;
 use super::names;
 use super::print::expr_text;
 use crate::catalog::{
-    CheckDef, ColumnDef, ForeignKeyDef, IndexPart, MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS,
-    MAX_SECONDARY_INDEXES, TableDef, same_name,
+    CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, GeneratedDef, IndexPart, MAX_COLUMNS,
+    MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, TableDef, same_name,
 };
+use crate::dml::{HIDDEN_PREFIX, type_of_stored};
 use crate::parse::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 
 /// Longest row in MySQL's row format, not counting BLOBs.
@@ -296,7 +298,7 @@ impl Draft {
     }
 
     /// Adds an index as written.
-    pub(super) fn add_index(&mut self, spec: &ast::IndexSpec) -> SqlResult<()> {
+    pub(super) fn add_index(&mut self, ctx: &EvalCtx<'_>, spec: &ast::IndexSpec) -> SqlResult<()> {
         let primary = spec.kind == IndexKind::Primary;
         match spec.kind {
             IndexKind::FullText => return Err(SqlError::not_supported("FULLTEXT indexes")),
@@ -305,23 +307,37 @@ impl Draft {
         }
         let mut parts = Vec::with_capacity(spec.parts.len());
         for part in &spec.parts {
-            let KeyPartKind::Column(name, prefix_len) = &part.what else {
-                return Err(SqlError::not_supported("functional index parts"));
+            let (column, prefix_len) = match &part.what {
+                KeyPartKind::Column(name, prefix_len) => {
+                    (PartColumn::Name(name.text.clone()), *prefix_len)
+                }
+                KeyPartKind::Expr(_) if primary => {
+                    let text = "The primary key cannot be a functional index";
+                    return Err(SqlError::new(3756, "HY000", text));
+                }
+                KeyPartKind::Expr(e) => {
+                    let index = self.functional_name(spec);
+                    let id = self.add_key_part(ctx, &index, parts.len(), &e.expr)?;
+                    (PartColumn::Id(id), None)
+                }
             };
-            let column = PartColumn::Name(name.text.clone());
             parts.push(DraftPart {
                 column,
-                prefix_len: *prefix_len,
+                prefix_len,
                 desc: part.desc,
             });
         }
+        let is_functional = |p: &DraftPart| matches!(p.column, PartColumn::Id(_));
+        let unnamed = spec.name.is_none() && !primary;
+        let functional = (unnamed && parts.first().is_some_and(is_functional))
+            .then(|| Arc::from(self.functional_name(spec)));
         let name: Option<Arc<str>> = match &spec.name {
             _ if primary => Some(PRIMARY.into()),
             Some(name) => {
                 names::check_index(&name.text)?;
                 Some((&*name.text).into())
             }
-            None => None,
+            None => functional,
         };
         let comment = spec.comment.clone().unwrap_or_default();
         if comment.chars().count() > MAX_INDEX_COMMENT_CHARS {
@@ -356,6 +372,116 @@ impl Draft {
         Ok(())
     }
 
+    /// The name of an index with a functional part: as written, or one that is free.
+    fn functional_name(&self, spec: &ast::IndexSpec) -> String {
+        const STEM: &str = "functional_index";
+        if let Some(name) = &spec.name {
+            return name.text.to_string();
+        }
+        let is_taken = |name: &String| {
+            let same = |i: &DraftIndex| i.name.as_deref().is_some_and(|n| same_name(n, name));
+            self.indexes.iter().any(same)
+        };
+        let numbered = (2..).map(|n| format!("{STEM}_{n}"));
+        let mut names = std::iter::once(STEM.to_owned()).chain(numbered);
+        names.find(|name| !is_taken(name)).unwrap_or_default()
+    }
+
+    /// Adds the column behind a functional key part: its id.
+    fn add_key_part(
+        &mut self,
+        ctx: &EvalCtx<'_>,
+        index: &str,
+        part: usize,
+        expr: &ast::Expr,
+    ) -> SqlResult<u32> {
+        let error = |code, text: String| Err(SqlError::new(code, "HY000", text));
+        if matches!(expr, ast::Expr::Column(_)) {
+            let text = "Functional index on a column is not supported. Consider using a regular index instead.";
+            return error(3762, text.to_owned());
+        }
+        let text = columns::kept_text(expr, index, || {
+            let text =
+                format!("Expression of functional index '{index}' contains a disallowed function.");
+            SqlError::new(3758, "HY000", text)
+        })?;
+        let defs: Vec<ColumnDef> = self.columns.iter().map(|c| c.def.clone()).collect();
+        let (ty, _) = type_of_stored(ctx, &self.name, &defs, &text).map_err(|e| match e.code {
+            1054 => {
+                let name = e.message.split('\'').nth(1).unwrap_or_default();
+                let text = format!("Unknown column '{name}' in 'functional index'");
+                SqlError::new(1054, "42S22", text)
+            }
+            _ => e,
+        })?;
+        let ty = stored_type(&ty).with_nullable(true);
+        if is_blob(&ty) {
+            let text = "Cannot create a functional index on an expression that returns a BLOB or TEXT. Please consider using CAST.";
+            return error(3757, text.to_owned());
+        }
+        if ty.kind == TypeKind::Json {
+            let text = "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
+            return error(3753, text.to_owned());
+        }
+        let id = self.next_column_id;
+        self.next_column_id += 1;
+        let def = ColumnDef {
+            id,
+            name: format!("{HIDDEN_PREFIX}{index}!{part}!{id}").into(),
+            ty,
+            default: DefaultDef::Value(Value::Null),
+            on_update_now: false,
+            auto_increment: false,
+            invisible: true,
+            comment: Box::default(),
+            instant_default: None,
+            explicit_collation: false,
+            generated: Some(GeneratedDef {
+                text,
+                stored: false,
+                hidden: true,
+            }),
+        };
+        self.columns.push(DraftColumn {
+            def,
+            explicit_null: false,
+            is_selected: false,
+        });
+        Ok(id)
+    }
+
+    /// Is the column a part of an index?
+    pub(super) fn has_index_of(&self, id: u32) -> bool {
+        let is_it = |p: &DraftPart| matches!(p.column, PartColumn::Id(part) if part == id);
+        self.indexes.iter().any(|i| i.parts.iter().any(is_it))
+    }
+
+    /// Functional key parts whose index is gone have no use any more.
+    fn drop_unused_parts(&mut self) {
+        let is_unused = |c: &DraftColumn| c.def.is_hidden() && !self.has_index_of(c.def.id);
+        let unused: Vec<u32> = self
+            .columns
+            .iter()
+            .filter(|c| is_unused(c))
+            .map(|c| c.def.id)
+            .collect();
+        self.columns.retain(|c| !unused.contains(&c.def.id));
+    }
+
+    /// 3106: a virtual column cannot be in the primary key.
+    fn check_primary_generated(&self, primary: &DraftIndex) -> SqlResult<()> {
+        let is_virtual = |part: &DraftPart| {
+            let at = self.part_position(part)?;
+            self.columns[at].def.generated.as_ref().map(|g| !g.stored)
+        };
+        match primary.parts.iter().any(|p| is_virtual(p) == Some(true)) {
+            true => Err(not_for_generated(
+                "Defining a virtual generated column as primary key",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a CHECK; an unnamed one is named when the draft is finished.
     pub(super) fn add_check(&mut self, check: &ast::Check, column: Option<u32>) -> SqlResult<()> {
         let name = match &check.name {
@@ -383,10 +509,12 @@ impl Draft {
 
     /// Checks the table as a whole.
     pub(super) fn finish(mut self) -> SqlResult<Built> {
+        self.drop_unused_parts();
         self.check_columns()?;
         self.name_checks()?;
         let primary = self.indexes.iter().find(|i| i.primary).cloned();
         if let Some(primary) = primary {
+            self.check_primary_generated(&primary)?;
             self.make_not_null(&primary)?;
         }
         let all = self.indexes.iter();
@@ -496,7 +624,7 @@ impl Draft {
                     column.def.default,
                     crate::catalog::DefaultDef::Value(esker_types::Value::Null)
                 );
-                if is_null {
+                if is_null && column.def.generated.is_none() {
                     column.def.default = crate::catalog::DefaultDef::None;
                 }
             }
@@ -590,6 +718,12 @@ impl Draft {
         }
         Ok(name.clone())
     }
+}
+
+/// 3106.
+pub(super) fn not_for_generated(what: &str) -> SqlError {
+    let text = format!("'{what}' is not supported for generated columns.");
+    SqlError::new(3106, "HY000", text)
 }
 
 /// 1060.

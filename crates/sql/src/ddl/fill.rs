@@ -371,7 +371,8 @@ impl<'a> Copy<'a> {
             }
         }
         self.number(values);
-        Ok(())
+        self.exprs
+            .generate(&self.new.columns, values, (row_number, false), env)
     }
 
     fn converted(

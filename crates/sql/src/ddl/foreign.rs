@@ -20,7 +20,7 @@ use crate::catalog::{
     Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, StorageEngine,
     TableDef, find_key_index, same_name,
 };
-use crate::dml::columns_of_check;
+use crate::dml::columns_of_stored;
 use crate::exec_error::ExecError;
 use crate::mdl::MdlMode;
 
@@ -274,10 +274,11 @@ pub(super) fn check_own_columns(
             );
             return Err(error(1830, text));
         }
+        check_generated(ctx, name, built, key, &columns)?;
         let changes =
             key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
         for check in built.checks.iter().filter(|_| changes) {
-            let used = columns_of_check(ctx.eval, &name.name, &built.columns, &check.text)?;
+            let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &check.text)?;
             if let Some(&col) = columns.iter().find(|c| used.contains(c)) {
                 let text = format!(
                     "Column '{}' cannot be used in a check constraint '{}': needed in a foreign key constraint '{}' \
@@ -287,6 +288,63 @@ pub(super) fn check_own_columns(
                 return Err(error(3823, text));
             }
         }
+    }
+    Ok(())
+}
+
+/// A cascade gives no value to a generated column, nor to one that a generated column is computed from: 3733, 3104,
+/// 1215.
+fn check_generated(
+    ctx: &DdlCtx<'_>,
+    name: &TableName,
+    built: &Built,
+    key: &ForeignKeyDef,
+    columns: &[usize],
+) -> SqlResult<()> {
+    let gives_values =
+        key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
+    for &col in columns {
+        let column = &built.columns[col];
+        let Some(generated) = &column.generated else {
+            continue;
+        };
+        if !generated.stored {
+            let text = format!(
+                "Foreign key '{}' uses virtual column '{}' which is not supported.",
+                key.name, column.name
+            );
+            return Err(error(3733, text));
+        }
+        if gives_values {
+            let clause = match key.on_update.changes_children() {
+                true => format!("ON UPDATE {}", key.on_update.word()),
+                false => "ON DELETE SET NULL".to_owned(),
+            };
+            let text =
+                format!("Cannot define foreign key with {clause} clause on a generated column.");
+            return Err(error(3104, text));
+        }
+    }
+    let cascades = gives_values || key.on_delete == ReferentialAction::Cascade;
+    for generated in built.columns.iter().filter_map(|c| c.generated.as_ref()) {
+        let is_in_the_way = if generated.stored {
+            cascades
+        } else {
+            gives_values
+        };
+        if !is_in_the_way {
+            continue;
+        }
+        let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &generated.text)?;
+        if !columns.iter().any(|c| used.contains(c)) {
+            continue;
+        }
+        return Err(match generated.stored {
+            true => cannot_add(),
+            false => SqlError::not_supported(
+                "a referential action on a column that a virtual column is computed from",
+            ),
+        });
     }
     Ok(())
 }

@@ -30,10 +30,12 @@ pub(super) struct RowChanger {
     /// In order; expressions are over the statement's row.
     assignments: Vec<Assignment>,
     /// Columns that may change, with their slots in the statement's row: the assigned ones, then ON
-    /// UPDATE CURRENT_TIMESTAMP columns that are not assigned.
+    /// UPDATE CURRENT_TIMESTAMP columns that are not assigned, then generated columns.
     touched: Vec<(usize, usize)>,
     /// The place in `touched` where the ON UPDATE columns begin.
     on_update_from: usize,
+    /// The place where the generated ones begin.
+    generated_from: usize,
     /// A column of the primary key may change.
     moves: bool,
     /// A column of any key may change.
@@ -79,6 +81,8 @@ impl RowChanger {
                 add(&mut touched, col);
             }
         }
+        let generated_from = touched.len();
+        exprs.generated().for_each(|col| add(&mut touched, col));
         let in_key = |i: &IndexDef| {
             i.parts
                 .iter()
@@ -89,6 +93,7 @@ impl RowChanger {
         Self {
             exprs,
             on_update_from,
+            generated_from,
             touched,
             moves,
             entries_change,
@@ -147,6 +152,28 @@ impl RowChanger {
             let slot = self.slot(*col).expect("an assigned column has a slot");
             row[slot] = assign(env.ctx, value, from, column, row_number, lenient)?;
         }
+        self.generate(env, states, row, (row_number, lenient))
+    }
+
+    /// Computes the generated columns from the row as it is to become.
+    fn generate(
+        &self,
+        env: &DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+        how: (u64, bool),
+    ) -> Result<(), ExecError> {
+        if !self.exprs.generates() {
+            return Ok(());
+        }
+        let mut own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
+        env.evaluating(states, |env| {
+            self.exprs.generate(&self.table.columns, &mut own, how, env)
+        })?;
+        for col in self.exprs.generated() {
+            let slot = self.slot(col).expect("a generated column has a slot");
+            row[slot] = std::mem::take(&mut own[col]);
+        }
         Ok(())
     }
 
@@ -197,11 +224,12 @@ impl RowChanger {
         if !self.encode(env.ctx, env.scratch, row)? {
             return Ok(Changed::No);
         }
-        let on_update = &self.touched[self.on_update_from..];
+        let on_update = &self.touched[self.on_update_from..self.generated_from];
         if !on_update.is_empty() {
             for (col, slot) in on_update {
                 row[*slot] = now_for(env.ctx, &self.table.columns[*col].ty);
             }
+            self.generate(env, states, row, (1, true))?;
             self.encode(env.ctx, env.scratch, row)?;
         }
         if !self.exprs.checks.is_empty() {

@@ -7,18 +7,21 @@
 
 use std::sync::Arc;
 
-use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, Value};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value};
 
+use super::values::assign;
 use crate::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
-use crate::catalog::{CheckDef, ColumnDef, DefaultDef, TableDef};
+use crate::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
 use crate::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
-use crate::parse::{self, ParseOptions, ast};
+use crate::parse::{ast, parse_expression};
 
 /// A table's own expressions, bound.
 #[derive(Debug, Default)]
 pub(crate) struct TableExprs {
     /// By column ordinal; only `DEFAULT (expr)`.
     defaults: Vec<Option<Expr>>,
+    /// Generated columns in order: ordinal and expression.
+    generated: Vec<(usize, Expr)>,
     /// Enforced CHECK constraints: name and condition.
     pub(crate) checks: Vec<(Box<str>, Expr)>,
 }
@@ -43,19 +46,6 @@ fn disallowed(what: &str) -> SqlError {
     SqlError::new(DISALLOWED, "HY000", what)
 }
 
-/// Reads the text of a stored expression.
-fn parse_stored(text: &str) -> SqlResult<ast::Expr> {
-    let statement = format!("DO {text}");
-    let options = ParseOptions {
-        sql_mode: SqlMode::default(),
-        ..ParseOptions::default()
-    };
-    match parse::parse(statement.as_bytes(), options)?.stmt {
-        ast::Statement::Do(mut exprs) if exprs.len() == 1 => Ok(exprs.remove(0)),
-        _ => Err(crate::codec::damaged("stored expression")),
-    }
-}
-
 /// Binds stored expressions over columns.
 struct Binder<'a> {
     env: BindEnv<'a>,
@@ -77,7 +67,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bind(&self, text: &str) -> SqlResult<Expr> {
-        bind_expr(&self.env, &self.scope, &parse_stored(text)?)
+        bind_expr(&self.env, &self.scope, &parse_expression(text)?)
     }
 }
 
@@ -89,11 +79,17 @@ impl TableExprs {
             .columns
             .iter()
             .any(|c| matches!(c.default, DefaultDef::Expr(_)));
-        if !has_defaults && enforced.is_empty() {
+        let has_generated = def.columns.iter().any(|c| c.generated.is_some());
+        if !has_defaults && !has_generated && enforced.is_empty() {
             return Ok(Self::default());
         }
         let binder = Binder::new(ctx, &def.name, &def.columns);
         let mut out = Self::default();
+        for (col, column) in def.columns.iter().enumerate() {
+            if let Some(generated) = &column.generated {
+                out.generated.push((col, binder.bind(&generated.text)?));
+            }
+        }
         for check in enforced {
             out.checks
                 .push((check.name.clone(), binder.bind(&check.text)?));
@@ -107,6 +103,31 @@ impl TableExprs {
             }
         }
         Ok(out)
+    }
+
+    /// Are there generated columns?
+    pub(crate) fn generates(&self) -> bool {
+        !self.generated.is_empty()
+    }
+
+    /// Ordinals of the generated columns.
+    pub(crate) fn generated(&self) -> impl Iterator<Item = usize> {
+        self.generated.iter().map(|(col, _)| *col)
+    }
+
+    /// Computes the generated columns of a row of `columns`; each may read those before it.
+    pub(crate) fn generate(
+        &self,
+        columns: &[ColumnDef],
+        row: &mut [Value],
+        (row_number, lenient): (u64, bool),
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<()> {
+        for (col, e) in &self.generated {
+            let value = e.eval(row, env)?;
+            row[*col] = assign(env.ctx, value, &e.ty, &columns[*col], row_number, lenient)?;
+        }
+        Ok(())
     }
 
     /// The bound DEFAULT of a column.
@@ -140,14 +161,164 @@ pub(crate) fn validate(
         let bound = binder.bind(&check.text).map_err(|e| check_error(name, e))?;
         validate_check(name, columns, &bound)?;
     }
-    for column in columns {
+    for (at, column) in columns.iter().enumerate() {
         if let DefaultDef::Expr(text) = &column.default {
-            binder
+            let bound = binder
                 .bind(text)
                 .map_err(|e| default_error(&column.name, e))?;
+            validate_default(columns, at, &bound)?;
+        }
+        if let Some(generated) = &column.generated {
+            let what = Computed::of(column, generated);
+            let bound = binder
+                .bind(&generated.text)
+                .map_err(|e| what.bind_error(e))?;
+            what.validate(columns, at, &bound)?;
         }
     }
     Ok(())
+}
+
+/// May the column at `at` read this one, which is computed itself? Only one before it.
+fn comes_too_late(columns: &[ColumnDef], at: usize, read: usize) -> bool {
+    let column = &columns[read];
+    let is_computed = column.generated.is_some() || matches!(column.default, DefaultDef::Expr(_));
+    is_computed && read >= at
+}
+
+/// 3768, 3767.
+fn validate_default(columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
+    let name = &columns[at].name;
+    let (mut auto, mut late) = (false, false);
+    bound.slots(&mut |slot| {
+        auto |= columns[slot as usize].auto_increment;
+        late |= comes_too_late(columns, at, slot as usize);
+    });
+    let (code, what) = match (auto, late) {
+        (true, _) => (3768, "an auto-increment column."),
+        (_, true) => (
+            3767,
+            "a column defined after it if that column is a generated column or has an expression \
+             as default value.",
+        ),
+        _ => return Ok(()),
+    };
+    let text = format!("Default value expression of column '{name}' cannot refer to {what}");
+    Err(SqlError::new(code, "HY000", text))
+}
+
+/// What computes a value: a generated column or a functional key part.
+#[derive(Clone, Copy)]
+enum Computed<'a> {
+    Column(&'a str),
+    KeyPart(&'a str),
+}
+
+impl<'a> Computed<'a> {
+    fn of(column: &'a ColumnDef, generated: &GeneratedDef) -> Self {
+        match generated.hidden {
+            false => Self::Column(&column.name),
+            true => Self::KeyPart(hidden_index_name(&column.name)),
+        }
+    }
+
+    fn disallowed(self, function: &str) -> SqlError {
+        let (code, text) = match self {
+            Self::Column(name) => (
+                3763,
+                format!(
+                    "Expression of generated column '{name}' contains a disallowed function: {function}."
+                ),
+            ),
+            Self::KeyPart(index) => (
+                3758,
+                format!("Expression of functional index '{index}' contains a disallowed function."),
+            ),
+        };
+        SqlError::new(code, "HY000", text)
+    }
+
+    fn bind_error(self, e: SqlError) -> SqlError {
+        match e.code {
+            1054 => {
+                let place = match self {
+                    Self::Column(_) => "generated column function",
+                    Self::KeyPart(_) => "functional index",
+                };
+                let text = format!("Unknown column '{}' in '{place}'", quoted(&e.message));
+                SqlError::new(1054, "42S22", text)
+            }
+            DISALLOWED => self.disallowed(&e.message),
+            _ => e,
+        }
+    }
+
+    /// 3763, 3758: the value would depend on more than the row; 3109, 3754, 3107.
+    fn validate(self, columns: &[ColumnDef], at: usize, bound: &Expr) -> SqlResult<()> {
+        let mut refused = None;
+        bound.visit(&mut |e| match &e.kind {
+            ExprKind::Func(call) if !fold::is_pure(call.def) => refused = Some(call.def.name),
+            ExprKind::UserVar(_) | ExprKind::Assign(..) => refused = Some("variable"),
+            ExprKind::Subquery(_) => refused = Some("subquery"),
+            _ => {}
+        });
+        if let Some(function) = refused {
+            return Err(self.disallowed(function));
+        }
+        let (mut auto, mut late) = (false, false);
+        bound.slots(&mut |slot| {
+            auto |= columns[slot as usize].auto_increment;
+            late |= comes_too_late(columns, at, slot as usize);
+        });
+        match (self, auto, late) {
+            (Self::Column(name), true, _) => {
+                let text =
+                    format!("Generated column '{name}' cannot refer to auto-increment column.");
+                Err(SqlError::new(3109, "HY000", text))
+            }
+            (Self::KeyPart(index), true, _) => {
+                let text =
+                    format!("Functional index '{index}' cannot refer to an auto-increment column.");
+                Err(SqlError::new(3754, "HY000", text))
+            }
+            (_, _, true) => {
+                let text =
+                    "Generated column can refer only to generated columns defined prior to it.";
+                Err(SqlError::new(3107, "HY000", text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The index in the name of a functional key part's column, `!hidden!index!part!number`.
+fn hidden_index_name(column: &str) -> &str {
+    let name = column.strip_prefix(HIDDEN_PREFIX).unwrap_or(column);
+    let end = name.rmatch_indices('!').nth(1);
+    end.map_or(name, |(at, _)| &name[..at])
+}
+
+/// How names of functional key parts' columns begin.
+pub(crate) const HIDDEN_PREFIX: &str = "!hidden!";
+
+/// The type of an expression over columns, and the column if it is nothing but that.
+pub(crate) fn type_of_stored(
+    ctx: &EvalCtx<'_>,
+    table: &str,
+    columns: &[ColumnDef],
+    text: &str,
+) -> SqlResult<(SqlType, bool)> {
+    let bound = Binder::new(ctx, table, columns).bind(text)?;
+    let is_column = bound.as_column().is_some();
+    Ok((bound.ty, is_column))
+}
+
+/// 3105.
+pub(crate) fn generated_value(column: &str, table: &str) -> SqlError {
+    let text = format!(
+        "The value specified for generated column '{column}' in table '{table}' is not allowed."
+    );
+    SqlError::new(3105, "HY000", text)
 }
 
 /// The first name in quotes of an error text.
@@ -212,8 +383,8 @@ fn validate_check(name: &str, columns: &[ColumnDef], bound: &Expr) -> SqlResult<
     Ok(())
 }
 
-/// Ordinals of the columns that a CHECK reads.
-pub(crate) fn columns_of_check(
+/// Ordinals of the columns that an expression of the table reads.
+pub(crate) fn columns_of_stored(
     ctx: &EvalCtx<'_>,
     table: &str,
     columns: &[ColumnDef],

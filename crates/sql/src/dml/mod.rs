@@ -52,7 +52,9 @@ use foreign::ForeignKeyPlan;
 
 pub use delete::CompiledDelete;
 pub(crate) use duplicate::duplicate_entry;
-pub(crate) use exprs::{TableExprs, columns_of_check, validate};
+pub(crate) use exprs::{
+    HIDDEN_PREFIX, TableExprs, columns_of_stored, generated_value, type_of_stored, validate,
+};
 pub use insert::{CompiledInsert, CompiledLoad};
 pub(crate) use insert::{as_counter, auto_value, max_auto};
 pub use update::CompiledUpdate;
@@ -62,7 +64,7 @@ pub(crate) use write::Scratch;
 /// A compiled statement that changes rows.
 pub enum Compiled {
     /// INSERT, REPLACE.
-    Insert(CompiledInsert),
+    Insert(Box<CompiledInsert>),
     /// UPDATE.
     Update(CompiledUpdate),
     /// DELETE.
@@ -123,7 +125,9 @@ pub fn compile(env: &BindEnv<'_>, stmt: &Statement) -> SqlResult<Compiled> {
     env.changes_rows.set(true);
     env.locks.read_for(sources_of(stmt));
     match stmt {
-        Statement::Insert(insert) => CompiledInsert::compile(env, insert).map(Compiled::Insert),
+        Statement::Insert(insert) => {
+            CompiledInsert::compile(env, insert).map(|insert| Compiled::Insert(Box::new(insert)))
+        }
         Statement::Update(update) => CompiledUpdate::compile(env, update).map(Compiled::Update),
         Statement::Delete(delete) => CompiledDelete::compile(env, delete).map(Compiled::Delete),
         _ => Err(SqlError::not_supported(

@@ -17,7 +17,8 @@ use super::scan::ScanState;
 use super::stream::{RowStream, StatementEnv};
 use crate::bind::{
     BindEnv, Block, Body, BoundQuery, JoinNode, LockReason, LockSpec, Need, Scope, ScopeTable,
-    Volatility, Windows, bind_condition, bind_from, bind_limit, bind_row_order, define_ctes,
+    Volatility, Windows, bind_condition, bind_from, bind_limit, bind_row_order, computed_columns,
+    define_ctes,
 };
 use crate::catalog::TableDef;
 use crate::expr::{EvalEnv, Expr, ExprKind};
@@ -125,11 +126,16 @@ impl<'e> TargetScope<'e> {
             id,
         } = self;
         scope.clause.set("where clause");
-        let filter = clauses
+        let mut filter = clauses
             .filter
             .map(|f| bind_condition(env, &scope, f))
             .transpose()?;
-        let order = bind_row_order(env, &scope, clauses.order_by)?;
+        let mut order = bind_row_order(env, &scope, clauses.order_by)?;
+        for computed in computed_columns(env, &scope, join.as_ref())? {
+            filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
+            let keys = order.iter_mut().map(|k| &mut k.expr);
+            keys.for_each(|key| computed.replace(&scope, key));
+        }
         let limit = bind_limit(env, clauses.limit)?;
         let lock = LockSpec {
             mode: LockMode::Exclusive,

@@ -261,6 +261,14 @@ pub(crate) fn column_key(table: &TableDef, column: usize) -> &'static str {
 /// The EXTRA column of SHOW COLUMNS.
 pub(crate) fn column_extra(column: &ColumnDef) -> String {
     let mut words = Vec::new();
+    if let Some(generated) = &column.generated {
+        let kind = if generated.stored {
+            "STORED"
+        } else {
+            "VIRTUAL"
+        };
+        words.push(format!("{kind} GENERATED"));
+    }
     if column.auto_increment {
         words.push("auto_increment".to_owned());
     }
@@ -280,6 +288,15 @@ pub(crate) fn column_extra(column: &ColumnDef) -> String {
         words.push("INVISIBLE".to_owned());
     }
     words.join(" ")
+}
+
+/// GENERATION_EXPRESSION.
+fn generation_text(column: &ColumnDef) -> String {
+    let text = column
+        .generated
+        .as_ref()
+        .map(|g| g.text.replace('\'', "\\'"));
+    text.unwrap_or_default()
 }
 
 /// DEFAULT as SHOW COLUMNS prints it.
@@ -368,7 +385,8 @@ fn numeric(ty: &SqlType) -> (Value, Value) {
 }
 
 fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
-    for (i, column) in table.columns.iter().enumerate() {
+    let shown = table.columns.iter().enumerate();
+    for (i, column) in shown.filter(|(_, c)| !c.is_hidden()) {
         let access = &viewer.access;
         let privileges = access.shown_on_column(&table.schema, &table.name, &column.name);
         if privileges.is_empty() {
@@ -388,7 +406,7 @@ fn columns(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text(column_extra(column)),
             text(privileges),
             text(&column.comment),
-            text(""),
+            text(generation_text(column)),
             Value::Null,
         ]);
         out.push(row);
@@ -458,7 +476,10 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                 text(&table.schema),
                 text(&index.name),
                 Value::UInt(i as u64 + 1),
-                text(&column.name),
+                match column.is_hidden() {
+                    true => Value::Null,
+                    false => text(&column.name),
+                },
                 text(if part.desc { "D" } else { "A" }),
                 Value::Int(rows as i64),
                 part.prefix_len
@@ -469,7 +490,10 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
                 text(""),
                 text(&index.comment),
                 yes_no(!index.invisible),
-                Value::Null,
+                match column.is_hidden() {
+                    true => text(generation_text(column)),
+                    false => Value::Null,
+                },
             ]);
         }
     }
@@ -477,7 +501,9 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
 
 fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     for index in table.visible_indexes().iter().filter(|i| i.unique) {
-        for (i, part) in index.parts.iter().enumerate() {
+        let is_shown = |p: &crate::catalog::IndexPart| !table.columns[p.col].is_hidden();
+        let parts = index.parts.iter().enumerate();
+        for (i, part) in parts.filter(|(_, p)| is_shown(p)) {
             out.push(vec![
                 text("def"),
                 text(&table.schema),

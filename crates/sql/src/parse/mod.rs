@@ -138,3 +138,19 @@ fn trim(sql: &[u8], start: usize) -> (usize, usize) {
     let trail = sql[begin..].iter().rev().take_while(drop).count();
     (begin, sql.len() - trail)
 }
+
+/// Reads an expression that a table keeps: it means the same in every SQL mode.
+///
+/// # Errors
+/// 1064: that is no expression.
+pub fn parse_expression(text: &str) -> SqlResult<ast::Expr> {
+    let statement = format!("DO {text}");
+    let options = ParseOptions {
+        sql_mode: SqlMode::default(),
+        ..ParseOptions::default()
+    };
+    match parse(statement.as_bytes(), options)?.stmt {
+        ast::Statement::Do(mut exprs) if exprs.len() == 1 => Ok(exprs.remove(0)),
+        _ => Err(SqlError::new(1064, "42000", "stored expression")),
+    }
+}

@@ -84,6 +84,7 @@ impl Session {
             .columns
             .iter()
             .enumerate()
+            .filter(|(_, c)| !c.is_hidden())
             .map(|(nth, c)| ColumnMeta {
                 schema: table.schema.clone(),
                 table: table.name.clone(),

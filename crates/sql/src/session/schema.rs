@@ -166,7 +166,7 @@ impl Session {
             let insert = insert_into(ctx.eval, &table, plan, create)?;
             SqlResult::Ok((table, insert))
         })?;
-        let insert = Compiled::Insert(insert);
+        let insert = Compiled::Insert(Box::new(insert));
         let done = self.execute_change(params, Mode::Thread, |env| insert.run(env))?;
         let seq = self.with_ddl(|ctx| create_select::publish(ctx, table))?;
         Ok((done, seq))

@@ -264,7 +264,8 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
 
 fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    for (i, c) in table.columns.iter().enumerate() {
+    let shown = table.columns.iter().enumerate();
+    for (i, c) in shown.filter(|(_, c)| !c.is_hidden()) {
         let access = &session.context.access;
         let privileges = match table.temporary {
             true => "select,insert,update,references".to_owned(),

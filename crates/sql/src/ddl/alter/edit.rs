@@ -10,12 +10,12 @@ use esker_types::{SqlError, SqlResult, TypeKind};
 use super::super::DdlCtx;
 use super::super::columns;
 use super::super::create::Options;
-use super::super::draft::{Draft, DraftIndex, PRIMARY};
+use super::super::draft::{Draft, DraftIndex, PRIMARY, not_for_generated};
 use super::super::names;
 use super::super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::index_named;
-use crate::catalog::{DefaultDef, TableDef, same_name};
-use crate::dml::columns_of_check;
+use crate::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name};
+use crate::dml::columns_of_stored;
 use crate::parse::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 
 /// What `plan` and `fill` must know beyond the finished draft.
@@ -201,7 +201,11 @@ impl<'a> Edit<'a> {
             self.ctx.note(1061, format!("Duplicate key name '{name}'"));
             return Ok(());
         }
-        self.draft.add_index(spec)
+        // Functional parts are columns of their own.
+        let first = self.draft.next_column_id;
+        self.draft.add_index(self.ctx.eval, spec)?;
+        self.context.added.extend(first..self.draft.next_column_id);
+        Ok(())
     }
 
     fn drop_column(&mut self, name: &Ident, if_exists: bool) -> SqlResult<()> {
@@ -227,7 +231,7 @@ impl<'a> Edit<'a> {
     /// `drop`); others forbid it (3959).
     fn forget_checks_of(&mut self, column: usize, drop: bool) -> SqlResult<()> {
         for check in &self.old.checks {
-            let used = columns_of_check(
+            let used = columns_of_stored(
                 self.ctx.eval,
                 &self.old.name,
                 &self.old.columns,
@@ -323,6 +327,7 @@ impl<'a> Edit<'a> {
         let id = before.def.id;
         let (mut column, inline) = columns::build(self.ctx.eval, def, id, self.draft.collation)?;
         column.instant_default = before.def.instant_default;
+        self.note_generated(&before.def.generated, &column.generated)?;
         self.draft.columns[at].def = column;
         self.draft.columns[at].explicit_null = inline.explicit_null;
         for check in &def.checks {
@@ -335,6 +340,69 @@ impl<'a> Edit<'a> {
         }
         self.draft.add_inline(id, inline)?;
         self.move_column(at, position)
+    }
+
+    /// What a column's expression becomes: values may have to be computed anew, and whether they are stored stays.
+    fn note_generated(
+        &mut self,
+        before: &Option<GeneratedDef>,
+        after: &Option<GeneratedDef>,
+    ) -> SqlResult<()> {
+        let stored = |g: &Option<GeneratedDef>| g.as_ref().is_none_or(|g| g.stored);
+        if stored(before) != stored(after) {
+            return Err(not_for_generated("Changing the STORED status"));
+        }
+        let text = |g: &Option<GeneratedDef>| g.as_ref().map(|g| g.text.clone());
+        self.context.force_copy |= after.is_some() && text(before) != text(after);
+        Ok(())
+    }
+
+    /// Columns that others are computed from stay, under their names: 3108, 3837.
+    pub(super) fn check_dependents(&self) -> SqlResult<()> {
+        let stays = |old: &ColumnDef| {
+            let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
+            now.is_some_and(|now| same_name(&now.def.name, &old.name))
+        };
+        for column in &self.old.columns {
+            let now = self.draft.columns.iter().find(|c| c.def.id == column.id);
+            let (Some(generated), Some(now)) = (&column.generated, now) else {
+                continue;
+            };
+            let is_gone = generated.hidden && !self.draft.has_index_of(column.id);
+            if is_gone
+                || now
+                    .def
+                    .generated
+                    .as_ref()
+                    .is_none_or(|g| g.text != generated.text)
+            {
+                continue;
+            }
+            let used = columns_of_stored(
+                self.ctx.eval,
+                &self.old.name,
+                &self.old.columns,
+                &generated.text,
+            )?;
+            let Some(&lost) = used.iter().find(|&&c| !stays(&self.old.columns[c])) else {
+                continue;
+            };
+            let name = &self.old.columns[lost].name;
+            let (code, text) = match generated.hidden {
+                true => (
+                    3837,
+                    format!(
+                        "Column '{name}' has a functional index dependency and cannot be dropped or renamed."
+                    ),
+                ),
+                false => (
+                    3108,
+                    format!("Column '{name}' has a generated column dependency."),
+                ),
+            };
+            return Err(SqlError::new(code, "HY000", text));
+        }
+        Ok(())
     }
 
     fn move_column(&mut self, at: usize, position: &ColumnPosition) -> SqlResult<()> {

@@ -127,6 +127,7 @@ fn run(
     for action in actions {
         edit.apply(action)?;
     }
+    edit.check_dependents()?;
     if edit.draft.columns.is_empty() {
         let text = "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
         return Err(SqlError::new(1090, "42000", text).into());

@@ -60,7 +60,9 @@ fn must_copy(old: &TableDef, built: &Built, context: &AlterContext) -> bool {
             Some(before) => !same_storage(old, built, before, new),
             None => {
                 debug_assert!(context.added.contains(&new.id));
-                new.auto_increment || matches!(new.default, DefaultDef::Expr(_))
+                new.auto_increment
+                    || new.generated.is_some()
+                    || matches!(new.default, DefaultDef::Expr(_))
             }
         })
 }

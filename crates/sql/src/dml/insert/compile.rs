@@ -16,7 +16,7 @@ use crate::bind::{
 };
 use crate::catalog::{DefaultDef, TableDef};
 use crate::dml::change::{Assignment, RowChanger};
-use crate::dml::exprs::TableExprs;
+use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{Duty, ForeignKeyPlan};
 use crate::dml::target::base_table;
 use crate::parse::ast::{self, Insert, InsertSource};
@@ -58,6 +58,12 @@ impl CompiledInsert {
                 let mut bound = bind_query(env, query, None, None)?;
                 if bound.columns.len() != columns.len() {
                     return Err(count_mismatch(1));
+                }
+                if let Some(&col) = columns
+                    .iter()
+                    .find(|&&c| table.columns[c].generated.is_some())
+                {
+                    return Err(generated_value(&table.columns[col].name, &table.name));
                 }
                 let reads_target = env.reads(&table);
                 // A query has been read to its end when the first row is written; the assignments have not.
@@ -248,6 +254,9 @@ pub(in crate::dml) fn compile_cell(
 ) -> SqlResult<Cell> {
     match value {
         ast::Expr::Default(None) => Ok(Cell::Default),
+        value if table.columns[col].generated.is_some() && !is_default_of(table, col, value) => {
+            Err(generated_value(&table.columns[col].name, &table.name))
+        }
         ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col) => {
             match table.columns[col].default {
                 DefaultDef::Expr(_) => Err(errors::default_expression()),
@@ -266,6 +275,11 @@ pub(in crate::dml) fn compile_cell(
             }
         },
     }
+}
+
+/// Is it DEFAULT(col) of the column itself?
+fn is_default_of(table: &TableDef, col: usize, value: &ast::Expr) -> bool {
+    matches!(value, ast::Expr::Default(Some(name)) if table.column_index(&name.name.text) == Some(col))
 }
 
 fn compile_changer(

@@ -20,7 +20,7 @@ use super::{Cell, CompiledInsert, OnConflict, Rows};
 use crate::bind::{BindEnv, Need, Scope};
 use crate::catalog::TableDef;
 use crate::dml::change::Assignment;
-use crate::dml::exprs::TableExprs;
+use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::{assigned_column, base_table};
 use crate::dml::values::{assign, now_for, reset_value};
@@ -363,7 +363,10 @@ impl CompiledLoad {
 /// The list of columns and variables; without one, all visible columns.
 fn targets(table: &TableDef, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
     if list.is_empty() {
-        let visible = |c: &usize| !table.columns[*c].invisible;
+        let visible = |c: &usize| {
+            let column = &table.columns[*c];
+            !column.invisible && column.generated.is_none()
+        };
         return Ok((0..table.columns.len())
             .filter(visible)
             .map(Target::Column)
@@ -372,11 +375,14 @@ fn targets(table: &TableDef, list: &[LoadTarget]) -> SqlResult<Vec<Target>> {
     let target = |t: &LoadTarget| match t {
         LoadTarget::Var(name) => Ok(Target::Variable(name.clone())),
         LoadTarget::Column(name) => {
-            let col = table.column_index(&name.text);
-            col.map(Target::Column).ok_or_else(|| {
+            let col = table.column_index(&name.text).ok_or_else(|| {
                 let text = format!("Unknown column '{}' in 'field list'", name.text);
                 SqlError::new(1054, "42S22", text)
-            })
+            })?;
+            match &table.columns[col].generated {
+                Some(_) => Err(generated_value(&table.columns[col].name, &table.name)),
+                None => Ok(Target::Column(col)),
+            }
         }
     };
     list.iter().map(target).collect()

@@ -381,6 +381,7 @@ impl Run<'_, '_> {
     pub(super) fn store(&mut self, row_number: u64, expected: u64) -> Result<(), ExecError> {
         self.counts.records += 1;
         let insert = self.insert;
+        self.generate(row_number)?;
         if !insert.exprs.checks.is_empty() {
             let checked = self
                 .env
@@ -423,6 +424,22 @@ impl Run<'_, '_> {
         }
         self.auto.end_row();
         Ok(())
+    }
+
+    /// Computes the generated columns of the row.
+    fn generate(&mut self, row_number: u64) -> Result<(), ExecError> {
+        let insert = self.insert;
+        if !insert.exprs.generates() {
+            return Ok(());
+        }
+        let mut row = std::mem::take(&mut self.row);
+        let how = (row_number, self.lenient);
+        let columns = &insert.table().columns;
+        let done = self.env.evaluating(&self.states, |env| {
+            insert.exprs.generate(columns, &mut row, how, env)
+        });
+        self.row = row;
+        done
     }
 
     fn write(&mut self) -> Result<Written, ExecError> {
