@@ -1,6 +1,6 @@
 //! The commit of a transaction that has a part of its writes in extents.
 //!
-//! Neighbours: `batch` has the extents, `tree::staged` keeps them over a restart and hangs them into their trees,
+//! Neighbours: `batch` has the extents, `tree::ingest` keeps them over a restart and hangs them into their trees,
 //! `commit` goes on with the rest.
 //!
 //! Steps: settle the extents → sync them → flush what their trees have in memory → stage them in the manifest → append

@@ -17,7 +17,7 @@
 //! There are two ways to the same state ([`RecoveryMode`]). The **parallel** one does not insert anything: threads
 //! collect small entries that point at the rows where they were read (`entry`, `route`, `collect`), in any order;
 //! `dispatch` and `collection` say when everything is there; the entries are sorted, shard by shard, when they are
-//! needed (`run`, `once`, `build`). The **serial** one inserts record after record into memtables; it is there to
+//! needed (`run`, `lazy`, `build`). The **serial** one inserts record after record into memtables; it is there to
 //! compare with. Both share `two_phase`; `progress` reports how far it is, `counts` merges counter changes, and `force`
 //! opens a database whose log is damaged.
 //!

@@ -3,7 +3,7 @@
 //! Neighbours: `recovery` collects the entries and makes the runs; `tree` has them in its superversions; `scan` and
 //! `txn` read them like memtables.
 //!
-//! Parts: `entry` (a version, 24 bytes) · `route` (from a key to its shard) · `build` (sorting a shard) · `once`
+//! Parts: `entry` (a version, 24 bytes) · `route` (from a key to its shard) · `build` (sorting a shard) · `lazy`
 //! (whoever needs it first) · `run` (the tier).
 
 pub(crate) mod build;

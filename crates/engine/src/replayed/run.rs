@@ -3,7 +3,7 @@
 //! Neighbours: `collection` makes runs; `tree` holds them in its superversions, below the memtables and above the
 //! extents; `txn` reads them, `flush` turns them into extents.
 //!
-//! A run is divided into shards by key range. A shard is sorted when somebody needs it (`once`), so a statement waits
+//! A run is divided into shards by key range. A shard is sorted when somebody needs it (`lazy`), so a statement waits
 //! only for the shards it reads. Rows stay where they were read from the log: entries point at them.
 //!
 //! **Invariants**

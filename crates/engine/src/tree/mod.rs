@@ -4,7 +4,7 @@
 //! and go through `Trees::install`; below are `extent` (data files) and the manifest.
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
-//! its memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `staged` (extents that come with a
+//! its memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `ingest` (extents that come with a
 //! commit); `check` verifies it all without opening it; `health` says whether the storage can still be trusted.
 //!
 //! **Invariants**
