@@ -228,6 +228,11 @@ impl RowSink for Sink<'_> {
                 self.rows
                     .value(ValueRef::Str(&charset.encode_lossy(text)), ty);
             }
+            (Some(charset), ValueRef::Json(_)) => {
+                let text = esker_types::cast::to_str(v, ty);
+                self.rows
+                    .value(ValueRef::Str(&charset.encode_lossy(&text)), ty);
+            }
             _ => self.rows.value(v, ty),
         }
     }

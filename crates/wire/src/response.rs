@@ -153,7 +153,11 @@ impl Column<'_> {
             put_lenenc_bytes(out, text.as_bytes());
         }
         out.push(0x0c);
-        let charset = wire_collation(self.ty, results);
+        // JSON of a table is bytes, computed it is text.
+        let charset = match self.ty.kind {
+            TypeKind::Json if self.is_of_table() => Collation::BINARY,
+            _ => wire_collation(self.ty, results),
+        };
         out.extend_from_slice(&charset.0.to_le_bytes());
         let length = display_length(self.ty, charset, results.is_some());
         out.extend_from_slice(&length.to_le_bytes());
@@ -169,7 +173,8 @@ impl Column<'_> {
     }
 
     fn decimals(&self) -> u8 {
-        if self.ty.is_string() && !self.is_of_table() {
+        let text = self.ty.is_string() || self.ty.kind == TypeKind::Json;
+        if text && !self.is_of_table() {
             DECIMALS_NOT_FIXED
         } else {
             self.ty.decimals
@@ -193,6 +198,7 @@ impl Column<'_> {
             TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
                 colflag::BLOB
             }
+            TypeKind::Json if self.is_of_table() => colflag::BLOB,
             TypeKind::Enum(_) => colflag::ENUM,
             TypeKind::Set(_) => colflag::SET,
             _ => 0,
@@ -211,7 +217,11 @@ impl Column<'_> {
 }
 
 fn is_text(ty: &SqlType) -> bool {
-    ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
+    ty.is_string()
+        || matches!(
+            ty.kind,
+            TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json
+        )
 }
 
 /// The collation id sent for a column: the results' for text, else its own; binary for everything
@@ -255,6 +265,8 @@ fn display_length(ty: &SqlType, sent: Collation, converted: bool) -> u32 {
             };
             ty.length.saturating_mul(widest)
         }
+        // Whole characters of four bytes, as many as fit.
+        TypeKind::Json if sent != Collation::BINARY => ty.length / 4 * sent.charset().max_len(),
         _ if ty.is_string() => ty.length.saturating_mul(sent.charset().max_len()),
         _ => ty.length,
     }

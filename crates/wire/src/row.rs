@@ -96,6 +96,7 @@ fn put_text(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
     match v {
         ValueRef::Null => out.push(0xfb),
         ValueRef::Str(bytes) | ValueRef::Label(_, bytes) => put_lenenc_bytes(out, bytes),
+        ValueRef::Json(_) => put_document(v, ty, out),
         _ => put_printed(v, ty, out),
     }
 }
@@ -109,6 +110,13 @@ fn put_printed(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
     let len = out.len() - at - 1;
     assert!(len < 251, "a printed number or date of {len} bytes");
     out[at] = len as u8;
+}
+
+/// Appends a JSON document as text.
+fn put_document(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
+    let mut text = Vec::new();
+    write_text(v, ty, &mut text);
+    put_lenenc_bytes(out, &text);
 }
 
 /// Appends a non-NULL value in the binary encoding of its static type.
@@ -134,6 +142,7 @@ fn put_binary(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
         (TypeKind::DateTime | TypeKind::Timestamp, ValueRef::DateTime(t)) => put_datetime(t, out),
         (TypeKind::Time, ValueRef::Time(t)) => put_time(t.micros(), out),
         (_, ValueRef::Str(bytes) | ValueRef::Label(_, bytes)) => put_lenenc_bytes(out, bytes),
+        (_, ValueRef::Json(_)) => put_document(v, ty, out),
         (_, v) => put_printed(v, ty, out),
     }
 }

@@ -8,13 +8,13 @@
 use esker_types::cmp::CmpKind;
 use esker_types::func::aggregate::{self, AggTypes};
 use esker_types::func::merge::merge_types;
-use esker_types::func::{self, ArgType, FuncFlags, RetCtx};
-use esker_types::{SqlError, SqlResult, Value};
+use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
+use esker_types::{Level, SqlError, SqlResult, TypeKind, Value};
 
 use super::block::{AggCall, OrderKey, Volatility};
 use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
 use super::scope::{AggRule, Scope};
-use super::{BindEnv, compare, errors, window};
+use super::{BindEnv, compare, errors, json, window};
 use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
 use crate::parse::ast;
 
@@ -79,8 +79,12 @@ pub(super) fn bind_function(
     if !def.accepts(args.len()) {
         return Err(errors::wrong_argument_count(name));
     }
-    let args = bind_arguments(env, scope, def.name, args)?;
+    let mut args = bind_arguments(env, scope, def.name, args)?;
     match def.name {
+        "greatest" | "least" if args.iter().any(|a| a.ty.kind == TypeKind::Json) => {
+            json::compared_otherwise(env, "LEAST and GREATEST operators");
+            args = args.into_iter().map(json::text).collect();
+        }
         "if" => {
             let [when, then, otherwise] =
                 <[Expr; 3]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
@@ -94,6 +98,21 @@ pub(super) fn bind_function(
         }
         _ => {}
     }
+    if def.name == "json_merge" {
+        let text = "'JSON_MERGE' is deprecated and will be removed in a future release. Please use \
+                    JSON_MERGE_PRESERVE/JSON_MERGE_PATCH instead";
+        env.ctx.warn(Level::Warning, 1287, text);
+    }
+    apply(env, scope, def, args)
+}
+
+/// A call of a plain function with bound arguments.
+pub(super) fn apply(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    def: &'static FuncDef,
+    args: Vec<Expr>,
+) -> SqlResult<Expr> {
     if def.flags.has(FuncFlags::BLOCKS) {
         env.blocks.set(true);
     }
@@ -127,6 +146,7 @@ fn bind_arguments(
 ) -> SqlResult<Vec<Expr>> {
     let bind = |(nth, arg)| match takes_number(function, nth) {
         true => numeric_operand(env, scope, arg),
+        false if json::takes_json_value(function, nth) => json::bind_json_value(env, scope, arg),
         false => bind_expr(env, scope, arg),
     };
     args.iter().enumerate().map(bind).collect()
@@ -152,14 +172,7 @@ fn takes_number(function: &str, nth: usize) -> bool {
 /// 1305, or 1235 for what MySQL has and Esker does not.
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
-    let families = [
-        "json_",
-        "st_",
-        "mbr",
-        "xa_",
-        "gtid_",
-        "wait_for_executed_gtid",
-    ];
+    let families = ["st_", "mbr", "xa_", "gtid_", "wait_for_executed_gtid"];
     let single = [
         "aes_decrypt",
         "aes_encrypt",
@@ -340,8 +353,21 @@ fn bind_aggregate_parts(
     let args = match chooses {
         true => bind_all(env, scope, &call.args)?,
         false => {
-            let bind = |arg| numeric_operand(env, scope, arg);
-            call.args.iter().map(bind).collect::<SqlResult<_>>()?
+            let bind = |(nth, arg)| match name {
+                "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {
+                    true => json::bind_json_value(env, scope, arg),
+                    false => bind_expr(env, scope, arg),
+                },
+                "bit_and" | "bit_or" | "bit_xor" => {
+                    Ok(json::integer(arg, numeric_operand(env, scope, arg)?))
+                }
+                _ => Ok(json::number(arg, numeric_operand(env, scope, arg)?)),
+            };
+            call.args
+                .iter()
+                .enumerate()
+                .map(bind)
+                .collect::<SqlResult<_>>()?
         }
     };
     let mut order = Vec::with_capacity(call.order_by.len());

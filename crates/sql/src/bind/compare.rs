@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, cast};
 
 use super::expr::{bind_any, bind_expr, negation, number_literal};
 use super::scope::Scope;
-use super::{BindEnv, errors, literal, subquery};
+use super::{BindEnv, errors, json, literal, subquery};
 use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold};
 use crate::parse::ast::{self, BinaryOp};
 
@@ -109,8 +109,15 @@ fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
 }
 
 /// A constant text in a comparison of doubles becomes a double once, with its warning, instead of
-/// row by row. A statement that changes rows reads it while it runs: there the warning is an error.
+/// row by row. A statement that changes rows reads it while it runs: there the warning is an error. One
+/// compared with JSON values becomes JSON.
 fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()> {
+    if let (ExprKind::Const(value), CmpKind::Json) = (&constant.kind, kind)
+        && !matches!(value, Value::Null | Value::Json(_))
+    {
+        *constant = json::constant(value, &constant.ty)?;
+        return Ok(());
+    }
     let (ExprKind::Const(text @ Value::Str(_)), CmpKind::Double) = (&constant.kind, kind) else {
         return Ok(());
     };
@@ -211,6 +218,11 @@ fn bind_pair(
     right: &ast::Expr,
 ) -> SqlResult<(Expr, Expr)> {
     let (mut l, mut r) = (bind_any(env, scope, left)?, bind_any(env, scope, right)?);
+    if l.ty.kind == TypeKind::Json {
+        r = json::as_truth(env, scope, right, r)?;
+    } else if r.ty.kind == TypeKind::Json {
+        l = json::as_truth(env, scope, left, l)?;
+    }
     if let (Some(bytes), true) = (number_literal(left), r.ty.is_numeric()) {
         l = literal::literal_number(bytes);
     }
@@ -320,12 +332,12 @@ pub(super) fn bind_between(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     arg: &ast::Expr,
-    low: &ast::Expr,
-    high: &ast::Expr,
+    low_ast: &ast::Expr,
+    high_ast: &ast::Expr,
     negated: bool,
 ) -> SqlResult<Expr> {
-    let (mut bound, mut low) = bind_pair(env, scope, arg, low)?;
-    let (_, mut high) = bind_pair(env, scope, arg, high)?;
+    let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
+    let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
     if matches!(bound.kind, ExprKind::Row(_)) {
         return Err(errors::operand_columns(1));
     }
@@ -333,6 +345,22 @@ pub(super) fn bind_between(
         if matches!(e.kind, ExprKind::Row(_)) {
             return Err(errors::operand_columns(1));
         }
+    }
+    if [&bound, &low, &high]
+        .iter()
+        .any(|e| e.ty.kind == TypeKind::Json)
+    {
+        json::compared_otherwise(env, "BETWEEN operator");
+        let numbers = [&bound, &low, &high].iter().any(|e| e.ty.is_numeric());
+        let plain = |written: &ast::Expr, e: Expr| match numbers {
+            true => json::number(written, e),
+            false => json::text(e),
+        };
+        (bound, low, high) = (
+            plain(arg, bound),
+            plain(low_ast, low),
+            plain(high_ast, high),
+        );
     }
     // Among several a text that is no date is not refused: it warns, and compares as zero.
     for bound_by in [&mut low, &mut high] {

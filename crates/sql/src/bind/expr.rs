@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::aliases::AliasUse;
 use super::block::Volatility;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
-use super::{BindEnv, call, compare, errors, literal, print, subquery};
+use super::{BindEnv, call, compare, errors, json, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 use crate::parse::ast::{self, BinaryOp, IsTest, UnaryOp};
 
@@ -33,7 +33,11 @@ pub fn bind_expr(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlR
 /// # Errors
 /// As [`bind_expr`].
 pub fn bind_condition(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
-    numeric_operand(env, scope, expr)
+    let bound = numeric_operand(env, scope, expr)?;
+    match bound.ty.kind {
+        TypeKind::Json => json::condition(env, bound),
+        _ => Ok(bound),
+    }
 }
 
 /// Binds several.
@@ -79,7 +83,10 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             negated,
             test,
         } => {
-            let arg = Box::new(bind_condition(env, scope, expr)?);
+            let arg = Box::new(match test {
+                IsTest::Null => numeric_operand(env, scope, expr)?,
+                IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
+            });
             let test = match test {
                 IsTest::Null => Test::Null,
                 IsTest::True => Test::True,
@@ -155,9 +162,12 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::Default(column) => default_value(env, scope, column.as_ref())?,
         ast::Expr::Values(column) => inserted_value(scope, column)?,
         ast::Expr::Match { .. } => return Err(SqlError::not_supported("MATCH … AGAINST")),
-        ast::Expr::JsonArrow { .. } | ast::Expr::MemberOf { .. } => {
-            return Err(SqlError::not_supported("JSON"));
-        }
+        ast::Expr::JsonArrow {
+            column,
+            path,
+            unquote,
+        } => json::bind_arrow(env, scope, column, path, *unquote)?,
+        ast::Expr::MemberOf { expr, array } => json::bind_member(env, scope, expr, array)?,
         ast::Expr::Collate { expr, collation } => collate(env, scope, expr, collation)?,
     };
     Ok(fold::fold(bound, &env.fold_env()))
@@ -265,7 +275,11 @@ fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
 }
 
 fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
-    let arg = numeric_operand(env, scope, arg)?;
+    let bound = numeric_operand(env, scope, arg)?;
+    let arg = match op {
+        UnaryOp::BitNot => json::integer(arg, bound),
+        UnaryOp::Plus | UnaryOp::Neg => json::number(arg, bound),
+    };
     let op = match op {
         UnaryOp::Plus => return Ok(arg),
         UnaryOp::Neg => UnOp::Neg,
@@ -336,6 +350,16 @@ fn kernel(op: BinaryOp) -> BinOp {
     }
 }
 
+/// A JSON operand as what the operator computes with.
+fn operand_of(op: BinOp, written: &ast::Expr, value: Expr) -> Expr {
+    match op {
+        BinOp::BitOr | BinOp::BitAnd | BinOp::BitXor | BinOp::ShiftLeft | BinOp::ShiftRight => {
+            json::integer(written, value)
+        }
+        _ => json::number(written, value),
+    }
+}
+
 fn arithmetic(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
@@ -345,8 +369,8 @@ fn arithmetic(
 ) -> SqlResult<Expr> {
     let op = kernel(op);
     let args = [
-        numeric_operand(env, scope, left)?,
-        numeric_operand(env, scope, right)?,
+        operand_of(op, left, numeric_operand(env, scope, left)?),
+        operand_of(op, right, numeric_operand(env, scope, right)?),
     ];
     let [a, b] = &args;
     env.meets(a, &b.ty);
@@ -373,9 +397,11 @@ fn bind_cast(
     data_type: &ast::DataType,
 ) -> SqlResult<Expr> {
     let mut ty = literal::cast_type(env, data_type)?;
+    let name = json::name_of(arg);
     // BINARY and hexadecimal literals keep their bytes; numbers are numbers.
     let arg = match number_literal(arg) {
         Some(bytes) if ty.is_numeric() => literal::literal_number(bytes),
+        _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
         _ => bind_expr(env, scope, arg)?,
     };
     if data_type.length.is_none() && ty.is_string() {
@@ -390,13 +416,13 @@ fn bind_cast(
     }
     // A cast may fail to NULL, except to a string.
     ty.nullable = arg.ty.nullable || !(ty.is_string() || ty.is_numeric());
-    let coer = if ty.is_string() {
+    let coer = if ty.is_string() || ty.kind == TypeKind::Json {
         Coercibility::Implicit
     } else {
         Coercibility::Numeric
     };
     Ok(Expr {
-        kind: ExprKind::Cast(Box::new(arg)),
+        kind: ExprKind::Cast(Box::new(arg), name),
         ty,
         coer,
     })

@@ -240,7 +240,7 @@ pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
             },
             ..sized(ty.length, Collation::BINARY)
         },
-        TypeName::Json => return Err(SqlError::not_supported("CAST AS JSON")),
+        TypeName::Json => SqlType::new(TypeKind::Json),
         _ => return Err(SqlError::not_supported("CAST to this type")),
     })
 }

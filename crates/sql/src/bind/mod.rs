@@ -23,6 +23,7 @@ mod expr;
 mod frame;
 mod from;
 mod group;
+pub(crate) mod json;
 mod literal;
 mod locks;
 mod order;

@@ -54,7 +54,7 @@ fn write(scope: &Scope<'_>, e: &Expr, out: &mut String) {
             Some(call) => list(scope, call.def.name, &call.args, out),
             None => out.push('?'),
         },
-        ExprKind::Cast(arg) if e.ty.kind == TypeKind::BigInt => {
+        ExprKind::Cast(arg, _) if e.ty.kind == TypeKind::BigInt => {
             out.push_str("cast(");
             write(scope, arg, out);
             let sign = if e.ty.unsigned { "unsigned" } else { "signed" };
@@ -62,7 +62,7 @@ fn write(scope: &Scope<'_>, e: &Expr, out: &mut String) {
             out.push_str(sign);
             out.push(')');
         }
-        ExprKind::Cast(arg) | ExprKind::Convert(arg) | ExprKind::Recollate(arg) => {
+        ExprKind::Cast(arg, _) | ExprKind::Convert(arg) | ExprKind::Recollate(arg) => {
             write(scope, arg, out);
         }
         ExprKind::Subquery(_) => out.push_str("(subquery)"),

@@ -230,11 +230,7 @@ fn has_charset(ty: &SqlType) -> bool {
 fn is_blob(ty: &SqlType) -> bool {
     matches!(
         ty.kind,
-        TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Json
+        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
     )
 }
 

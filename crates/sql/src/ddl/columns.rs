@@ -212,7 +212,12 @@ fn check_on_update(ty: &SqlType, def: &ast::ColumnDef, name: &str) -> SqlResult<
     }
 }
 
-/// TEXT and BLOB columns, whose defaults must be expressions.
+/// TEXT, BLOB and JSON columns, whose defaults must be expressions.
+fn has_no_literal_default(ty: &SqlType) -> bool {
+    is_blob(ty) || ty.kind == TypeKind::Json
+}
+
+/// TEXT and BLOB columns.
 pub(super) fn is_blob(ty: &SqlType) -> bool {
     matches!(
         ty.kind,
@@ -243,7 +248,7 @@ pub(super) fn build_default(
                     false => Err(invalid_default(name)),
                 };
             }
-            if is_blob(ty) {
+            if has_no_literal_default(ty) {
                 let text = format!(
                     "BLOB, TEXT, GEOMETRY or JSON column '{name}' can't have a default value"
                 );

@@ -733,6 +733,9 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
 
 fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
     let ty = &column.ty;
+    if ty.kind == TypeKind::Json {
+        return Err(crate::bind::json::used_as_key(&column.name));
+    }
     match prefix {
         None if is_blob(ty) => {
             let text = format!(

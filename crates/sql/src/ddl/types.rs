@@ -61,7 +61,7 @@ pub fn column_type(ty: &DataType, column: &str, default: Collation) -> SqlResult
         | TypeName::MediumBlob
         | TypeName::LongBlob => text(ty, column, default)?,
         TypeName::Enum | TypeName::Set => labels(ty, column, default)?,
-        TypeName::Json => return Err(SqlError::not_supported("JSON columns")),
+        TypeName::Json => SqlType::new(TypeKind::Json),
         TypeName::Geometry => return Err(SqlError::not_supported("spatial columns")),
         TypeName::Vector => return Err(SqlError::not_supported("VECTOR columns")),
     };

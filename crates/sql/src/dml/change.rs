@@ -150,7 +150,14 @@ impl RowChanger {
                 Cell::Default => (self.default(env, states, *col, row)?, &column.ty),
             };
             let slot = self.slot(*col).expect("an assigned column has a slot");
-            row[slot] = assign(env.ctx, value, from, column, row_number, lenient)?;
+            row[slot] = assign(
+                env.ctx,
+                value,
+                from,
+                (&self.table.name, column),
+                row_number,
+                lenient,
+            )?;
         }
         self.generate(env, states, row, (row_number, lenient))
     }
@@ -195,7 +202,14 @@ impl RowChanger {
                 };
                 let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
                 let value = env.evaluating(states, |env| e.eval(&own, env))?;
-                Ok(assign(env.ctx, value, &e.ty, column, 1, true)?)
+                Ok(assign(
+                    env.ctx,
+                    value,
+                    &e.ty,
+                    (&self.table.name, column),
+                    1,
+                    true,
+                )?)
             }
         }
     }

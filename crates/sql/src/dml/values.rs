@@ -4,6 +4,7 @@
 //! **Invariant**: what comes out has the column's type and obeys its NOT NULL.
 
 use esker_types::cast::to_column;
+use esker_types::json;
 use esker_types::{
     Date, DateTime, Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, Time, TypeKind, Value,
 };
@@ -17,7 +18,7 @@ pub(crate) fn assign(
     ctx: &EvalCtx<'_>,
     value: Value,
     from: &SqlType,
-    column: &ColumnDef,
+    (table, column): (&str, &ColumnDef),
     row: u64,
     lenient: bool,
 ) -> SqlResult<Value> {
@@ -31,6 +32,11 @@ pub(crate) fn assign(
         }
         ctx.warn(Level::Warning, 1048, text);
         return Ok(reset_value(&column.ty));
+    }
+    if column.ty.kind == TypeKind::Json {
+        // Messages name the table, too.
+        let name = format!("{table}.{}", column.name);
+        return to_column(ctx, value, from, &column.ty, &name, row);
     }
     to_column(ctx, value, from, &column.ty, &column.name, row)
 }
@@ -51,6 +57,7 @@ pub(crate) fn implicit_value(ty: &SqlType) -> Value {
             None => Value::Label(0, Box::default()),
         },
         TypeKind::Set(_) => Value::Label(0, Box::default()),
+        TypeKind::Json => Value::Json(json::encode_scalar(&json::Json::Null)),
         TypeKind::Char if ty.collation.is_binary() => Value::Str(vec![0; ty.length as usize]),
         _ => Value::Str(Vec::new()),
     }

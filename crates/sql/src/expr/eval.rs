@@ -139,9 +139,9 @@ impl Expr {
                 Some(true) => Ok(Value::Null),
                 _ => self.convert_from(&cmp.left, row, env),
             },
-            ExprKind::Cast(arg) => {
+            ExprKind::Cast(arg, name) => {
                 let v = arg.eval_ref(row, env)?;
-                cast::cast(env.ctx, &v, &arg.ty, &self.ty, &"")
+                cast::cast(env.ctx, &v, &arg.ty, &self.ty, name)
             }
             ExprKind::Convert(arg) => self.convert_from(arg, row, env),
             ExprKind::UserVar(name) => Ok(env.vars.get(name).map_or(Value::Null, |(v, _)| v)),
@@ -242,6 +242,7 @@ pub fn convert(ctx: &EvalCtx<'_>, v: Value, from: &SqlType, to: &SqlType) -> Sql
         | (Value::Bit(..), TypeKind::Bit) => true,
         (Value::Decimal(d), TypeKind::Decimal) => d.scale() == to.decimals,
         (Value::Label(..), TypeKind::Enum(_) | TypeKind::Set(_)) => from.kind == to.kind,
+        (Value::Json(_), TypeKind::Json) => true,
         _ => false,
     };
     if same {

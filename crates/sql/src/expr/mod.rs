@@ -178,8 +178,8 @@ pub enum ExprKind {
     Coalesce(Vec<Expr>),
     /// NULLIF(a, b): NULL when the comparison holds, else a.
     NullIf(Box<Cmp>),
-    /// Explicit cast to the expression's type.
-    Cast(Box<Expr>),
+    /// Explicit cast to the expression's type; what messages call a JSON operand.
+    Cast(Box<Expr>, Box<str>),
     /// Implicit conversion to the expression's type (result of CASE, UNION columns, …).
     Convert(Box<Expr>),
     /// RAND(seed) with a constant seed: the call's number and the seed; one sequence per statement.
@@ -440,7 +440,12 @@ pub fn bool_type(nullable: bool) -> SqlType {
 
 /// Coercibility of a column of this type.
 pub fn column_coercibility(ty: &SqlType) -> Coercibility {
-    if ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
+    if ty.is_string()
+        || matches!(
+            ty.kind,
+            TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json
+        )
+    {
         Coercibility::Implicit
     } else {
         Coercibility::Numeric

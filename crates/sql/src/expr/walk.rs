@@ -22,7 +22,7 @@ impl Expr {
             | ExprKind::Window(_) => Vec::new(),
             ExprKind::Assign(_, e)
             | ExprKind::Not(e)
-            | ExprKind::Cast(e)
+            | ExprKind::Cast(e, _)
             | ExprKind::Convert(e)
             | ExprKind::Recollate(e)
             | ExprKind::SeededRand(_, e)
@@ -65,7 +65,7 @@ impl Expr {
             | ExprKind::Window(_) => Vec::new(),
             ExprKind::Assign(_, e)
             | ExprKind::Not(e)
-            | ExprKind::Cast(e)
+            | ExprKind::Cast(e, _)
             | ExprKind::Convert(e)
             | ExprKind::Recollate(e)
             | ExprKind::SeededRand(_, e)
@@ -243,7 +243,7 @@ fn same_head(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Case(a), ExprKind::Case(b)) => {
             (a.whens.len(), a.otherwise.is_some()) == (b.whens.len(), b.otherwise.is_some())
         }
-        (ExprKind::Cast(_), ExprKind::Cast(_)) | (ExprKind::Convert(_), ExprKind::Convert(_)) => {
+        (ExprKind::Cast(..), ExprKind::Cast(..)) | (ExprKind::Convert(_), ExprKind::Convert(_)) => {
             a.ty == b.ty
         }
         (ExprKind::Aggregate(a), ExprKind::Aggregate(b))

@@ -148,7 +148,7 @@ fn is_strict(e: &Expr, map: &SlotMap, tables: TableSet) -> bool {
         ExprKind::Column(_) => map.tables_of(e) & tables != 0,
         ExprKind::Arith(a) => a.args.iter().any(|a| is_strict(a, map, tables)),
         ExprKind::Unary(u) => is_strict(&u.arg, map, tables),
-        ExprKind::Cast(e) | ExprKind::Convert(e) | ExprKind::Recollate(e) => {
+        ExprKind::Cast(e, _) | ExprKind::Convert(e) | ExprKind::Recollate(e) => {
             is_strict(e, map, tables)
         }
         ExprKind::Func(call) => {

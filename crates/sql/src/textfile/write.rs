@@ -7,7 +7,7 @@
 //! - What was written with a quote or an escape is read back with the same clauses as the same values.
 //! - A sink only gathers bytes; whoever pulls writes them out whenever there are enough.
 
-use esker_types::cast::write_text;
+use esker_types::cast::{to_str, write_text};
 use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, ValueRef};
 
@@ -231,6 +231,10 @@ fn write_value(v: ValueRef<'_>, ty: &SqlType, charset: Option<Charset>, out: &mu
     match v {
         ValueRef::Str(text) | ValueRef::Label(_, text) if own != Charset::Binary => {
             out.extend_from_slice(&charset.unwrap_or(own).encode_lossy(text));
+        }
+        ValueRef::Json(_) => {
+            let text = to_str(v, ty);
+            out.extend_from_slice(&charset.unwrap_or(own).encode_lossy(&text));
         }
         v => write_text(v, ty, out),
     }

@@ -153,7 +153,8 @@ fn moment(doc: JsonRef<'_>, flags: DateFlags) -> Option<DateTime> {
 pub fn to_time(ctx: &EvalCtx, doc: JsonRef<'_>, what: &str) -> SqlResult<Option<Time>> {
     let time = match doc.view() {
         View::Time(t) => Some(t),
-        View::String(s) => parse_time(s, DateFlags::NONE).ok().map(|p| p.time),
+        // Digits alone are no time here.
+        View::String(s) if s.contains(&b':') => parse_time(s, DateFlags::NONE).ok().map(|p| p.time),
         _ => None,
     };
     if time.is_none() {

@@ -84,7 +84,14 @@ pub fn edit(doc: &mut Json, legs: &[Leg], value: Json, how: Edit) {
 }
 
 /// JSON_REMOVE with one path, which is not `$`.
-pub fn remove(doc: &mut Json, legs: &[Leg]) {
+pub fn remove(doc: &mut Json, mut legs: &[Leg]) {
+    // A cell of what is no array is the value itself.
+    while let Some((Leg::Cell(at), parents)) = legs.split_last()
+        && at.place(1) == 0
+        && locate(doc, parents).is_some_and(|parent| !matches!(parent, Json::Array(_)))
+    {
+        legs = parents;
+    }
     let Some((last, parents)) = legs.split_last() else {
         return;
     };

@@ -66,9 +66,6 @@ fn print_scalar(v: &View<'_>, out: &mut Vec<u8>) {
 /// Digits, and `.0` where nothing else says that it is a double.
 fn print_double(d: f64, out: &mut Vec<u8>) {
     let start = out.len();
-    if d == 0.0 && d.is_sign_negative() {
-        out.push(b'-');
-    }
     write_f64(d, out);
     if !out[start..].iter().any(|b| matches!(b, b'.' | b'e')) {
         out.extend_from_slice(b".0");

@@ -337,7 +337,8 @@ impl CompiledLoad {
         row: u64,
     ) -> SqlResult<()> {
         let (value, from) = self.text(field);
-        let column = &run.insert.table().columns[col];
+        let table = run.insert.table();
+        let column = (&*table.name, &table.columns[col]);
         run.row[col] = assign(run.env.ctx, value, &from, column, row, true)?;
         Ok(())
     }

@@ -320,7 +320,7 @@ impl Run<'_, '_> {
             self.env.ctx,
             value,
             &e.ty,
-            &self.table().columns[col],
+            (&self.table().name, &self.table().columns[col]),
             1,
             self.lenient,
         )?)
@@ -348,6 +348,7 @@ impl Run<'_, '_> {
         if column.auto_increment && value.is_null() {
             return Ok(Value::Null);
         }
+        let column = (&*self.table().name, column);
         assign(self.env.ctx, value, from, column, row_number, self.lenient)
     }
 

@@ -175,7 +175,7 @@ impl<'n> Names<'n> {
             ExprKind::NullIf(cmp) => {
                 format!("nullif({},{})", self.text(&cmp.left), self.text(&cmp.right))
             }
-            ExprKind::Cast(arg) => {
+            ExprKind::Cast(arg, _) => {
                 let ty = crate::catalog::type_text(&e.ty);
                 format!("cast({} as {ty})", self.text(arg))
             }

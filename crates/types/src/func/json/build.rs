@@ -8,9 +8,14 @@ use super::{json, ret_json, ret_json_never_null, ret_text};
 use crate::cast;
 use crate::error::SqlResult;
 use crate::func::call::{Call, string};
-use crate::func::{ANY_ARGS, FuncDef, PURE, TOTAL, TOTAL_EVEN, def};
+use crate::func::ret::{any_nullable, string_type, text_chars};
+use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def};
 use crate::json::{Json, JsonRef, null_key, object, parse, quote, unquoted};
+use crate::sqltype::TypeKind;
 use crate::value::Value;
+
+/// Characters of an escaped one: `\u0000`.
+const ESCAPE_CHARS: u64 = 6;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
     def(
@@ -29,8 +34,8 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         ret_json_never_null,
         json_object,
     ),
-    def("json_quote", 1, 1, PURE, ret_text, json_quote),
-    def("json_unquote", 1, 1, PURE, ret_text, json_unquote),
+    def("json_quote", 1, 1, PURE, ret_quoted, json_quote),
+    def("json_unquote", 1, 1, PURE, ret_unquoted, json_unquote),
     // A truth value as JSON: the binder puts it around conditions that become JSON values.
     def("json truth", 1, 1, PURE, ret_json, json_truth),
 ];
@@ -55,6 +60,24 @@ fn json_object(c: &Call) -> SqlResult<Value> {
         .map(|i| Ok((member_name(&c.args[i], c.ty(i))?, value(c, i + 1))))
         .collect::<SqlResult<_>>()?;
     json(&object(members))
+}
+
+/// Every character may become six, and quotes go around them.
+fn ret_quoted(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let chars = u64::from(text_chars(&args[0].ty));
+    ret_sized(args, ctx, chars * ESCAPE_CHARS + 2)
+}
+
+fn ret_unquoted(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    ret_sized(args, ctx, u64::from(text_chars(&args[0].ty)))
+}
+
+fn ret_sized(args: &[ArgType], ctx: &RetCtx, chars: u64) -> SqlResult<Signature> {
+    let mut sig = ret_text(args, ctx)?;
+    if args[0].ty.kind != TypeKind::Json {
+        sig.ret = string_type(chars, sig.ret.collation);
+    }
+    Ok(sig.nullable(any_nullable(args)))
 }
 
 fn json_quote(c: &Call) -> SqlResult<Value> {
