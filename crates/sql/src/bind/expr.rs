@@ -12,7 +12,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::aliases::AliasUse;
 use super::block::Volatility;
 use super::scope::{ColumnAt, Scope, ScopeColumn};
-use super::{BindEnv, call, compare, errors, json, literal, print, subquery};
+use super::{BindEnv, call, compare, errors, json, json_table, literal, print, subquery};
 use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
 use crate::parse::ast::{self, BinaryOp, IsTest, UnaryOp};
 
@@ -167,6 +167,7 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
             path,
             unquote,
         } => json::bind_arrow(env, scope, column, path, *unquote)?,
+        ast::Expr::JsonValue(call) => json_table::bind_json_value(env, scope, call)?,
         ast::Expr::MemberOf { expr, array } => json::bind_member(env, scope, expr, array)?,
         ast::Expr::Collate { expr, collation } => collate(env, scope, expr, collation)?,
     };

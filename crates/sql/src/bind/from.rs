@@ -15,7 +15,7 @@ use super::expr::bind_expr;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
 use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
-use super::{BindEnv, QueryPlace, TableSource, compare, errors, recursive};
+use super::{BindEnv, QueryPlace, TableSource, compare, errors, json_table, recursive};
 use crate::catalog::same_name;
 use crate::expr::{CmpOp, Expr, ExprKind};
 use crate::parse::ast;
@@ -94,6 +94,7 @@ fn bind_ref(
             let table = derived_table(env, scope, *lateral, query, alias, columns)?;
             add(scope, table)
         }
+        ast::TableRef::Json { doc, rows, alias } => json_ref(env, scope, doc, rows, alias),
         ast::TableRef::List(members) => {
             let mut all: Option<Bound> = None;
             for member in members {
@@ -107,6 +108,18 @@ fn bind_ref(
         }
         ast::TableRef::Join(join) => bind_join(env, need, scope, join),
     }
+}
+
+/// JSON_TABLE, apart from [`bind_ref`], which is on the stack once for every level of tables.
+fn json_ref(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    doc: &ast::Expr,
+    rows: &ast::JsonColumns,
+    alias: &ast::Ident,
+) -> SqlResult<Bound> {
+    let table = json_table::bind_json_table(env, scope, doc, rows, alias)?;
+    add(scope, table)
 }
 
 fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {

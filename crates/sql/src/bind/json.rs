@@ -48,7 +48,7 @@ pub(super) fn bind_member(
     apply(env, scope, operator("member of"), vec![value, array])
 }
 
-fn operator(name: &str) -> &'static FuncDef {
+pub(super) fn operator(name: &str) -> &'static FuncDef {
     func::lookup(name).expect("operators are registered")
 }
 
@@ -207,6 +207,7 @@ pub(super) fn name_of(written: &ast::Expr) -> Box<str> {
         ast::Expr::Call(call) => call.name.text.to_ascii_lowercase().into(),
         ast::Expr::JsonArrow { unquote: false, .. } => "json_extract".into(),
         ast::Expr::JsonArrow { unquote: true, .. } => "json_unquote".into(),
+        ast::Expr::JsonValue(_) => "json_value".into(),
         ast::Expr::Cast { .. } => "cast_as_json".into(),
         _ => "".into(),
     }

@@ -1,11 +1,11 @@
 //! From syntax to bound trees: names, types, comparison kinds, collations.
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
-//! `call`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows), `select`, `group`, `window`,
-//! `frame`, `order`, `computed` (generated columns in place of what they compute), `query`, `block`, `recursive` (query
-//! blocks, set operations, recursive queries) · `view` and `print` (views, and expressions as text) · `rights` (what
-//! may be done with a table) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to
-//! execute what goes out. The session implements [`Names`].
+//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
+//! `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
+//! `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print` (views, and
+//! expressions as text) · `rights` (what may be done with a table) · `errors` (MySQL's texts). Neighbours: the parser's
+//! tree comes in; `plan` chooses how to execute what goes out. The session implements [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
@@ -24,6 +24,7 @@ mod frame;
 mod from;
 mod group;
 pub(crate) mod json;
+mod json_table;
 mod literal;
 mod locks;
 mod order;
@@ -52,6 +53,7 @@ use crate::parse::ast;
 
 pub(crate) use computed::computed_columns;
 pub use expr::{bind_condition, bind_expr};
+pub use json_table::JsonTable;
 pub use literal::cast_type;
 pub(crate) use locks::LockRules;
 pub(crate) use scope::column_flags;

@@ -70,6 +70,7 @@ fn body_names(body: &ast::QueryBody, name: &str) -> bool {
 fn ref_names(t: &ast::TableRef, name: &str) -> bool {
     match t {
         ast::TableRef::Table(t) => t.name.schema.is_none() && same_name(&t.name.name.text, name),
+        ast::TableRef::Json { .. } => false,
         ast::TableRef::Derived { query, .. } => body_names(&query.body, name),
         ast::TableRef::Join(j) => ref_names(&j.left, name) || ref_names(&j.right, name),
         ast::TableRef::List(l) => l.iter().any(|t| ref_names(t, name)),

@@ -16,6 +16,7 @@ use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::errors;
+use super::json_table::JsonTable;
 use super::recursive::RecursiveTable;
 use super::rights::Restricted;
 use super::window::WindowScope;
@@ -34,6 +35,8 @@ pub enum TableKind {
     Virtual(Arc<dyn VirtualTable>),
     /// A subquery of FROM, or a common table expression.
     Derived(Rc<BoundQuery>),
+    /// JSON_TABLE.
+    Json(Arc<JsonTable>),
     /// A recursive common table expression inside its own definition.
     Recursive(Rc<RecursiveTable>),
     /// A row that is simply there (INSERT's values, a trigger's row).

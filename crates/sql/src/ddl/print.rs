@@ -162,7 +162,29 @@ impl Printer<'_> {
             | Expr::Subquery(_) => return Err(refused("a subquery")),
             Expr::Default(None) | Expr::Values(_) => return Err(refused("DEFAULT or VALUES")),
             Expr::Match { .. } => return Err(refused("MATCH")),
-            Expr::JsonArrow { .. } | Expr::MemberOf { .. } => return Err(refused("JSON")),
+            Expr::JsonArrow {
+                column,
+                path,
+                unquote,
+            } => {
+                self.push(if *unquote {
+                    "json_unquote(json_extract("
+                } else {
+                    "json_extract("
+                });
+                self.name(&column.name.text);
+                let _ = write!(
+                    self.out,
+                    ",_utf8mb4'{}'",
+                    path.replace('\\', "\\\\").replace('\'', "\\'")
+                );
+                self.push(if *unquote { "))" } else { ")" });
+            }
+            Expr::MemberOf { expr, array } => {
+                self.expr(expr)?;
+                self.around(" member of (", array, ")")?;
+            }
+            Expr::JsonValue(_) => return Err(refused("JSON_VALUE")),
         }
         Ok(())
     }

@@ -199,6 +199,10 @@ impl ScanState {
                 self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
                 Ok(())
             }
+            Source::Json(table) => {
+                self.input = Input::Rows(table.rows(row, env)?.into_iter());
+                Ok(())
+            }
             Source::Shared(id, query) => {
                 self.input = Input::Shared(shared_rows(*id, query, env)?, RowCursor::default());
                 Ok(())
@@ -289,7 +293,7 @@ impl ScanState {
                 }
                 Ok(found)
             }
-            Source::Virtual { .. } => self.next_virtual(plan, row, env),
+            Source::Virtual { .. } | Source::Json(_) => self.next_virtual(plan, row, env),
             Source::Shared(..) | Source::Work(_) => self.next_shared(plan, row, env),
             Source::Derived(query) => {
                 let Input::Derived(root) = &mut self.input else {

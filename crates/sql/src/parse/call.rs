@@ -61,7 +61,7 @@ impl Parser<'_> {
             SUBDATE | DATE_SUB => self.date_arithmetic("date_sub", kw == SUBDATE),
             TIMESTAMPADD | TIMESTAMPDIFF => self.timestamp_arithmetic(kw),
             WEIGHT_STRING => self.weight_string(),
-            JSON_VALUE => Err(SqlError::not_supported("JSON_VALUE")),
+            JSON_VALUE => self.json_value(),
             COUNT | SUM | AVG | MIN | MAX | BIT_AND | BIT_OR | BIT_XOR | STD | STDDEV
             | STDDEV_POP | STDDEV_SAMP | VARIANCE | VAR_POP | VAR_SAMP | GROUP_CONCAT
             | JSON_ARRAYAGG | JSON_OBJECTAGG => self.aggregate(kw),
@@ -456,7 +456,7 @@ impl Parser<'_> {
         })
     }
 
-    fn cast_type(&mut self) -> SqlResult<DataType> {
+    pub(super) fn cast_type(&mut self) -> SqlResult<DataType> {
         use Kw::*;
         let kw = self.kw();
         let mut ty = DataType::new(match kw {

@@ -104,7 +104,7 @@ impl Parser<'_> {
                 let query = self.subquery()?;
                 self.derived(query, true)
             }
-            Tok::Word(Kw::JSON_TABLE) => Err(SqlError::not_supported("JSON_TABLE")),
+            Tok::Word(Kw::JSON_TABLE) => self.json_table(),
             _ => Ok(TableRef::Table(Box::new(self.named_table()?))),
         }
     }

@@ -562,6 +562,7 @@ impl Joiner<'_> {
                     None => Source::Derived(plan),
                 }
             }
+            TableKind::Json(table) => Source::Json(table.clone()),
             TableKind::Recursive(table) => Source::Work(table.id),
             TableKind::Row => {
                 return Ok(Planned {

@@ -272,6 +272,11 @@ impl Joiner<'_> {
                     ascending: None,
                 }
             }
+            TableKind::Json(_) => JoinEstimate {
+                rows: stats::JSON_ROWS * chosen,
+                cost: stats::JSON_ROWS,
+                ascending: None,
+            },
             TableKind::Recursive(_) => JoinEstimate {
                 rows: stats::WORK_ROWS * chosen,
                 cost: stats::WORK_ROWS,

@@ -52,7 +52,10 @@ pub(super) fn merged(
 fn takes_others(block: &Block) -> bool {
     !block.straight_join
         && block.windows.calls.is_empty()
-        && !block.tables.iter().any(|table| table.lateral)
+        && !block
+            .tables
+            .iter()
+            .any(|table| table.lateral || matches!(table.kind, TableKind::Json(_)))
 }
 
 /// Does the query nothing but joining, filtering and computing what it shows?

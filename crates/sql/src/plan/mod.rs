@@ -44,6 +44,7 @@ use std::sync::Arc;
 use esker_types::SqlResult;
 use esker_types::cmp::CmpKind;
 
+use crate::bind::JsonTable;
 use crate::bind::{
     AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
 };
@@ -223,7 +224,12 @@ impl Node {
                 join.left.each_expr(f);
                 join.right.each_expr(f);
             }
-            Node::Scan(scan) => scan.conds.iter().for_each(f),
+            Node::Scan(scan) => {
+                scan.conds.iter().for_each(&mut *f);
+                if let Source::Json(table) = &scan.source {
+                    f(&table.doc);
+                }
+            }
         }
     }
 
@@ -384,6 +390,8 @@ pub(crate) enum Source {
     Derived(Arc<QueryPlan>),
     /// A common table expression that several places read: computed once, kept under this number.
     Shared(u32, Arc<QueryPlan>),
+    /// JSON_TABLE: its document is read from the row so far.
+    Json(Arc<JsonTable>),
     /// The last round of a recursive common table expression, by its number.
     Work(u32),
 }
@@ -399,6 +407,7 @@ impl std::fmt::Debug for Source {
             Self::Virtual { table, .. } => f.debug_tuple("Virtual").field(&table.name()).finish(),
             Self::Derived(plan) => f.debug_tuple("Derived").field(plan).finish(),
             Self::Shared(id, plan) => f.debug_tuple("Shared").field(id).field(plan).finish(),
+            Self::Json(table) => f.debug_tuple("Json").field(&table.doc).finish(),
             Self::Work(id) => f.debug_tuple("Work").field(id).finish(),
         }
     }

@@ -85,6 +85,9 @@ fn read_below(node: &Node, slots: &mut Slots) {
         Node::Scan(scan) => {
             // Ways to find rows are made of conditions.
             read(&scan.conds, slots);
+            if let Source::Json(table) = &scan.source {
+                read([&table.doc], slots);
+            }
             if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source
                 && scan.lateral
             {

@@ -14,6 +14,9 @@ use crate::expr::{CmpOp, Expr, ExprKind, Test};
 /// Rows assumed for a computed table.
 pub(super) const VIRTUAL_ROWS: f64 = 1000.0;
 
+/// Rows assumed of JSON_TABLE for one document.
+pub(super) const JSON_ROWS: f64 = 10.0;
+
 /// Rows assumed of one round of a recursive query.
 pub(super) const WORK_ROWS: f64 = 10.0;
 

@@ -18,7 +18,7 @@ mod encode;
 mod hash;
 mod inet;
 mod info;
-mod json;
+pub mod json;
 mod math;
 pub mod merge;
 mod number_format;
@@ -260,6 +260,7 @@ const MODULES: &[&[FuncDef]] = &[
     json::search::DEFS,
     json::change::DEFS,
     json::describe::DEFS,
+    json::extract::DEFS,
     date::now::DEFS,
     date::parts::DEFS,
     date::shift::DEFS,

@@ -3,8 +3,9 @@
 //! In flow order: `text` (text to tree, with `diagnose` for what is wrong with a text), `dom` (the tree), `encode`
 //! (tree to bytes, docs/formats/json.md), `view` (bytes read in place), `print` (bytes to text), `order` (comparison,
 //! hash), `key` (sort keys), `path` (path expressions) and `seek` (what they find), `modify` (changes of a tree),
-//! `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to JSON), `convert` (JSON to SQL values) and
-//! `schema` (JSON Schema). Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
+//! `contains` (JSON_CONTAINS, JSON_OVERLAPS), `scalar` (SQL values to JSON), `convert` (JSON to SQL values), `table`
+//! (JSON_VALUE, JSON_TABLE) and `schema` (JSON Schema).
+//! Neighbours: `Value::Json` holds encoded documents; `func::json` are the SQL functions;
 //! `cast` and `cmp` call `convert` and `order`.
 //!
 //! **Invariants**: a document has at most [`MAX_DEPTH`] levels; members of an object are sorted by length of the
@@ -24,6 +25,7 @@ mod print;
 mod scalar;
 pub mod schema;
 mod seek;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -174,6 +174,8 @@ pub enum Expr {
         /// Array.
         array: Box<Expr>,
     },
+    /// `JSON_VALUE(…)`.
+    JsonValue(Box<JsonValue>),
     /// `a COLLATE name`.
     Collate {
         /// Operand.
@@ -537,4 +539,70 @@ pub enum TypeName {
     /// GEOMETRY, POINT and their kin.
     Geometry,
     Vector,
+}
+
+/// `JSON_VALUE(doc, 'path' RETURNING type … ON EMPTY … ON ERROR)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonValue {
+    /// Document.
+    pub doc: Expr,
+    /// Path as written.
+    pub path: Box<str>,
+    /// RETURNING.
+    pub ty: Option<Box<DataType>>,
+    /// ON EMPTY.
+    pub on_empty: Option<JsonFallback>,
+    /// ON ERROR.
+    pub on_error: Option<JsonFallback>,
+}
+
+/// What is given instead of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JsonFallback {
+    /// NULL.
+    Null,
+    /// ERROR.
+    Error,
+    /// DEFAULT value.
+    Default(Expr),
+}
+
+/// `'path' COLUMNS (…)` of JSON_TABLE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonColumns {
+    /// Path of the rows.
+    pub path: Box<str>,
+    /// Columns and nested paths.
+    pub columns: Vec<JsonColumn>,
+}
+
+/// A column of JSON_TABLE.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JsonColumn {
+    /// `name FOR ORDINALITY`.
+    Ordinality(Ident),
+    /// `name type EXISTS PATH 'path'`.
+    Exists {
+        /// Name.
+        name: Ident,
+        /// Type.
+        ty: Box<DataType>,
+        /// Path.
+        path: Box<str>,
+    },
+    /// `name type PATH 'path' … ON EMPTY … ON ERROR`.
+    Value {
+        /// Name.
+        name: Ident,
+        /// Type.
+        ty: Box<DataType>,
+        /// Path.
+        path: Box<str>,
+        /// ON EMPTY.
+        on_empty: Option<JsonFallback>,
+        /// ON ERROR.
+        on_error: Option<JsonFallback>,
+    },
+    /// `NESTED PATH 'path' COLUMNS (…)`.
+    Nested(JsonColumns),
 }

@@ -4,7 +4,7 @@
 //! **Invariants**: set operations are a flat left-to-right list; INTERSECT, which binds tighter, is
 //! already grouped into a nested term; NATURAL and USING joins are kept as written.
 
-use super::{Expr, Ident, ObjectName, WindowSpec};
+use super::{Expr, Ident, JsonColumns, ObjectName, WindowSpec};
 
 /// A query expression with everything around its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -259,6 +259,15 @@ pub enum TableRef {
         alias: Ident,
         /// Column names; empty when not given.
         columns: Vec<Ident>,
+    },
+    /// `JSON_TABLE(doc, 'path' COLUMNS (…)) AS x`.
+    Json {
+        /// Document.
+        doc: Box<Expr>,
+        /// Rows and columns.
+        rows: Box<JsonColumns>,
+        /// Alias.
+        alias: Ident,
     },
     /// Two tables joined.
     Join(Box<Join>),

@@ -205,6 +205,7 @@ pub fn show(e: &Expr) -> String {
             )
         }
         Expr::MemberOf { expr, array } => format!("({} MEMBER OF {})", show(expr), show(array)),
+        Expr::JsonValue(call) => format!("json_value({}, {:?})", show(&call.doc), call.path),
         Expr::Collate { expr, collation } => format!("({} COLLATE {collation})", show(expr)),
     }
 }

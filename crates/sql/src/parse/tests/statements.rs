@@ -7,6 +7,7 @@ fn names(table: &TableRef) -> String {
     match table {
         TableRef::Table(t) => t.name.to_string(),
         TableRef::Derived { alias, .. } => format!("derived {alias}"),
+        TableRef::Json { alias, rows, .. } => format!("json {alias} {}", rows.columns.len()),
         TableRef::List(list) => {
             format!(
                 "[{}]",

@@ -518,6 +518,13 @@ fn scan_line(scan: &ScanPlan) -> Line {
                 add_extra(&mut line, "Using where");
             }
         }
+        Source::Json(_) => {
+            add_extra(&mut line, "Table function: json_table");
+            add_extra(&mut line, "Using temporary");
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
         Source::Work(_) => {
             if !scan.conds.is_empty() {
                 add_extra(&mut line, "Using where");

@@ -72,6 +72,7 @@ impl<'n> Names<'n> {
                         Source::Derived(plan) | Source::Shared(_, plan) => {
                             Some(&*plan.columns[*column].name)
                         }
+                        Source::Json(table) => Some(&*table.names[*column]),
                         Source::Work(_) => None,
                     };
                     let text = match name {

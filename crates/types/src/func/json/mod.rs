@@ -2,21 +2,26 @@
 //!
 //! In flow order: `read` (arguments), `build` (JSON_ARRAY, JSON_OBJECT, JSON_QUOTE, JSON_UNQUOTE), `find` (what looks
 //! into documents), `search` (JSON_SEARCH), `change` (what makes changed ones), `describe` (JSON_TYPE, JSON_PRETTY,
-//! sizes, schemas).
-//! Neighbours: `crate::json` does the work; JSON_VALUE and JSON_TABLE, which are no plain calls, are there too.
+//! sizes, schemas), `extract` (JSON_VALUE).
+//! Neighbours: `crate::json` does the work; JSON_TABLE is there, too.
 //! **Invariants**: a document that is given as text is parsed; a value that is given as text is a string; names of
 //! functions with a space are what operators are bound to, no statement can call them.
 
 pub(super) mod build;
 pub(super) mod change;
 pub(super) mod describe;
+pub mod extract;
 pub(super) mod find;
 mod read;
 pub(super) mod search;
 
 use super::ret::{any_nullable, int};
-use super::{ArgType, RetCtx, Signature};
+use std::borrow::Cow;
+
+use super::call::Call;
+use super::{ArgType, FuncTypes, RetCtx, Signature};
 use crate::collation::{Coercibility, Collation};
+use crate::ctx::EvalCtx;
 use crate::error::SqlResult;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -54,6 +59,21 @@ fn ret_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 /// A truth value that is NULL only if an argument is.
 fn ret_strict_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     Ok(int::<1>(args, ctx)?.nullable(any_nullable(args)))
+}
+
+/// A value as the bytes of a document; `None` for NULL. `function` is what messages call its user.
+///
+/// # Errors
+/// As those of a function's first argument.
+pub fn as_document<'a>(
+    ctx: &'a EvalCtx<'a>,
+    value: &'a Value,
+    types: &'a FuncTypes<'a>,
+    function: &str,
+) -> SqlResult<Option<Cow<'a, [u8]>>> {
+    let args = std::slice::from_ref(value);
+    let call = Call { ctx, args, types };
+    Ok(read::document(&call, 0, function)?.map(read::Document::into_bytes))
 }
 
 /// An encoded document.

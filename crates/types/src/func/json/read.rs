@@ -15,7 +15,12 @@ use crate::value::Value;
 /// A document argument.
 pub(super) struct Document<'a>(Cow<'a, [u8]>);
 
-impl Document<'_> {
+impl<'a> Document<'a> {
+    /// Its bytes.
+    pub(super) fn into_bytes(self) -> Cow<'a, [u8]> {
+        self.0
+    }
+
     /// Its root.
     pub(super) fn root(&self) -> JsonRef<'_> {
         JsonRef::new(&self.0)

@@ -1,0 +1,164 @@
+//! JSON_VALUE and JSON_TABLE.
+//!
+//! Neighbours: `call` and `table_ref` come here after the word.
+//! **Invariant**: paths are texts as written; the binder parses them.
+
+use esker_types::{SqlError, SqlResult};
+
+use super::ast::{
+    DataType, Expr, JsonColumn, JsonColumns, JsonFallback, JsonValue, TableRef, TypeName,
+};
+use super::keyword::Kw;
+use super::lexer::Tok;
+use super::parser::{Parser, is_ident};
+
+/// What is given instead of a value: ON EMPTY, ON ERROR.
+type Fallbacks = (Option<JsonFallback>, Option<JsonFallback>);
+
+impl Parser<'_> {
+    /// Takes a word that is no keyword.
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found =
+            is_ident(self.cur.tok) && self.bytes(self.cur).eq_ignore_ascii_case(word.as_bytes());
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// `JSON_VALUE(document, 'path' [RETURNING type] [… ON EMPTY] [… ON ERROR])`
+    pub(super) fn json_value(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let doc = self.expr()?;
+        self.expect(Tok::Comma)?;
+        let path = self.string_text()?;
+        let ty = match self.eat_kw(Kw::RETURNING) {
+            true => Some(Box::new(self.cast_type()?)),
+            false => None,
+        };
+        let (on_empty, on_error) = self.fallbacks(&mut |p| p.literal())?;
+        self.expect(Tok::RParen)?;
+        Ok(Expr::JsonValue(Box::new(JsonValue {
+            doc,
+            path,
+            ty,
+            on_empty,
+            on_error,
+        })))
+    }
+
+    /// `{NULL | ERROR | DEFAULT value} ON EMPTY`, the same ON ERROR.
+    fn fallbacks(
+        &mut self,
+        default: &mut dyn FnMut(&mut Self) -> SqlResult<Expr>,
+    ) -> SqlResult<Fallbacks> {
+        let (mut on_empty, mut on_error) = (None, None);
+        loop {
+            let fallback = match self.kw() {
+                Kw::NULL => {
+                    self.advance();
+                    JsonFallback::Null
+                }
+                Kw::ERROR => {
+                    self.advance();
+                    JsonFallback::Error
+                }
+                Kw::DEFAULT => {
+                    self.advance();
+                    JsonFallback::Default(default(self)?)
+                }
+                _ => return Ok((on_empty, on_error)),
+            };
+            self.expect_kw(Kw::ON)?;
+            let place = match self.expect_any(&[Kw::EMPTY, Kw::ERROR])? {
+                Kw::EMPTY if on_error.is_none() => &mut on_empty,
+                Kw::ERROR => &mut on_error,
+                _ => return self.fail(),
+            };
+            if place.replace(fallback).is_some() {
+                return self.fail();
+            }
+        }
+    }
+
+    /// `JSON_TABLE(document, 'path' COLUMNS (…)) [AS] alias`
+    pub(super) fn json_table(&mut self) -> SqlResult<TableRef> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let doc = self.expr()?;
+        self.expect(Tok::Comma)?;
+        let path = self.string_text()?;
+        let rows = self.json_columns(path)?;
+        self.expect(Tok::RParen)?;
+        let Some(alias) = self.table_alias()? else {
+            return Err(SqlError::new(
+                3667,
+                "42000",
+                "Every table function must have an alias",
+            ));
+        };
+        Ok(TableRef::Json {
+            doc: Box::new(doc),
+            rows: Box::new(rows),
+            alias,
+        })
+    }
+
+    fn json_columns(&mut self, path: Box<str>) -> SqlResult<JsonColumns> {
+        self.expect_kw(Kw::COLUMNS)?;
+        let columns = self.nested(|p| p.paren_list(Self::json_column))?;
+        Ok(JsonColumns { path, columns })
+    }
+
+    fn json_column(&mut self) -> SqlResult<JsonColumn> {
+        let nested = self.bytes(self.cur).eq_ignore_ascii_case(b"nested")
+            && self.bytes(self.peek()).eq_ignore_ascii_case(b"path");
+        if nested {
+            self.advance();
+            self.advance();
+            let path = self.string_text()?;
+            return Ok(JsonColumn::Nested(self.json_columns(path)?));
+        }
+        let name = self.ident()?;
+        if self.eat_kw(Kw::FOR) {
+            if !self.eat_word("ordinality") {
+                return self.fail();
+            }
+            return Ok(JsonColumn::Ordinality(name));
+        }
+        let ty = self.json_column_type()?;
+        let exists = self.eat_kw(Kw::EXISTS);
+        if !self.eat_word("path") {
+            return self.fail();
+        }
+        let path = self.string_text()?;
+        if exists {
+            return Ok(JsonColumn::Exists { name, ty, path });
+        }
+        let (on_empty, on_error) = self.fallbacks(&mut |p| {
+            Ok(Expr::Literal(super::ast::Literal::Str {
+                bytes: p.string()?,
+                charset: None,
+            }))
+        })?;
+        Ok(JsonColumn::Value {
+            name,
+            ty,
+            path,
+            on_empty,
+            on_error,
+        })
+    }
+
+    fn json_column_type(&mut self) -> SqlResult<Box<DataType>> {
+        let mut ty = self.data_type()?;
+        if self.eat_kw(Kw::COLLATE) {
+            ty.collation = Some(self.collation_name()?);
+        }
+        if ty.name == TypeName::Serial {
+            return self.fail();
+        }
+        Ok(Box::new(ty))
+    }
+}
