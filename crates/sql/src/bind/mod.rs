@@ -2,6 +2,7 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
+//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
 //! `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
 //! `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print` (views, and
 //! expressions as text) · `rights` (what may be done with a table) · `errors` (MySQL's texts). Neighbours: the parser's
