@@ -125,7 +125,14 @@ impl TableExprs {
     ) -> SqlResult<()> {
         for (col, e) in &self.generated {
             let value = e.eval(row, env)?;
-            row[*col] = assign(env.ctx, value, &e.ty, &columns[*col], row_number, lenient)?;
+            row[*col] = assign(
+                env.ctx,
+                value,
+                &e.ty,
+                ("", &columns[*col]),
+                row_number,
+                lenient,
+            )?;
         }
         Ok(())
     }

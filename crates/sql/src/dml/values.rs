@@ -33,8 +33,8 @@ pub(crate) fn assign(
         ctx.warn(Level::Warning, 1048, text);
         return Ok(reset_value(&column.ty));
     }
-    if column.ty.kind == TypeKind::Json {
-        // Messages name the table, too.
+    if column.ty.kind == TypeKind::Json && !table.is_empty() {
+        // Messages name the table, too, where it is known.
         let name = format!("{table}.{}", column.name);
         return to_column(ctx, value, from, &column.ty, &name, row);
     }
