@@ -17,8 +17,8 @@ use crate::{Result, damaged};
 
 /// The only form there is.
 const FORM: u8 = 1;
-/// Bytes behind the head.
-const TAIL_BYTES: usize = 5;
+/// Bytes before the head.
+const FRONT_BYTES: usize = 5;
 
 const HAS_GTID: u8 = 1;
 const HAS_ORIGIN: u8 = 2;
@@ -86,9 +86,11 @@ pub fn push_event(kind: EventType, flags: u8, time: u32, body: &[u8], out: &mut 
     out.var_bytes(body);
 }
 
-/// Ends an attachment.
-pub fn finish(head: &Head<'_>, out: &mut Vec<u8>) {
-    let start = out.len();
+/// What stands before the events.
+pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128 + head.schema.len() + head.settings.len());
+    out.u8(FORM);
+    out.u32(0);
     let mut flags = 0;
     let mut flag = |bit, is_set: bool| flags |= if is_set { bit } else { 0 };
     flag(HAS_GTID, head.gtid.is_some());
@@ -117,9 +119,9 @@ pub fn finish(head: &Head<'_>, out: &mut Vec<u8>) {
         out.varint(keys.len() as u64);
         keys.iter().for_each(|key| out.u64(*key));
     }
-    let head_bytes = out.len() - start;
-    out.u32(head_bytes as u32);
-    out.u8(FORM);
+    let length = (out.len() - FRONT_BYTES) as u32;
+    out[1..FRONT_BYTES].copy_from_slice(&length.to_le_bytes());
+    out
 }
 
 /// An event of an attachment.
@@ -148,19 +150,13 @@ pub struct Attachment<'a> {
 impl<'a> Attachment<'a> {
     /// Reads one.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let cut = |n: usize| {
-            bytes
-                .len()
-                .checked_sub(n)
-                .ok_or_else(|| damaged("attachment: it is too short"))
-        };
-        let mut tail = Reader::new(&bytes[cut(TAIL_BYTES)?..]);
-        let head_bytes = tail.u32()? as usize;
-        if tail.u8()? != FORM {
+        let mut r = Reader::new(bytes);
+        if r.u8()? != FORM {
             return Err(damaged("attachment: unknown form"));
         }
-        let (events, rest) = bytes.split_at(cut(head_bytes.saturating_add(TAIL_BYTES))?);
-        let (head, write_set) = parse_head(&rest[..head_bytes])?;
+        let head_bytes = r.u32()? as usize;
+        let (head, write_set) = parse_head(r.take(head_bytes)?)?;
+        let events = r.rest();
         Ok(Self {
             head,
             write_set,

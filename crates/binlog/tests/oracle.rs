@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use esker_binlog::attachment::{Head, What, finish, push_event};
+use esker_binlog::attachment::{Head, What, head_bytes, push_event};
 use esker_binlog::derive::Writer;
 use esker_binlog::event::query::Settings;
 use esker_binlog::event::rows::{self, Bitmap, Image, RowChange, RowFlags, Rows};
@@ -267,8 +267,7 @@ fn attachment(table: &Table, detail: Detail, compressed: bool) -> Vec<u8> {
         compressed,
         write_set: None,
     };
-    finish(&head, &mut out);
-    out
+    [head_bytes(&head), out].concat()
 }
 
 fn write_file(dir: &Path, checksum: Checksum, attachments: &[Vec<u8>]) -> PathBuf {
@@ -381,6 +380,10 @@ fn theirs(column: &ShapeColumn, value: &BinlogValue<'_>) -> String {
     };
     match value {
         Theirs::NULL => "NULL".into(),
+        // It leaves the sign of a MEDIUMINT where it is.
+        Theirs::Int(v) if column.ty.kind == TypeKind::MediumInt && !column.ty.unsigned => {
+            (v << 40 >> 40).to_string()
+        }
         Theirs::Int(v) => v.to_string(),
         Theirs::UInt(v) => v.to_string(),
         Theirs::Float(v) => v.to_string(),
@@ -482,7 +485,10 @@ proptest! {
         };
         let read: Vec<_> = read_file(&path).into_iter().map(show).collect();
         prop_assert_eq!(read, expected(&table));
-        if full && !compressed {
+        // It subtracts with overflow at some times below zero.
+        let negative = |v: &Value| matches!(v, Value::Time(t) if t.is_negative());
+        let panics = table.rows.iter().flatten().any(negative);
+        if full && !compressed && !panics {
             compare_with_mysql_common(&path, &table);
         }
     }

@@ -6,7 +6,7 @@ use esker_vfs::sim::{SimEnv, SimFs};
 use esker_vfs::{Fs, OpenMode};
 
 use super::{Config, FileNumber, FileSet, Names, Scan, summarise};
-use crate::attachment::{Head, What, finish, push_event};
+use crate::attachment::{Head, What, head_bytes, push_event};
 use crate::derive::Writer;
 use crate::event::group::GtidEvent;
 use crate::event::{Checksum, EventType};
@@ -52,8 +52,7 @@ fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
         compressed: n.is_multiple_of(5),
         write_set: Some(&[n % 3]),
     };
-    finish(&head, &mut bytes);
-    bytes
+    [head_bytes(&head), bytes].concat()
 }
 
 fn lsn_of(n: u64) -> u64 {
