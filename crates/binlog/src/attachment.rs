@@ -11,6 +11,7 @@
 
 use crate::bytes::{Put, Reader};
 use crate::event::EventType;
+use crate::event::group::XaPrepare;
 use crate::gtid::{Gtid, Sid, Source, Tag};
 use crate::writeset::WriteSet;
 use crate::{Result, damaged};
@@ -25,6 +26,7 @@ const HAS_ORIGIN: u8 = 2;
 const HAS_WRITE_SET: u8 = 4;
 const HAS_STATEMENTS: u8 = 8;
 const COMPRESSED: u8 = 16;
+const HAS_XID: u8 = 32;
 
 /// How the events of an attachment are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +36,12 @@ pub enum What {
     Transaction = 1,
     /// The events alone: one statement that commits itself.
     Statement = 2,
-    /// The events alone, ended by XA PREPARE.
+    /// XA START, the events, XA END, XA PREPARE.
     XaPrepare = 3,
     /// BEGIN and COMMIT: a GTID without changes.
     Empty = 4,
+    /// The first event alone, which is a CREATE TABLE; then BEGIN, the other events, XID.
+    CreateAndFill = 5,
 }
 
 /// Where a transaction that came from another server was committed first.
@@ -66,6 +70,8 @@ pub struct Head<'a> {
     pub gtid: Option<Gtid>,
     /// Where it came from, if not from here.
     pub origin: Option<Origin>,
+    /// The identifier of an XA transaction that is prepared.
+    pub xid: Option<XaPrepare>,
     /// Default database of the first statement.
     pub schema: &'a [u8],
     /// Settings for BEGIN, as [`crate::event::query::Settings::write`] has them.
@@ -98,6 +104,7 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     flag(HAS_WRITE_SET, head.write_set.is_some());
     flag(HAS_STATEMENTS, head.has_statements);
     flag(COMPRESSED, head.compressed);
+    flag(HAS_XID, head.xid.is_some());
     out.u8(head.what as u8);
     out.u8(flags);
     out.u64(head.commit_micros);
@@ -112,6 +119,11 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
         out.u64(origin.commit_micros);
         out.u32(origin.server_version);
         out.u32(origin.server_id);
+    }
+    if let Some(xid) = &head.xid {
+        let mut bytes = Vec::new();
+        xid.write(&mut bytes);
+        out.var_bytes(&bytes);
     }
     out.var_bytes(head.schema);
     out.var_bytes(head.settings);
@@ -192,6 +204,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
         2 => What::Statement,
         3 => What::XaPrepare,
         4 => What::Empty,
+        5 => What::CreateAndFill,
         n => return Err(damaged(format!("attachment: framing {n}"))),
     };
     let flags = r.u8()?;
@@ -208,6 +221,10 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
             server_version: r.u32()?,
             server_id: r.u32()?,
         }),
+        false => None,
+    };
+    let xid = match has(HAS_XID) {
+        true => Some(XaPrepare::parse(r.var_bytes()?)?),
         false => None,
     };
     let (schema, settings) = (r.var_bytes()?, r.var_bytes()?);
@@ -229,6 +246,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
         thread_id,
         gtid,
         origin,
+        xid,
         schema,
         settings,
         has_statements: has(HAS_STATEMENTS),

@@ -50,7 +50,7 @@ pub struct Deriver {
 }
 
 /// The events of a transaction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Derived {
     /// All of them, whole.
     pub events: Vec<u8>,
@@ -109,57 +109,74 @@ impl Deriver {
         position: u64,
         checksum: Checksum,
     ) -> Result<Derived> {
-        let attachment = Attachment::parse(attachment)?;
-        let gtid = self.assign(&attachment)?;
+        let mut attachment = Attachment::parse(attachment)?;
+        let parts = attachment.parts()?;
+        let mut derived = Derived::default();
+        let mut rest = &parts[..];
+        if attachment.head.what == What::CreateAndFill {
+            let Some((create, others)) = parts.split_first() else {
+                return Err(damaged("attachment: no CREATE TABLE"));
+            };
+            attachment.head.what = What::Statement;
+            let create = std::slice::from_ref(create);
+            self.group(&attachment, create, (position, checksum), &mut derived)?;
+            attachment.head.what = What::Transaction;
+            attachment.head.gtid = None;
+            rest = others;
+            if rest.is_empty() {
+                return Ok(derived);
+            }
+        }
+        self.group(&attachment, rest, (position, checksum), &mut derived)?;
+        Ok(derived)
+    }
+
+    /// Appends the events of one group.
+    fn group(
+        &mut self,
+        attachment: &Attachment<'_>,
+        parts: &[Part<'_>],
+        (position, checksum): (u64, Checksum),
+        derived: &mut Derived,
+    ) -> Result<()> {
+        let head = &attachment.head;
+        let gtid = self.assign(attachment)?;
         self.numbers.sequence += 1;
         self.numbers.ordinal += 1;
         let sequence = self.numbers.sequence;
         let mut group = GtidEvent {
             gtid: gtid.clone(),
-            rows_only: !attachment.head.has_statements,
+            rows_only: !head.has_statements && head.what == What::Transaction,
             last_committed: self.history.commit(sequence, &attachment.write_set),
             sequence_number: sequence,
-            commit_micros: attachment.head.commit_micros,
-            original_commit_micros: attachment
-                .head
-                .origin
-                .map_or(attachment.head.commit_micros, |o| o.commit_micros),
+            commit_micros: head.commit_micros,
+            original_commit_micros: head.origin.map_or(head.commit_micros, |o| o.commit_micros),
             transaction_bytes: 0,
             server_version: self.writer.server_version,
-            original_server_version: attachment
-                .head
+            original_server_version: head
                 .origin
                 .map_or(self.writer.server_version, |o| o.server_version),
         };
-        let bodies = self.bodies(&attachment)?;
+        let bodies = self.bodies(attachment, parts)?;
         let total = bodies.iter().map(|b| b.bytes(checksum) as u64).sum();
         group.set_length(total, checksum);
-        let mut events = Vec::with_capacity(group.transaction_bytes as usize);
+        let events = &mut derived.events;
+        let start = events.len();
         let mut body = Vec::new();
         group.write(&mut body);
-        let kind = group.event_type();
-        let stamp = self.stamp(
-            &attachment,
-            (attachment.head.commit_micros / 1_000_000) as u32,
-            0,
-        );
-        event::frame(kind, stamp, position, &body, checksum, &mut events);
+        let stamp = self.stamp(attachment, seconds(head.commit_micros), 0);
+        let at = position + start as u64;
+        event::frame(group.event_type(), stamp, at, &body, checksum, events);
         for body in &bodies {
             let at = position + events.len() as u64;
-            event::frame(
-                body.kind,
-                body.stamp,
-                at,
-                &body.bytes,
-                checksum,
-                &mut events,
-            );
+            event::frame(body.kind, body.stamp, at, &body.bytes, checksum, events);
         }
-        debug_assert_eq!(events.len() as u64, group.transaction_bytes);
-        if let Some(gtid) = &gtid {
-            self.executed.add(gtid);
+        debug_assert_eq!((events.len() - start) as u64, group.transaction_bytes);
+        if let Some(gtid) = gtid {
+            self.executed.add(&gtid);
+            derived.gtid = Some(gtid);
         }
-        Ok(Derived { events, gtid })
+        Ok(())
     }
 
     fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
@@ -190,43 +207,63 @@ impl Deriver {
     }
 
     /// All events behind the GTID.
-    fn bodies<'a>(&self, attachment: &Attachment<'a>) -> Result<Vec<Body<'a>>> {
+    fn bodies<'a>(&self, attachment: &Attachment<'a>, parts: &[Part<'a>]) -> Result<Vec<Body<'a>>> {
         let head = &attachment.head;
-        let parts = attachment.parts()?;
-        let mut bodies = Vec::with_capacity(parts.len() + 2);
-        let query = |text: &'static [u8]| {
-            let mut bytes = Vec::new();
-            let query = Query {
-                thread_id: head.thread_id,
-                seconds: 0,
-                error: 0,
-                schema: head.schema,
-                settings: head.settings,
-                text,
-            };
-            query.write(&mut bytes);
-            Body {
-                kind: EventType::Query,
-                stamp: self.stamp(attachment, head.begin_time, FLAG_SUPPRESS_USE),
-                bytes: bytes.into(),
-            }
+        let mut bodies = Vec::with_capacity(parts.len() + 3);
+        let query = |text: &[u8]| self.query(attachment, text);
+        let xid = match (head.what, &head.xid) {
+            (What::XaPrepare, Some(xid)) => Some(xid),
+            (What::XaPrepare, None) => return Err(damaged("attachment: no XA identifier")),
+            _ => None,
         };
-        if matches!(head.what, What::Transaction | What::Empty) {
-            bodies.push(query(BEGIN));
+        match (head.what, xid) {
+            (What::Transaction | What::Empty, _) => bodies.push(query(BEGIN)),
+            (_, Some(xid)) => bodies.push(query(format!("XA START {xid}").as_bytes())),
+            _ => {}
         }
         bodies.extend(parts.iter().map(|part| self.body(attachment, part)));
-        match head.what {
-            What::Transaction => bodies.push(Body {
+        match (head.what, xid) {
+            (What::Transaction, _) => bodies.push(Body {
                 kind: EventType::Xid,
-                stamp: self.stamp(attachment, (head.commit_micros / 1_000_000) as u32, 0),
+                stamp: self.stamp(attachment, seconds(head.commit_micros), 0),
                 bytes: self.numbers.ordinal.to_le_bytes().to_vec().into(),
             }),
-            What::Empty => bodies.push(query(COMMIT)),
-            What::Statement | What::XaPrepare => {}
+            (What::Empty, _) => bodies.push(query(COMMIT)),
+            (_, Some(xid)) => {
+                bodies.push(query(format!("XA END {xid}").as_bytes()));
+                let mut bytes = Vec::new();
+                xid.write(&mut bytes);
+                bodies.push(Body {
+                    kind: EventType::XaPrepare,
+                    stamp: self.stamp(attachment, seconds(head.commit_micros), 0),
+                    bytes: bytes.into(),
+                });
+            }
+            _ => {}
         }
-        match head.compressed {
+        match head.compressed && head.what == What::Transaction {
             true => self.compress(attachment, bodies),
             false => Ok(bodies),
+        }
+    }
+
+    /// A statement of the binary log's own.
+    fn query<'a>(&self, attachment: &Attachment<'a>, text: &[u8]) -> Body<'a> {
+        let head = &attachment.head;
+        let mut bytes = Vec::new();
+        let query = Query {
+            thread_id: head.thread_id,
+            seconds: 0,
+            error: 0,
+            schema: head.schema,
+            settings: head.settings,
+            text,
+        };
+        query.write(&mut bytes);
+        Body {
+            kind: EventType::Query,
+            stamp: self.stamp(attachment, head.begin_time, FLAG_SUPPRESS_USE),
+            bytes: bytes.into(),
         }
     }
 
@@ -268,6 +305,10 @@ impl Deriver {
             bytes: bytes.into(),
         }])
     }
+}
+
+fn seconds(micros: u64) -> u32 {
+    (micros / 1_000_000) as u32
 }
 
 /// An event without its place.

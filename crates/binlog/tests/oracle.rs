@@ -261,6 +261,7 @@ fn attachment(table: &Table, detail: Detail, compressed: bool) -> Vec<u8> {
         thread_id: 9,
         gtid: None,
         origin: None,
+        xid: None,
         schema: b"d",
         settings: &bytes,
         has_statements: false,

@@ -3,6 +3,8 @@
 //! Neighbours: `derive` writes a GTID before every group; `gtid` has the sets.
 //! **Invariants**: a GTID without a tag is written as type 33, which every version reads; one with a tag as type 42.
 
+use std::fmt;
+
 use super::{Checksum, EventType, event_bytes};
 use crate::bytes::{Put, Reader};
 use crate::gtid::{Gtid, GtidSet, Sid, Source, Tag};
@@ -327,6 +329,18 @@ pub struct XaPrepare {
     pub gtrid: Vec<u8>,
     /// Branch.
     pub bqual: Vec<u8>,
+}
+
+impl fmt::Display for XaPrepare {
+    /// As the statements of the binary log name it: `X'…',X'…',1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in [&self.gtrid, &self.bqual] {
+            f.write_str("X'")?;
+            part.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            f.write_str("',")?;
+        }
+        write!(f, "{}", self.format)
+    }
 }
 
 impl XaPrepare {

@@ -46,6 +46,7 @@ fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
         thread_id: 5,
         gtid,
         origin: None,
+        xid: None,
         schema: b"d",
         settings: b"",
         has_statements: false,
