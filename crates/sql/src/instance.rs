@@ -17,6 +17,7 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use crate::accounts::{self, Account, Accounts, Plugin, RoleName};
+use crate::binlog::{Binlog, StartArgs};
 use crate::catalog::{Catalog, StorageEngine};
 use crate::datadir;
 use crate::ddl;
@@ -90,6 +91,7 @@ pub struct Instance {
     pub(crate) engine: Engine,
     pub(crate) catalog: Catalog,
     pub(crate) globals: Globals,
+    pub(crate) binlog: Binlog,
     pub(crate) registry: Registry,
     pub(crate) counters: Counters,
     pub(crate) system_zone: TimeZone,
@@ -213,10 +215,11 @@ impl Starting {
         );
         let temp = TempSpace::open(config.env.fs.clone(), &folder, engine.memory())?;
         let version = globals.named("version").as_text().to_owned();
-        let instance = Instance {
+        let mut instance = Instance {
             started_micros: config.env.clock.wall_micros(),
             env: config.env,
             data_dir: config.data_dir,
+            binlog: Binlog::default(),
             engine,
             catalog,
             globals,
@@ -236,6 +239,7 @@ impl Starting {
         instance.apply_switches();
         instance.apply_flush_policy();
         instance.prepare_server_uuid()?;
+        instance.start_binlog()?;
         let instance = Arc::new(instance);
         if mending {
             let ahead = instance.engine.trees_ahead();
@@ -273,6 +277,17 @@ impl Instance {
     /// A directory in use or damaged, unknown or bad settings.
     pub fn open(config: InstanceConfig) -> SqlResult<Arc<Self>> {
         Starting::begin(config)?.finish()
+    }
+
+    /// Opens the binary log: behind the recovery, before the first session.
+    fn start_binlog(&mut self) -> SqlResult<()> {
+        self.binlog = Binlog::start(&StartArgs {
+            engine: &self.engine,
+            env: &self.env,
+            data_dir: &self.data_dir,
+            globals: &self.globals,
+        })?;
+        Ok(())
     }
 
     /// Takes the rows of MEMORY tables away. Where that fails (a full disk) they stay: reading goes on.
@@ -602,6 +617,8 @@ impl Instance {
     /// I/O errors; everything acknowledged is in the log all the same.
     pub fn shutdown(&self) -> SqlResult<()> {
         self.catalog.settle_counters()?;
+        self.engine.flush_log().map_err(|e| engine_error(&e))?;
+        self.binlog.stop();
         self.engine.shutdown().map_err(|e| engine_error(&e))
     }
 }
@@ -690,6 +707,10 @@ fn engine_config(config: &InstanceConfig, globals: &Globals) -> EngineConfig {
         recovery: recovery_mode(globals),
         recovery_threads: size("esker_recovery_threads") as usize,
         scan_threads: size("esker_scan_threads") as usize,
+        followers: match crate::binlog::follows(&config.env, &config.data_dir, globals) {
+            true => vec![crate::binlog::FOLLOWER],
+            false => Vec::new(),
+        },
         log_buffer_bytes: (size("esker_log_buffer_size") as usize).next_power_of_two(),
         ..EngineConfig::new(&config.data_dir)
     }

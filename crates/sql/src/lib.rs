@@ -5,13 +5,15 @@
 //!
 //! In reading order: [`parse`] (text to trees) · [`catalog`], [`codec`], [`mdl`] (what exists, how it is stored, who
 //! may change it) · [`bind`], [`expr`] (names and types) · [`plan`], [`exec`] (queries) · [`dml`], [`ddl`] (changes) ·
-//! `textfile` (files of LOAD DATA and OUTFILE) · [`short`] (reads by key, without planning) · [`session`] (one client)
+//! `binlog` (the binary log) · `textfile` (files of LOAD DATA and OUTFILE) · [`short`] (reads by key, without
+//! planning) · [`session`] (one client)
 //! · [`variables`], [`accounts`], [`infoschema`], `show` (settings, privileges, what clients ask about) · `xids` (XA
 //! transactions) · [`Instance`] (`instance`: everything behind the sockets) · `datadir` (the data directory), `schema`
 //! (questions to the catalog), `exec_error` and [`result`] (how statements end).
 
 pub mod accounts;
 pub mod bind;
+pub mod binlog;
 pub mod catalog;
 pub mod codec;
 pub mod datadir;

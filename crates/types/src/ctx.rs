@@ -136,6 +136,29 @@ pub trait SessionInfo {
     fn release_lock(&self, name: &str) -> Option<bool>;
     /// IS_FREE_LOCK / IS_USED_LOCK: the holder's connection id.
     fn lock_holder(&self, name: &str) -> Option<u64>;
+    /// Who knows about sets of GTIDs, if somebody does.
+    fn gtids(&self) -> Option<&dyn GtidFunctions> {
+        None
+    }
+}
+
+/// Functions of sets of GTIDs, whose text MySQL defines.
+pub trait GtidFunctions {
+    /// GTID_SUBSET(a, b): is everything of `a` in `b`?
+    ///
+    /// # Errors
+    /// 1772: one of them is no set.
+    fn is_subset(&self, a: &str, b: &str) -> SqlResult<bool>;
+    /// GTID_SUBTRACT(a, b).
+    ///
+    /// # Errors
+    /// 1772.
+    fn subtract(&self, a: &str, b: &str) -> SqlResult<String>;
+    /// WAIT_FOR_EXECUTED_GTID_SET: false if the time was not enough; `None`: as long as it takes.
+    ///
+    /// # Errors
+    /// 1772; the statement was killed.
+    fn wait_for_executed(&self, set: &str, at_most_secs: Option<f64>) -> SqlResult<bool>;
 }
 
 /// Context of one statement's evaluation.

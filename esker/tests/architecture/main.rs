@@ -20,7 +20,7 @@ const LAW: &[(&str, &[&str])] = &[
     ("binlog", &["types", "vfs"]),
     ("wal", &["vfs"]),
     ("engine", &["wal", "vfs"]),
-    ("sql", &["engine", "types", "vfs"]),
+    ("sql", &["binlog", "engine", "types", "vfs"]),
     ("wire", &["types"]),
     ("server", &["sql", "wire", "engine", "types", "vfs"]),
     ("sim", &["engine", "wal", "vfs"]),

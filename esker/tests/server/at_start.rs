@@ -178,7 +178,6 @@ fn every_setting_has_a_meaning_only_if_it_is_known() {
         &[
             "--nonsense=1",
             "--skip-nonsense",
-            "--log-bin=mysql-bin",
             "--skip-networking",
             "--lower-case-table-names=1",
             "--innodb-read-only=ON",
@@ -189,7 +188,6 @@ fn every_setting_has_a_meaning_only_if_it_is_known() {
     for line in [
         "unknown variable 'nonsense' (command line --nonsense)",
         "unknown variable 'skip_nonsense'",
-        "'log_bin' can only be 'OFF', not 'mysql-bin': there is no binary log",
         "'skip_networking' can only be 'OFF', not 'ON': TCP is the only way in",
         "'lower_case_table_names' can only be '0', not '1'",
         "'innodb_read_only' can only be 'OFF', not 'ON'",

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod at_start;
+mod binlog;
 mod clients;
 mod common;
 mod compression;

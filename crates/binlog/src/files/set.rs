@@ -67,6 +67,10 @@ pub struct FileSet {
     /// The last position.
     synced: Position,
     purged: GtidSet,
+    /// A rotation that was begun, with its time; it goes on at the next write if the disk was full.
+    rotation: Option<u32>,
+    /// The last file has its ROTATE.
+    ended: bool,
 }
 
 impl FileSet {
@@ -139,6 +143,8 @@ impl FileSet {
             lsn,
             synced,
             purged: GtidSet::default(),
+            rotation: None,
+            ended: false,
         };
         set.publish();
         Ok(set)
@@ -192,6 +198,8 @@ impl FileSet {
             lsn: position.lsn,
             synced: position,
             purged,
+            rotation: None,
+            ended: false,
         };
         if position.state == State::Closed {
             set.next_file(now, now)?;
@@ -215,9 +223,9 @@ impl FileSet {
         self.synced.lsn
     }
 
-    /// Has something been derived since the last position?
+    /// Are all events covered by the last position?
     pub fn is_synced(&self) -> bool {
-        self.synced.lsn == self.lsn && self.synced.offset == self.end()
+        self.synced.offset == self.end()
     }
 
     fn number(&self) -> FileNumber {
@@ -253,8 +261,11 @@ impl FileSet {
         self.lsn = lsn;
     }
 
-    /// Writes what has gathered and shows it to readers.
+    /// Writes what has gathered and shows it to readers. What failed before, for the disk was full, is done first.
     pub fn write(&mut self) -> Result<()> {
+        if let Some(now) = self.rotation {
+            return self.rotate(now);
+        }
         if !self.pending.is_empty() {
             self.file.write_all_at(&self.pending, self.written)?;
             self.written += self.pending.len() as u64;
@@ -267,7 +278,7 @@ impl FileSet {
     /// Writes and syncs; the log may go up to the LSN that is returned.
     pub fn sync(&mut self) -> Result<u64> {
         self.write()?;
-        if !self.is_synced() || self.synced.max_size != self.config.max_size {
+        if self.synced.lsn != self.lsn || self.synced.max_size != self.config.max_size {
             self.file.sync_data()?;
             self.max_size = self.config.max_size;
             self.note_position(State::Open)?;
@@ -292,14 +303,18 @@ impl FileSet {
 
     /// Ends the file and begins the next one.
     pub fn rotate(&mut self, now: u32) -> Result<()> {
-        let next = self.config.names.name(FileNumber(self.number().0 + 1));
-        let mut body = Vec::new();
-        let rotate = Rotate {
-            position: FIRST_EVENT,
-            file: next.as_bytes(),
-        };
-        rotate.write(&mut body);
-        self.end_file(EventType::Rotate, now, &body)?;
+        self.rotation = Some(now);
+        if !self.ended {
+            let next = self.config.names.name(FileNumber(self.number().0 + 1));
+            let mut body = Vec::new();
+            let rotate = Rotate {
+                position: FIRST_EVENT,
+                file: next.as_bytes(),
+            };
+            rotate.write(&mut body);
+            self.end_file(EventType::Rotate, now, &body)?;
+            self.ended = true;
+        }
         self.next_file(now, 0)?;
         self.publish();
         Ok(())
@@ -315,9 +330,12 @@ impl FileSet {
 
     fn end_file(&mut self, kind: EventType, now: u32, body: &[u8]) -> Result<()> {
         let stamp = stamp(&self.config, now, 0);
-        let end = self.end();
+        let (end, kept) = (self.end(), self.pending.len());
         event::frame(kind, stamp, end, body, self.checksum, &mut self.pending);
-        self.file.write_all_at(&self.pending, self.written)?;
+        if let Err(e) = self.file.write_all_at(&self.pending, self.written) {
+            self.pending.truncate(kept);
+            return Err(e.into());
+        }
         self.written += self.pending.len() as u64;
         self.pending.clear();
         self.file.write_all_at(&[0, 0], FIRST_FLAGS_AT)?;
@@ -340,6 +358,7 @@ impl FileSet {
         self.checksum = self.config.checksum;
         self.max_size = self.config.max_size;
         self.deriver.begin_file();
+        (self.rotation, self.ended) = (None, false);
         self.note_position(State::Open)
     }
 
@@ -476,6 +495,15 @@ fn begin_file(
     file.sync_all()?;
     fs.sync_dir(config.names.dir())?;
     Ok((file, head.len() as u64))
+}
+
+/// Are there files that were being written when the server ended?
+pub fn were_left_open(fs: &dyn Fs, names: &Names) -> Result<bool> {
+    if !fs.exists(&names.other("position"))? {
+        return Ok(false);
+    }
+    let (_, position) = Positions::open(fs, names)?;
+    Ok(position.is_some_and(|p| p.state == State::Open))
 }
 
 /// The files of the index up to the last one that counts; what a crash left besides is removed.

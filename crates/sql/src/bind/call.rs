@@ -172,7 +172,7 @@ fn takes_number(function: &str, nth: usize) -> bool {
 /// 1305, or 1235 for what MySQL has and Esker does not.
 fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
     let lower = name.to_ascii_lowercase();
-    let families = ["st_", "mbr", "xa_", "gtid_", "wait_for_executed_gtid"];
+    let families = ["st_", "mbr", "xa_"];
     let single = [
         "aes_decrypt",
         "aes_encrypt",

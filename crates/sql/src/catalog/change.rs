@@ -245,6 +245,14 @@ impl<'a> Change<'a> {
         self.delete(&store::table_key(def.id))
     }
 
+    /// What the record of the change carries for those who follow the log.
+    pub fn attach(&mut self, head: &[u8], body: &[u8]) -> SqlResult<()> {
+        self.txn
+            .attach(body)
+            .and_then(|()| self.txn.set_attachment_head(head))
+            .map_err(|e| engine_error(&e))
+    }
+
     /// Raises the persistent counter of a tree with this change.
     pub fn bump_counter(&mut self, tree: TreeId, value: u64) {
         self.txn.bump_counter(tree, value);

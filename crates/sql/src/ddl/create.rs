@@ -221,7 +221,7 @@ pub(super) fn create_table(
         ctx.temporary.borrow_mut().add(def, trees)?;
         return Ok(DdlDone::default());
     }
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     change.adopt(trees);
     if let Some(first) = options.auto_increment.filter(|v| *v > 1)
         && def.auto_column.is_some()

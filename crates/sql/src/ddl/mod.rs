@@ -41,9 +41,10 @@ use std::sync::Arc;
 
 use esker_engine::{Seq, Txn};
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, Level, SqlError};
+use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 
-use crate::catalog::{Catalog, TableDef, TemporaryTables};
+use crate::binlog::LoggedStatement;
+use crate::catalog::{Catalog, Change, TableDef, TemporaryTables};
 use crate::exec_error::ExecError;
 use crate::mdl::{LockSet, MdlDuration, MdlMode};
 use crate::parse::ast::Statement;
@@ -79,6 +80,8 @@ pub struct DdlCtx<'a> {
     pub require_primary_key: bool,
     /// Which engine tables get.
     pub engines: EnginePolicy,
+    /// The statement for the binary log; taken by the change that it makes.
+    pub logged: Option<LoggedStatement>,
     /// Fails when the statement was killed.
     pub check_killed: &'a dyn Fn() -> esker_types::SqlResult<()>,
 }
@@ -166,7 +169,16 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
     }
 }
 
-impl DdlCtx<'_> {
+impl<'a> DdlCtx<'a> {
+    /// Begins the change of the catalog, which takes the statement along to the log.
+    fn change(&mut self) -> SqlResult<Change<'a>> {
+        let mut change = self.catalog.change();
+        if let Some(logged) = self.logged.take() {
+            change.attach(&logged.head, &logged.events)?;
+        }
+        Ok(change)
+    }
+
     /// Announces a change: fails while this session holds the global read lock (1223), waits while
     /// another one does.
     fn announce(&mut self) -> Result<(), ExecError> {

@@ -73,7 +73,7 @@ pub(super) fn create(
     if exists {
         lock_tables_of(ctx, name)?;
     }
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     if exists {
         change.drop_schema(name)?;
     }
@@ -107,7 +107,7 @@ pub(super) fn alter(
         .schema(&name)
         .ok_or_else(|| unknown_database(&name))?;
     let collation = collation(options, old.collation)?;
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     change.put_schema(SchemaDef {
         name: old.name.clone(),
         collation,
@@ -148,7 +148,7 @@ pub(super) fn drop(
     for table in all.iter().flat_map(|tables| tables.values()) {
         foreign::check_unreferenced(ctx, table, &|t| &*t.schema == name)?;
     }
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     change.drop_schema(name)?;
     let seq = change.commit()?;
     Ok(DdlDone {

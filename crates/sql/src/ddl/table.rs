@@ -71,7 +71,7 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
     }
     let mut done = DdlDone::default();
     if !stored.is_empty() {
-        let mut change = ctx.catalog.change();
+        let mut change = ctx.change()?;
         for name in &stored {
             let def = change.snapshot().table(&name.schema, &name.name).cloned();
             if let Some(def) = def {
@@ -112,7 +112,7 @@ pub(super) fn truncate(ctx: &mut DdlCtx<'_>, name: &ObjectName) -> Result<DdlDon
     ctx.lock_exclusive(std::slice::from_ref(&name))?;
     let old = ctx.existing(&name)?;
     foreign::check_truncate(ctx, &old)?;
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     empty(&mut change, ctx.catalog, &old)?;
     let seq = change.commit()?;
     Ok(DdlDone {
@@ -197,7 +197,7 @@ pub(super) fn rename(
         return Err(SqlError::new(1192, "HY000", text).into());
     }
     foreign::lock_related(ctx, &names, &|ctx| to_lock(ctx, &names))?;
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     for (from, to) in &resolved {
         rename_one(ctx, &mut change, from, to)?;
     }

@@ -74,7 +74,7 @@ fn locked_create(
     if !check(ctx, create, name)? {
         return Ok(DdlDone::default());
     }
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     change.put_view(def)?;
     Ok(DdlDone {
         seq: change.commit()?,
@@ -93,7 +93,7 @@ pub(super) fn drop_views(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<DdlD
     }
     ctx.lock_exclusive(&names)?;
     let mut missing = Vec::new();
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     for name in &names {
         let found = change.snapshot().view(&name.schema, &name.name).cloned();
         match found {

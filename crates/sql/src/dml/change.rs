@@ -282,6 +282,7 @@ impl RowChanger {
         };
         let mut writer = Writer {
             txn: env.txn,
+            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Shared,

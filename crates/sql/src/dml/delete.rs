@@ -166,6 +166,7 @@ impl CompiledDelete {
         let mut entries = buffers.entries;
         let mut writer = Writer {
             txn: env.txn,
+            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,

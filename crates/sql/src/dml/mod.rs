@@ -41,6 +41,7 @@ use esker_engine::{Engine, Seq, Txn, View};
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
 use crate::bind::{BindEnv, LockReason};
+use crate::binlog::Capture;
 use crate::catalog::{AutoStep, TableDef};
 use crate::exec::{ExecCtx, Limits, TempFiles};
 use crate::exec_error::ExecError;
@@ -103,6 +104,8 @@ pub struct DmlEnv<'a> {
     pub auto_interval: u64,
     /// Buffers kept between statements.
     pub scratch: &'a mut Scratch,
+    /// Takes down what is changed for the binary log, if it is logged.
+    pub capture: Option<&'a mut Capture>,
 }
 
 /// What a statement did.

@@ -218,6 +218,7 @@ impl Bench {
         self.txn.commit().map(|_| ())?;
         self.locks.release_transaction();
         let mut ddl = DdlCtx {
+            logged: None,
             engines: EnginePolicy {
                 default: "InnoDB".to_owned(),
                 default_temporary: "InnoDB".to_owned(),
@@ -251,6 +252,7 @@ impl Bench {
         let savepoint = self.txn.savepoint();
         self.txn.new_statement();
         let mut env = DmlEnv {
+            capture: None,
             txn: &mut self.txn,
             engine: &self.engine,
             ctx,

@@ -16,6 +16,7 @@
 use esker_engine::{LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy};
 use esker_types::{SqlResult, Value};
 
+use crate::binlog::Capture;
 use crate::catalog::TableDef;
 use crate::codec::{RowReader, UTC};
 use crate::exec::{Limits, OneRow};
@@ -87,6 +88,7 @@ pub(super) struct Conflict {
 /// The transaction as rows are written into it.
 pub(super) struct Writer<'a> {
     pub(super) txn: &'a mut Txn,
+    pub(super) capture: Option<&'a mut Capture>,
     pub(super) mode: Mode,
     pub(super) limits: Limits,
     /// How a unique key that is taken stays locked: shared where that is an error, exclusive where the row in the way
@@ -252,7 +254,16 @@ impl Writer<'_> {
                 scratch.new
             }
         };
-        self.until_free(|writer| writer.try_insert(table, clustered, row, fresh, entries))
+        let written =
+            self.until_free(|writer| writer.try_insert(table, clustered, row, fresh, entries))?;
+        if let (Written::Done, Some(capture)) = (
+            &written,
+            self.capture.as_deref_mut().filter(|_| is_logged(table)),
+        ) {
+            note_keys(capture, table, clustered, entries);
+            capture.insert(self.txn, table, row)?;
+        }
+        Ok(written)
     }
 
     fn try_insert(
@@ -363,7 +374,12 @@ impl Writer<'_> {
             self.lock_unique(table, scratch.old)?;
             self.delete_entries(table, scratch.old)?;
         }
-        Ok(self.txn.delete(&table.primary().tree, clustered)?)
+        self.txn.delete(&table.primary().tree, clustered)?;
+        if let Some(capture) = self.capture.as_deref_mut().filter(|_| is_logged(table)) {
+            note_keys(capture, table, clustered, scratch.old);
+            capture.delete(self.txn, table, row)?;
+        }
+        Ok(())
     }
 
     /// Replaces the row `old` under `clustered`, which is locked, by `new` under `new_clustered`.
@@ -378,6 +394,7 @@ impl Writer<'_> {
             debug_assert!(!moved, "the clustered key is an entry, too");
             let tree = &table.primary().tree;
             self.txn.put(tree, change.clustered, change.new)?;
+            self.capture_update(table, &change, &[], &[])?;
             return Ok(Written::Done);
         }
         scratch.compute_old(table, change.clustered, change.old)?;
@@ -386,7 +403,28 @@ impl Writer<'_> {
             let same = old.key == new.key && !(moved && new.in_value);
             (old.changed, new.changed) = (!same, !same);
         }
-        self.until_free(|writer| writer.try_update(table, &change, scratch))
+        let written = self.until_free(|writer| writer.try_update(table, &change, scratch))?;
+        if written == Written::Done {
+            self.capture_update(table, &change, scratch.old, scratch.new)?;
+        }
+        Ok(written)
+    }
+
+    fn capture_update(
+        &mut self,
+        table: &TableDef,
+        change: &RowChange<'_>,
+        old: &[Entry],
+        new: &[Entry],
+    ) -> Result<(), ExecError> {
+        let Some(capture) = self.capture.as_deref_mut().filter(|_| is_logged(table)) else {
+            return Ok(());
+        };
+        note_keys(capture, table, change.clustered, old);
+        if change.clustered != change.new_clustered || !new.is_empty() {
+            note_keys(capture, table, change.new_clustered, new);
+        }
+        capture.update(self.txn, table, change.old, change.new)
     }
 
     fn try_update(
@@ -419,6 +457,21 @@ impl Writer<'_> {
         let new_key = moved.then_some(change.new_clustered);
         let in_gap = self.give_way(table, (new_key, scratch.new), place, is_key_new);
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
+    }
+}
+
+/// Is the table one that others than its session know?
+fn is_logged(table: &TableDef) -> bool {
+    !table.temporary
+}
+
+/// Tells the binary log which keys a row has given up or taken.
+fn note_keys(capture: &mut Capture, table: &TableDef, clustered: &[u8], entries: &[Entry]) {
+    capture.key(table.primary().id, clustered);
+    for (index, entry) in table.secondary().iter().zip(entries) {
+        if entry.changed && entry.in_value {
+            capture.key(index.id, &entry.key);
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 use esker_types::SqlResult;
 
 use super::ast::{
-    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Statement,
-    UserAttribute, UserSpec, UserStatement,
+    Account, Auth, AuthSecret, Grant, GrantTarget, PasswordOption, Privilege, Require, Span,
+    Statement, UserAttribute, UserSpec, UserStatement,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -127,21 +127,33 @@ impl Parser<'_> {
     /// An account of CREATE USER.
     fn new_user_spec(&mut self) -> SqlResult<UserSpec> {
         let mut spec = UserSpec::of(self.account()?);
+        let start = self.cur.start;
         if self.eat_kw(Kw::IDENTIFIED) {
             spec.auth = Some(self.auth()?);
+            self.note_secret(&spec, start);
         }
         Ok(spec)
+    }
+
+    /// What the text says from `start` on to set a password must not be kept.
+    fn note_secret(&mut self, spec: &UserSpec, start: usize) {
+        if spec.sets_password() {
+            let end = self.prev_end;
+            self.secrets.push(Span { start, end });
+        }
     }
 
     /// An account of ALTER USER.
     fn user_spec(&mut self) -> SqlResult<UserSpec> {
         let mut spec = UserSpec::of(self.account()?);
+        let start = self.cur.start;
         if self.eat_kw(Kw::DISCARD) {
             self.expect_seq(&[Kw::OLD, Kw::PASSWORD])?;
             spec.discard_old = true;
         } else if self.eat_kw(Kw::IDENTIFIED) {
             spec.auth = Some(self.auth()?);
             self.replace_and_retain(&mut spec)?;
+            self.note_secret(&spec, start);
         }
         Ok(spec)
     }
@@ -154,6 +166,7 @@ impl Parser<'_> {
             spec.discard_old = true;
             return Ok(spec);
         }
+        let start = self.cur.start;
         self.expect_kw(Kw::IDENTIFIED)?;
         self.expect_kw(Kw::BY)?;
         spec.auth = Some(Auth {
@@ -161,6 +174,7 @@ impl Parser<'_> {
             secret: self.auth_by()?,
         });
         self.replace_and_retain(&mut spec)?;
+        self.note_secret(&spec, start);
         Ok(spec)
     }
 

@@ -9,7 +9,7 @@ use esker_types::{SqlError, SqlResult};
 use super::ast::{
     CreateIndex, CreateTable, CreateView, DatabaseOption, DdlOptions, DropIndex, DropTables,
     ForeignKey, Ident, IndexKind, IndexSpec, KeyPart, KeyPartKind, LockWait, ObjectName,
-    OnDuplicate, RefAction, RenameTables, Statement, TableOption,
+    OnDuplicate, RefAction, RenameTables, Span, Statement, TableOption,
 };
 use super::keyword::Kw;
 use super::lexer::Tok;
@@ -34,6 +34,16 @@ impl Parser<'_> {
 
     /// `[NOWAIT | NO_WAIT | WAIT n]` of a DDL statement.
     pub(super) fn ddl_wait(&mut self) -> SqlResult<LockWait> {
+        let start = self.cur.start;
+        let wait = self.ddl_wait_clause()?;
+        if wait != LockWait::Default {
+            let end = self.prev_end;
+            self.unlogged.push(Span { start, end });
+        }
+        Ok(wait)
+    }
+
+    fn ddl_wait_clause(&mut self) -> SqlResult<LockWait> {
         let no_wait =
             self.is(Tok::Word(Kw::OTHER)) && self.bytes(self.cur).eq_ignore_ascii_case(b"NO_WAIT");
         if no_wait {

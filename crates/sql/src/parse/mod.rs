@@ -38,6 +38,8 @@ mod tests;
 mod window;
 mod xa;
 
+use std::ops::Range;
+
 use esker_types::{SqlError, SqlMode, SqlResult};
 
 use ast::{Span, Statement};
@@ -76,6 +78,37 @@ pub struct Parsed {
     pub span: Span,
     /// Where the next statement starts, if there is one.
     pub rest: Option<usize>,
+    /// Parts of the text that the binary log does not get.
+    pub unlogged: Vec<Span>,
+    /// Clauses that set passwords of accounts, in the order of the accounts.
+    pub secrets: Vec<Span>,
+}
+
+impl Parsed {
+    /// The statement's text for the binary log; `sql` is what was parsed.
+    pub fn logged_text(&self, sql: &[u8]) -> Vec<u8> {
+        let mut text = sql[self.span.start..self.span.end].to_vec();
+        for part in &self.unlogged {
+            let part = part.start - self.span.start..part.end - self.span.start;
+            text[part.clone()].fill(b' ');
+            // In a list, one of its commas goes with it.
+            let is_text = |b: &u8| !lexer::is_space(*b);
+            let before = text[..part.start].iter().rposition(is_text);
+            let behind = text[part.end..].iter().position(is_text);
+            let commas = [before, behind.map(|at| part.end + at)];
+            if let Some(comma) = commas.into_iter().flatten().find(|at| text[*at] == b',') {
+                text[comma] = b' ';
+            }
+        }
+        text
+    }
+
+    /// Where the clauses of [`Parsed::secrets`] are in that text.
+    pub fn logged_secrets(&self) -> Vec<Range<usize>> {
+        let from = self.span.start;
+        let place = |span: &Span| span.start - from..span.end - from;
+        self.secrets.iter().map(place).collect()
+    }
 }
 
 /// Parses the first statement of `sql`.
@@ -125,6 +158,8 @@ pub fn parse_at(sql: &[u8], start: usize, opts: ParseOptions<'_>) -> SqlResult<P
         params,
         span,
         rest,
+        unlogged: parser.unlogged,
+        secrets: parser.secrets,
     })
 }
 

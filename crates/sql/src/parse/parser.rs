@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlMode, SqlResult};
 
-use super::ast::{Ident, ObjectName};
+use super::ast::{Ident, ObjectName, Span};
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
 use super::{MAX_NESTING, ParseOptions};
@@ -40,6 +40,10 @@ pub(super) struct Parser<'a> {
     pub(super) deferred: Option<SqlError>,
     /// INTO found before FROM.
     pub(super) early_into: Option<super::ast::Into>,
+    /// Parts of the text that the binary log does not get: clauses about waiting.
+    pub(super) unlogged: Vec<Span>,
+    /// Clauses that set passwords of accounts, in the order of the accounts.
+    pub(super) secrets: Vec<Span>,
     /// Places in the text of a view's query.
     pub(super) places: Option<Box<Places>>,
 }
@@ -73,6 +77,8 @@ impl<'a> Parser<'a> {
             into_ok: false,
             deferred: None,
             early_into: None,
+            unlogged: Vec::new(),
+            secrets: Vec::new(),
             places: None,
         }
     }

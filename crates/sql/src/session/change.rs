@@ -313,9 +313,14 @@ impl Session {
         run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
     ) -> Result<Done, ExecError> {
         let savepoint = self.txn.savepoint();
-        match self.execute_change(params, mode, run) {
+        self.begin_capture();
+        let done = self
+            .execute_change(params, mode, run)
+            .and_then(|done| self.capture.end_statement(&mut self.txn).map(|()| done));
+        match done {
             Ok(done) => self.changed(done),
             Err(e) => {
+                self.capture.undo_statement();
                 self.txn.rollback_to(savepoint);
                 Err(e)
             }
@@ -440,6 +445,7 @@ impl Session {
             foreign_key_checks: self.vars.foreign_key_checks,
             auto_interval: self.vars.auto_increment_interval,
             scratch: &mut self.plans.dml_scratch,
+            capture: self.capture.if_on(),
         };
         let result = run(&mut env);
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());

@@ -316,6 +316,9 @@ impl SessionInfo for SessionContext {
     fn lock_holder(&self, name: &str) -> Option<u64> {
         self.instance.registry.lock_holder(name)
     }
+    fn gtids(&self) -> Option<&dyn esker_types::ctx::GtidFunctions> {
+        Some(self)
+    }
 }
 
 impl UserVars for SessionContext {

@@ -53,6 +53,7 @@ mod views;
 mod xa;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
 use crate::accounts::Account;
+use crate::binlog::Capture;
 use crate::exec::TempFiles;
 use crate::instance::Instance;
 use crate::mdl::LockSet;
@@ -78,6 +80,7 @@ pub use step::Request;
 use step::{Running, Work};
 pub use track::StateChange;
 use transaction::TransactionState;
+pub(crate) use users::shown as shown_account;
 
 /// Who connected, and how.
 pub struct ClientInfo {
@@ -182,6 +185,12 @@ pub struct Session {
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
     plans: Plans,
+    /// What is changed, for the binary log.
+    pub(crate) capture: Capture,
+    /// The current statement as the binary log gets it; kept only where it may be needed.
+    pub(crate) statement_text: Vec<u8>,
+    /// Clauses in it that set passwords.
+    pub(crate) statement_secrets: Vec<Range<usize>>,
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
@@ -248,6 +257,9 @@ impl Session {
             named: HashMap::new(),
             next_statement_id: 0,
             plans,
+            capture: Capture::default(),
+            statement_text: Vec::new(),
+            statement_secrets: Vec::new(),
             temp,
             running: None,
             marks: None,

@@ -305,7 +305,7 @@ impl SessionNames<'_> {
             (Some(VarScope::Global), Scope::Session) => Err(wrong("SESSION")),
             (Some(VarScope::Session), Scope::Global) => Err(wrong("GLOBAL")),
             (Some(VarScope::Global), _) | (_, Scope::Global) => {
-                Ok(self.context.instance.globals.get(id))
+                Ok(self.context.instance.global_variable(id))
             }
             _ => Ok(session_variable(
                 self.context,
@@ -333,6 +333,7 @@ pub(crate) fn session_variable(
             VarValue::Double(fixed) if *fixed > 0.0 => VarValue::Double(*fixed),
             _ => VarValue::Double(context.instance.now_micros() as f64 / 1e6),
         },
+        "gtid_executed" | "gtid_purged" => context.instance.global_variable(id),
         _ => values.get(id).clone(),
     }
 }

@@ -17,7 +17,8 @@ use super::set::is_quick;
 use crate::ddl;
 use crate::exec_error::ExecError;
 use crate::parse::ast::{
-    Expr, FlushWhat, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter, Statement, Xa,
+    Call, Expr, FlushWhat, Ident, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter,
+    ShowWhat, Statement, Xa,
 };
 use crate::result::{Mode, OkInfo};
 use crate::show;
@@ -103,7 +104,9 @@ impl Session {
                 Ok(ok(self.end_statement(true)?))
             }
             Statement::Show(show)
-                if mode == Mode::Inline && matches!(show.filter, Some(ShowFilter::Where(_))) =>
+                if mode == Mode::Inline
+                    && (matches!(show.filter, Some(ShowFilter::Where(_)))
+                        || waits_for_binlog(&show.what)) =>
             {
                 Ok(Done::NeedThread)
             }
@@ -160,30 +163,39 @@ impl Session {
             }
             Statement::Flush { what, .. } => self.flush(what),
             Statement::Maintain(m) => self.maintain(m),
-            Statement::CreateUser(u) => self.account_change(|s| s.create_user(u)),
-            Statement::AlterUser(u) => self.account_change(|s| s.alter_user(u)),
+            Statement::CreateUser(u) => self.account_change(statement, |s| s.create_user(u)),
+            Statement::AlterUser(u) => self.account_change(statement, |s| s.alter_user(u)),
             Statement::DropUser { if_exists, users } => {
-                self.account_change(|s| s.drop_user(*if_exists, users).map(|()| None))
+                self.account_change(statement, |s| s.drop_user(*if_exists, users).map(|()| None))
             }
             Statement::RenameUser(pairs) => {
-                self.account_change(|s| s.rename_user(pairs).map(|()| None))
+                self.account_change(statement, |s| s.rename_user(pairs).map(|()| None))
             }
             Statement::CreateRole {
                 if_not_exists,
                 roles,
-            } => self.account_change(|s| s.create_role(*if_not_exists, roles).map(|()| None)),
+            } => self.account_change(statement, |s| {
+                s.create_role(*if_not_exists, roles).map(|()| None)
+            }),
             Statement::DropRole { if_exists, roles } => {
-                self.account_change(|s| s.drop_role(*if_exists, roles).map(|()| None))
+                self.account_change(statement, |s| s.drop_role(*if_exists, roles).map(|()| None))
             }
             Statement::SetRole(set) if set.default_for.is_none() => {
                 self.set_role(set)?;
                 Ok(ok(0))
             }
-            Statement::SetRole(set) => self.account_change(|s| s.set_role(set).map(|()| None)),
-            Statement::SetPassword(set) => self.account_change(|s| s.set_password(set)),
-            Statement::Grant(g) => self.account_change(|s| s.grant(g, true).map(|()| None)),
-            Statement::Revoke(g) => self.account_change(|s| s.grant(g, false).map(|()| None)),
+            Statement::SetRole(set) => {
+                self.account_change(statement, |s| s.set_role(set).map(|()| None))
+            }
+            Statement::SetPassword(set) => self.account_change(statement, |s| s.set_password(set)),
+            Statement::Grant(g) => {
+                self.account_change(statement, |s| s.grant(g, true).map(|()| None))
+            }
+            Statement::Revoke(g) => {
+                self.account_change(statement, |s| s.grant(g, false).map(|()| None))
+            }
             Statement::LoadData(load) => self.load_data(load, None),
+            Statement::Replication(replication) => self.run_replication(replication),
             other => Err(unsupported(other).into()),
         }
     }
@@ -195,10 +207,14 @@ impl Session {
 
     fn account_change(
         &mut self,
+        statement: &Statement,
         change: impl FnOnce(&mut Self) -> SqlResult<Option<show::Table>>,
     ) -> Result<Done, ExecError> {
         let seq = self.commit_transaction()?;
-        match change(self)? {
+        let table = change(self)?;
+        let logged = self.logged_account(statement);
+        let seq = seq.max(self.log_alone(logged)?);
+        match table {
             None => Ok(ok(seq)),
             Some(table) => {
                 // The reply has no place to say what it depends on.
@@ -269,7 +285,12 @@ impl Session {
                 } => {
                     return Err(SqlError::not_supported("FLUSH TABLES FOR EXPORT").into());
                 }
-                FlushWhat::Logs("ENGINE" | "") | FlushWhat::Tables { .. } => {
+                FlushWhat::Logs("") => {
+                    let engine = &self.context.instance.engine;
+                    engine.flush_all().map_err(ExecError::from)?;
+                    self.rotate_binlog()?;
+                }
+                FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                 }
@@ -289,11 +310,55 @@ impl Session {
                     usages.flush(self.now_seconds());
                     usages.unlock(None);
                 }
+                FlushWhat::Logs("BINARY") => self.rotate_binlog()?,
                 // Nothing is cached that these would have to drop.
                 FlushWhat::OptimizerCosts | FlushWhat::Logs(_) => (),
             }
         }
         Ok(ok(seq))
+    }
+
+    fn run_replication(&mut self, replication: &Replication) -> Result<Done, ExecError> {
+        match replication {
+            Replication::PurgeTo(file) => {
+                self.context.require_any(&["SUPER", "BINLOG_ADMIN"])?;
+                self.purge_binlog_to(file)?;
+            }
+            Replication::PurgeBefore(before) => {
+                self.context.require_any(&["SUPER", "BINLOG_ADMIN"])?;
+                let before = self.seconds_of(before)?;
+                self.purge_binlog_before(before)?;
+            }
+            Replication::ResetBinlog { to: None } => {
+                self.context.require("RELOAD")?;
+                self.reset_binlog()?;
+            }
+            _ => return Err(unsupported_replication(replication).into()),
+        }
+        Ok(ok(0))
+    }
+
+    /// A moment in the session's time zone, in seconds since the epoch.
+    fn seconds_of(&mut self, moment: &Expr) -> Result<u32, ExecError> {
+        let call = Expr::Call(Box::new(Call::plain(
+            Ident::new("unix_timestamp"),
+            vec![moment.clone()],
+        )));
+        let (value, _) = self.evaluate(&call, &[])?;
+        let seconds = match value {
+            Value::Int(v) => v,
+            Value::UInt(v) => v as i64,
+            Value::Decimal(v) => v.to_i64().0,
+            _ => {
+                return Err(SqlError::new(
+                    1210,
+                    "HY000",
+                    "Incorrect arguments to PURGE LOGS BEFORE",
+                )
+                .into());
+            }
+        };
+        Ok(u32::try_from(seconds).unwrap_or(0))
     }
 
     fn run_kill(&mut self, kill: &Kill, params: &[Value]) -> Result<Done, ExecError> {
@@ -328,6 +393,8 @@ impl Session {
             return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE").into());
         }
         let statement = prepared.statement.clone();
+        let sql = prepared.sql.clone();
+        self.note_text(&statement, &sql);
         let params: Vec<Value> = vars
             .iter()
             .map(|v| crate::expr::UserVars::get(&self.context, v).map_or(Value::Null, |(v, _)| v))
@@ -414,6 +481,22 @@ fn flush_rights(what: &FlushWhat) -> &'static [&'static str] {
     }
 }
 
+fn unsupported_replication(replication: &Replication) -> SqlError {
+    SqlError::not_supported(match replication {
+        Replication::Binlog(_) => "BINLOG",
+        Replication::ResetBinlog { .. } => "RESET BINARY LOGS TO",
+        _ => "replication",
+    })
+}
+
+/// Does the answer show what a commit has left in the binary log?
+fn waits_for_binlog(what: &ShowWhat) -> bool {
+    matches!(
+        what,
+        ShowWhat::BinlogStatus | ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. }
+    )
+}
+
 fn unsupported(statement: &Statement) -> SqlError {
     let name = match statement {
         Statement::Unsupported(name) => name,
@@ -422,12 +505,6 @@ fn unsupported(statement: &Statement) -> SqlError {
         Statement::Shutdown => "SHUTDOWN",
         Statement::Restart => "RESTART",
         Statement::ResetPersist { .. } => "RESET PERSIST",
-        Statement::Replication(r) => match &**r {
-            Replication::Binlog(_) => "BINLOG",
-            Replication::PurgeTo(_) | Replication::PurgeBefore(_) => "PURGE BINARY LOGS",
-            Replication::ResetBinlog { .. } => "RESET BINARY LOGS",
-            _ => "replication",
-        },
         _ => "this statement",
     };
     SqlError::not_supported(name)

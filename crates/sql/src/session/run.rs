@@ -113,6 +113,10 @@ impl Session {
         // A request that fails to parse has no next statement.
         let start = std::mem::replace(&mut running.next, text.len());
         let parsed = parse::parse_at(text, start, options)?;
+        if self.logs_text(&parsed.stmt) {
+            self.statement_text = parsed.logged_text(text);
+            self.statement_secrets = parsed.logged_secrets();
+        }
         running.next = parsed.rest.unwrap_or(text.len());
         Ok(Work::Ready(Arc::new(parsed.stmt), None))
     }

@@ -15,7 +15,8 @@ use super::names::{SessionNames, count_diagnostics};
 use super::other::lock_wait_of;
 use super::run::{Done, eval_ctx};
 use crate::bind::{BindEnv, LockReason, Params};
-use crate::catalog::ColumnDef;
+use crate::catalog::{ColumnDef, show_create_table};
+use crate::codec::UTC;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
@@ -48,6 +49,7 @@ impl Session {
         let killed = || self.context.check();
         let mut ctx = DdlCtx {
             engines,
+            logged: None,
             catalog: &self.context.instance.catalog,
             txn: &mut self.txn,
             temporary: &self.context.temporary,
@@ -99,7 +101,11 @@ impl Session {
             }
             return done;
         }
-        let done = self.with_ddl(|ctx| ddl::run(ctx, statement))?;
+        let logged = self.logged_as_written(statement);
+        let done = self.with_ddl(|ctx| {
+            ctx.logged = logged;
+            ddl::run(ctx, statement)
+        })?;
         self.drop_doomed_trees();
         if let Statement::DropDatabase { name, .. } = statement
             && self.context.database.as_deref() == Some(&*name.text)
@@ -167,7 +173,12 @@ impl Session {
             SqlResult::Ok((table, insert))
         })?;
         let insert = Compiled::Insert(Box::new(insert));
+        if !create.temporary {
+            self.begin_filling(&show_create_table(&table.def, &UTC));
+        }
         let done = self.execute_change(params, Mode::Thread, |env| insert.run(env))?;
+        self.capture.end_statement(&mut self.txn)?;
+        self.seal_filled()?;
         let seq = self.with_ddl(|ctx| create_select::publish(ctx, table))?;
         Ok((done, seq))
     }

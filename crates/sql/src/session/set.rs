@@ -95,7 +95,17 @@ impl Session {
                 self.context
                     .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
                 self.check_special(id, given.as_ref())?;
+                if id.def().name == "gtid_purged" {
+                    let text = given.as_ref().map(printed).unwrap_or_default();
+                    self.context.instance.set_gtid_purged(&text)?;
+                    return Ok(());
+                }
+                let before = self.context.instance.globals.get(id);
                 let taken = self.context.instance.globals.set(id, given.as_ref())?;
+                if let Err(e) = self.context.instance.admit_global(id.def().name, &before) {
+                    self.context.instance.globals.tell(id.def().name, before);
+                    return Err(e);
+                }
                 self.apply_global(id);
                 taken
             }

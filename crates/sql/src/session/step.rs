@@ -120,8 +120,9 @@ impl Session {
                     Ok(prepared) => {
                         prepared.cursor = None;
                         let work = Work::Ready(prepared.statement.clone(), Some(statement));
-                        let sql = prepared.sql.clone();
+                        let (sql, tree) = (prepared.sql.clone(), prepared.statement.clone());
                         self.begin_command("Execute", &sql);
+                        self.note_text(&tree, &sql);
                         Running::new(std::mem::take(&mut self.spare_text), params, work)
                             .without_text()
                     }
@@ -337,6 +338,9 @@ impl Session {
         {
             self.count(Counter::Queries, 1);
             self.count(plan.command(), 1);
+            if self.vars.log.statements {
+                self.statement_text.clone_from(&running.text);
+            }
             let changes = match plan {
                 Plan::Change(..) => true,
                 Plan::Parsed(statement) => counts::changes_data(statement),

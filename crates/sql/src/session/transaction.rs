@@ -111,7 +111,13 @@ impl Session {
         if let Some(branch) = &self.context.xa {
             return Err(branch.refusal());
         }
-        let result = self.txn.commit();
+        let result = match self.seal() {
+            Ok(()) => self.txn.commit(),
+            Err(e) => {
+                self.rollback_transaction();
+                return Err(e);
+            }
+        };
         self.end_transaction();
         match result {
             Ok(commit) => Ok(commit.seq.unwrap_or(0)),
@@ -127,6 +133,7 @@ impl Session {
 
     /// What is left to do when the engine's transaction has ended.
     pub(super) fn end_transaction(&mut self) {
+        self.capture.end_transaction();
         self.end_branch();
         self.state.explicit = false;
         self.state.active = false;
@@ -138,6 +145,7 @@ impl Session {
     /// Rolls back what was done; the transaction stays open.
     pub(super) fn undo_work(&mut self) {
         self.txn.rollback();
+        self.capture.end_transaction();
         self.state.savepoints.clear();
         self.locks.release_transaction();
     }

@@ -29,7 +29,7 @@ pub(super) fn failed(operation: &str, names: &[String]) -> SqlError {
 }
 
 /// `'user'@'host'`.
-pub(super) fn shown(user: &str, host: &str) -> String {
+pub(crate) fn shown(user: &str, host: &str) -> String {
     format!("'{user}'@'{host}'")
 }
 

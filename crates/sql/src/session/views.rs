@@ -78,7 +78,11 @@ impl Session {
             return Err(SqlError::new(1353, "HY000", text).into());
         }
         check_columns(&def)?;
-        let done = self.with_ddl(|ctx| ddl::view::create(ctx, create, &name, def))?;
+        let logged = self.logged(&self.statement_text, &[], true);
+        let done = self.with_ddl(|ctx| {
+            ctx.logged = logged;
+            ddl::view::create(ctx, create, &name, def)
+        })?;
         Ok(Done::Ok(OkInfo::default(), committed.max(done.seq)))
     }
 

@@ -300,6 +300,7 @@ impl Session {
         if branch.xid != *xid {
             return Err(unknown_xid().into());
         }
+        self.seal_prepared(xid)?;
         let seq = match self.txn.prepare(&xids::encode(xid)) {
             Ok(seq) => seq,
             Err(e) => {
@@ -335,8 +336,9 @@ impl Session {
         }
         match (branch.phase.get(), one_phase) {
             (Phase::Idle, true) => {
-                let committed = self.txn.commit();
+                let committed = self.seal().map(|()| self.txn.commit());
                 self.end_transaction();
+                let committed = committed?;
                 let commit = committed.map_err(|e| {
                     tracing::warn!("XA COMMIT of {}: {e}", xids::literal(xid));
                     rolled_back()
@@ -395,8 +397,14 @@ impl Session {
         }
         let name = xids::encode(xid);
         let decided = match decision {
-            Decision::Commit => instance.engine.commit_prepared(&name, &[]),
-            Decision::Rollback => instance.engine.rollback_prepared(&name, &[]),
+            Decision::Commit => {
+                let logged = self.logged_decision("XA COMMIT", xid).into_bytes();
+                instance.engine.commit_prepared(&name, &logged)
+            }
+            Decision::Rollback => {
+                let logged = self.logged_decision("XA ROLLBACK", xid).into_bytes();
+                instance.engine.rollback_prepared(&name, &logged)
+            }
         };
         self.locks.release_statement();
         match decided {

@@ -69,19 +69,24 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Profile => empty(&["Status", "Duration"]),
         ShowWhat::BinlogStatus => {
             replication(session)?;
-            empty(&[
-                "File",
-                "Position",
-                "Binlog_Do_DB",
-                "Binlog_Ignore_DB",
-                "Executed_Gtid_Set",
-            ])
+            session.show_binlog_status()
         }
-        ShowWhat::BinaryLogs | ShowWhat::BinlogEvents { .. } => Err(SqlError::new(
-            1381,
-            "HY000",
-            "You are not using binary logging",
-        )),
+        ShowWhat::BinaryLogs => {
+            replication(session)?;
+            session.show_binary_logs()
+        }
+        ShowWhat::BinlogEvents { relay: true, .. } => {
+            Err(SqlError::not_supported("SHOW RELAYLOG EVENTS"))
+        }
+        ShowWhat::BinlogEvents {
+            file,
+            position,
+            limit,
+            ..
+        } => {
+            session.context.require("REPLICATION SLAVE")?;
+            session.show_binlog_events(file.as_deref(), *position, *limit)
+        }
         ShowWhat::ReplicaStatus { .. } => {
             replication(session)?;
             empty(&["Replica_IO_State", "Source_Host"])

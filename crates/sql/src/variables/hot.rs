@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::SessionValues;
 use super::value::sql_mode_of;
+use crate::binlog::{LogVars, RowFlags, RowImage};
 
 /// Typed copies of a session's variables.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +90,8 @@ pub struct SessionVars {
     pub safe_updates: bool,
     /// long_query_time, microseconds.
     pub slow_after_micros: i64,
+    /// What is logged, and how.
+    pub log: LogVars,
     /// timestamp, when set: NOW() in microseconds since the epoch.
     pub fixed_now: Option<i64>,
 }
@@ -123,6 +126,7 @@ impl SessionVars {
             foreign_key_checks: other.foreign_key_checks,
             read_threads: other.read_threads,
             parallel_rows: other.parallel_rows,
+            log: other.log,
             ..self.clone()
         };
         same_run_time == *other
@@ -193,6 +197,20 @@ impl SessionVars {
             slow_after_micros: match v.named("long_query_time") {
                 super::VarValue::Double(seconds) => (seconds * 1e6) as i64,
                 _ => i64::MAX,
+            },
+            log: LogVars {
+                on: v.named("sql_log_bin").is_on(),
+                image: match v.named("binlog_row_image").as_text() {
+                    "MINIMAL" => RowImage::Minimal,
+                    "NOBLOB" => RowImage::NoBlob,
+                    _ => RowImage::Full,
+                },
+                statements: v.named("binlog_rows_query_log_events").is_on(),
+                compressed: v.named("binlog_transaction_compression").is_on(),
+                flags: RowFlags {
+                    no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
+                    relaxed_unique_checks: !v.named("unique_checks").is_on(),
+                },
             },
             fixed_now,
         })

@@ -160,18 +160,16 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 /// Why a variable takes one value only, where its name does not say it.
-const REASONS: [(&str, &str); 10] = [
+const REASONS: [(&str, &str); 8] = [
     (
         "authentication_policy",
         "accounts have one factor, caching_sha2_password unless they say otherwise",
     ),
-    ("gtid_mode", "there are no global transaction identifiers"),
     ("innodb_force_recovery", "see esker_force_recovery"),
     (
         "innodb_read_only",
         "super_read_only keeps everybody from writing",
     ),
-    ("log_bin", "there is no binary log"),
     (
         "lower_case_table_names",
         "names of databases and tables are kept and compared as they are written",
@@ -276,6 +274,15 @@ impl Globals {
                 "'{}' can only be '{}', not '{shown}'{reason}",
                 def.name, def.default
             )
+        };
+        // MySQL takes a base name here; the files have one.
+        let text = match def.name {
+            "log_bin" if value::from_text(def, text).is_err() => {
+                let line = format!("log_bin={text}: the files are called binlog.000001 and so on");
+                notes.lines.push(line);
+                "ON"
+            }
+            _ => text,
         };
         let (value, clamped) = value::from_text(def, text).map_err(|e| match def.effect {
             Effect::Fixed => fixed(text),

@@ -9,6 +9,7 @@ use super::call::{Call, int, string};
 use super::ret::{int_never_null, int_null, session_text, text, uint, uint_null};
 use super::{ArgType, BLOCKING, FuncDef, FuncFlags, RetCtx, SESSION, Signature, TOTAL, def};
 use crate::cast;
+use crate::ctx::GtidFunctions;
 use crate::error::{Level, SqlError, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -65,7 +66,20 @@ pub(super) const DEFS: &[FuncDef] = &[
     def("is_free_lock", 1, 1, SESSION, int_null::<1>, is_free_lock),
     def("is_used_lock", 1, 1, SESSION, uint_null::<21>, is_used_lock),
     def("isnull", 1, 1, TOTAL, int_never_null::<1>, isnull),
+    def("gtid_subset", 2, 2, GTIDS, int_null::<1>, gtid_subset),
+    def("gtid_subtract", 2, 2, GTIDS, text::<65_535>, gtid_subtract),
+    def(
+        "wait_for_executed_gtid_set",
+        1,
+        2,
+        BLOCKING,
+        int_null::<1>,
+        wait_for_executed_gtid_set,
+    ),
 ];
+
+/// Functions of GTIDs: NULL for NULL.
+const GTIDS: FuncFlags = SESSION.with(FuncFlags::NULL_IN_NULL_OUT);
 
 fn connection_id(c: &Call) -> SqlResult<Value> {
     Ok(Value::UInt(c.ctx.session.connection_id()))
@@ -253,6 +267,43 @@ fn is_used_lock(c: &Call) -> SqlResult<Value> {
         .session
         .lock_holder(&lock_name(c)?)
         .map_or(Value::Null, Value::UInt))
+}
+
+fn gtids<'c>(c: &'c Call) -> SqlResult<&'c dyn GtidFunctions> {
+    let functions = c.ctx.session.gtids();
+    functions.ok_or_else(|| SqlError::not_supported("GTID functions here"))
+}
+
+fn gtid_text(c: &Call, arg: usize) -> String {
+    String::from_utf8_lossy(&c.text(arg)).into_owned()
+}
+
+fn gtid_subset(c: &Call) -> SqlResult<Value> {
+    let (a, b) = (gtid_text(c, 0), gtid_text(c, 1));
+    Ok(Value::bool(gtids(c)?.is_subset(&a, &b)?))
+}
+
+fn gtid_subtract(c: &Call) -> SqlResult<Value> {
+    let (a, b) = (gtid_text(c, 0), gtid_text(c, 1));
+    Ok(Value::str(gtids(c)?.subtract(&a, &b)?))
+}
+
+fn wait_for_executed_gtid_set(c: &Call) -> SqlResult<Value> {
+    if c.null(0) {
+        let text = "Malformed GTID set specification 'NULL'.";
+        return Err(SqlError::new(1772, "HY000", text));
+    }
+    let seconds = match c.argc() > 1 && !c.null(1) {
+        true => c.real(1)?,
+        false => 0.0,
+    };
+    if seconds < 0.0 {
+        let text = "Incorrect arguments to WAIT_FOR_EXECUTED_GTID_SET.";
+        return Err(SqlError::new(1210, "HY000", text));
+    }
+    let at_most = (seconds > 0.0).then_some(seconds);
+    let is_there = gtids(c)?.wait_for_executed(&gtid_text(c, 0), at_most)?;
+    Ok(Value::bool(!is_there))
 }
 
 fn isnull(c: &Call) -> SqlResult<Value> {

@@ -476,7 +476,7 @@ impl Altered<'_> {
 pub(super) const COPY_AT_VERSIONS: usize = MAX_LAYOUT_VERSIONS;
 
 fn publish(
-    ctx: &DdlCtx<'_>,
+    ctx: &mut DdlCtx<'_>,
     name: &TableName,
     to: &TableName,
     old: &TableDef,
@@ -498,7 +498,7 @@ fn publish(
         tables.replace(old, def, made.trees)?;
         return Ok(done);
     }
-    let mut change = ctx.catalog.change();
+    let mut change = ctx.change()?;
     change.adopt(made.trees);
     for index in &old.indexes {
         if !made.def.indexes.iter().any(|i| i.id == index.id) {

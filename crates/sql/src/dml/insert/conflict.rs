@@ -57,6 +57,7 @@ impl Run<'_, '_> {
         let env = &mut *self.env;
         let writer = Writer {
             txn: env.txn,
+            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,
@@ -90,6 +91,7 @@ impl Run<'_, '_> {
         let mut entries = buffers.entries;
         let mut writer = Writer {
             txn: env.txn,
+            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,

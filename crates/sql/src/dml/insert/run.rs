@@ -464,6 +464,7 @@ impl Run<'_, '_> {
         }
         let mut writer = Writer {
             txn: env.txn,
+            capture: env.capture.as_deref_mut(),
             mode: env.mode,
             limits: env.limits,
             on_duplicate: self.insert.on_conflict.lock(),

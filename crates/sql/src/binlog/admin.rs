@@ -1,0 +1,435 @@
+//! What statements and variables do with the binary log.
+//!
+//! Neighbours: `show` and `session` call this; [`writer`](super::writer) has the files.
+//! **Invariants**: a statement that shows state of the binary log shows everything that was committed before it began.
+
+use std::time::{Duration, Instant};
+
+use esker_binlog::event::control::{Rotate, parse_rows_query};
+use esker_binlog::event::format::FormatDescription;
+use esker_binlog::event::group::{GtidEvent, XaPrepare, parse_previous_gtids, parse_xid};
+use esker_binlog::event::query::Query;
+use esker_binlog::event::rows::Rows;
+use esker_binlog::event::table_map::TableMap;
+use esker_binlog::event::{Event, EventType, FLAG_SUPPRESS_USE};
+use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
+use esker_binlog::gtid::GtidSet;
+use esker_types::ctx::GtidFunctions;
+use esker_types::{SqlError, SqlResult, Value};
+use esker_vfs::Fs;
+
+use super::writer::{Command, failed, not_logging};
+use crate::exec_error::engine_error;
+use crate::instance::Instance;
+use crate::session::{Session, SessionContext};
+use crate::show::{Table, t};
+use crate::variables::{VarId, VarValue};
+
+/// Where SHOW BINLOG EVENTS begins, as MySQL: the first event.
+const FIRST: u64 = 4;
+/// Whoever waits for GTIDs looks this often whether the statement may go on.
+const WAIT_STEP: Duration = Duration::from_millis(50);
+
+impl Instance {
+    /// The binary log with everything that is committed by now.
+    ///
+    /// # Errors
+    /// 1381 without binary log; of the engine's log.
+    pub(crate) fn binlog_view(&self) -> SqlResult<View> {
+        let engine = &self.engine;
+        let committed = engine.visible_seq();
+        engine
+            .wait_durable(committed)
+            .block()
+            .map_err(|e| engine_error(&e))?;
+        self.binlog.view_at(committed).ok_or_else(not_logging)
+    }
+
+    /// A global value, computed ones included.
+    pub(crate) fn global_variable(&self, id: VarId) -> VarValue {
+        match id.def().name {
+            "gtid_executed" => VarValue::Text(self.gtid_executed().to_string().into()),
+            "gtid_purged" => VarValue::Text(self.gtid_purged().to_string().into()),
+            _ => self.globals.get(id),
+        }
+    }
+
+    /// gtid_executed; empty without binary log.
+    pub(crate) fn gtid_executed(&self) -> GtidSet {
+        self.binlog_view()
+            .map(|view| (*view.executed).clone())
+            .unwrap_or_default()
+    }
+
+    /// gtid_purged; empty without binary log.
+    pub(crate) fn gtid_purged(&self) -> GtidSet {
+        self.binlog
+            .view()
+            .map(|view| (*view.purged).clone())
+            .unwrap_or_default()
+    }
+
+    /// Carries a global variable that has been set over to the writer, if it is about the binary log.
+    ///
+    /// # Errors
+    /// 1788: gtid_mode goes through its values one by one; of the files. The variable is to have its value of `before`
+    /// again then.
+    pub(crate) fn admit_global(&self, name: &str, before: &VarValue) -> SqlResult<()> {
+        let value = self.globals.named(name);
+        if name == "gtid_mode"
+            && mode_step(before.as_text()).abs_diff(mode_step(value.as_text())) > 1
+        {
+            let text = "The value of @@GLOBAL.GTID_MODE can only be changed one step at a time: OFF <-> \
+                        OFF_PERMISSIVE <-> ON_PERMISSIVE <-> ON. Also note that this value must be stepped \
+                        up or down simultaneously on all servers. See the Manual for instructions.";
+            return Err(SqlError::new(1788, "HY000", text));
+        }
+        if !self.binlog.is_on() {
+            return Ok(());
+        }
+        let command = match name {
+            "max_binlog_size" => Command::MaxSize(value.as_u64()),
+            "binlog_checksum" => Command::Checksum(super::writer::checksum(value.as_text())),
+            "gtid_mode" => Command::GtidMode(super::writer::gives_gtids(value.as_text())),
+            "binlog_expire_logs_seconds" | "binlog_expire_logs_auto_purge" => {
+                let is_on = self.variable_is_on("binlog_expire_logs_auto_purge");
+                let seconds = self.variable_u64("binlog_expire_logs_seconds");
+                Command::Expire(if is_on { seconds as u32 } else { 0 })
+            }
+            _ => return Ok(()),
+        };
+        self.binlog.order(command)
+    }
+
+    /// SET GLOBAL gtid_purged.
+    ///
+    /// # Errors
+    /// 3546: some of them are executed, or what is purged already is not among them.
+    pub(crate) fn set_gtid_purged(&self, text: &str) -> SqlResult<()> {
+        let refused = |why: &str| {
+            let text = format!("@@GLOBAL.GTID_PURGED cannot be changed: {why}");
+            SqlError::new(3546, "HY000", text)
+        };
+        let (adds, listed) = match text.trim().strip_prefix('+') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let mut gtids = parse_set(listed)?;
+        let view = self.binlog_view()?;
+        if !adds {
+            if !gtids.contains_all(&view.purged) {
+                return Err(refused("the new value must be a superset of the old value"));
+            }
+            gtids.subtract(&view.purged);
+        }
+        if view.executed.intersects(&gtids) {
+            return Err(refused(
+                "the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED",
+            ));
+        }
+        self.binlog.order(Command::AddPurged(gtids))
+    }
+}
+
+fn mode_step(mode: &str) -> usize {
+    const STEPS: [&str; 4] = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"];
+    STEPS.iter().position(|step| *step == mode).unwrap_or(0)
+}
+
+/// A set of GTIDs in a text.
+///
+/// # Errors
+/// 1772.
+pub(crate) fn parse_set(text: &str) -> SqlResult<GtidSet> {
+    text.parse().map_err(|_| {
+        let text = format!("Malformed GTID set specification '{text}'.");
+        SqlError::new(1772, "HY000", text)
+    })
+}
+
+impl GtidFunctions for SessionContext {
+    fn is_subset(&self, a: &str, b: &str) -> SqlResult<bool> {
+        Ok(parse_set(b)?.contains_all(&parse_set(a)?))
+    }
+
+    fn subtract(&self, a: &str, b: &str) -> SqlResult<String> {
+        let mut rest = parse_set(a)?;
+        rest.subtract(&parse_set(b)?);
+        Ok(rest.to_string())
+    }
+
+    fn wait_for_executed(&self, set: &str, at_most_secs: Option<f64>) -> SqlResult<bool> {
+        let wanted = parse_set(set)?;
+        let is_there = |view: &View| view.executed.contains_all(&wanted);
+        let begun = Instant::now();
+        loop {
+            let view = self.instance.binlog.wait(WAIT_STEP, is_there);
+            if view
+                .ok_or_else(not_logging)
+                .is_ok_and(|view| is_there(&view))
+            {
+                return Ok(true);
+            }
+            self.check()?;
+            let waited = begun.elapsed().as_secs_f64();
+            if !self.instance.binlog.is_on() || at_most_secs.is_some_and(|most| waited >= most) {
+                return Ok(wanted.is_empty());
+            }
+        }
+    }
+}
+
+impl Session {
+    /// SHOW BINARY LOGS.
+    ///
+    /// # Errors
+    /// 1381.
+    pub(crate) fn show_binary_logs(&self) -> SqlResult<Table> {
+        let view = self.context.instance.binlog_view()?;
+        let names = self.binlog_names()?;
+        let row =
+            |file: &FileInfo| vec![t(names.name(file.number)), Value::UInt(file.size), t("No")];
+        let rows = view.files.iter().map(row).collect();
+        let columns = ["Log_name", "File_size", "Encrypted"];
+        Ok(Table::mixed(&columns, &["File_size"], rows))
+    }
+
+    /// SHOW BINARY LOG STATUS. Without binary log there is no row, as in MySQL.
+    ///
+    /// # Errors
+    /// Of the engine's log.
+    pub(crate) fn show_binlog_status(&self) -> SqlResult<Table> {
+        let columns = [
+            "File",
+            "Position",
+            "Binlog_Do_DB",
+            "Binlog_Ignore_DB",
+            "Executed_Gtid_Set",
+        ];
+        let mut rows = Vec::new();
+        if self.context.instance.binlog.is_on() {
+            let view = self.context.instance.binlog_view()?;
+            let names = self.binlog_names()?;
+            rows.extend(view.files.last().map(|file| {
+                vec![
+                    t(names.name(file.number)),
+                    Value::UInt(file.size),
+                    t(""),
+                    t(""),
+                    t(view.executed.to_string()),
+                ]
+            }));
+        }
+        Ok(Table::mixed(&columns, &["Position"], rows))
+    }
+
+    /// SHOW BINLOG EVENTS.
+    ///
+    /// # Errors
+    /// 1381; 1220: no such file or position.
+    pub(crate) fn show_binlog_events(
+        &self,
+        file: Option<&[u8]>,
+        position: Option<u64>,
+        limit: Option<(u64, u64)>,
+    ) -> SqlResult<Table> {
+        let refused = |why: &str| {
+            let text = format!("Error when executing command SHOW BINLOG EVENTS: {why}");
+            SqlError::new(1220, "HY000", text)
+        };
+        let view = self.context.instance.binlog_view()?;
+        let names = self.binlog_names()?;
+        let found = match file {
+            None => view.files.first(),
+            Some(name) => {
+                let number = names.number(&String::from_utf8_lossy(name));
+                view.files.iter().find(|f| Some(f.number) == number)
+            }
+        };
+        let found = found.ok_or_else(|| refused("Could not find target log"))?;
+        let position = position.unwrap_or(FIRST).max(FIRST);
+        let (skip, most) = limit.unwrap_or((0, u64::MAX));
+        let path = names.path(found.number);
+        let fs = &self.context.instance.env.fs;
+        let mut scan = Scan::open(&**fs, &path, Some(found.size)).map_err(|e| failed(&e))?;
+        let name = names.name(found.number);
+        let mut rows = Vec::new();
+        let (mut nth, mut is_boundary) = (0, position >= found.size);
+        while let Some((offset, event)) = scan.next_event().map_err(|e| failed(&e))? {
+            is_boundary |= offset == position;
+            if offset < position {
+                continue;
+            }
+            nth += 1;
+            if nth > skip && nth - skip <= most {
+                rows.push(event_row(&name, offset, &event));
+            }
+            self.context.check()?;
+        }
+        if !is_boundary {
+            return Err(refused("Wrong offset or I/O error"));
+        }
+        let columns = [
+            "Log_name",
+            "Pos",
+            "Event_type",
+            "Server_id",
+            "End_log_pos",
+            "Info",
+        ];
+        Ok(Table::mixed(
+            &columns,
+            &["Pos", "Server_id", "End_log_pos"],
+            rows,
+        ))
+    }
+
+    fn binlog_names(&self) -> SqlResult<&Names> {
+        self.context.instance.binlog.names().ok_or_else(not_logging)
+    }
+
+    /// FLUSH BINARY LOGS.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub(crate) fn rotate_binlog(&self) -> SqlResult<()> {
+        if !self.context.instance.binlog.is_on() {
+            return Ok(());
+        }
+        self.context.instance.binlog_view()?;
+        self.context.instance.binlog.order(Command::Rotate)
+    }
+
+    /// PURGE BINARY LOGS TO.
+    ///
+    /// # Errors
+    /// 1373: there is no such file.
+    pub(crate) fn purge_binlog_to(&self, file: &[u8]) -> SqlResult<()> {
+        // Without binary log MySQL has nothing to purge either, and says so.
+        let view = self.context.instance.binlog_view()?;
+        let number = self
+            .binlog_names()?
+            .number(&String::from_utf8_lossy(file))
+            .filter(|n| view.files.iter().any(|f| f.number == *n));
+        match number {
+            Some(number) => self.context.instance.binlog.order(Command::PurgeTo(number)),
+            None => {
+                let text = "Target log not found in binlog index";
+                Err(SqlError::new(1373, "HY000", text))
+            }
+        }
+    }
+
+    /// PURGE BINARY LOGS BEFORE; `before` in seconds since the epoch.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub(crate) fn purge_binlog_before(&self, before: u32) -> SqlResult<()> {
+        let view = self.context.instance.binlog_view()?;
+        let fs = &self.context.instance.env.fs;
+        let first = first_younger(&**fs, self.binlog_names()?, &view, before);
+        match first.map_err(|e| failed(&e))? {
+            Some(number) => self.context.instance.binlog.order(Command::PurgeTo(number)),
+            None => Ok(()),
+        }
+    }
+
+    /// RESET BINARY LOGS AND GTIDS.
+    ///
+    /// # Errors
+    /// 1381; of the files.
+    pub(crate) fn reset_binlog(&self) -> SqlResult<()> {
+        self.context.instance.binlog_view()?;
+        self.context.instance.binlog.order(Command::Reset)
+    }
+}
+
+/// The first file that has events of this time or later, unless it is the first of all. The events of a file are
+/// older than
+/// the file behind it.
+pub(super) fn first_younger(
+    fs: &dyn Fs,
+    names: &Names,
+    view: &View,
+    before: u32,
+) -> esker_binlog::Result<Option<FileNumber>> {
+    let mut first = None;
+    for file in view.files.iter().skip(1) {
+        let mut scan = Scan::open(fs, &names.path(file.number), Some(file.size))?;
+        let begun = match scan.next_event()? {
+            Some((_, event)) => event.header.stamp.timestamp,
+            None => break,
+        };
+        if begun >= before {
+            break;
+        }
+        first = Some(file.number);
+    }
+    Ok(first)
+}
+
+fn event_row(file: &str, offset: u64, event: &Event<'_>) -> Vec<Value> {
+    let header = &event.header;
+    let kind = header.event_type();
+    vec![
+        t(file),
+        Value::UInt(offset),
+        t(kind.map_or("Unknown", EventType::name)),
+        Value::UInt(header.stamp.server_id.into()),
+        Value::UInt(offset + u64::from(header.length)),
+        t(info(event).unwrap_or_default()),
+    ]
+}
+
+/// The last column of SHOW BINLOG EVENTS.
+fn info(event: &Event<'_>) -> esker_binlog::Result<String> {
+    let body = event.body;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(kind) = event.header.event_type() else {
+        return Ok(String::new());
+    };
+    Ok(match kind {
+        EventType::FormatDescription => {
+            let format = FormatDescription::parse(body)?;
+            format!("Server ver: {}, Binlog ver: 4", format.server_version)
+        }
+        EventType::PreviousGtids => parse_previous_gtids(body)?.to_string(),
+        EventType::Gtid | EventType::GtidTagged | EventType::AnonymousGtid => {
+            let next = match GtidEvent::parse(kind, body)?.gtid {
+                Some(gtid) => gtid.to_string(),
+                None => "ANONYMOUS".to_owned(),
+            };
+            format!("SET @@SESSION.GTID_NEXT= '{next}'")
+        }
+        EventType::Query => {
+            let query = Query::parse(body)?;
+            let uses =
+                event.header.stamp.flags & FLAG_SUPPRESS_USE == 0 && !query.schema.is_empty();
+            match uses {
+                true => format!("use `{}`; {}", text(query.schema), text(query.text)),
+                false => text(query.text),
+            }
+        }
+        EventType::TableMap => {
+            let map = TableMap::parse(body)?;
+            format!("table_id: {} ({}.{})", map.table_id, map.schema, map.table)
+        }
+        EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
+            let rows = Rows::parse(kind, body)?;
+            let end = if rows.ends_statement {
+                " flags: STMT_END_F"
+            } else {
+                ""
+            };
+            format!("table_id: {}{end}", rows.table_id)
+        }
+        EventType::RowsQuery => format!("# {}", text(parse_rows_query(body)?)),
+        EventType::Xid => format!("COMMIT /* xid={} */", parse_xid(body)?),
+        EventType::XaPrepare => format!("XA PREPARE {}", XaPrepare::parse(body)?),
+        EventType::Rotate => {
+            let rotate = Rotate::parse(body)?;
+            format!("{};pos={}", text(rotate.file), rotate.position)
+        }
+        _ => String::new(),
+    })
+}

@@ -1,0 +1,349 @@
+//! What a session has changed, as events of the binary log.
+//!
+//! Neighbours: `dml::write` reports every row it has written; `session` begins and ends statements here, and asks
+//! for the head
+//! when a transaction commits; [`shape`](super::shape) knows the tables.
+//! **Invariants**
+//! - A statement that is undone leaves no event: what is open is thrown away, and what went to the transaction's
+//!   attachment
+//!   is cut off by the savepoint.
+//! - Row events of one table and kind follow its TABLE_MAP within a statement; the last one of a table ends the
+//!   statement, so
+//!   a reader never has to have two tables open.
+//! - Rows have passed every lock and unique key before they come here.
+
+use std::sync::Arc;
+
+use esker_binlog::attachment::push_event;
+use esker_binlog::event::rows::{self, Bitmap, RowFlags};
+use esker_binlog::event::{EventType, FLAG_IGNORABLE};
+use esker_binlog::writeset::key_hash;
+use esker_engine::{TreeId, Txn};
+use esker_types::SqlError;
+
+use super::shape::{KnownTables, Logged};
+use crate::catalog::TableDef;
+use crate::codec::{RowReader, UTC};
+use crate::exec_error::ExecError;
+
+/// Events of a statement that gather before they go to the transaction's attachment, bytes.
+const GATHERED_BYTES: usize = 64 << 10;
+/// A transaction that changes more keys is one that everything waits for.
+const MAX_KEYS: usize = esker_binlog::writeset::HISTORY_KEYS;
+
+/// Which columns row images have (`binlog_row_image`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowImage {
+    /// The key before, what changed after.
+    Minimal,
+    /// All but BLOB and TEXT columns that did not change.
+    NoBlob,
+    /// All.
+    Full,
+}
+
+/// What the variables say about logging; part of a session's hot variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogVars {
+    /// sql_log_bin.
+    pub on: bool,
+    /// binlog_row_image.
+    pub image: RowImage,
+    /// binlog_rows_query_log_events.
+    pub statements: bool,
+    /// binlog_transaction_compression.
+    pub compressed: bool,
+    /// foreign_key_checks and unique_checks.
+    pub flags: RowFlags,
+}
+
+/// What events say of the transaction's first statement.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Beginning {
+    /// When it began, seconds since the epoch.
+    pub(super) time: u32,
+    /// The default database.
+    pub(super) schema: Option<Arc<str>>,
+    /// Settings, as bytes.
+    pub(super) settings: Vec<u8>,
+}
+
+/// The row event that is being written.
+struct Open {
+    table: usize,
+    kind: EventType,
+    before: Bitmap,
+    after: Option<Bitmap>,
+    body: Vec<u8>,
+}
+
+/// The changes of a session.
+#[derive(Default)]
+pub struct Capture {
+    /// The statement is logged.
+    is_on: bool,
+    image: Option<RowImage>,
+    flags: RowFlags,
+    event_bytes: usize,
+    time: u32,
+    /// The statement as it is to be logged beside its rows; taken when the first row comes.
+    text: Option<Vec<u8>>,
+    tables: KnownTables,
+    open: Option<Open>,
+    /// The table whose map was written last in this statement.
+    mapped: Option<usize>,
+    /// Whole events of this statement.
+    events: Vec<u8>,
+    /// Hashes of the keys that the transaction has changed.
+    keys: Vec<u64>,
+    /// It has changed rows that no key tells apart.
+    unkeyed: bool,
+    beginning: Option<Beginning>,
+}
+
+/// What a statement starts with.
+pub(super) struct Start<'a> {
+    pub(super) vars: &'a LogVars,
+    pub(super) event_bytes: usize,
+    pub(super) time: u32,
+    pub(super) text: Option<Vec<u8>>,
+}
+
+impl Capture {
+    /// A statement begins that is logged.
+    pub(super) fn begin_statement(&mut self, start: Start<'_>) {
+        debug_assert!(self.open.is_none() && self.events.is_empty());
+        self.is_on = true;
+        self.image = Some(start.vars.image);
+        self.flags = start.vars.flags;
+        self.event_bytes = start.event_bytes;
+        self.time = start.time;
+        self.text = start.text;
+    }
+
+    /// A statement begins that is not logged.
+    pub(super) fn skip_statement(&mut self) {
+        self.is_on = false;
+    }
+
+    pub(super) fn tables(&mut self) -> &mut KnownTables {
+        &mut self.tables
+    }
+
+    pub(super) fn beginning(&mut self) -> &mut Option<Beginning> {
+        &mut self.beginning
+    }
+
+    /// Takes rows, if the statement is logged.
+    pub(crate) fn if_on(&mut self) -> Option<&mut Self> {
+        self.is_on.then_some(self)
+    }
+
+    /// A statement of its own stands before the rows: the CREATE TABLE of what they fill.
+    pub(super) fn push_statement(&mut self, events: &[u8]) {
+        debug_assert!(self.events.is_empty());
+        self.events.extend_from_slice(events);
+    }
+
+    /// Takes back what the statement has gathered; the caller cuts the attachment off.
+    pub(crate) fn undo_statement(&mut self) {
+        self.open = None;
+        self.mapped = None;
+        self.events.clear();
+        self.is_on = false;
+    }
+
+    /// The statement went well: its events go to the transaction.
+    ///
+    /// # Errors
+    /// The transaction is too large.
+    pub(crate) fn end_statement(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
+        self.close(true);
+        self.mapped = None;
+        self.is_on = false;
+        self.hand_over(txn)
+    }
+
+    /// The transaction is over.
+    pub(crate) fn end_transaction(&mut self) {
+        self.undo_statement();
+        self.keys.clear();
+        self.unkeyed = false;
+        self.beginning = None;
+    }
+
+    /// The keys that the transaction has changed, if keys tell its rows apart.
+    pub(super) fn write_set(&mut self) -> Option<&[u64]> {
+        if self.unkeyed {
+            return None;
+        }
+        self.keys.sort_unstable();
+        self.keys.dedup();
+        Some(&self.keys)
+    }
+
+    /// A key of an index was written or removed.
+    pub(crate) fn key(&mut self, index: TreeId, key: &[u8]) {
+        if self.keys.len() < MAX_KEYS {
+            self.keys.push(key_hash(index.0.into(), key));
+        } else {
+            self.unkeyed = true;
+        }
+    }
+
+    /// A row was inserted.
+    pub(crate) fn insert(
+        &mut self,
+        txn: &mut Txn,
+        table: &TableDef,
+        row: &[u8],
+    ) -> Result<(), ExecError> {
+        self.one_image(txn, table, EventType::WriteRows, row)
+    }
+
+    /// A row was deleted.
+    pub(crate) fn delete(
+        &mut self,
+        txn: &mut Txn,
+        table: &TableDef,
+        row: &[u8],
+    ) -> Result<(), ExecError> {
+        self.one_image(txn, table, EventType::DeleteRows, row)
+    }
+
+    fn one_image(
+        &mut self,
+        txn: &mut Txn,
+        table: &TableDef,
+        kind: EventType,
+        row: &[u8],
+    ) -> Result<(), ExecError> {
+        let at = self.table(table);
+        let known = self.tables.get(at);
+        let columns = match kind {
+            EventType::WriteRows => known.all(),
+            _ => known.before(self.image.unwrap_or(RowImage::Full)),
+        };
+        let columns = columns.clone();
+        self.prepare(txn, at, kind, (columns, None))?;
+        let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
+            return Ok(());
+        };
+        image(known, table, &open.before, row, &mut open.body)
+    }
+
+    /// A row was changed.
+    pub(crate) fn update(
+        &mut self,
+        txn: &mut Txn,
+        table: &TableDef,
+        old: &[u8],
+        new: &[u8],
+    ) -> Result<(), ExecError> {
+        let at = self.table(table);
+        let known = self.tables.get(at);
+        let wanted = self.image.unwrap_or(RowImage::Full);
+        let before = known.before(wanted).clone();
+        let after = match wanted {
+            RowImage::Full => known.all().clone(),
+            _ => known.changed(wanted, table, old, new)?,
+        };
+        self.prepare(txn, at, EventType::UpdateRows, (before, Some(after)))?;
+        let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
+            return Ok(());
+        };
+        image(known, table, &open.before, old, &mut open.body)?;
+        let after = open.after.as_ref().unwrap_or(&open.before);
+        image(known, table, after, new, &mut open.body)
+    }
+
+    fn table(&mut self, table: &TableDef) -> usize {
+        let at = self.tables.find(table);
+        self.unkeyed |= !self.tables.get(at).has_key();
+        at
+    }
+
+    /// Makes the open event one of this table, kind and columns.
+    fn prepare(
+        &mut self,
+        txn: &mut Txn,
+        at: usize,
+        kind: EventType,
+        (before, after): (Bitmap, Option<Bitmap>),
+    ) -> Result<(), ExecError> {
+        let fits = |open: &Open| {
+            (open.table, open.kind, &open.before, &open.after) == (at, kind, &before, &after)
+                && open.body.len() < self.event_bytes
+        };
+        if self.open.as_ref().is_some_and(fits) {
+            return Ok(());
+        }
+        let goes_on = self.mapped == Some(at);
+        self.close(!goes_on);
+        if self.events.len() >= GATHERED_BYTES {
+            self.hand_over(txn)?;
+        }
+        if let Some(text) = self.text.take() {
+            let mut body = Vec::with_capacity(text.len() + 1);
+            esker_binlog::event::control::write_rows_query(&text, &mut body);
+            let flags = FLAG_IGNORABLE as u8;
+            push_event(
+                EventType::RowsQuery,
+                flags,
+                self.time,
+                &body,
+                &mut self.events,
+            );
+        }
+        let known = self.tables.get(at);
+        if !goes_on {
+            let map = known.map();
+            push_event(EventType::TableMap, 0, self.time, map, &mut self.events);
+            self.mapped = Some(at);
+        }
+        let mut body = Vec::with_capacity(self.event_bytes.min(1024));
+        let id = known.shape().table_id;
+        rows::begin(id, self.flags, &before, after.as_ref(), &mut body);
+        self.open = Some(Open {
+            table: at,
+            kind,
+            before,
+            after,
+            body,
+        });
+        Ok(())
+    }
+
+    /// Ends the open event, which is the last of its table if `ends`.
+    fn close(&mut self, ends: bool) {
+        if let Some(mut open) = self.open.take() {
+            if ends {
+                rows::end_statement(&mut open.body);
+            }
+            push_event(open.kind, 0, self.time, &open.body, &mut self.events);
+        }
+    }
+
+    fn hand_over(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        txn.attach(&self.events)?;
+        self.events.clear();
+        self.events.shrink_to(2 * GATHERED_BYTES);
+        Ok(())
+    }
+}
+
+/// Appends the image of a stored row.
+fn image(
+    known: &Logged,
+    table: &TableDef,
+    columns: &Bitmap,
+    row: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ExecError> {
+    let row = RowReader::new(&table.layout, &UTC, row)?;
+    rows::write_image(known.shape(), columns, |col| row.field(col), out)
+        .map_err(|e| SqlError::new(1594, "HY000", format!("Binary log: {e}")).into())
+}

@@ -1,0 +1,184 @@
+//! Tables as the binary log sees them, kept for the statements of a session.
+//!
+//! Neighbours: `capture` writes rows with them; `catalog` has the definitions.
+//! **Invariants**: what is kept is found by id and version of the definition, so it is never that of another one.
+
+use std::sync::Arc;
+
+use esker_binlog::event::rows::Bitmap;
+use esker_binlog::event::table_map::{self, Detail};
+use esker_binlog::image::{Form, Shape, ShapeColumn};
+use esker_types::SqlResult;
+
+use super::capture::RowImage;
+use crate::catalog::{TableDef, TableId};
+use crate::codec::{RowReader, UTC};
+
+/// Tables that a session keeps; more than one statement can change.
+const MAX_KNOWN: usize = 64;
+/// Bits of a table's number that its id takes; the version of the definition is above.
+const ID_BITS: u32 = 32;
+const VERSION_BITS: u64 = 0xffff;
+
+/// A table with everything that its events need.
+pub(super) struct Logged {
+    id: TableId,
+    version: u64,
+    detail: Detail,
+    shape: Shape,
+    map: Vec<u8>,
+    all: Bitmap,
+    key: Bitmap,
+    without_blobs: Bitmap,
+    has_key: bool,
+}
+
+impl Logged {
+    fn new(table: &TableDef, detail: Detail) -> Self {
+        let columns = &table.columns;
+        let column = |c: &crate::catalog::ColumnDef| {
+            ShapeColumn::new(Arc::clone(&c.name), c.ty.clone(), c.invisible)
+        };
+        let parts = match table.has_primary_key() {
+            true => &table.primary().parts[..],
+            false => &[],
+        };
+        let shape = Shape {
+            table_id: u64::from(table.id.0) | (table.version & VERSION_BITS) << ID_BITS,
+            schema: Arc::clone(&table.schema),
+            table: Arc::clone(&table.name),
+            columns: columns.iter().map(column).collect(),
+            primary_key: parts
+                .iter()
+                .map(|p| (p.col, p.prefix_len.unwrap_or(0)))
+                .collect(),
+        };
+        let mut map = Vec::new();
+        table_map::write(&shape, detail, &mut map);
+        let in_key = |col: usize| parts.iter().any(|p| p.col == col);
+        let is_blob = |c: &ShapeColumn| matches!(c.form, Form::Blob { .. } | Form::Json);
+        let key = (0..columns.len()).map(|col| parts.is_empty() || in_key(col));
+        let shown = shape.columns.iter().enumerate();
+        let without_blobs = shown.map(|(col, c)| !is_blob(c) || in_key(col));
+        Self {
+            id: table.id,
+            version: table.version,
+            detail,
+            map,
+            all: Bitmap::all(columns.len()),
+            key: Bitmap::from_bits(key),
+            without_blobs: Bitmap::from_bits(without_blobs),
+            // Rows of other tables may depend on rows with foreign keys, which no key of theirs says.
+            has_key: !parts.is_empty() && table.foreign_keys.is_empty(),
+            shape,
+        }
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The body of its TABLE_MAP.
+    pub(super) fn map(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Does a key tell its rows apart?
+    pub(super) fn has_key(&self) -> bool {
+        self.has_key
+    }
+
+    /// All columns.
+    pub(super) fn all(&self) -> &Bitmap {
+        &self.all
+    }
+
+    /// The columns of an image of what a row was.
+    pub(super) fn before(&self, image: RowImage) -> &Bitmap {
+        match image {
+            RowImage::Full => &self.all,
+            RowImage::NoBlob => &self.without_blobs,
+            RowImage::Minimal => &self.key,
+        }
+    }
+
+    /// The columns of an image of what a row has become.
+    pub(super) fn changed(
+        &self,
+        image: RowImage,
+        table: &TableDef,
+        old: &[u8],
+        new: &[u8],
+    ) -> SqlResult<Bitmap> {
+        let old = RowReader::new(&table.layout, &UTC, old)?;
+        let new = RowReader::new(&table.layout, &UTC, new)?;
+        let mut bytes = (Vec::new(), Vec::new());
+        let mut is_wanted = |col: usize| {
+            if image == RowImage::NoBlob && self.without_blobs.has(col) {
+                return true;
+            }
+            if old.is_null(col) || new.is_null(col) {
+                return old.is_null(col) != new.is_null(col);
+            }
+            let column = &self.shape.columns[col];
+            bytes.0.clear();
+            bytes.1.clear();
+            let fits = column.write(old.field(col), &mut bytes.0).is_ok()
+                && column.write(new.field(col), &mut bytes.1).is_ok();
+            !fits || bytes.0 != bytes.1
+        };
+        let bits: Vec<bool> = (0..table.columns.len()).map(&mut is_wanted).collect();
+        Ok(Bitmap::from_bits(bits.into_iter()))
+    }
+}
+
+/// The tables that a session has changed lately.
+pub(super) struct KnownTables {
+    detail: Detail,
+    tables: Vec<Logged>,
+    /// Which one goes next.
+    oldest: usize,
+}
+
+impl Default for KnownTables {
+    fn default() -> Self {
+        Self {
+            detail: Detail::Minimal,
+            tables: Vec::new(),
+            oldest: 0,
+        }
+    }
+}
+
+impl KnownTables {
+    /// What maps are to say from now on. Not within a statement.
+    pub(super) fn set_detail(&mut self, detail: Detail) {
+        if self.detail != detail {
+            self.detail = detail;
+            self.tables.clear();
+            self.oldest = 0;
+        }
+    }
+
+    /// The place of a table. It holds until as many others have been looked for as are kept.
+    pub(super) fn find(&mut self, table: &TableDef) -> usize {
+        let is_it = |known: &Logged| (known.id, known.version) == (table.id, table.version);
+        if let Some(at) = self.tables.iter().position(is_it) {
+            return at;
+        }
+        let logged = Logged::new(table, self.detail);
+        debug_assert_eq!(logged.detail, self.detail);
+        if self.tables.len() < MAX_KNOWN {
+            self.tables.push(logged);
+            return self.tables.len() - 1;
+        }
+        let at = self.oldest;
+        self.oldest = (at + 1) % MAX_KNOWN;
+        self.tables[at] = logged;
+        at
+    }
+
+    pub(super) fn get(&self, at: usize) -> &Logged {
+        &self.tables[at]
+    }
+}

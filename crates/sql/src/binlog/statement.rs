@@ -1,0 +1,363 @@
+//! Heads and statements for the binary log: what is said of a transaction when it commits, and statements that are
+//! logged as
+//! text.
+//!
+//! Neighbours: `session` calls this where statements begin and transactions end; `capture` has the rows.
+//! **Invariants**: the text of a statement is the client's own, in which only what must not be logged is replaced:
+//! clauses
+//! about waiting, and passwords.
+
+use esker_binlog::attachment::{Head, What, head_bytes, push_event};
+use esker_binlog::event::group::XaPrepare;
+use esker_binlog::event::query::{self, Query, Settings};
+use esker_binlog::event::table_map::Detail;
+use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
+use esker_types::SqlResult;
+use esker_types::collation::Collation;
+
+use super::capture::{Beginning, Start};
+use crate::exec_error::engine_error;
+use crate::parse::ast::{Statement, Xid};
+use crate::parse::{self, ParseOptions};
+use crate::session::Session;
+
+/// The zone that is not named in events: readers are to use theirs.
+const SYSTEM_ZONE: &str = "SYSTEM";
+
+/// A statement as the binary log is to have it.
+#[derive(Debug, Clone, Default)]
+pub struct LoggedStatement {
+    /// What is said of the transaction.
+    pub(crate) head: Vec<u8>,
+    /// The statement, as an event.
+    pub(crate) events: Vec<u8>,
+}
+
+impl Session {
+    /// Is what this session does logged?
+    pub(crate) fn logs(&self) -> bool {
+        self.vars.log.on && self.context.instance.binlog.is_on()
+    }
+
+    /// Is the text of this statement wanted for the log?
+    pub(crate) fn logs_text(&self, statement: &Statement) -> bool {
+        self.logs() && (self.vars.log.statements || !is_about_rows(statement))
+    }
+
+    /// Takes down the text of a statement that was parsed before.
+    pub(crate) fn note_text(&mut self, statement: &Statement, sql: &[u8]) {
+        if !self.logs_text(statement) {
+            return;
+        }
+        let options = ParseOptions {
+            sql_mode: self.vars.sql_mode,
+            params: true,
+            ..ParseOptions::default()
+        };
+        // It was parsed before, in perhaps another mode; what cannot be read again is not logged with its passwords.
+        match parse::parse(sql, options) {
+            Ok(parsed) => {
+                self.statement_text = parsed.logged_text(sql);
+                self.statement_secrets = parsed.logged_secrets();
+            }
+            Err(_) => {
+                self.statement_text.clear();
+                self.statement_secrets.clear();
+            }
+        }
+    }
+
+    /// A statement that changes rows begins.
+    pub(crate) fn begin_capture(&mut self) {
+        if !self.logs() {
+            self.capture.skip_statement();
+            return;
+        }
+        let globals = &self.context.instance.globals;
+        let detail = match globals.named("binlog_row_metadata").as_text() {
+            "FULL" => Detail::Full,
+            _ => Detail::Minimal,
+        };
+        let event_bytes = globals.named("binlog_row_event_max_size").as_u64() as usize;
+        let time = self.statement_seconds();
+        let text = self
+            .vars
+            .log
+            .statements
+            .then(|| self.statement_text.clone());
+        if self.capture.beginning().is_none() {
+            let beginning = Beginning {
+                time,
+                schema: self.context.database.clone(),
+                settings: self.settings(&[]),
+            };
+            *self.capture.beginning() = Some(beginning);
+        }
+        self.capture.tables().set_detail(detail);
+        self.capture.begin_statement(Start {
+            vars: &self.vars.log,
+            event_bytes,
+            time,
+            text,
+        });
+    }
+
+    fn statement_seconds(&self) -> u32 {
+        let micros = self
+            .vars
+            .fixed_now
+            .unwrap_or_else(|| self.context.statement_micros.get());
+        u32::try_from(micros.div_euclid(1_000_000)).unwrap_or(0)
+    }
+
+    /// The settings that a statement of this session depends on.
+    fn settings(&self, databases: &[String]) -> Vec<u8> {
+        let named = |name| Collation::by_name(self.values.named(name).as_text());
+        let id = |collation: Option<Collation>| collation.map_or(0, |c| c.0);
+        let mut flags2 = 0;
+        let mut flag = |bit, is_set: bool| flags2 |= if is_set { bit } else { 0 };
+        flag(query::NOT_AUTOCOMMIT, !self.vars.autocommit);
+        flag(
+            query::NO_FOREIGN_KEY_CHECKS,
+            self.vars.log.flags.no_foreign_key_checks,
+        );
+        flag(
+            query::RELAXED_UNIQUE_CHECKS,
+            self.vars.log.flags.relaxed_unique_checks,
+        );
+        let step = (
+            self.vars.auto_increment_increment as u16,
+            self.vars.auto_increment_offset as u16,
+        );
+        let zone = self.values.named("time_zone").as_text();
+        let client = Collation::default_of(self.vars.charset_client);
+        let settings = Settings {
+            flags2: Some(flags2),
+            sql_mode: Some(self.vars.sql_mode.0),
+            auto_increment: (step != (1, 1)).then_some(step),
+            charset: Some((
+                client.0,
+                self.vars.collation_connection.0,
+                id(named("collation_server")),
+            )),
+            time_zone: (zone != SYSTEM_ZONE).then(|| zone.to_owned()),
+            updated_databases: databases.to_vec(),
+            explicit_defaults: Some(true),
+            utf8mb4_collation: Some(Collation::UTF8MB4_0900_AI_CI.0),
+            ..Settings::default()
+        };
+        let mut bytes = Vec::new();
+        settings.write(&mut bytes);
+        bytes
+    }
+
+    /// Gives the transaction that is to be committed its head, if it has events.
+    ///
+    /// # Errors
+    /// It is too large with it.
+    pub(crate) fn seal(&mut self) -> SqlResult<()> {
+        match self.txn.attachment().is_empty() {
+            true => Ok(()),
+            false => self.seal_as(What::Transaction, None),
+        }
+    }
+
+    /// CREATE TABLE … SELECT is about to fill its table: logged as the CREATE TABLE that makes it, and its rows.
+    pub(crate) fn begin_filling(&mut self, definition: &str) {
+        self.begin_capture();
+        if let Some(logged) = self.logged(definition.as_bytes(), &[], true) {
+            self.capture.push_statement(&logged.events);
+        }
+    }
+
+    /// Gives the transaction that has filled a table its head.
+    ///
+    /// # Errors
+    /// It is too large with it.
+    pub(crate) fn seal_filled(&mut self) -> SqlResult<()> {
+        match self.txn.attachment().is_empty() {
+            true => Ok(()),
+            false => self.seal_as(What::CreateAndFill, None),
+        }
+    }
+
+    /// The same for a transaction that is prepared: it is logged even if it has changed nothing, for its end is.
+    pub(crate) fn seal_prepared(&mut self, xid: &Xid) -> SqlResult<()> {
+        match self.logs() || !self.txn.attachment().is_empty() {
+            true => self.seal_as(What::XaPrepare, Some(event_xid(xid))),
+            false => Ok(()),
+        }
+    }
+
+    fn seal_as(&mut self, what: What, xid: Option<XaPrepare>) -> SqlResult<()> {
+        let beginning = self.capture.beginning().take().unwrap_or_default();
+        let schema = beginning.schema.as_deref().unwrap_or("");
+        let commit_micros = self.context.instance.now_micros().max(0) as u64;
+        let thread_id = self.connection_id() as u32;
+        let compressed = self.vars.log.compressed;
+        let head = Head {
+            what,
+            commit_micros,
+            begin_time: beginning.time,
+            thread_id,
+            gtid: None,
+            origin: None,
+            xid,
+            schema: schema.as_bytes(),
+            settings: &beginning.settings,
+            has_statements: false,
+            compressed,
+            write_set: self.capture.write_set(),
+        };
+        let head = head_bytes(&head);
+        self.txn
+            .set_attachment_head(&head)
+            .map_err(|e| engine_error(&e))
+    }
+
+    /// A statement that commits itself, for the log; `None` if it is not logged.
+    pub(crate) fn logged(
+        &self,
+        text: &[u8],
+        databases: &[String],
+        uses: bool,
+    ) -> Option<LoggedStatement> {
+        if !self.logs() {
+            return None;
+        }
+        let time = self.statement_seconds();
+        let settings = self.settings(databases);
+        let schema = self.context.database.as_deref().unwrap_or("");
+        let thread_id = self.connection_id() as u32;
+        let mut body = Vec::with_capacity(text.len() + settings.len() + 32);
+        let query = Query {
+            thread_id,
+            seconds: 0,
+            error: 0,
+            schema: schema.as_bytes(),
+            settings: &settings,
+            text,
+        };
+        query.write(&mut body);
+        let mut events = Vec::with_capacity(body.len() + 16);
+        let flags = if uses { 0 } else { FLAG_SUPPRESS_USE as u8 };
+        push_event(EventType::Query, flags, time, &body, &mut events);
+        let head = Head {
+            what: What::Statement,
+            commit_micros: self.context.instance.now_micros().max(0) as u64,
+            begin_time: time,
+            thread_id,
+            gtid: None,
+            origin: None,
+            xid: None,
+            schema: schema.as_bytes(),
+            settings: &settings,
+            has_statements: true,
+            compressed: false,
+            write_set: None,
+        };
+        Some(LoggedStatement {
+            head: head_bytes(&head),
+            events,
+        })
+    }
+
+    /// The current statement for the log.
+    pub(crate) fn logged_as_written(&self, statement: &Statement) -> Option<LoggedStatement> {
+        let is_about_database = matches!(
+            statement,
+            Statement::CreateDatabase { .. }
+                | Statement::DropDatabase { .. }
+                | Statement::AlterDatabase { .. }
+        );
+        self.logged(&self.statement_text, &[], !is_about_database)
+    }
+
+    /// A statement about accounts that has been done: its passwords as the accounts keep them.
+    pub(crate) fn logged_account(&self, statement: &Statement) -> Option<LoggedStatement> {
+        let text = match statement {
+            Statement::SetPassword(set) => {
+                let (user, host) = self.named(&set.account);
+                let name = crate::session::shown_account(&user, &host);
+                format!("ALTER USER {name} {}", self.stored_secret(&user, &host)).into_bytes()
+            }
+            Statement::CreateUser(users) | Statement::AlterUser(users) => {
+                let specs = users.users.iter().filter(|spec| spec.sets_password());
+                let mut text = self.statement_text.clone();
+                let secrets = specs.zip(&self.statement_secrets);
+                for (spec, place) in secrets.collect::<Vec<_>>().into_iter().rev() {
+                    let (user, host) = self.named(&spec.account);
+                    let stored = self.stored_secret(&user, &host).into_bytes();
+                    text.splice(place.clone(), stored);
+                }
+                text
+            }
+            _ => self.statement_text.clone(),
+        };
+        self.logged(&text, &["mysql".to_owned()], true)
+    }
+
+    /// How an account proves itself, as ALTER USER says it.
+    fn stored_secret(&self, user: &str, host: &str) -> String {
+        let Some(account) = self.context.instance.accounts().exact(user, host) else {
+            return String::new();
+        };
+        let plugin = account.plugin.name();
+        match account.auth.is_empty() {
+            true => format!("IDENTIFIED WITH '{plugin}'"),
+            false => {
+                let hex: String = account.auth.iter().map(|b| format!("{b:02X}")).collect();
+                format!("IDENTIFIED WITH '{plugin}' AS 0x{hex}")
+            }
+        }
+    }
+
+    /// `XA COMMIT` or `XA ROLLBACK` of a transaction that was prepared.
+    pub(crate) fn logged_decision(&self, verb: &str, xid: &Xid) -> LoggedStatement {
+        let text = format!("{verb} {}", event_xid(xid));
+        self.logged(text.as_bytes(), &[], false).unwrap_or_default()
+    }
+
+    /// Logs a statement that has changed nothing in the catalog's trees, or has changed it already.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub(crate) fn log_alone(
+        &self,
+        logged: Option<LoggedStatement>,
+    ) -> SqlResult<esker_engine::Seq> {
+        match logged {
+            None => Ok(0),
+            Some(logged) => self
+                .context
+                .instance
+                .engine
+                .note(&[logged.head, logged.events].concat())
+                .map_err(|e| engine_error(&e)),
+        }
+    }
+}
+
+impl LoggedStatement {
+    /// Head and events in one.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        [self.head, self.events].concat()
+    }
+}
+
+fn event_xid(xid: &Xid) -> XaPrepare {
+    XaPrepare {
+        one_phase: false,
+        format: xid.format as u32,
+        gtrid: xid.gtrid.clone(),
+        bqual: xid.bqual.clone(),
+    }
+}
+
+/// Does the statement only read and change rows?
+fn is_about_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+    )
+}

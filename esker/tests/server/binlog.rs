@@ -1,0 +1,389 @@
+//! The binary log of a real server: after kill -9 it has exactly what the tables have, tools read it, statements
+//! show it.
+//!
+//! `ESKER_BINLOG_ROUNDS` (default 6): how often the server is killed; `ESKER_BINLOG_SEED` (default 1).
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use esker_binlog::event::group::{GtidEvent, XaPrepare};
+use esker_binlog::event::query::Query;
+use esker_binlog::event::rows::{Image, RowChange, Rows};
+use esker_binlog::event::table_map::TableMap;
+use esker_binlog::event::{Checksum, Event, EventType, payload};
+use esker_binlog::files::Scan;
+use esker_binlog::gtid::GtidSet;
+use esker_server::client::Client;
+use esker_types::Value;
+use esker_vfs::OsFs;
+
+use crate::common::{Ask, Dice, Server, output, setting};
+
+const ARGS: [&str; 4] = [
+    "--log-bin=ON",
+    "--gtid-mode=ON",
+    "--max-binlog-size=65536",
+    "--binlog-row-metadata=FULL",
+];
+const CLIENTS: u64 = 4;
+const ROWS: u64 = 40;
+
+type Rows2 = BTreeMap<Vec<String>, usize>;
+
+/// What the files say, applied to nothing.
+#[derive(Default)]
+struct Replayed {
+    tables: BTreeMap<String, Rows2>,
+    prepared: HashMap<String, Vec<(String, RowChange)>>,
+    maps: HashMap<u64, TableMap>,
+    open: Vec<(String, RowChange)>,
+    executed: GtidSet,
+    groups: usize,
+}
+
+impl Replayed {
+    /// Reads every file that the index lists.
+    fn of(dir: &Path) -> Self {
+        let folder = dir.join("data/binlog");
+        let index = std::fs::read_to_string(folder.join("binlog.index")).expect("index");
+        let mut replayed = Self::default();
+        for name in index.lines() {
+            let path = folder.join(name.trim_start_matches("./"));
+            let mut scan = Scan::open(&OsFs::new(), &path, None).expect("opens");
+            while let Some((_, event)) = scan.next_event().expect("sound") {
+                replayed.event(&event);
+            }
+        }
+        replayed
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        let kind = event.header.event_type().expect("known");
+        match kind {
+            EventType::Gtid => {
+                let group = GtidEvent::parse(kind, event.body).expect("GTID");
+                let gtid = group.gtid.expect("a number");
+                assert!(!self.executed.contains(&gtid), "{gtid} is there twice");
+                self.executed.add(&gtid);
+                self.groups += 1;
+                self.open.clear();
+            }
+            EventType::TableMap => {
+                let map = TableMap::parse(event.body).expect("map");
+                self.maps.insert(map.table_id, map);
+            }
+            EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows => {
+                let rows = Rows::parse(kind, event.body).expect("rows");
+                let map = &self.maps[&rows.table_id];
+                let table = format!("{}.{}", map.schema, map.table);
+                let changes = rows.rows(map).expect("images");
+                self.open
+                    .extend(changes.into_iter().map(|change| (table.clone(), change)));
+            }
+            EventType::Xid => {
+                for (table, change) in std::mem::take(&mut self.open) {
+                    self.apply(table, change);
+                }
+            }
+            EventType::XaPrepare => {
+                let xid = XaPrepare::parse(event.body).expect("XA").to_string();
+                let work = std::mem::take(&mut self.open);
+                assert!(self.prepared.insert(xid, work).is_none());
+            }
+            EventType::Query => {
+                let query = Query::parse(event.body).expect("query");
+                self.statement(&String::from_utf8_lossy(query.text));
+            }
+            EventType::TransactionPayload => {
+                let inner = payload::parse(event.body).expect("payload");
+                let mut at = 0;
+                while at < inner.len() {
+                    let event = Event::parse(&inner[at..], Checksum::None).expect("sound");
+                    at += event.header.length as usize;
+                    self.event(&event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn statement(&mut self, text: &str) {
+        if let Some(xid) = text.strip_prefix("XA COMMIT ") {
+            for (table, change) in self.prepared.remove(xid).expect("was prepared") {
+                self.apply(table, change);
+            }
+        } else if let Some(xid) = text.strip_prefix("XA ROLLBACK ") {
+            self.prepared.remove(xid).expect("was prepared");
+        } else if let Some(table) = text.strip_prefix("TRUNCATE TABLE ") {
+            self.tables.remove(table);
+        }
+    }
+
+    fn apply(&mut self, table: String, change: RowChange) {
+        let rows = self.tables.entry(table).or_default();
+        let (gone, new) = match change {
+            RowChange::Insert(row) => (None, Some(row)),
+            RowChange::Delete(row) => (Some(row), None),
+            RowChange::Update(old, new) => (Some(old), Some(new)),
+        };
+        if let Some(row) = gone {
+            let row = shown(&row);
+            let count = rows.get_mut(&row).expect("the row is there");
+            *count -= 1;
+            if *count == 0 {
+                rows.remove(&row);
+            }
+        }
+        if let Some(row) = new {
+            *rows.entry(shown(&row)).or_default() += 1;
+        }
+    }
+
+    /// The same rows as the server's tables have?
+    fn assert_is(&self, c: &mut Client, tables: &[&str]) {
+        for table in tables {
+            let mut rows = Rows2::new();
+            for row in c.rows(&format!("SELECT * FROM {table}")) {
+                let row = row.into_iter().map(|v| v.unwrap_or("NULL".to_owned()));
+                *rows.entry(row.collect()).or_default() += 1;
+            }
+            let none = Rows2::new();
+            assert_eq!(self.tables.get(*table).unwrap_or(&none), &rows, "{table}");
+        }
+    }
+}
+
+fn shown(row: &Image) -> Vec<String> {
+    let value = |v: &Option<Value>| match v.as_ref().expect("full images") {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(v) => v.to_string(),
+        Value::UInt(v) => v.to_string(),
+        Value::Str(v) => String::from_utf8_lossy(v).into_owned(),
+        other => format!("{other:?}"),
+    };
+    row.iter().map(value).collect()
+}
+
+fn quietly(c: &mut Client, sql: &str) -> bool {
+    c.query(sql, &mut |_| ()).is_ok()
+}
+
+/// Changes rows until the server is gone.
+fn work(server: &Server, client: u64, round: u64, seed: u64) {
+    let Ok(mut c) = server.try_connect() else {
+        return;
+    };
+    let mut dice = Dice::new(seed ^ (client + 1) << 20 ^ (round + 1) << 4);
+    for n in 0u64.. {
+        let (id, other) = (dice.roll(ROWS), dice.roll(ROWS));
+        let change = match dice.roll(5) {
+            0 => format!("REPLACE INTO d.keyed VALUES ({id}, {n}, 'r{n}')"),
+            1 => format!("DELETE FROM d.keyed WHERE id = {id}"),
+            2 => format!("UPDATE d.keyed SET n = n + 1 WHERE id IN ({id}, {other})"),
+            3 => format!("INSERT INTO d.plain VALUES ({id}, 'v{}')", dice.roll(3)),
+            _ => format!("DELETE FROM d.plain WHERE a = {id} LIMIT 1"),
+        };
+        let insert = format!("INSERT INTO d.plain VALUES ({other}, NULL)");
+        let xid = format!("{round}-{client}-{n}");
+        let steps: Vec<String> = match dice.roll(6) {
+            0 | 1 => vec![change],
+            2 => vec!["BEGIN".into(), change, insert, "COMMIT".into()],
+            3 => vec!["BEGIN".into(), insert, change, "ROLLBACK".into()],
+            4 => vec![
+                "BEGIN".into(),
+                insert.clone(),
+                "SAVEPOINT s".into(),
+                change,
+                "ROLLBACK TO s".into(),
+                "COMMIT".into(),
+            ],
+            _ => vec![
+                format!("XA START '{xid}'"),
+                insert,
+                format!("XA END '{xid}'"),
+                format!("XA PREPARE '{xid}'"),
+                match n % 2 {
+                    0 => format!("XA COMMIT '{xid}'"),
+                    _ => format!("XA ROLLBACK '{xid}'"),
+                },
+            ],
+        };
+        for step in &steps {
+            if !quietly(&mut c, step) && server.try_connect().is_err() {
+                return;
+            }
+        }
+        quietly(&mut c, "ROLLBACK");
+    }
+}
+
+#[test]
+fn the_files_have_what_the_tables_have_after_kill_9() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("CREATE TABLE d.keyed (id INT PRIMARY KEY, n INT, v VARCHAR(20), UNIQUE (n, id))");
+    c.run("CREATE TABLE d.plain (a INT, b VARCHAR(300))");
+    let seed = setting("ESKER_BINLOG_SEED", 1);
+    let mut dice = Dice::new(seed);
+    let mut groups = 0;
+    for round in 0..setting("ESKER_BINLOG_ROUNDS", 6) {
+        let life = Duration::from_millis(50 + dice.roll(250));
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let server = &server;
+                scope.spawn(move || work(server, client, round, seed));
+            }
+            std::thread::sleep(life);
+            server.kill_from_outside();
+        });
+        server.kill();
+        server.restart();
+        c = server.connect();
+        let shown = c.rows("SHOW BINARY LOG STATUS");
+        let replayed = Replayed::of(dir.path());
+        replayed.assert_is(&mut c, &["d.keyed", "d.plain"]);
+        let executed = replayed.executed.to_string();
+        assert_eq!(shown[0][4].as_deref(), Some(&*executed));
+        assert_eq!(replayed.executed.count(), replayed.groups as u64);
+        assert!(
+            executed.ends_with(&format!(":1-{}", replayed.groups)),
+            "{executed}"
+        );
+        assert_eq!(c.value("SELECT @@GLOBAL.gtid_executed"), executed);
+        let undecided = c.rows("XA RECOVER").len();
+        assert_eq!(replayed.prepared.len(), undecided);
+        groups = replayed.groups;
+    }
+    assert!(groups > 20, "only {groups} transactions");
+    read_with_tools(dir.path(), groups);
+}
+
+/// The tools of MariaDB and MySQL read the files without complaint, if they are there.
+fn read_with_tools(dir: &Path, groups: usize) {
+    let folder = dir.join("data/binlog");
+    let index = std::fs::read_to_string(folder.join("binlog.index")).expect("index");
+    let files = index.lines().map(|name| folder.join(name));
+    let files: Vec<_> = files.collect();
+    for program in ["mariadb-binlog", "mysqlbinlog"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            continue;
+        }
+        let text = output(Command::new(program).arg("-v").args(&files));
+        let ends = text.matches("COMMIT/*!*/").count()
+            + text.matches("\nXA PREPARE").count()
+            + text.matches("\nXA COMMIT").count()
+            + text.matches("\nXA ROLLBACK").count()
+            + text.matches("\nCREATE ").count();
+        assert!(ends >= groups, "{program}: {ends} of {groups}");
+    }
+}
+
+#[test]
+fn statements_show_and_manage_the_files() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d");
+    c.run("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)");
+    c.run("INSERT INTO t VALUES (1, 'one')");
+    c.run("UPDATE t SET v = 'eins'");
+    c.run("ALTER TABLE t ADD INDEX (id), WAIT 3");
+    c.run("CREATE USER u IDENTIFIED BY 'very secret'; SET PASSWORD FOR u = 'also secret'");
+    c.run("CREATE TEMPORARY TABLE own (a INT); INSERT INTO own VALUES (1)");
+    c.run("SET sql_log_bin = 0; INSERT INTO t VALUES (2, 'hidden'); SET sql_log_bin = 1");
+    let events = c.lines("SHOW BINLOG EVENTS");
+    let infos = events.join("\n");
+    assert!(infos.contains("use `d`; CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"));
+    assert!(infos.contains("ALTER TABLE t ADD INDEX (id)") && !infos.contains("WAIT"));
+    assert!(infos.contains("CREATE USER u IDENTIFIED WITH 'caching_sha2_password' AS 0x"));
+    assert!(infos.contains("ALTER USER 'u'@'%' IDENTIFIED WITH 'caching_sha2_password' AS 0x"));
+    assert!(
+        !infos.contains("secret") && !infos.contains("TEMPORARY"),
+        "{infos}"
+    );
+    assert_eq!(infos.matches("Write_rows").count(), 1);
+    assert_eq!(infos.matches("Update_rows").count(), 1);
+    // Positions lead from one event to the next.
+    let starts: Vec<&str> = events
+        .iter()
+        .map(|e| e.split('|').nth(1).expect("Pos"))
+        .collect();
+    let ends: Vec<&str> = events
+        .iter()
+        .map(|e| e.split('|').nth(4).expect("End"))
+        .collect();
+    assert_eq!(starts[1..], ends[..ends.len() - 1]);
+    let last = ends[ends.len() - 1].to_owned();
+    assert_eq!(
+        c.lines("SHOW BINARY LOGS"),
+        [format!("binlog.000001|{last}|No")]
+    );
+    assert_eq!(c.code("SHOW BINLOG EVENTS FROM 5"), Some(1220));
+    assert_eq!(c.code("SHOW BINLOG EVENTS IN 'binlog.000009'"), Some(1220));
+
+    c.run("FLUSH BINARY LOGS; INSERT INTO t VALUES (3, NULL); FLUSH LOGS");
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 3);
+    let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    assert_eq!(c.code("PURGE BINARY LOGS TO 'binlog.000007'"), Some(1373));
+    c.run("PURGE BINARY LOGS TO 'binlog.000002'");
+    assert!(!dir.path().join("data/binlog/binlog.000001").exists());
+    let purged = c.value("SELECT @@GLOBAL.gtid_purged");
+    assert!(!purged.is_empty() && purged != executed);
+    c.run("SET GLOBAL max_binlog_size = 4096");
+    c.run("SET SESSION binlog_transaction_compression = ON");
+    c.run("INSERT INTO t VALUES (4, REPEAT('x', 20000))");
+    assert!(
+        c.lines("SHOW BINLOG EVENTS IN 'binlog.000003'")
+            .join("")
+            .contains("Transaction_payload")
+    );
+
+    // A clean stop ends the last file, and the next start begins one.
+    let files = c.rows("SHOW BINARY LOGS").len();
+    server.stop();
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), files + 1);
+    assert_eq!(c.value("SELECT @@GLOBAL.gtid_purged"), purged);
+    c.run("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
+    c.run("RESET BINARY LOGS AND GTIDS");
+    assert_eq!(
+        c.lines("SHOW BINARY LOGS")[0].split('|').next(),
+        Some("binlog.000001")
+    );
+    assert_eq!(c.value("SELECT @@GLOBAL.gtid_executed"), "");
+    c.run("INSERT INTO d.t VALUES (5, 'first')");
+    assert!(c.value("SELECT @@GLOBAL.gtid_executed").ends_with(":1"));
+    server.stop();
+
+    // Without binary log nothing is shown that could mislead.
+    server.set_args(&[]);
+    server.restart();
+    c = server.connect();
+    assert_eq!(c.code("SHOW BINARY LOGS"), Some(1381));
+    assert!(c.rows("SHOW BINARY LOG STATUS").is_empty());
+    assert_eq!(c.value("SELECT @@log_bin"), "0");
+}
+
+#[test]
+fn a_query_fills_a_table_in_two_groups() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run(
+        "CREATE DATABASE d; CREATE TABLE d.a (id INT PRIMARY KEY); INSERT INTO d.a VALUES (1), (2)",
+    );
+    c.run("SET SESSION binlog_rows_query_log_events = ON");
+    c.run("CREATE TABLE d.b AS SELECT id, id * 2 AS n FROM d.a");
+    c.run("INSERT INTO d.b VALUES (7, 8)");
+    let infos = c.lines("SHOW BINLOG EVENTS").join("\n");
+    assert!(infos.contains("CREATE TABLE `b`"), "{infos}");
+    assert!(infos.contains("# INSERT INTO d.b VALUES (7, 8)"), "{infos}");
+    let replayed = Replayed::of(dir.path());
+    replayed.assert_is(&mut c, &["d.a", "d.b"]);
+}
