@@ -118,8 +118,20 @@ fn regular_expressions_are_bounded() {
         c.code("SELECT REGEXP_LIKE('a', '((a{1000}){1000}){1000}')"),
         Some(3698)
     );
-    let long = "SELECT REGEXP_LIKE(REPEAT('ab', 10000000), '((a|b){50}){50}c')";
+    c.run("SET GLOBAL regexp_time_limit = 1");
+    c.run("SET group_concat_max_len = 1000000");
+    let long = "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n + 1 FROM q WHERE n < 1000)
+        SELECT REGEXP_LIKE(GROUP_CONCAT(MD5(n) SEPARATOR ''), '[0-7][0-9a-f]{300}x') FROM q";
     assert_eq!(c.code(long), Some(3699));
+    c.run("SET GLOBAL regexp_time_limit = 0");
+    c.run("SET max_execution_time = 1");
+    assert_eq!(c.code(long), Some(3024));
+    c.run("SET max_execution_time = 0");
+    c.run("SET GLOBAL regexp_time_limit = DEFAULT");
+    assert_eq!(
+        c.value("SELECT 'Ж' REGEXP '[[:alpha:]]', REGEXP_REPLACE('ab', '(a)(b)', '$2$1')"),
+        "1|ba"
+    );
     assert_eq!(
         c.value("SELECT REGEXP_LIKE(REPEAT('ab', 100000), 'b{2}|(ab)+$')"),
         "1"

@@ -22,6 +22,7 @@ pub mod json;
 mod math;
 pub mod merge;
 mod number_format;
+mod pattern;
 mod regexp;
 mod ret;
 mod search;

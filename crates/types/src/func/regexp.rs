@@ -1,20 +1,16 @@
 //! REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR, REGEXP_REPLACE (REGEXP and RLIKE are the first).
 //!
-//! Neighbours: crate `regex` matches; MySQL uses ICU. The two agree on what people write in
-//! practice; look-around and back references inside a pattern do not exist here (error 1235), in
-//! exchange every match takes linear time: at most the length of the text times the size of the compiled pattern, which
-//! regexp_time_limit bounds before the match begins.
+//! Neighbours: `pattern` compiles and matches. Look-around and back references inside a pattern do not exist here
+//! (error 1235).
 //!
-//! **Invariants**: positions are characters from 1; a compiled pattern is reused while it stays
-//! among the last [`CACHED`] of its thread.
+//! **Invariants**: positions are characters from 1; a compiled pattern is reused while it stays among the last
+//! [`CACHED`] of its thread.
 
 use std::cell::RefCell;
-
-use regex::{Captures, Regex, RegexBuilder};
-
-use crate::ctx::RegexpLimits;
+use std::rc::Rc;
 
 use super::call::{Call, int, string};
+use super::pattern::{Groups, Key, Pattern, Search, error};
 use super::ret::{
     any_nullable, collation_of, compared_in, int as ret_int, string_type, text_chars,
 };
@@ -32,18 +28,6 @@ pub(super) const DEFS: &[FuncDef] = &[
 
 /// Compiled patterns kept by each thread.
 const CACHED: usize = 8;
-/// Longest pattern, bytes: reading it takes time, too.
-const MAX_PATTERN: usize = 64 * 1024;
-/// A pattern is compiled with room for so many bytes first, then for [`GROWTH`] times as many: so its size is known.
-const LEAST_COMPILED: u64 = 4 * 1024;
-const GROWTH: u64 = 4;
-/// Bytes of a compiled pattern that are about one instruction.
-const INSTRUCTION: u64 = 40;
-/// What regexp_time_limit counts in: bytes of the text times instructions of the pattern, at worst.
-const STEP: u128 = 32 << 20;
-/// A match that takes more than this is asked about like work on many bytes.
-const LONG_MATCH: u128 = 1 << 20;
-
 /// How the pattern is compared; the first `strings` arguments are all text or all bytes.
 fn collation(
     args: &[ArgType],
@@ -118,41 +102,12 @@ fn utf8(c: &Call, i: usize) -> String {
     String::from_utf8_lossy(&c.text(i)).into_owned()
 }
 
-fn error(code: u16, message: &str) -> SqlError {
-    SqlError::new(code, "HY000", message)
-}
-
 fn out_of_bounds() -> SqlError {
     error(3686, "Index out of bounds in regular expression search.")
 }
 
-/// What decides how a pattern is compiled.
-#[derive(Clone, PartialEq, Eq, Default)]
-struct Key {
-    pattern: String,
-    ignore_case: bool,
-    multi_line: bool,
-    dot_all: bool,
-}
-
-/// A compiled pattern.
-#[derive(Clone)]
-struct Pattern {
-    regex: Regex,
-    /// Instructions, about.
-    size: u64,
-}
-
-impl std::ops::Deref for Pattern {
-    type Target = Regex;
-
-    fn deref(&self) -> &Regex {
-        &self.regex
-    }
-}
-
 /// Compiles argument 1 with the match type in argument `match_type`, for a match with argument 0.
-fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Pattern> {
+fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Rc<Pattern>> {
     let ci = !c.types.collation.is_bin() && !c.types.collation.name().ends_with("_cs");
     let mut key = Key {
         pattern: utf8(c, 1),
@@ -174,108 +129,34 @@ fn compile(c: &Call, name: &str, match_type: usize) -> SqlResult<Pattern> {
             }
         }
     }
-    let limits = c.ctx.session.regexp_limits();
-    let pattern = cached(key, limits)?;
-    let worst = c.text(0).len() as u128 * u128::from(pattern.size);
-    if limits.steps > 0 && worst > STEP * u128::from(limits.steps) {
-        return Err(error(3699, "Timeout exceeded in regular expression match."));
-    }
-    if worst > LONG_MATCH {
-        c.ctx
-            .session
-            .go_on(usize::try_from(worst).unwrap_or(usize::MAX))?;
-    }
-    Ok(pattern)
+    cached(key, c)
 }
 
-fn cached(key: Key, limits: RegexpLimits) -> SqlResult<Pattern> {
+fn cached(key: Key, c: &Call) -> SqlResult<Rc<Pattern>> {
     thread_local! {
-        static CACHE: RefCell<Vec<(Key, Pattern)>> = const { RefCell::new(Vec::new()) };
+        static CACHE: RefCell<Vec<Rc<Pattern>>> = const { RefCell::new(Vec::new()) };
     }
+    let known = CACHE.with_borrow_mut(|cache| {
+        let at = cache.iter().position(|known| *known.key() == key)?;
+        cache[..=at].rotate_right(1);
+        Some(Rc::clone(&cache[0]))
+    });
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let made = Rc::new(Pattern::compile(key, c.ctx.session)?);
     CACHE.with_borrow_mut(|cache| {
-        if let Some(at) = cache.iter().position(|(k, _)| *k == key) {
-            cache[..=at].rotate_right(1);
-        } else {
-            let pattern = build(&key, limits)?;
-            cache.truncate(CACHED - 1);
-            cache.insert(0, (key, pattern));
-        }
-        Ok(cache[0].1.clone())
-    })
-}
-
-fn build(key: &Key, limits: RegexpLimits) -> SqlResult<Pattern> {
-    if key.pattern.is_empty() {
-        return Err(error(3685, "Illegal argument to a regular expression."));
-    }
-    if key.pattern.len() > MAX_PATTERN {
-        let message = "The regular expression pattern exceeds limits on size or complexity.";
-        return Err(error(3700, message));
-    }
-    let mut room = LEAST_COMPILED.min(limits.bytes);
-    loop {
-        let built = RegexBuilder::new(&key.pattern)
-            .case_insensitive(key.ignore_case)
-            .multi_line(key.multi_line)
-            .dot_matches_new_line(key.dot_all)
-            .size_limit(usize::try_from(room).unwrap_or(usize::MAX))
-            .build();
-        match built {
-            Ok(regex) => {
-                let size = room.div_ceil(INSTRUCTION);
-                return Ok(Pattern { regex, size });
-            }
-            Err(regex::Error::CompiledTooBig(_)) if room < limits.bytes => {
-                room = room.saturating_mul(GROWTH).min(limits.bytes);
-            }
-            Err(e) => return Err(syntax_error(&e)),
-        }
-    }
-}
-
-/// MySQL's error for what is wrong with a pattern; `regex` says it in words only.
-fn syntax_error(e: &regex::Error) -> SqlError {
-    let text = match e {
-        regex::Error::Syntax(text) => text.as_str(),
-        _ => {
-            let message = "Overflow in the regular expression backtrack stack.";
-            return error(3698, message);
-        }
-    };
-    let says = |words: &str| text.contains(words);
-    if says("look-around") || says("backreferences") {
-        return SqlError::not_supported("look-around and back references in regular expressions");
-    }
-    let (code, message) = if says("unclosed group") || says("unopened group") {
-        (3691, "Mismatched parenthesis in regular expression.")
-    } else if says("unclosed character class") {
-        (
-            3696,
-            "The regular expression contains an unclosed bracket expression.",
-        )
-    } else if says("invalid character class range") {
-        let message =
-            "The regular expression contains an [x-y] character range where x comes after y.";
-        (3697, message)
-    } else if says("invalid repetition count range") {
-        (
-            3693,
-            "The maximum is less than the minumum in a {min,max} interval.",
-        )
-    } else if says("capture group name") {
-        (3887, "A capture group has an invalid name.")
-    } else {
-        (
-            3688,
-            "Syntax error in regular expression on line 1, character 1.",
-        )
-    };
-    error(code, message)
+        cache.truncate(CACHED - 1);
+        cache.insert(0, Rc::clone(&made));
+    });
+    Ok(made)
 }
 
 fn regexp_like(c: &Call) -> SqlResult<Value> {
-    let regex = compile(c, "regexp_like", 2)?;
-    Ok(Value::bool(regex.is_match(&utf8(c, 0))))
+    let pattern = compile(c, "regexp_like", 2)?;
+    let text = utf8(c, 0);
+    let found = pattern.search(&text, c.ctx.session).end_of_first(0)?;
+    Ok(Value::bool(found.is_some()))
 }
 
 /// Byte offset of the position in argument `i` (1 when absent), which may be just after the end.
@@ -292,19 +173,25 @@ fn occurrence(c: &Call, i: usize) -> SqlResult<usize> {
 }
 
 /// Byte range of an occurrence at or after `from`.
-fn nth(regex: &Regex, text: &str, from: usize, n: usize) -> Option<std::ops::Range<usize>> {
+fn nth(
+    search: &mut Search<'_>,
+    from: usize,
+    n: usize,
+) -> SqlResult<Option<std::ops::Range<usize>>> {
     // Searching from an offset keeps `^` and `\b` aware of what lies before.
     let mut at = from;
     let mut found = None;
     for _ in 0..n {
-        let m = regex.find_at(text, at)?;
-        at = next_start(text, m.range());
-        found = Some(m.range());
-        if at > text.len() && n > 1 {
+        if at > search.text().len() {
             break;
         }
+        let Some(m) = search.first(at)? else {
+            return Ok(None);
+        };
+        at = next_start(search.text(), m.clone());
+        found = Some(m);
     }
-    found
+    Ok(found)
 }
 
 /// Where to go on after a match: an empty one advances by a character.
@@ -316,7 +203,7 @@ fn next_start(text: &str, m: std::ops::Range<usize>) -> usize {
 }
 
 fn regexp_instr(c: &Call) -> SqlResult<Value> {
-    let regex = compile(c, "regexp_instr", 5)?;
+    let pattern = compile(c, "regexp_instr", 5)?;
     let text = utf8(c, 0);
     let (from, n) = (start(c, 2, &text)?, occurrence(c, 3)?);
     // Unlike in the other functions, just after the end is too far.
@@ -331,37 +218,40 @@ fn regexp_instr(c: &Call) -> SqlResult<Value> {
             return Err(error(1210, message));
         }
     };
-    let found = nth(&regex, &text, from, n);
+    let found = nth(&mut pattern.search(&text, c.ctx.session), from, n)?;
     let at = found.map(|m| if after { m.end } else { m.start });
     int(at.map_or(0, |at| char_count(&text.as_bytes()[..at]) as i64 + 1))
 }
 
 fn regexp_substr(c: &Call) -> SqlResult<Value> {
-    let regex = compile(c, "regexp_substr", 4)?;
+    let pattern = compile(c, "regexp_substr", 4)?;
     let text = utf8(c, 0);
     let (from, n) = (start(c, 2, &text)?, occurrence(c, 3)?);
-    Ok(nth(&regex, &text, from, n).map_or(Value::Null, |m| Value::str(&text[m])))
+    let found = nth(&mut pattern.search(&text, c.ctx.session), from, n)?;
+    Ok(found.map_or(Value::Null, |m| Value::str(&text[m])))
 }
 
 /// Occurrence 0 (the default) replaces all.
 fn regexp_replace(c: &Call) -> SqlResult<Value> {
-    let regex = compile(c, "regexp_replace", 5)?;
+    let pattern = compile(c, "regexp_replace", 5)?;
     let (text, replacement) = (utf8(c, 0), utf8(c, 2));
     let from = start(c, 3, &text)?;
     let only = if c.has(4) { c.count(4)? } else { 0 };
     let mut out = String::with_capacity(text.len());
     let (mut copied, mut at, mut n) = (0, from, 0);
+    let mut search = pattern.search(&text, c.ctx.session);
+    let with_groups = replacement.contains('$');
     while at <= text.len() {
-        let Some(found) = regex.captures_at(&text, at) else {
-            break;
-        };
-        let Some(m) = found.get(0) else { break };
+        let Some(m) = search.first(at)? else { break };
         n += 1;
-        at = next_start(&text, m.range());
+        at = next_start(&text, m.clone());
         if only == 0 || n == only {
-            out.push_str(&text[copied..m.start()]);
-            expand(&regex, &found, &replacement, &mut out)?;
-            copied = m.end();
+            out.push_str(&text[copied..m.start]);
+            copied = m.end;
+            match with_groups {
+                true => expand(&search.groups(m)?, &replacement, &mut out)?,
+                false => unescape(&replacement, &mut out),
+            }
         }
         if c.too_large("regexp_replace", out.len() as u128)? {
             return Ok(Value::Null);
@@ -374,16 +264,27 @@ fn regexp_replace(c: &Call) -> SqlResult<Value> {
     string(out)
 }
 
+/// The replacement language without groups: a backslash before anything literal.
+fn unescape(replacement: &str, out: &mut String) {
+    let mut rest = replacement.chars();
+    while let Some(ch) = rest.next() {
+        match ch {
+            '\\' => out.extend(rest.next()),
+            _ => out.push(ch),
+        }
+    }
+}
+
 /// ICU's replacement language: `$1`, `${name}`, and a backslash before anything literal.
-fn expand(regex: &Regex, found: &Captures, replacement: &str, out: &mut String) -> SqlResult<()> {
+fn expand(found: &Groups<'_>, replacement: &str, out: &mut String) -> SqlResult<()> {
     let mut rest = replacement.chars();
     while let Some(ch) = rest.next() {
         match ch {
             '\\' => out.extend(rest.next()),
             '$' => {
-                let group = group(regex, found, rest.as_str())?;
-                out.push_str(found.get(group.0).map_or("", |m| m.as_str()));
-                rest = rest.as_str()[group.1..].chars();
+                let (number, len) = group(found, rest.as_str())?;
+                out.push_str(found.text_of(number));
+                rest = rest.as_str()[len..].chars();
             }
             _ => out.push(ch),
         }
@@ -392,17 +293,19 @@ fn expand(regex: &Regex, found: &Captures, replacement: &str, out: &mut String) 
 }
 
 /// Number of the group named after a `$`, and how long its name is.
-fn group(regex: &Regex, found: &Captures, name: &str) -> SqlResult<(usize, usize)> {
+fn group(found: &Groups<'_>, name: &str) -> SqlResult<(usize, usize)> {
     if let Some((name, _)) = name.strip_prefix('{').and_then(|n| n.split_once('}')) {
-        let number = regex.capture_names().position(|n| n == Some(name));
         let invalid = || error(3887, "A capture group has an invalid name.");
-        return number.map(|i| (i, name.len() + 2)).ok_or_else(invalid);
+        return found
+            .named(name)
+            .map(|i| (i, name.len() + 2))
+            .ok_or_else(invalid);
     }
     let (mut number, mut len) = (0, 0);
     // More digits belong to the number as long as such a group exists.
     for digit in name.chars().map_while(|ch| ch.to_digit(10)) {
         let longer = number * 10 + digit as usize;
-        if len > 0 && longer >= found.len() {
+        if len > 0 && longer >= found.count() {
             break;
         }
         number = longer;
@@ -410,7 +313,7 @@ fn group(regex: &Regex, found: &Captures, name: &str) -> SqlResult<(usize, usize
     }
     match len {
         0 => Err(error(3887, "A capture group has an invalid name.")),
-        _ if number >= found.len() => Err(out_of_bounds()),
+        _ if number >= found.count() => Err(out_of_bounds()),
         _ => Ok((number, len)),
     }
 }
