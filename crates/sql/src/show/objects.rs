@@ -61,9 +61,11 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
             ])
         }
         ShowWhat::Events { schema } => {
-            if schema.is_none() {
-                session.context.current_schema()?;
-            }
+            let schema = match schema {
+                Some(name) => &*name.text,
+                None => session.context.current_schema()?,
+            };
+            session.context.require_in("EVENT", schema)?;
             empty(&[
                 "Db",
                 "Name",
