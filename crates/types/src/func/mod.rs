@@ -1,8 +1,9 @@
 //! The function registry: every scalar function a statement may call, and the aggregates.
 //!
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
-//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp`, `hash`, `inet`,
-//! `math`, `number_format`, `control`, `info`, `json`, `date`, and `aggregate`.
+//! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp` (with
+//! `pattern`, compiled regular expressions), `hash`, `inet`, `math`,
+//! `number_format`, `control`, `info`, `json`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!

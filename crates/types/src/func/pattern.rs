@@ -1,10 +1,11 @@
 //! Regular expressions: compiled patterns, and searches that can be stopped.
 //!
-//! Neighbours: `regexp` has the SQL functions; crate `regex-automata` parses, compiles, and makes the states of automata.
+//! Neighbours: `regexp` has the SQL functions; crate `regex-automata` parses, compiles, and makes the states of
+//! automata.
 //!
 //! A search is driven from here, byte by byte through a DFA whose states are made when they are first met, so that a
-//! statement can be killed in the middle of it: a text of some MB and a pattern whose states never repeat take minutes. The
-//! first match is found by a forward DFA, which gives its end, and a reverse one, which gives its start.
+//! statement can be killed in the middle of it: a text of some MB and a pattern whose states never repeat take minutes.
+//! The first match is found by a forward DFA, which gives its end, and a reverse one, which gives its start.
 //! What no DFA can do, Unicode's word boundaries beside bytes beyond ASCII and the places of groups, is left to the
 //! engine that simulates the NFA; it cannot be stopped, so it is only used where it is short.
 //!
