@@ -153,6 +153,7 @@ fn a_kept_plan_that_waited_for_a_schema_change_is_made_again() {
 fn kill_ends_statements_and_sessions() {
     let (server, _dir) = server();
     let mut killer = server.connect();
+    killer.run("CREATE TABLE d.t (a INT); INSERT INTO d.t VALUES (1), (2)");
     let mut victim = server.connect();
     let id = victim.value("SELECT CONNECTION_ID()");
     let sleeping = std::thread::spawn(move || {
@@ -167,7 +168,7 @@ fn kill_ends_statements_and_sessions() {
     }
     killer.run(&format!("KILL QUERY {id}"));
     let (mut victim, code) = sleeping.join().expect("no panic");
-    assert!(code.is_some());
+    assert_eq!(code, Some(1317));
     assert_eq!(victim.value("SELECT 1"), "1");
     killer.run(&format!("KILL {id}"));
     let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
