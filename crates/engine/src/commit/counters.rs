@@ -9,6 +9,8 @@
 //! **Invariants**
 //! - A raise never lowers a counter; only a set does.
 //! - A raise whose record precedes the last set in the log has no effect after it, in whatever order they are applied.
+//! - Whoever sets a counter keeps others from raising it until the set is applied: a raise that follows in the log comes
+//!   after it here, too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,27 +110,29 @@ mod tests {
         assert_eq!(counters.get(TREE), 0);
     }
 
-    #[test]
-    fn raises_of_many_threads_and_a_set_between_agree_with_the_log() {
-        let counters = Counters::default();
+    /// Four threads raise the counter with the records from `first` to `last`, each to the value of its record.
+    fn raise(counters: &Counters, first: Seq, last: Seq, value: fn(Seq) -> u64) {
         std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let counters = &counters;
+            for thread in 0..4 {
                 scope.spawn(move || {
-                    for n in 0..2000 {
-                        // Each value is below 10 000 before the set in the log, and above it from there on.
-                        let seq = n * 4 + thread;
-                        let value = if seq < 4000 {
-                            5000 + seq
-                        } else {
-                            100 + seq / 4
-                        };
-                        counters.apply(CounterChange::Raise, TREE, value, seq);
+                    for seq in (first + thread..last).step_by(4) {
+                        counters.apply(CounterChange::Raise, TREE, value(seq), seq);
                     }
                 });
             }
-            scope.spawn(|| counters.apply(CounterChange::Set, TREE, 7, 4000));
         });
-        assert_eq!(counters.get(TREE), 100 + 7999 / 4);
+    }
+
+    #[test]
+    fn raises_of_many_threads_and_a_set_between_agree_with_the_log() {
+        const SET: Seq = 4000;
+        let counters = Counters::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| raise(&counters, 0, SET, |seq| 5000 + seq));
+            scope.spawn(|| counters.apply(CounterChange::Set, TREE, 7, SET));
+        });
+        assert_eq!(counters.get(TREE), 7);
+        raise(&counters, SET + 1, 2 * SET, |seq| 100 + seq / 4);
+        assert_eq!(counters.get(TREE), 100 + (2 * SET - 1) / 4);
     }
 }
