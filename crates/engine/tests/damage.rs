@@ -304,7 +304,8 @@ fn started_without_manifest(failures: u64) -> World {
     let id = tree.id();
     drop((engine, tree));
     let fault = || Fault::on(Op::Write).path(".manifest.new");
-    machine.fs.inject(fault().no_space());
+    // The file and the one that is kept for a full disk.
+    machine.fs.inject(fault().no_space().times(2));
     machine.fs.inject(fault().times(failures));
     let engine = Engine::open(machine.env(), config(Mode::Daemon, &fatal)).unwrap();
     let tree = engine.tree(id).unwrap();
@@ -334,7 +335,7 @@ fn background_work_tries_a_failing_device_again() {
         superversion.version.levels().l0_runs().len()
     };
     assert!(in_time(|| l0_runs() < MERGED), "nothing was merged");
-    assert_eq!(world.machine.fs.fault_hits().len(), 3);
+    assert_eq!(world.machine.fs.fault_hits().len(), 4);
     assert_eq!(world.check(), 0);
     assert_eq!(world.fatal.load(Ordering::SeqCst), 0);
 }
