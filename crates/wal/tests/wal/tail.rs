@@ -1,6 +1,7 @@
 //! Following the log while it is written: everything once, in order, durable only, across segments, restarts and gaps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use esker_vfs::sim::{SimEnv, SimRng};
 use esker_wal::{
@@ -238,6 +239,9 @@ fn a_tail_passes_a_gap_and_tells_of_damage() {
 }
 
 /// The real thing: many appenders, the flush daemon, and one that sleeps until there is more.
+/// How long a follower waits before it looks whether anybody still appends.
+const PAUSE: Duration = Duration::from_millis(10);
+
 #[test]
 fn a_tail_follows_the_daemon() {
     let sim = SimEnv::new(6);
@@ -256,7 +260,8 @@ fn a_tail_follows_the_daemon() {
                 if is_last {
                     return read;
                 }
-                tail.wait().block().unwrap();
+                // `done` may be set between the look at it and the last record.
+                tail.wait().block_for(PAUSE).unwrap();
             }
         });
         let appenders: Vec<_> = (0..4)
@@ -271,12 +276,9 @@ fn a_tail_follows_the_daemon() {
         let written = appenders
             .into_iter()
             .flat_map(|thread| thread.join().unwrap());
-        let mut written: Vec<Owned> = written.collect();
+        let written: Vec<Owned> = written.collect();
         wal.flush_now().unwrap();
         done.store(true, Ordering::SeqCst);
-        // One more, so that it does not sleep for ever.
-        written.push(commit(wal, b"last"));
-        wal.flush_now().unwrap();
         (written, follower.join().unwrap())
     });
     let mut read = read;
