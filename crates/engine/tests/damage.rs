@@ -14,7 +14,7 @@ use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
 const EXTENTS: &str = "/db/extents";
 const SLOT_BYTES: u64 = 2 << 20;
 const KEYS: u64 = 300;
-/// MergeL0 of level 0 of which some must be merged.
+/// Sorted runs of level 0 of which some must be merged.
 const MERGED: usize = 8;
 /// How often a test looks whether the background has done something, and the pause between.
 const LOOKS: usize = 10_000;
@@ -213,7 +213,7 @@ fn the_background_survives_damage_and_errors_of_reading() {
     }
 }
 
-/// MergeL0 of level 0 at which writers wait.
+/// Sorted runs of level 0 at which writers wait.
 const LAYERS_STOP: usize = 20;
 
 #[test]
