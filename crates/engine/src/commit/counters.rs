@@ -9,8 +9,8 @@
 //! **Invariants**
 //! - A raise never lowers a counter; only a set does.
 //! - A raise whose record precedes the last set in the log has no effect after it, in whatever order they are applied.
-//! - Whoever sets a counter keeps others from raising it until the set is applied: a raise that follows in the log comes
-//!   after it here, too.
+//! - Whoever sets a counter keeps others from raising it until the set is applied: a raise that follows in the log
+//!   comes after it here, too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
