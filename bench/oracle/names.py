@@ -1,6 +1,6 @@
 """What names mean behind the select list: every select list times every name in ORDER BY, GROUP BY and HAVING.
 
-`python3 bench/oracle/names.py PORT > crates/sql/src/bind/testdata/names.tsv` asks a MySQL server; a unit test asks
+`python3 bench/oracle/names.py PORT > crates/sql/src/query_tests/testdata/names.tsv` asks a MySQL server; a unit test asks
 Esker the same. A line has the sql_mode (`default` or `loose`, which is without ONLY_FULL_GROUP_BY), the select list,
 the clause with `?` for the name, and an answer for each of NAMES: rows, sorted where the clause does not, the
 number of an error, and with `!` the numbers of warnings. The rules are in docs/names.md.

@@ -50,6 +50,11 @@ pub(crate) fn os_text(e: &std::io::Error) -> String {
     format!("OS errno {} - {text}", e.raw_os_error().unwrap_or(0))
 }
 
+/// 1317.
+pub fn interrupted() -> SqlError {
+    SqlError::new(1317, "70100", "Query execution was interrupted")
+}
+
 /// The engine's errors as MySQL's.
 pub fn engine_error(e: &EngineError) -> SqlError {
     if let EngineError::Io { context, source } = e
@@ -81,7 +86,7 @@ pub fn engine_error(e: &EngineError) -> SqlError {
                 CancelReason::Shutdown => {
                     SqlError::new(1053, "08S01", "Server shutdown in progress")
                 }
-                _ => crate::session::registry::interrupted(),
+                _ => interrupted(),
             };
         }
         EngineError::TxnTooLarge { limit_bytes } => {

@@ -27,6 +27,8 @@ mod instance;
 pub mod mdl;
 pub mod parse;
 pub mod plan;
+#[cfg(test)]
+mod query_tests;
 mod result;
 mod schema;
 pub mod session;

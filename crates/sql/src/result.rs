@@ -15,8 +15,6 @@ use esker_types::collation::Coercibility;
 use esker_types::{SqlError, SqlType, ValueRef};
 use smallvec::SmallVec;
 
-use crate::expr::column_coercibility;
-
 /// Flags of [`ColumnMeta::flags`]: the key and default bits of MySQL's column definition.
 pub mod meta_flag {
     /// Part of the primary key.
@@ -69,7 +67,7 @@ impl ColumnMeta {
             name: name.into(),
             org_name: none,
             flags: 0,
-            coercibility: column_coercibility(&ty),
+            coercibility: Coercibility::of_column(&ty),
             ty,
         }
     }

@@ -1,7 +1,7 @@
 //! The select list's names, and what GROUP BY, HAVING, ORDER BY and subqueries make of them.
 //!
 //! Neighbours: `select` and `order` fill the lists, `scope` asks when it resolves a name. The rules as a
-//! user sees them are in `docs/names.md`; `testdata/names.tsv` has what MySQL answers.
+//! user sees them are in `docs/names.md`; `query_tests/testdata/names.tsv` has what MySQL answers.
 //! **Invariants**: a name stands for the first item that is an expression, or else for one column, however
 //! often it is selected; expressions of the lists are over the block's rows, before grouping.
 

@@ -537,7 +537,7 @@ fn default_value(
         }
     };
     let ty = column.ty.clone();
-    let coer = crate::expr::column_coercibility(&ty);
+    let coer = Coercibility::of_column(&ty);
     Ok(Expr {
         kind: ExprKind::Const(value),
         ty,

@@ -17,7 +17,7 @@ use super::expr::bind_expr;
 use super::scope::Scope;
 use super::window::whole_number;
 use super::{BindEnv, compare, errors};
-use crate::expr::{Arith, Expr, ExprKind, FuncCall, column_coercibility};
+use crate::expr::{Arith, Expr, ExprKind, FuncCall};
 use crate::parse::ast;
 
 /// What is wrong with a frame before any name is looked up.
@@ -155,7 +155,7 @@ fn shift_by_interval(
     let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
     let arg_types = args.iter().map(|a| a.ty.clone()).collect();
     let ty = signature.ret.clone();
-    let coer = column_coercibility(&ty);
+    let coer = Coercibility::of_column(&ty);
     let kind = ExprKind::Func(Box::new(FuncCall {
         def,
         args,

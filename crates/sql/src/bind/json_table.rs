@@ -16,6 +16,7 @@ use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::expr::bind_expr;
 use super::from::check_distinct;
 use super::scope::{Scope, ScopeColumn, ScopeTable, TableKind};
+use super::types::column_type;
 use super::{BindEnv, literal};
 use crate::expr::{Expr, ExprKind, FuncCall};
 use crate::parse::ast::{self, JsonColumn, JsonColumns, JsonFallback};
@@ -194,7 +195,7 @@ impl Columns<'_, '_> {
 
     fn column_type(&self, ty: &ast::DataType, name: &ast::Ident) -> SqlResult<SqlType> {
         let default = Collation::UTF8MB4_0900_AI_CI;
-        Ok(crate::ddl::column_type(ty, &name.text, default)?.with_nullable(true))
+        Ok(column_type(ty, &name.text, default)?.with_nullable(true))
     }
 
     fn scope_column(&self, name: &ast::Ident, ty: SqlType) -> ScopeColumn {

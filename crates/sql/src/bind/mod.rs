@@ -2,18 +2,16 @@
 //!
 //! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
 //! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
-//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
 //! `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
 //! `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print` (views, and
-//! expressions as text) · `rights` (what may be done with a table) · `errors` (MySQL's texts). Neighbours: the parser's
-//! tree comes in; `plan` chooses how to execute what goes out. The session implements [`Names`].
+//! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as written) · `errors` (MySQL's
+//! texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes out. The session implements
+//! [`Names`].
 //!
 //! **Invariants**: nothing here reads rows; every error a user can make with names and types is
 //! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
 //! values are known are constants.
 
-#[cfg(test)]
-mod alias_tests;
 mod aliases;
 mod block;
 mod call;
@@ -36,9 +34,9 @@ mod rights;
 mod scope;
 mod select;
 mod subquery;
-#[cfg(test)]
-mod tests;
+pub mod types;
 mod view;
+pub mod virt;
 mod window;
 
 use std::cell::{Cell, RefCell};
@@ -47,9 +45,9 @@ use std::sync::Arc;
 
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
+use crate::bind::virt::VirtualTable;
 use crate::catalog::{IndexSample, TableDef, ViewDef};
-use crate::exec::virt::VirtualTable;
-use crate::expr::{EvalEnv, Expr, ExprKind, SubqueryStates, UserVars};
+use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
 use crate::parse::ast;
 
 pub(crate) use computed::computed_columns;
@@ -173,7 +171,7 @@ pub struct BindEnv<'a> {
     next_subquery: Cell<u32>,
     next_select: Cell<u32>,
     nesting: Cell<Nesting>,
-    fold_states: SubqueryStates,
+    fold_calls: CallStates,
     /// By parameter: the type it meets first. Kept only when a prepare asks.
     met: RefCell<Vec<Option<SqlType>>>,
 }
@@ -254,7 +252,7 @@ impl<'a> BindEnv<'a> {
             next_subquery: Cell::new(0),
             next_select: Cell::new(0),
             nesting: Cell::default(),
-            fold_states: SubqueryStates::default(),
+            fold_calls: CallStates::default(),
             met: RefCell::default(),
         }
     }
@@ -402,6 +400,6 @@ impl<'a> BindEnv<'a> {
 
     /// An environment to evaluate constants in.
     pub(crate) fn fold_env(&self) -> EvalEnv<'_> {
-        EvalEnv::scalar(self.ctx, self.vars, &self.fold_states)
+        EvalEnv::scalar(self.ctx, self.vars, &self.fold_calls)
     }
 }

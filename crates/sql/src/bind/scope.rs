@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use esker_types::collation::Coercibility;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::BindEnv;
@@ -20,9 +21,9 @@ use super::json_table::JsonTable;
 use super::recursive::RecursiveTable;
 use super::rights::Restricted;
 use super::window::WindowScope;
+use crate::bind::virt::VirtualTable;
 use crate::catalog::{DefaultDef, TableDef, same_name};
-use crate::exec::virt::VirtualTable;
-use crate::expr::{Expr, ExprKind, column_coercibility};
+use crate::expr::{Expr, ExprKind};
 use crate::parse::ast;
 use crate::result::{ColumnMeta, meta_flag};
 
@@ -448,7 +449,7 @@ impl ScopeTable {
                     org_name: c.name.clone(),
                     ty: c.ty.clone(),
                     flags: column_flags(&def, i),
-                    coercibility: column_coercibility(&c.ty),
+                    coercibility: Coercibility::of_column(&c.ty),
                 },
                 invisible: c.invisible,
             })
@@ -476,7 +477,7 @@ impl ScopeTable {
                     org_name: c.name.clone(),
                     ty: c.ty.clone(),
                     flags: 0,
-                    coercibility: column_coercibility(&c.ty),
+                    coercibility: Coercibility::of_column(&c.ty),
                 },
                 invisible: false,
             })

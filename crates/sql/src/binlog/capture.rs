@@ -25,37 +25,12 @@ use super::shape::{KnownTables, Logged};
 use crate::catalog::TableDef;
 use crate::codec::{RowReader, UTC};
 use crate::exec_error::ExecError;
+use crate::variables::{LogVars, RowImage};
 
 /// Events of a statement that gather before they go to the transaction's attachment, bytes.
 const GATHERED_BYTES: usize = 64 << 10;
 /// A transaction that changes more keys is one that everything waits for.
 const MAX_KEYS: usize = esker_binlog::writeset::HISTORY_KEYS;
-
-/// Which columns row images have (`binlog_row_image`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowImage {
-    /// The key before, what changed after.
-    Minimal,
-    /// All but BLOB and TEXT columns that did not change.
-    NoBlob,
-    /// All.
-    Full,
-}
-
-/// What the variables say about logging; part of a session's hot variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogVars {
-    /// sql_log_bin.
-    pub on: bool,
-    /// binlog_row_image.
-    pub image: RowImage,
-    /// binlog_rows_query_log_events.
-    pub statements: bool,
-    /// binlog_transaction_compression.
-    pub compressed: bool,
-    /// foreign_key_checks and unique_checks.
-    pub flags: RowFlags,
-}
 
 /// What events say of the transaction's first statement.
 #[derive(Debug, Clone, Default)]

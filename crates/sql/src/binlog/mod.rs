@@ -17,7 +17,6 @@ mod shape;
 mod statement;
 mod writer;
 
-pub use capture::{Capture, LogVars, RowImage};
-pub use esker_binlog::event::rows::RowFlags;
+pub use capture::Capture;
 pub use statement::LoggedStatement;
 pub(crate) use writer::{Binlog, FOLLOWER, StartArgs, follows};

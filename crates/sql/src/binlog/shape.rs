@@ -10,9 +10,9 @@ use esker_binlog::event::table_map::{self, Detail};
 use esker_binlog::image::{Form, Shape, ShapeColumn};
 use esker_types::SqlResult;
 
-use super::capture::RowImage;
 use crate::catalog::{TableDef, TableId};
 use crate::codec::{RowReader, UTC};
+use crate::variables::RowImage;
 
 /// Tables that a session keeps; more than one statement can change.
 const MAX_KNOWN: usize = 64;

@@ -14,7 +14,7 @@
 use std::ops::Bound;
 
 use esker_engine::{Direction, Engine, Isolation, Seq, Tree, TreeId, View};
-use esker_types::SqlResult;
+use esker_types::{SqlResult, SqlType, TypeKind};
 use parking_lot::Mutex;
 
 use super::sample::Samples;
@@ -51,6 +51,18 @@ impl AutoStep {
         let rounds = (last - offset) / increment + 1;
         rounds.saturating_mul(increment).saturating_add(offset)
     }
+}
+
+/// Largest AUTO_INCREMENT value of a column.
+pub fn max_auto(ty: &SqlType) -> u64 {
+    let bits = match ty.kind {
+        TypeKind::TinyInt => 8,
+        TypeKind::SmallInt => 16,
+        TypeKind::MediumInt => 24,
+        TypeKind::Int => 32,
+        _ => 64,
+    };
+    u64::MAX >> (64 - bits + u32::from(!ty.unsigned))
 }
 
 /// Numbers drawn: `first`, `first + step`, …

@@ -12,6 +12,7 @@ use esker_types::{SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
+use super::runtime::max_auto;
 use crate::codec::temporal;
 
 /// SHOW CREATE DATABASE.
@@ -82,7 +83,7 @@ pub fn show_create_table(def: &TableDef, zone: &TimeZone) -> String {
         && def.runtime.last_auto() > 0
     {
         let next = def.runtime.last_auto().saturating_add(1);
-        let next = next.min(crate::dml::max_auto(&def.columns[auto].ty));
+        let next = next.min(max_auto(&def.columns[auto].ty));
         let _ = write!(out, " AUTO_INCREMENT={next}");
     }
     let _ = write!(out, " DEFAULT CHARSET={}", def.collation.charset().name());

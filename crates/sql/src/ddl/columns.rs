@@ -10,7 +10,7 @@ use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKin
 
 use super::names;
 use super::print::expr_text;
-use super::types::column_type;
+use crate::bind::types::column_type;
 use crate::catalog::{ColumnDef, DefaultDef, GeneratedDef};
 use crate::codec::temporal;
 use crate::parse::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};

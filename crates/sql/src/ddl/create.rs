@@ -11,8 +11,8 @@ use esker_types::{Level, SqlError, SqlMode, SqlResult};
 use super::draft::{Built, BuiltIndex, Draft};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
-use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
+use crate::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use crate::catalog::{
     ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
     TableId, TableRuntime, VisibleFrom, engine_choice, unknown_database,

@@ -16,13 +16,13 @@ use jiff::tz::TimeZone;
 
 use super::DdlCtx;
 use super::alter::AlterContext;
-use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef};
+use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef, max_auto};
 use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::foreign::RowsInsert;
+use crate::dml::implicit_value;
 use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, duplicate_entry};
-use crate::dml::{implicit_value, max_auto};
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, NoVars, SubqueryStates};
+use crate::expr::{CallStates, EvalEnv, NoVars};
 
 /// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
 const SORT_BYTES: usize = 64 << 20;
@@ -182,8 +182,8 @@ pub(super) fn check_rows(ctx: &DdlCtx<'_>, table: &TableDef, names: &[Box<str>])
     if exprs.checks.is_empty() {
         return Ok(());
     }
-    let states = SubqueryStates::default();
-    let env = EvalEnv::scalar(ctx.eval, &NoVars, &states);
+    let calls = CallStates::default();
+    let env = EvalEnv::scalar(ctx.eval, &NoVars, &calls);
     let reader = ctx.catalog.engine().begin(Isolation::ReadCommitted);
     let mut cursor = rows(&reader, table)?;
     let mut values = Vec::new();
@@ -312,8 +312,8 @@ impl<'a> Copy<'a> {
         let reader = self.ctx.catalog.engine().begin(Isolation::ReadCommitted);
         let mut cursor = rows(&reader, self.old)?;
         let mut fill = Fill::new(self.ctx, self.new, &self.which, true);
-        let states = SubqueryStates::default();
-        let env = EvalEnv::scalar(self.ctx.eval, &NoVars, &states);
+        let calls = CallStates::default();
+        let env = EvalEnv::scalar(self.ctx.eval, &NoVars, &calls);
         let (mut clustered, mut bytes) = (Vec::new(), Vec::new());
         let mut values = vec![Value::Null; self.new.columns.len()];
         let mut count = 0;

@@ -1,6 +1,6 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `types`, `columns`, `print` (definitions as written) · `draft` (a table
+//! In flow order: `names` (which are allowed) · `columns`, `print` (definitions as written) · `draft` (a table
 //! being drawn up), `draft_keys` (its foreign keys) · `foreign` (what foreign keys need of other tables) · `schema`,
 //! `create`, `create_select`, `table`, `alter`, `view` (the statements) · `fill` (copying rows into new trees) ·
 //! `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) · `program` (DROP of routines, triggers and
@@ -33,7 +33,6 @@ mod schema;
 mod table;
 #[cfg(test)]
 mod tests;
-mod types;
 pub mod view;
 
 use std::cell::RefCell;
@@ -51,7 +50,6 @@ use crate::parse::ast::Statement;
 
 pub use names::{TableName, no_database, resolve};
 pub use table::empty_memory_tables;
-pub use types::{charset_by_name, collation_by_name, column_type, pick_collation};
 
 /// What a schema statement may reach.
 pub struct DdlCtx<'a> {

@@ -9,8 +9,8 @@ use esker_types::{SqlError, SqlResult};
 
 use super::foreign::{self, Wanted};
 use super::names::{self, TableName};
-use super::types::{charset_by_name, collation_by_name, pick_collation};
 use super::{DdlCtx, DdlDone};
+use crate::bind::types::{charset_by_name, collation_by_name, pick_collation};
 use crate::catalog::{SchemaDef, is_system_schema, unknown_database};
 use crate::exec_error::ExecError;
 use crate::mdl::MdlMode;

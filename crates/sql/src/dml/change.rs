@@ -19,8 +19,8 @@ use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
 use crate::catalog::{IndexDef, TableDef};
 use crate::codec::{RowReader, UTC, patch_row};
+use crate::exec::SubqueryStates;
 use crate::exec_error::ExecError;
-use crate::expr::SubqueryStates;
 
 /// The assignments of a statement to one table.
 #[derive(Debug)]

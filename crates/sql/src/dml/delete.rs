@@ -15,9 +15,9 @@ use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
 use crate::bind::{BindEnv, LockReason, Need};
 use crate::catalog::TableDef;
+use crate::exec::SubqueryStates;
 use crate::exec::{TargetClauses, TargetScope};
 use crate::exec_error::ExecError;
-use crate::expr::SubqueryStates;
 use crate::parse::ast::{Delete, ObjectName};
 use crate::plan::QueryPlan;
 

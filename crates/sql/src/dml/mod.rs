@@ -43,9 +43,9 @@ use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 use crate::bind::{BindEnv, LockReason};
 use crate::binlog::Capture;
 use crate::catalog::{AutoStep, TableDef};
-use crate::exec::{ExecCtx, Limits, TempFiles};
+use crate::exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
 use crate::exec_error::ExecError;
-use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::expr::UserVars;
 use crate::parse::ast::Statement;
 use crate::plan::QueryPlan;
 use crate::result::{InfoText, Mode};
@@ -57,7 +57,7 @@ pub(crate) use exprs::{
     HIDDEN_PREFIX, TableExprs, columns_of_stored, generated_value, type_of_stored, validate,
 };
 pub use insert::{CompiledInsert, CompiledLoad};
-pub(crate) use insert::{as_counter, auto_value, max_auto};
+pub(crate) use insert::{as_counter, auto_value};
 pub use update::CompiledUpdate;
 pub(crate) use values::{Default, default_of, implicit_value};
 pub(crate) use write::Scratch;
@@ -206,7 +206,7 @@ impl DmlEnv<'_> {
     fn evaluating<R>(
         &self,
         states: &SubqueryStates,
-        f: impl FnOnce(&EvalEnv<'_>) -> SqlResult<R>,
+        f: impl FnOnce(&ExecEnv<'_>) -> SqlResult<R>,
     ) -> Result<R, ExecError> {
         let exec = ExecCtx::new(
             self.txn,
@@ -216,14 +216,8 @@ impl DmlEnv<'_> {
             self.check_killed,
         )
         .with_temp(self.temp);
-        let env = EvalEnv {
-            ctx: self.ctx,
-            params: self.params,
-            vars: self.vars,
-            outer: None,
-            exec: Some(&exec),
-            states,
-        };
+        let executor = Executor::new(Some(&exec), states);
+        let env = executor.env(self.ctx, self.params, self.vars);
         f(&env).map_err(|e| exec.stop(e))
     }
 }

@@ -14,9 +14,9 @@ use super::DmlEnv;
 use super::write::Scratch;
 use crate::bind::{BindEnv, Need, TableSource};
 use crate::catalog::TableDef;
+use crate::exec::SubqueryStates;
 use crate::exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
 use crate::exec_error::ExecError;
-use crate::expr::SubqueryStates;
 use crate::parse::ast::{ColumnRef, ObjectName};
 use crate::plan::QueryPlan;
 
@@ -142,7 +142,8 @@ impl Search {
             vars: env.vars,
             exec: &exec,
         };
-        let accounts = statement.eval(states);
+        let executor = statement.executor(states);
+        let accounts = statement.env(&executor);
         let mut stream = self.plan.open();
         let mut rows = Vec::new();
         loop {

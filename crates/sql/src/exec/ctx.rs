@@ -2,7 +2,7 @@
 //! is locked.
 //!
 //! Neighbours: `session` and `dml` build one per statement step; every operator of `exec` gets it
-//! through [`EvalEnv`](crate::expr::EvalEnv).
+//! through [`ExecEnv`](crate::exec::ExecEnv).
 //! **Invariants**: rows are read through [`ExecCtx::view`]; in inline mode a lock conflict leaves its
 //! ticket in [`ExecCtx::pending`] and unwinds as a marker error that never reaches a client
 //! ([`ExecCtx::stop`] turns it into [`ExecError::Wait`]).

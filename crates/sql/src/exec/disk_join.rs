@@ -25,7 +25,7 @@ use super::spill::{
 };
 use crate::bind::JoinType;
 use crate::codec::damaged;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::plan::{JoinMethod, JoinPlan};
 
 /// Rough bytes of a hash table's entry beyond its key and its row.
@@ -48,7 +48,7 @@ impl DiskJoin {
         right: Partitions,
         left: &mut NodeState,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Self> {
         let (
             JoinMethod::Hash {
@@ -99,7 +99,7 @@ impl DiskJoin {
         &mut self,
         plan: &JoinPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Some((_, mut payload)) = self.results.next(env)? else {
             return Ok(false);
@@ -193,7 +193,7 @@ impl<'p> Joiner<'p> {
         right: Side<'_>,
         level: u32,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         if left.1.records == 0 || (right.1.records == 0 && self.plan.kind != JoinType::Left) {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'p> Joiner<'p> {
         side: Side<'_>,
         before: usize,
         level: u32,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<(SpillFile, Vec<Run>)> {
         let mut parts = Partitions::new(self.temp, level, self.budget)?;
         let mut reader = side.0.read(side.1);
@@ -242,7 +242,7 @@ impl<'p> Joiner<'p> {
         left: Side<'_>,
         right: Side<'_>,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let mut matched = vec![0_u64; left.1.records.div_ceil(64) as usize];
         let mut reader = right.0.read(right.1);
@@ -292,7 +292,7 @@ impl<'p> Joiner<'p> {
         record: &[u8],
         writer: &mut RunWriter,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let (ordinal, key, mut stored) = left_parts(record)?;
         let Some(found) = table.rows.get(key) else {
@@ -322,7 +322,7 @@ impl Table {
         &mut self,
         reader: &mut RunReader,
         pending: &mut Option<(Box<[u8]>, Vec<Value>)>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         loop {
             let (key, values) = match pending.take() {
@@ -350,7 +350,7 @@ impl Table {
     }
 }
 
-fn tick(env: &EvalEnv<'_>) -> SqlResult<()> {
+fn tick(env: &ExecEnv<'_>) -> SqlResult<()> {
     env.exec.map_or(Ok(()), |exec| exec.tick())
 }
 

@@ -13,15 +13,15 @@ use smallvec::SmallVec;
 
 use super::join_table::KeyMap;
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
-use super::rowkey;
 use super::sort::{SortedRows, Sorter, order_key};
 use super::spill::{
     DistinctRows, First, MAX_LEVEL, Partitions, Run, SpillFile, read_row, write_key, write_row,
 };
 use crate::bind::AggCall;
 use crate::codec::damaged;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::expr::eval::Val;
+use crate::expr::rowkey;
 use crate::plan::GroupPlan;
 
 /// Keys of a row that need no memory of their own.
@@ -86,7 +86,7 @@ impl Acc {
     }
 
     /// Takes the arguments of a row, and what its ORDER BY sorts them by.
-    fn take(&mut self, args: &[Value], order: &[u8], env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn take(&mut self, args: &[Value], order: &[u8], env: &ExecEnv<'_>) -> SqlResult<()> {
         match self {
             Self::Rows(n) => {
                 *n += 1;
@@ -97,7 +97,7 @@ impl Acc {
         }
     }
 
-    fn finish(&mut self, env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn finish(&mut self, env: &ExecEnv<'_>) -> SqlResult<Value> {
         match self {
             Self::Rows(n) => Ok(Value::Int(*n as i64)),
             Self::Plain(state) => state.finish(env.ctx),
@@ -122,7 +122,7 @@ fn width(call: &AggCall) -> usize {
 fn evaluate(
     call: &AggCall,
     row: &[Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
     out: &mut Vec<Value>,
 ) -> SqlResult<()> {
     for arg in &call.args {
@@ -147,7 +147,7 @@ fn split<'v>(call: &AggCall, values: &'v [Value]) -> (&'v [Value], &'v [u8]) {
 
 impl Groups {
     /// Takes one input row.
-    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<()> {
         let mut keys: SmallVec<[Val<'_>; INLINE_KEYS]> = SmallVec::new();
         for key in &plan.keys {
             keys.push(key.eval_ref(row, env)?);
@@ -165,7 +165,7 @@ impl Groups {
         keys: &[Val<'_>],
         level: usize,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         self.key.clear();
         for (nth, key) in keys[..level].iter().enumerate() {
@@ -204,7 +204,7 @@ impl Groups {
         at: usize,
         nth: usize,
         values: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let call = &plan.aggs[nth];
         let (args, order) = split(call, values);
@@ -232,7 +232,7 @@ impl Groups {
         kept: impl Iterator<Item = &'v Value>,
         level: usize,
         ordinal: u64,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<usize>> {
         if self.later.is_some() {
             return Ok(None);
@@ -276,7 +276,7 @@ impl Groups {
         keys: &[Val<'_>],
         level: usize,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let mut values: Vec<Value> = keys.iter().map(|k| (**k).clone()).collect();
         values.extend(plan.kept.iter().map(|s| row[*s as usize].clone()));
@@ -303,7 +303,7 @@ impl Groups {
         plan: &GroupPlan,
         record: &[u8],
         values: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let stored = Stored::of(record).ok_or_else(|| damaged("temporary record"))?;
         self.key.clear();
@@ -341,7 +341,7 @@ impl Groups {
     }
 
     /// Gives aggregates the distinct arguments that had to wait for the end.
-    fn settle(&mut self, plan: &GroupPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn settle(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
         let Some(mut later) = self.distinct.drain(env)? else {
             return Ok(());
         };
@@ -362,7 +362,7 @@ impl Groups {
         &mut self,
         plan: &GroupPlan,
         sorter: &mut Sorter,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         self.settle(plan, env)?;
         let mut keys: Vec<&[u8]> = Vec::new();
@@ -389,7 +389,7 @@ impl Groups {
     }
 
     /// Groups what was put off, part by part, when the groups in memory are not needed any more.
-    fn work_off(&mut self, plan: &GroupPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn work_off(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
         let Some(later) = self.later.take() else {
             return Ok(());
         };
@@ -407,7 +407,7 @@ impl Groups {
     }
 
     /// Ends the input.
-    pub fn finish(&mut self, plan: &GroupPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn finish(&mut self, plan: &GroupPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
         // The grand total of a rollup is there for no rows, too.
         if self.groups.is_empty() && (plan.implicit || plan.rollup.is_some()) {
             let kept = plan.kept.iter().map(|_| Value::Null).collect();
@@ -440,7 +440,7 @@ impl Groups {
         &mut self,
         plan: &GroupPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Some(&at) = self.sequence.get(self.given) else {
             return self.next_put_off(plan, row, env);
@@ -458,7 +458,7 @@ impl Groups {
         &mut self,
         plan: &GroupPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         self.work_off(plan, env)?;
         let Some(rest) = &mut self.rest else {
@@ -480,7 +480,7 @@ impl Groups {
     }
 
     /// Forgets everything.
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         refund(env, self.bytes);
         self.distinct.reset(env);
         if let Some(rest) = self.rest.take() {
@@ -547,7 +547,7 @@ fn part(
     run: &Run,
     level: u32,
     sorter: &mut Sorter,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let mut groups = Groups {
         level,

@@ -16,10 +16,11 @@ use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
 use super::node::{NodeState, all_true};
 use super::parallel::{self, RuntimeFilter, StoredRowFilter};
 use super::recursive::SharedRows;
-use super::rowkey;
 use super::spill::{Partitions, RowBuffer, RowCursor, TempFiles, write_key, write_row};
 use crate::bind::JoinType;
-use crate::expr::{EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::Expr;
+use crate::expr::rowkey;
 use crate::plan::{HashBy, JoinMethod, JoinPlan, Node};
 
 /// State of a join.
@@ -72,7 +73,7 @@ impl JoinState {
         }
     }
 
-    pub fn open(&mut self, plan: &JoinPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn open(&mut self, plan: &JoinPlan, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
         self.have_left = false;
         std::mem::take(&mut self.right.kept).give_back(env);
         self.spilled = None;
@@ -83,7 +84,7 @@ impl JoinState {
         &mut self,
         plan: &JoinPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         loop {
             if let Some(spilled) = &mut self.spilled {
@@ -144,7 +145,7 @@ impl RightSide {
         &mut self,
         plan: &JoinPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<Partitions>> {
         if matches!(plan.method, JoinMethod::Nested) {
             self.input.open(&plan.right, row, env)?;
@@ -173,7 +174,7 @@ impl RightSide {
         &mut self,
         plan: &JoinPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let found = match &self.kept {
             Kept::Nothing => return self.input.next(&plan.right, row, env),
@@ -197,7 +198,7 @@ impl RightSide {
 
 impl Kept {
     /// Gives the memory back that the rows were charged with.
-    pub fn give_back(self, env: &EvalEnv<'_>) {
+    pub fn give_back(self, env: &ExecEnv<'_>) {
         match self {
             Self::Nothing => {}
             Self::Buffer(rows) => refund(env, rows.bytes()),
@@ -222,7 +223,7 @@ pub(super) fn gather(
     input: &mut NodeState,
     filters: &[RuntimeFilter],
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Gathered> {
     match &plan.method {
         JoinMethod::Hash { right, by, .. } => {
@@ -247,7 +248,7 @@ fn gather_by_key(
     input: &mut NodeState,
     filters: &[RuntimeFilter],
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Gathered> {
     if let Some(table) = parallel::build_join_table(plan, row.len(), filters, env)? {
         return Ok(Gathered::Kept(Kept::Table(Arc::new(table))));
@@ -325,7 +326,7 @@ pub(super) fn hash_key(
     exprs: &[Expr],
     by: &[HashBy],
     row: &[Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
     out: &mut Vec<u8>,
 ) -> SqlResult<bool> {
     out.clear();

@@ -14,8 +14,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use esker_types::{SqlResult, Value};
 
-use super::spill::{number, put_number, read_values, write_values};
+use super::spill::{read_values, write_values};
 use crate::codec::damaged;
+use crate::expr::rowkey::{number, put_number};
 
 /// The end of a ring: no record.
 const END: u32 = u32::MAX;

@@ -7,7 +7,7 @@ use esker_types::cmp::CmpKind;
 use esker_types::{SqlResult, Value};
 
 use super::join_table::{JoinTable, KeyHash};
-use super::rowkey::integer_of;
+use crate::expr::rowkey::integer_of;
 use crate::plan::HashBy;
 
 /// Integers have a bit each, unless that takes more than so many bits for a key, and more than so many in all.
@@ -158,7 +158,7 @@ fn place(hash: u64, words: usize) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::rowkey::encode_for;
+    use crate::expr::rowkey::encode_for;
 
     fn table(values: &[Value], kind: CmpKind) -> JoinTable {
         let mut table = JoinTable::default();

@@ -10,8 +10,8 @@
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::spill::TempFiles;
+use crate::exec::ExecEnv;
 use crate::exec_error::engine_error;
-use crate::expr::EvalEnv;
 
 /// Who asks, for the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ const LEAST_RUN_BYTES: u64 = 64 * 1024;
 
 impl Budget {
     /// Where to spill, and the operator's budget in bytes; `None` where a statement cannot spill.
-    pub(crate) fn on_disk<'e>(self, env: &EvalEnv<'e>) -> Option<(&'e TempFiles, u64)> {
+    pub(crate) fn on_disk<'e>(self, env: &ExecEnv<'e>) -> Option<(&'e TempFiles, u64)> {
         let exec = env.exec?;
         let bytes = match self {
             Self::Sort => exec.limits.sort_bytes,
@@ -53,7 +53,7 @@ impl Budget {
 }
 
 /// May an operator that keeps `held` bytes keep `more`? If not, it spills.
-pub(crate) fn may_keep(env: &EvalEnv<'_>, held: u64, more: u64, budget: Budget) -> bool {
+pub(crate) fn may_keep(env: &ExecEnv<'_>, held: u64, more: u64, budget: Budget) -> bool {
     let Some((_, own)) = budget.on_disk(env) else {
         return true;
     };
@@ -87,7 +87,7 @@ pub(crate) fn row_bytes<'v>(row: impl IntoIterator<Item = &'v Value>) -> u64 {
 }
 
 /// Charges `bytes`.
-pub(crate) fn charge(env: &EvalEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResult<()> {
+pub(crate) fn charge(env: &ExecEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResult<()> {
     let used = env.states.memory.get().saturating_add(bytes);
     let limit = env.exec.map_or(u64::MAX, |e| e.limits.memory_bytes);
     if used > limit {
@@ -117,7 +117,7 @@ pub(crate) fn charge(env: &EvalEnv<'_>, bytes: u64, purpose: Purpose) -> SqlResu
 }
 
 /// Gives `bytes` back.
-pub(crate) fn refund(env: &EvalEnv<'_>, bytes: u64) {
+pub(crate) fn refund(env: &ExecEnv<'_>, bytes: u64) {
     env.states
         .set_memory(env.states.memory.get().saturating_sub(bytes));
 }

@@ -7,10 +7,11 @@
 use esker_types::{SqlResult, Value};
 
 use super::join::JoinState;
-use super::profile::Stage;
 use super::scan::ScanState;
-use crate::expr::{EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::Expr;
 use crate::plan::Node;
+use crate::plan::profile::Stage;
 
 /// State of one operator.
 pub(crate) enum NodeState {
@@ -34,7 +35,7 @@ impl NodeState {
     }
 
     /// Starts over, for the row as it is now.
-    pub fn open(&mut self, plan: &Node, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn open(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
         match &env.states.profile {
             None => self.open_unmeasured(plan, row, env),
             Some(profile) => {
@@ -47,7 +48,7 @@ impl NodeState {
         &mut self,
         plan: &Node,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         match (self, plan) {
             (Self::Once(given), _) => *given = false,
@@ -61,7 +62,7 @@ impl NodeState {
 
     /// Fills the slots of the next row; false at the end.
     #[inline]
-    pub fn next(&mut self, plan: &Node, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
+    pub fn next(&mut self, plan: &Node, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<bool> {
         match &env.states.profile {
             None => self.next_unmeasured(plan, row, env),
             Some(profile) => {
@@ -76,7 +77,7 @@ impl NodeState {
         &mut self,
         plan: &Node,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         match (self, plan) {
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, row, env),
@@ -97,7 +98,7 @@ impl NodeState {
 
 /// Are all conditions true for the row?
 #[inline]
-pub(crate) fn all_true(conds: &[Expr], row: &[Value], env: &EvalEnv<'_>) -> SqlResult<bool> {
+pub(crate) fn all_true(conds: &[Expr], row: &[Value], env: &ExecEnv<'_>) -> SqlResult<bool> {
     for cond in conds {
         if !cond.is_true(row, env)? {
             return Ok(false);

@@ -13,9 +13,9 @@ use esker_types::{SqlError, SqlResult, Value};
 
 use super::memory::{Budget, Purpose, charge, refund};
 use super::root::RootExec;
-use super::rowkey;
 use super::spill::RowBuffer;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
 use crate::plan::{QueryPlan, RecursivePlan};
 use crate::result::ColumnMeta;
 
@@ -52,7 +52,7 @@ impl RecursiveState {
         }
     }
 
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         self.seed.reset(env);
         for member in &mut self.members {
             member.reset(env);
@@ -71,7 +71,7 @@ impl RecursiveState {
         plan: &RecursivePlan,
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         loop {
             let found = match self.at {
@@ -99,7 +99,7 @@ impl RecursiveState {
     }
 
     /// Makes the fresh rows the working table; false when there is none.
-    fn next_round(&mut self, env: &EvalEnv<'_>) -> SqlResult<bool> {
+    fn next_round(&mut self, env: &ExecEnv<'_>) -> SqlResult<bool> {
         if self.fresh.is_empty() {
             refund(env, std::mem::take(&mut self.work).bytes());
             return Ok(false);
@@ -129,7 +129,7 @@ impl RecursiveState {
         plan: &RecursivePlan,
         columns: &[ColumnMeta],
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         if !plan.distinct {
             return Ok(true);
@@ -145,7 +145,7 @@ impl RecursiveState {
         Ok(true)
     }
 
-    fn remember(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn remember(&mut self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<()> {
         self.fresh.push(row.iter(), Budget::Table, env)
     }
 }
@@ -156,7 +156,7 @@ fn pull(
     query: &QueryPlan,
     columns: &[ColumnMeta],
     out: &mut Vec<Value>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<bool> {
     let Some(row) = part.next_of(query, env)? else {
         return Ok(false);

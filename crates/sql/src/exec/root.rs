@@ -11,16 +11,16 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::group::Groups;
 use super::node::NodeState;
 use super::parallel::{self, ParallelRows};
-use super::profile::Stage;
 use super::recursive::RecursiveState;
-use super::rowkey;
 use super::set_ops::SetOpsState;
 use super::sort::{SortedRows, Sorter, order_key};
 use super::spill::{DistinctRows, First};
 use super::window::WindowRows;
 use crate::bind::{LimitSpec, OrderKey};
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::expr::eval::convert;
+use crate::expr::rowkey;
+use crate::plan::profile::Stage;
 use crate::plan::{BlockPlan, QueryPlan, Root, ValuesPlan};
 use crate::result::ColumnMeta;
 
@@ -81,7 +81,7 @@ impl RootExec {
     }
 
     /// Starts over.
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         match &mut self.state {
             State::Block(block) => block.reset(env),
             State::SetOps(ops) => ops.reset(env),
@@ -99,7 +99,7 @@ impl RootExec {
     }
 
     /// The next result row.
-    pub fn next_of(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    pub fn next_of(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let Some(profile) = &env.states.profile else {
             return self.next_unmeasured(plan, env);
         };
@@ -115,7 +115,7 @@ impl RootExec {
     fn next_unmeasured(
         &mut self,
         plan: &QueryPlan,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<&[Value]>> {
         let (order, limit, count_all) = match &plan.root {
             Root::Block(b) => (&b.order, &b.limit, b.calc_found_rows),
@@ -164,7 +164,7 @@ impl RootExec {
         Ok(None)
     }
 
-    fn next_sorted(&mut self, env: &EvalEnv<'_>) -> SqlResult<Option<&[Value]>> {
+    fn next_sorted(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<&[Value]>> {
         let tail = &mut self.tail;
         let rows = tail.sorted.as_mut().expect("checked by the caller");
         while tail.skip > 0 && rows.next(env)?.is_some() {
@@ -188,7 +188,7 @@ impl RootExec {
         plan: &QueryPlan,
         order: &[OrderKey],
         limited: bool,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let keep = self.tail.skip.saturating_add(self.tail.left);
         let mut sorter = Sorter::new(limited.then_some(keep));
@@ -236,7 +236,7 @@ impl RootExec {
     }
 
     /// Puts the next row before ORDER BY and LIMIT into `out`.
-    fn produce(&mut self, plan: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<bool> {
+    fn produce(&mut self, plan: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<bool> {
         match (&mut self.state, &plan.root) {
             (State::Block(state), Root::Block(block)) => {
                 if state.later.is_none() {
@@ -272,7 +272,7 @@ fn values_row(
     at: &mut usize,
     columns: &[ColumnMeta],
     out: &mut Vec<Value>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<bool> {
     let Some(exprs) = values.rows.get(*at) else {
         return Ok(false);
@@ -287,7 +287,7 @@ fn values_row(
 }
 
 impl Tail {
-    fn open(&mut self, limit: Option<&LimitSpec>, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn open(&mut self, limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlResult<()> {
         (self.skip, self.left) = limit_values(limit, env)?;
         self.opened = true;
         Ok(())
@@ -295,7 +295,7 @@ impl Tail {
 }
 
 /// Offset and count of a LIMIT clause.
-pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &EvalEnv<'_>) -> SqlResult<(u64, u64)> {
+pub(crate) fn limit_values(limit: Option<&LimitSpec>, env: &ExecEnv<'_>) -> SqlResult<(u64, u64)> {
     let Some(limit) = limit else {
         return Ok((0, u64::MAX));
     };
@@ -335,7 +335,7 @@ impl BlockState {
         &mut self,
         whole: &QueryPlan,
         plan: &Arc<BlockPlan>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         self.parallel = parallel::run(whole, plan, env)?;
         match self.parallel {
@@ -344,7 +344,7 @@ impl BlockState {
         }
     }
 
-    fn reset(&mut self, env: &EvalEnv<'_>) {
+    fn reset(&mut self, env: &ExecEnv<'_>) {
         if let Some(rows) = self.parallel.take() {
             rows.give_back(env);
         }
@@ -366,7 +366,7 @@ impl BlockState {
         &mut self,
         whole: &QueryPlan,
         plan: &BlockPlan,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         match &env.states.profile {
             Some(profile) if plan.windows.is_some() => {
@@ -381,7 +381,7 @@ impl BlockState {
         &mut self,
         whole: &QueryPlan,
         plan: &BlockPlan,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Some(windows) = &plan.windows else {
             return self.next_having(whole, plan, env);
@@ -405,7 +405,7 @@ impl BlockState {
         &mut self,
         whole: &QueryPlan,
         plan: &BlockPlan,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Some(having) = &plan.having else {
             return self.next_grouped(whole, plan, env);
@@ -429,7 +429,7 @@ impl BlockState {
         &mut self,
         whole: &QueryPlan,
         plan: &BlockPlan,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         if let Some(rows) = &mut self.parallel {
             let mut next = || rows.next(plan, &mut self.row, env);
@@ -460,7 +460,7 @@ impl BlockState {
         }
     }
 
-    fn project(&self, plan: &BlockPlan, out: &mut Vec<Value>, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn project(&self, plan: &BlockPlan, out: &mut Vec<Value>, env: &ExecEnv<'_>) -> SqlResult<()> {
         out.resize(plan.output.len(), Value::Null);
         for (slot, expr) in out.iter_mut().zip(&plan.output) {
             expr.eval_into(&self.row, env, slot)?;
@@ -475,7 +475,7 @@ impl BlockState {
         plan: &BlockPlan,
         order: &[OrderKey],
         out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<First> {
         self.project(plan, out, env)?;
         self.key.clear();
@@ -500,7 +500,7 @@ impl BlockState {
 pub(super) fn next_later(
     later: &mut Option<SortedRows>,
     out: &mut Vec<Value>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<bool> {
     let Some(rows) = later else {
         return Ok(false);

@@ -25,8 +25,9 @@ use super::spill::{RowBuffer, RowCursor};
 use crate::bind::{LockReason, LockSpec};
 use crate::catalog::{IndexDef, TableDef};
 use crate::codec::{KeyRange, RowReader};
+use crate::exec::ExecEnv;
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, OuterRow};
+use crate::expr::OuterRow;
 use crate::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
 
 /// State of a scan.
@@ -184,7 +185,7 @@ impl ScanState {
         self.lookups = Lookups::default();
     }
 
-    pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
         match &plan.source {
             Source::Base { def, access, .. } => {
                 if let Some(exec) = env
@@ -229,7 +230,7 @@ impl ScanState {
         def: &TableDef,
         access: &Access,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         let index = &def.indexes[access.index];
         let ranges = match &access.kind {
@@ -283,7 +284,7 @@ impl ScanState {
         &mut self,
         plan: &ScanPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         match &plan.source {
             Source::Base { def, access, .. } => {
@@ -329,7 +330,7 @@ impl ScanState {
         &mut self,
         plan: &ScanPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Input::Rows(rows) = &mut self.input else {
             return Ok(false);
@@ -349,7 +350,7 @@ impl ScanState {
         &mut self,
         plan: &ScanPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let Input::Shared(rows, cursor) = &mut self.input else {
             return Ok(false);
@@ -374,7 +375,7 @@ impl ScanState {
         def: &TableDef,
         access: &Access,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let exec = env
             .exec
@@ -490,7 +491,7 @@ impl ScanState {
         view: View,
         entry: Option<(usize, Vec<u8>)>,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let tree = &def.primary().tree;
@@ -522,7 +523,7 @@ impl ScanState {
         def: &TableDef,
         entry: Option<(usize, Vec<u8>)>,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         match judge(plan, def, &self.key, &self.stored, row, env)? {
             Verdict::Take => self.check_entry(def, entry, Verdict::Take),
@@ -537,7 +538,7 @@ impl ScanState {
         def: &TableDef,
         lock: LockSpec,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         let exec = env.exec.expect("checked by the caller");
         let key = std::mem::take(&mut self.key);
@@ -563,7 +564,7 @@ impl ScanState {
         def: &TableDef,
         index: usize,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<Verdict>> {
         let exec = env.exec.expect("checked by the caller");
         let Input::Locking(scan) = &mut self.input else {
@@ -599,7 +600,7 @@ impl ScanState {
         def: &TableDef,
         lock: LockSpec,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
         if matches!(judged, Verdict::Drop) {
@@ -651,7 +652,7 @@ impl ScanState {
 }
 
 /// The rows of a common table expression, computed at its first use in the statement.
-fn shared_rows(id: u32, query: &QueryPlan, env: &EvalEnv<'_>) -> SqlResult<SharedRows> {
+fn shared_rows(id: u32, query: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<SharedRows> {
     if let Some(rows) = env.states.table(id) {
         return Ok(rows);
     }
@@ -705,7 +706,7 @@ fn judge_filtered(
     def: &TableDef,
     (key, stored): (&[u8], &[u8]),
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Verdict> {
     if filters.iter_mut().all(|filter| filter.passes(stored)) {
         return judge(plan, def, key, stored, row, env);
@@ -721,7 +722,7 @@ pub(super) fn judge(
     key: &[u8],
     stored: &[u8],
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Verdict> {
     count_read(plan, env);
     let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
@@ -739,7 +740,7 @@ pub(super) fn judge(
 
 /// Notes that a row was read, where the statement is measured.
 #[inline]
-pub(super) fn count_read(plan: &ScanPlan, env: &EvalEnv<'_>) {
+pub(super) fn count_read(plan: &ScanPlan, env: &ExecEnv<'_>) {
     if let Some(profile) = &env.states.profile {
         profile.count_read(plan);
     }
@@ -754,7 +755,7 @@ pub(super) fn meets<'r>(
     met: usize,
     stored: &'r [u8],
     row: &mut [Value],
-    env: &EvalEnv<'r>,
+    env: &ExecEnv<'r>,
 ) -> SqlResult<Option<RowReader<'r>>> {
     let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
     let mut decoded = match met {
@@ -824,7 +825,7 @@ impl Cover {
         key: &[u8],
         value: &[u8],
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         self.decode(&def.indexes[index], def, key, value, row, env)?;
         Ok(match all_true(&plan.conds, row, env)? {
@@ -841,7 +842,7 @@ impl Cover {
         key: &[u8],
         value: &[u8],
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         decode_parts(&index.codec, &self.parts, key, row, env)?;
         if self.clustered.iter().any(Option::is_some) {
@@ -857,7 +858,7 @@ fn decode_parts(
     slots: &[Option<u32>],
     key: &[u8],
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let damaged = || crate::codec::damaged("index entry");
     let mut rest = key;

@@ -10,11 +10,11 @@ use esker_types::{SqlResult, Value};
 
 use super::memory::{Purpose, charge, refund, row_bytes};
 use super::root::{RootExec, next_later};
-use super::rowkey;
 use super::sort::SortedRows;
 use super::spill::{DistinctRows, First};
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::expr::eval::convert;
+use crate::expr::rowkey;
 use crate::parse::ast::SetOp;
 use crate::plan::SetOpsPlan;
 use crate::result::ColumnMeta;
@@ -57,7 +57,7 @@ impl SetOpsState {
         }
     }
 
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         for operand in &mut self.operands {
             operand.reset(env);
         }
@@ -75,7 +75,7 @@ impl SetOpsState {
         plan: &SetOpsPlan,
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         if self.streaming {
             return self.next_union(plan, columns, out, env);
@@ -98,7 +98,7 @@ impl SetOpsState {
         plan: &SetOpsPlan,
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         loop {
             if next_later(&mut self.later, out, env)? {
@@ -127,7 +127,7 @@ impl SetOpsState {
         &mut self,
         columns: &[ColumnMeta],
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let key = result_key(columns, row);
         let first = self.seen.add(&key, || Ok(row.to_vec()), env)?;
@@ -141,7 +141,7 @@ impl SetOpsState {
         nth: usize,
         columns: &[ColumnMeta],
         out: &mut Vec<Value>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let query = if nth == 0 {
             &plan.first
@@ -165,7 +165,7 @@ impl SetOpsState {
         &mut self,
         plan: &SetOpsPlan,
         columns: &[ColumnMeta],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Vec<Vec<Value>>> {
         let mut rows = self.read(plan, 0, columns, env)?;
         for (nth, (op, all, _)) in plan.steps.iter().enumerate() {
@@ -203,7 +203,7 @@ impl SetOpsState {
         plan: &SetOpsPlan,
         nth: usize,
         columns: &[ColumnMeta],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Vec<Vec<Value>>> {
         let (mut rows, mut out) = (Vec::new(), Vec::new());
         while self.operand_row(plan, nth, columns, &mut out, env)? {

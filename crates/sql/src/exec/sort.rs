@@ -12,13 +12,13 @@ use std::collections::BinaryHeap;
 use esker_types::{SqlResult, Value};
 
 use super::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
-use super::rowkey;
 use super::spill::{
     Merge, Run, RunWriter, SpillFile, TempFiles, block_bytes, narrow_runs, read_row, write_key,
     write_row,
 };
 use crate::bind::OrderKey;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
 
 /// A kept row with its key.
 struct Entry {
@@ -100,7 +100,7 @@ impl Sorter {
     }
 
     /// Adds a row.
-    pub fn push(&mut self, key: &[u8], row: Vec<Value>, env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn push(&mut self, key: &[u8], row: Vec<Value>, env: &ExecEnv<'_>) -> SqlResult<()> {
         let entry = Entry {
             key: key.into(),
             arrival: self.arrivals,
@@ -137,7 +137,7 @@ impl Sorter {
     }
 
     /// Writes what is in memory as a sorted run.
-    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn spill(&mut self, temp: &TempFiles, budget: u64, env: &ExecEnv<'_>) -> SqlResult<()> {
         let mut entries = std::mem::take(&mut self.all);
         entries.extend(std::mem::take(&mut self.top));
         entries.sort_unstable();
@@ -161,7 +161,7 @@ impl Sorter {
     }
 
     /// Ends the input: the rows in order.
-    pub fn finish(&mut self, env: &EvalEnv<'_>) -> SqlResult<SortedRows> {
+    pub fn finish(&mut self, env: &ExecEnv<'_>) -> SqlResult<SortedRows> {
         if self.runs.is_some()
             && let Some((temp, budget)) = Budget::Sort.on_disk(env)
         {
@@ -196,7 +196,7 @@ enum Sorted {
 
 impl SortedRows {
     /// The next row.
-    pub fn next(&mut self, env: &EvalEnv<'_>) -> SqlResult<Option<Vec<Value>>> {
+    pub fn next(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<Vec<Value>>> {
         match &mut self.0 {
             Sorted::Memory(entries, _) => Ok(entries.next().map(|e| e.row)),
             Sorted::Runs(merge) => {
@@ -214,7 +214,7 @@ impl SortedRows {
     pub fn next_with_key(
         &mut self,
         key: &mut Vec<u8>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<Vec<Value>>> {
         key.clear();
         match &mut self.0 {
@@ -238,7 +238,7 @@ impl SortedRows {
     }
 
     /// Gives the memory back.
-    pub fn close(self, env: &EvalEnv<'_>) {
+    pub fn close(self, env: &ExecEnv<'_>) {
         if let Sorted::Memory(_, bytes) = self.0 {
             refund(env, bytes);
         }
@@ -249,7 +249,7 @@ impl SortedRows {
 pub(crate) fn order_key(
     keys: &[OrderKey],
     row: &[Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
     out: &mut Vec<u8>,
 ) -> SqlResult<()> {
     out.clear();

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::ExecCtx;
-use super::profile::Profile;
 use super::root::RootExec;
-use crate::expr::{EvalEnv, SubqueryStates, UserVars};
+use crate::exec::{ExecEnv, Executor, SubqueryStates};
+use crate::expr::UserVars;
 use crate::plan::QueryPlan;
+use crate::plan::profile::Profile;
 use crate::result::RowSink;
 
 /// What the session brings to every step of a statement.
@@ -31,16 +32,14 @@ pub struct StatementEnv<'a> {
 }
 
 impl<'a> StatementEnv<'a> {
-    /// An evaluation environment with the given subquery states.
-    pub fn eval(&self, states: &'a SubqueryStates) -> EvalEnv<'a> {
-        EvalEnv {
-            ctx: self.ctx,
-            params: self.params,
-            vars: self.vars,
-            outer: None,
-            exec: Some(self.exec),
-            states,
-        }
+    /// What runs the statement's queries, with the given states.
+    pub fn executor(&self, states: &'a SubqueryStates) -> Executor<'a> {
+        Executor::new(Some(self.exec), states)
+    }
+
+    /// The environment of the statement's operators.
+    pub fn env(&self, executor: &'a Executor<'a>) -> ExecEnv<'a> {
+        executor.env(self.ctx, self.params, self.vars)
     }
 }
 
@@ -81,7 +80,8 @@ impl RowStream {
 
     /// The next row, lent until the next call.
     pub fn next(&mut self, env: &StatementEnv<'_>) -> SqlResult<Option<&[Value]>> {
-        let env = env.eval(&self.states);
+        let executor = env.executor(&self.states);
+        let env = env.env(&executor);
         self.root.next_of(&self.plan, &env)
     }
 
@@ -92,7 +92,8 @@ impl RowStream {
         sink: &mut dyn RowSink,
         max_bytes: usize,
     ) -> SqlResult<bool> {
-        let env = env.eval(&self.states);
+        let executor = env.executor(&self.states);
+        let env = env.env(&executor);
         while sink.bytes() < max_bytes {
             let Some(row) = self.root.next_of(&self.plan, &env)? else {
                 return Ok(false);

@@ -1,7 +1,7 @@
 //! Queries inside expressions: scalar, EXISTS, IN, ANY and ALL.
 //!
 //! Neighbours: expression evaluation calls [`evaluate`]; `root` runs the query; states live in
-//! [`SubqueryStates`](crate::expr::SubqueryStates).
+//! [`SubqueryStates`](crate::exec::SubqueryStates).
 //! **Invariants**: a subquery that refers to no enclosing row and is not volatile runs once per
 //! statement; three-valued logic is MySQL's (`x IN (empty)` is false even for NULL); a state is out
 //! of the table while it is being used, so a query cannot meet its own state.
@@ -17,11 +17,12 @@ use super::join_table::{KeyHash, KeyMap};
 use super::key_filter::FEW_INTEGERS;
 use super::memory::{Purpose, charge, row_bytes};
 use super::root::RootExec;
-use super::rowkey;
 use super::spill::write_values;
 use crate::bind::{Volatility, errors};
+use crate::exec::{ExecEnv, SubqueryStates};
 use crate::expr::eval::compare_values;
-use crate::expr::{CmpOp, EvalEnv, Expr, OuterRow, Subquery, SubqueryForm, SubqueryStates};
+use crate::expr::rowkey;
+use crate::expr::{CmpOp, Expr, OuterRow, Subquery, SubqueryForm};
 use crate::result::ColumnMeta;
 
 /// Running state of one subquery.
@@ -71,12 +72,12 @@ struct Rows {
 }
 
 /// Value of a subquery for the current row.
-pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+pub(crate) fn evaluate(query: &Subquery, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<Value> {
     let mut state = match env.states.take(query.id) {
         Some(state) => state,
         None => Box::new(SubqueryState::new(query, None)),
     };
-    let now = env.states.assignments.get();
+    let now = env.calls.assignments.get();
     if state.as_of != now && query.plan.volatility == Volatility::Variables {
         state.cached = None;
     }
@@ -95,7 +96,7 @@ pub(crate) struct Constant {
 
 impl Constant {
     /// Computes it, unless that was done before.
-    pub fn of(query: &Subquery, env: &EvalEnv<'_>) -> SqlResult<Self> {
+    pub fn of(query: &Subquery, env: &ExecEnv<'_>) -> SqlResult<Self> {
         debug_assert!(!query.correlated);
         let mut state = match env.states.take(query.id) {
             Some(state) => state,
@@ -198,7 +199,7 @@ impl SubqueryState {
     }
 
     /// The result of a subquery that depends on no row.
-    fn constant(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Arc<Cached>> {
+    fn constant(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Arc<Cached>> {
         if let Some(cached) = &self.cached {
             return Ok(Arc::clone(cached));
         }
@@ -230,7 +231,7 @@ impl SubqueryState {
     }
 
     /// The value of EXISTS or of a scalar subquery, from its rows.
-    fn single(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn single(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Value> {
         self.exec.reset(inner);
         let value = match query.form {
             SubqueryForm::Scalar => self.scalar(query, inner)?,
@@ -245,7 +246,7 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         row: &[Value],
-        inner: &EvalEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Value> {
         // What the statement itself changes may change the value.
         let is_fixed = |e: &super::ExecCtx<'_>| e.view == View::Snapshot && !e.txn.has_writes();
@@ -275,8 +276,8 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         row: &[Value],
-        env: &EvalEnv<'_>,
-        inner: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Value> {
         match &query.form {
             SubqueryForm::Scalar | SubqueryForm::Exists => {
@@ -323,7 +324,7 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         test: &Test<'_>,
-        inner: &EvalEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Value> {
         match &*self.constant(query, inner)? {
             Cached::Rows(rows) => rows.search(test, &mut self.key, inner),
@@ -331,7 +332,7 @@ impl SubqueryState {
         }
     }
 
-    fn scalar(&mut self, query: &Subquery, inner: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn scalar(&mut self, query: &Subquery, inner: &ExecEnv<'_>) -> SqlResult<Value> {
         let Some(first) = self.exec.next_of(&query.plan, inner)? else {
             return Ok(Value::Null);
         };
@@ -347,7 +348,7 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         test: &Test<'_>,
-        inner: &EvalEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Value> {
         self.exec.reset(inner);
         let found = match self.exec.next_of(&query.plan, inner)? {
@@ -365,7 +366,7 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         test: &Test<'_>,
-        inner: &EvalEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Value> {
         self.exec.reset(inner);
         let mut verdict = Verdict::new(test.all);
@@ -382,7 +383,7 @@ impl SubqueryState {
         &mut self,
         query: &Subquery,
         test: &Test<'_>,
-        inner: &EvalEnv<'_>,
+        inner: &ExecEnv<'_>,
     ) -> SqlResult<Rows> {
         self.exec.reset(inner);
         let types: Vec<&SqlType> = query.plan.columns.iter().map(|c| &c.ty).collect();
@@ -430,7 +431,7 @@ impl SubqueryState {
 }
 
 impl Rows {
-    fn search(&self, test: &Test<'_>, key: &mut Vec<u8>, env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn search(&self, test: &Test<'_>, key: &mut Vec<u8>, env: &ExecEnv<'_>) -> SqlResult<Value> {
         let Some(keys) = &self.keys else {
             return self.scan(test, env);
         };
@@ -456,7 +457,7 @@ impl Rows {
         }
     }
 
-    fn scan(&self, test: &Test<'_>, env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn scan(&self, test: &Test<'_>, env: &ExecEnv<'_>) -> SqlResult<Value> {
         let mut verdict = Verdict::new(test.all);
         for row in &self.rows {
             if verdict.add(test.row(row, env)?) {
@@ -479,7 +480,7 @@ struct Test<'a> {
 
 impl Test<'_> {
     /// Truth of `left op row`; several columns only with `=`, `<>` and `<=>`.
-    fn row(&self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Option<bool>> {
+    fn row(&self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<Option<bool>> {
         if let ([left], [right], [kind]) = (self.left, row, self.kinds) {
             return compare_values(self.op, left, right, *kind, self.types(0), env);
         }

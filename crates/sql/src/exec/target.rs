@@ -21,7 +21,8 @@ use crate::bind::{
     define_ctes,
 };
 use crate::catalog::TableDef;
-use crate::expr::{EvalEnv, Expr, ExprKind};
+use crate::exec::ExecEnv;
+use crate::expr::{Expr, ExprKind};
 use crate::parse::ast;
 use crate::plan::{AccessKind, Node, QueryPlan, Root, ScanPlan, Source, plan_bound};
 use crate::result::ColumnMeta;
@@ -249,7 +250,7 @@ impl TargetPlan {
     }
 
     /// Finds and locks the one row there may be, into `found.row`; false if there is none.
-    pub fn find_one(&self, found: &mut OneRow, env: &EvalEnv<'_>) -> SqlResult<bool> {
+    pub fn find_one(&self, found: &mut OneRow, env: &ExecEnv<'_>) -> SqlResult<bool> {
         let Some((scan, width)) = self.look_up() else {
             unreachable!("the caller asked finds_one");
         };

@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 
 use super::boolean;
 use super::{CmpOp, EvalEnv, Expr, ExprKind, FuncCall};
-use crate::exec::subquery;
 
 /// A value lent by the row or the tree, or a computed one.
 pub enum Val<'r> {
@@ -148,11 +147,11 @@ impl Expr {
             ExprKind::Assign(name, value) => {
                 let v = value.eval(row, env)?;
                 env.vars.set(name, v.clone(), self.ty.clone());
-                env.states.assignments.set(env.states.assignments.get() + 1);
+                env.calls.assignments.set(env.calls.assignments.get() + 1);
                 Ok(v)
             }
             ExprKind::SeededRand(call, seed) => {
-                let mut generators = env.states.generators.borrow_mut();
+                let mut generators = env.calls.generators.borrow_mut();
                 let generator = match generators.entry(*call) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => {
@@ -167,7 +166,10 @@ impl Expr {
                 };
                 Ok(Value::Double(generator.draw()))
             }
-            ExprKind::Subquery(query) => subquery::evaluate(query, row, env),
+            ExprKind::Subquery(query) => match env.queries {
+                Some(queries) => queries.evaluate(query, row, env),
+                None => unreachable!("no subquery is bound where none can run"),
+            },
             ExprKind::Grouping(slots) => {
                 let mut bits = 0;
                 for slot in slots {
@@ -215,8 +217,8 @@ impl FuncCall {
             ref n => cast::to_i64(env.ctx, n)?.unsigned_abs(),
         };
         for _ in 0..times {
-            match env.exec {
-                Some(exec) => exec.tick()?,
+            match env.queries {
+                Some(queries) => queries.tick()?,
                 None => env.ctx.session.go_on(TURN_BYTES)?,
             }
             repeated.eval_ref(row, env)?;

@@ -1,19 +1,20 @@
 //! Bound expressions: what the binder makes of the syntax tree, and how it is evaluated.
 //!
 //! In flow order: `env` (what evaluation may reach besides the row), `eval` (values), `boolean`
-//! (conditions), `walk` (visiting and rewriting), `fold` (constant folding).
+//! (conditions), `walk` (visiting and rewriting), `fold` (constant folding), `rowkey` (bytes that order and hash values).
 //! Neighbours: `bind` builds expressions, `plan` analyses them, `exec` and `dml` evaluate them; every
 //! operator and function lives in `esker-types`.
 //!
 //! **Invariants**: names are resolved, comparison kinds and result types are decided; columns are
 //! slots of the current row ([`ExprKind::Column`]) or of an enclosing query's row
 //! ([`ExprKind::Outer`]); a tree is immutable and `Send + Sync`, running state lives in
-//! [`env::SubqueryStates`].
+//! the executor, and for calls in [`env::CallStates`].
 
 pub mod boolean;
 pub mod env;
 pub mod eval;
 pub mod fold;
+pub mod rowkey;
 pub mod walk;
 
 use std::sync::Arc;
@@ -24,8 +25,7 @@ use esker_types::collation::{Coercibility, Collation};
 use esker_types::func::{FuncDef, Signature};
 use esker_types::{SqlType, TypeKind, Value};
 
-pub use env::{EvalEnv, NoVars, OuterRow, SubqueryStates, UserVars};
-pub(crate) use env::{RESERVATION_STEP, Reserved};
+pub use env::{CallStates, EvalEnv, NoVars, OuterRow, Queries, UserVars};
 
 use crate::plan::QueryPlan;
 
@@ -395,7 +395,7 @@ impl Expr {
     pub fn column(slot: u32, ty: SqlType) -> Self {
         Self {
             kind: ExprKind::Column(slot),
-            coer: column_coercibility(&ty),
+            coer: Coercibility::of_column(&ty),
             ty,
         }
     }
@@ -435,19 +435,5 @@ pub fn bool_type(nullable: bool) -> SqlType {
         length: 1,
         nullable,
         ..SqlType::bigint(false)
-    }
-}
-
-/// Coercibility of a column of this type.
-pub fn column_coercibility(ty: &SqlType) -> Coercibility {
-    if ty.is_string()
-        || matches!(
-            ty.kind,
-            TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json
-        )
-    {
-        Coercibility::Implicit
-    } else {
-        Coercibility::Numeric
     }
 }

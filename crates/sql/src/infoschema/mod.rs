@@ -31,7 +31,7 @@ pub(crate) use recovery::status as recovery_status;
 pub use tables::{TABLES, TableSpec, find};
 
 use crate::accounts::{Access, Privileges};
-use crate::exec::virt::{Pushed, VirtualColumn, VirtualTable};
+use crate::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use crate::expr::EvalEnv;
 use crate::instance::Instance;
 

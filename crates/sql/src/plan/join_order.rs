@@ -16,9 +16,9 @@ use super::conds::{SlotMap, TableSet, cheap_first, implied, rejects_null, split}
 use super::equalities::Equalities;
 use super::join_search::{JoinEstimate, estimate_of};
 use super::{HashBy, JoinMethod, JoinPlan, Node, QueryPlan, ScanPlan, Source};
+use crate::bind::virt::Pushed;
 use crate::bind::{BindEnv, Block, JoinNode, JoinType, TableKind};
-use crate::exec::rowkey;
-use crate::exec::virt::Pushed;
+use crate::expr::rowkey;
 use crate::expr::{CmpOp, Expr, ExprKind, fold};
 
 /// Units ordered by trying every subset; above, greedily.

@@ -5,8 +5,9 @@
 //! `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity and cardinality),
 //! `cost` (the cost model), `access` (access paths), `join_order` and `join_search` (join enumeration), `extremes` (MIN
 //! and MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts), `needed`
-//! (projection pushdown), `block` (a whole block), `explain`. Statements that need no planning at all are
-//! `crate::short`'s. Neighbours: `bind` below in the flow, `exec` runs the plans.
+//! (projection pushdown), `block` (a whole block), `explain`, `profile` (what operators did, for EXPLAIN ANALYZE).
+//! Statements that need no planning at all are `crate::short`'s.
+//! Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
 //! every condition of a block is evaluated at the first operator where its columns are there, also
@@ -16,8 +17,6 @@ mod access;
 mod block;
 mod conds;
 mod cost;
-#[cfg(test)]
-mod cost_tests;
 pub(crate) mod edge;
 mod equalities;
 mod estimate;
@@ -29,13 +28,12 @@ mod join_order;
 mod join_search;
 mod merge;
 mod needed;
+pub mod profile;
 mod pushdown;
 mod range_build;
 pub mod ranges;
 mod runs;
 mod stats;
-#[cfg(test)]
-mod tests;
 mod window;
 
 use std::rc::Rc;
@@ -45,11 +43,11 @@ use esker_types::SqlResult;
 use esker_types::cmp::CmpKind;
 
 use crate::bind::JsonTable;
+use crate::bind::virt::{Pushed, VirtualTable};
 use crate::bind::{
     AggCall, BindEnv, JoinType, LimitSpec, LockSpec, OrderKey, Volatility, bind_query,
 };
 use crate::catalog::TableDef;
-use crate::exec::virt::{Pushed, VirtualTable};
 use crate::expr::Expr;
 use crate::parse::ast;
 use crate::result::ColumnMeta;

@@ -16,8 +16,9 @@ use super::registry::Process;
 use super::xa::Branch;
 use crate::accounts::{Access, Account, Role, RoleName};
 use crate::catalog::TemporaryTables;
+use crate::exec::Reserved;
 use crate::exec_error::engine_error;
-use crate::expr::{Reserved, UserVars};
+use crate::expr::UserVars;
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
 

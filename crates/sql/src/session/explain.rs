@@ -12,9 +12,9 @@ use super::Session;
 use super::change::changed_meanwhile;
 use super::names::Purpose;
 use super::run::{Done, RowSource, eval_ctx};
+use crate::exec::SubqueryStates;
 use crate::exec::{ExecCtx, RowStream, StatementEnv, parallel};
 use crate::exec_error::ExecError;
-use crate::expr::SubqueryStates;
 use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
 use crate::plan::QueryPlan;
 use crate::plan::explain::{Explained, explain, explain_analyzed, explain_change, explain_insert};
@@ -96,8 +96,10 @@ impl Session {
         };
         let states = SubqueryStates::default();
         // What cannot be cut now is an error only for who runs the statement.
+        let executor = env.executor(&states);
+        let env = env.env(&executor);
         explain(plan, format, &|block| {
-            let estimate = parallel::estimate(block, &env.eval(&states));
+            let estimate = parallel::estimate(block, &env);
             estimate.ok().flatten()
         })
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use esker_types::collation::Collation;
+use esker_types::collation::{Coercibility, Collation};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::Session;
@@ -15,7 +15,6 @@ use super::run::eval_ctx;
 use crate::bind::{BindEnv, Params, column_flags};
 use crate::catalog::{TableDef, ViewDef};
 use crate::dml;
-use crate::expr::column_coercibility;
 use crate::infoschema::{self, TableSpec};
 use crate::parse::ast::{ObjectName, Statement};
 use crate::plan::plan_query;
@@ -93,7 +92,7 @@ impl Session {
                 org_name: c.name.clone(),
                 ty: c.ty.clone(),
                 flags: column_flags(&table, nth),
-                coercibility: column_coercibility(&c.ty),
+                coercibility: Coercibility::of_column(&c.ty),
             })
             .collect())
     }

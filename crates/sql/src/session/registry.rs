@@ -17,7 +17,7 @@ use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
-use crate::exec_error::engine_error;
+use crate::exec_error::{engine_error, interrupted};
 
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
@@ -265,11 +265,6 @@ impl Process {
         }
         true
     }
-}
-
-/// 1317.
-pub fn interrupted() -> SqlError {
-    SqlError::new(1317, "70100", "Query execution was interrupted")
 }
 
 /// All sessions and user-level locks.

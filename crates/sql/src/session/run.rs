@@ -20,9 +20,8 @@ use super::export;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::{Batch, Running, Session, SessionContext, Work};
 use crate::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
-use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, parallel};
+use crate::exec::{ExecCtx, Executor, Limits, RowStream, StatementEnv, SubqueryStates, parallel};
 use crate::exec_error::ExecError;
-use crate::expr::{EvalEnv, SubqueryStates};
 use crate::parse::ast::{Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement};
 use crate::parse::{self, ParseOptions};
 use crate::plan::{QueryPlan, plan_query};
@@ -544,14 +543,8 @@ impl Session {
         let limits = self.limits();
         let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed)
             .with_temp(Some(&self.temp));
-        let eval = EvalEnv {
-            ctx: &ctx,
-            params,
-            vars: &self.context,
-            outer: None,
-            exec: Some(&exec),
-            states: &states,
-        };
+        let executor = Executor::new(Some(&exec), &states);
+        let eval = executor.env(&ctx, params, &self.context);
         let value = bound.eval(&[], &eval)?;
         self.context.pace.failure()?;
         let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
@@ -595,10 +588,8 @@ impl Session {
             &killed,
         )
         .with_temp(Some(&self.temp));
-        let eval = EvalEnv {
-            exec: Some(&exec),
-            ..EvalEnv::scalar(&ctx, &self.context, &states)
-        };
+        let executor = Executor::new(Some(&exec), &states);
+        let eval = executor.env(&ctx, &[], &self.context);
         let mut kept = Vec::new();
         for row in table.rows.drain(..) {
             if bound.is_true(&row, &eval)? {

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use esker_types::collation::Coercibility;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
 use crate::bind::column_flags;
 use crate::catalog::{IndexDef, TableDef, same_name};
-use crate::expr::column_coercibility;
 use crate::parse::ast::{
     BinaryOp, Call, ColumnRef, Expr, Literal, NamedTable, Query, QueryBody, Select, SelectItem,
     TableRef,
@@ -337,7 +337,7 @@ fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
         org_name: def.name.clone(),
         ty: def.ty.clone(),
         flags: column_flags(table, col),
-        coercibility: column_coercibility(&def.ty),
+        coercibility: Coercibility::of_column(&def.ty),
     }
 }
 

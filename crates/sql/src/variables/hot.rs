@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use esker_binlog::event::rows::RowFlags;
 use esker_engine::Isolation;
 use esker_types::collation::{Charset, Collation};
 use esker_types::temporal::zone::parse_time_zone;
@@ -13,7 +14,7 @@ use jiff::tz::TimeZone;
 
 use super::SessionValues;
 use super::value::sql_mode_of;
-use crate::binlog::{LogVars, RowFlags, RowImage};
+use super::{LogVars, RowImage};
 
 /// Typed copies of a session's variables.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,12 +3,13 @@
 //! Neighbours: `session` sets and reads them and keeps the hot ones typed in [`SessionVars`];
 //! `instance` fills the globals at start; `show` and `information_schema` list them.
 //! Parts: [`table`] and `unused` name every variable and say what setting it does, [`value`] checks and
-//! converts, `options` reads what an option file says, this file stores.
+//! converts, `options` reads what an option file says, `log` and [`hot`] have typed copies, this file stores.
 //! **Invariants**: a variable is known by its [`VarId`], an index into [`VARS`] that is sorted by
 //! name; a stored value has passed its definition's check; unknown names are error 1193. Variables that
 //! cannot differ ([`coupled`]) change together.
 
 pub mod hot;
+mod log;
 mod options;
 pub mod table;
 mod unused;
@@ -23,6 +24,7 @@ use esker_types::{SqlError, SqlResult};
 use parking_lot::Mutex;
 
 pub use hot::SessionVars;
+pub use log::{LogVars, RowImage};
 pub use options::{Notes, Setting};
 use table::MEMORY_LIMIT_MAX;
 pub use table::{Effect, Scope, VarDef, VarKind};

@@ -7,6 +7,7 @@
 use super::charset::Charset;
 use super::list::Collation;
 use crate::error::{SqlError, SqlResult};
+use crate::{SqlType, TypeKind};
 
 /// How strongly an expression insists on its collation; smaller is stronger (MySQL's numbers).
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +29,20 @@ pub enum Coercibility {
 }
 
 impl Coercibility {
+    /// That of a column of this type.
+    pub fn of_column(ty: &SqlType) -> Self {
+        if ty.is_string()
+            || matches!(
+                ty.kind,
+                TypeKind::Enum(_) | TypeKind::Set(_) | TypeKind::Json
+            )
+        {
+            Self::Implicit
+        } else {
+            Self::Numeric
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Explicit => "EXPLICIT",

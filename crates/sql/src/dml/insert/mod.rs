@@ -31,7 +31,7 @@ use super::foreign::ForeignKeyPlan;
 pub(super) use compile::compile_cell;
 pub use load::CompiledLoad;
 pub(super) use run::decode_row;
-pub(crate) use run::{as_counter, auto_value, max_auto};
+pub(crate) use run::{as_counter, auto_value};
 
 /// What a statement does with a row whose unique key is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

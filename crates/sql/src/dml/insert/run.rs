@@ -10,15 +10,15 @@ use jiff::tz::TimeZone;
 
 use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::catalog::{DefaultDef, TableDef};
+use crate::catalog::{DefaultDef, TableDef, max_auto};
 use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::values::{Default, assign, default_of, missing_default, no_default, unset_value};
 use crate::dml::write::{Writer, Written};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
+use crate::exec::SubqueryStates;
 use crate::exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
 use crate::exec_error::ExecError;
-use crate::expr::SubqueryStates;
 use crate::result::{ColumnMeta, InfoText};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
@@ -46,18 +46,6 @@ pub(super) struct Counts {
     pub(super) deleted: u64,
     pub(super) updated: u64,
     pub(super) unchanged: u64,
-}
-
-/// Largest AUTO_INCREMENT value of a column.
-pub(crate) fn max_auto(ty: &SqlType) -> u64 {
-    let bits = match ty.kind {
-        TypeKind::TinyInt => 8,
-        TypeKind::SmallInt => 16,
-        TypeKind::MediumInt => 24,
-        TypeKind::Int => 32,
-        _ => 64,
-    };
-    u64::MAX >> (64 - bits + u32::from(!ty.unsigned))
 }
 
 /// A generated number as the column's value.
@@ -222,7 +210,8 @@ impl Run<'_, '_> {
         while rows.len() < most {
             match stream.next(&statement) {
                 Ok(Some(row)) => {
-                    let env = statement.eval(&self.states);
+                    let executor = statement.executor(&self.states);
+                    let env = statement.env(&executor);
                     charge(&env, row_bytes(row), Purpose::Hash)?;
                     rows.push(row.to_vec());
                 }

@@ -14,12 +14,13 @@ use esker_types::SqlResult;
 
 use crate::catalog::TableDef;
 use crate::codec::{KeyCodec, KeyRange, Phys, columns_with_fields, field_of, part_of};
-use crate::expr::{EvalEnv, Expr, ExprKind};
+use crate::exec::ExecEnv;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::ScanPlan;
 use crate::plan::ranges::RangeSpec;
 
 /// What the conditions of the scan say of the columns of which blocks speak.
-pub(super) fn tests(scan: &ScanPlan, def: &TableDef, env: &EvalEnv<'_>) -> Vec<FieldTest> {
+pub(super) fn tests(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> Vec<FieldTest> {
     if scan.conds.is_empty() {
         return Vec::new();
     }
@@ -31,7 +32,7 @@ pub(super) fn tests(scan: &ScanPlan, def: &TableDef, env: &EvalEnv<'_>) -> Vec<F
     tests
 }
 
-fn collect(scan: &ScanPlan, def: &TableDef, env: &EvalEnv<'_>) -> SqlResult<Vec<FieldTest>> {
+fn collect(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> SqlResult<Vec<FieldTest>> {
     let mut slots = vec![None; def.columns.len()];
     for (col, slot) in &scan.columns {
         slots[*col] = Some(*slot);

@@ -2,61 +2,16 @@
 //!
 //! Neighbours: `parallel` decides and executes, nothing is read here; `plan::explain` prints it.
 
-use std::fmt;
-
 use esker_types::SqlResult;
 
 use super::prepare::{needs_reader, target, wanted_tasks};
 use super::probe::SplitPoint;
 use super::sink::SinkKind;
 use super::{block_exprs, candidate, several_threads};
+use crate::exec::ExecEnv;
 use crate::exec_error::engine_error;
-use crate::expr::EvalEnv;
 use crate::plan::BlockPlan;
-
-/// How the rows of a block would be shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ParallelEstimate {
-    pub shared: Shared,
-    /// Threads, the statement's own included.
-    pub threads: u32,
-    /// Parts into which it is cut; an estimate where rows are shared out.
-    pub tasks: u64,
-    /// Rows that are counted without reading.
-    pub from_metadata: u64,
-}
-
-/// What is shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shared {
-    /// The table that is read first.
-    Scan,
-    /// The joining of rows that the statement's thread has read.
-    Join,
-}
-
-/// Tells how the rows of a block would be shared out, if several threads would read or join them.
-pub(crate) type ParallelEstimates<'a> = &'a dyn Fn(&BlockPlan) -> Option<ParallelEstimate>;
-
-impl Shared {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Scan => "scan",
-            Self::Join => "join",
-        }
-    }
-}
-
-impl fmt::Display for ParallelEstimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (threads, tasks) = (self.threads, self.tasks);
-        write!(f, "{threads} threads, {tasks} tasks")?;
-        match self.from_metadata {
-            0 => Ok(()),
-            rows => write!(f, ", {rows} rows from metadata"),
-        }
-    }
-}
+use crate::plan::explain::{ParallelEstimate, Shared};
 
 /// How the block's rows would be read and joined now.
 ///
@@ -64,7 +19,7 @@ impl fmt::Display for ParallelEstimate {
 /// As for reading them.
 pub(crate) fn estimate(
     block: &BlockPlan,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelEstimate>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);

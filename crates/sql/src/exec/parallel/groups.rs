@@ -12,10 +12,10 @@ use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::super::join_table::{KeyHash, KeyMap};
 use super::super::memory::row_bytes;
-use super::super::rowkey;
 use super::sink::Warned;
 use crate::bind::AggCall;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
 use crate::plan::GroupPlan;
 
 /// Rough bytes of an aggregate's state, and of an entry of a table or a set.
@@ -122,7 +122,7 @@ impl Acc {
         call: &AggCall,
         args: &mut Vec<Value>,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<u64> {
         match self {
             Self::Rows(n) => {
@@ -224,7 +224,7 @@ fn evaluate(
     call: &AggCall,
     args: &mut Vec<Value>,
     row: &[Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     args.resize(call.args.len(), Value::Null);
     for (slot, arg) in args.iter_mut().zip(&call.args) {
@@ -247,7 +247,7 @@ impl GroupTable {
     }
 
     /// Takes a row; gives the bytes that took.
-    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
+    pub fn add(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<u64> {
         let (at, bytes) = self.place(plan, row, env)?;
         Ok(bytes + self.add_to(at, plan, row, env)?)
     }
@@ -259,7 +259,7 @@ impl GroupTable {
         plan: &GroupPlan,
         key: &[u8],
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<u64> {
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -275,7 +275,7 @@ impl GroupTable {
         at: usize,
         plan: &GroupPlan,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<u64> {
         let mut bytes = 0;
         for (acc, call) in self.groups[at].accs.iter_mut().zip(&plan.aggs) {
@@ -289,7 +289,7 @@ impl GroupTable {
         &mut self,
         plan: &GroupPlan,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<(usize, u64)> {
         let mut bytes = 0;
         let at = if plan.keys.is_empty() {
@@ -356,7 +356,7 @@ impl GroupTable {
     }
 
     /// Begins the group of `self.key`.
-    fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<u64> {
+    fn start(&mut self, plan: &GroupPlan, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<u64> {
         let group = self.new_group(plan, row, env)?;
         let bytes = group.bytes();
         self.enter(group);
@@ -368,7 +368,7 @@ impl GroupTable {
         &mut self,
         plan: &GroupPlan,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Group> {
         let mut group = self.spare.take().unwrap_or_else(|| Group {
             key: Box::default(),

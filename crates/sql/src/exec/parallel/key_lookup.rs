@@ -10,7 +10,8 @@ use super::super::subquery::Constant;
 use super::runtime_filter::RuntimeFilter;
 use crate::catalog::TableDef;
 use crate::codec::KeyRange;
-use crate::expr::{CmpOp, EvalEnv, Expr, ExprKind, SubqueryForm};
+use crate::exec::ExecEnv;
+use crate::expr::{CmpOp, Expr, ExprKind, SubqueryForm};
 use crate::plan::{Access, AccessKind, KeyOperand, ScanPlan, ranges, tree_entries};
 
 /// To find a key costs about as much as to read so many entries that follow each other.
@@ -22,7 +23,7 @@ pub(super) fn spans(
     scan: &ScanPlan,
     (def, access, index): (&TableDef, &Access, usize),
     (constants, filters): (&[Constant], &[RuntimeFilter]),
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<Vec<KeySpan>>> {
     let index = &def.indexes[index];
     let Some(slot) = leading_slot(scan, def, index.parts.first()) else {

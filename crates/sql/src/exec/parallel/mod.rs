@@ -39,14 +39,15 @@ use parking_lot::Mutex;
 
 use super::join_table::{HashPart, JoinTable, KeyHash, PARTS};
 use super::memory::{Purpose, charge, refund};
-use super::profile::Stage as Operator;
 use super::root::limit_values;
 use super::{ExecCtx, Limits};
+use crate::exec::ExecEnv;
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, Expr};
+use crate::expr::Expr;
+use crate::plan::profile::Stage as Operator;
 use crate::plan::{BlockPlan, JoinMethod, JoinPlan, Node, QueryPlan, Source};
 use crate::result::Mode;
-pub(crate) use estimate::{ParallelEstimate, ParallelEstimates, Shared, estimate};
+pub(crate) use estimate::estimate;
 use groups::GroupTable;
 use prepare::{prepare, target, wanted_tasks};
 use probe::{ProbePipeline, SplitPoint};
@@ -153,7 +154,7 @@ fn is_whole(probe: &ProbePipeline<'_>) -> bool {
 }
 
 /// The context of a statement that may use several threads now.
-fn several_threads<'e>(env: &EvalEnv<'e>) -> Option<&'e ExecCtx<'e>> {
+fn several_threads<'e>(env: &ExecEnv<'e>) -> Option<&'e ExecCtx<'e>> {
     env.exec
         .filter(|exec| exec.mode == Mode::Thread && exec.view == View::Snapshot)
 }
@@ -162,7 +163,7 @@ fn several_threads<'e>(env: &EvalEnv<'e>) -> Option<&'e ExecCtx<'e>> {
 pub(crate) fn run(
     whole: &QueryPlan,
     block: &Arc<BlockPlan>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
@@ -192,7 +193,7 @@ pub(crate) fn run(
 fn block_task(
     block: &Arc<BlockPlan>,
     candidate: &Candidate<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
     let keep = match candidate.sink_kind {
         SinkKind::Top => {
@@ -237,7 +238,7 @@ pub(super) fn build_join_table(
     join: &JoinPlan,
     width: usize,
     filters: &[RuntimeFilter],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<JoinTable>> {
     let (Some(exec), JoinMethod::Hash { right, by, .. }) = (several_threads(env), &join.method)
     else {
@@ -340,7 +341,7 @@ fn count(
     block: &BlockPlan,
     candidate: &Candidate<'_>,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
     let Some(target) = target(&candidate.probe, exec, env)? else {
         return Ok(None);
@@ -390,14 +391,14 @@ struct Warnings {
 }
 
 impl Warnings {
-    fn of(env: &EvalEnv<'_>) -> Self {
+    fn of(env: &ExecEnv<'_>) -> Self {
         Self {
             count: env.ctx.warning_count.get(),
             kept: env.ctx.warnings.borrow().len(),
         }
     }
 
-    fn forget_later(self, env: &EvalEnv<'_>) {
+    fn forget_later(self, env: &ExecEnv<'_>) {
         env.ctx.warning_count.set(self.count);
         env.ctx.warnings.borrow_mut().truncate(self.kept);
     }
@@ -408,7 +409,7 @@ fn read(
     task: TableTask,
     block: &BlockPlan,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<ParallelRows>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut groups = block
@@ -451,7 +452,7 @@ fn build(
     task: TableTask,
     hash: KeyHash,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<JoinTable>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut parts: [HashPart; PARTS] = Default::default();
@@ -527,7 +528,7 @@ impl ParallelRows {
         &mut self,
         block: &BlockPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         match (&mut self.rows, &block.group) {
             (Rows::Groups(groups), Some(group)) => groups.next(group, row, env.ctx),
@@ -545,7 +546,7 @@ impl ParallelRows {
     }
 
     /// Gives memory back.
-    pub fn give_back(self, env: &EvalEnv<'_>) {
+    pub fn give_back(self, env: &ExecEnv<'_>) {
         refund(env, self.bytes);
     }
 }

@@ -10,7 +10,8 @@ use super::super::node::all_true;
 use super::probe::Stage;
 use super::runtime_filter::RuntimeFilter;
 use crate::bind::JoinType;
-use crate::expr::{EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::Expr;
 use crate::plan::JoinPlan;
 
 /// Stages with what they keep in a task.
@@ -69,7 +70,7 @@ impl<'p> Pipeline<'p> {
     pub fn push(
         &mut self,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
         arrival: Arrival<'_>,
     ) -> SqlResult<bool> {
         self.rows += 1;
@@ -80,7 +81,7 @@ impl<'p> Pipeline<'p> {
 fn push(
     steps: &mut [Step<'_>],
     row: &mut [Value],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
     arrival: Arrival<'_>,
 ) -> SqlResult<bool> {
     let Some((step, rest)) = steps.split_first_mut() else {

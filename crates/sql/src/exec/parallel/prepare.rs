@@ -22,8 +22,9 @@ use super::{Candidate, block_filter, key_lookup, parallel_safe, several_threads,
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
 use crate::codec::KeyRange;
+use crate::exec::ExecEnv;
 use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, Expr};
+use crate::expr::Expr;
 use crate::plan::{Access, AccessKind, JoinMethod, JoinPlan, Node, Source, rows_out};
 
 /// Of the memory that a statement may still use, this part is for partial results.
@@ -43,7 +44,7 @@ pub(super) struct Target<'p> {
 pub(super) fn target<'p>(
     probe: &ProbePipeline<'p>,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<Target<'p>>> {
     let Source::Base { def, access, .. } = &probe.source.source else {
         return Ok(None);
@@ -93,7 +94,7 @@ pub(super) fn prepare(
     candidate: &Candidate<'_>,
     (wanted, outer): (Wanted, &[RuntimeFilter]),
     exprs: &[&Expr],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<TableTask>> {
     let Some(exec) = several_threads(env) else {
         return Ok(None);
@@ -182,7 +183,7 @@ struct BuildSides {
 }
 
 impl BuildSides {
-    fn give_back(self, env: &EvalEnv<'_>) {
+    fn give_back(self, env: &ExecEnv<'_>) {
         self.kept.into_iter().for_each(|side| side.give_back(env));
         refund(env, self.bytes);
     }
@@ -194,7 +195,7 @@ fn build_sides(
     probe: &ProbePipeline<'_>,
     passed: usize,
     width: usize,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<BuildSides>> {
     let mut row = vec![Value::Null; width];
     let mut build_sides = BuildSides {
@@ -248,7 +249,7 @@ fn table_input(
     probe: &ProbePipeline<'_>,
     given: &SharedInputs,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<Input>> {
     let Some(target) = target(probe, exec, env)? else {
         return Ok(None);
@@ -276,7 +277,7 @@ fn rows_input(
     node: &Node,
     width: usize,
     exec: &ExecCtx<'_>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<Option<(Input, u64)>> {
     let slots = slots_of(node);
     let (mut rows, mut row, mut bytes) = (Vec::new(), vec![Value::Null; width], 0);

@@ -17,12 +17,13 @@ use super::super::join::{Kept, hash_key};
 use super::super::key_filter::{KeyFilter, few_integers};
 use super::super::memory::{Purpose, charge};
 use super::super::node::all_true;
-use super::super::rowkey;
 use super::super::scan::{Verdict, fill, meets};
 use crate::bind::JoinType;
 use crate::catalog::TableDef;
 use crate::codec::FieldPlaces;
-use crate::expr::{EvalEnv, Expr, ExprKind};
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::{HashBy, JoinMethod, JoinPlan, Node, ScanPlan, Source, is_cheap};
 
 /// After so many rows a task keeps the filters that drop one row of `MIN_DROP_RATE`, the most selective first.
@@ -46,7 +47,7 @@ impl RuntimeFilter {
         join: &JoinPlan,
         kept: &Kept,
         are_filtered: bool,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Option<(Self, u64)>> {
         let (JoinMethod::Hash { left, by, .. }, Kept::Table(table)) = (&join.method, kept) else {
             return Ok(None);
@@ -141,7 +142,7 @@ impl RuntimeFilter {
 
     /// Does a row pass?
     #[inline]
-    pub fn passes(&self, row: &[Value], env: &EvalEnv<'_>, key: &mut Vec<u8>) -> SqlResult<bool> {
+    pub fn passes(&self, row: &[Value], env: &ExecEnv<'_>, key: &mut Vec<u8>) -> SqlResult<bool> {
         if let [expr] = &*self.exprs
             && let Some(passes) = self.filter.may_have_value(&*expr.eval_ref(row, env)?)
         {
@@ -238,7 +239,7 @@ impl StoredRowFilter {
 /// Where the keys are that filters ask for.
 enum Keys<'r, 'e> {
     /// In the row's slots.
-    Decoded(&'r [Value], &'r EvalEnv<'e>),
+    Decoded(&'r [Value], &'r ExecEnv<'e>),
     /// In the stored row, as integers.
     Stored(&'r [u8]),
 }
@@ -272,7 +273,7 @@ impl<'t> RuntimeFilters<'t> {
         met: usize,
         stored: &[u8],
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         // Where no condition is left, nothing need be decoded for integers.
         let is_there = |s: &Trial<'_>| s.place.as_ref().and_then(|p| p.integer(stored)).is_some();
@@ -298,7 +299,7 @@ impl<'t> RuntimeFilters<'t> {
         scan: &ScanPlan,
         met: usize,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Verdict> {
         let (cheap, costly) = scan.conds.split_at(self.costly_from);
         let cheap = cheap.get(met..).unwrap_or_default();

@@ -10,8 +10,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::probe::{ProbePipeline, SplitPoint};
-use crate::exec::{Profile, Stage};
 use crate::plan::Node;
+use crate::plan::profile::{Profile, Stage};
 
 /// What the tasks did.
 #[derive(Debug)]

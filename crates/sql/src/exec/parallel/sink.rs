@@ -11,13 +11,14 @@ use esker_types::{EvalCtx, SqlResult, Value};
 use super::super::join::hash_key;
 use super::super::join_table::{self, KeyHash, PARTS, part_of};
 use super::super::memory::row_bytes;
-use super::super::rowkey;
 use super::super::sort::order_key;
 use super::groups::GroupTable;
 use super::probe::ProbePipeline;
 use super::streaming_groups::StreamingGroups;
 use super::task::Consumer;
-use crate::expr::{EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::Expr;
+use crate::expr::rowkey;
 use crate::plan::{BlockPlan, GroupPlan, HashBy};
 
 /// What is done with the rows.
@@ -194,7 +195,7 @@ impl<'p> Sink<'p> {
     }
 
     /// Takes a row; gives the bytes that took, less those that became free.
-    pub(super) fn add(&mut self, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<i64> {
+    pub(super) fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<i64> {
         match self {
             Self::Groups {
                 block,

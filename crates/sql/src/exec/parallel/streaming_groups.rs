@@ -7,11 +7,12 @@
 
 use esker_types::{SqlResult, SqlType, Value};
 
-use super::super::rowkey;
 use super::groups::GroupTable;
 use super::parallel_safe::is_parallel_safe;
 use super::probe::ProbePipeline;
-use crate::expr::{EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::Expr;
+use crate::expr::rowkey;
 use crate::plan::{BlockPlan, GroupPlan, Source};
 
 /// Watches the value by which rows come sorted.
@@ -67,7 +68,7 @@ impl<'p> StreamingGroups<'p> {
         &mut self,
         groups: &mut GroupTable,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<i64> {
         self.next.clear();
         rowkey::encode(&row[self.slot as usize], self.ty, false, &mut self.next);
@@ -82,7 +83,7 @@ impl<'p> StreamingGroups<'p> {
     }
 
     /// The rows go on with another value. Gives the bytes of groups that are dropped.
-    fn change(&mut self, groups: &mut GroupTable, env: &EvalEnv<'_>) -> SqlResult<u64> {
+    fn change(&mut self, groups: &mut GroupTable, env: &ExecEnv<'_>) -> SqlResult<u64> {
         let is_first = self.current.is_empty();
         std::mem::swap(&mut self.current, &mut self.next);
         let mut freed = 0;

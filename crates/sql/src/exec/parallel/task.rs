@@ -22,7 +22,7 @@ use super::super::join_table::KeyHash;
 use super::super::memory::refund;
 use super::super::scan::{Cover, Verdict, count_read, fill};
 use super::super::subquery::Constant;
-use super::super::{ExecCtx, Limits, Profile};
+use super::super::{ExecCtx, Limits};
 use super::pipeline::Pipeline;
 use super::probe::{ProbePipeline, SplitPoint};
 use super::runtime_filter::{RuntimeFilter, RuntimeFilters};
@@ -31,11 +31,12 @@ use super::sink::{Part, Sink, Wanted};
 use super::vectorized::{Batch, Program};
 use crate::catalog::TableDef;
 use crate::codec::RowReader;
-use crate::exec_error::engine_error;
-use crate::expr::{EvalEnv, Expr, NoVars, RESERVATION_STEP, Reserved, SubqueryStates};
+use crate::exec::{ExecEnv, Executor, RESERVATION_STEP, Reserved, SubqueryStates};
+use crate::exec_error::{engine_error, interrupted};
+use crate::expr::{Expr, NoVars};
+use crate::plan::profile::Profile;
 use crate::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
 use crate::result::Mode;
-use crate::session::registry::interrupted;
 
 /// What a task brings.
 pub(super) struct Done {
@@ -48,7 +49,7 @@ pub(super) struct Done {
 
 impl Done {
     /// Moves the task's warnings into the statement's, and what was measured into its profile.
-    pub(super) fn give_to(&self, env: &EvalEnv<'_>) {
+    pub(super) fn give_to(&self, env: &ExecEnv<'_>) {
         if let (Some(all), Some(own)) = (&env.states.profile, &self.profile) {
             all.take_in(own);
         }
@@ -206,7 +207,7 @@ impl Input {
 
 impl SharedInputs {
     /// Gives the memory back that was charged for it.
-    pub(super) fn give_back(&self, env: &EvalEnv<'_>) {
+    pub(super) fn give_back(&self, env: &ExecEnv<'_>) {
         self.build_sides
             .iter()
             .for_each(|s| s.clone().give_back(env));
@@ -281,7 +282,7 @@ impl TableTask {
         given: SharedInputs,
         wanted: Wanted,
         (limits, room): (Limits, ResultMemory),
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> Self {
         let ctx = env.ctx;
         let stages = given.build_sides.len();
@@ -343,7 +344,7 @@ impl TableTask {
     }
 
     /// Tells the profile of a statement that is measured what all tasks did.
-    pub(super) fn report(&self, env: &EvalEnv<'_>) {
+    pub(super) fn report(&self, env: &ExecEnv<'_>) {
         if let Some(profile) = &env.states.profile {
             let (blocks_skipped, keys) = match &self.input {
                 Input::Table { rows, keys, .. } => (rows.blocks_skipped(), *keys),
@@ -388,14 +389,8 @@ impl TableTask {
             self.given.reader.as_ref().map(|reader| {
                 ExecCtx::new(reader, View::Snapshot, Mode::Thread, self.limits, &check)
             });
-        let env = EvalEnv {
-            ctx,
-            params: &self.surroundings.params,
-            vars: &NoVars,
-            outer: None,
-            exec: exec.as_ref(),
-            states,
-        };
+        let executor = Executor::new(exec.as_ref(), states);
+        let env = executor.env(ctx, &self.surroundings.params, &NoVars);
         let probe = self.probe();
         let passed = self.cut.passed();
         let mut flow = Flow {
@@ -562,7 +557,7 @@ pub(super) struct Flow<'f> {
     pub batched: u64,
     pub row: Vec<Value>,
     filters: RuntimeFilters<'f>,
-    pub env: &'f EvalEnv<'f>,
+    pub env: &'f ExecEnv<'f>,
     pub sink: Sink<'f>,
     room: &'f ResultMemory,
     /// Bytes of results that were not noted yet: all threads count in one place.
@@ -669,7 +664,7 @@ impl Entries {
     }
 
     /// Notes that so many entries were read, if they are rows.
-    pub(super) fn note_read(&self, scan: &ScanPlan, entries: u64, env: &EvalEnv<'_>) {
+    pub(super) fn note_read(&self, scan: &ScanPlan, entries: u64, env: &ExecEnv<'_>) {
         if let (Self::Rows, Some(profile)) = (self, &env.states.profile) {
             profile.count_reads(scan, entries);
         }
@@ -715,7 +710,7 @@ impl Entries {
         def: &TableDef,
         (key, value): (&[u8], &[u8]),
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         match self {
             Self::Rows => {

@@ -8,8 +8,8 @@ use esker_types::{SqlResult, Value};
 
 use super::codec::{read_row, write_row};
 use super::file::{Run, RunReader, RunWriter, SpillFile, block_bytes};
+use crate::exec::ExecEnv;
 use crate::exec::memory::{Budget, Purpose, charge, may_keep, refund, row_bytes};
-use crate::expr::EvalEnv;
 
 /// Rows in order.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl RowBuffer {
         &mut self,
         row: impl ExactSizeIterator<Item = &'v Value> + Clone,
         budget: Budget,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         if self.disk.is_none() {
             let bytes = row_bytes(row.clone());
@@ -72,7 +72,7 @@ impl RowBuffer {
     }
 
     /// Forgets all rows and gives their memory back.
-    pub fn clear(&mut self, env: &EvalEnv<'_>) {
+    pub fn clear(&mut self, env: &ExecEnv<'_>) {
         refund(env, self.bytes);
         *self = Self::default();
     }

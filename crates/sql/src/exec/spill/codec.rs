@@ -13,6 +13,7 @@ use esker_types::temporal::{Date, DateTime, Time};
 use esker_types::{Decimal, SqlResult, Value};
 
 use crate::codec::damaged;
+use crate::expr::rowkey::{number, put_number};
 
 const NULL: u8 = 0;
 const INT: u8 = 1;
@@ -42,16 +43,6 @@ pub(crate) fn write_values<'v>(values: impl Iterator<Item = &'v Value>, out: &mu
     for value in values {
         write_value(value, out);
     }
-}
-
-/// Appends a number in as few bytes as it needs.
-#[inline]
-pub(crate) fn put_number(mut v: u64, out: &mut Vec<u8>) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
 }
 
 /// Small numbers of either sign as small numbers.
@@ -148,21 +139,6 @@ fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Option<&'b [u8]> {
     let (head, rest) = bytes.split_at_checked(n)?;
     *bytes = rest;
     Some(head)
-}
-
-/// Reads what [`put_number`] wrote.
-#[inline]
-pub(crate) fn number(bytes: &mut &[u8]) -> Option<u64> {
-    let (mut v, mut shift) = (0, 0);
-    loop {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        v |= u64::from(byte & 0x7F).checked_shl(shift)?;
-        if *byte < 0x80 {
-            return Some(v);
-        }
-        shift += 7;
-    }
 }
 
 fn text<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {

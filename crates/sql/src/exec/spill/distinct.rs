@@ -14,9 +14,9 @@ use super::file::{Run, SpillFile};
 use super::merge::write_key;
 use super::partition::{MAX_LEVEL, Partitions};
 use crate::codec::damaged;
+use crate::exec::ExecEnv;
 use crate::exec::memory::{Budget, Purpose, charge, may_keep, refund};
 use crate::exec::sort::{SortedRows, Sorter};
-use crate::expr::EvalEnv;
 
 /// Rough bytes of a kept key beyond its own.
 const KEY_BYTES: u64 = 32;
@@ -48,7 +48,7 @@ impl DistinctRows {
         &mut self,
         key: &[u8],
         row: impl FnOnce() -> SqlResult<Vec<Value>>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<First> {
         if self.seen.contains(key) {
             return Ok(First::Seen);
@@ -81,7 +81,7 @@ impl DistinctRows {
     }
 
     /// Ends the input: the rows put off that were first. `None` when none was put off.
-    pub fn drain(&mut self, env: &EvalEnv<'_>) -> SqlResult<Option<SortedRows>> {
+    pub fn drain(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<SortedRows>> {
         let Some(later) = self.later.take() else {
             return Ok(None);
         };
@@ -96,7 +96,7 @@ impl DistinctRows {
     }
 
     /// Forgets everything.
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         refund(env, self.bytes);
         *self = Self::default();
     }
@@ -116,7 +116,7 @@ fn part(
     run: &Run,
     level: u32,
     sorter: &mut Sorter,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let mut reader = file.read(run);
     let mut seen: HashSet<Box<[u8]>> = HashSet::new();

@@ -18,7 +18,7 @@ use esker_types::SqlResult;
 use super::file::{Run, RunReader, RunWriter, SpillFile, block_bytes};
 use super::space::TempFiles;
 use crate::codec::damaged;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 
 /// Fewest and most runs that are merged at a time.
 const WAYS: std::ops::RangeInclusive<u64> = 4..=256;
@@ -112,7 +112,7 @@ impl Merge {
     }
 
     /// Key and payload of the next record.
-    pub fn next(&mut self, env: &EvalEnv<'_>) -> SqlResult<Option<(&[u8], &[u8])>> {
+    pub fn next(&mut self, env: &ExecEnv<'_>) -> SqlResult<Option<(&[u8], &[u8])>> {
         if let Some(exec) = env.exec {
             exec.tick()?;
         }
@@ -132,7 +132,7 @@ impl Merge {
 
 /// How many runs are merged at a time: as many as have their buffers, a block and a record each, within the budget, and
 /// within half of what the server has left.
-fn ways(runs: &[Run], block: usize, budget: u64, env: &EvalEnv<'_>) -> usize {
+fn ways(runs: &[Run], block: usize, budget: u64, env: &ExecEnv<'_>) -> usize {
     let room = env
         .exec
         .map_or(u64::MAX, |exec| exec.txn.memory().room() as u64);
@@ -151,7 +151,7 @@ pub(crate) fn narrow_runs(
     mut runs: Vec<Run>,
     budget: u64,
     keep: u64,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<(SpillFile, Vec<Run>)> {
     let block = block_bytes(budget);
     while runs.len() > ways(&runs, block, budget, env) {

@@ -17,12 +17,10 @@ mod file;
 mod merge;
 mod partition;
 mod space;
-#[cfg(test)]
-mod tests;
 
 pub use buffer::RowBuffer;
 pub(crate) use buffer::RowCursor;
-pub(crate) use codec::{number, put_number, read_row, read_values, write_row, write_values};
+pub(crate) use codec::{read_row, read_values, write_row, write_values};
 pub(crate) use distinct::{DistinctRows, First};
 pub(crate) use file::{Run, RunReader, RunWriter, SpillFile, block_bytes};
 pub(crate) use merge::{Merge, narrow_runs, write_key};

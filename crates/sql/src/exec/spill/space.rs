@@ -82,12 +82,6 @@ impl TempSpace {
     pub(super) fn buffer_charge(&self) -> Charge {
         Charge::new(&self.memory, MemoryUse::TempFiles)
     }
-
-    /// Files in use have no name: what is listed here was left over.
-    #[cfg(test)]
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.fs.list(&self.dir).unwrap_or_default()
-    }
 }
 
 /// What statements of a session spilled.

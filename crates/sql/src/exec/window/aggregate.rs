@@ -14,8 +14,8 @@ use esker_types::{SqlResult, TypeKind, Value};
 use super::Sorted;
 use super::frame::Span;
 use crate::bind::WindowFunc;
-use crate::exec::rowkey;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
 use crate::plan::CallPlan;
 
 /// Computes an aggregate for the rows of a partition.
@@ -24,7 +24,7 @@ pub(super) fn run(
     call: &CallPlan,
     part: Range<usize>,
     frames: &[Span],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let WindowFunc::Aggregate { def, types } = &call.func else {
         return Ok(());
@@ -72,7 +72,7 @@ impl<'p> Running<'p> {
     }
 
     /// The result for a frame.
-    fn value(&mut self, sorted: &Sorted<'_>, span: Span, env: &EvalEnv<'_>) -> SqlResult<Value> {
+    fn value(&mut self, sorted: &Sorted<'_>, span: Span, env: &ExecEnv<'_>) -> SqlResult<Value> {
         let wanted = span.0 as usize..span.1 as usize;
         if !self.shrink(sorted, &wanted, env)? {
             self.state = self.def.state(self.types);
@@ -95,7 +95,7 @@ impl<'p> Running<'p> {
         &mut self,
         sorted: &Sorted<'_>,
         wanted: &Range<usize>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let overlaps = wanted.start < self.held.end || wanted.start == self.held.start;
         if !overlaps || wanted.start < self.held.start || wanted.end < self.held.end {
@@ -142,7 +142,7 @@ fn extremes(
     part: Range<usize>,
     frames: &[Span],
     desc: bool,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let (arg, ty) = (call.args[0], &call.arg_types[0]);
     let mut best: VecDeque<(usize, Box<[u8]>)> = VecDeque::new();

@@ -11,7 +11,7 @@ use esker_types::{SqlResult, Value};
 
 use super::Sorted;
 use crate::bind::{Bound, Offset, errors, is_below_zero, whole_number};
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::expr::eval::compare_values;
 use crate::expr::{CmpOp, Expr};
 use crate::plan::WindowRun;
@@ -43,7 +43,7 @@ impl<'p> Ends<'p> {
     ///
     /// # Errors
     /// 3586 for what is no distance.
-    pub fn of(window: &'p WindowRun, env: &EvalEnv<'_>) -> SqlResult<Self> {
+    pub fn of(window: &'p WindowRun, env: &ExecEnv<'_>) -> SqlResult<Self> {
         let illegal = || errors::window::frame_illegal(&window.name);
         let range = window.frame.range;
         let distance = |offset: &'p Offset, sign: i64| -> SqlResult<End<'p>> {
@@ -77,7 +77,7 @@ impl<'p> Ends<'p> {
         sorted: &Sorted<'_>,
         window: &WindowRun,
         part: Range<usize>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Vec<Span>> {
         if self.whole {
             return Ok(vec![(part.start as u32, part.end as u32); part.len()]);
@@ -153,7 +153,7 @@ impl<'s> Search<'s> {
         offset: &'s Offset,
         amount: &Value,
         peers: &'s Range<usize>,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<Self> {
         let key = window
             .key
@@ -183,7 +183,7 @@ impl<'s> Search<'s> {
         from: usize,
         part: &Range<usize>,
         upto: Ordering,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<usize> {
         let Some(target) = &self.target else {
             return Ok(match upto {
@@ -210,7 +210,7 @@ impl<'s> Search<'s> {
         row: usize,
         target: &Value,
         upto: Ordering,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         let key = &self.sorted.rows[row][self.key];
         if key.is_null() {

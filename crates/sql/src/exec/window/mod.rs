@@ -10,8 +10,6 @@
 
 mod aggregate;
 mod frame;
-#[cfg(test)]
-mod tests;
 mod value;
 
 use std::ops::Range;
@@ -19,10 +17,10 @@ use std::ops::Range;
 use esker_types::{SqlResult, Value};
 
 use super::memory::{Purpose, charge, refund, row_bytes};
-use super::rowkey;
 use super::sort::{SortedRows, Sorter};
 use crate::codec::damaged;
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
+use crate::expr::rowkey;
 use crate::plan::{SortPlan, WindowPlan, WindowRun};
 
 /// A kept row.
@@ -70,7 +68,7 @@ impl WindowRows {
         &mut self,
         plan: &WindowPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<()> {
         for (slot, expr) in &plan.computed {
             row[*slot as usize] = expr.eval(row, env)?;
@@ -88,7 +86,7 @@ impl WindowRows {
 
     /// Ends the input: computes all windows but those of the last sort, whose rows are given as they are
     /// computed.
-    pub fn compute(&mut self, plan: &WindowPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+    pub fn compute(&mut self, plan: &WindowPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
         self.complete = true;
         let Some(mut input) = self.input.take() else {
             return Ok(());
@@ -115,7 +113,7 @@ impl WindowRows {
         &mut self,
         plan: &WindowPlan,
         row: &mut [Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> SqlResult<bool> {
         while self.given >= self.chunk.rows.len() {
             let (Some(output), Some(sort)) = (&mut self.output, plan.sorts.last()) else {
@@ -142,7 +140,7 @@ impl WindowRows {
     }
 
     /// Forgets everything.
-    pub fn reset(&mut self, env: &EvalEnv<'_>) {
+    pub fn reset(&mut self, env: &ExecEnv<'_>) {
         drop(std::mem::take(&mut self.chunk).take(env));
         if let Some(output) = self.output.take() {
             output.rows.close(env);
@@ -197,7 +195,7 @@ impl Chunks {
     }
 
     /// The next rows that are whole partitions of every window of the sort.
-    fn next(&mut self, sort: &SortPlan, env: &EvalEnv<'_>) -> SqlResult<Option<Chunk>> {
+    fn next(&mut self, sort: &SortPlan, env: &ExecEnv<'_>) -> SqlResult<Option<Chunk>> {
         let partition = sort.windows.iter().map(|w| w.partition).min().unwrap_or(0);
         let mut chunk = Chunk::default();
         if let Some(first) = self.ahead.take() {
@@ -220,7 +218,7 @@ impl Chunks {
 }
 
 impl Chunk {
-    fn push(&mut self, row: Row, shared: u32, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn push(&mut self, row: Row, shared: u32, env: &ExecEnv<'_>) -> SqlResult<()> {
         let bytes = row_bytes(&row);
         charge(env, bytes, Purpose::Sort)?;
         self.bytes += bytes;
@@ -229,7 +227,7 @@ impl Chunk {
         Ok(())
     }
 
-    fn compute(&mut self, plan: &WindowPlan, sort: &SortPlan, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn compute(&mut self, plan: &WindowPlan, sort: &SortPlan, env: &ExecEnv<'_>) -> SqlResult<()> {
         let mut sorted = Sorted {
             rows: &mut self.rows,
             shared: &self.shared,
@@ -242,7 +240,7 @@ impl Chunk {
     }
 
     /// The rows; they are not charged any more.
-    fn take(self, env: &EvalEnv<'_>) -> Vec<Row> {
+    fn take(self, env: &ExecEnv<'_>) -> Vec<Row> {
         refund(env, self.bytes);
         self.rows
     }
@@ -250,7 +248,7 @@ impl Chunk {
 
 impl Sorted<'_> {
     /// Computes the calls over one window.
-    fn run(&mut self, window: &WindowRun, env: &EvalEnv<'_>) -> SqlResult<()> {
+    fn run(&mut self, window: &WindowRun, env: &ExecEnv<'_>) -> SqlResult<()> {
         let ends = frame::Ends::of(window, env)?;
         let numbers = value::numbers(window, env)?;
         let mut start = 0;

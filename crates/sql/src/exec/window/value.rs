@@ -11,7 +11,7 @@ use esker_types::{SqlResult, SqlType, Value};
 use super::Sorted;
 use super::frame::Span;
 use crate::bind::{WindowFunc, whole_number, wrong_arguments};
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 use crate::expr::eval::convert;
 use crate::plan::{CallPlan, WindowRun};
 
@@ -19,7 +19,7 @@ use crate::plan::{CallPlan, WindowRun};
 ///
 /// # Errors
 /// 1210 for what is no number of rows.
-pub(super) fn numbers(window: &WindowRun, env: &EvalEnv<'_>) -> SqlResult<Vec<u64>> {
+pub(super) fn numbers(window: &WindowRun, env: &ExecEnv<'_>) -> SqlResult<Vec<u64>> {
     let number = |call: &CallPlan| {
         let (name, least) = match call.func {
             WindowFunc::Ntile => ("ntile", 1),
@@ -45,7 +45,7 @@ pub(super) fn run(
     number: u64,
     part: Range<usize>,
     frames: &[Span],
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<bool> {
     let size = part.len() as u64;
     match call.func {
@@ -118,7 +118,7 @@ fn other_row(
     call: &CallPlan,
     number: u64,
     part: Range<usize>,
-    env: &EvalEnv<'_>,
+    env: &ExecEnv<'_>,
 ) -> SqlResult<()> {
     let lag = matches!(call.func, WindowFunc::Lag);
     for row in part.clone() {

@@ -7,8 +7,7 @@
 use std::fmt::Write as _;
 
 use super::text::Names;
-use super::{block_queries, first_id, scan_line};
-use crate::exec::parallel::{ParallelEstimate, ParallelEstimates, Shared};
+use super::{ParallelEstimate, ParallelEstimates, Shared, block_queries, first_id, scan_line};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
 use crate::plan::{

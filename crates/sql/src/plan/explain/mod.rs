@@ -6,6 +6,7 @@
 //! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
 
 mod json;
+mod parallel;
 mod text;
 mod tree;
 
@@ -15,13 +16,14 @@ use std::sync::Arc;
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
+pub(crate) use parallel::{ParallelEstimate, ParallelEstimates, Shared};
+
+use super::profile::Profile;
 use super::stats::key_len;
 use super::{
     AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
     Source,
 };
-use crate::exec::Profile;
-use crate::exec::parallel::ParallelEstimates;
 use crate::expr::{Expr, ExprKind};
 use crate::parse::ast::{ExplainFormat, SetOp};
 use crate::result::ColumnMeta;

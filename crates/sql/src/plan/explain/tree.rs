@@ -1,6 +1,6 @@
 //! EXPLAIN FORMAT=TREE and EXPLAIN ANALYZE: operators as indented text.
 //!
-//! Neighbours: `text` prints expressions; `exec::profile` measured what ran.
+//! Neighbours: `text` prints expressions; `profile` measured what ran.
 //! **Invariants**: an operator stands above what it reads; `cost` is the estimated number of rows that
 //! are looked at for it and below it, `rows` the estimate of what it gives; actual times are
 //! milliseconds, and like rows averages over the loops.
@@ -8,12 +8,11 @@
 use std::fmt::Write as _;
 
 use super::text::Names;
-use super::{Inner, block_queries, first_id, scan_line};
+use super::{Inner, ParallelEstimate, ParallelEstimates, block_queries, first_id, scan_line};
 use crate::bind::JoinType;
-use crate::exec::parallel::{ParallelEstimate, ParallelEstimates};
-use crate::exec::{Profile, Stage};
 use crate::expr::Expr;
 use crate::parse::ast::SetOp;
+use crate::plan::profile::{Profile, Stage};
 use crate::plan::{
     AccessKind, BlockPlan, JoinMethod, JoinPlan, KeyOperand, Node, QueryPlan, Root, ScanPlan,
     Source, rows_looked_at,

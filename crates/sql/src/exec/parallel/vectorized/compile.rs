@@ -22,6 +22,7 @@ use super::stored::Form;
 use crate::bind::AggCall;
 use crate::catalog::TableDef;
 use crate::codec::Phys;
+use crate::exec::ExecEnv;
 use crate::expr::eval::convert;
 use crate::expr::{Arith, Case, EvalEnv, Expr, ExprKind, FuncCall, Unary};
 use crate::plan::{GroupPlan, Node as PlanNode, ScanPlan, Source};
@@ -35,7 +36,7 @@ pub(super) struct Compiler<'c> {
     index: usize,
     form: Form,
     /// Where constants are evaluated: warnings stay there.
-    pub(super) env: &'c EvalEnv<'c>,
+    pub(super) env: &'c ExecEnv<'c>,
     columns: Vec<Column>,
     nodes: Vec<Node>,
     by_row: Vec<ByRow>,
@@ -50,7 +51,7 @@ impl Program {
         consumer: &Consumer,
         wanted: &Wanted,
         index: usize,
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> Option<Self> {
         let node: &PlanNode = match consumer {
             Consumer::Block(block) => &block.source,
@@ -64,10 +65,11 @@ impl Program {
             return None;
         }
         let quiet = env.ctx.quiet();
-        let env = EvalEnv {
+        let eval = EvalEnv {
             ctx: &quiet,
-            ..*env
+            ..env.eval
         };
+        let env = ExecEnv { eval, ..*env };
         let mut compiler = Compiler {
             scan: probe.source,
             def,

@@ -15,10 +15,10 @@ use super::columns::{Lane, ROWS, Rows, Selection, Unusual};
 use super::nodes::Arg;
 use super::program::{Column, Fold, Keys, Operand, Sum, What};
 use super::raw::{self, RawMap};
-use crate::expr::EvalEnv;
+use crate::exec::ExecEnv;
 
 /// Decodes all columns of a stored row.
-pub(super) type Decode<'d> = &'d dyn Fn(&[u8], &mut [Value], &EvalEnv<'_>) -> SqlResult<()>;
+pub(super) type Decode<'d> = &'d dyn Fn(&[u8], &mut [Value], &ExecEnv<'_>) -> SqlResult<()>;
 
 /// What one aggregate comes to in one group.
 #[derive(Clone, Copy, Default)]

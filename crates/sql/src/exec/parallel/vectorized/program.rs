@@ -13,7 +13,8 @@ use esker_types::{Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
 use super::columns::Unusual;
 use super::stored::{Form, Places};
 use crate::codec::Phys;
-use crate::expr::{CmpOp, EvalEnv, Expr};
+use crate::exec::ExecEnv;
+use crate::expr::{CmpOp, Expr};
 
 /// What the numbers of a column of a batch stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl ByRow {
     pub(super) fn evaluate(
         &self,
         row: &[Value],
-        env: &EvalEnv<'_>,
+        env: &ExecEnv<'_>,
     ) -> Result<Option<i64>, Unusual> {
         if self.is_truth {
             let boolean = self.expr.eval_bool(row, env).map_err(|_| Unusual)?;

@@ -10,7 +10,8 @@
 //!   strings    sort key of the collation, 00 escaped as 00 FF, ended by 00 01
 //! DESC inverts every byte
 //! ```
-//! Neighbours: `sort`, `group`, `join`, `root`, and `dml` for duplicate target rows. Index keys are
+//! Neighbours: `exec`'s sorts, groups, joins and sets, and `dml` for duplicate target rows; `plan` asks which types share
+//! a representation. Index keys are
 //! `codec`'s affair; these bytes never reach a disk.
 //! **Invariants**: memcmp order of the bytes is the values' order with NULL first (last for DESC);
 //! equal bytes mean equal values; values of one column share one representation.
@@ -20,12 +21,35 @@ use esker_types::collation::Collation;
 use esker_types::json::{self, JsonRef};
 use esker_types::{Decimal, SqlType, TypeKind, Value};
 
-use super::spill::{number, put_number};
-
 const NULL: u8 = 0;
 const NOT_NULL: u8 = 1;
 /// An integer below zero, where keys have no order.
 const BELOW_ZERO: u8 = 2;
+
+/// Appends a number in as few bytes as it needs.
+#[inline]
+pub fn put_number(mut v: u64, out: &mut Vec<u8>) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+/// Reads what [`put_number`] wrote.
+#[inline]
+pub fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut v, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        v |= u64::from(byte & 0x7F).checked_shl(shift)?;
+        if *byte < 0x80 {
+            return Some(v);
+        }
+        shift += 7;
+    }
+}
 
 /// Appends the key of one value.
 pub fn encode(value: &Value, ty: &SqlType, desc: bool, out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@
 use esker_engine::{Isolation, LockMode, WaitPolicy};
 use esker_types::Value;
 
-use super::testing::Rig;
+use super::rig::Rig;
 use crate::exec_error::ExecError;
 
 fn rig() -> Rig {

@@ -1,9 +1,9 @@
 //! Recursive and shared common table expressions, as MySQL answers them.
 //!
-//! Neighbours: `exec::testing` runs the statements.
+//! Neighbours: `rig` runs the statements.
 //! **Invariant**: every expected value was seen from a MySQL server.
 
-use super::testing::Rig;
+use super::rig::Rig;
 
 fn rig() -> Rig {
     Rig::new(&[

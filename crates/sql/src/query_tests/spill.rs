@@ -1,6 +1,6 @@
 //! Every query answers the same whether it fits its memory or not.
 //!
-//! Neighbours: `exec::testing`; the queries run over a few thousand rows with budgets of a few
+//! Neighbours: `rig`; the queries run over a few thousand rows with budgets of a few
 //! kilobytes, so that sorts have many runs and partitions come apart several times.
 
 use esker_engine::MemoryBudget;
@@ -9,8 +9,8 @@ use esker_vfs::OpenMode;
 use esker_vfs::sim::{Fault, Op, SimEnv};
 use proptest::prelude::*;
 
-use super::{SpillCounts, TempSpace};
-use crate::exec::testing::Rig;
+use super::rig::Rig;
+use crate::exec::{SpillCounts, TempSpace};
 
 /// An order's lines, customers and orders, small.
 fn shop(lines: u32) -> Rig {
@@ -317,8 +317,8 @@ fn what_an_earlier_process_left_is_removed() -> Result<(), SqlError> {
         let file = fs.open(&path, OpenMode::CreateNew).expect("creates");
         file.write_all_at(b"left over", 0).expect("writes");
     }
-    let space = TempSpace::open(fs, dir, &memory)?;
-    assert_eq!(space.names(), ["README"]);
+    let space = TempSpace::open(fs.clone(), dir, &memory)?;
+    assert_eq!(fs.list(dir).expect("lists"), ["README"]);
     assert_eq!(space.used_bytes(), 0);
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use esker_types::SqlMode;
 
-use crate::exec::testing::Rig;
+use super::rig::Rig;
 
 const RECORDED: &str = include_str!("testdata/names.tsv");
 

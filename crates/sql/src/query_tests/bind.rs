@@ -3,7 +3,7 @@
 use esker_types::collation::Collation;
 use esker_types::{SqlMode, TypeKind, Value};
 
-use crate::exec::testing::Rig;
+use super::rig::Rig;
 use crate::result::meta_flag;
 
 fn rig() -> Rig {

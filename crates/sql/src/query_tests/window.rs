@@ -1,10 +1,10 @@
 //! Window functions, as MySQL answers them.
 //!
-//! Neighbours: `exec::testing` runs the statements.
+//! Neighbours: `rig` runs the statements.
 //! **Invariant**: expected rows and errors were seen from a MySQL server, or follow from the definition
 //! computed anew for every row.
 
-use crate::exec::testing::Rig;
+use super::rig::Rig;
 
 fn rig() -> Rig {
     Rig::new(&[

@@ -1,9 +1,9 @@
 //! Estimates from samples, and what they decide.
 //!
-//! Neighbours: `catalog::sample` takes the samples; `tests` has paths and orders without them.
+//! Neighbours: `catalog::sample` takes the samples; `plan` has paths and orders without them.
 
+use super::rig::Rig;
 use crate::catalog::TableDef;
-use crate::exec::testing::Rig;
 
 /// `big`: 6,000 rows, 40 of every `g`, one `d` a day; `few`: 150 rows, 15 of every `kind`.
 fn tables() -> Rig {

@@ -1,6 +1,6 @@
 //! Written types as column types, with MySQL's limits.
 //!
-//! Neighbours: `columns` adds what is not part of the type; the binder's CAST has rules of its own.
+//! Neighbours: `ddl` adds what is not part of the type, JSON_TABLE takes it as it is; CAST has rules of its own.
 //! **Invariant**: a type made here can be stored: lengths, precisions and label counts are in bounds.
 
 use std::sync::Arc;

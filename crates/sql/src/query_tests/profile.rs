@@ -1,6 +1,6 @@
 //! What EXPLAIN ANALYZE counts.
 
-use super::testing::Rig;
+use super::rig::Rig;
 
 fn rig() -> Rig {
     let rows: Vec<String> = (0..50)

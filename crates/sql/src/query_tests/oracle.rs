@@ -1,9 +1,9 @@
 //! Answers in which MySQL itself was asked: subtle rules that nothing else would keep.
 //!
-//! Neighbours: `tests` has the plain cases.
+//! Neighbours: `exec` has the plain cases.
 //! **Invariant**: every expected value was seen from a MySQL server.
 
-use super::testing::Rig;
+use super::rig::Rig;
 use crate::dml::testing::Bench;
 
 #[test]

@@ -17,11 +17,11 @@ use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
 use esker_vfs::sim::SimEnv;
 
-use super::virt::{Pushed, VirtualColumn, VirtualTable};
-use super::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
+use crate::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use crate::bind::{BindEnv, Names, Need, Params, TableSource};
 use crate::catalog::{IndexSample, TableDef};
 use crate::dml::testing::{Bench, NOW_MICROS, SessionContext};
+use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
 use crate::exec_error::ExecError;
 use crate::expr::{EvalEnv, UserVars};
 use crate::parse::{self, ParseOptions, ast};

@@ -1,0 +1,32 @@
+//! What the variables say about the binary log, typed.
+//!
+//! Neighbours: `hot` makes them with the rest of a session's variables; the binary log's capture obeys them.
+//! **Invariant**: plain data; they hold for a whole statement.
+
+use esker_binlog::event::rows::RowFlags;
+
+/// Which columns row images have (`binlog_row_image`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowImage {
+    /// The key before, what changed after.
+    Minimal,
+    /// All but BLOB and TEXT columns that did not change.
+    NoBlob,
+    /// All.
+    Full,
+}
+
+/// What the variables say about logging; part of a session's hot variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogVars {
+    /// sql_log_bin.
+    pub on: bool,
+    /// binlog_row_image.
+    pub image: RowImage,
+    /// binlog_rows_query_log_events.
+    pub statements: bool,
+    /// binlog_transaction_compression.
+    pub compressed: bool,
+    /// foreign_key_checks and unique_checks.
+    pub flags: RowFlags,
+}
