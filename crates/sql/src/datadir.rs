@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_engine::TreeId;
+use esker_sql_catalog::accounts::{self, Account};
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::result::{Mode, OutcomeKind, Step};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Env, OpenMode};
 
 use crate::Instance;
-use crate::accounts::{self, Account};
-use crate::catalog::TableDef;
-use crate::result::{Mode, OutcomeKind, Step};
 use crate::session::{ClientInfo, Request, Session};
 
 /// What may stand in a directory that becomes a data directory: what file systems, operators and a first start that was

@@ -11,21 +11,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use esker_engine::{Engine, EngineConfig, FlushPolicy, ForceRecovery, RecoveryMode};
+use esker_sql_catalog::accounts::{self, Account, Accounts, Plugin, RoleName};
+use esker_sql_catalog::catalog::{Catalog, StorageEngine};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::mdl::LockSet;
+use esker_sql_catalog::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
+use esker_sql_exec::TempSpace;
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::accounts::{self, Account, Accounts, Plugin, RoleName};
 use crate::binlog::{Binlog, StartArgs};
-use crate::catalog::{Catalog, StorageEngine};
 use crate::datadir;
 use crate::ddl;
-use crate::exec::TempSpace;
-use crate::exec_error::engine_error;
-use crate::mdl::LockSet;
 use crate::session::registry::Registry;
-use crate::variables::{Globals, Notes, SessionValues, SessionVars, Setting, VarValue};
 use crate::xids::XidTable;
 
 /// Length of the salt handed to [`HashPassword`].

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use esker_engine::Tree;
+use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef, unknown_database};
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
-use crate::catalog::{SchemaDef, TableDef, ViewDef, unknown_database};
 use crate::instance::Instance;
 
 /// Databases without tables in the catalog.

@@ -18,11 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_engine::{Engine, Namespace, PreparedId, Seq, TreeId};
+use esker_sql_catalog::catalog::Catalog;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
+use esker_sql_syntax::ast::Xid;
 use parking_lot::{Condvar, Mutex};
-
-use crate::catalog::Catalog;
-use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
-use crate::parse::ast::Xid;
 
 /// The identifier as the engine knows it: format id (8 bytes, big-endian), length of the global part (1 byte), the
 /// global part, the branch part.
@@ -288,7 +287,7 @@ impl TablesByTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mdl::MetadataLocks;
+    use esker_sql_catalog::mdl::MetadataLocks;
 
     fn xid(gtrid: &[u8], bqual: &[u8], format: u64) -> Xid {
         Xid {

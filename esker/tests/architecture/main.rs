@@ -20,7 +20,36 @@ const LAW: &[(&str, &[&str])] = &[
     ("binlog", &["types", "vfs"]),
     ("wal", &["vfs"]),
     ("engine", &["wal", "vfs"]),
-    ("sql", &["binlog", "engine", "types", "vfs"]),
+    ("sql-syntax", &["types"]),
+    ("sql-catalog", &["binlog", "engine", "types", "vfs"]),
+    (
+        "sql-plan",
+        &["sql-catalog", "sql-syntax", "engine", "types"],
+    ),
+    (
+        "sql-exec",
+        &[
+            "sql-plan",
+            "sql-catalog",
+            "sql-syntax",
+            "engine",
+            "types",
+            "vfs",
+        ],
+    ),
+    (
+        "sql",
+        &[
+            "sql-exec",
+            "sql-plan",
+            "sql-catalog",
+            "sql-syntax",
+            "binlog",
+            "engine",
+            "types",
+            "vfs",
+        ],
+    ),
     ("wire", &["types"]),
     ("server", &["sql", "wire", "engine", "types", "vfs"]),
     ("sim", &["engine", "wal", "vfs"]),
@@ -185,8 +214,8 @@ fn no_variable_is_stored_and_never_read() {
 fn the_list_of_variables_is_whole() {
     let mut page = String::from(
         "# All system variables\n\
-         Written from the tables in `crates/sql/src/variables`; [variables.md](variables.md) explains the kinds. Defaults that\n\
-         follow from the machine are those of the table.\n\n\
+         Written from the tables in `crates/sql-catalog/src/variables`; [variables.md](variables.md) explains the\n\
+         kinds. Defaults that follow from the machine are those of the table.\n\n\
          | Name | Scope | SET | Default | Kind |\n|---|---|---|---|---|\n",
     );
     for def in VARS.iter() {

@@ -14,16 +14,16 @@ use esker_binlog::event::table_map::TableMap;
 use esker_binlog::event::{Event, EventType, FLAG_SUPPRESS_USE};
 use esker_binlog::files::{FileInfo, FileNumber, Names, Scan, View};
 use esker_binlog::gtid::GtidSet;
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::variables::{VarId, VarValue};
 use esker_types::ctx::GtidFunctions;
 use esker_types::{SqlError, SqlResult, Value};
 use esker_vfs::Fs;
 
 use super::writer::{Command, failed, not_logging};
-use crate::exec_error::engine_error;
 use crate::instance::Instance;
 use crate::session::{Session, SessionContext};
 use crate::show::{Table, t};
-use crate::variables::{VarId, VarValue};
 
 /// Where SHOW BINLOG EVENTS begins, as MySQL: the first event.
 const FIRST: u64 = 4;

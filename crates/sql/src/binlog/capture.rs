@@ -19,13 +19,13 @@ use esker_binlog::event::rows::{self, Bitmap, RowFlags};
 use esker_binlog::event::{EventType, FLAG_IGNORABLE};
 use esker_binlog::writeset::key_hash;
 use esker_engine::{TreeId, Txn};
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::variables::{LogVars, RowImage};
 use esker_types::SqlError;
 
 use super::shape::{KnownTables, Logged};
-use crate::catalog::TableDef;
-use crate::codec::{RowReader, UTC};
-use crate::exec_error::ExecError;
-use crate::variables::{LogVars, RowImage};
 
 /// Events of a statement that gather before they go to the transaction's attachment, bytes.
 const GATHERED_BYTES: usize = 64 << 10;

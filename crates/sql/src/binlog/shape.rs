@@ -8,11 +8,10 @@ use std::sync::Arc;
 use esker_binlog::event::rows::Bitmap;
 use esker_binlog::event::table_map::{self, Detail};
 use esker_binlog::image::{Form, Shape, ShapeColumn};
+use esker_sql_catalog::catalog::{TableDef, TableId};
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::variables::RowImage;
 use esker_types::SqlResult;
-
-use crate::catalog::{TableDef, TableId};
-use crate::codec::{RowReader, UTC};
-use crate::variables::RowImage;
 
 /// Tables that a session keeps; more than one statement can change.
 const MAX_KNOWN: usize = 64;
@@ -36,7 +35,7 @@ pub(super) struct Logged {
 impl Logged {
     fn new(table: &TableDef, detail: Detail) -> Self {
         let columns = &table.columns;
-        let column = |c: &crate::catalog::ColumnDef| {
+        let column = |c: &esker_sql_catalog::catalog::ColumnDef| {
             ShapeColumn::new(Arc::clone(&c.name), c.ty.clone(), c.invisible)
         };
         let parts = match table.has_primary_key() {

@@ -12,13 +12,13 @@ use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::table_map::Detail;
 use esker_binlog::event::{EventType, FLAG_SUPPRESS_USE};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_syntax::ast::{Statement, Xid};
+use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::SqlResult;
 use esker_types::collation::Collation;
 
 use super::capture::{Beginning, Start};
-use crate::exec_error::engine_error;
-use crate::parse::ast::{Statement, Xid};
-use crate::parse::{self, ParseOptions};
 use crate::session::Session;
 
 /// The zone that is not named in events: readers are to use theirs.

@@ -20,12 +20,11 @@ use esker_binlog::event::Checksum;
 use esker_binlog::files::{Config, FileNumber, FileSet, Names, Published, View, were_left_open};
 use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_engine::{Engine, Follower, Seq};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::Clock;
 use parking_lot::Mutex;
-
-use crate::exec_error::engine_error;
-use crate::variables::Globals;
 
 /// The name under which the log is kept.
 pub(crate) const FOLLOWER: &str = "binlog";

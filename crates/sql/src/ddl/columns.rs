@@ -4,16 +4,16 @@
 //! **Invariant**: a constant default has the column's type, TIMESTAMP constants are in UTC; a default
 //! that a row could not have is error 1067 here, not a surprise at the first INSERT.
 
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef};
+use esker_sql_catalog::codec::temporal;
+use esker_sql_plan::bind::types::column_type;
+use esker_sql_syntax::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 use esker_types::cast::to_column;
 use esker_types::collation::Collation;
 use esker_types::{Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::names;
 use super::print::expr_text;
-use crate::bind::types::column_type;
-use crate::catalog::{ColumnDef, DefaultDef, GeneratedDef};
-use crate::codec::temporal;
-use crate::parse::ast::{self, ColumnDefault, Literal, TypeName, UnaryOp};
 
 /// Longest COMMENT of a column, in characters.
 const MAX_COMMENT_CHARS: usize = 1024;

@@ -5,6 +5,15 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{
+    ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
+    TableId, TableRuntime, VisibleFrom, engine_choice, unknown_database,
+};
+use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, RowLayout};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlMode;
+use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
+use esker_sql_syntax::ast::{ColumnPosition, CreateTable, TableOption};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlMode, SqlResult};
 
@@ -12,16 +21,7 @@ use super::draft::{Built, BuiltIndex, Draft};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone};
-use crate::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use crate::catalog::{
-    ColumnDef, EngineChoice, HIDDEN_INDEX_NAME, IndexDef, NewTrees, StorageEngine, TableDef,
-    TableId, TableRuntime, VisibleFrom, engine_choice, unknown_database,
-};
-use crate::codec::{KeyCodec, LayoutVersion, RowLayout};
 use crate::dml::validate;
-use crate::exec_error::ExecError;
-use crate::mdl::MdlMode;
-use crate::parse::ast::{ColumnPosition, CreateTable, TableOption};
 
 /// Longest COMMENT of a table, in characters.
 const MAX_COMMENT_CHARS: usize = 2048;

@@ -9,6 +9,12 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
+use esker_sql_catalog::catalog::{
+    ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database,
+};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast::CreateTable;
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
 
@@ -16,11 +22,7 @@ use super::create::{self, Meta};
 use super::foreign::{self, Shape};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, draft::Draft};
-use crate::catalog::{ColumnDef, DefaultDef, NewTrees, TableDef, same_name, unknown_database};
 use crate::dml::{generated_value, implicit_value, validate};
-use crate::exec_error::ExecError;
-use crate::parse::ast::CreateTable;
-use crate::result::ColumnMeta;
 
 /// Longest text of an expression that becomes a VARCHAR; a longer one becomes a TEXT. Characters.
 const MAX_VARCHAR_CHARS: u64 = 512;

@@ -2,7 +2,7 @@
 //! whole.
 //!
 //! Neighbours: `create` fills one from a statement, `alter` from a definition; [`Draft::finish`] makes
-//! the parts of a [`crate::catalog::TableDef`] or MySQL's error.
+//! the parts of a [`esker_sql_catalog::catalog::TableDef`] or MySQL's error.
 //! **Invariants**: columns are known by their ids, so renaming or moving one leaves its indexes
 //! alone; after `finish` the indexes are in MySQL's order (primary, unique without NULL, unique,
 //! others) and every part is a column ordinal.
@@ -10,6 +10,11 @@
 use std::sync::Arc;
 
 use esker_engine::TreeId;
+use esker_sql_catalog::catalog::{
+    CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, GeneratedDef, IndexPart, MAX_COLUMNS,
+    MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, TableDef, same_name,
+};
+use esker_sql_syntax::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value};
 
@@ -18,12 +23,7 @@ use super::create_select::stored_type;
 use super::draft_keys::DraftKey;
 use super::names;
 use super::print::expr_text;
-use crate::catalog::{
-    CheckDef, ColumnDef, DefaultDef, ForeignKeyDef, GeneratedDef, IndexPart, MAX_COLUMNS,
-    MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_SECONDARY_INDEXES, TableDef, same_name,
-};
 use crate::dml::{HIDDEN_PREFIX, type_of_stored};
-use crate::parse::ast::{self, ColumnPosition, IndexKind, KeyPartKind};
 
 /// Longest row in MySQL's row format, not counting BLOBs.
 const MAX_ROW_BYTES: u64 = 65_535;
@@ -145,7 +145,7 @@ impl Draft {
             explicit_null: false,
             is_selected: false,
         };
-        let index = |i: &crate::catalog::IndexDef| DraftIndex {
+        let index = |i: &esker_sql_catalog::catalog::IndexDef| DraftIndex {
             name: Some(i.name.clone()),
             unique: i.unique,
             primary: i.primary,
@@ -622,10 +622,10 @@ impl Draft {
                 column.def.ty.nullable = false;
                 let is_null = matches!(
                     column.def.default,
-                    crate::catalog::DefaultDef::Value(esker_types::Value::Null)
+                    esker_sql_catalog::catalog::DefaultDef::Value(esker_types::Value::Null)
                 );
                 if is_null && column.def.generated.is_none() {
-                    column.def.default = crate::catalog::DefaultDef::None;
+                    column.def.default = esker_sql_catalog::catalog::DefaultDef::None;
                 }
             }
         }
@@ -734,7 +734,7 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
 fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
     let ty = &column.ty;
     if ty.kind == TypeKind::Json {
-        return Err(crate::bind::json::used_as_key(&column.name));
+        return Err(esker_sql_plan::bind::json::used_as_key(&column.name));
     }
     match prefix {
         None if is_blob(ty) => {

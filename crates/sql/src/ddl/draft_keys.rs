@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{
+    ForeignKeyDef, IndexPart, ReferentialAction, TableDef, same_name,
+};
+use esker_sql_syntax::ast::{self, RefAction};
 use esker_types::{SqlError, SqlResult};
 
 use super::draft::{Draft, DraftIndex, DraftPart, PartColumn};
 use super::foreign::duplicate_name;
 use super::names;
-use crate::catalog::{ForeignKeyDef, IndexPart, ReferentialAction, TableDef, same_name};
-use crate::parse::ast::{self, RefAction};
 
 /// A foreign key of a draft.
 #[derive(Debug, Clone)]

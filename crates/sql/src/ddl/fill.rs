@@ -10,19 +10,19 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{BuildError, Cursor, Direction, EngineError, Isolation, TreeBuilder, Txn, View};
+use esker_sql_catalog::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef, max_auto};
+use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
 use esker_types::cast::to_column;
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::DdlCtx;
 use super::alter::AlterContext;
-use crate::catalog::{AutoStep, ColumnDef, DefaultDef, TableDef, max_auto};
-use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::foreign::RowsInsert;
 use crate::dml::implicit_value;
 use crate::dml::{Default, TableExprs, as_counter, auto_value, default_of, duplicate_entry};
-use crate::exec_error::engine_error;
-use crate::expr::{CallStates, EvalEnv, NoVars};
 
 /// Memory for sorting entries, of all trees of a statement together, and the least that one gets. Bytes.
 const SORT_BYTES: usize = 64 << 20;
@@ -472,7 +472,7 @@ pub(super) fn instant_default(ctx: &DdlCtx<'_>, column: &ColumnDef) -> SqlResult
     };
     match value {
         Value::DateTime(t) if column.ty.kind == TypeKind::Timestamp => Ok(Value::DateTime(
-            crate::codec::temporal::zone_to_utc(t, ctx.eval.time_zone)?,
+            esker_sql_catalog::codec::temporal::zone_to_utc(t, ctx.eval.time_zone)?,
         )),
         value => Ok(value),
     }

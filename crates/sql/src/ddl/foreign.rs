@@ -11,18 +11,18 @@
 
 use std::collections::BTreeMap;
 
+use esker_sql_catalog::catalog::{
+    Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, StorageEngine,
+    TableDef, find_key_index, same_name,
+};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlMode;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind};
 
 use super::DdlCtx;
 use super::draft::Built;
 use super::names::TableName;
-use crate::catalog::{
-    Change, ColumnDef, ForeignKeyDef, IndexPart, KeyIndex, ReferentialAction, StorageEngine,
-    TableDef, find_key_index, same_name,
-};
 use crate::dml::columns_of_stored;
-use crate::exec_error::ExecError;
-use crate::mdl::MdlMode;
 
 /// Names to lock.
 pub(super) type Wanted = BTreeMap<TableName, MdlMode>;

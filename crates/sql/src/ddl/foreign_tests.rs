@@ -38,7 +38,7 @@ fn definitions_are_shown_with_their_indexes() {
     bench.ok("CREATE DATABASE other");
     bench.ok("CREATE TABLE other.c (x INT, FOREIGN KEY (x) REFERENCES d.p (id))");
     let other = bench.catalog.resolve("other", "c").expect("is there");
-    let shown = crate::catalog::show_create_table(&other, &bench.zone);
+    let shown = esker_sql_catalog::catalog::show_create_table(&other, &bench.zone);
     assert!(shown.contains("REFERENCES `d`.`p` (`id`)"), "{shown}");
     bench.ok("CREATE TABLE l LIKE c");
     assert_eq!(

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::Catalog;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
+use esker_sql_syntax::ast::LockTable;
 use esker_types::{SqlError, SqlResult};
 
 use super::names::{self, TableName};
-use crate::catalog::Catalog;
 use crate::dml::foreign::{Duty, ForeignKeyPlan};
-use crate::exec_error::ExecError;
-use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
-use crate::parse::ast::LockTable;
 
 /// LOCK TABLES. The caller has committed the open transaction.
 pub fn lock(

@@ -39,14 +39,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use esker_engine::{Seq, Txn};
+use esker_sql_catalog::catalog::{Catalog, Change, TableDef, TemporaryTables};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
+use esker_sql_syntax::ast::Statement;
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 
 use crate::binlog::LoggedStatement;
-use crate::catalog::{Catalog, Change, TableDef, TemporaryTables};
-use crate::exec_error::ExecError;
-use crate::mdl::{LockSet, MdlDuration, MdlMode};
-use crate::parse::ast::Statement;
 
 pub use names::{TableName, no_database, resolve};
 pub use table::empty_memory_tables;

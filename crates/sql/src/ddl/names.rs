@@ -3,10 +3,9 @@
 //! Neighbours: every statement of `ddl`.
 //! **Invariant**: a name that passes here can be written back in backticks and read again.
 
+use esker_sql_catalog::catalog::{MAX_NAME_CHARS, is_system_schema};
+use esker_sql_syntax::ast::ObjectName;
 use esker_types::{SqlError, SqlResult};
-
-use crate::catalog::{MAX_NAME_CHARS, is_system_schema};
-use crate::parse::ast::ObjectName;
 
 /// A name with its database decided.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

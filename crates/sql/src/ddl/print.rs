@@ -9,9 +9,8 @@
 
 use std::fmt::Write;
 
+use esker_sql_syntax::ast::{Call, DataType, Expr, IsTest, Literal, TypeName, UnaryOp};
 use esker_types::{SqlError, SqlResult};
-
-use crate::parse::ast::{Call, DataType, Expr, IsTest, Literal, TypeName, UnaryOp};
 
 /// The text of an expression; 1235 for what a table cannot keep (subqueries, variables, windows).
 pub(super) fn expr_text(expr: &Expr) -> SqlResult<Box<str>> {

@@ -3,12 +3,12 @@
 //! Neighbours: `ddl` dispatches.
 //! **Invariant**: numbers and texts are MySQL's for a program that does not exist.
 
+use esker_sql_catalog::catalog::unknown_database;
+use esker_sql_syntax::ast::DropProgram;
 use esker_types::{SqlError, SqlResult};
 
 use super::names::resolve;
 use super::{DdlCtx, DdlDone};
-use crate::catalog::unknown_database;
-use crate::parse::ast::DropProgram;
 
 pub(super) fn drop(ctx: &mut DdlCtx<'_>, drop: &DropProgram) -> SqlResult<DdlDone> {
     let name = resolve(&drop.name, ctx.database)?;

@@ -4,17 +4,17 @@
 //! **Invariant**: a database is locked exclusively while it comes or goes, and with it every one of its
 //! tables, so nobody finds a table whose database is gone.
 
+use esker_sql_catalog::catalog::{SchemaDef, is_system_schema, unknown_database};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlMode;
+use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
+use esker_sql_syntax::ast::{DatabaseOption, Ident};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult};
 
 use super::foreign::{self, Wanted};
 use super::names::{self, TableName};
 use super::{DdlCtx, DdlDone};
-use crate::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use crate::catalog::{SchemaDef, is_system_schema, unknown_database};
-use crate::exec_error::ExecError;
-use crate::mdl::MdlMode;
-use crate::parse::ast::{DatabaseOption, Ident};
 
 /// The collation that the options ask for.
 fn collation(options: &[DatabaseOption], default: Collation) -> SqlResult<Collation> {

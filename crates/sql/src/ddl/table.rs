@@ -6,6 +6,14 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{
+    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, no_such_table,
+    unknown_database,
+};
+use esker_sql_catalog::codec::{LayoutVersion, RowLayout};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode};
+use esker_sql_syntax::ast::{DropTables, ObjectName};
 use esker_types::{SqlError, SqlResult};
 use tracing::{info, warn};
 
@@ -13,14 +21,6 @@ use super::draft::{BuiltIndex, Draft};
 use super::foreign::{self, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, create};
-use crate::catalog::{
-    Catalog, Change, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom, no_such_table,
-    unknown_database,
-};
-use crate::codec::{LayoutVersion, RowLayout};
-use crate::exec_error::ExecError;
-use crate::mdl::{LockSet, MdlDuration, MdlMode};
-use crate::parse::ast::{DropTables, ObjectName};
 
 pub(super) fn joined(names: &[&TableName]) -> String {
     let texts: Vec<String> = names

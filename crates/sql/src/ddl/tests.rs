@@ -1,8 +1,9 @@
 //! Schema statements: what SHOW CREATE TABLE says afterwards, what rows become, and every error.
 
+use esker_sql_catalog::mdl::MdlMode;
+
 use super::*;
 use crate::dml::testing::Bench;
-use crate::mdl::MdlMode;
 
 fn body(bench: &Bench, table: &str) -> Vec<String> {
     bench
@@ -407,7 +408,7 @@ fn a_schema_change_waits_for_transactions_and_can_be_run_again() {
     bench.ok("CREATE TABLE t (a INT)");
     let mut reader = LockSet::new(bench.catalog.locks());
     let object = bench.table("t").mdl.clone();
-    let duration = crate::mdl::MdlDuration::Transaction;
+    let duration = esker_sql_catalog::mdl::MdlDuration::Transaction;
     assert!(reader.try_acquire(&object, MdlMode::SharedRead, duration));
     let Err(ExecError::Wait(ticket)) = bench.attempt("ALTER TABLE t ADD b INT") else {
         panic!("did not wait");
@@ -428,8 +429,8 @@ fn lock_tables_restricts_what_may_be_changed() {
     let mut bench = Bench::new();
     bench.ok("CREATE TABLE r (a INT)");
     bench.ok("CREATE TABLE w (a INT)");
-    let table = |name: &str, write| crate::parse::ast::LockTable {
-        name: crate::parse::ast::ObjectName::bare(name),
+    let table = |name: &str, write| esker_sql_syntax::ast::LockTable {
+        name: esker_sql_syntax::ast::ObjectName::bare(name),
         alias: None,
         write,
         soft: false,

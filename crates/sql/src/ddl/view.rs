@@ -3,14 +3,14 @@
 //! Neighbours: `session::views` has bound the query and knows its columns; `catalog` for the change.
 //! **Invariants**: a view and a table never share a name; a view is replaced as a whole, in one change.
 
+use esker_sql_catalog::catalog::{ViewDef, no_such_table, unknown_database};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_syntax::ast::{CreateView, DropTables};
 use esker_types::{SqlError, SqlResult};
 
 use super::names::{self, TableName, resolve};
 use super::table::{joined, unknown_table};
 use super::{DdlCtx, DdlDone};
-use crate::catalog::{ViewDef, no_such_table, unknown_database};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{CreateView, DropTables};
 
 /// 1347.
 pub fn wrong_object(name: &TableName, wanted: &str) -> SqlError {

@@ -6,6 +6,10 @@
 //! as stored.
 
 use esker_engine::LockMode;
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::codec::{RowReader, UTC, patch_row};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_exec::SubqueryStates;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,10 +21,6 @@ use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
 use super::values::{Default, assign, default_of, missing_default, now_for};
 use super::write::{Conflict, RowChange, Scratch, Writer, Written};
-use crate::catalog::{IndexDef, TableDef};
-use crate::codec::{RowReader, UTC, patch_row};
-use crate::exec::SubqueryStates;
-use crate::exec_error::ExecError;
 
 /// The assignments of a statement to one table.
 #[derive(Debug)]

@@ -5,6 +5,13 @@
 //! several times is removed once.
 
 use esker_engine::LockMode;
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_exec::SubqueryStates;
+use esker_sql_exec::{TargetClauses, TargetScope};
+use esker_sql_plan::bind::{BindEnv, LockReason, Need};
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::ast::{Delete, ObjectName};
 use std::sync::Arc;
 
 use esker_types::{Level, SqlError, SqlResult};
@@ -13,13 +20,6 @@ use super::foreign::{Duty, Enforcer, ForeignKeyPlan, RowAt, is_ignorable};
 use super::target::{Search, not_updatable};
 use super::write::Writer;
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::{BindEnv, LockReason, Need};
-use crate::catalog::TableDef;
-use crate::exec::SubqueryStates;
-use crate::exec::{TargetClauses, TargetScope};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Delete, ObjectName};
-use crate::plan::QueryPlan;
 
 /// A compiled DELETE.
 pub struct CompiledDelete {
@@ -31,7 +31,7 @@ pub struct CompiledDelete {
 
 /// The table of the scope that a multi-table DELETE names: 1109.
 fn find_target(target: &TargetScope<'_>, name: &ObjectName) -> SqlResult<usize> {
-    let is_it = |t: &crate::bind::ScopeTable| {
+    let is_it = |t: &esker_sql_plan::bind::ScopeTable| {
         *t.alias == *name.name.text && name.schema.as_ref().is_none_or(|s| *t.schema == *s.text)
     };
     target.scope.tables.iter().position(is_it).ok_or_else(|| {

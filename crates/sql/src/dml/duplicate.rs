@@ -5,12 +5,11 @@
 
 use std::fmt::Write;
 
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::codec::RowReader;
 use esker_types::cast::write_text;
 use esker_types::collation::char_offset;
 use esker_types::{SqlError, ValueRef};
-
-use crate::catalog::{IndexDef, TableDef};
-use crate::codec::RowReader;
 
 /// 1062 for the row that could not be stored; `row` reads in the session's zone.
 pub(crate) fn duplicate_entry(table: &TableDef, index: &IndexDef, row: &RowReader<'_>) -> SqlError {
@@ -28,7 +27,7 @@ pub(crate) fn duplicate_entry(table: &TableDef, index: &IndexDef, row: &RowReade
     SqlError::new(1062, "23000", text)
 }
 
-fn push_value(out: &mut String, value: ValueRef<'_>, part: &crate::codec::KeyPart) {
+fn push_value(out: &mut String, value: ValueRef<'_>, part: &esker_sql_catalog::codec::KeyPart) {
     let value = match (value, part.prefix_len) {
         (ValueRef::Str(s), Some(len)) if part.ty.collation.is_binary() => {
             ValueRef::Str(&s[..s.len().min(len as usize)])

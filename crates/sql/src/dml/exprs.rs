@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
+use esker_sql_plan::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
+use esker_sql_plan::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
+use esker_sql_syntax::{ast, parse_expression};
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, Value};
 
 use super::values::assign;
-use crate::bind::{BindEnv, Names, Need, Params, Scope, TableSource, bind_expr};
-use crate::catalog::{CheckDef, ColumnDef, DefaultDef, GeneratedDef, TableDef};
-use crate::expr::{EvalEnv, Expr, ExprKind, NoVars, fold};
-use crate::parse::{ast, parse_expression};
 
 /// A table's own expressions, bound.
 #[derive(Debug, Default)]

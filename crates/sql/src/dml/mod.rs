@@ -38,17 +38,17 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use esker_engine::{Engine, Seq, Txn, View};
+use esker_sql_catalog::catalog::{AutoStep, TableDef};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{InfoText, Mode};
+use esker_sql_exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
+use esker_sql_plan::bind::{BindEnv, LockReason};
+use esker_sql_plan::expr::UserVars;
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::ast::Statement;
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
-use crate::bind::{BindEnv, LockReason};
 use crate::binlog::Capture;
-use crate::catalog::{AutoStep, TableDef};
-use crate::exec::{ExecCtx, ExecEnv, Executor, Limits, SubqueryStates, TempFiles};
-use crate::exec_error::ExecError;
-use crate::expr::UserVars;
-use crate::parse::ast::Statement;
-use crate::plan::QueryPlan;
-use crate::result::{InfoText, Mode};
 use foreign::ForeignKeyPlan;
 
 pub use delete::CompiledDelete;

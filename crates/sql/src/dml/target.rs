@@ -8,17 +8,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_engine::View;
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_exec::SubqueryStates;
+use esker_sql_exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
+use esker_sql_plan::bind::{BindEnv, Need, TableSource};
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::ast::{ColumnRef, ObjectName};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::DmlEnv;
 use super::write::Scratch;
-use crate::bind::{BindEnv, Need, TableSource};
-use crate::catalog::TableDef;
-use crate::exec::SubqueryStates;
-use crate::exec::{ExecCtx, Purpose, StatementEnv, TargetPlan, charge, row_bytes};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{ColumnRef, ObjectName};
-use crate::plan::QueryPlan;
 
 /// 1288.
 pub(super) fn not_updatable(table: &str, statement: &str) -> SqlError {

@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{Direction, Engine, EngineConfig, Isolation, Txn, View};
+use esker_sql_catalog::catalog::{AutoStep, Catalog, TableDef};
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::LockSet;
+use esker_sql_catalog::result::Mode;
+use esker_sql_exec::Limits;
+use esker_sql_plan::bind::{BindEnv, Names, Need, Params, TableSource};
+use esker_sql_plan::expr::NoVars;
+use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning};
 use jiff::tz::TimeZone;
 
 use super::{DmlDone, DmlEnv, Scratch, compile};
-use crate::bind::{BindEnv, Names, Need, Params, TableSource};
-use crate::catalog::{AutoStep, Catalog, TableDef};
-use crate::codec::{RowReader, UTC};
 use crate::ddl::{DdlCtx, EnginePolicy, is_ddl};
-use crate::exec::Limits;
-use crate::exec_error::ExecError;
-use crate::expr::NoVars;
-use crate::mdl::LockSet;
-use crate::parse::{self, ParseOptions, ast};
-use crate::result::Mode;
 
 /// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
 pub(crate) const NOW_MICROS: i64 = 1_767_323_045_678_901;
@@ -346,7 +346,7 @@ impl Bench {
 
     /// SHOW CREATE TABLE.
     pub(crate) fn shown(&self, name: &str) -> String {
-        crate::catalog::show_create_table(&self.table(name), &self.zone)
+        esker_sql_catalog::catalog::show_create_table(&self.table(name), &self.zone)
     }
 
     /// The latest rows as this transaction sees them, in key order: values joined by `|`.

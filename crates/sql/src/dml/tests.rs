@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use esker_sql_catalog::catalog::{AutoStep, Catalog};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
 use esker_types::SqlMode;
 
 use super::testing::Bench;
-use crate::catalog::{AutoStep, Catalog};
-use crate::exec_error::ExecError;
-use crate::result::Mode;
 
 fn bench(tables: &[&str]) -> Bench {
     let mut bench = Bench::new();

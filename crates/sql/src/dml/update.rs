@@ -6,6 +6,15 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::RowReader;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::InfoText;
+use esker_sql_exec::SubqueryStates;
+use esker_sql_exec::{TargetClauses, TargetScope};
+use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need};
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::ast::{TableRef, Update};
 use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::change::{Assignment, Changed, RowChanger};
@@ -15,15 +24,6 @@ use super::foreign::{Duty, ForeignKeyPlan, is_ignorable};
 use super::insert::compile_cell;
 use super::target::{Search, not_updatable, unknown_column};
 use super::{DmlDone, DmlEnv, strict_writes};
-use crate::bind::{BindEnv, ColumnAt, LockReason, Need};
-use crate::catalog::TableDef;
-use crate::codec::RowReader;
-use crate::exec::SubqueryStates;
-use crate::exec::{TargetClauses, TargetScope};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{TableRef, Update};
-use crate::plan::QueryPlan;
-use crate::result::InfoText;
 
 /// A compiled UPDATE.
 pub struct CompiledUpdate {

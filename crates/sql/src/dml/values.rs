@@ -3,14 +3,13 @@
 //! Neighbours: `insert` and `update` for every assignment, `ddl::fill` for converted rows.
 //! **Invariant**: what comes out has the column's type and obeys its NOT NULL.
 
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef};
+use esker_sql_catalog::codec::temporal;
 use esker_types::cast::to_column;
 use esker_types::json;
 use esker_types::{
     Date, DateTime, Decimal, EvalCtx, Level, SqlError, SqlResult, SqlType, Time, TypeKind, Value,
 };
-
-use crate::catalog::{ColumnDef, DefaultDef};
-use crate::codec::temporal;
 
 /// Converts `value` of type `from` for `column`. NULL in a NOT NULL column is error 1048, or, where `lenient` (IGNORE,
 /// or several rows outside strict mode), the implicit default with a warning.

@@ -14,14 +14,14 @@
 //!   it is removed.
 
 use esker_engine::{LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy};
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
+use esker_sql_exec::{Limits, OneRow};
 use esker_types::{SqlResult, Value};
 
 use crate::binlog::Capture;
-use crate::catalog::TableDef;
-use crate::codec::{RowReader, UTC};
-use crate::exec::{Limits, OneRow};
-use crate::exec_error::ExecError;
-use crate::result::Mode;
 
 /// A buffer that once grew beyond this is given back after the statement.
 const KEPT_BYTES: usize = 256 * 1024;

@@ -4,10 +4,10 @@
 //! **Invariant**: a key gives its rows whether its parent exists or not; only then the name of the parent's index is
 //! known.
 
+use esker_sql_catalog::catalog::{ForeignKeyDef, ReferentialAction, TableDef};
 use esker_types::Value;
 
 use super::{Viewer, optional, text};
-use crate::catalog::{ForeignKeyDef, ReferentialAction, TableDef};
 
 type Rows = Vec<Vec<Value>>;
 

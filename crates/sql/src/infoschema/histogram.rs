@@ -3,13 +3,13 @@
 //! Neighbours: `objects` has the other tables about schema objects.
 //! **Invariant**: members are in MySQL's order of JSON objects: shorter names first, then by bytes.
 
+use esker_sql_catalog::catalog::{Bucket, ColumnDef, Histogram, TableDef};
 use esker_types::collation::Collation;
 use esker_types::func::{WITHOUT_BREAKS, encode_base64};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::text;
-use crate::catalog::{Bucket, ColumnDef, Histogram, TableDef};
 
 /// The collation that MySQL gives numbers.
 const NUMBERS: Collation = Collation(8);

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{LockInfo, LockMode, Locked, RangeKind, TreeId};
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::codec::UTC;
 use esker_types::cast::write_text;
 use esker_types::{Value, ValueRef};
 
 use super::{Viewer, text};
-use crate::catalog::{IndexDef, TableDef};
-use crate::codec::UTC;
 use crate::instance::Instance;
 use crate::session::registry::Process;
 use crate::xids;

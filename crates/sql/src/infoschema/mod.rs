@@ -30,10 +30,10 @@ pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
 pub(crate) use recovery::status as recovery_status;
 pub use tables::{TABLES, TableSpec, find};
 
-use crate::accounts::{Access, Privileges};
-use crate::bind::virt::{Pushed, VirtualColumn, VirtualTable};
-use crate::expr::EvalEnv;
 use crate::instance::Instance;
+use esker_sql_catalog::accounts::{Access, Privileges};
+use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
+use esker_sql_plan::expr::EvalEnv;
 
 /// A column of an INFORMATION_SCHEMA table.
 #[derive(Debug, Clone, Copy)]

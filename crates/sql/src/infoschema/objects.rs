@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::accounts::Privileges;
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
 use super::{TABLES, TableSpec, Viewer, Wanted, foreign, histogram, optional, text, yes_no};
-use crate::accounts::Privileges;
-use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
@@ -452,7 +452,7 @@ fn type_cells(ty: &SqlType) -> [Value; 10] {
         },
         optional(has_text.then(|| ty.collation.charset().name())),
         optional(has_text.then(|| ty.collation.name())),
-        text(crate::catalog::type_text(ty)),
+        text(esker_sql_catalog::catalog::type_text(ty)),
     ]
 }
 
@@ -501,7 +501,8 @@ fn statistics(viewer: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
 
 fn key_columns(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
     for index in table.visible_indexes().iter().filter(|i| i.unique) {
-        let is_shown = |p: &crate::catalog::IndexPart| !table.columns[p.col].is_hidden();
+        let is_shown =
+            |p: &esker_sql_catalog::catalog::IndexPart| !table.columns[p.col].is_hidden();
         let parts = index.parts.iter().enumerate();
         for (i, part) in parts.filter(|(_, p)| is_shown(p)) {
             out.push(vec![

@@ -4,12 +4,12 @@
 //! **Invariant**: a table known here has the columns of `tables`; tables of features that Esker does
 //! not have are empty.
 
+use esker_sql_catalog::accounts::{Account, GrantScope, Privileges};
+use esker_sql_catalog::catalog::{ENGINES, EngineChoice, StorageEngine};
 use esker_types::Value;
 use esker_types::collation::{Charset, Collation};
 
 use super::{Viewer, text, yes_no};
-use crate::accounts::{Account, GrantScope, Privileges};
-use crate::catalog::{ENGINES, EngineChoice, StorageEngine};
 use crate::xids::literal;
 
 /// The rows of a table about the server; None when it is not one.

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use esker_engine::{FlushPolicy, Seq};
+use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
+use esker_sql_catalog::variables::Setting;
 use esker_types::cast::write_text;
 use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
 use esker_vfs::sim::{CrashImage, SimEnv};
 
-use crate::accounts::{Account, GrantEntry, GrantScope, Privileges};
-use crate::variables::Setting;
 use crate::{
     ClientInfo, Instance, InstanceConfig, Mode, OutcomeKind, PasswordHashing, Request, RowSink,
     Session, Step,

@@ -179,7 +179,8 @@ fn texts_as_clients_send_them() {
         "SELECT 1 /*!800001+0 */",
         "SELECT 1 /*!100000+1*/",
     ] {
-        let parsed = crate::parse::parse(sql.as_bytes(), crate::parse::ParseOptions::default());
+        let parsed =
+            esker_sql_syntax::parse(sql.as_bytes(), esker_sql_syntax::ParseOptions::default());
         assert_eq!(parsed.expect_err(sql).code, 1064, "{sql}");
     }
 }

@@ -1,10 +1,10 @@
 //! Names, types and errors of queries.
 
+use esker_sql_catalog::result::meta_flag;
 use esker_types::collation::Collation;
 use esker_types::{SqlMode, TypeKind, Value};
 
 use super::rig::Rig;
-use crate::result::meta_flag;
 
 fn rig() -> Rig {
     Rig::new(&[

@@ -3,9 +3,10 @@
 //! Neighbours: `plan::conds` places them.
 //! **Invariant**: a condition that may warn stays behind those that were written before it.
 
+use esker_sql_plan::expr::ExprKind;
+use esker_sql_plan::plan::{Node, Root};
+
 use super::rig::Rig;
-use crate::expr::ExprKind;
-use crate::plan::{Node, Root};
 
 #[test]
 fn cheap_conditions_come_first_and_decode_no_more_than_they_read() {

@@ -2,8 +2,9 @@
 //!
 //! Neighbours: `catalog::sample` takes the samples; `plan` has paths and orders without them.
 
+use esker_sql_catalog::catalog::TableDef;
+
 use super::rig::Rig;
-use crate::catalog::TableDef;
 
 /// `big`: 6,000 rows, 40 of every `g`, one `d` a day; `few`: 150 rows, 15 of every `kind`.
 fn tables() -> Rig {
@@ -30,7 +31,7 @@ fn sample(
     rig: &Rig,
     table: &TableDef,
     index: usize,
-) -> std::sync::Arc<crate::catalog::IndexSample> {
+) -> std::sync::Arc<esker_sql_catalog::catalog::IndexSample> {
     let engine = &rig.bench.engine;
     let found = table.runtime.sample(engine, table, index, 6000.0);
     found.expect("the index has rows")

@@ -3,8 +3,9 @@
 //! Neighbours: `plan::equalities` finds them.
 //! **Invariant**: an order of the tables changes no row of the answer.
 
+use esker_sql_plan::plan::{JoinMethod, JoinPlan, Node, Root};
+
 use super::rig::Rig;
-use crate::plan::{JoinMethod, JoinPlan, Node, Root};
 
 fn rig() -> Rig {
     let mut rig = Rig::new(&[

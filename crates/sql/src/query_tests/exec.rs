@@ -1,10 +1,10 @@
 //! Queries from text to rows.
 
 use esker_engine::{Isolation, LockMode, WaitPolicy};
+use esker_sql_catalog::exec_error::ExecError;
 use esker_types::Value;
 
 use super::rig::Rig;
-use crate::exec_error::ExecError;
 
 fn rig() -> Rig {
     Rig::new(&[

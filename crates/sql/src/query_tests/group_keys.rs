@@ -3,8 +3,9 @@
 //! Neighbours: `plan::group_keys` decides.
 //! **Invariant**: leaving the other keys out of the comparison changes no group.
 
+use esker_sql_plan::plan::Root;
+
 use super::rig::Rig;
-use crate::plan::Root;
 
 fn tells(rig: &Rig, sql: &str) -> Vec<bool> {
     let plan = rig.plan(sql, &[]).unwrap();

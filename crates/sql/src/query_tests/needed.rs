@@ -3,8 +3,9 @@
 //! Neighbours: `plan::needed` decides.
 //! **Invariant**: what is kept is enough for everything that is computed after the join.
 
+use esker_sql_plan::plan::{JoinPlan, Node, Root};
+
 use super::rig::Rig;
-use crate::plan::{JoinPlan, Node, Root};
 
 fn shop() -> Rig {
     let mut rig = Rig::new(&[

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use esker_sql_syntax::ast::ExplainFormat;
+
 use super::rig::Rig;
-use crate::parse::ast::ExplainFormat;
 
 /// A table whose answers can be computed by hand: a = id / 10, b = id % 10, in 300 rows.
 fn numbers() -> Rig {
@@ -364,7 +365,8 @@ fn explain_shows_subqueries_and_unions() {
     let rig = numbers();
     let kinds = |sql: &str| {
         let plan = rig.plan(sql, &[]).expect("plans");
-        let (_, rows) = crate::plan::explain::explain(&plan, ExplainFormat::Traditional, &|_| None);
+        let (_, rows) =
+            esker_sql_plan::plan::explain::explain(&plan, ExplainFormat::Traditional, &|_| None);
         let cell = |v: &esker_types::Value| match v {
             esker_types::Value::Str(s) => String::from_utf8_lossy(s).into_owned(),
             esker_types::Value::UInt(n) => n.to_string(),
@@ -402,7 +404,7 @@ fn explain_shows_subqueries_and_unions() {
 /// EXPLAIN in a format with one text.
 fn document(rig: &Rig, sql: &str, format: ExplainFormat) -> String {
     let plan = rig.plan(sql, &[]).expect("plans");
-    let (_, rows) = crate::plan::explain::explain(&plan, format, &|_| None);
+    let (_, rows) = esker_sql_plan::plan::explain::explain(&plan, format, &|_| None);
     match &rows[..] {
         [row] => match &row[..] {
             [esker_types::Value::Str(text)] => String::from_utf8_lossy(text).into_owned(),

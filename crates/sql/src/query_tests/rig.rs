@@ -12,21 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{MemoryBudget, View};
+use esker_sql_catalog::catalog::{IndexSample, TableDef};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{ColumnMeta, Mode};
+use esker_sql_exec::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
+use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
+use esker_sql_plan::bind::{BindEnv, Names, Need, Params, TableSource};
+use esker_sql_plan::expr::{EvalEnv, UserVars};
+use esker_sql_plan::plan::{QueryPlan, explain, plan_query};
+use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
 use esker_vfs::sim::SimEnv;
 
-use crate::bind::virt::{Pushed, VirtualColumn, VirtualTable};
-use crate::bind::{BindEnv, Names, Need, Params, TableSource};
-use crate::catalog::{IndexSample, TableDef};
 use crate::dml::testing::{Bench, NOW_MICROS, SessionContext};
-use crate::exec::{ExecCtx, Limits, RowStream, StatementEnv, TempFiles, TempSpace};
-use crate::exec_error::ExecError;
-use crate::expr::{EvalEnv, UserVars};
-use crate::parse::{self, ParseOptions, ast};
-use crate::plan::{QueryPlan, explain, plan_query};
-use crate::result::{ColumnMeta, Mode};
 
 /// User variables of a rig.
 #[derive(Default)]

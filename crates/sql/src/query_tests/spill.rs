@@ -4,13 +4,13 @@
 //! kilobytes, so that sorts have many runs and partitions come apart several times.
 
 use esker_engine::MemoryBudget;
+use esker_sql_exec::{SpillCounts, TempSpace};
 use esker_types::SqlError;
 use esker_vfs::OpenMode;
 use esker_vfs::sim::{Fault, Op, SimEnv};
 use proptest::prelude::*;
 
 use super::rig::Rig;
-use crate::exec::{SpillCounts, TempSpace};
 
 /// An order's lines, customers and orders, small.
 fn shop(lines: u32) -> Rig {

@@ -96,7 +96,7 @@ fn windows_of_one_order_share_a_sort() {
             &[],
         )
         .expect("a plan");
-    let crate::plan::Root::Block(block) = &plan.root else {
+    let esker_sql_plan::plan::Root::Block(block) = &plan.root else {
         panic!("a block");
     };
     let windows = block.windows.as_ref().expect("windows");

@@ -10,6 +10,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use esker_engine::Seq;
+use esker_sql_catalog::accounts::Privileges;
+use esker_sql_catalog::catalog::{AutoStep, TableDef};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
+use esker_sql_catalog::result::{Mode, OkInfo};
+use esker_sql_exec::short::{self, ShortSelect};
+use esker_sql_plan::bind::{BindEnv, Params};
+use esker_sql_plan::expr::UserVars;
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_syntax::ast::{NamedTable, Query, Statement};
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
@@ -17,19 +27,9 @@ use super::counts::command_of;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::plans::{Plan, PlanKey};
 use super::run::{Done, eval_ctx};
-use crate::accounts::Privileges;
-use crate::bind::{BindEnv, Params};
-use crate::catalog::{AutoStep, TableDef};
 use crate::ddl::lock_tables::check_locked;
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
-use crate::exec_error::ExecError;
-use crate::expr::UserVars;
-use crate::mdl::{MdlDuration, MdlMode};
-use crate::parse::ast::{NamedTable, Query, Statement};
-use crate::plan::QueryPlan;
-use crate::result::{Mode, OkInfo};
-use crate::short::{self, ShortSelect};
 
 /// Rows that a change may look at on a shared worker.
 const INLINE_ROWS: f64 = 1000.0;
@@ -356,7 +356,7 @@ impl Session {
         self.locks
             .acquire(global, MdlMode::IntentionExclusive, writing)?;
         for table in targets.iter().filter(|t| !t.temporary) {
-            if crate::catalog::is_system_schema(&table.schema) {
+            if esker_sql_catalog::catalog::is_system_schema(&table.schema) {
                 self.context.require("SUPER")?;
             }
             if self.locks.has_explicit() {
@@ -501,7 +501,7 @@ pub(super) fn changed_meanwhile() -> esker_types::SqlError {
 }
 
 /// The static type of a parameter, from its value.
-fn type_of(v: &Value, vars: &crate::variables::SessionVars) -> SqlType {
+fn type_of(v: &Value, vars: &esker_sql_catalog::variables::SessionVars) -> SqlType {
     match v {
         Value::Null => SqlType::new(TypeKind::Null),
         Value::Int(_) => SqlType::bigint(false),

@@ -11,13 +11,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use esker_engine::{Cursor, Direction, Isolation, Txn, View};
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::engine_error;
 use esker_types::SqlResult;
 use esker_types::cast::write_text;
 
 use super::Session;
-use crate::catalog::{IndexDef, TableDef};
-use crate::codec::{RowReader, UTC};
-use crate::exec_error::engine_error;
 
 /// Entries between two looks whether the statement was killed.
 const ENTRIES_PER_LOOK: u64 = 4096;

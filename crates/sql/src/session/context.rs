@@ -8,17 +8,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use esker_sql_catalog::accounts::{Access, Account, Role, RoleName};
+use esker_sql_catalog::catalog::TemporaryTables;
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_exec::Reserved;
+use esker_sql_plan::expr::UserVars;
 use esker_types::ctx::RegexpLimits;
 use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
 use super::pace::Pace;
 use super::registry::Process;
 use super::xa::Branch;
-use crate::accounts::{Access, Account, Role, RoleName};
-use crate::catalog::TemporaryTables;
-use crate::exec::Reserved;
-use crate::exec_error::engine_error;
-use crate::expr::UserVars;
 use crate::infoschema::Viewer;
 use crate::instance::Instance;
 
@@ -40,7 +40,7 @@ pub struct SessionContext {
     pub(crate) access: Arc<Access>,
     /// Roles of the account whose privileges the session has taken on.
     pub(crate) active_roles: Vec<RoleName>,
-    /// [`Accounts::version`](crate::accounts::Accounts::version) that `account` was read at.
+    /// [`Accounts::version`](esker_sql_catalog::accounts::Accounts::version) that `account` was read at.
     accounts_version: Option<u64>,
     /// The account is not one of the instance's list (a session inside the process).
     embedded: bool,

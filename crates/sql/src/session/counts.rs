@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::parse::ast::{
+use esker_sql_syntax::ast::{
     InsertSource, MaintainKind, ShowWhat, Statement, Statement as S, TableRef, Xa,
 };
 
@@ -278,7 +278,7 @@ fn command_of_show(what: &ShowWhat) -> Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{self, ParseOptions};
+    use esker_sql_syntax::{self as parse, ParseOptions};
 
     #[test]
     fn names_belong_to_their_counters() {

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
+use esker_sql_catalog::result::{ColumnMeta, RowSink};
 use esker_types::{SqlError, SqlResult, SqlType, Value, ValueRef};
 
 use super::Session;
-use crate::result::{ColumnMeta, RowSink};
 
 /// Rough cost of a value without its text, bytes.
 const VALUE_BYTES: u64 = 40;

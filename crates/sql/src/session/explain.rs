@@ -6,19 +6,21 @@
 //! like any query.
 
 use esker_engine::View;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{Mode, RowSink};
+use esker_sql_exec::SubqueryStates;
+use esker_sql_exec::{ExecCtx, RowStream, StatementEnv, parallel};
+use esker_sql_plan::plan::QueryPlan;
+use esker_sql_plan::plan::explain::{
+    Explained, explain, explain_analyzed, explain_change, explain_insert,
+};
+use esker_sql_syntax::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::change::changed_meanwhile;
 use super::names::Purpose;
 use super::run::{Done, RowSource, eval_ctx};
-use crate::exec::SubqueryStates;
-use crate::exec::{ExecCtx, RowStream, StatementEnv, parallel};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Explain, ExplainFormat, ExplainWhat, Query, Statement};
-use crate::plan::QueryPlan;
-use crate::plan::explain::{Explained, explain, explain_analyzed, explain_change, explain_insert};
-use crate::result::{Mode, RowSink};
 
 impl Session {
     pub(super) fn explain(

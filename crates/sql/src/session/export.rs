@@ -5,14 +5,14 @@
 //! - The file is new; an error leaves none behind.
 //! - Rows go to the file in pieces, whatever their number.
 
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::OkInfo;
+use esker_sql_syntax::ast::Into as IntoClause;
 use esker_types::{Level, SqlError, SqlResult};
 use esker_vfs::OutsideFile;
 
 use super::Session;
 use super::run::{Done, RowSource};
-use crate::exec_error::ExecError;
-use crate::parse::ast::Into as IntoClause;
-use crate::result::OkInfo;
 use crate::textfile::{
     Dialect, Export, FOREIGN_BYTES, RawSink, TextSink, charset_named, create_file, io_error,
 };

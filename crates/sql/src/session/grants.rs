@@ -4,12 +4,12 @@
 //! **Invariants**: every change is checked against the acting account first and durable before it
 //! takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
+use esker_sql_catalog::accounts::{Account, GrantEntry, GrantScope, Privileges};
+use esker_sql_catalog::catalog::same_name;
+use esker_sql_syntax::ast::{self, Grant, GrantTarget, Privilege};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
-use crate::accounts::{Account, GrantEntry, GrantScope, Privileges};
-use crate::catalog::same_name;
-use crate::parse::ast::{self, Grant, GrantTarget, Privilege};
 
 impl Session {
     /// User and host of a name in a statement.

@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{EngineError, Isolation};
+use esker_sql_catalog::catalog::{
+    Collector, Histogram, IndexDef, MAX_BUCKETS, TableDef, USUAL_BUCKETS, Wanted,
+};
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_plan::plan::table_rows;
+use esker_sql_syntax::ast::{self, Maintain, ObjectName};
 use esker_types::{SqlError, SqlResult, TypeKind};
 
 use super::Session;
 use super::maintain::whole_table;
-use crate::catalog::{
-    Collector, Histogram, IndexDef, MAX_BUCKETS, TableDef, USUAL_BUCKETS, Wanted,
-};
-use crate::codec::{RowReader, UTC};
-use crate::exec_error::{ExecError, engine_error};
-use crate::parse::ast::{self, Maintain, ObjectName};
-use crate::plan::table_rows;
 use crate::show;
 
 /// Rows that are read of a table that has more; of others, all.

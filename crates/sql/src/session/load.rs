@@ -9,6 +9,11 @@
 use std::path::PathBuf;
 
 use esker_engine::EngineError;
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::result::{Mode, Outcome, Step};
+use esker_sql_catalog::variables::VarValue;
+use esker_sql_plan::bind::{BindEnv, Params};
+use esker_sql_syntax::ast::{LoadData, Statement};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::OutsideFile;
 
@@ -16,13 +21,8 @@ use super::change::{MAX_COMPILATIONS, changed_meanwhile};
 use super::names::{SessionNames, count_diagnostics};
 use super::run::{Done, eval_ctx};
 use super::{Running, Session, Work};
-use crate::bind::{BindEnv, Params};
 use crate::dml::CompiledLoad;
-use crate::exec_error::{ExecError, engine_error};
-use crate::parse::ast::{LoadData, Statement};
-use crate::result::{Mode, Outcome, Step};
 use crate::textfile::{FileSource, Places, charset_named, io_error, open_file};
-use crate::variables::VarValue;
 
 /// Bytes read from a file of the server at a time.
 const PIECE_BYTES: usize = 256 * 1024;

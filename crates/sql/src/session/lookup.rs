@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{TableDef, ViewDef};
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_plan::bind::{BindEnv, Params, column_flags};
+use esker_sql_plan::plan::plan_query;
+use esker_sql_syntax::ast::{ObjectName, Statement};
 use esker_types::collation::{Coercibility, Collation};
 use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::Session;
 use super::names::{SessionNames, count_diagnostics};
 use super::run::eval_ctx;
-use crate::bind::{BindEnv, Params, column_flags};
-use crate::catalog::{TableDef, ViewDef};
 use crate::dml;
 use crate::infoschema::{self, TableSpec};
-use crate::parse::ast::{ObjectName, Statement};
-use crate::plan::plan_query;
-use crate::result::ColumnMeta;
 
 /// Most characters of a text parameter, as MySQL describes it: 65,532 bytes of utf8mb4.
 const MAX_PARAMETER_CHARS: u32 = 16_383;

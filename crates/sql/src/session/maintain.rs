@@ -8,17 +8,17 @@
 //!   stored, on indexes, levels, the session's time zone or character set. It is the sum modulo 2^32 of
 //!   the CRC-32C of each row.
 
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::result::{Mode, RowSink};
+use esker_sql_plan::plan::tree_entries;
+use esker_sql_syntax::ast::{Ident, Maintain, MaintainKind, ObjectName, Query, QueryBody};
 use esker_types::{Level, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 
 use super::Session;
 use super::check_table::Finding;
 use super::run::{Done, RowSource};
-use crate::catalog::TableDef;
-use crate::exec_error::{ExecError, engine_error};
-use crate::parse::ast::{Ident, Maintain, MaintainKind, ObjectName, Query, QueryBody};
-use crate::plan::tree_entries;
-use crate::result::{Mode, RowSink};
 use crate::show;
 
 impl Session {
@@ -196,7 +196,7 @@ impl Session {
         let plan = self.plan(&query, &[])?;
         // TIMESTAMP values are read in the session's zone.
         let zone = std::mem::replace(&mut self.vars.time_zone, TimeZone::UTC);
-        let stream = Box::new(crate::exec::RowStream::open(plan));
+        let stream = Box::new(esker_sql_exec::RowStream::open(plan));
         let mut source = RowSource::Stream(stream, Vec::new(), Mode::Thread);
         let mut sum = Checksum::default();
         let pulled = loop {

@@ -58,16 +58,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{Durable, Seq, SnapshotAt, Txn};
+use esker_sql_catalog::accounts::Account;
+use esker_sql_catalog::mdl::LockSet;
+use esker_sql_catalog::variables::{SessionValues, SessionVars};
+use esker_sql_exec::TempFiles;
+use esker_sql_syntax::ParseOptions;
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value, Warning};
 
-use crate::accounts::Account;
 use crate::binlog::Capture;
-use crate::exec::TempFiles;
 use crate::instance::Instance;
-use crate::mdl::LockSet;
-use crate::parse::ParseOptions;
-use crate::variables::{SessionValues, SessionVars};
 
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
@@ -199,7 +199,7 @@ pub struct Session {
     /// Buffers of the request before.
     spare_text: Vec<u8>,
     spare_params: Vec<Value>,
-    /// User and host of the account whose [usage](crate::accounts::usage) counts this session.
+    /// User and host of the account whose [usage](esker_sql_catalog::accounts::usage) counts this session.
     counted_for: Option<(String, String)>,
 }
 

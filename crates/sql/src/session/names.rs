@@ -1,6 +1,6 @@
 //! What names in a statement mean to this session: tables with their metadata locks, system variables.
 //!
-//! Neighbours: the binder asks through [`bind::Names`](crate::bind::Names); `run` makes one per
+//! Neighbours: the binder asks through [`bind::Names`](esker_sql_plan::bind::Names); `run` makes one per
 //! statement.
 //! **Invariants**: a table is handed out only with its shared metadata lock held; a lock that must be
 //! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
@@ -10,18 +10,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_engine::Ticket;
+use esker_sql_catalog::accounts::Access;
+use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
+use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
+use esker_sql_plan::bind::{Names, Need, Restricted, TableSource};
+use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::SessionContext;
-use crate::accounts::Access;
-use crate::bind::{Names, Need, Restricted, TableSource};
-use crate::catalog::{IndexSample, TableDef, ViewDef};
-use crate::exec_error::ExecError;
 use crate::infoschema::{self, SystemTable};
-use crate::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
-use crate::parse::ast::{SysVar, VarScope};
-use crate::variables::{Scope, SessionValues, VarId, VarValue, unknown};
 
 /// What names are resolved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

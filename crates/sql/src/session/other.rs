@@ -9,18 +9,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use esker_engine::Seq;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{Mode, OkInfo};
+use esker_sql_syntax::ast::{
+    Call, Expr, FlushWhat, Ident, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter,
+    ShowWhat, Statement, Xa,
+};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::Session;
 use super::run::{Done, RowSource};
 use super::set::is_quick;
 use crate::ddl;
-use crate::exec_error::ExecError;
-use crate::parse::ast::{
-    Call, Expr, FlushWhat, Ident, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter,
-    ShowWhat, Statement, Xa,
-};
-use crate::result::{Mode, OkInfo};
 use crate::show;
 
 fn ok(seq: Seq) -> Done {
@@ -397,7 +397,10 @@ impl Session {
         self.note_text(&statement, &sql);
         let params: Vec<Value> = vars
             .iter()
-            .map(|v| crate::expr::UserVars::get(&self.context, v).map_or(Value::Null, |(v, _)| v))
+            .map(|v| {
+                esker_sql_plan::expr::UserVars::get(&self.context, v)
+                    .map_or(Value::Null, |(v, _)| v)
+            })
             .collect();
         self.run_statement(&statement, &params, Some(id), mode)
     }

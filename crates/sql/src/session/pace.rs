@@ -15,10 +15,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use esker_sql_catalog::result::Mode;
 use esker_types::{SqlError, SqlResult};
 
 use super::registry::Process;
-use crate::result::Mode;
 
 /// How long a statement stays on a worker that other sessions share. A point statement takes a hundredth of it.
 const STAY: Duration = Duration::from_millis(4);

@@ -4,13 +4,13 @@
 //! **Invariants**: a clear password is neither kept nor put into an error; every rule is checked before the account is
 //! changed; what is remembered of old passwords is bounded by [`MAX_OLD_PASSWORDS`].
 
+use esker_sql_catalog::accounts::policy::OldPassword;
+use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
+use esker_sql_syntax::ast::{AuthSecret, UserSpec};
 use esker_types::{SqlError, SqlResult};
 
 use super::SessionContext;
 use super::users::{failed, shown};
-use crate::accounts::policy::OldPassword;
-use crate::accounts::{Account, Plugin, Privileges};
-use crate::parse::ast::{AuthSecret, UserSpec};
 
 /// Longest password, bytes: the hash's work grows with it.
 const MAX_PASSWORD: usize = 256;

@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{Catalog, TableDef};
+use esker_sql_exec::short::{Scratch, ShortSelect};
+use esker_sql_syntax::ast::Statement;
+use esker_sql_syntax::digest::Digest;
 use esker_types::Value;
 use smallvec::SmallVec;
 
 use super::counts::{Counter, command_of};
-use crate::catalog::{Catalog, TableDef};
 use crate::dml::{self, foreign::Relative};
-use crate::parse::ast::Statement;
-use crate::parse::digest::Digest;
-use crate::short::{Scratch, ShortSelect};
 
 /// Plans kept for texts.
 const MAX_TEXT_PLANS: usize = 128;

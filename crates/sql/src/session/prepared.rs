@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use esker_sql_catalog::result::{ColumnMeta, Mode};
+use esker_sql_syntax::ast::{PrepareSource, Statement};
+use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use super::cursor::Cursor;
 use super::plans::PlanKey;
-use crate::parse::ast::{PrepareSource, Statement};
-use crate::parse::{self, ParseOptions};
-use crate::result::{ColumnMeta, Mode};
 
 /// What COM_STMT_PREPARE answers.
 #[derive(Debug, Clone)]
@@ -178,7 +178,7 @@ impl Session {
         let text = match source {
             PrepareSource::Text(text) => text.clone(),
             PrepareSource::Var(var) => {
-                let value = crate::expr::UserVars::get(&self.context, var);
+                let value = esker_sql_plan::expr::UserVars::get(&self.context, var);
                 match value {
                     Some((esker_types::Value::Str(s), _)) => s,
                     Some((other, ty)) => {

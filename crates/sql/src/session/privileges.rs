@@ -7,15 +7,15 @@
 //!   there.
 //! - 1142 and 1143 name the host that the client comes from, 1044 that of the account, as in MySQL.
 
+use esker_sql_catalog::accounts::{Access, Privileges, RoleName};
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_plan::bind::{Need, Restricted, column_denied};
+use esker_sql_syntax::ast::{
+    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, Statement,
+};
 use esker_types::{SqlError, SqlResult};
 
 use super::{Session, SessionContext};
-use crate::accounts::{Access, Privileges, RoleName};
-use crate::bind::{Need, Restricted, column_denied};
-use crate::catalog::TableDef;
-use crate::parse::ast::{
-    Account, AlterAction, ForeignKey, Grant, LockTable, ObjectName, Statement,
-};
 
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
@@ -37,20 +37,6 @@ fn not_one_of(list: &str) -> SqlError {
         "Access denied; you need (at least one of) the {list} privilege(s) for this operation"
     );
     SqlError::new(1227, "42000", text)
-}
-
-impl Need {
-    /// What has to be there; for the privileges on columns, one column is enough so far.
-    fn privileges(self) -> Privileges {
-        Privileges::of(match self {
-            Self::Read | Self::UpdateOrRead => &["SELECT"],
-            Self::Insert => &["INSERT"],
-            Self::InsertOrUpdate => &["INSERT", "UPDATE"],
-            Self::Replace => &["INSERT", "DELETE"],
-            Self::Update => &["UPDATE"],
-            Self::Delete => &["DELETE"],
-        })
-    }
 }
 
 impl Session {

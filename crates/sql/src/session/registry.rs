@@ -13,11 +13,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use esker_engine::{CancelReason, LockInfo, Ticket, WaitCanceller};
+use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
-use crate::exec_error::{engine_error, interrupted};
 
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;

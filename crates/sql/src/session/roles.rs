@@ -4,11 +4,11 @@
 //! **Invariants**: a role that is granted to itself, by whatever way, is refused; a mandatory role is neither revoked
 //! nor dropped.
 
+use esker_sql_catalog::accounts::{Account, GrantedRole, Role, RoleName, holds};
+use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult};
 
 use super::Session;
-use crate::accounts::{Account, GrantedRole, Role, RoleName, holds};
-use crate::parse::ast::{self, RoleList, SetRole};
 
 /// 1396.
 fn failed(operation: &str, names: &[RoleName]) -> SqlError {

@@ -13,22 +13,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use esker_engine::{Seq, View};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo, RowSink};
+use esker_sql_catalog::variables::SessionVars;
+use esker_sql_exec::short::ShortSelect;
+use esker_sql_exec::{
+    ExecCtx, Executor, Limits, RowStream, StatementEnv, SubqueryStates, parallel,
+};
+use esker_sql_plan::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
+use esker_sql_plan::plan::{QueryPlan, plan_query};
+use esker_sql_syntax::ast::{
+    Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement,
+};
+use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Value, Warning};
 
 use super::cursor::Collector;
 use super::export;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::{Batch, Running, Session, SessionContext, Work};
-use crate::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
-use crate::exec::{ExecCtx, Executor, Limits, RowStream, StatementEnv, SubqueryStates, parallel};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement};
-use crate::parse::{self, ParseOptions};
-use crate::plan::{QueryPlan, plan_query};
-use crate::result::{ColumnMeta, Mode, OkInfo, RowSink};
-use crate::short::ShortSelect;
 use crate::show;
-use crate::variables::SessionVars;
 
 /// Rows that a query may look at on a shared worker.
 const INLINE_ROWS: f64 = 2000.0;
@@ -603,7 +607,7 @@ impl Session {
 
 /// Statements that show the diagnostics area leave it alone.
 fn keeps_diagnostics(statement: &Statement) -> bool {
-    use crate::parse::ast::{QueryBody, SelectItem, ShowWhat};
+    use esker_sql_syntax::ast::{QueryBody, SelectItem, ShowWhat};
     if let Statement::Query(query) = statement
         && let QueryBody::Select(select) = &query.body
         && select.from.is_empty()

@@ -7,6 +7,13 @@
 use std::sync::Arc;
 
 use esker_engine::Seq;
+use esker_sql_catalog::catalog::{ColumnDef, show_create_table};
+use esker_sql_catalog::codec::UTC;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
+use esker_sql_plan::bind::{BindEnv, LockReason, Params};
+use esker_sql_plan::plan::{QueryPlan, plan_query};
+use esker_sql_syntax::ast::{CreateTable, Query, Statement};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
@@ -14,16 +21,9 @@ use super::Session;
 use super::names::{SessionNames, count_diagnostics};
 use super::other::lock_wait_of;
 use super::run::{Done, eval_ctx};
-use crate::bind::{BindEnv, LockReason, Params};
-use crate::catalog::{ColumnDef, show_create_table};
-use crate::codec::UTC;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{CreateTable, Query, Statement};
-use crate::plan::{QueryPlan, plan_query};
-use crate::result::{ColumnMeta, Mode, OkInfo};
 
 impl Session {
     /// Runs `f` with what a schema statement may reach.

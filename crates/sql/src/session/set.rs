@@ -6,15 +6,17 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::variables::{
+    Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown,
+};
+use esker_sql_syntax::ast::{Expr, SetItem, SysVar, VarScope};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::Session;
 use super::names::{count_diagnostics, session_variable};
 use super::other::is_plain;
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Expr, SetItem, SysVar, VarScope};
-use crate::variables::{Scope, SessionVars, Taken, VarId, VarValue, coupled, mismatch, unknown};
 
 /// What SET NAMES and SET CHARACTER SET set.
 const CLIENT_CHARSETS: [&str; 3] = [
@@ -188,7 +190,7 @@ impl Session {
         if id.def().name == "time_zone"
             && let Some(Value::Str(text)) = given
         {
-            crate::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
+            esker_sql_catalog::variables::hot::time_zone(&String::from_utf8_lossy(text))?;
         }
         Ok(())
     }

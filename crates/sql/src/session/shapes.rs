@@ -8,10 +8,11 @@
 //!   operand of integer arithmetic.
 //! - When in doubt, no.
 
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_syntax::ast::{
+    BinaryOp, ColumnRef, Expr, InsertSource, Statement, TableRef, UnaryOp,
+};
 use esker_types::{SqlType, TypeKind, Value};
-
-use crate::catalog::TableDef;
-use crate::parse::ast::{BinaryOp, ColumnRef, Expr, InsertSource, Statement, TableRef, UnaryOp};
 
 /// Does the statement have every parameter in a place where it may be replaced?
 pub(super) fn shares_plan(statement: &Statement, params: &[Value]) -> bool {

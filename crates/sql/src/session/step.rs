@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use esker_engine::{EngineError, Seq, Ticket};
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
+use esker_sql_catalog::result::{ColumnMeta, Mode, Outcome, OutcomeKind, Step, WaitFor};
+use esker_sql_exec::short::ShortSelect;
+use esker_sql_syntax::ast::Statement;
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::plans::{Plan, PlanKey};
 use super::run::{Done, RowSource};
 use super::{Counter, Session, counts, registry};
-use crate::exec_error::{ExecError, engine_error};
-use crate::parse::ast::Statement;
-use crate::result::{ColumnMeta, Mode, Outcome, OutcomeKind, Step, WaitFor};
-use crate::short::ShortSelect;
 
 /// What to run.
 pub enum Request<'a> {

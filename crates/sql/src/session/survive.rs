@@ -59,10 +59,10 @@ mod tests {
 
     use super::super::{ClientInfo, Request};
     use super::*;
-    use crate::accounts::Account;
     use crate::instance::{Instance, InstanceConfig, PasswordHashing};
-    use crate::result::{Mode, OutcomeKind, RowSink, Step};
-    use crate::variables::Setting;
+    use esker_sql_catalog::accounts::Account;
+    use esker_sql_catalog::result::{Mode, OutcomeKind, RowSink, Step};
+    use esker_sql_catalog::variables::Setting;
 
     #[derive(Default)]
     struct Rows(Vec<Value>);

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{TableDef, TemporaryTables, drop_temporary_trees};
+use esker_sql_syntax::ast::{ObjectName, Statement};
 use esker_types::{Level, SqlError, SqlResult};
 
 use super::{Session, SessionContext};
-use crate::catalog::{TableDef, TemporaryTables, drop_temporary_trees};
-use crate::parse::ast::{ObjectName, Statement};
 
 impl SessionContext {
     /// The temporary table of this name.

@@ -10,6 +10,12 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
+use esker_sql_exec::short;
+use esker_sql_syntax::ast::{Literal, Statement};
+use esker_sql_syntax::digest::{Digest, DigestKind, MAX_DIGEST_PARAMS};
+use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::{Decimal, Value};
 
 use super::change::Keep;
@@ -19,12 +25,6 @@ use super::plans::{Known, Plan, PlanKey, PlanStatistics, hash_of};
 use super::run::Done;
 use super::shapes;
 use super::{Running, Session};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Literal, Statement};
-use crate::parse::digest::{Digest, DigestKind, MAX_DIGEST_PARAMS};
-use crate::parse::{self, ParseOptions};
-use crate::result::Mode;
-use crate::short;
 
 /// Rows that a change known by its text looks at: it is about single rows.
 const MAX_TEXT_ROWS: f64 = MAX_DIGEST_PARAMS as f64;

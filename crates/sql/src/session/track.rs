@@ -7,8 +7,9 @@
 //! - A mark stays until an OK takes it, also over a statement that failed, as in MySQL.
 //! - Which marks are told is decided when they are taken, by the `session_track_...` variables.
 
+use esker_sql_catalog::variables::VarId;
+
 use super::Session;
-use crate::variables::VarId;
 
 /// Something that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,14 @@
 //! - Savepoint names are case-insensitive; setting one again moves it to the end.
 
 use esker_engine::{SavepointId, Seq};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
+use esker_sql_catalog::result::OkInfo;
+use esker_sql_catalog::variables::{VarId, VarValue};
+use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
-use crate::exec_error::ExecError;
-use crate::mdl::{MdlDuration, MdlMode};
-use crate::parse::ast::{Begin, Completion, Isolation, SetTransaction, VarScope};
-use crate::result::OkInfo;
-use crate::variables::{VarId, VarValue};
 
 /// Transaction state beside the engine's.
 #[derive(Default)]
@@ -121,7 +121,7 @@ impl Session {
         self.end_transaction();
         match result {
             Ok(commit) => Ok(commit.seq.unwrap_or(0)),
-            Err(e) => Err(crate::exec_error::engine_error(&e)),
+            Err(e) => Err(esker_sql_catalog::exec_error::engine_error(&e)),
         }
     }
 

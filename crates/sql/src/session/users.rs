@@ -5,16 +5,16 @@
 //! **Invariants**: a statement changes all of its accounts or none, under the one lock of account changes; the acting
 //! account is checked before anything is looked at; durable before in force.
 
+use esker_sql_catalog::accounts::attribute;
+use esker_sql_catalog::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};
+use esker_sql_catalog::accounts::{Account, Privileges};
+use esker_sql_syntax::ast::{
+    self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
+};
 use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::Session;
 use super::password::PasswordChange;
-use crate::accounts::attribute;
-use crate::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};
-use crate::accounts::{Account, Privileges};
-use crate::parse::ast::{
-    self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
-};
 use crate::show::{Table, t};
 
 /// Longest user name, characters.

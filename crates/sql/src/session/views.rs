@@ -7,17 +7,17 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{ViewColumn, ViewDef, same_name};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{ColumnMeta, OkInfo};
+use esker_sql_plan::bind::{BindEnv, Params, Volatility, bind_query, within_view};
+use esker_sql_syntax::ast::{Account, CreateView, QueryBody, SelectItem};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
 use super::names::{Purpose, SessionNames, count_diagnostics};
 use super::run::{Done, eval_ctx};
-use crate::bind::{BindEnv, Params, Volatility, bind_query, within_view};
-use crate::catalog::{ViewColumn, ViewDef, same_name};
 use crate::ddl::{self, TableName};
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Account, CreateView, QueryBody, SelectItem};
-use crate::result::{ColumnMeta, OkInfo};
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Done, ExecError> {

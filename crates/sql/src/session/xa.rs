@@ -16,16 +16,16 @@
 use std::cell::Cell;
 
 use esker_engine::{Commit, Seq};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
+use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
+use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::run::{Done, RowSource};
 use crate::ddl;
-use crate::exec_error::ExecError;
-use crate::mdl::{MdlDuration, MdlMode};
-use crate::parse::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
-use crate::result::{ColumnMeta, Mode, OkInfo};
 use crate::xids::{self, Claim};
 
 /// How far a branch has come.

@@ -3,12 +3,14 @@
 //! Neighbours: `server` dispatches; `accounts` keeps what is shown.
 //! **Invariant**: each line is a statement that gives the account what the line says.
 
+use esker_sql_catalog::accounts::{
+    Account as Stored, GrantEntry, GrantScope, Privileges, Role, RoleName,
+};
+use esker_sql_syntax::ast::Account;
 use esker_types::{SqlError, SqlResult};
 
 use super::server::resolve;
 use super::{Table, t};
-use crate::accounts::{Account as Stored, GrantEntry, GrantScope, Privileges, Role, RoleName};
-use crate::parse::ast::Account;
 use crate::session::Session;
 
 /// `account`: None is the session's own, with its active roles; `using`: roles that count as active.

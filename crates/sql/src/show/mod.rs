@@ -16,12 +16,12 @@ mod users;
 
 use std::sync::Arc;
 
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast::{Show, ShowFilter, ShowWhat};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, SqlResult, SqlType, Value};
 
-use crate::exec_error::ExecError;
-use crate::parse::ast::{Show, ShowFilter, ShowWhat};
-use crate::result::ColumnMeta;
 use crate::session::Session;
 
 /// A result that is made whole.

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
+use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::{Table, empty, t, unknown_database};
-use crate::catalog::{SchemaDef, TableDef, ViewDef};
 use crate::infoschema::{self, Wanted};
-use crate::parse::ast::{Ident, ObjectName, ShowWhat};
 use crate::session::Session;
 
 pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
@@ -229,7 +229,7 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
             .iter()
             .map(|c| {
                 let ty = c.ty.sql_type();
-                let kind = t(crate::catalog::type_text(&ty));
+                let kind = t(esker_sql_catalog::catalog::type_text(&ty));
                 let plain = vec![t(c.name), kind, t("YES"), t(""), Value::Null, t("")];
                 if full {
                     widen(plain, &ty, "select", "")
@@ -278,7 +278,7 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
         }
         let plain = vec![
             t(&c.name),
-            t(crate::catalog::type_text(&c.ty)),
+            t(esker_sql_catalog::catalog::type_text(&c.ty)),
             t(if c.ty.nullable { "YES" } else { "NO" }),
             t(infoschema::column_key(table, i)),
             infoschema::column_default(&session.context.viewer(), c),
@@ -294,7 +294,7 @@ fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec
 }
 
 fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>> {
-    let row = |c: &crate::catalog::ViewColumn| {
+    let row = |c: &esker_sql_catalog::catalog::ViewColumn| {
         let access = &session.context.access;
         let privileges = access.shown_on_column(&view.schema, &view.name, &c.name);
         if privileges.is_empty() {
@@ -302,7 +302,7 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
         }
         let plain = vec![
             t(&c.name),
-            t(crate::catalog::type_text(&c.ty)),
+            t(esker_sql_catalog::catalog::type_text(&c.ty)),
             t(if c.ty.nullable { "YES" } else { "NO" }),
             t(""),
             Value::Null,
@@ -319,7 +319,7 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
 fn create_view(view: &ViewDef) -> Table {
     let row = vec![
         t(&view.name),
-        t(crate::catalog::show_create_view(view)),
+        t(esker_sql_catalog::catalog::show_create_view(view)),
         t(&*view.charset.0),
         t(&*view.charset.1),
     ];
@@ -418,7 +418,7 @@ fn create_system_table(spec: &infoschema::TableSpec) -> Table {
         format!(
             "  `{}` {}",
             c.name,
-            crate::catalog::type_text(&c.ty.sql_type())
+            esker_sql_catalog::catalog::type_text(&c.ty.sql_type())
         )
     };
     let columns: Vec<String> = spec.columns.iter().map(column).collect();
@@ -448,7 +448,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         return Ok(create_view(&view));
     }
     let table = session.find_table(name)?;
-    let text = crate::catalog::show_create_table(&table, &session.vars.time_zone);
+    let text = esker_sql_catalog::catalog::show_create_table(&table, &session.vars.time_zone);
     let rows = vec![vec![t(&table.name), t(text)]];
     Ok(Table::texts(&["Table", "Create Table"], rows))
 }
@@ -460,7 +460,7 @@ fn create_database(session: &Session, name: &Ident, if_not_exists: bool) -> SqlR
         .require_some_in(&session.context.host, &name.text)?;
     let schema = session.context.instance.find_schema(&name.text)?;
     let collation = session.context.instance.schema_collation(&schema);
-    let mut text = crate::catalog::show_create_database(&SchemaDef {
+    let mut text = esker_sql_catalog::catalog::show_create_database(&SchemaDef {
         name: schema.clone(),
         collation,
     });

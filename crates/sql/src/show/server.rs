@@ -4,14 +4,14 @@
 //! **Invariant**: secrets of accounts are shown to nobody (SHOW CREATE USER prints the stored hash only
 //! to those who may change accounts).
 
+use esker_sql_catalog::accounts::Account as Stored;
+use esker_sql_catalog::variables::{Scope, VarId};
+use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
 use esker_types::{Level, SqlError, SqlResult, Value};
 
 use super::{Table, empty, t};
-use crate::accounts::Account as Stored;
 use crate::infoschema::{self, Wanted};
-use crate::parse::ast::{Account, ShowWhat, VarScope};
 use crate::session::Session;
-use crate::variables::{Scope, VarId};
 
 pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
     match what {
@@ -156,7 +156,7 @@ fn plugins(session: &Session) -> Table {
 }
 
 fn privileges() -> Table {
-    let rows = crate::accounts::PRIVILEGES
+    let rows = esker_sql_catalog::accounts::PRIVILEGES
         .iter()
         .map(|p| vec![t(p), t("Server Admin"), t("")]);
     Table::texts(&["Privilege", "Context", "Comment"], rows.collect())

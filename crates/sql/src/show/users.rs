@@ -4,12 +4,12 @@
 //! **Invariants**: the text is MySQL's, clause by clause, and makes the same account again; the secret is shown only to
 //! those who may see everybody's.
 
+use esker_sql_catalog::accounts::policy::{LockTime, Policy, Transport};
+use esker_sql_catalog::accounts::{Account, Plugin, Privileges};
+use esker_sql_syntax::ast;
 use esker_types::{SqlError, SqlResult};
 
 use super::{Table, t};
-use crate::accounts::policy::{LockTime, Policy, Transport};
-use crate::accounts::{Account, Plugin, Privileges};
-use crate::parse::ast;
 use crate::session::Session;
 
 /// The row of SHOW CREATE USER.

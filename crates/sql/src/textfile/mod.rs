@@ -14,10 +14,9 @@ mod place;
 mod read;
 mod write;
 
+use esker_sql_syntax::ast::FileFormat;
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlMode, SqlResult, SqlType, TypeKind};
-
-use crate::parse::ast::FileFormat;
 
 pub(crate) use place::{Places, create_file, io_error, open_file};
 pub(crate) use read::FieldReader;

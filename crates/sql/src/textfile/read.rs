@@ -16,10 +16,10 @@
 use std::sync::Arc;
 
 use esker_engine::{MemoryBudget, Reservation};
+use esker_sql_catalog::exec_error::engine_error;
 use esker_types::{SqlError, SqlResult};
 
 use super::{Dialect, FileSource};
-use crate::exec_error::engine_error;
 
 /// Memory is reserved in pieces of this size.
 const RESERVED_STEP: usize = 64 << 10;
@@ -418,7 +418,7 @@ impl<'a> FieldReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::ast::FileFormat;
+    use esker_sql_syntax::ast::FileFormat;
     use esker_types::SqlMode;
 
     /// A file that comes in pieces of one size.

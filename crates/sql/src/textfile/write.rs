@@ -7,12 +7,12 @@
 //! - What was written with a quote or an escape is read back with the same clauses as the same values.
 //! - A sink only gathers bytes; whoever pulls writes them out whenever there are enough.
 
+use esker_sql_catalog::result::{ColumnMeta, RowSink};
 use esker_types::cast::{to_str, write_text};
 use esker_types::collation::Charset;
 use esker_types::{SqlType, TypeKind, ValueRef};
 
 use super::{Dialect, width_of};
-use crate::result::{ColumnMeta, RowSink};
 
 /// Bytes that stand for other ones behind an escape.
 const ESCAPED_LETTERS: &[u8] = b"ntrb0ZN";
@@ -243,7 +243,7 @@ fn write_value(v: ValueRef<'_>, ty: &SqlType, charset: Option<Charset>, out: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::ast::FileFormat;
+    use esker_sql_syntax::ast::FileFormat;
     use esker_types::collation::Collation;
     use esker_types::{SqlMode, Value};
 

@@ -4,6 +4,9 @@
 //! **Invariant**: actions name columns and indexes as the table had them before the statement, so
 //! `RENAME a TO b, RENAME b TO a` exchanges two names.
 
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name};
+use esker_sql_plan::bind::types::{charset_by_name, collation_by_name, pick_collation};
+use esker_sql_syntax::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlError, SqlResult, TypeKind};
 
@@ -13,10 +16,7 @@ use super::super::create::Options;
 use super::super::draft::{Draft, DraftIndex, PRIMARY, not_for_generated};
 use super::super::names;
 use super::index_named;
-use crate::bind::types::{charset_by_name, collation_by_name, pick_collation};
-use crate::catalog::{ColumnDef, DefaultDef, GeneratedDef, TableDef, same_name};
 use crate::dml::columns_of_stored;
-use crate::parse::ast::{self, AlterAction, ColumnPosition, Ident, IndexKind};
 
 /// What `plan` and `fill` must know beyond the finished draft.
 #[derive(Debug, Clone, Default)]

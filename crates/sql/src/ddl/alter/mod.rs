@@ -14,6 +14,16 @@ mod plan;
 
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{
+    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
+    no_such_table, same_name,
+};
+use esker_sql_catalog::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::mdl::MdlMode;
+use esker_sql_syntax::ast::{
+    AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName,
+};
 use esker_types::{SqlError, SqlResult};
 
 use super::create::{self, EngineFor, Options};
@@ -21,15 +31,7 @@ use super::draft::Built;
 use super::foreign::{self, Before, Shape, Wanted};
 use super::names::{self, TableName, resolve};
 use super::{DdlCtx, DdlDone, fill, table};
-use crate::catalog::{
-    ColumnDef, IndexDef, NewTrees, StorageEngine, TableDef, TableRuntime, VisibleFrom,
-    no_such_table, same_name,
-};
-use crate::codec::{KeyCodec, LayoutVersion, MAX_LAYOUT_VERSIONS, RowLayout};
 use crate::dml::validate;
-use crate::exec_error::ExecError;
-use crate::mdl::MdlMode;
-use crate::parse::ast::{AlterAction, AlterTable, CreateIndex, DdlOptions, DropIndex, ObjectName};
 pub(super) use edit::AlterContext;
 use edit::Edit;
 use plan::Plan;
@@ -115,7 +117,7 @@ fn run(
     }
     let old = lock_old(ctx, name, to, actions)?;
     if name != to && ctx.catalog.schema(&to.schema).is_none() {
-        return Err(crate::catalog::unknown_database(&to.schema).into());
+        return Err(esker_sql_catalog::catalog::unknown_database(&to.schema).into());
     }
     let table_options = actions.iter().filter_map(|a| match a {
         AlterAction::Option(option) => Some(option),
@@ -522,7 +524,7 @@ fn publish(
         ctx.catalog
             .engine()
             .set_counter(counter_tree, counter)
-            .map_err(|e| crate::exec_error::engine_error(&e))?;
+            .map_err(|e| esker_sql_catalog::exec_error::engine_error(&e))?;
     }
     done.seq = change.commit()?;
     Ok(done)

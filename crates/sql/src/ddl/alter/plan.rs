@@ -4,12 +4,12 @@
 //! **Invariant**: pure; a change is done without a copy only when every stored row and key means the
 //! same under the new definition.
 
+use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
+use esker_sql_catalog::codec::Phys;
 use esker_types::{SqlType, TypeKind};
 
 use super::COPY_AT_VERSIONS;
 use super::edit::AlterContext;
-use crate::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef};
-use crate::codec::Phys;
 use crate::ddl::draft::{Built, BuiltIndex};
 
 /// How to do it.

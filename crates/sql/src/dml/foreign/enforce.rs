@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{Direction, LockMode, SavepointId, Txn, View};
+use esker_sql_catalog::catalog::{ColumnDef, IndexDef, ReferentialAction, TableDef, TableId};
+use esker_sql_catalog::codec::{KeyRange, RowReader, UTC, patch_row};
+use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_types::{SqlResult, TypeKind, Value, ValueRef};
 
 use super::plan::{ChildLink, Duty, ForeignKeyPlan, Lookup, ParentLink};
 use super::{MAX_CASCADE_DEPTH, duplicate_in_child, has_children, no_parent, too_deep};
-use crate::catalog::{ColumnDef, IndexDef, ReferentialAction, TableDef, TableId};
-use crate::codec::{KeyRange, RowReader, UTC, patch_row};
 use crate::dml::DmlEnv;
 use crate::dml::write::{EntryBuffers, RowChange, Scratch, Writer, Written};
-use crate::exec_error::{ExecError, engine_error};
 
 /// Index entries that are gathered before their rows are looked at.
 const ENTRIES_AT_A_TIME: usize = 256;

@@ -18,9 +18,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, TableDef};
 use esker_types::SqlError;
-
-use crate::catalog::{ForeignKeyDef, IndexDef, TableDef};
 
 pub(crate) use enforce::RowsInsert;
 pub(in crate::dml) use enforce::{Enforcer, RowAt};

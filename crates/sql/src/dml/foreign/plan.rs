@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::{ForeignKeyDef, KeyIndex, TableDef};
+use esker_sql_catalog::catalog::{ForeignKeyDef, KeyIndex, TableDef};
 
 /// Finds a table by database and name.
 pub(crate) type Lookup<'a> = dyn Fn(&str, &str) -> Option<Arc<TableDef>> + 'a;
@@ -275,7 +275,7 @@ impl ForeignKeyPlan {
 
 /// What a change of the parent does to rows of the child.
 fn caused(key: &ForeignKeyDef, columns: &[usize], deletes: bool, updates: bool) -> Duty {
-    use crate::catalog::ReferentialAction::{Cascade, SetNull};
+    use esker_sql_catalog::catalog::ReferentialAction::{Cascade, SetNull};
     let sets = (deletes && key.on_delete == SetNull)
         || (updates && matches!(key.on_update, Cascade | SetNull));
     Duty {

@@ -1,10 +1,10 @@
 //! Foreign keys while rows change: what is refused, what cascades, what waits for what.
 
 use esker_engine::Isolation;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
 
 use crate::dml::testing::Bench;
-use crate::exec_error::ExecError;
-use crate::result::Mode;
 
 /// `p`, and `c` that refers to it with these actions.
 fn family(actions: &str) -> Bench {

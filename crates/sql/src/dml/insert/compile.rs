@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use esker_sql_catalog::catalog::{DefaultDef, TableDef};
+use esker_sql_plan::bind::{
+    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, errors, literal_number, number_literal,
+};
+use esker_sql_plan::plan::{QueryPlan, plan_bound};
+use esker_sql_syntax::ast::{self, Insert, InsertSource};
 use esker_types::{EvalCtx, SqlError, SqlResult};
 
 use super::{Cell, CompiledInsert, OnConflict, Rows, source};
-use crate::bind::{
-    BindEnv, BoundQuery, Need, Scope, bind_expr, bind_query, errors, literal_number, number_literal,
-};
-use crate::catalog::{DefaultDef, TableDef};
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{Duty, ForeignKeyPlan};
 use crate::dml::target::base_table;
-use crate::parse::ast::{self, Insert, InsertSource};
-use crate::plan::{QueryPlan, plan_bound};
 
 fn count_mismatch(row: usize) -> SqlError {
     let text = format!("Column count doesn't match value count at row {row}");
@@ -296,7 +296,7 @@ fn compile_changer(
     scope.values_base = Some(width);
     if let Some(alias) = &insert.row_alias {
         let listed = target_columns(table, insert)?;
-        let column = |(at, c): (usize, &crate::catalog::ColumnDef)| {
+        let column = |(at, c): (usize, &esker_sql_catalog::catalog::ColumnDef)| {
             // `AS new(a, b)` renames the listed columns in their order.
             let place = listed.iter().position(|&l| l == at);
             let name = place.and_then(|p| alias.columns.get(p));

@@ -6,16 +6,16 @@
 //! that row itself is locked here before it is read.
 
 use esker_engine::LockMode;
+use esker_sql_catalog::codec::RowReader;
+use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{Level, Value};
 
 use super::run::{Run, decode_row};
 use super::{CompiledInsert, OnConflict};
-use crate::codec::RowReader;
 use crate::dml::change::Changed;
 use crate::dml::duplicate::duplicate_entry;
 use crate::dml::foreign::{Enforcer, RowAt, is_ignorable};
 use crate::dml::write::{Conflict, Writer};
-use crate::exec_error::ExecError;
 use esker_types::SqlError;
 
 impl CompiledInsert {
@@ -167,5 +167,5 @@ impl Run<'_, '_> {
 
 /// A unique entry without its row: the index is damaged.
 fn lost_row() -> SqlError {
-    crate::codec::damaged("unique index entry: it points to no row")
+    esker_sql_catalog::codec::damaged("unique index entry: it points to no row")
 }

@@ -11,23 +11,23 @@
 
 use std::collections::BTreeSet;
 
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_plan::bind::{BindEnv, Need, Scope};
+use esker_sql_plan::expr::UserVars;
+use esker_sql_syntax::ast::{LoadData, LoadTarget};
 use esker_types::collation::{Charset, Collation};
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::compile::{compile_cell, foreign_keys};
 use super::run::Run;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::bind::{BindEnv, Need, Scope};
-use crate::catalog::TableDef;
 use crate::dml::change::Assignment;
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::ForeignKeyPlan;
 use crate::dml::target::{assigned_column, base_table};
 use crate::dml::values::{assign, now_for, reset_value};
 use crate::dml::{DmlDone, DmlEnv};
-use crate::exec_error::ExecError;
-use crate::expr::UserVars;
-use crate::parse::ast::{LoadData, LoadTarget};
 use crate::textfile::{Dialect, FOREIGN_BYTES, FieldReader, FileSource, charset_named, width_of};
 
 /// Longest text of a user variable, characters, as its type has it.
@@ -431,7 +431,7 @@ fn compile_sets(
     let env = env.with_vars(&vars);
     let mut scope = Scope::new();
     scope.add_row(table, &table.name, 0);
-    let compile = |set: &crate::parse::ast::Assignment| {
+    let compile = |set: &esker_sql_syntax::ast::Assignment| {
         let col = assigned_column(table, &set.column, &table.name)?;
         let cell = compile_cell(&env, &scope, table, col, &set.value)?;
         Ok(Assignment { col, cell })

@@ -18,11 +18,10 @@ mod run;
 mod source;
 
 use esker_engine::LockMode;
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_plan::expr::Expr;
+use esker_sql_plan::plan::QueryPlan;
 use std::sync::Arc;
-
-use crate::catalog::TableDef;
-use crate::expr::Expr;
-use crate::plan::QueryPlan;
 
 use super::change::RowChanger;
 use super::exprs::TableExprs;

@@ -7,9 +7,8 @@
 //! as there are rows left, for a query or a file 1, 2, 4, …; what is left over is lost. Nobody else gets a number
 //! that was drawn.
 
+use esker_sql_catalog::catalog::{AutoStep, TableDef};
 use esker_types::{SqlError, SqlResult};
-
-use crate::catalog::{AutoStep, TableDef};
 
 /// Most numbers that are drawn at once for a query's rows.
 const MAX_DRAWN: u64 = 65_535;

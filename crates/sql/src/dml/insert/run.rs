@@ -5,21 +5,21 @@
 //! and drawn numbers.
 
 use esker_engine::View;
+use esker_sql_catalog::catalog::{DefaultDef, TableDef, max_auto};
+use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{ColumnMeta, InfoText};
+use esker_sql_exec::SubqueryStates;
+use esker_sql_exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
 use esker_types::{Level, SqlMode, SqlResult, SqlType, TypeKind, Value};
 use jiff::tz::TimeZone;
 
 use super::numbers::Numbers;
 use super::{Cell, CompiledInsert, OnConflict, Rows};
-use crate::catalog::{DefaultDef, TableDef, max_auto};
-use crate::codec::{RowReader, UTC, encode_row};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::values::{Default, assign, default_of, missing_default, no_default, unset_value};
 use crate::dml::write::{Writer, Written};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
-use crate::exec::SubqueryStates;
-use crate::exec::{ExecCtx, Purpose, RowStream, StatementEnv, charge, row_bytes};
-use crate::exec_error::ExecError;
-use crate::result::{ColumnMeta, InfoText};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
 const QUERY_ROWS: usize = 256;

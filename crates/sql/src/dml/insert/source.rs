@@ -4,13 +4,13 @@
 //! **Invariant**: a column of the query's tables has the same slot in the assignments whether it is read or not,
 //! behind the existing and the new row; the query selects those that are read, behind the row's own values.
 
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_plan::bind::{Block, Body, BoundQuery, ColumnAt, Scope, errors};
+use esker_sql_plan::expr::Expr;
 use esker_types::SqlResult;
 
-use crate::bind::{Block, Body, BoundQuery, ColumnAt, Scope, errors};
-use crate::catalog::TableDef;
 use crate::dml::change::RowChanger;
-use crate::expr::Expr;
-use crate::result::ColumnMeta;
 
 /// The block whose tables can be named: that of a query without grouping and set operations.
 fn named(body: &Body) -> Option<&Block> {

@@ -1,0 +1,434 @@
+//! Accounts, authentication data, privileges and roles.
+//!
+//! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do) ·
+//! `roles` · `policy` (password life, limits) and `usage` (what of them is used) · `record` with `fields` and
+//! `attribute` (accounts as bytes) · `store` (the file). Neighbours: the server's login asks [`Accounts::find`];
+//! account statements change them through `session`, which checks the right to do so. **Invariants**: the list is read
+//! without locks; an account's stored secret never appears in an error or a log; the most specific host pattern wins,
+//! as MySQL sorts them.
+
+mod access;
+pub mod attribute;
+mod fields;
+mod pattern;
+pub mod policy;
+mod privileges;
+mod record;
+mod roles;
+pub mod store;
+pub mod usage;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
+
+pub use access::Access;
+use policy::Policy;
+pub use privileges::{PRIVILEGES, Privileges};
+pub use roles::{Role, holds, parse_names};
+use usage::Usages;
+
+/// Authentication plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plugin {
+    /// mysql_native_password.
+    Native,
+    /// caching_sha2_password.
+    CachingSha2,
+}
+
+impl Plugin {
+    /// MySQL's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "mysql_native_password",
+            Self::CachingSha2 => "caching_sha2_password",
+        }
+    }
+
+    /// By MySQL's name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::Native, Self::CachingSha2]
+            .into_iter()
+            .find(|p| p.name() == name)
+    }
+}
+
+/// What a grant is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantScope {
+    /// `*.*`
+    Global,
+    /// `schema.*`; the name is a pattern with `%`, `_` and `\\`
+    Schema(String),
+    /// `schema.table`
+    Table(String, String),
+    /// A column of `schema.table`
+    Column(String, String, String),
+}
+
+/// A role that an account has been granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedRole {
+    /// Which: user and host.
+    pub role: RoleName,
+    /// WITH ADMIN OPTION: it may be granted on.
+    pub admin: bool,
+}
+
+/// User and host of an account that serves as a role.
+pub type RoleName = (String, String);
+
+/// Privileges on one thing. Dynamic privileges have entries of their own, with and without GRANT OPTION.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantEntry {
+    /// On what.
+    pub scope: GrantScope,
+    /// Which.
+    pub privileges: Privileges,
+    /// WITH GRANT OPTION.
+    pub grant_option: bool,
+}
+
+impl GrantEntry {
+    /// Are its privileges dynamic ones?
+    pub fn is_dynamic(&self) -> bool {
+        !self.privileges.is_empty() && Privileges::DYNAMIC.contains(self.privileges)
+    }
+}
+
+/// PROXY ON: may act as this account.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProxyGrant {
+    /// User; with an empty host, empty is anybody.
+    pub user: String,
+    /// Host pattern.
+    pub host: String,
+    /// WITH GRANT OPTION.
+    pub grant_option: bool,
+}
+
+impl ProxyGrant {
+    /// PROXY ON ''@'' WITH GRANT OPTION.
+    pub fn anybody() -> Self {
+        Self {
+            grant_option: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// User name; empty is anonymous.
+    pub user: String,
+    /// Host pattern with `%` and `_`.
+    pub host: String,
+    /// How it proves itself.
+    pub plugin: Plugin,
+    /// Stored secret; empty = no password.
+    pub auth: Vec<u8>,
+    /// ACCOUNT LOCK.
+    pub locked: bool,
+    /// Grants.
+    pub grants: Vec<GrantEntry>,
+    /// Roles it has been granted.
+    pub roles: Vec<GrantedRole>,
+    /// Roles that are active after a login.
+    pub default_roles: Vec<RoleName>,
+    /// Secret of the password before, kept with RETAIN CURRENT PASSWORD; empty = none.
+    pub retained: Vec<u8>,
+    /// PROXY.
+    pub proxies: Vec<ProxyGrant>,
+    /// Everything else it is bound by.
+    pub policy: Policy,
+}
+
+impl Account {
+    /// An account without password and privileges.
+    pub fn named(user: &str, host: &str) -> Self {
+        Self {
+            user: user.into(),
+            host: host.into(),
+            plugin: Plugin::CachingSha2,
+            auth: Vec::new(),
+            locked: false,
+            grants: Vec::new(),
+            roles: Vec::new(),
+            default_roles: Vec::new(),
+            retained: Vec::new(),
+            proxies: Vec::new(),
+            policy: Policy::default(),
+        }
+    }
+
+    /// `root@localhost` with every right, proving itself with this secret.
+    pub fn root(auth: Vec<u8>) -> Self {
+        let entry = |privileges| GrantEntry {
+            scope: GrantScope::Global,
+            privileges,
+            grant_option: true,
+        };
+        Self {
+            auth,
+            grants: vec![entry(Privileges::STATIC), entry(Privileges::DYNAMIC)],
+            proxies: vec![ProxyGrant::anybody()],
+            ..Self::named("root", "localhost")
+        }
+    }
+
+    /// Adds or takes away privileges on one thing. GRANT OPTION belongs to the place for static privileges, to the
+    /// privilege for dynamic ones.
+    pub fn change_grant(
+        &mut self,
+        scope: &GrantScope,
+        privileges: Privileges,
+        option: bool,
+        add: bool,
+    ) {
+        let fixed = privileges.and(Privileges::STATIC);
+        let dynamic = privileges.and(Privileges::DYNAMIC);
+        if !dynamic.is_empty() {
+            let held = self.entries(scope, |p| p.meets(Privileges::DYNAMIC));
+            let with = |option: bool| {
+                let of = held.iter().filter(move |g| g.grant_option == option);
+                of.fold(Privileges::NONE, |all, g| all.or(g.privileges))
+            };
+            let (plain, granting) = (with(false), with(true));
+            let (plain, granting) = match (add, option) {
+                (false, _) => (plain.without(dynamic), granting.without(dynamic)),
+                (true, true) => (plain.without(dynamic), granting.or(dynamic)),
+                (true, false) => (plain.or(dynamic.without(granting)), granting),
+            };
+            for (privileges, grant_option) in [(plain, false), (granting, true)] {
+                if !privileges.is_empty() {
+                    self.push(scope, privileges, grant_option);
+                }
+            }
+        }
+        if fixed.is_empty() && !option {
+            return;
+        }
+        let held = self.entries(scope, |p| !p.meets(Privileges::DYNAMIC));
+        let mut all = held
+            .iter()
+            .fold(Privileges::NONE, |all, g| all.or(g.privileges));
+        let mut may_grant = held.iter().any(|g| g.grant_option);
+        if add {
+            all = all.or(fixed);
+            // With dynamic privileges alone the option is theirs.
+            may_grant |= option && (dynamic.is_empty() || !fixed.is_empty());
+        } else {
+            all = all.without(fixed);
+            may_grant &= !option;
+        }
+        if !all.is_empty() || may_grant {
+            self.push(scope, all, may_grant);
+        }
+    }
+
+    /// Takes the entries of a place out whose privileges are such.
+    fn entries(&mut self, scope: &GrantScope, such: fn(Privileges) -> bool) -> Vec<GrantEntry> {
+        let (taken, left) = std::mem::take(&mut self.grants)
+            .into_iter()
+            .partition(|g| g.scope == *scope && such(g.privileges));
+        self.grants = left;
+        taken
+    }
+
+    fn push(&mut self, scope: &GrantScope, privileges: Privileges, grant_option: bool) {
+        self.grants.push(GrantEntry {
+            scope: scope.clone(),
+            privileges,
+            grant_option,
+        });
+    }
+
+    /// `user@host` as CURRENT_USER() shows it.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.user, self.host)
+    }
+}
+
+/// All accounts.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    list: ArcSwap<Vec<Account>>,
+    /// Grows with every change, after the list has changed.
+    version: AtomicU64,
+    writer: Mutex<()>,
+    /// What they use.
+    pub usages: Usages,
+}
+
+impl Accounts {
+    /// Excludes other writers while a change is made durable.
+    pub fn writer(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock()
+    }
+
+    /// Replaces the list (after its rows are durable).
+    pub fn replace(&self, mut list: Vec<Account>) {
+        // MySQL's order: literal hosts before patterns, longer prefixes first, named users first.
+        list.sort_by(|a, b| {
+            let rank = |x: &Account| {
+                let wild = x.host.find(['%', '_']).unwrap_or(usize::MAX);
+                (std::cmp::Reverse(wild), x.user.is_empty())
+            };
+            rank(a).cmp(&rank(b)).then_with(|| a.user.cmp(&b.user))
+        });
+        self.usages.adopt(&list);
+        self.list.store(Arc::new(list));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What accounts may do has changed by other means: a variable names roles.
+    pub fn touch(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes whenever the accounts do. Who reads it before the list has a list at least that new.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What a session of `account` may do while these roles are active.
+    pub fn access(&self, account: &Account, active: &[RoleName]) -> Access {
+        let list = self.list.load();
+        let mut access = Access::of(account);
+        for role in roles::closure(&list, active) {
+            access.add(role);
+        }
+        access
+    }
+
+    /// The account as if what these roles have were granted to it.
+    pub fn merged(&self, account: &Account, active: &[RoleName]) -> Account {
+        let list = self.list.load();
+        let mut merged = account.clone();
+        for role in roles::closure(&list, active) {
+            for g in &role.grants {
+                merged.change_grant(&g.scope, g.privileges, g.grant_option, true);
+            }
+        }
+        merged
+    }
+
+    /// Everybody.
+    pub fn all(&self) -> Arc<Vec<Account>> {
+        self.list.load_full()
+    }
+
+    /// The account that `user` coming from `host` logs in as.
+    pub fn find(&self, user: &str, host: &str) -> Option<Account> {
+        let list = self.list.load();
+        list.iter()
+            .find(|a| (a.user.is_empty() || a.user == user) && host_matches(&a.host, host))
+            .cloned()
+    }
+
+    /// The account of exactly this name.
+    pub fn exact(&self, user: &str, host: &str) -> Option<Account> {
+        self.list
+            .load()
+            .iter()
+            .find(|a| a.user == user && a.host == host)
+            .cloned()
+    }
+}
+
+/// Does a host pattern match? `localhost`, `127.0.0.1` and `::1` are the same place for clients
+/// that come over loopback TCP.
+fn host_matches(pattern: &str, host: &str) -> bool {
+    if host == "localhost" && ["127.0.0.1", "::1", "localhost"].contains(&pattern) {
+        return true;
+    }
+    like(
+        pattern.to_ascii_lowercase().as_bytes(),
+        host.to_ascii_lowercase().as_bytes(),
+    )
+}
+
+/// `%` any run, `_` any one byte. Linear with one backtrack point.
+fn like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut restart: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'%') => {
+                restart = Some((p, t));
+                p += 1;
+            }
+            Some(&c) if c == b'_' || c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match restart {
+                Some((star, from)) => {
+                    restart = Some((star, from + 1));
+                    p = star + 1;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'%')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_specific_host_wins() {
+        let accounts = Accounts::default();
+        accounts.replace(vec![
+            Account::named("u", "%"),
+            Account::named("u", "10.%"),
+            Account::named("u", "10.1.2.3"),
+        ]);
+        let found = |host| accounts.find("u", host).unwrap().host;
+        assert_eq!(found("10.1.2.3"), "10.1.2.3");
+        assert_eq!(found("10.9.9.9"), "10.%");
+        assert_eq!(found("192.168.0.1"), "%");
+        assert_eq!(found("localhost"), "%");
+        assert!(accounts.find("v", "10.1.2.3").is_none());
+    }
+
+    #[test]
+    fn grant_option_of_dynamic_privileges_is_theirs() {
+        let mut a = Account::named("u", "%");
+        let of = |names: &[&str]| Privileges::of(names);
+        let (dynamic, fixed) = (of(&["ROLE_ADMIN"]), of(&["SELECT"]));
+        a.change_grant(&GrantScope::Global, dynamic, true, true);
+        assert_eq!(Access::of(&a).grantable(), dynamic);
+        assert!(!Access::of(&a).global().meets(Privileges::GRANT));
+        a.change_grant(
+            &GrantScope::Global,
+            fixed.or(of(&["BINLOG_ADMIN"])),
+            false,
+            true,
+        );
+        assert_eq!(a.grants.len(), 3);
+        assert_eq!(Access::of(&a).grantable(), dynamic);
+        a.change_grant(&GrantScope::Global, Privileges::ALL, false, false);
+        assert!(a.grants.is_empty());
+        a.change_grant(&GrantScope::Global, Privileges::NONE, true, true);
+        assert_eq!(Access::of(&a).global(), Privileges::GRANT);
+        a.change_grant(&GrantScope::Global, Privileges::NONE, true, false);
+        assert!(a.grants.is_empty());
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(like(b"%", b""));
+        assert!(like(b"10.%.3", b"10.1.2.3"));
+        assert!(!like(b"10.%.3", b"10.1.2.4"));
+        assert!(like(b"h_st", b"host"));
+        assert!(!like(b"", b"x"));
+    }
+}

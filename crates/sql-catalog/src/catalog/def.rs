@@ -1,0 +1,392 @@
+//! What a schema object is: tables, columns, indexes, as every statement sees them.
+//!
+//! Neighbours: `catalog::store` turns these into bytes and back; `ddl` builds and replaces them;
+//! `bind`, `plan`, `exec` and `dml` read them through [`Arc`]s taken from a catalog snapshot.
+//! **Invariants**: a definition never changes once published, it is replaced; `indexes[0]` is always
+//! the clustered index (the primary key, or a hidden row id when `hidden`); every key part names a
+//! column of this table; `layout` describes exactly `columns`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esker_engine::{Seq, Tree, TreeId};
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlResult, SqlType, Value};
+
+use super::foreign::{ForeignKeyDef, Referrer};
+use super::histogram::Histogram;
+use super::runtime::TableRuntime;
+use super::storage_engine::StorageEngine;
+use crate::codec::{KeyCodec, RowFields, RowLayout};
+use crate::mdl::MdlObject;
+
+/// Name of the hidden clustered index of a table without primary key, as InnoDB calls it.
+pub const HIDDEN_INDEX_NAME: &str = "GEN_CLUST_INDEX";
+/// Most columns of a table.
+pub const MAX_COLUMNS: usize = 1017;
+/// Most secondary indexes of a table.
+pub const MAX_SECONDARY_INDEXES: usize = 64;
+/// Most parts of an index.
+pub const MAX_KEY_PARTS: usize = 16;
+/// Longest index key in declared bytes.
+pub const MAX_KEY_BYTES: u64 = 3072;
+/// Longest name of a schema object, in characters.
+pub const MAX_NAME_CHARS: usize = 64;
+
+/// Identifies a table for ever: the id of its first clustered tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+/// A database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaDef {
+    /// Name.
+    pub name: Arc<str>,
+    /// Default collation of its tables (with the character set).
+    pub collation: Collation,
+}
+
+/// From which snapshot on a table's or index's trees are complete. Older snapshots would miss rows
+/// that were copied into them: error 1412.
+#[derive(Debug, Clone, Default)]
+pub struct VisibleFrom(Arc<AtomicU64>);
+
+impl VisibleFrom {
+    /// The oldest snapshot that may read it.
+    #[inline]
+    pub fn get(&self) -> Seq {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Not to be read by anybody until the change that publishes it is committed.
+    pub fn fresh() -> Self {
+        Self(Arc::new(AtomicU64::new(Seq::MAX)))
+    }
+
+    /// May no snapshot read it yet?
+    pub fn is_fresh(&self) -> bool {
+        self.get() == Seq::MAX
+    }
+
+    pub(super) fn set(&self, seq: Seq) {
+        self.0.store(seq, Ordering::Release);
+    }
+}
+
+/// A table.
+#[derive(Clone)]
+pub struct TableDef {
+    /// Id, kept through ALTER, TRUNCATE and RENAME.
+    pub id: TableId,
+    /// Database.
+    pub schema: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Columns in order.
+    pub columns: Vec<ColumnDef>,
+    /// Indexes; the clustered one first, then in order of creation.
+    pub indexes: Vec<IndexDef>,
+    /// CHECK constraints.
+    pub checks: Vec<CheckDef>,
+    /// FOREIGN KEY constraints.
+    pub foreign_keys: Vec<ForeignKeyDef>,
+    /// Tables with foreign keys to this one; itself may be among them.
+    pub referenced_by: Vec<Referrer>,
+    /// How rows are stored.
+    pub layout: RowLayout,
+    /// Default collation.
+    pub collation: Collation,
+    /// It belongs to one session, and is in no catalog.
+    pub temporary: bool,
+    /// What the table calls its engine.
+    pub engine: StorageEngine,
+    /// COMMENT.
+    pub comment: Box<str>,
+    /// ROW_FORMAT as given, upper case; empty when not given.
+    pub row_format: Box<str>,
+    /// When it was created, microseconds since the epoch.
+    pub create_time_micros: i64,
+    /// Ordinal of the AUTO_INCREMENT column.
+    pub auto_column: Option<usize>,
+    /// Histograms of its columns, for estimates; rows of their own in the catalog.
+    pub histograms: Vec<Arc<Histogram>>,
+    /// Next column id an ALTER may give (ids are never reused within a table).
+    pub next_column_id: u32,
+    /// Catalog version that published this definition.
+    pub version: u64,
+    /// Snapshots before this must not read the table (1412).
+    pub visible_from: VisibleFrom,
+    /// The metadata lock of this table's name.
+    pub mdl: Arc<MdlObject>,
+    /// What outlives definitions: counters in memory, statistics.
+    pub runtime: Arc<TableRuntime>,
+}
+
+/// A view.
+#[derive(Debug, Clone)]
+pub struct ViewDef {
+    /// Database.
+    pub schema: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Columns as they were when it was created.
+    pub columns: Vec<ViewColumn>,
+    /// The columns were named in a list of their own.
+    pub named: bool,
+    /// The query: every table with its database, `*` written out.
+    pub text: Box<str>,
+    /// ALGORITHM, upper case.
+    pub algorithm: Box<str>,
+    /// DEFINER: user and host.
+    pub definer: (Box<str>, Box<str>),
+    /// SQL SECURITY INVOKER.
+    pub invoker: bool,
+    /// sql_mode under which the text is read.
+    pub sql_mode: Box<str>,
+    /// character_set_client and collation_connection of the session that created it.
+    pub charset: (Box<str>, Box<str>),
+    /// The metadata lock of its name.
+    pub mdl: Arc<MdlObject>,
+}
+
+/// A column of a view.
+#[derive(Debug, Clone)]
+pub struct ViewColumn {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type; `nullable` tells NOT NULL.
+    pub ty: SqlType,
+}
+
+/// A column.
+#[derive(Debug, Clone)]
+pub struct ColumnDef {
+    /// Stable id within the table; the row codec keys on it.
+    pub id: u32,
+    /// Name as written.
+    pub name: Arc<str>,
+    /// Type; `nullable` tells NOT NULL.
+    pub ty: SqlType,
+    /// DEFAULT.
+    pub default: DefaultDef,
+    /// ON UPDATE CURRENT_TIMESTAMP.
+    pub on_update_now: bool,
+    /// AUTO_INCREMENT.
+    pub auto_increment: bool,
+    /// INVISIBLE.
+    pub invisible: bool,
+    /// COMMENT.
+    pub comment: Box<str>,
+    /// Value of rows older than the column (instant ADD COLUMN), as stored: TIMESTAMP in UTC.
+    pub instant_default: Option<Value>,
+    /// The column's collation was written out, so SHOW CREATE TABLE prints it always.
+    pub explicit_collation: bool,
+    /// It is computed from other columns.
+    pub generated: Option<GeneratedDef>,
+}
+
+/// How a generated column is computed. Its values are stored in every row, those of a VIRTUAL one, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedDef {
+    /// The expression, as source text.
+    pub text: Box<str>,
+    /// STORED rather than VIRTUAL.
+    pub stored: bool,
+    /// A functional key part: only its index shows it.
+    pub hidden: bool,
+}
+
+impl ColumnDef {
+    /// Is it a functional key part, which nobody sees as a column?
+    pub fn is_hidden(&self) -> bool {
+        self.generated.as_ref().is_some_and(|g| g.hidden)
+    }
+}
+
+#[cfg(test)]
+impl ColumnDef {
+    /// A column with nothing special about it, for tests.
+    pub(crate) fn plain(id: u32, ty: SqlType) -> Self {
+        Self {
+            id,
+            name: format!("c{id}").into(),
+            ty,
+            default: DefaultDef::None,
+            on_update_now: false,
+            auto_increment: false,
+            invisible: false,
+            comment: Box::default(),
+            instant_default: None,
+            explicit_collation: false,
+            generated: None,
+        }
+    }
+}
+
+/// DEFAULT of a column.
+#[derive(Debug, Clone)]
+pub enum DefaultDef {
+    /// NOT NULL without DEFAULT (error 1364).
+    None,
+    /// A constant of the column's type; NULL included. TIMESTAMP constants are in UTC.
+    Value(Value),
+    /// CURRENT_TIMESTAMP with the column's fractional digits.
+    Now,
+    /// `(expression)`: source text, bound when a statement that needs it is compiled.
+    Expr(Box<str>),
+}
+
+/// An index.
+#[derive(Clone)]
+pub struct IndexDef {
+    /// Id: the tree's.
+    pub id: TreeId,
+    /// Name; `PRIMARY` for the primary key.
+    pub name: Arc<str>,
+    /// UNIQUE (also the primary key).
+    pub unique: bool,
+    /// This is the clustered index.
+    pub primary: bool,
+    /// Clustered by a hidden row id; not an index users see.
+    pub hidden: bool,
+    /// INVISIBLE.
+    pub invisible: bool,
+    /// Made for a foreign key; goes when another index can do its work.
+    pub generated: bool,
+    /// Key parts; empty when `hidden`.
+    pub parts: Vec<IndexPart>,
+    /// COMMENT.
+    pub comment: Box<str>,
+    /// USING as written (`BTREE` or `HASH`), for SHOW CREATE TABLE.
+    pub using: Option<Box<str>>,
+    /// How keys are built.
+    pub codec: KeyCodec,
+    /// Snapshots before this must not read the index (1412).
+    pub visible_from: VisibleFrom,
+    /// Where entries live.
+    pub tree: Tree,
+}
+
+/// A key part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexPart {
+    /// Column ordinal.
+    pub col: usize,
+    /// Prefix length in characters (bytes for binary columns); `None` is the whole column.
+    pub prefix_len: Option<u32>,
+    /// DESC.
+    pub desc: bool,
+}
+
+/// A CHECK constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckDef {
+    /// Name, unique in the schema.
+    pub name: Box<str>,
+    /// Condition, as source text.
+    pub text: Box<str>,
+    /// ENFORCED.
+    pub enforced: bool,
+    /// Written with a column, so it is dropped with the column.
+    pub column: Option<u32>,
+}
+
+/// Are two column or index names the same name?
+pub fn same_name(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+        || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
+}
+
+impl TableDef {
+    /// Ordinal of the column of this name (case-insensitive).
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns
+            .iter()
+            .position(|c| same_name(&c.name, name) && !c.is_hidden())
+    }
+
+    /// The histogram of a column, if it has one.
+    pub fn histogram(&self, col: usize) -> Option<&Arc<Histogram>> {
+        let id = self.columns[col].id;
+        self.histograms.iter().find(|h| h.column == id)
+    }
+
+    /// The clustered index: its tree holds the rows.
+    pub fn primary(&self) -> &IndexDef {
+        &self.indexes[0]
+    }
+
+    /// Has the table a primary key that users see?
+    pub fn has_primary_key(&self) -> bool {
+        !self.indexes[0].hidden
+    }
+
+    /// Secondary indexes.
+    pub fn secondary(&self) -> &[IndexDef] {
+        &self.indexes[1..]
+    }
+
+    /// Indexes as users see them: without a hidden clustered one.
+    pub fn visible_indexes(&self) -> &[IndexDef] {
+        if self.indexes[0].hidden {
+            &self.indexes[1..]
+        } else {
+            &self.indexes
+        }
+    }
+
+    /// Position of the index of this name (case-insensitive; never the hidden one).
+    pub fn index_position(&self, name: &str) -> Option<usize> {
+        self.indexes
+            .iter()
+            .position(|i| !i.hidden && same_name(&i.name, name))
+    }
+
+    /// 1412 unless a reader at `snapshot` may use the table through this index.
+    pub fn check_visible(&self, index: &IndexDef, snapshot: Seq) -> SqlResult<()> {
+        if snapshot >= self.visible_from.get() && snapshot >= index.visible_from.get() {
+            return Ok(());
+        }
+        let text = "Table definition has changed, please retry transaction";
+        Err(SqlError::new(1412, "HY000", text))
+    }
+
+    /// The column by which rows are ordered first; none if that is a hidden row id.
+    pub fn leading_column(&self) -> Option<usize> {
+        self.primary().parts.first().map(|part| part.col)
+    }
+
+    /// Tells the engine of which columns blocks of rows are to speak. Before a row of this definition is written.
+    pub fn announce_fields(&self) {
+        let fields = RowFields::new(&self.columns, &self.layout, self.leading_column());
+        self.primary().tree.set_fields(Arc::new(fields));
+    }
+
+    /// The tree whose persistent counter is this table's AUTO_INCREMENT.
+    pub fn counter_tree(&self) -> TreeId {
+        self.indexes[0].id
+    }
+}
+
+impl fmt::Debug for TableDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableDef")
+            .field("id", &self.id)
+            .field("schema", &self.schema)
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for IndexDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexDef")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("unique", &self.unique)
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,422 @@
+//! The catalog: which databases and tables exist, and what they look like.
+//!
+//! In flow order: `def` (definitions), `foreign` (foreign keys), `generated` (computed columns),
+//! `storage_engine` (what a table calls its engine) · `runtime` (what outlives them in memory), `sample`,
+//! `histogram` (statistics) · `bytes`, `store` (definitions as rows) · `change` ([`Change`]: an atomic edit)
+//! · `temporary` (tables of a session) · `show` (SHOW CREATE text) · here
+//! [`Catalog`] and its snapshots. Neighbours: `ddl` changes it, everything else reads it; `mdl` makes sure that a
+//! statement's tables do not change under it.
+//!
+//! **Invariants**
+//! - Readers take no lock: they load the current [`Snapshot`], which never changes.
+//! - The version grows with every published change; a plan made at version v is valid while the
+//!   tables it resolved have the same definitions, and certainly while the version is v.
+//! - A change is one engine transaction: after a crash it is there as a whole or not at all. Trees
+//!   that no definition names are dropped at the next start, and trees that a change stops naming
+//!   only once the change is durable.
+//! - The catalog tree is the first tree ever made in a data directory.
+
+mod bytes;
+mod change;
+mod def;
+mod foreign;
+mod generated;
+mod histogram;
+mod runtime;
+mod sample;
+mod show;
+mod storage_engine;
+mod store;
+mod temporary;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use esker_engine::{Direction, Engine, EngineError, Isolation, Tree, TreeId, Txn, View};
+use esker_types::{SqlError, SqlResult};
+use parking_lot::Mutex;
+
+pub use change::{Change, NewTrees};
+pub use def::{
+    CheckDef, ColumnDef, DefaultDef, GeneratedDef, HIDDEN_INDEX_NAME, IndexDef, IndexPart,
+    MAX_COLUMNS, MAX_KEY_BYTES, MAX_KEY_PARTS, MAX_NAME_CHARS, MAX_SECONDARY_INDEXES, SchemaDef,
+    TableDef, TableId, ViewColumn, ViewDef, VisibleFrom, same_name,
+};
+pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
+pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
+pub use runtime::{AutoRange, AutoStep, TableRuntime, max_auto};
+pub use sample::IndexSample;
+pub use show::{show_create_database, show_create_table, show_create_view, type_text};
+pub use storage_engine::{ENGINES, EngineChoice, StorageEngine, engine_choice};
+pub use temporary::{TemporaryTables, drop_temporary_trees};
+
+use crate::codec::damaged;
+use crate::exec_error::engine_error;
+use crate::mdl::MetadataLocks;
+
+/// Databases that belong to the server: never created, dropped or written by users.
+pub const SYSTEM_SCHEMAS: &[&str] = &["information_schema", "mysql", "performance_schema", "sys"];
+
+/// Is this one of the server's own databases?
+pub fn is_system_schema(name: &str) -> bool {
+    SYSTEM_SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(name))
+}
+
+/// A database and its tables.
+#[derive(Debug, Clone)]
+pub struct SchemaEntry {
+    /// The database.
+    pub def: Arc<SchemaDef>,
+    /// Its tables by name.
+    pub tables: Arc<BTreeMap<Arc<str>, Arc<TableDef>>>,
+    /// Its views by name; no table has the name of a view.
+    pub views: Arc<BTreeMap<Arc<str>, Arc<ViewDef>>>,
+}
+
+/// The catalog at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    version: u64,
+    schemas: BTreeMap<Arc<str>, SchemaEntry>,
+}
+
+impl Snapshot {
+    /// Version; grows with every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A database.
+    pub fn schema(&self, name: &str) -> Option<&SchemaEntry> {
+        self.schemas.get(name)
+    }
+
+    /// A table.
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
+        self.schemas.get(schema)?.tables.get(name)
+    }
+
+    /// A view.
+    pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<ViewDef>> {
+        self.schemas.get(schema)?.views.get(name)
+    }
+
+    /// Is there a table or a view of this name?
+    pub fn has_name(&self, schema: &str, name: &str) -> bool {
+        self.table(schema, name).is_some() || self.view(schema, name).is_some()
+    }
+
+    /// Creates or replaces a table whose database is there.
+    fn insert(&mut self, def: Arc<TableDef>) {
+        if let Some(entry) = self.schemas.get_mut(&def.schema) {
+            Arc::make_mut(&mut entry.tables).insert(def.name.clone(), def);
+        }
+    }
+
+    /// All databases by name.
+    pub fn schemas(&self) -> impl Iterator<Item = &SchemaEntry> {
+        self.schemas.values()
+    }
+
+    /// All tables of all databases.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.schemas.values().flat_map(|s| s.tables.values())
+    }
+}
+
+struct Inner {
+    engine: Engine,
+    tree: Tree,
+    locks: MetadataLocks,
+    current: ArcSwap<Snapshot>,
+    /// The version of `current`, written after it.
+    version: AtomicU64,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+/// The catalog. A handle; clones are the same catalog.
+#[derive(Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+impl Catalog {
+    /// Reads the catalog, makes it in a new data directory, and drops trees nobody names.
+    pub fn open(engine: &Engine) -> SqlResult<Catalog> {
+        Self::open_with(engine, &mut |id| {
+            engine
+                .tree(id)
+                .ok_or_else(|| damaged(&format!("catalog: tree {} of an index is missing", id.0)))
+        })
+    }
+
+    /// As [`Catalog::open`], where a part of the log was given up: that may have named other trees. An empty tree
+    /// stands for each that is missing; those are told.
+    pub fn open_mending(engine: &Engine) -> SqlResult<(Catalog, Vec<TreeId>)> {
+        let mut replaced = Vec::new();
+        let catalog = Self::open_with(engine, &mut |id| {
+            if let Some(tree) = engine.tree(id) {
+                return Ok(tree);
+            }
+            let tree = engine.create_tree().map_err(|e| engine_error(&e))?;
+            replaced.push(tree.id());
+            Ok(tree)
+        })?;
+        Ok((catalog, replaced))
+    }
+
+    fn open_with(engine: &Engine, trees: &mut store::FindTree<'_>) -> SqlResult<Catalog> {
+        let locks = MetadataLocks::new();
+        let tree = match engine.tree_ids().first() {
+            Some(&id) => engine.tree(id).ok_or_else(|| damaged("catalog: no tree"))?,
+            None => engine.create_tree().map_err(|e| engine_error(&e))?,
+        };
+        initialise(engine, &tree)?;
+        let snapshot = load(engine, &tree, trees, &locks)?;
+        drop_orphans(engine, &tree, &snapshot)?;
+        let inner = Inner {
+            engine: engine.clone(),
+            tree,
+            locks,
+            version: AtomicU64::new(snapshot.version),
+            current: ArcSwap::from_pointee(snapshot),
+            changing: Mutex::new(()),
+        };
+        Ok(Catalog {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The engine below.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// The metadata locks that tables of this catalog hang on.
+    pub fn locks(&self) -> &MetadataLocks {
+        &self.inner.locks
+    }
+
+    /// The catalog now. Cheap; hold it for the time of a statement, not longer.
+    #[inline]
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.inner.current.load()
+    }
+
+    /// The version now. Whoever holds a table's metadata lock sees the version of the last change of
+    /// that table, or a later one.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.inner.version.load(Ordering::Acquire)
+    }
+
+    /// A table, if it exists.
+    pub fn resolve(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
+        self.snapshot().table(schema, name).cloned()
+    }
+
+    /// Is there a table of this engine?
+    pub fn has_table_of(&self, engine: StorageEngine) -> bool {
+        self.snapshot().tables().any(|t| t.engine == engine)
+    }
+
+    /// A view, if it exists.
+    pub fn view(&self, schema: &str, name: &str) -> Option<Arc<ViewDef>> {
+        self.snapshot().view(schema, name).cloned()
+    }
+
+    /// A database, if it exists.
+    pub fn schema(&self, name: &str) -> Option<Arc<SchemaDef>> {
+        self.snapshot().schema(name).map(|s| s.def.clone())
+    }
+
+    /// A table, or error 1146 or 1049.
+    pub fn table_or_error(&self, schema: &str, name: &str) -> SqlResult<Arc<TableDef>> {
+        self.resolve(schema, name)
+            .ok_or_else(|| match self.schema(schema) {
+                Some(_) => no_such_table(schema, name),
+                None => unknown_database(schema),
+            })
+    }
+
+    /// Begins a change; others wait until it is committed or dropped.
+    pub fn change(&self) -> Change<'_> {
+        Change::new(&self.inner)
+    }
+
+    /// Begins a change that is committed together with what `txn` has written.
+    pub fn change_in<'a>(&'a self, txn: &'a mut Txn) -> Change<'a> {
+        Change::within(&self.inner, txn)
+    }
+
+    /// At shutdown, when no session can write: sets counters back to what was really given, so that
+    /// a clean restart leaves no gap.
+    pub fn settle_counters(&self) -> SqlResult<()> {
+        for table in self.snapshot().tables() {
+            if let Some(last) = table.runtime.unused_reservation() {
+                let set = self.inner.engine.set_counter(table.counter_tree(), last);
+                set.map_err(|e| engine_error(&e))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 1146.
+pub fn no_such_table(schema: &str, name: &str) -> SqlError {
+    SqlError::new(
+        1146,
+        "42S02",
+        format!("Table '{schema}.{name}' doesn't exist"),
+    )
+}
+
+/// 1049.
+pub fn unknown_database(name: &str) -> SqlError {
+    SqlError::new(1049, "42000", format!("Unknown database '{name}'"))
+}
+
+/// Writes the format row of a new catalog.
+fn initialise(engine: &Engine, tree: &Tree) -> SqlResult<()> {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let to_sql = |e| engine_error(&e);
+    match txn
+        .get(tree, store::VERSION_KEY, View::Latest)
+        .map_err(to_sql)?
+    {
+        Some(bytes) => store::check_version(&bytes),
+        None => {
+            txn.put(tree, store::VERSION_KEY, &store::version_value())
+                .map_err(to_sql)?;
+            let _ = txn.commit().map_err(to_sql)?;
+            Ok(())
+        }
+    }
+}
+
+/// Calls `each` with the rest of the key and the value of every row whose key begins with `prefix`.
+fn scan_prefix(
+    engine: &Engine,
+    tree: &Tree,
+    prefix: &[u8],
+    mut each: impl FnMut(&[u8], &[u8]) -> SqlResult<()>,
+) -> SqlResult<()> {
+    let range = crate::codec::KeyRange::prefix(prefix.to_vec());
+    let txn = engine.begin(Isolation::ReadCommitted);
+    let mut rows = txn
+        .scan(
+            tree,
+            range.lower(),
+            range.upper(),
+            Direction::Forward,
+            View::Latest,
+        )
+        .map_err(|e| engine_error(&e))?;
+    while let Some((key, value)) = rows.next().map_err(|e| engine_error(&e))? {
+        each(&key[prefix.len()..], value)?;
+    }
+    Ok(())
+}
+
+fn load(
+    engine: &Engine,
+    tree: &Tree,
+    trees: &mut store::FindTree<'_>,
+    locks: &MetadataLocks,
+) -> SqlResult<Snapshot> {
+    let mut snapshot = Snapshot {
+        version: 1,
+        schemas: BTreeMap::new(),
+    };
+    scan_prefix(engine, tree, &[store::SCHEMA_PREFIX], |name, value| {
+        let def = store::read_schema(name, value)?;
+        let entry = SchemaEntry {
+            def: Arc::new(def),
+            tables: Arc::default(),
+            views: Arc::default(),
+        };
+        snapshot.schemas.insert(entry.def.name.clone(), entry);
+        Ok(())
+    })?;
+    let mut tables = Loaded::new();
+    scan_prefix(engine, tree, &[store::TABLE_PREFIX], |id, value| {
+        let id = <[u8; 4]>::try_from(id).map_err(|_| damaged("catalog row: table id"))?;
+        let id = TableId(u32::from_be_bytes(id));
+        let def = store::read_table(id, value, snapshot.version, engine, trees, locks)?;
+        if !snapshot.schemas.contains_key(&def.schema) {
+            return Err(damaged("catalog: a table without its database"));
+        }
+        tables
+            .entry(def.schema.clone())
+            .or_default()
+            .insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    })?;
+    load_histograms(engine, tree, &mut tables)?;
+    for (schema, tables) in tables {
+        if let Some(entry) = snapshot.schemas.get_mut(&schema) {
+            entry.tables = Arc::new(tables);
+        }
+    }
+    scan_prefix(engine, tree, &[store::VIEW_PREFIX], |_, value| {
+        let def = store::read_view(value, locks)?;
+        let entry = snapshot.schemas.get_mut(&def.schema);
+        let entry = entry.ok_or_else(|| damaged("catalog: a view without its database"))?;
+        Arc::make_mut(&mut entry.views).insert(def.name.clone(), Arc::new(def));
+        Ok(())
+    })?;
+    for def in foreign::unrelated(&snapshot) {
+        snapshot.insert(Arc::new(def));
+    }
+    Ok(snapshot)
+}
+
+/// Tables by database and name.
+type Loaded = BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<TableDef>>>;
+
+fn load_histograms(engine: &Engine, tree: &Tree, tables: &mut Loaded) -> SqlResult<()> {
+    let all = tables.values_mut().flat_map(BTreeMap::values_mut);
+    let mut by_id: HashMap<u32, &mut Arc<TableDef>> = all.map(|t| (t.id.0, t)).collect();
+    scan_prefix(engine, tree, &[store::HISTOGRAM_PREFIX], |key, value| {
+        let no_column = || damaged("catalog: a histogram without its column");
+        let (ids, rest) = key.as_chunks::<4>();
+        let (&[table, column], []) = (ids, rest) else {
+            return Err(damaged("catalog row: key of a histogram"));
+        };
+        let table = by_id.get_mut(&u32::from_be_bytes(table));
+        let table = Arc::get_mut(table.ok_or_else(no_column)?).expect("nobody else has it yet");
+        let id = u32::from_be_bytes(column);
+        let column = table.columns.iter().find(|c| c.id == id);
+        let histogram = histogram::read_histogram(value, column.ok_or_else(no_column)?)?;
+        table.histograms.push(Arc::new(histogram));
+        Ok(())
+    })
+}
+
+/// A crash between making a tree and committing the change that names it leaves an orphan.
+fn drop_orphans(engine: &Engine, catalog_tree: &Tree, snapshot: &Snapshot) -> SqlResult<()> {
+    let mut named: HashSet<TreeId> = HashSet::from([catalog_tree.id()]);
+    named.extend(
+        snapshot
+            .tables()
+            .flat_map(|t| t.indexes.iter().map(|i| i.id)),
+    );
+    for id in engine.tree_ids() {
+        if !named.contains(&id) {
+            tracing::info!(tree = id.0, "dropping a tree that no table names");
+            match engine.drop_tree(id) {
+                // Nobody names it; the next start tries again. What there is can be read meanwhile.
+                Err(EngineError::DiskFull(what)) => {
+                    tracing::warn!(tree = id.0, "the tree stays, the disk is full: {what}");
+                }
+                dropped => dropped.map_err(|e| engine_error(&e))?,
+            }
+        }
+    }
+    Ok(())
+}

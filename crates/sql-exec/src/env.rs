@@ -1,0 +1,95 @@
+//! What operators reach besides their rows.
+//!
+//! Neighbours: `stream`, `dml` and the tasks of `parallel` make an [`Executor`] per step, and an [`ExecEnv`] from it;
+//! expressions see the [`EvalEnv`] in it, and come back through [`Queries`] when they meet a subquery.
+//! **Invariant**: an environment and the executor that its expressions know have the same tables and states.
+
+use std::ops::Deref;
+
+use esker_sql_plan::expr::{EvalEnv, OuterRow, Queries, Subquery, UserVars};
+use esker_types::{EvalCtx, SqlResult, Value};
+
+use super::subquery;
+use super::{ExecCtx, SubqueryStates};
+
+/// Where a statement's queries run: tables, and the states of its subqueries.
+#[derive(Clone, Copy)]
+pub struct Executor<'a> {
+    exec: Option<&'a ExecCtx<'a>>,
+    states: &'a SubqueryStates,
+}
+
+impl<'a> Executor<'a> {
+    /// Without tables (`None`), nothing that reads one may run.
+    pub fn new(exec: Option<&'a ExecCtx<'a>>, states: &'a SubqueryStates) -> Self {
+        Self { exec, states }
+    }
+
+    /// The environment of a statement's operators.
+    pub fn env(
+        &'a self,
+        ctx: &'a EvalCtx<'a>,
+        params: &'a [Value],
+        vars: &'a dyn UserVars,
+    ) -> ExecEnv<'a> {
+        ExecEnv {
+            eval: EvalEnv {
+                ctx,
+                params,
+                vars,
+                outer: None,
+                queries: Some(self),
+                calls: &self.states.calls,
+            },
+            exec: self.exec,
+            states: self.states,
+        }
+    }
+}
+
+impl Queries for Executor<'_> {
+    fn evaluate(&self, query: &Subquery, row: &[Value], env: &EvalEnv<'_>) -> SqlResult<Value> {
+        let env = ExecEnv {
+            eval: *env,
+            exec: self.exec,
+            states: self.states,
+        };
+        subquery::evaluate(query, row, &env)
+    }
+
+    fn tick(&self) -> SqlResult<()> {
+        self.exec.map_or(Ok(()), ExecCtx::tick)
+    }
+}
+
+/// Everything an operator may reach besides its rows. Expressions take it as their [`EvalEnv`].
+#[derive(Clone, Copy)]
+pub struct ExecEnv<'a> {
+    /// What expressions see.
+    pub eval: EvalEnv<'a>,
+    /// Access to tables; `None` where none is read.
+    pub exec: Option<&'a ExecCtx<'a>>,
+    /// Running state of the statement.
+    pub states: &'a SubqueryStates,
+}
+
+impl<'a> ExecEnv<'a> {
+    /// The same environment one query level further in.
+    pub fn nested<'b>(&self, outer: &'b OuterRow<'b>) -> ExecEnv<'b>
+    where
+        'a: 'b,
+    {
+        ExecEnv {
+            eval: self.eval.nested(outer),
+            ..*self
+        }
+    }
+}
+
+impl<'a> Deref for ExecEnv<'a> {
+    type Target = EvalEnv<'a>;
+
+    fn deref(&self) -> &EvalEnv<'a> {
+        &self.eval
+    }
+}

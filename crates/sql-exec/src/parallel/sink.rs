@@ -1,0 +1,306 @@
+//! Sinks of a probe pipeline: partial groups, distinct rows, top n, all rows, or records of a hash table.
+//!
+//! Neighbours: `task` gives it one row after the other; the statement's thread merges the sinks of all tasks.
+//! **Invariant**: what is kept stands in the order of its arrival, or in that of ORDER BY where only the first n are
+//! wanted.
+
+use std::collections::{BinaryHeap, HashSet};
+
+use esker_sql_plan::expr::Expr;
+use esker_sql_plan::expr::rowkey;
+use esker_sql_plan::plan::{BlockPlan, GroupPlan, HashBy};
+use esker_types::{EvalCtx, SqlResult, Value};
+
+use super::super::join::hash_key;
+use super::super::join_table::{self, KeyHash, PARTS, part_of};
+use super::super::memory::row_bytes;
+use super::super::sort::order_key;
+use super::groups::GroupTable;
+use super::probe::ProbePipeline;
+use super::streaming_groups::StreamingGroups;
+use super::task::Consumer;
+use crate::ExecEnv;
+
+/// What is done with the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SinkKind {
+    /// Their number is all that is wanted.
+    Count,
+    /// They are grouped, or aggregated as one group.
+    Group,
+    /// Of rows with the same select list the first is kept.
+    Distinct,
+    /// The first n of an order are kept.
+    Top,
+    /// All are kept.
+    Rows,
+    /// All are kept, by their keys in a hash join.
+    Hash,
+}
+
+/// How much of what is kept, and in which slots.
+pub(super) struct Wanted {
+    pub sink_kind: SinkKind,
+    pub keep: u64,
+    pub slots: Vec<u32>,
+    pub width: usize,
+}
+
+/// The result of a share of the rows.
+pub(super) enum Part {
+    Groups(Box<GroupTable>),
+    Rows(Vec<Box<[Value]>>),
+    /// Records of [`JoinTable`](super::super::join_table::JoinTable), by part.
+    Records(Vec<Vec<u8>>),
+    /// All tasks together need too much memory.
+    TooLarge,
+}
+
+/// A row at its place in an order; the largest is the first to go.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ordered {
+    key: Box<[u8]>,
+    arrival: u64,
+    row: Row,
+}
+
+/// A row that takes no part in the order.
+pub(super) struct Row(Box<[Value]>);
+
+impl PartialEq for Row {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Row {}
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Row {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// How many warnings there were: a row that is kept is evaluated again by the statement's thread, which then warns.
+pub(super) struct Warned<'c> {
+    ctx: &'c EvalCtx<'c>,
+    kept: usize,
+    count: u64,
+}
+
+impl<'c> Warned<'c> {
+    pub(super) fn of(ctx: &'c EvalCtx<'c>) -> Self {
+        Warned {
+            ctx,
+            kept: ctx.warnings.borrow().len(),
+            count: ctx.warning_count.get(),
+        }
+    }
+
+    /// Forgets those that came later. Were there any?
+    pub(super) fn forget_later(&self) -> bool {
+        let is_new = self.ctx.warning_count.get() != self.count;
+        if is_new {
+            self.ctx.warning_count.set(self.count);
+            self.ctx.warnings.borrow_mut().truncate(self.kept);
+        }
+        is_new
+    }
+}
+
+fn pick(slots: &[u32], row: &[Value]) -> Box<[Value]> {
+    slots.iter().map(|s| row[*s as usize].clone()).collect()
+}
+
+/// What a task keeps of its rows.
+pub(super) enum Sink<'p> {
+    Groups {
+        block: &'p BlockPlan,
+        groups: Box<GroupTable>,
+        /// Where rows come sorted by a key of the groups.
+        segments: Option<Box<StreamingGroups<'p>>>,
+    },
+    Distinct {
+        block: &'p BlockPlan,
+        slots: &'p [u32],
+        seen: HashSet<Box<[u8]>>,
+        key: Vec<u8>,
+        rows: Vec<Box<[Value]>>,
+    },
+    Top {
+        block: &'p BlockPlan,
+        slots: &'p [u32],
+        limit: usize,
+        top: BinaryHeap<Ordered>,
+        arrivals: u64,
+        key: Vec<u8>,
+    },
+    Rows(&'p [u32], Vec<Box<[Value]>>),
+    Records {
+        slots: &'p [u32],
+        exprs: &'p [Expr],
+        by: &'p [HashBy],
+        hash: &'p KeyHash,
+        key: Vec<u8>,
+        records: Vec<Vec<u8>>,
+    },
+}
+
+impl<'p> Sink<'p> {
+    pub(super) fn new(
+        consumer: &'p Consumer,
+        wanted: &'p Wanted,
+        probe: &ProbePipeline<'p>,
+    ) -> Self {
+        let slots = &wanted.slots[..];
+        let block = match consumer {
+            Consumer::Block(block) => &**block,
+            Consumer::Right { keys, by, hash, .. } => {
+                return Self::Records {
+                    slots,
+                    exprs: keys,
+                    by,
+                    hash,
+                    key: Vec::new(),
+                    records: vec![Vec::new(); PARTS],
+                };
+            }
+        };
+        match wanted.sink_kind {
+            SinkKind::Group | SinkKind::Count => Self::Groups {
+                block,
+                groups: Box::default(),
+                segments: StreamingGroups::of(block, probe).map(Box::new),
+            },
+            SinkKind::Distinct => Self::Distinct {
+                block,
+                slots,
+                seen: HashSet::new(),
+                key: Vec::new(),
+                rows: Vec::new(),
+            },
+            SinkKind::Top => Self::Top {
+                block,
+                slots,
+                limit: usize::try_from(wanted.keep).unwrap_or(usize::MAX),
+                top: BinaryHeap::new(),
+                arrivals: 0,
+                key: Vec::new(),
+            },
+            SinkKind::Rows | SinkKind::Hash => Self::Rows(slots, Vec::new()),
+        }
+    }
+
+    /// Takes a row; gives the bytes that took, less those that became free.
+    pub(super) fn add(&mut self, row: &[Value], env: &ExecEnv<'_>) -> SqlResult<i64> {
+        match self {
+            Self::Groups {
+                block,
+                groups,
+                segments,
+            } => {
+                let plan = block.group.as_ref().expect("its sink_kind says so");
+                match segments {
+                    Some(segments) => segments.add(groups, row, env),
+                    None => groups.add(plan, row, env).map(|bytes| bytes as i64),
+                }
+            }
+            Self::Rows(slots, rows) => {
+                let values = pick(slots, row);
+                let bytes = row_bytes(&values);
+                rows.push(values);
+                Ok(bytes as i64)
+            }
+            Self::Records {
+                slots,
+                exprs,
+                by,
+                hash,
+                key,
+                records,
+            } => {
+                if !hash_key(exprs, by, row, env, key)? {
+                    return Ok(0);
+                }
+                let records = &mut records[part_of(hash.of(key))];
+                let before = records.len();
+                join_table::append(key, slots.iter().map(|s| &row[*s as usize]), records);
+                Ok((records.len() - before) as i64 + join_table::PLACE_BYTES as i64)
+            }
+            Self::Distinct {
+                block,
+                slots,
+                seen,
+                key,
+                rows,
+            } => {
+                let warned = Warned::of(env.ctx);
+                key.clear();
+                for expr in &block.output {
+                    rowkey::encode(&*expr.eval_ref(row, env)?, &expr.ty, false, key);
+                }
+                if seen.contains(key.as_slice()) {
+                    return Ok(0);
+                }
+                warned.forget_later();
+                seen.insert(key.as_slice().into());
+                let values = pick(slots, row);
+                let bytes = key.len() as u64 + 32 + row_bytes(&values);
+                rows.push(values);
+                Ok(bytes as i64)
+            }
+            Self::Top {
+                block,
+                slots,
+                limit,
+                top,
+                arrivals,
+                key,
+            } => {
+                let warned = Warned::of(env.ctx);
+                order_key(&block.order, row, env, key)?;
+                if top.len() >= *limit && top.peek().is_none_or(|worst| **key >= *worst.key) {
+                    return Ok(0);
+                }
+                warned.forget_later();
+                let values = pick(slots, row);
+                let bytes = key.len() as u64 + 32 + row_bytes(&values);
+                top.push(Ordered {
+                    key: key.as_slice().into(),
+                    arrival: *arrivals,
+                    row: Row(values),
+                });
+                *arrivals += 1;
+                if top.len() > *limit {
+                    top.pop();
+                    // What goes made room for what came.
+                    return Ok(0);
+                }
+                Ok(bytes as i64)
+            }
+        }
+    }
+
+    /// The groups of a task that makes groups.
+    pub(super) fn groups(&mut self) -> (&'p GroupPlan, &mut GroupTable) {
+        let Self::Groups { block, groups, .. } = self else {
+            unreachable!("only what is grouped is summed up");
+        };
+        (block.group.as_ref().expect("its sink_kind says so"), groups)
+    }
+
+    pub(super) fn finish(self) -> Part {
+        match self {
+            Self::Groups { groups, .. } => Part::Groups(groups),
+            Self::Distinct { rows, .. } | Self::Rows(_, rows) => Part::Rows(rows),
+            Self::Records { records, .. } => Part::Records(records),
+            Self::Top { top, .. } => {
+                let sorted = top.into_sorted_vec().into_iter();
+                Part::Rows(sorted.map(|ordered| ordered.row.0).collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,878 @@
+//! Reading one table into its slots.
+//!
+//! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
+//! `locking` and `ExecCtx` lock.
+//! **Invariants**: a row is given only after every condition of the plan is true for the values given;
+//! with a lock, those values are the latest ones read while the lock was held; an index entry read
+//! without a snapshot is checked against its row, so no row comes twice because it moved.
+//! A locked row that does not meet the conditions stays locked from REPEATABLE READ on, as in InnoDB; an UPDATE at READ
+//! COMMITTED that scans the clustered index looks at the committed row first and locks it only if it meets them
+//! (InnoDB's semi-consistent read).
+
+use std::ops::Bound;
+
+use esker_engine::{Cursor, Direction, View};
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::codec::{KeyRange, RowReader};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_plan::bind::{LockReason, LockSpec};
+use esker_sql_plan::expr::OuterRow;
+use esker_sql_plan::plan::{Access, AccessKind, QueryPlan, ScanPlan, Source, ranges};
+use esker_types::{SqlResult, Value, ValueRef};
+
+use super::ctx::{ExecCtx, RowLock};
+use super::locking::{Candidate, LockingScan, lock_point};
+use super::memory::Budget;
+use super::node::all_true;
+use super::parallel::StoredRowFilter;
+use super::recursive::SharedRows;
+use super::root::RootExec;
+use super::spill::{RowBuffer, RowCursor};
+use crate::ExecEnv;
+
+/// State of a scan.
+#[derive(Default)]
+pub(crate) struct ScanState {
+    input: Input,
+    /// Clustered key of the current row, of a base table.
+    key: Vec<u8>,
+    /// Copy of the stored row where it must outlive the read.
+    stored: Vec<u8>,
+    cover: Cover,
+    lookups: Lookups,
+    /// What stored rows have to pass.
+    filters: Vec<StoredRowFilter>,
+}
+
+/// Lookups of one key after the other in the same index.
+#[derive(Default)]
+struct Lookups {
+    /// Goes from key to key, where that is worth it.
+    seeker: Option<Box<Cursor>>,
+    /// The last key, and how many keys before it did not lie behind the ones before them.
+    last: Vec<u8>,
+    ascending: u32,
+    /// How many of the keys were found near the one before.
+    asked: u32,
+    near: u32,
+}
+
+/// After so many ascending keys a row's own key is looked for near the last one; if of so many asked keys not half were
+/// near, it is not any more.
+const ASCENDING_TRIAL: u32 = 16;
+const NEAR_TRIAL: u32 = 64;
+
+impl Lookups {
+    /// Notes a key that is about to be looked up; is the seeker to look for it, and may it lie near the last one? A
+    /// single row is found faster without, unless it does.
+    fn is_sought(&mut self, key: &[u8], is_row: bool) -> Option<bool> {
+        let is_first = self.last.is_empty();
+        self.ascending = match *self.last <= *key {
+            true => self.ascending.saturating_add(1),
+            false => 0,
+        };
+        set(&mut self.last, key);
+        let is_near = self.ascending > ASCENDING_TRIAL
+            && (self.asked < NEAR_TRIAL || self.near >= self.asked / 2);
+        let is_sought = is_near || !(is_row || is_first);
+        is_sought.then_some(is_near)
+    }
+
+    /// Makes the first entry from `key` on the next one that the seeker gives.
+    fn go_to(
+        &mut self,
+        index: &IndexDef,
+        (key, may_be_near): (&[u8], bool),
+        exec: &ExecCtx<'_>,
+    ) -> SqlResult<()> {
+        let seeker = match &mut self.seeker {
+            Some(seeker) => seeker,
+            None => {
+                let new = exec.txn.seeker(&index.tree, exec.view);
+                let new = Box::new(new.map_err(|e| engine_error(&e))?);
+                self.seeker.insert(new)
+            }
+        };
+        let is_near = seeker.go_to(key, may_be_near);
+        let is_near = is_near.map_err(|e| engine_error(&e))?;
+        if may_be_near {
+            self.asked += 1;
+            self.near += u32::from(is_near);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+enum Input {
+    #[default]
+    Done,
+    /// One clustered key to get.
+    Point,
+    /// What begins with the last key of the lookups; their seeker stands before it.
+    Sought,
+    Ranges {
+        ranges: Vec<KeyRange>,
+        at: usize,
+        cursor: Option<Box<Cursor>>,
+    },
+    /// Ranges whose rows are locked before they are looked at.
+    Locking(Box<LockingScan>),
+    Rows(std::vec::IntoIter<Vec<Value>>),
+    Derived(Box<RootExec>),
+    /// Rows that others read too, and a place in them.
+    Shared(SharedRows, RowCursor),
+}
+
+/// Where a covering index entry has the needed columns.
+#[derive(Default)]
+pub(super) struct Cover {
+    /// Slot of each index part, if wanted.
+    parts: Vec<Option<u32>>,
+    /// Slot of each clustered key part, if wanted from there.
+    clustered: Vec<Option<u32>>,
+}
+
+/// What became of a candidate row.
+pub(super) enum Verdict {
+    Take,
+    Drop,
+}
+
+/// Copies a borrowed value into a slot, reusing its memory.
+#[inline]
+pub(crate) fn assign(slot: &mut Value, value: ValueRef<'_>) {
+    match (slot, value) {
+        (Value::Str(old), ValueRef::Str(new)) => {
+            old.clear();
+            old.extend_from_slice(new);
+        }
+        (slot, value) => *slot = value.to_owned(),
+    }
+}
+
+impl ScanState {
+    pub fn new(plan: &ScanPlan) -> Self {
+        let mut state = Self::default();
+        state.adopt(plan);
+        state
+    }
+
+    /// Makes this the state of another plan, keeping its buffers.
+    pub fn adopt(&mut self, plan: &ScanPlan) {
+        self.close();
+        self.cover = match &plan.source {
+            Source::Base { def, access, .. } if access.covering => Cover::new(def, access, plan),
+            _ => Cover::default(),
+        };
+    }
+
+    /// Drops rows that do not pass.
+    pub fn filter_by(&mut self, filters: Vec<StoredRowFilter>) {
+        self.filters = filters;
+    }
+
+    /// Gives back buffers of more than `kept` bytes.
+    pub fn trim(&mut self, kept: usize) {
+        if self.stored.capacity() > kept {
+            self.stored = Vec::new();
+        }
+    }
+
+    /// Ends the scan: nothing of the tree is held any more.
+    pub fn close(&mut self) {
+        self.input = Input::Done;
+        self.lookups = Lookups::default();
+    }
+
+    pub fn open(&mut self, plan: &ScanPlan, row: &mut [Value], env: &ExecEnv<'_>) -> SqlResult<()> {
+        match &plan.source {
+            Source::Base { def, access, .. } => {
+                if let Some(exec) = env
+                    .exec
+                    .filter(|e| e.view == View::Snapshot && lock_of(plan, e).is_none())
+                {
+                    def.check_visible(&def.indexes[access.index], exec.txn.snapshot())?;
+                }
+                self.open_base(plan, def, access, row, env)
+            }
+            Source::Virtual { table, pushed } => {
+                self.input = Input::Rows(table.rows(env, pushed)?.into_iter());
+                Ok(())
+            }
+            Source::Json(table) => {
+                self.input = Input::Rows(table.rows(row, env)?.into_iter());
+                Ok(())
+            }
+            Source::Shared(id, query) => {
+                self.input = Input::Shared(shared_rows(*id, query, env)?, RowCursor::default());
+                Ok(())
+            }
+            Source::Work(id) => {
+                let rows = env.states.table(*id).unwrap_or_default();
+                self.input = Input::Shared(rows, RowCursor::default());
+                Ok(())
+            }
+            Source::Derived(query) => {
+                if let Input::Derived(root) = &mut self.input {
+                    root.reset(env);
+                } else {
+                    self.input = Input::Derived(Box::new(RootExec::new(query)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn open_base(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        access: &Access,
+        row: &[Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<()> {
+        let index = &def.indexes[access.index];
+        let ranges = match &access.kind {
+            AccessKind::Full => vec![KeyRange::ALL],
+            AccessKind::Point(operands) | AccessKind::Ref(operands) => {
+                self.key.clear();
+                if !ranges::encode_operands(&index.codec, operands, row, env, &mut self.key)? {
+                    self.input = Input::Done;
+                    return Ok(());
+                }
+                let is_point = access.index == 0 && matches!(access.kind, AccessKind::Point(_));
+                if let Some(exec) = env.exec.filter(|e| is_steady(plan, access, e))
+                    && let Some(may_be_near) = self.lookups.is_sought(&self.key, is_point)
+                {
+                    self.lookups.go_to(index, (&self.key, may_be_near), exec)?;
+                    self.input = Input::Sought;
+                    return Ok(());
+                }
+                if is_point {
+                    self.input = Input::Point;
+                    return Ok(());
+                }
+                vec![KeyRange::prefix(self.key.clone())]
+            }
+            AccessKind::Ranges(spec) => {
+                let mut ranges = spec.build(&index.codec, row, env)?;
+                if access.reverse {
+                    ranges.reverse();
+                }
+                ranges
+            }
+        };
+        let lock = env.exec.and_then(|exec| {
+            lock_of(plan, exec).filter(|lock| !is_semi_consistent(*lock, access, exec))
+        });
+        self.input = match lock {
+            Some(lock) => {
+                let scan = LockingScan::new(lock, access.index, ranges, access.reverse);
+                Input::Locking(Box::new(scan))
+            }
+            None => Input::Ranges {
+                ranges,
+                at: 0,
+                cursor: None,
+            },
+        };
+        Ok(())
+    }
+
+    pub fn next(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<bool> {
+        match &plan.source {
+            Source::Base { def, access, .. } => {
+                let found = self.next_base(plan, def, access, row, env)?;
+                if found && plan.first_only {
+                    self.input = Input::Done;
+                }
+                Ok(found)
+            }
+            Source::Virtual { .. } | Source::Json(_) => self.next_virtual(plan, row, env),
+            Source::Shared(..) | Source::Work(_) => self.next_shared(plan, row, env),
+            Source::Derived(query) => {
+                let Input::Derived(root) = &mut self.input else {
+                    return Ok(false);
+                };
+                loop {
+                    // A lateral table sees the row so far; others refer further out, never to it.
+                    let found = if plan.lateral {
+                        let copy = row.to_vec();
+                        let outer = OuterRow {
+                            row: &copy,
+                            up: env.outer,
+                        };
+                        root.next_of(query, &env.nested(&outer))?
+                    } else {
+                        root.next_of(query, env)?
+                    };
+                    let Some(values) = found else {
+                        return Ok(false);
+                    };
+                    for &(column, slot) in &plan.columns {
+                        row[slot as usize].clone_from(&values[column]);
+                    }
+                    if all_true(&plan.conds, row, env)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_virtual(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<bool> {
+        let Input::Rows(rows) = &mut self.input else {
+            return Ok(false);
+        };
+        for mut values in rows {
+            for &(column, slot) in &plan.columns {
+                row[slot as usize] = std::mem::take(&mut values[column]);
+            }
+            if all_true(&plan.conds, row, env)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_shared(
+        &mut self,
+        plan: &ScanPlan,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<bool> {
+        let Input::Shared(rows, cursor) = &mut self.input else {
+            return Ok(false);
+        };
+        while let Some(values) = cursor.next(rows)? {
+            if let Some(exec) = env.exec {
+                exec.tick()?;
+            }
+            for &(column, slot) in &plan.columns {
+                row[slot as usize].clone_from(&values[column]);
+            }
+            if all_true(&plan.conds, row, env)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_base(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        access: &Access,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<bool> {
+        let exec = env
+            .exec
+            .expect("a plan with tables runs with an execution context");
+        let lock = lock_of(plan, exec);
+        let view = match lock {
+            Some(_) => View::Latest,
+            None => exec.view,
+        };
+        // The transaction's own changes build on the newest rows, so an entry of its snapshot may lead
+        // to a row that it has meanwhile moved elsewhere in the index: then the row decides.
+        let entries_may_be_stale = view == View::Latest || exec.txn.has_writes();
+        loop {
+            exec.tick()?;
+            let verdict = match &mut self.input {
+                Input::Point => {
+                    self.input = Input::Done;
+                    match lock {
+                        Some(lock) => self.take_point(plan, def, lock, row, env)?,
+                        None => self.take_stored(plan, def, view, None, row, env)?,
+                    }
+                }
+                Input::Locking(_) => {
+                    let index = access.index;
+                    let Some(verdict) = self.take_next_locked(plan, def, index, row, env)? else {
+                        return Ok(false);
+                    };
+                    verdict
+                }
+                Input::Sought => {
+                    let seeker = self.lookups.seeker.as_mut().expect("it was placed");
+                    let entry = seeker.next().map_err(|e| engine_error(&e))?;
+                    let Some((key, value)) =
+                        entry.filter(|(key, _)| key.starts_with(&self.lookups.last))
+                    else {
+                        self.input = Input::Done;
+                        return Ok(false);
+                    };
+                    if access.index == 0 {
+                        judge_filtered(&mut self.filters, plan, def, (key, value), row, env)?
+                    } else if access.covering {
+                        count_read(plan, env);
+                        let index = access.index;
+                        self.cover.judge(plan, def, index, key, value, row, env)?
+                    } else {
+                        let codec = &def.indexes[access.index].codec;
+                        set(&mut self.key, codec.clustered_of(key, value)?);
+                        self.take_stored(plan, def, view, None, row, env)?
+                    }
+                }
+                Input::Ranges { ranges, at, cursor } => {
+                    if cursor.is_none() {
+                        let Some(range) = ranges.get(*at) else {
+                            return Ok(false);
+                        };
+                        *at += 1;
+                        let tree = &def.indexes[access.index].tree;
+                        let direction = if access.reverse {
+                            Direction::Backward
+                        } else {
+                            Direction::Forward
+                        };
+                        let (lower, upper) = (range.lower(), range.upper());
+                        if is_empty(lower, upper) {
+                            continue;
+                        }
+                        let opened = exec.txn.scan(tree, lower, upper, direction, view);
+                        *cursor = Some(Box::new(opened.map_err(|e| engine_error(&e))?));
+                    }
+                    let entry = cursor.as_mut().expect("just opened").next();
+                    let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
+                        *cursor = None;
+                        continue;
+                    };
+                    if access.index == 0 {
+                        set(&mut self.key, key);
+                        if lock.is_none() && plan.row_slot.is_none() {
+                            let entry = (&*self.key, value);
+                            judge_filtered(&mut self.filters, plan, def, entry, row, env)?
+                        } else {
+                            set(&mut self.stored, value);
+                            match lock {
+                                Some(lock) => self.take_matching(plan, def, lock, row, env)?,
+                                None => self.take_copied(plan, def, None, row, env)?,
+                            }
+                        }
+                    } else if access.covering && !entries_may_be_stale {
+                        if let Some(profile) = &env.states.profile {
+                            profile.count_read(plan);
+                        }
+                        let index = access.index;
+                        self.cover.judge(plan, def, index, key, value, row, env)?
+                    } else {
+                        let codec = &def.indexes[access.index].codec;
+                        set(&mut self.key, codec.clustered_of(key, value)?);
+                        let entry = entries_may_be_stale.then(|| (access.index, key.to_vec()));
+                        self.take_stored(plan, def, view, entry, row, env)?
+                    }
+                }
+                _ => return Ok(false),
+            };
+            if matches!(verdict, Verdict::Take) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gets the row of `self.key` and judges it.
+    fn take_stored(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        view: View,
+        entry: Option<(usize, Vec<u8>)>,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let exec = env.exec.expect("checked by the caller");
+        let tree = &def.primary().tree;
+        if plan.row_slot.is_none() && entry.is_none() {
+            let (key, filters) = (&*self.key, &mut self.filters);
+            let found = exec
+                .txn
+                .get_with(tree, key, view, |stored| {
+                    judge_filtered(filters, plan, def, (key, stored), row, env)
+                })
+                .map_err(|e| engine_error(&e))?;
+            return found.unwrap_or(Ok(Verdict::Drop));
+        }
+        match self.read(def, view, exec)? {
+            true => self.take_copied(plan, def, entry, row, env),
+            false => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Copies the stored row of `self.key` into `self.stored`.
+    fn read(&mut self, def: &TableDef, view: View, exec: &ExecCtx<'_>) -> SqlResult<bool> {
+        read_row(def, &self.key, view, &mut self.stored, exec)
+    }
+
+    /// Judges the copied row.
+    fn take_copied(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        entry: Option<(usize, Vec<u8>)>,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        match judge(plan, def, &self.key, &self.stored, row, env)? {
+            Verdict::Take => self.check_entry(def, entry, Verdict::Take),
+            Verdict::Drop => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Locks the row of `self.key`, a whole key of the clustered index, and judges it.
+    fn take_point(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        lock: LockSpec,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let exec = env.exec.expect("checked by the caller");
+        let key = std::mem::take(&mut self.key);
+        let stored = &mut self.stored;
+        let locked = lock_point(lock, &def.primary().tree, &key, exec, || {
+            read_row(def, &key, View::Latest, stored, exec)
+        });
+        self.key = key;
+        match locked? {
+            Some(RowLock::Granted { new }) => {
+                let verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
+                self.keep_or_release(def, new, &verdict, exec);
+                Ok(verdict)
+            }
+            Some(RowLock::Skipped) | None => Ok(Verdict::Drop),
+        }
+    }
+
+    /// Locks and judges the row of the next entry of a locking scan; `None` at the end.
+    fn take_next_locked(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        index: usize,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Option<Verdict>> {
+        let exec = env.exec.expect("checked by the caller");
+        let Input::Locking(scan) = &mut self.input else {
+            return Ok(None);
+        };
+        if !scan.advance(def, exec)? {
+            self.input = Input::Done;
+            return Ok(None);
+        }
+        let clustered = match index {
+            0 => &scan.key,
+            _ => def.indexes[index]
+                .codec
+                .clustered_of(&scan.key, &scan.value)?,
+        };
+        set(&mut self.key, clustered);
+        let Candidate::Locked { new } = scan.lock(def, &self.key, exec)? else {
+            return Ok(Some(Verdict::Drop));
+        };
+        let entry = (index > 0).then(|| (index, scan.key.clone()));
+        let mut verdict = Verdict::Drop;
+        if self.read(def, View::Latest, exec)? {
+            verdict = self.take_copied(plan, def, entry, row, env)?;
+        }
+        self.keep_or_release(def, new, &verdict, exec);
+        Ok(Some(verdict))
+    }
+
+    /// Judges the copied row, locks it if it meets the conditions, and judges what it is then: a semi-consistent read.
+    fn take_matching(
+        &mut self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        lock: LockSpec,
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        let judged = judge(plan, def, &self.key, &self.stored, row, env)?;
+        if matches!(judged, Verdict::Drop) {
+            return Ok(Verdict::Drop);
+        }
+        let exec = env.exec.expect("checked by the caller");
+        let new = match exec.lock_row(def.primary().id, &self.key, lock.mode, lock.policy)? {
+            RowLock::Skipped => return Ok(Verdict::Drop),
+            RowLock::Granted { new } => new,
+        };
+        // What was read before the lock may be gone or changed.
+        let mut verdict = Verdict::Drop;
+        if self.read(def, View::Latest, exec)? {
+            verdict = judge(plan, def, &self.key, &self.stored, row, env)?;
+        }
+        self.keep_or_release(def, new, &verdict, exec);
+        Ok(verdict)
+    }
+
+    /// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
+    fn keep_or_release(&self, def: &TableDef, new: bool, verdict: &Verdict, exec: &ExecCtx<'_>) {
+        if new && matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps() {
+            exec.txn.release(def.primary().id, &self.key);
+        }
+    }
+
+    /// Does the row still have the index entry that led here?
+    fn check_entry(
+        &self,
+        def: &TableDef,
+        entry: Option<(usize, Vec<u8>)>,
+        verdict: Verdict,
+    ) -> SqlResult<Verdict> {
+        let Some((index, expected)) = entry else {
+            return Ok(verdict);
+        };
+        let utc = jiff::tz::TimeZone::UTC;
+        let reader = RowReader::new(&def.layout, &utc, &self.stored)?;
+        let mut key = Vec::with_capacity(expected.len());
+        def.indexes[index]
+            .codec
+            .entry(&reader, &self.key, &mut key)?;
+        Ok(if key == expected {
+            verdict
+        } else {
+            Verdict::Drop
+        })
+    }
+}
+
+/// The rows of a common table expression, computed at its first use in the statement.
+fn shared_rows(id: u32, query: &QueryPlan, env: &ExecEnv<'_>) -> SqlResult<SharedRows> {
+    if let Some(rows) = env.states.table(id) {
+        return Ok(rows);
+    }
+    let mut exec = RootExec::new(query);
+    let mut rows = RowBuffer::default();
+    while let Some(row) = exec.next_of(query, env)? {
+        rows.push(row.iter(), Budget::Table, env)?;
+    }
+    rows.finish()?;
+    exec.reset(env);
+    let rows = SharedRows::new(rows);
+    env.states.put_table(id, rows.clone());
+    Ok(rows)
+}
+
+/// Copies a stored row; false if it is not there.
+fn read_row(
+    def: &TableDef,
+    key: &[u8],
+    view: View,
+    stored: &mut Vec<u8>,
+    exec: &ExecCtx<'_>,
+) -> SqlResult<bool> {
+    let found = exec
+        .txn
+        .get_with(&def.primary().tree, key, view, |bytes| set(stored, bytes));
+    Ok(found.map_err(|e| engine_error(&e))?.is_some())
+}
+
+/// The lock that the scan takes at the transaction's isolation level.
+fn lock_of(plan: &ScanPlan, exec: &ExecCtx<'_>) -> Option<LockSpec> {
+    plan.lock.filter(|lock| lock.is_taken(exec.txn))
+}
+
+/// Does it look at committed rows first, and lock only those that meet the conditions?
+fn is_semi_consistent(lock: LockSpec, access: &Access, exec: &ExecCtx<'_>) -> bool {
+    lock.reason == LockReason::Updated && access.index == 0 && !exec.txn.locks_gaps()
+}
+
+/// Does the scan see one state of the index at every opening, whatever the statement does?
+fn is_steady(plan: &ScanPlan, access: &Access, exec: &ExecCtx<'_>) -> bool {
+    let is_plain = lock_of(plan, exec).is_none() && plan.row_slot.is_none() && !access.reverse;
+    is_plain && exec.view == View::Snapshot && !exec.txn.has_writes()
+}
+
+/// As [`judge`] for rows that have to pass filters.
+#[inline]
+fn judge_filtered(
+    filters: &mut [StoredRowFilter],
+    plan: &ScanPlan,
+    def: &TableDef,
+    (key, stored): (&[u8], &[u8]),
+    row: &mut [Value],
+    env: &ExecEnv<'_>,
+) -> SqlResult<Verdict> {
+    if filters.iter_mut().all(|filter| filter.passes(stored)) {
+        return judge(plan, def, key, stored, row, env);
+    }
+    count_read(plan, env);
+    Ok(Verdict::Drop)
+}
+
+/// Decodes a stored row into its slots and evaluates the conditions.
+pub(super) fn judge(
+    plan: &ScanPlan,
+    def: &TableDef,
+    key: &[u8],
+    stored: &[u8],
+    row: &mut [Value],
+    env: &ExecEnv<'_>,
+) -> SqlResult<Verdict> {
+    count_read(plan, env);
+    let Some(reader) = meets(plan, def, 0, stored, row, env)? else {
+        return Ok(Verdict::Drop);
+    };
+    fill(&plan.columns[plan.cond_columns..], &reader, row);
+    if let Some(slot) = plan.key_slot {
+        assign(&mut row[slot as usize], ValueRef::Str(key));
+    }
+    if let Some(slot) = plan.row_slot {
+        assign(&mut row[slot as usize], ValueRef::Str(stored));
+    }
+    Ok(Verdict::Take)
+}
+
+/// Notes that a row was read, where the statement is measured.
+#[inline]
+pub(super) fn count_read(plan: &ScanPlan, env: &ExecEnv<'_>) {
+    if let Some(profile) = &env.states.profile {
+        profile.count_read(plan);
+    }
+}
+
+/// Decodes what the conditions read of a stored row, as long as they are true; if all are, gives what reads the rest.
+/// The first `met` are known to be true.
+#[inline]
+pub(super) fn meets<'r>(
+    plan: &ScanPlan,
+    def: &'r TableDef,
+    met: usize,
+    stored: &'r [u8],
+    row: &mut [Value],
+    env: &ExecEnv<'r>,
+) -> SqlResult<Option<RowReader<'r>>> {
+    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
+    let mut decoded = match met {
+        0 => 0,
+        _ => plan.cond_ends[met - 1],
+    };
+    fill(&plan.columns[..decoded], &reader, row);
+    for (cond, end) in plan.conds.iter().zip(&plan.cond_ends).skip(met) {
+        fill(&plan.columns[decoded..*end], &reader, row);
+        decoded = *end;
+        if !cond.is_true(row, env)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(reader))
+}
+
+/// Decodes columns of a stored row into their slots.
+#[inline]
+pub(super) fn fill(columns: &[(usize, u32)], reader: &RowReader<'_>, row: &mut [Value]) {
+    for &(column, slot) in columns {
+        assign(&mut row[slot as usize], reader.field(column));
+    }
+}
+
+fn set(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}
+
+/// A range whose end is not after its start.
+fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+    match (lower, upper) {
+        (Bound::Included(l), Bound::Excluded(u)) => l >= u,
+        _ => false,
+    }
+}
+
+impl Cover {
+    pub(super) fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
+        let index = &def.indexes[access.index];
+        let mut wanted: Vec<(usize, u32)> = plan.columns.clone();
+        let mut take = |col: usize| {
+            let at = wanted.iter().position(|(c, _)| *c == col)?;
+            Some(wanted.swap_remove(at).1)
+        };
+        let mut parts = Vec::new();
+        for (nth, part) in index.parts.iter().enumerate() {
+            let usable = index.codec.is_reversible(nth);
+            parts.push(if usable { take(part.col) } else { None });
+        }
+        let clustered = def.primary().parts.iter().map(|p| take(p.col)).collect();
+        debug_assert!(
+            wanted.is_empty(),
+            "a covering index has every needed column"
+        );
+        Self { parts, clustered }
+    }
+
+    /// Decodes an index entry into its slots and evaluates the conditions.
+    #[expect(clippy::too_many_arguments, reason = "an entry is a key and a value")]
+    pub(super) fn judge(
+        &self,
+        plan: &ScanPlan,
+        def: &TableDef,
+        index: usize,
+        key: &[u8],
+        value: &[u8],
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<Verdict> {
+        self.decode(&def.indexes[index], def, key, value, row, env)?;
+        Ok(match all_true(&plan.conds, row, env)? {
+            true => Verdict::Take,
+            false => Verdict::Drop,
+        })
+    }
+
+    /// Decodes an index entry into its slots.
+    pub(super) fn decode(
+        &self,
+        index: &IndexDef,
+        def: &TableDef,
+        key: &[u8],
+        value: &[u8],
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> SqlResult<()> {
+        decode_parts(&index.codec, &self.parts, key, row, env)?;
+        if self.clustered.iter().any(Option::is_some) {
+            let clustered = index.codec.clustered_of(key, value)?;
+            decode_parts(&def.primary().codec, &self.clustered, clustered, row, env)?;
+        }
+        Ok(())
+    }
+}
+
+fn decode_parts(
+    codec: &esker_sql_catalog::codec::KeyCodec,
+    slots: &[Option<u32>],
+    key: &[u8],
+    row: &mut [Value],
+    env: &ExecEnv<'_>,
+) -> SqlResult<()> {
+    let damaged = || esker_sql_catalog::codec::damaged("index entry");
+    let mut rest = key;
+    for (nth, slot) in slots.iter().enumerate() {
+        rest = match slot {
+            Some(slot) => {
+                let (value, rest) = codec
+                    .decode_part(nth, rest, env.ctx.time_zone)
+                    .ok_or_else(damaged)?;
+                assign(&mut row[*slot as usize], value);
+                rest
+            }
+            None => &rest[codec.part_len(nth, rest).ok_or_else(damaged)?..],
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The short path: reads shaped like a key look-up, compiled once and run without planning.
+//!
+//! Neighbours: `session` caches a [`ShortSelect`] per statement and asks it first; whatever it does not
+//! take goes the long way through `bind`, `plan` and `exec`, with the same answer.
+//! Parts: `compile` (which statements are short, and how their parameters reach the keys) · `select`
+//! (running one).
+//! **Invariants**
+//! - A short plan filters by its key ranges alone: every condition of the statement is in them.
+//! - Row bytes go to the sink without intermediate values; the only allocations are the session's
+//!   reused buffers.
+//! - A parameter whose type does not fit the column's key exactly makes the execution not short.
+
+mod compile;
+mod select;
+
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_types::Value;
+
+pub use compile::{candidate, compile};
+pub use select::Scratch;
+
+/// Where a key part's value comes from.
+#[derive(Debug, Clone)]
+enum Operand {
+    Param(u32),
+    Const(Value),
+}
+
+/// One range of an index: parts equal to `equal`, the next part between the ends (value, inclusive).
+#[derive(Debug, Clone, Default)]
+struct RangeSpec {
+    equal: Vec<Operand>,
+    low: Option<(Operand, bool)>,
+    high: Option<(Operand, bool)>,
+}
+
+/// Aggregate functions of the short path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AggKind {
+    CountStar,
+    Count,
+    Sum,
+    Min,
+    Max,
+}
+
+/// What becomes of the rows.
+#[derive(Debug, Clone)]
+enum Output {
+    /// These columns, in the order of the index.
+    Columns(Vec<usize>),
+    /// These columns, sorted by one of them (position in the list), perhaps without duplicates.
+    Sorted {
+        columns: Vec<usize>,
+        by: usize,
+        desc: bool,
+        distinct: bool,
+    },
+    /// Integer aggregates over all rows.
+    Aggregates(Vec<(AggKind, usize)>),
+}
+
+/// A compiled short SELECT.
+#[derive(Debug)]
+pub struct ShortSelect {
+    /// The table as it was when this was compiled; another definition makes the plan void.
+    pub table: Arc<TableDef>,
+    /// Result columns.
+    pub columns: Arc<[ColumnMeta]>,
+    /// Number of parameters.
+    pub params: usize,
+    /// Position of the index in the table.
+    index: usize,
+    ranges: Vec<RangeSpec>,
+    /// At most one row can match.
+    unique: bool,
+    /// Everything that is read lies in the index's own key parts.
+    index_only: bool,
+    output: Output,
+}
+
+impl ShortSelect {
+    /// Does it read the clustered index, not a secondary one?
+    pub fn is_by_primary(&self) -> bool {
+        self.table.indexes[self.index].primary
+    }
+}

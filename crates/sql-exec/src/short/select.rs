@@ -1,0 +1,696 @@
+//! Running a short SELECT.
+//!
+//! Neighbours: the engine's transaction gives rows, the codec reads them in place, the sink takes them.
+//! **Invariants**
+//! - [`ShortSelect::bind`] and [`ShortSelect::gather`] decide whether this execution is short before anything is sent;
+//!   after that only the engine can fail.
+//! - What is gathered before it is sent is bounded; rows that need not be are sent as the sink takes them.
+
+use std::cmp::Ordering;
+use std::ops::Bound as RangeBound;
+
+use esker_engine::{Direction, Txn, View};
+use esker_sql_catalog::catalog::IndexDef;
+use esker_sql_catalog::codec::{KeyRange, RowReader};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::result::RowSink;
+use esker_types::{Decimal, SqlResult, SqlType, Value, ValueRef};
+use jiff::tz::TimeZone;
+use smallvec::SmallVec;
+
+use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
+
+/// Buffers that a session keeps between executions, and the keys of the execution that runs.
+#[derive(Default)]
+pub struct Scratch {
+    /// A full key of a unique index.
+    key: Vec<u8>,
+    /// Ranges in order, none overlapping.
+    ranges: Vec<KeyRange>,
+    sort: SortBuffers,
+    gathered: Gathered,
+    /// Rows that were sent.
+    sent: u64,
+}
+
+/// What an execution knows before it sends anything.
+#[derive(Default)]
+enum Gathered {
+    /// Rows are sent as they come.
+    #[default]
+    Nothing,
+    /// Count of inputs and the running value of each aggregate; 128 bits hold any sum of 64 bit numbers.
+    Aggregates(SmallVec<[(u64, i128); 4]>),
+    /// The rows of the sort buffers, of one string each.
+    Strings,
+    Rows(Vec<Vec<Value>>),
+}
+
+#[derive(Default)]
+struct SortBuffers {
+    /// Copied values of rows to be sorted, end to end.
+    bytes: Vec<u8>,
+    /// Per row: start and length in `bytes`.
+    rows: Vec<SortRow>,
+}
+
+#[derive(Clone, Copy)]
+struct SortRow {
+    start: u32,
+    len: u32,
+}
+
+/// The keys of an execution.
+#[derive(Clone, Copy)]
+enum Bound<'a> {
+    /// A full key of a unique index.
+    Point(&'a [u8]),
+    /// Ranges in order, none overlapping.
+    Ranges(&'a [KeyRange]),
+}
+
+/// Capacity a session keeps for sorting.
+const KEPT_BYTES: usize = 256 * 1024;
+/// Rows, and bytes of their strings, that an execution gathers before it sends any. More is for the long way, which has
+/// threads for them, answers for the memory and can be killed.
+const MOST_GATHERED_ROWS: usize = 10_000;
+const MOST_GATHERED_BYTES: usize = 1 << 20;
+
+fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<ValueRef<'a>> {
+    match operand {
+        Operand::Param(n) => params.get(*n as usize).map(Value::as_ref),
+        Operand::Const(v) => Some(v.as_ref()),
+    }
+}
+
+/// The value as the column's type has it, if that is exact.
+fn fit<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<ValueRef<'a>> {
+    if ty.is_integer() && ty.kind != esker_types::TypeKind::Year {
+        let n = match v {
+            ValueRef::Int(i) => i128::from(i),
+            ValueRef::UInt(u) => i128::from(u),
+            _ => return None,
+        };
+        let bits = match ty.kind {
+            esker_types::TypeKind::TinyInt => 8,
+            esker_types::TypeKind::SmallInt => 16,
+            esker_types::TypeKind::MediumInt => 24,
+            esker_types::TypeKind::Int => 32,
+            _ => 64,
+        };
+        return if ty.unsigned {
+            (0..1_i128 << bits)
+                .contains(&n)
+                .then_some(ValueRef::UInt(n as u64))
+        } else {
+            let half = 1_i128 << (bits - 1);
+            (-half..half)
+                .contains(&n)
+                .then_some(ValueRef::Int(n as i64))
+        };
+    }
+    match v {
+        ValueRef::Str(_) if ty.is_string() => Some(v),
+        _ => None,
+    }
+}
+
+/// The keys of one range; None when a value does not fit its column.
+fn range(
+    index: &IndexDef,
+    spec: &RangeSpec,
+    params: &[Value],
+    zone: &TimeZone,
+) -> SqlResult<Option<KeyRange>> {
+    let parts = index.codec.parts();
+    let mut equal: SmallVec<[ValueRef<'_>; 4]> = SmallVec::new();
+    for (nth, operand) in spec.equal.iter().enumerate() {
+        match value(operand, params).and_then(|v| fit(v, &parts[nth].ty)) {
+            Some(v) => equal.push(v),
+            None => return Ok(None),
+        }
+    }
+    let mut ends = [None, None];
+    for (end, slot) in [&spec.low, &spec.high].into_iter().zip(&mut ends) {
+        let Some((operand, inclusive)) = end else {
+            continue;
+        };
+        match value(operand, params).and_then(|v| fit(v, &parts[equal.len()].ty)) {
+            Some(v) => *slot = Some((v, *inclusive)),
+            None => return Ok(None),
+        }
+    }
+    let [low, high] = ends;
+    index.codec.range(&equal, low, high, zone).map(Some)
+}
+
+impl ShortSelect {
+    /// The definition of the index that is read.
+    fn index(&self) -> &IndexDef {
+        &self.table.indexes[self.index]
+    }
+
+    /// Turns parameters into keys, which then lie in `scratch`; false when this execution is not short.
+    pub fn bind(
+        &self,
+        params: &[Value],
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+    ) -> SqlResult<bool> {
+        let index = self.index();
+        scratch.gathered = Gathered::Nothing;
+        scratch.sent = 0;
+        if self.unique {
+            scratch.key.clear();
+            for (nth, operand) in self.ranges[0].equal.iter().enumerate() {
+                let ty = &index.codec.parts()[nth].ty;
+                let Some(v) = value(operand, params).and_then(|v| fit(v, ty)) else {
+                    return Ok(false);
+                };
+                index.codec.encode_part(nth, v, zone, &mut scratch.key)?;
+            }
+            return Ok(true);
+        }
+        scratch.ranges.clear();
+        for spec in &self.ranges {
+            match range(index, spec, params, zone)? {
+                None => return Ok(false),
+                Some(range) if is_empty(&range) => (),
+                Some(range) => scratch.ranges.push(range),
+            }
+        }
+        merge(&mut scratch.ranges);
+        Ok(true)
+    }
+
+    /// Does what must be done before the first row is sent; false when there are too many rows for that.
+    pub fn gather(&self, txn: &Txn, zone: &TimeZone, scratch: &mut Scratch) -> SqlResult<bool> {
+        let Scratch {
+            key,
+            ranges,
+            sort: buffers,
+            gathered,
+            ..
+        } = scratch;
+        let keys = self.keys(key, ranges);
+        let found = match &self.output {
+            Output::Columns(_) => Some(Gathered::Nothing),
+            Output::Aggregates(list) => self.aggregate(list, keys, txn, zone)?,
+            Output::Sorted {
+                columns,
+                by,
+                desc,
+                distinct,
+            } => {
+                let sort = Sort {
+                    columns,
+                    by: *by,
+                    desc: *desc,
+                    distinct: *distinct,
+                };
+                self.sorted(&sort, keys, txn, zone, buffers)?
+            }
+        };
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        *gathered = found;
+        Ok(true)
+    }
+
+    fn keys<'a>(&self, key: &'a [u8], ranges: &'a [KeyRange]) -> Bound<'a> {
+        match self.unique {
+            true => Bound::Point(key),
+            false => Bound::Ranges(ranges),
+        }
+    }
+
+    /// Sends rows until the sink has `limit` bytes or there are no more; whether there are more. The next call goes on
+    /// behind them.
+    pub fn run(
+        &self,
+        txn: &Txn,
+        zone: &TimeZone,
+        scratch: &mut Scratch,
+        sink: &mut dyn RowSink,
+        limit: usize,
+    ) -> SqlResult<bool> {
+        match (&self.output, std::mem::take(&mut scratch.gathered)) {
+            (Output::Columns(columns), _) => {
+                let keys = self.keys(&scratch.key, &scratch.ranges);
+                let mut sent = 0;
+                let stop = self.each(keys, txn, zone, |row| {
+                    sent += 1;
+                    self.send(row, columns, sink);
+                    Ok(sink.bytes() < limit)
+                })?;
+                scratch.sent += sent;
+                let Some(Stop { range, key }) = stop else {
+                    return Ok(false);
+                };
+                scratch.ranges.drain(..range);
+                if let Some(range) = scratch.ranges.first_mut() {
+                    range.lower = RangeBound::Excluded(key);
+                }
+                return Ok(true);
+            }
+            (Output::Aggregates(list), Gathered::Aggregates(states)) => {
+                sink.begin_row();
+                for (((kind, _), (n, v)), meta) in list.iter().zip(states).zip(self.columns.iter())
+                {
+                    sink.value(finish(*kind, n, v, &meta.ty), &meta.ty);
+                }
+                sink.end_row();
+                scratch.sent = 1;
+            }
+            (_, Gathered::Strings) => scratch.sent = self.send_strings(&mut scratch.sort, sink),
+            (_, Gathered::Rows(rows)) => {
+                for row in &rows {
+                    sink.begin_row();
+                    for (v, meta) in row.iter().zip(self.columns.iter()) {
+                        sink.value(v.as_ref(), &meta.ty);
+                    }
+                    sink.end_row();
+                }
+                scratch.sent = rows.len() as u64;
+            }
+            _ => unreachable!("rows are sent after they were gathered"),
+        }
+        Ok(false)
+    }
+
+    fn send(&self, row: &Row<'_>, columns: &[usize], sink: &mut dyn RowSink) {
+        sink.begin_row();
+        for (col, meta) in columns.iter().zip(self.columns.iter()) {
+            sink.value(row.field(*col), &meta.ty);
+        }
+        sink.end_row();
+    }
+
+    /// Calls `f` for every row of the ranges, until it says no: then it gives where that was.
+    fn each(
+        &self,
+        bound: Bound<'_>,
+        txn: &Txn,
+        zone: &TimeZone,
+        mut f: impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<Option<Stop>> {
+        let index = self.index();
+        self.table.check_visible(index, txn.snapshot())?;
+        match bound {
+            Bound::Point(key) if index.primary => {
+                self.row(key, txn, zone, &mut f)?;
+            }
+            Bound::Point(key) => {
+                let mut clustered = Vec::new();
+                let found = txn
+                    .get_with(&index.tree, key, View::Snapshot, |v| {
+                        clustered.extend_from_slice(v)
+                    })
+                    .map_err(|e| engine_error(&e))?;
+                if found.is_some() {
+                    self.row(&clustered, txn, zone, &mut f)?;
+                }
+            }
+            Bound::Ranges(ranges) => {
+                for (nth, range) in ranges.iter().enumerate() {
+                    if let Some(key) = self.scan(range, txn, zone, &mut f)? {
+                        return Ok(Some(Stop { range: nth, key }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// One row by its clustered key; false if `f` said no.
+    fn row(
+        &self,
+        clustered: &[u8],
+        txn: &Txn,
+        zone: &TimeZone,
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<bool> {
+        txn.get_with(
+            &self.table.primary().tree,
+            clustered,
+            View::Snapshot,
+            |bytes| {
+                f(&Row::Stored(RowReader::new(
+                    &self.table.layout,
+                    zone,
+                    bytes,
+                )?))
+            },
+        )
+        .map_err(|e| engine_error(&e))?
+        .unwrap_or(Ok(true))
+    }
+
+    /// The rows of a range; the key at which `f` said no.
+    fn scan(
+        &self,
+        range: &KeyRange,
+        txn: &Txn,
+        zone: &TimeZone,
+        f: &mut impl FnMut(&Row<'_>) -> SqlResult<bool>,
+    ) -> SqlResult<Option<Vec<u8>>> {
+        let index = self.index();
+        let mut cursor = txn
+            .scan(
+                &index.tree,
+                range.lower(),
+                range.upper(),
+                Direction::Forward,
+                View::Snapshot,
+            )
+            .map_err(|e| engine_error(&e))?;
+        while let Some((key, bytes)) = cursor.next().map_err(|e| engine_error(&e))? {
+            let goes_on = if index.primary {
+                f(&Row::Stored(RowReader::new(
+                    &self.table.layout,
+                    zone,
+                    bytes,
+                )?))?
+            } else if self.index_only {
+                f(&Row::Key { index, key, zone })?
+            } else {
+                let clustered = index.codec.clustered_of(key, bytes)?;
+                self.row(clustered, txn, zone, f)?
+            };
+            if !goes_on {
+                return Ok(Some(key.to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The states of aggregates; `None` if there are too many rows.
+    fn aggregate(
+        &self,
+        list: &[(AggKind, usize)],
+        keys: Bound<'_>,
+        txn: &Txn,
+        zone: &TimeZone,
+    ) -> SqlResult<Option<Gathered>> {
+        let mut states = SmallVec::from_elem((0, 0), list.len());
+        let mut rows = 0;
+        let stop = self.each(keys, txn, zone, |row| {
+            for ((kind, col), state) in list.iter().zip(&mut states) {
+                step(*kind, row, *col, state);
+            }
+            rows += 1;
+            Ok(rows < MOST_GATHERED_ROWS)
+        })?;
+        Ok(stop.is_none().then_some(Gathered::Aggregates(states)))
+    }
+
+    /// Rows in their order; `None` if there are too many.
+    fn sorted(
+        &self,
+        sort: &Sort<'_>,
+        keys: Bound<'_>,
+        txn: &Txn,
+        zone: &TimeZone,
+        buffers: &mut SortBuffers,
+    ) -> SqlResult<Option<Gathered>> {
+        let key_type = &self.columns[sort.by].ty;
+        if sort.columns.len() == 1 && key_type.is_string() {
+            return self.sorted_strings(sort, keys, txn, zone, buffers);
+        }
+        // Several columns: keep the values and sort those.
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let mut bytes = 0;
+        let stop = self.each(keys, txn, zone, |row| {
+            let values = sort.columns.iter().map(|col| row.field(*col));
+            let values = values.inspect(|value| {
+                bytes += match value {
+                    ValueRef::Str(s) => s.len(),
+                    _ => 0,
+                }
+            });
+            rows.push(values.map(ValueRef::to_owned).collect());
+            Ok(rows.len() < MOST_GATHERED_ROWS && bytes < MOST_GATHERED_BYTES)
+        })?;
+        if stop.is_some() {
+            return Ok(None);
+        }
+        let collation = key_type.collation;
+        rows.sort_by(|a, b| {
+            let order = compare(a[sort.by].as_ref(), b[sort.by].as_ref(), |x, y| {
+                collation.compare(x, y)
+            });
+            if sort.desc { order.reverse() } else { order }
+        });
+        if sort.distinct {
+            rows.dedup_by(|a, b| {
+                compare(a[0].as_ref(), b[0].as_ref(), |x, y| collation.compare(x, y)).is_eq()
+            });
+        }
+        Ok(Some(Gathered::Rows(rows)))
+    }
+
+    /// One string column: slices of one buffer are sorted.
+    fn sorted_strings(
+        &self,
+        sort: &Sort<'_>,
+        keys: Bound<'_>,
+        txn: &Txn,
+        zone: &TimeZone,
+        buffers: &mut SortBuffers,
+    ) -> SqlResult<Option<Gathered>> {
+        buffers.clear();
+        let SortBuffers { bytes, rows } = buffers;
+        let stop = self.each(keys, txn, zone, |row| {
+            let start = bytes.len() as u32;
+            let len = match row.field(sort.columns[0]) {
+                ValueRef::Str(s) => {
+                    bytes.extend_from_slice(s);
+                    s.len() as u32
+                }
+                _ => SortRow::NULL,
+            };
+            rows.push(SortRow { start, len });
+            Ok(rows.len() < MOST_GATHERED_ROWS && bytes.len() < MOST_GATHERED_BYTES)
+        })?;
+        if stop.is_some() {
+            buffers.trim();
+            return Ok(None);
+        }
+        let collation = self.columns[0].ty.collation;
+        let order = |a: &SortRow, b: &SortRow| match (a.text(bytes), b.text(bytes)) {
+            (Some(a), Some(b)) => collation.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        rows.sort_unstable_by(|a, b| {
+            let o = order(a, b);
+            if sort.desc { o.reverse() } else { o }
+        });
+        if sort.distinct {
+            rows.dedup_by(|a, b| order(a, b).is_eq());
+        }
+        Ok(Some(Gathered::Strings))
+    }
+
+    /// Sends the rows of the buffers; returns how many.
+    fn send_strings(&self, buffers: &mut SortBuffers, sink: &mut dyn RowSink) -> u64 {
+        let ty = &self.columns[0].ty;
+        for row in &buffers.rows {
+            sink.begin_row();
+            let text = row.text(&buffers.bytes);
+            sink.value(text.map_or(ValueRef::Null, ValueRef::Str), ty);
+            sink.end_row();
+        }
+        let sent = buffers.rows.len() as u64;
+        buffers.trim();
+        sent
+    }
+}
+
+impl SortBuffers {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// Gives back what a session does not keep.
+    fn trim(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES {
+            *self = Self::default();
+        }
+    }
+}
+
+impl SortRow {
+    /// Length of what is NULL.
+    const NULL: u32 = u32::MAX;
+
+    fn text(self, bytes: &[u8]) -> Option<&[u8]> {
+        let start = self.start as usize;
+        (self.len != Self::NULL).then(|| &bytes[start..start + self.len as usize])
+    }
+}
+
+impl Scratch {
+    /// Rows that the execution has sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+}
+
+/// Where rows were no longer wanted.
+struct Stop {
+    /// The number of the range, and the last key of it that was read.
+    range: usize,
+    key: Vec<u8>,
+}
+
+/// How rows are ordered.
+struct Sort<'a> {
+    columns: &'a [usize],
+    by: usize,
+    desc: bool,
+    distinct: bool,
+}
+
+/// A row in place: in the clustered tree, or as far as an index key tells it.
+enum Row<'a> {
+    Stored(RowReader<'a>),
+    Key {
+        index: &'a IndexDef,
+        key: &'a [u8],
+        zone: &'a TimeZone,
+    },
+}
+
+impl Row<'_> {
+    fn field(&self, col: usize) -> ValueRef<'_> {
+        match self {
+            Self::Stored(row) => row.field(col),
+            Self::Key { index, key, zone } => {
+                let mut rest = *key;
+                for (nth, part) in index.parts.iter().enumerate() {
+                    if part.col == col {
+                        return index
+                            .codec
+                            .decode_part(nth, rest, zone)
+                            .map_or(ValueRef::Null, |(v, _)| v);
+                    }
+                    let len = index.codec.part_len(nth, rest).unwrap_or(rest.len());
+                    rest = &rest[len..];
+                }
+                ValueRef::Null
+            }
+        }
+    }
+}
+
+fn as_i128(v: ValueRef<'_>) -> Option<i128> {
+    match v {
+        ValueRef::Int(i) => Some(i128::from(i)),
+        ValueRef::UInt(u) => Some(i128::from(u)),
+        _ => None,
+    }
+}
+
+fn step(kind: AggKind, row: &Row<'_>, col: usize, state: &mut (u64, i128)) {
+    if kind == AggKind::CountStar {
+        state.0 += 1;
+        return;
+    }
+    let v = row.field(col);
+    if matches!(v, ValueRef::Null) {
+        return;
+    }
+    let n = as_i128(v).unwrap_or(0);
+    state.1 = match kind {
+        AggKind::Sum => state.1 + n,
+        AggKind::Min if state.0 > 0 => state.1.min(n),
+        AggKind::Max if state.0 > 0 => state.1.max(n),
+        _ => n,
+    };
+    state.0 += 1;
+}
+
+fn finish(kind: AggKind, n: u64, v: i128, ty: &SqlType) -> ValueRef<'static> {
+    match kind {
+        AggKind::CountStar | AggKind::Count => ValueRef::Int(n as i64),
+        _ if n == 0 => ValueRef::Null,
+        AggKind::Sum => ValueRef::Decimal(Decimal::from_i128(v, 0)),
+        _ if ty.unsigned => ValueRef::UInt(v as u64),
+        _ => ValueRef::Int(v as i64),
+    }
+}
+
+/// NULL first, then numbers or strings.
+fn compare(
+    a: ValueRef<'_>,
+    b: ValueRef<'_>,
+    strings: impl Fn(&[u8], &[u8]) -> Ordering,
+) -> Ordering {
+    match (a, b) {
+        (ValueRef::Null, ValueRef::Null) => Ordering::Equal,
+        (ValueRef::Null, _) => Ordering::Less,
+        (_, ValueRef::Null) => Ordering::Greater,
+        (ValueRef::Str(a), ValueRef::Str(b)) => strings(a, b),
+        (a, b) => as_i128(a).cmp(&as_i128(b)),
+    }
+}
+
+fn start(r: &KeyRange) -> &[u8] {
+    match &r.lower {
+        RangeBound::Included(k) | RangeBound::Excluded(k) => k,
+        RangeBound::Unbounded => &[],
+    }
+}
+
+fn is_empty(r: &KeyRange) -> bool {
+    match (&r.lower, &r.upper) {
+        (RangeBound::Included(l), RangeBound::Included(u)) => l > u,
+        (
+            RangeBound::Included(l) | RangeBound::Excluded(l),
+            RangeBound::Included(u) | RangeBound::Excluded(u),
+        ) => l >= u,
+        _ => false,
+    }
+}
+
+/// Sorts ranges and joins those that overlap.
+fn merge(ranges: &mut Vec<KeyRange>) {
+    if ranges.len() < 2 {
+        return;
+    }
+    let excluded = |r: &KeyRange| matches!(r.lower, RangeBound::Excluded(_));
+    ranges.sort_by(|a, b| (start(a), excluded(a)).cmp(&(start(b), excluded(b))));
+    let mut merged: Vec<KeyRange> = Vec::with_capacity(ranges.len());
+    for r in ranges.drain(..) {
+        match merged.last_mut() {
+            Some(last) if reaches(last, &r) => {
+                if ends_before(last, &r) {
+                    last.upper = r.upper;
+                }
+            }
+            _ => merged.push(r),
+        }
+    }
+    *ranges = merged;
+}
+
+/// Does `a` end at or after the start of `b`?
+fn reaches(a: &KeyRange, b: &KeyRange) -> bool {
+    match &a.upper {
+        RangeBound::Unbounded => true,
+        RangeBound::Included(end) | RangeBound::Excluded(end) => end.as_slice() >= start(b),
+    }
+}
+
+fn ends_before(a: &KeyRange, b: &KeyRange) -> bool {
+    match (&a.upper, &b.upper) {
+        (RangeBound::Unbounded, _) => false,
+        (_, RangeBound::Unbounded) => true,
+        (RangeBound::Included(x), RangeBound::Excluded(y)) => x < y,
+        (RangeBound::Excluded(x), RangeBound::Included(y)) => x <= y,
+        (RangeBound::Included(x), RangeBound::Included(y))
+        | (RangeBound::Excluded(x), RangeBound::Excluded(y)) => x < y,
+    }
+}

@@ -1,0 +1,412 @@
+//! Calls: functions of the registry, aggregates, and the forms that evaluate lazily.
+//!
+//! Neighbours: `esker_types::func` knows names, types and kernels; `group` moves aggregates behind
+//! the grouping.
+//! **Invariants**: an aggregate is bound once per block however often it is written; its argument has
+//! no aggregate (1111); a function that waits or changes from row to row marks the block.
+
+use esker_sql_syntax::ast;
+use esker_types::cmp::CmpKind;
+use esker_types::func::aggregate::{self, AggTypes};
+use esker_types::func::merge::merge_types;
+use esker_types::func::{self, ArgType, FuncDef, FuncFlags, RetCtx};
+use esker_types::{Level, SqlError, SqlResult, TypeKind, Value};
+
+use super::block::{AggCall, OrderKey, Volatility};
+use super::expr::{bind_all, bind_condition, bind_expr, numeric_operand};
+use super::scope::{AggRule, Scope};
+use super::{BindEnv, compare, errors, json, window};
+use crate::expr::{Case, Cmp, CmpOp, Expr, ExprKind, FuncCall, fold, walk};
+
+/// What the registry wants to know about bound arguments.
+pub(super) fn arg_types(args: &[Expr]) -> Vec<ArgType<'_>> {
+    args.iter()
+        .map(|a| ArgType {
+            ty: a.ty.clone(),
+            coercibility: a.coer,
+            value: a.as_const(),
+        })
+        .collect()
+}
+
+/// The common type of values that become one column.
+pub(super) fn merged(
+    env: &BindEnv<'_>,
+    values: &[&Expr],
+    operation: &str,
+) -> SqlResult<func::Signature> {
+    let args: Vec<ArgType<'_>> = values
+        .iter()
+        .map(|a| ArgType {
+            ty: a.ty.clone(),
+            coercibility: a.coer,
+            value: a.as_const(),
+        })
+        .collect();
+    merge_types(&args, &RetCtx::of(env.ctx), operation)
+}
+
+/// Binds a call.
+pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) -> SqlResult<Expr> {
+    if let Some(over) = &call.over {
+        return window::bind_window_call(env, scope, call, over);
+    }
+    if let Some(schema) = &call.schema {
+        return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
+    }
+    if let Some(def) = aggregate::lookup(&call.name.text) {
+        return bind_aggregate(env, scope, def, call);
+    }
+    if call.star || call.distinct || !call.order_by.is_empty() || call.separator.is_some() {
+        return Err(errors::syntax(&call.name.text));
+    }
+    if call.name.is("grouping") {
+        return bind_grouping(env, scope, &call.args);
+    }
+    bind_function(env, scope, &call.name.text, &call.args)
+}
+
+/// Binds a call of a plain function.
+pub(super) fn bind_function(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    name: &str,
+    args: &[ast::Expr],
+) -> SqlResult<Expr> {
+    let Some(def) = func::lookup(name) else {
+        return Err(unknown(env, name));
+    };
+    if !def.accepts(args.len()) {
+        return Err(errors::wrong_argument_count(name));
+    }
+    let mut args = bind_arguments(env, scope, def.name, args)?;
+    match def.name {
+        "greatest" | "least" if args.iter().any(|a| a.ty.kind == TypeKind::Json) => {
+            json::compared_otherwise(env, "LEAST and GREATEST operators");
+            args = args.into_iter().map(json::text).collect();
+        }
+        "if" => {
+            let [when, then, otherwise] =
+                <[Expr; 3]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
+            return case(env, vec![(when, then)], Some(otherwise), "if");
+        }
+        "ifnull" | "coalesce" => return coalesce(env, def.name, args),
+        "nullif" => {
+            let [left, right] =
+                <[Expr; 2]>::try_from(args).map_err(|_| errors::wrong_argument_count(name))?;
+            return nullif(env, left, right);
+        }
+        _ => {}
+    }
+    if def.name == "json_merge" {
+        let text = "'JSON_MERGE' is deprecated and will be removed in a future release. Please use \
+                    JSON_MERGE_PRESERVE/JSON_MERGE_PATCH instead";
+        env.ctx.warn(Level::Warning, 1287, text);
+    }
+    apply(env, scope, def, args)
+}
+
+/// A call of a plain function with bound arguments.
+pub(super) fn apply(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    def: &'static FuncDef,
+    args: Vec<Expr>,
+) -> SqlResult<Expr> {
+    if def.flags.has(FuncFlags::BLOCKS) {
+        env.blocks.set(true);
+    }
+    if fold::is_volatile(def) {
+        scope.note_volatility(Volatility::Volatile);
+    }
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let arg_types = args.iter().map(|a| a.ty.clone()).collect();
+    let (ty, coer) = (signature.ret.clone(), signature.coercibility);
+    if let ("rand", [seed]) = (def.name, &args[..])
+        && seed.is_row_independent()
+    {
+        let kind = ExprKind::SeededRand(env.subquery_id(), Box::new(seed.clone()));
+        return Ok(Expr { kind, ty, coer });
+    }
+    let kind = ExprKind::Func(Box::new(FuncCall {
+        def,
+        args,
+        arg_types,
+        signature,
+    }));
+    Ok(Expr { kind, ty, coer })
+}
+
+/// Binds the arguments; where a function computes with numbers, hexadecimal and bit literals are some.
+fn bind_arguments(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    function: &str,
+    args: &[ast::Expr],
+) -> SqlResult<Vec<Expr>> {
+    let bind = |(nth, arg)| match takes_number(function, nth) {
+        true => numeric_operand(env, scope, arg),
+        false if json::takes_json_value(function, nth) => json::bind_json_value(env, scope, arg),
+        false => bind_expr(env, scope, arg),
+    };
+    args.iter().enumerate().map(bind).collect()
+}
+
+/// Does a function compute with a number, or judge a boolean, in its `nth` argument (from 0)?
+fn takes_number(function: &str, nth: usize) -> bool {
+    let starts = |prefix: &str| function.starts_with(prefix);
+    match function {
+        "if" | "elt" | "make_set" | "export_set" | "format" | "from_unixtime" => nth == 0,
+        "repeat" | "left" | "right" => nth == 1,
+        "abs" | "acos" | "asin" | "atan" | "atan2" | "bin" | "bit_count" | "ceil" | "ceiling"
+        | "char" | "cos" | "cot" | "degrees" | "exp" | "floor" | "from_days" | "inet_ntoa"
+        | "interval" | "ln" | "log" | "log10" | "log2" | "makedate" | "maketime" | "mod"
+        | "oct" | "period_add" | "period_diff" | "pow" | "power" | "radians" | "rand" | "round"
+        | "sec_to_time" | "sign" | "sin" | "space" | "sqrt" | "tan" | "truncate" => true,
+        _ if starts("date_add_") || starts("date_sub_") => nth == 1,
+        _ if starts("timestampadd_") => nth == 0,
+        _ => starts("char_using_"),
+    }
+}
+
+/// 1305, or 1235 for what MySQL has and Esker does not.
+fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
+    let lower = name.to_ascii_lowercase();
+    let families = ["st_", "mbr", "xa_"];
+    let single = [
+        "aes_decrypt",
+        "aes_encrypt",
+        "compress",
+        "uncompress",
+        "uncompressed_length",
+        "extractvalue",
+        "updatexml",
+        "format_bytes",
+        "format_pico_time",
+        "icu_version",
+        "ps_current_thread_id",
+        "ps_thread_id",
+        "release_all_locks",
+        "roles_graphml",
+        "statement_digest",
+        "statement_digest_text",
+        "validate_password_strength",
+        "weight_string",
+        "source_pos_wait",
+        "master_pos_wait",
+    ];
+    if families.iter().any(|f| lower.starts_with(f)) || single.contains(&lower.as_str()) {
+        return SqlError::not_supported(name);
+    }
+    match env.ctx.session.database() {
+        Some(db) => errors::unknown_function(&format!("{db}.{name}")),
+        None => errors::unknown_function(name),
+    }
+}
+
+fn nullif(env: &BindEnv<'_>, mut left: Expr, right: Expr) -> SqlResult<Expr> {
+    let kind = compare::kind_of(&left, &right, "nullif")?;
+    // A constant text takes on the collation in which it is compared.
+    if let (ExprKind::Const(Value::Str(text)), CmpKind::Str(compared)) = (&left.kind, kind)
+        && (text.is_ascii() || compared.charset() == left.ty.collation.charset())
+    {
+        left.ty.collation = compared;
+    }
+    let signature = merged(env, &[&left], "nullif")?;
+    let ty = signature.ret.with_nullable(true);
+    let cmp = Box::new(Cmp {
+        op: CmpOp::Eq,
+        kind,
+        left,
+        right,
+    });
+    Ok(Expr {
+        kind: ExprKind::NullIf(cmp),
+        ty,
+        coer: signature.coercibility,
+    })
+}
+
+fn coalesce(env: &BindEnv<'_>, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
+    let signature = merged(env, &args.iter().collect::<Vec<_>>(), name)?;
+    let ty = signature
+        .ret
+        .with_nullable(args.iter().all(|a| a.ty.nullable));
+    Ok(Expr {
+        kind: ExprKind::Coalesce(args),
+        ty,
+        coer: signature.coercibility,
+    })
+}
+
+/// A choice among values by conditions.
+fn case(
+    env: &BindEnv<'_>,
+    whens: Vec<(Expr, Expr)>,
+    otherwise: Option<Expr>,
+    operation: &str,
+) -> SqlResult<Expr> {
+    let values: Vec<&Expr> = whens.iter().map(|(_, t)| t).chain(&otherwise).collect();
+    let signature = merged(env, &values, operation)?;
+    let nullable = otherwise.is_none() || values.iter().any(|v| v.ty.nullable);
+    let ty = signature.ret.with_nullable(nullable);
+    let kind = ExprKind::Case(Box::new(Case { whens, otherwise }));
+    Ok(Expr {
+        kind,
+        ty,
+        coer: signature.coercibility,
+    })
+}
+
+/// CASE, with or without operand.
+pub(super) fn bind_case(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    operand: Option<&ast::Expr>,
+    whens: &[(ast::Expr, ast::Expr)],
+    otherwise: Option<&ast::Expr>,
+) -> SqlResult<Expr> {
+    let operand = operand.map(|e| bind_expr(env, scope, e)).transpose()?;
+    let mut bound = Vec::with_capacity(whens.len());
+    for (when, then) in whens {
+        let when = match &operand {
+            Some(_) => bind_expr(env, scope, when)?,
+            None => bind_condition(env, scope, when)?,
+        };
+        bound.push((when, bind_expr(env, scope, then)?));
+    }
+    if let Some(operand) = operand {
+        let (whens, thens): (Vec<_>, Vec<_>) = bound.into_iter().unzip();
+        let whens = compare::compare_case(env, &operand, whens)?;
+        bound = whens.into_iter().zip(thens).collect();
+    }
+    let otherwise = otherwise.map(|e| bind_expr(env, scope, e)).transpose()?;
+    case(env, bound, otherwise, "case")
+}
+
+/// GROUPING(a, …): which keys are rolled up.
+fn bind_grouping(env: &BindEnv<'_>, scope: &Scope<'_>, args: &[ast::Expr]) -> SqlResult<Expr> {
+    let args = bind_all(env, scope, args)?;
+    let ty = esker_types::SqlType::bigint(false).with_nullable(false);
+    let coer = esker_types::collation::Coercibility::Numeric;
+    Ok(Expr {
+        kind: ExprKind::Grouping(args),
+        ty,
+        coer,
+    })
+}
+
+fn bind_aggregate(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    def: &'static aggregate::AggDef,
+    call: &ast::Call,
+) -> SqlResult<Expr> {
+    if scope.agg_rule.get() != AggRule::Allowed {
+        return Err(errors::invalid_group_func());
+    }
+    scope.agg_rule.set(AggRule::Nested);
+    let parts = bind_aggregate_parts(env, scope, def.name, call);
+    scope.agg_rule.set(AggRule::Allowed);
+    let (args, order) = parts?;
+    if !args.is_empty() && args.iter().all(only_outer) {
+        return Err(SqlError::not_supported(
+            "aggregate of an enclosing query's columns",
+        ));
+    }
+    let signature = def.bind(&arg_types(&args), &RetCtx::of(env.ctx))?;
+    let mut types = AggTypes::new(args.iter().map(|a| a.ty.clone()).collect(), &signature);
+    if let Some(separator) = &call.separator {
+        types.separator = separator.clone();
+    }
+    let bound = AggCall {
+        def,
+        types,
+        args,
+        distinct: call.distinct,
+        order,
+    };
+    let mut aggs = scope.aggs.borrow_mut();
+    let nth = aggs
+        .iter()
+        .position(|a| same_call(a, &bound))
+        .unwrap_or_else(|| {
+            aggs.push(bound);
+            aggs.len() - 1
+        });
+    let (ty, coer) = (signature.ret, signature.coercibility);
+    Ok(Expr {
+        kind: ExprKind::Aggregate(nth as u32),
+        ty,
+        coer,
+    })
+}
+
+fn bind_aggregate_parts(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    name: &str,
+    call: &ast::Call,
+) -> SqlResult<(Vec<Expr>, Vec<OrderKey>)> {
+    // What chooses or counts values takes them as they are.
+    let chooses = matches!(name, "any_value" | "count" | "group_concat" | "max" | "min");
+    let args = match chooses {
+        true => bind_all(env, scope, &call.args)?,
+        false => {
+            let bind = |(nth, arg)| match name {
+                "json_arrayagg" | "json_objectagg" => match json::takes_json_value(name, nth) {
+                    true => json::bind_json_value(env, scope, arg),
+                    false => bind_expr(env, scope, arg),
+                },
+                "bit_and" | "bit_or" | "bit_xor" => {
+                    Ok(json::integer(arg, numeric_operand(env, scope, arg)?))
+                }
+                _ => Ok(json::number(arg, numeric_operand(env, scope, arg)?)),
+            };
+            call.args
+                .iter()
+                .enumerate()
+                .map(bind)
+                .collect::<SqlResult<_>>()?
+        }
+    };
+    let mut order = Vec::with_capacity(call.order_by.len());
+    for item in &call.order_by {
+        // A position names an argument.
+        let expr = match &item.expr {
+            ast::Expr::Literal(ast::Literal::Int(n)) => {
+                let at = usize::try_from(*n).ok().and_then(|n| n.checked_sub(1));
+                at.and_then(|at| args.get(at))
+                    .cloned()
+                    .ok_or_else(|| errors::unknown_column(&n.to_string(), "order clause"))?
+            }
+            e => bind_expr(env, scope, e)?,
+        };
+        order.push(OrderKey {
+            expr,
+            desc: item.desc,
+        });
+    }
+    Ok((args, order))
+}
+
+/// Refers to enclosing queries and to nothing here.
+fn only_outer(e: &Expr) -> bool {
+    e.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. }))
+        && !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
+}
+
+fn same_call(a: &AggCall, b: &AggCall) -> bool {
+    let same_all = |a: &[Expr], b: &[Expr]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| walk::same(a, b))
+    };
+    a.def.name == b.def.name
+        && a.distinct == b.distinct
+        && a.types.separator == b.types.separator
+        && same_all(&a.args, &b.args)
+        && a.order.len() == b.order.len()
+        && a.order
+            .iter()
+            .zip(&b.order)
+            .all(|(a, b)| a.desc == b.desc && walk::same(&a.expr, &b.expr))
+}

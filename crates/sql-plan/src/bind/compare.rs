@@ -1,0 +1,588 @@
+//! Comparisons: `=` and its kin, BETWEEN, IN, LIKE, for values and for rows.
+//!
+//! Neighbours: `esker_types::cmp` decides how two types compare, `collation::aggregate` in which
+//! collation (error 1267).
+//! **Invariants**: rows are taken apart here into conditions on their members; constants compared
+//! with a column are converted to the column's type when that loses nothing, so that access paths
+//! and comparisons see one type.
+
+use esker_sql_syntax::ast::{self, BinaryOp};
+use esker_types::cmp::{self, CmpKind, Operand};
+use esker_types::collation::{self, Coercibility, Collation};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value, cast};
+
+use super::expr::{bind_any, bind_expr, negation, number_literal};
+use super::scope::Scope;
+use super::{BindEnv, errors, json, literal, subquery};
+use crate::expr::{Between, Cmp, CmpOp, Expr, ExprKind, InList, Like, SortedList, fold};
+
+/// The comparison operator, if it is one.
+pub(super) fn comparison(op: BinaryOp) -> Option<CmpOp> {
+    Some(match op {
+        BinaryOp::Eq => CmpOp::Eq,
+        BinaryOp::NullSafeEq => CmpOp::NullSafeEq,
+        BinaryOp::Ne => CmpOp::Ne,
+        BinaryOp::Lt => CmpOp::Lt,
+        BinaryOp::Le => CmpOp::Le,
+        BinaryOp::Gt => CmpOp::Gt,
+        BinaryOp::Ge => CmpOp::Ge,
+        _ => return None,
+    })
+}
+
+/// Does the type take part in collation aggregation?
+fn is_textual(ty: &SqlType) -> bool {
+    ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_))
+}
+
+/// A text's collation and how strongly it insists on it.
+fn claim(e: &Expr) -> (Collation, Coercibility) {
+    (e.ty.collation, e.coer)
+}
+
+fn operand(e: &Expr) -> Operand<'_> {
+    let constant = matches!(e.kind, ExprKind::Const(_) | ExprKind::Param(_));
+    Operand {
+        ty: &e.ty,
+        constant,
+    }
+}
+
+/// [`adapt_value`], and error 1525 for a text compared with a date that it is not.
+fn adapt(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) -> SqlResult<()> {
+    adapt_value(env, constant, column);
+    match &constant.kind {
+        ExprKind::Const(value) => cmp::check_date_constant(env.ctx, value, &column.ty),
+        _ => Ok(()),
+    }
+}
+
+/// Has the constant a say in the comparison's collation? COLLATE has; CAST and CONVERT ... USING as much as a column.
+fn insists(constant: &Expr, column: &Expr) -> bool {
+    match constant.coer {
+        Coercibility::Explicit | Coercibility::None => true,
+        Coercibility::Implicit => {
+            is_textual(&constant.ty)
+                && is_textual(&column.ty)
+                && constant.ty.collation != column.ty.collation
+        }
+        _ => false,
+    }
+}
+
+/// A constant compared with a column becomes one of the column's type when that changes nothing.
+fn adapt_value(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
+    let ExprKind::Const(value) = &constant.kind else {
+        return;
+    };
+    let is_column = matches!(column.kind, ExprKind::Column(_) | ExprKind::Outer { .. });
+    if !is_column || insists(constant, column) {
+        return;
+    }
+    if let Some(value) = cmp::constant_as_column(env.ctx, value, &constant.ty, &column.ty) {
+        *constant = Expr {
+            kind: ExprKind::Const(value),
+            ty: column.ty.clone().with_nullable(false),
+            coer: Coercibility::Numeric,
+        };
+    }
+}
+
+/// [`adapt_value`] for a member of a list: there two digits are no year.
+fn adapt_listed(env: &BindEnv<'_>, constant: &mut Expr, column: &Expr) {
+    const FIRST_WRITTEN_OUT: i128 = 100;
+    if column.ty.kind == TypeKind::Year
+        && let Some(value) = constant.as_const()
+        && cast::to_int(&env.ctx.quiet(), value).is_ok_and(|v| v < FIRST_WRITTEN_OUT)
+    {
+        return;
+    }
+    adapt_value(env, constant, column);
+}
+
+/// [`adapt`] in both directions.
+fn adapt_pair(env: &BindEnv<'_>, a: &mut Expr, b: &mut Expr) -> SqlResult<()> {
+    env.meets(a, &b.ty);
+    env.meets(b, &a.ty);
+    adapt(env, a, b)?;
+    adapt(env, b, a)
+}
+
+/// A constant text in a comparison of doubles becomes a double once, with its warning, instead of
+/// row by row. A statement that changes rows reads it while it runs: there the warning is an error. One
+/// compared with JSON values becomes JSON.
+fn settle(env: &BindEnv<'_>, constant: &mut Expr, kind: CmpKind) -> SqlResult<()> {
+    if let (ExprKind::Const(value), CmpKind::Json) = (&constant.kind, kind)
+        && !matches!(value, Value::Null | Value::Json(_))
+    {
+        *constant = json::constant(value, &constant.ty)?;
+        return Ok(());
+    }
+    let (ExprKind::Const(text @ Value::Str(_)), CmpKind::Double) = (&constant.kind, kind) else {
+        return Ok(());
+    };
+    if env.describe_only || env.changes_rows.get() {
+        return Ok(());
+    }
+    let ty = SqlType::new(TypeKind::Double).with_nullable(false);
+    *constant = Expr::constant(Value::Double(cast::to_f64(env.ctx, text)?), ty);
+    Ok(())
+}
+
+/// How two expressions compare.
+///
+/// # Errors
+/// 1267 for strings whose collations do not mix.
+pub(super) fn kind_of(a: &Expr, b: &Expr, operation: &str) -> SqlResult<CmpKind> {
+    let mut collation = Collation::BINARY;
+    if is_textual(&a.ty) && is_textual(&b.ty) {
+        collation = collation::aggregate_for(&[claim(a), claim(b)], operation)?.0;
+    } else if is_textual(&a.ty) {
+        collation = a.ty.collation;
+    } else if is_textual(&b.ty) {
+        collation = b.ty.collation;
+    }
+    Ok(cmp::cmp_kind(operand(a), operand(b), collation))
+}
+
+/// A comparison of two bound values, folded.
+pub(super) fn compare(
+    env: &BindEnv<'_>,
+    op: CmpOp,
+    mut left: Expr,
+    mut right: Expr,
+) -> SqlResult<Expr> {
+    adapt_pair(env, &mut left, &mut right)?;
+    compare_adapted(env, op, left, right)
+}
+
+/// What CASE asks of its operand and of each WHEN: texts agree on one collation, and a text that is no
+/// date is not refused.
+pub(super) fn compare_case(
+    env: &BindEnv<'_>,
+    operand: &Expr,
+    whens: impl IntoIterator<Item = Expr>,
+) -> SqlResult<Vec<Expr>> {
+    let whens: Vec<Expr> = whens.into_iter().collect();
+    let mut common = Collation::BINARY;
+    if is_textual(&operand.ty) {
+        let texts = whens.iter().filter(|w| is_textual(&w.ty));
+        let items: Vec<_> = std::iter::once(operand).chain(texts).map(claim).collect();
+        common = collation::aggregate_for(&items, "case")?.0;
+    }
+    let compared = whens.into_iter().map(|mut when| {
+        let mut operand = operand.clone();
+        adapt_listed(env, &mut operand, &when);
+        adapt_listed(env, &mut when, &operand);
+        let kind = match is_textual(&operand.ty) && is_textual(&when.ty) {
+            true => cmp::cmp_kind(self::operand(&operand), self::operand(&when), common),
+            false => kind_of(&operand, &when, "case")?,
+        };
+        compare_as(env, CmpOp::Eq, kind, operand, when)
+    });
+    compared.collect()
+}
+
+fn compare_adapted(env: &BindEnv<'_>, op: CmpOp, left: Expr, right: Expr) -> SqlResult<Expr> {
+    let kind = kind_of(&left, &right, op.text())?;
+    compare_as(env, op, kind, left, right)
+}
+
+fn compare_as(
+    env: &BindEnv<'_>,
+    op: CmpOp,
+    kind: CmpKind,
+    mut left: Expr,
+    mut right: Expr,
+) -> SqlResult<Expr> {
+    settle(env, &mut left, kind)?;
+    settle(env, &mut right, kind)?;
+    let nullable = op != CmpOp::NullSafeEq && (left.ty.nullable || right.ty.nullable);
+    let cmp = Cmp {
+        op,
+        kind,
+        left,
+        right,
+    };
+    Ok(fold::fold(
+        Expr::condition(ExprKind::Cmp(Box::new(cmp)), nullable),
+        &env.fold_env(),
+    ))
+}
+
+/// Binds an operand; a hexadecimal literal is a number when the other side is one.
+fn bind_pair(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    right: &ast::Expr,
+) -> SqlResult<(Expr, Expr)> {
+    let (mut l, mut r) = (bind_any(env, scope, left)?, bind_any(env, scope, right)?);
+    if l.ty.kind == TypeKind::Json {
+        r = json::as_truth(env, scope, right, r)?;
+    } else if r.ty.kind == TypeKind::Json {
+        l = json::as_truth(env, scope, left, l)?;
+    }
+    if let (Some(bytes), true) = (number_literal(left), r.ty.is_numeric()) {
+        l = literal::literal_number(bytes);
+    }
+    if let (Some(bytes), true) = (number_literal(right), l.ty.is_numeric()) {
+        r = literal::literal_number(bytes);
+    }
+    Ok((l, r))
+}
+
+/// `left op right`.
+pub(super) fn bind_comparison(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    op: CmpOp,
+    left: &ast::Expr,
+    right: &ast::Expr,
+) -> SqlResult<Expr> {
+    match (left, right) {
+        (ast::Expr::Row(_), ast::Expr::Subquery(q)) => {
+            return subquery::bind_row_comparison(env, scope, left, op, q);
+        }
+        (ast::Expr::Subquery(q), ast::Expr::Row(_)) => {
+            return subquery::bind_row_comparison(env, scope, right, op.flip(), q);
+        }
+        _ => {}
+    }
+    let (left, right) = bind_pair(env, scope, left, right)?;
+    compare_any(env, op, left, right)
+}
+
+/// Compares values or rows.
+pub(super) fn compare_any(
+    env: &BindEnv<'_>,
+    op: CmpOp,
+    left: Expr,
+    right: Expr,
+) -> SqlResult<Expr> {
+    match (left.kind, right.kind) {
+        (ExprKind::Row(left), ExprKind::Row(right)) => compare_rows(env, op, left, right),
+        (ExprKind::Row(members), _) | (_, ExprKind::Row(members)) => {
+            Err(errors::operand_columns(members.len()))
+        }
+        (l, r) => {
+            let left = Expr {
+                kind: l,
+                ty: left.ty,
+                coer: left.coer,
+            };
+            let right = Expr {
+                kind: r,
+                ty: right.ty,
+                coer: right.coer,
+            };
+            compare(env, op, left, right)
+        }
+    }
+}
+
+/// `(a, b) op (c, d)` as conditions on the members.
+fn compare_rows(
+    env: &BindEnv<'_>,
+    op: CmpOp,
+    left: Vec<Expr>,
+    right: Vec<Expr>,
+) -> SqlResult<Expr> {
+    if left.len() != right.len() {
+        return Err(errors::operand_columns(left.len()));
+    }
+    let pairs = left.into_iter().zip(right);
+    match op {
+        CmpOp::Eq | CmpOp::NullSafeEq => {
+            let conds = pairs.map(|(l, r)| compare_any(env, op, l, r));
+            Ok(Expr::all_of(conds.collect::<SqlResult<_>>()?))
+        }
+        CmpOp::Ne => {
+            let conds = pairs.map(|(l, r)| compare_any(env, CmpOp::Eq, l, r));
+            let equal = Expr::all_of(conds.collect::<SqlResult<_>>()?);
+            Ok(negation(equal))
+        }
+        // a < c OR (a = c AND b < d), from the last member to the first.
+        CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => {
+            let strict = if matches!(op, CmpOp::Lt | CmpOp::Le) {
+                CmpOp::Lt
+            } else {
+                CmpOp::Gt
+            };
+            let mut result: Option<Expr> = None;
+            for (l, r) in pairs.rev() {
+                result = Some(match result {
+                    None => compare_any(env, op, l, r)?,
+                    Some(rest) => {
+                        let ahead = compare_any(env, strict, l.clone(), r.clone())?;
+                        let equal = compare_any(env, CmpOp::Eq, l, r)?;
+                        let nullable = ahead.ty.nullable || rest.ty.nullable;
+                        let tied = Expr::all_of(vec![equal, rest]);
+                        Expr::condition(ExprKind::Or(vec![ahead, tied]), nullable)
+                    }
+                });
+            }
+            result.ok_or_else(|| errors::operand_columns(1))
+        }
+    }
+}
+
+/// `arg [NOT] BETWEEN low AND high`.
+pub(super) fn bind_between(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    arg: &ast::Expr,
+    low_ast: &ast::Expr,
+    high_ast: &ast::Expr,
+    negated: bool,
+) -> SqlResult<Expr> {
+    let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
+    let (_, mut high) = bind_pair(env, scope, arg, high_ast)?;
+    if matches!(bound.kind, ExprKind::Row(_)) {
+        return Err(errors::operand_columns(1));
+    }
+    for e in [&low, &high] {
+        if matches!(e.kind, ExprKind::Row(_)) {
+            return Err(errors::operand_columns(1));
+        }
+    }
+    if [&bound, &low, &high]
+        .iter()
+        .any(|e| e.ty.kind == TypeKind::Json)
+    {
+        json::compared_otherwise(env, "BETWEEN operator");
+        let numbers = [&bound, &low, &high].iter().any(|e| e.ty.is_numeric());
+        let plain = |written: &ast::Expr, e: Expr| match numbers {
+            true => json::number(written, e),
+            false => json::text(e),
+        };
+        (bound, low, high) = (
+            plain(arg, bound),
+            plain(low_ast, low),
+            plain(high_ast, high),
+        );
+    }
+    // Among several a text that is no date is not refused: it warns, and compares as zero.
+    for bound_by in [&mut low, &mut high] {
+        adapt_value(env, bound_by, &bound);
+        adapt_value(env, &mut bound, bound_by);
+    }
+    let (low_kind, high_kind) = between_kinds(&bound, &low, &high)?;
+    settle(env, &mut low, low_kind)?;
+    settle(env, &mut high, high_kind)?;
+    let nullable = bound.ty.nullable || low.ty.nullable || high.ty.nullable;
+    let between = Between {
+        arg: bound,
+        low: (low, low_kind),
+        high: (high, high_kind),
+        negated,
+    };
+    Ok(Expr::condition(
+        ExprKind::Between(Box::new(between)),
+        nullable,
+    ))
+}
+
+/// The domains of BETWEEN: its three operands are compared as one domain where they are texts, or
+/// numbers and texts mixed, not bound by bound.
+fn between_kinds(arg: &Expr, low: &Expr, high: &Expr) -> SqlResult<(CmpKind, CmpKind)> {
+    let all = [arg, low, high];
+    let pairs = |collation| [low, high].map(|b| cmp::cmp_kind(operand(arg), operand(b), collation));
+    let [a, b] = if all.iter().all(|e| is_textual(&e.ty)) {
+        pairs(collation::aggregate_for(&all.map(claim), "between")?.0)
+    } else if all.iter().any(|e| e.ty.is_numeric()) {
+        // Beside a number texts are none: their collations need not mix.
+        pairs(Collation::BINARY)
+    } else {
+        [
+            kind_of(arg, low, "between")?,
+            kind_of(arg, high, "between")?,
+        ]
+    };
+    let number = |k| matches!(k, CmpKind::Int | CmpKind::Decimal | CmpKind::Double);
+    let common = match (a, b) {
+        (CmpKind::Double, k) | (k, CmpKind::Double) if number(k) => CmpKind::Double,
+        (CmpKind::Decimal, k) | (k, CmpKind::Decimal) if number(k) => {
+            match all.iter().any(|e| e.ty.is_string()) {
+                true => CmpKind::Double,
+                false => CmpKind::Decimal,
+            }
+        }
+        (CmpKind::Str(_), k) | (k, CmpKind::Str(_)) if number(k) => CmpKind::Double,
+        // COLLATE on one of the bounds holds for both.
+        (CmpKind::Str(_), CmpKind::Str(_)) => {
+            let texts = all.into_iter().filter(|e| is_textual(&e.ty));
+            let items: Vec<_> = texts.map(claim).collect();
+            CmpKind::Str(collation::aggregate_for(&items, "between")?.0)
+        }
+        _ => return Ok((a, b)),
+    };
+    Ok((common, common))
+}
+
+/// `arg [NOT] IN (list)`.
+pub(super) fn bind_in(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    arg: &ast::Expr,
+    list: &[ast::Expr],
+    negated: bool,
+) -> SqlResult<Expr> {
+    let bound = bind_any(env, scope, arg)?;
+    let mut members = Vec::with_capacity(list.len());
+    for member in list {
+        members.push(match number_literal(member) {
+            Some(bytes) if bound.ty.is_numeric() => literal::literal_number(bytes),
+            _ => bind_any(env, scope, member)?,
+        });
+    }
+    if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
+        let conds = members
+            .into_iter()
+            .map(|m| compare_any(env, CmpOp::Eq, bound.clone(), m));
+        let mut conds = conds.collect::<SqlResult<Vec<_>>>()?;
+        let found = match conds.len() {
+            1 => conds.remove(0),
+            _ => {
+                let nullable = conds.iter().any(|c| c.ty.nullable);
+                Expr::condition(ExprKind::Or(conds), nullable)
+            }
+        };
+        return Ok(if negated { negation(found) } else { found });
+    }
+    if members.iter().any(|m| matches!(m.kind, ExprKind::Row(_))) {
+        return Err(errors::operand_columns(1));
+    }
+    for member in &mut members {
+        env.meets(member, &bound.ty);
+        adapt_listed(env, member, &bound);
+    }
+    let kinds = in_kinds(&bound, &members)?;
+    for (member, kind) in members.iter_mut().zip(&kinds) {
+        settle(env, member, *kind)?;
+    }
+    let nullable = bound.ty.nullable || members.iter().any(|m| m.ty.nullable);
+    let sorted = sort_members(env, &members, &kinds).map(Box::new);
+    let list = InList {
+        arg: bound,
+        kinds,
+        list: members,
+        sorted,
+        negated,
+    };
+    Ok(Expr::condition(ExprKind::InList(Box::new(list)), nullable))
+}
+
+/// Kinds of comparison with every member; strings agree on one collation.
+fn in_kinds(arg: &Expr, members: &[Expr]) -> SqlResult<Vec<CmpKind>> {
+    if is_textual(&arg.ty) && members.iter().all(|m| is_textual(&m.ty)) {
+        let items: Vec<(Collation, Coercibility)> =
+            std::iter::once(arg).chain(members).map(claim).collect();
+        let (collation, _) = collation::aggregate_for(&items, " IN ")?;
+        return Ok(vec![CmpKind::Str(collation); members.len()]);
+    }
+    members.iter().map(|m| kind_of(arg, m, " IN ")).collect()
+}
+
+/// Sorts constant members for binary search.
+fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Option<SortedList> {
+    let (kind, ty) = (kinds[0], members[0].ty.clone());
+    let alike = |m: &Expr| m.ty.kind == ty.kind || m.ty.kind == TypeKind::Null;
+    if kinds.iter().any(|k| *k != kind) || !members.iter().all(alike) {
+        return None;
+    }
+    let mut values: Vec<Value> = Vec::with_capacity(members.len());
+    let mut has_null = false;
+    for member in members {
+        match member.as_const() {
+            None => return None,
+            Some(Value::Null) => has_null = true,
+            Some(v) => values.push(v.clone()),
+        }
+    }
+    // Comparisons may warn (a string that is no number): then evaluate one by one, as MySQL does.
+    let quiet = env.ctx.quiet();
+    let mut failed = false;
+    values.sort_by(|a, b| match cmp::compare(&quiet, a, b, kind, (&ty, &ty)) {
+        Ok(Some(ord)) => ord,
+        _ => {
+            failed = true;
+            std::cmp::Ordering::Equal
+        }
+    });
+    if failed || quiet.warning_count.get() > 0 {
+        return None;
+    }
+    Some(SortedList {
+        kind,
+        ty,
+        values,
+        has_null,
+    })
+}
+
+/// `text [NOT] LIKE pattern [ESCAPE e]`.
+pub(super) fn bind_like(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    text: &ast::Expr,
+    pattern: &ast::Expr,
+    escape: Option<&ast::Expr>,
+    negated: bool,
+) -> SqlResult<Expr> {
+    let (text, pattern) = (
+        bind_expr(env, scope, text)?,
+        bind_expr(env, scope, pattern)?,
+    );
+    let mut items = Vec::new();
+    for e in [&text, &pattern] {
+        if is_textual(&e.ty) {
+            items.push((e.ty.collation, e.coer));
+        }
+    }
+    let collation = match items.is_empty() {
+        true => env.ctx.collation_connection,
+        false => collation::aggregate_for(&items, "like")?.0,
+    };
+    let escape = match escape {
+        None => Some('\\').filter(|_| {
+            !env.ctx
+                .sql_mode
+                .has(esker_types::SqlMode::NO_BACKSLASH_ESCAPES)
+        }),
+        Some(e) => {
+            let e = bind_expr(env, scope, e)?;
+            // What a parameter stands for is known when the statement runs.
+            match matches!(e.kind, ExprKind::Param(_)) && env.describe_only {
+                true => None,
+                false => escape_char(&e)?,
+            }
+        }
+    };
+    let nullable = text.ty.nullable || pattern.ty.nullable;
+    let like = Like {
+        text,
+        pattern,
+        escape,
+        collation,
+        negated,
+    };
+    Ok(Expr::condition(ExprKind::Like(Box::new(like)), nullable))
+}
+
+/// The one character of ESCAPE; none for ''.
+fn escape_char(e: &Expr) -> SqlResult<Option<char>> {
+    let wrong = || SqlError::new(1210, "HY000", "Incorrect arguments to ESCAPE");
+    match e.as_const() {
+        Some(Value::Str(s)) => {
+            let text = std::str::from_utf8(s).map_err(|_| wrong())?;
+            let mut chars = text.chars();
+            match (chars.next(), chars.next()) {
+                (first, None) => Ok(first),
+                _ => Err(wrong()),
+            }
+        }
+        Some(Value::Null) => Ok(Some('\\')),
+        _ => Err(wrong()),
+    }
+}

@@ -1,0 +1,582 @@
+//! Expressions: from the syntax tree to bound trees.
+//!
+//! Neighbours: `compare` (comparisons, IN, LIKE), `call` (functions, aggregates, CASE), `subquery`,
+//! `literal`; `scope` resolves names.
+//! **Invariants**: what comes out is folded, has no [`ExprKind::Row`] at its top when one value is
+//! wanted, and its static type is final.
+
+use esker_sql_syntax::ast::{self, BinaryOp, IsTest, UnaryOp};
+use esker_types::arith::{self, ArithFacts, BinOp, UnOp};
+use esker_types::collation::{Coercibility, Collation};
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::aliases::AliasUse;
+use super::block::Volatility;
+use super::scope::{ColumnAt, Scope, ScopeColumn};
+use super::{BindEnv, call, compare, errors, json, json_table, literal, print, subquery};
+use crate::expr::{Arith, Expr, ExprKind, Test, Unary, fold};
+
+/// Binds an expression that stands for one value.
+///
+/// # Errors
+/// Unknown names, wrong types, 1241 for rows.
+pub fn bind_expr(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    let bound = bind_any(env, scope, expr)?;
+    match bound.kind {
+        ExprKind::Row(_) => Err(errors::operand_columns(1)),
+        _ => Ok(bound),
+    }
+}
+
+/// Binds an expression that stands for a boolean.
+///
+/// # Errors
+/// As [`bind_expr`].
+pub fn bind_condition(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    let bound = numeric_operand(env, scope, expr)?;
+    match bound.ty.kind {
+        TypeKind::Json => json::condition(env, bound),
+        _ => Ok(bound),
+    }
+}
+
+/// Binds several.
+pub(super) fn bind_all(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    exprs: &[ast::Expr],
+) -> SqlResult<Vec<Expr>> {
+    exprs.iter().map(|e| bind_expr(env, scope, e)).collect()
+}
+
+/// Binds an expression that may be a row.
+pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
+    let _level = env.enter_expr()?;
+    let bound = match expr {
+        ast::Expr::Literal(l) => return literal::bind_literal(env, l),
+        ast::Expr::Param(nth) => return Ok(literal::bind_param(env, *nth)),
+        ast::Expr::Column(name) => return scope.resolve(env, name),
+        ast::Expr::UserVar(name) => user_var(env, scope, name),
+        ast::Expr::Assign { var, value } => assign(env, scope, var, value)?,
+        ast::Expr::SysVar(var) => system_var(env, var)?,
+        ast::Expr::Unary { op, expr } => unary(env, scope, *op, expr)?,
+        ast::Expr::Binary { op, left, right } => {
+            if let Some(op) = compare::comparison(*op) {
+                compare::bind_comparison(env, scope, op, left, right)?
+            } else {
+                arithmetic(env, scope, *op, left, right)?
+            }
+        }
+        ast::Expr::And(conds) => connective(env, scope, conds, ExprKind::And)?,
+        ast::Expr::Or(conds) => connective(env, scope, conds, ExprKind::Or)?,
+        ast::Expr::Xor(a, b) => {
+            let (a, b) = (
+                bind_condition(env, scope, a)?,
+                bind_condition(env, scope, b)?,
+            );
+            let nullable = a.ty.nullable || b.ty.nullable;
+            Expr::condition(ExprKind::Xor(Box::new([a, b])), nullable)
+        }
+        ast::Expr::Not(e) => negation(bind_condition(env, scope, e)?),
+        ast::Expr::Is {
+            expr,
+            negated,
+            test,
+        } => {
+            let arg = Box::new(match test {
+                IsTest::Null => numeric_operand(env, scope, expr)?,
+                IsTest::True | IsTest::False => bind_condition(env, scope, expr)?,
+            });
+            let test = match test {
+                IsTest::Null => Test::Null,
+                IsTest::True => Test::True,
+                IsTest::False => Test::False,
+            };
+            Expr::condition(
+                ExprKind::Is {
+                    arg,
+                    test,
+                    negated: *negated,
+                },
+                false,
+            )
+        }
+        ast::Expr::Like {
+            expr,
+            pattern,
+            escape,
+            negated,
+        } => compare::bind_like(env, scope, expr, pattern, escape.as_deref(), *negated)?,
+        ast::Expr::Regexp {
+            expr,
+            pattern,
+            negated,
+        } => {
+            let args = [(**expr).clone(), (**pattern).clone()];
+            let found = call::bind_function(env, scope, "regexp_like", &args)?;
+            if *negated { negation(found) } else { found }
+        }
+        ast::Expr::Between {
+            expr,
+            low,
+            high,
+            negated,
+        } => compare::bind_between(env, scope, expr, low, high, *negated)?,
+        ast::Expr::InList {
+            expr,
+            list,
+            negated,
+        } => compare::bind_in(env, scope, expr, list, *negated)?,
+        ast::Expr::InSubquery {
+            expr,
+            query,
+            negated,
+        } => subquery::bind_in(env, scope, expr, query, *negated)?,
+        ast::Expr::Exists(query) => subquery::bind_exists(env, scope, query)?,
+        ast::Expr::Quantified {
+            op,
+            expr,
+            all,
+            query,
+        } => subquery::bind_quantified(env, scope, *op, expr, *all, query)?,
+        ast::Expr::Subquery(query) => subquery::bind_scalar(env, scope, query)?,
+        ast::Expr::Case {
+            operand,
+            whens,
+            otherwise,
+        } => call::bind_case(env, scope, operand.as_deref(), whens, otherwise.as_deref())?,
+        ast::Expr::Cast { expr, ty } => bind_cast(env, scope, expr, ty)?,
+        ast::Expr::Call(c) => call::bind_call(env, scope, c)?,
+        ast::Expr::Row(members) => {
+            let members = members
+                .iter()
+                .map(|m| bind_any(env, scope, m))
+                .collect::<SqlResult<Vec<_>>>()?;
+            let ty = SqlType::new(TypeKind::Null);
+            return Ok(Expr {
+                kind: ExprKind::Row(members),
+                ty,
+                coer: Coercibility::None,
+            });
+        }
+        ast::Expr::Default(column) => default_value(env, scope, column.as_ref())?,
+        ast::Expr::Values(column) => inserted_value(scope, column)?,
+        ast::Expr::Match { .. } => return Err(SqlError::not_supported("MATCH … AGAINST")),
+        ast::Expr::JsonArrow {
+            column,
+            path,
+            unquote,
+        } => json::bind_arrow(env, scope, column, path, *unquote)?,
+        ast::Expr::JsonValue(call) => json_table::bind_json_value(env, scope, call)?,
+        ast::Expr::MemberOf { expr, array } => json::bind_member(env, scope, expr, array)?,
+        ast::Expr::Collate { expr, collation } => collate(env, scope, expr, collation)?,
+    };
+    Ok(fold::fold(bound, &env.fold_env()))
+}
+
+fn connective(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    conds: &[ast::Expr],
+    kind: fn(Vec<Expr>) -> ExprKind,
+) -> SqlResult<Expr> {
+    let bind = |cond| bind_condition(env, scope, cond);
+    let conds = conds.iter().map(bind).collect::<SqlResult<Vec<_>>>()?;
+    let nullable = conds.iter().any(|c| c.ty.nullable);
+    Ok(Expr::condition(kind(conds), nullable))
+}
+
+/// NOT, pushed into comparisons where that changes nothing for NULL.
+pub(super) fn negation(arg: Expr) -> Expr {
+    let Expr { kind, ty, coer } = arg;
+    let kind = match kind {
+        ExprKind::Cmp(mut cmp) => match cmp.op.negate() {
+            Some(op) => {
+                cmp.op = op;
+                ExprKind::Cmp(cmp)
+            }
+            None => ExprKind::Not(Box::new(Expr {
+                kind: ExprKind::Cmp(cmp),
+                ty: ty.clone(),
+                coer,
+            })),
+        },
+        ExprKind::Is { arg, test, negated } => ExprKind::Is {
+            arg,
+            test,
+            negated: !negated,
+        },
+        ExprKind::Between(mut b) => {
+            b.negated = !b.negated;
+            ExprKind::Between(b)
+        }
+        ExprKind::InList(mut l) => {
+            l.negated = !l.negated;
+            ExprKind::InList(l)
+        }
+        ExprKind::Like(mut l) => {
+            l.negated = !l.negated;
+            ExprKind::Like(l)
+        }
+        kind => ExprKind::Not(Box::new(Expr {
+            kind,
+            ty: ty.clone(),
+            coer,
+        })),
+    };
+    Expr::condition(kind, ty.nullable)
+}
+
+fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr {
+    scope.note_volatility(Volatility::Variables);
+    let mut ty = match env.vars.get(name) {
+        Some((_, ty)) => ty,
+        None => SqlType {
+            collation: Collation::BINARY,
+            ..SqlType::new(TypeKind::LongText)
+        },
+    };
+    ty.nullable = true;
+    let coer = if ty.is_string() {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
+    Expr {
+        kind: ExprKind::UserVar(name.into()),
+        ty,
+        coer,
+    }
+}
+
+fn assign(env: &BindEnv<'_>, scope: &Scope<'_>, var: &str, value: &ast::Expr) -> SqlResult<Expr> {
+    scope.note_volatility(Volatility::Volatile);
+    env.assigns.set(true);
+    let value = bind_expr(env, scope, value)?;
+    let (ty, coer) = (value.ty.clone(), Coercibility::Implicit);
+    Ok(Expr {
+        kind: ExprKind::Assign(var.into(), Box::new(value)),
+        ty,
+        coer,
+    })
+}
+
+fn system_var(env: &BindEnv<'_>, var: &ast::SysVar) -> SqlResult<Expr> {
+    let (value, ty) = env.names.system_variable(var)?;
+    let coer = if ty.is_string() {
+        Coercibility::SysConst
+    } else {
+        Coercibility::Numeric
+    };
+    Ok(Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer,
+    })
+}
+
+fn unary(env: &BindEnv<'_>, scope: &Scope<'_>, op: UnaryOp, arg: &ast::Expr) -> SqlResult<Expr> {
+    let bound = numeric_operand(env, scope, arg)?;
+    let arg = match op {
+        UnaryOp::BitNot => json::integer(arg, bound),
+        UnaryOp::Plus | UnaryOp::Neg => json::number(arg, bound),
+    };
+    let op = match op {
+        UnaryOp::Plus => return Ok(arg),
+        UnaryOp::Neg => UnOp::Neg,
+        UnaryOp::BitNot => UnOp::BitNot,
+    };
+    let ty = arith::unary_type(op, &arg.ty, arg.as_const());
+    let sign = if op == UnOp::Neg { '-' } else { '~' };
+    let text = format!("{sign}({})", print::text(scope, &arg)).into();
+    let kind = ExprKind::Unary(Box::new(Unary { op, arg, text }));
+    Ok(Expr {
+        kind,
+        ty,
+        coer: Coercibility::Numeric,
+    })
+}
+
+/// What a number or a boolean is wanted of: hexadecimal literals are numbers there.
+pub(super) fn numeric_operand(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    arg: &ast::Expr,
+) -> SqlResult<Expr> {
+    match number_literal(arg) {
+        Some(bytes) => Ok(literal::literal_number(bytes)),
+        None => bind_expr(env, scope, arg),
+    }
+}
+
+/// The bytes of a hexadecimal or bit literal without introducer.
+pub fn number_literal(e: &ast::Expr) -> Option<&[u8]> {
+    match e {
+        ast::Expr::Literal(
+            ast::Literal::Hex {
+                bytes,
+                charset: None,
+            }
+            | ast::Literal::Bit {
+                bytes,
+                charset: None,
+            },
+        ) => Some(bytes),
+        ast::Expr::Subquery(query) => subquery::only_item(query).and_then(number_literal),
+        _ => None,
+    }
+}
+
+/// The kernel of an arithmetic or bit operator.
+fn kernel(op: BinaryOp) -> BinOp {
+    match op {
+        BinaryOp::Add => BinOp::Add,
+        BinaryOp::Sub => BinOp::Sub,
+        BinaryOp::Mul => BinOp::Mul,
+        BinaryOp::Div => BinOp::Div,
+        BinaryOp::IntDiv => BinOp::IntDiv,
+        BinaryOp::Mod => BinOp::Mod,
+        BinaryOp::BitOr => BinOp::BitOr,
+        BinaryOp::BitAnd => BinOp::BitAnd,
+        BinaryOp::BitXor => BinOp::BitXor,
+        BinaryOp::Shl => BinOp::ShiftLeft,
+        BinaryOp::Shr => BinOp::ShiftRight,
+        BinaryOp::Eq
+        | BinaryOp::NullSafeEq
+        | BinaryOp::Ne
+        | BinaryOp::Lt
+        | BinaryOp::Le
+        | BinaryOp::Gt
+        | BinaryOp::Ge => unreachable!("comparisons are bound elsewhere"),
+    }
+}
+
+/// A JSON operand as what the operator computes with.
+fn operand_of(op: BinOp, written: &ast::Expr, value: Expr) -> Expr {
+    match op {
+        BinOp::BitOr | BinOp::BitAnd | BinOp::BitXor | BinOp::ShiftLeft | BinOp::ShiftRight => {
+            json::integer(written, value)
+        }
+        _ => json::number(written, value),
+    }
+}
+
+fn arithmetic(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    op: BinaryOp,
+    left: &ast::Expr,
+    right: &ast::Expr,
+) -> SqlResult<Expr> {
+    let op = kernel(op);
+    let args = [
+        operand_of(op, left, numeric_operand(env, scope, left)?),
+        operand_of(op, right, numeric_operand(env, scope, right)?),
+    ];
+    let [a, b] = &args;
+    env.meets(a, &b.ty);
+    env.meets(b, &a.ty);
+    let ty = arith::result_type(op, &a.ty, &b.ty, &ArithFacts::of(env.ctx));
+    let coer = if ty.is_string() {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
+    let (a, b) = (print::text(scope, a), print::text(scope, b));
+    let text = format!("({a} {} {b})", op.symbol()).into();
+    Ok(Expr {
+        kind: ExprKind::Arith(Box::new(Arith { op, args, text })),
+        ty,
+        coer,
+    })
+}
+
+fn bind_cast(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    arg: &ast::Expr,
+    data_type: &ast::DataType,
+) -> SqlResult<Expr> {
+    let mut ty = literal::cast_type(env, data_type)?;
+    let name = json::name_of(arg);
+    // BINARY and hexadecimal literals keep their bytes; numbers are numbers.
+    let arg = match number_literal(arg) {
+        Some(bytes) if ty.is_numeric() => literal::literal_number(bytes),
+        _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
+        _ => bind_expr(env, scope, arg)?,
+    };
+    if data_type.length.is_none() && ty.is_string() {
+        let mut length = cast_length(&arg.ty);
+        if ty.collation.is_binary() && arg.ty.is_string() {
+            // As many bytes as the characters may have.
+            length = length.saturating_mul(arg.ty.collation.charset().max_len());
+        }
+        if length <= MAX_VARCHAR_CHARS {
+            ty = SqlType::varchar(length, ty.collation);
+        }
+    }
+    // A cast may fail to NULL, except to a string.
+    ty.nullable = arg.ty.nullable || !(ty.is_string() || ty.is_numeric());
+    let coer = if ty.is_string() || ty.kind == TypeKind::Json {
+        Coercibility::Implicit
+    } else {
+        Coercibility::Numeric
+    };
+    Ok(Expr {
+        kind: ExprKind::Cast(Box::new(arg), name),
+        ty,
+        coer,
+    })
+}
+
+/// Longest VARCHAR in utf8mb4.
+const MAX_VARCHAR_CHARS: u32 = 16_383;
+
+/// Characters that CAST without a length leaves room for: no value of the type is cut, whatever
+/// display width was declared.
+fn cast_length(ty: &SqlType) -> u32 {
+    /// `-2.2250738585072014e-308`.
+    const DOUBLE_CHARS: u32 = 24;
+    let least = match ty.kind {
+        TypeKind::Double => DOUBLE_CHARS,
+        _ if ty.is_integer() => SqlType::new(ty.kind.clone()).length,
+        _ => 0,
+    };
+    match ty.length < least {
+        true => least,
+        false => text_length(ty),
+    }
+}
+
+/// Characters a value of this type may take as text.
+pub(super) fn text_length(ty: &SqlType) -> u32 {
+    match &ty.kind {
+        TypeKind::Decimal => ty.length + u32::from(ty.decimals > 0) + u32::from(!ty.unsigned),
+        TypeKind::Bit => ty.length.div_ceil(8),
+        TypeKind::Enum(labels) => labels
+            .iter()
+            .map(|l| l.chars().count() as u32)
+            .max()
+            .unwrap_or(0),
+        TypeKind::Set(labels) => labels
+            .iter()
+            .map(|l| l.chars().count() as u32 + 1)
+            .sum::<u32>()
+            .saturating_sub(1),
+        // The length of a computed moment does not always count its fraction.
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
+            let fraction = u32::from(ty.decimals) + u32::from(ty.decimals > 0);
+            SqlType::new(ty.kind.clone()).length + fraction
+        }
+        _ => ty.length,
+    }
+}
+
+fn collate(env: &BindEnv<'_>, scope: &Scope<'_>, arg: &ast::Expr, name: &str) -> SqlResult<Expr> {
+    let collation = Collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
+    let arg = bind_expr(env, scope, arg)?;
+    let from = match arg.ty.kind {
+        TypeKind::Enum(_) | TypeKind::Set(_) => Some(arg.ty.collation),
+        // NULL is of bytes.
+        TypeKind::Null => Some(Collation::BINARY),
+        _ if arg.ty.is_string() => Some(arg.ty.collation),
+        // A variable is a text where one is wanted.
+        _ if matches!(arg.kind, ExprKind::UserVar(_)) => Some(env.ctx.collation_connection),
+        // Numbers and moments have characters that are in every set.
+        _ => None,
+    };
+    if let Some(from) = from.filter(|from| from.charset() != collation.charset()) {
+        let charset = from.charset().name();
+        return Err(errors::collation_mismatch(collation.name(), charset));
+    }
+    let mut ty = match arg.ty.is_string() {
+        true => SqlType {
+            collation,
+            ..arg.ty.clone()
+        },
+        false => SqlType::varchar(text_length(&arg.ty), collation),
+    };
+    ty.nullable = arg.ty.nullable;
+    let kind = ExprKind::Recollate(Box::new(arg));
+    Ok(Expr {
+        kind,
+        ty,
+        coer: Coercibility::Explicit,
+    })
+}
+
+/// `DEFAULT(col)`: the column's default as a constant.
+fn default_value(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    column: Option<&ast::ColumnRef>,
+) -> SqlResult<Expr> {
+    use esker_sql_catalog::catalog::DefaultDef;
+    let Some(name) = column else {
+        return Err(errors::syntax("DEFAULT"));
+    };
+    let unknown = || errors::unknown_column(&super::scope::full_name(name), scope.clause.get());
+    let at = scope.find_here(name)?.ok_or_else(unknown)?;
+    let def = scope.tables[at.table].base_def().ok_or_else(unknown)?;
+    let column = &def.columns[at.column];
+    let no_default = || {
+        let text = format!("Field '{}' doesn't have a default value", column.name);
+        SqlError::new(1364, "HY000", text)
+    };
+    let value = match &column.default {
+        DefaultDef::None if column.ty.nullable => Value::Null,
+        DefaultDef::None => return Err(no_default()),
+        DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
+            Value::DateTime(esker_sql_catalog::codec::utc_to_zone(
+                *utc,
+                env.ctx.time_zone,
+            ))
+        }
+        DefaultDef::Value(v) => v.clone(),
+        // MySQL gives the zero value for CURRENT_TIMESTAMP and refuses expressions.
+        DefaultDef::Now => Value::DateTime(esker_types::DateTime::ZERO),
+        DefaultDef::Expr(_) => {
+            return Err(errors::default_expression());
+        }
+    };
+    let ty = column.ty.clone();
+    let coer = Coercibility::of_column(&ty);
+    Ok(Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer,
+    })
+}
+
+/// `VALUES(col)` in ON DUPLICATE KEY UPDATE; NULL elsewhere, as in MySQL.
+fn inserted_value(scope: &Scope<'_>, column: &ast::ColumnRef) -> SqlResult<Expr> {
+    let Some(base) = scope.values_base else {
+        return Ok(Expr::null());
+    };
+    let unknown = || errors::unknown_column(&super::scope::full_name(column), scope.clause.get());
+    // It is a column of the table that is inserted into, whatever other tables have.
+    let table = &scope.tables[0];
+    let is_named =
+        (column.table.as_ref()).is_none_or(|t| table.is_named(column.schema.as_ref(), t));
+    let is_column =
+        |c: &ScopeColumn| esker_sql_catalog::catalog::same_name(&c.name, &column.name.text);
+    let at = table.columns.iter().position(is_column);
+    let at = at.filter(|_| is_named).ok_or_else(unknown)?;
+    scope.admit(ColumnAt {
+        table: 0,
+        column: at,
+    })?;
+    Ok(Expr::column(base + at as u32, table.columns[at].ty.clone()))
+}
+
+/// Runs `f` with other alias rules in force.
+pub(super) fn with_aliases<T>(
+    scope: &Scope<'_>,
+    rule: AliasUse,
+    f: impl FnOnce() -> SqlResult<T>,
+) -> SqlResult<T> {
+    let before = scope.aliases.rule.replace(rule);
+    let result = f();
+    scope.aliases.rule.set(before);
+    result
+}

@@ -1,0 +1,482 @@
+//! FROM: tables, derived tables and joins.
+//!
+//! Neighbours: `scope` holds the tables, `query` binds derived tables, `plan::join_order` reorders.
+//! **Invariants**: RIGHT joins are turned around; USING and NATURAL become equalities, and their
+//! common columns are visible once; ON sees the operands of its join (and enclosing queries), nothing
+//! else of this FROM.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::same_name;
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast;
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{BoundQuery, JoinNode, JoinType};
+use super::expr::bind_expr;
+use super::query::{bind_correlated, bind_named, bind_query};
+use super::rights::Need;
+use super::scope::{ColumnAt, CteEntry, CteTable, Scope, ScopeColumn, ScopeTable, TableKind};
+use super::{BindEnv, QueryPlace, TableSource, compare, errors, json_table, recursive};
+use crate::expr::{CmpOp, Expr, ExprKind};
+
+/// Most tables in one query block, as MySQL has it.
+const MAX_TABLES: usize = 61;
+
+/// A bound part of FROM: its tree and its visible columns.
+struct Bound {
+    node: JoinNode,
+    names: Vec<ColumnAt>,
+    /// Tables it has, as a range of the scope's.
+    first: usize,
+    end: usize,
+}
+
+/// Binds FROM into `scope`; `need` is what the statement does with its tables.
+pub fn bind_from(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    from: &[ast::TableRef],
+) -> SqlResult<Option<JoinNode>> {
+    let mut all: Option<Bound> = None;
+    for entry in from {
+        let bound = bind_ref(env, need, scope, entry)?;
+        all = Some(match all {
+            None => bound,
+            Some(left) => cross(left, bound),
+        });
+    }
+    let Some(all) = all else {
+        scope.names.clear();
+        return Ok(None);
+    };
+    scope.names = all.names;
+    Ok(Some(all.node))
+}
+
+/// A cross join.
+fn cross(left: Bound, right: Bound) -> Bound {
+    let mut names = left.names;
+    names.extend(right.names);
+    let node = JoinNode::Join {
+        left: Box::new(left.node),
+        right: Box::new(right.node),
+        kind: JoinType::Inner,
+        on: None,
+    };
+    Bound {
+        node,
+        names,
+        first: left.first,
+        end: right.end,
+    }
+}
+
+fn bind_ref(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    entry: &ast::TableRef,
+) -> SqlResult<Bound> {
+    match entry {
+        ast::TableRef::Table(table) => {
+            let table = named_table(env, need, scope, table)?;
+            add(scope, table)
+        }
+        ast::TableRef::Derived {
+            lateral,
+            query,
+            alias,
+            columns,
+        } => {
+            let table = derived_table(env, scope, *lateral, query, alias, columns)?;
+            add(scope, table)
+        }
+        ast::TableRef::Json { doc, rows, alias } => json_ref(env, scope, doc, rows, alias),
+        ast::TableRef::List(members) => {
+            let mut all: Option<Bound> = None;
+            for member in members {
+                let bound = bind_ref(env, need, scope, member)?;
+                all = Some(match all {
+                    None => bound,
+                    Some(left) => cross(left, bound),
+                });
+            }
+            all.ok_or_else(errors::no_tables_used)
+        }
+        ast::TableRef::Join(join) => bind_join(env, need, scope, join),
+    }
+}
+
+/// JSON_TABLE, apart from [`bind_ref`], which is on the stack once for every level of tables.
+fn json_ref(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    doc: &ast::Expr,
+    rows: &ast::JsonColumns,
+    alias: &ast::Ident,
+) -> SqlResult<Bound> {
+    let table = json_table::bind_json_table(env, scope, doc, rows, alias)?;
+    add(scope, table)
+}
+
+fn add(scope: &mut Scope<'_>, table: ScopeTable) -> SqlResult<Bound> {
+    let twice = scope
+        .tables
+        .iter()
+        .any(|t| t.alias == table.alias && t.schema == table.schema);
+    if twice {
+        return Err(errors::not_unique_table(&table.alias));
+    }
+    if scope.tables.len() == MAX_TABLES {
+        let text = format!("Too many tables; MySQL can only use {MAX_TABLES} tables in a join");
+        return Err(SqlError::new(1116, "HY000", text));
+    }
+    let columns = table.columns.len();
+    let at = scope.add_table(table);
+    let names = (0..columns)
+        .map(|column| ColumnAt { table: at, column })
+        .collect();
+    Ok(Bound {
+        node: JoinNode::Table(at),
+        names,
+        first: at,
+        end: at + 1,
+    })
+}
+
+fn named_table(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &Scope<'_>,
+    table: &ast::NamedTable,
+) -> SqlResult<ScopeTable> {
+    if !table.partitions.is_empty() {
+        let text = "PARTITION () clause on non partitioned table";
+        return Err(SqlError::new(1747, "HY000", text));
+    }
+    let alias = table.alias.as_ref().map(|a| &*a.text);
+    if table.name.schema.is_none()
+        && let Some(cte) = find_cte(scope.ctes.as_ref(), &table.name.name.text)
+    {
+        let alias: Arc<str> = alias.unwrap_or(&table.name.name.text).into();
+        return match &cte.table {
+            CteTable::Defined(defined) => {
+                let bound = bind_named(env, defined, scope.parent)?;
+                env.place(bound.measured)?;
+                let Some(query) = &bound.query else {
+                    let bound = bind_correlated(env, defined, scope.parent)?;
+                    scope.note_reach(bound.reach);
+                    scope.note_volatility(bound.volatility);
+                    return Ok(from_query(alias, &Rc::new(bound), None));
+                };
+                if let Some(shared) = &query.shared {
+                    shared.uses.set(shared.uses.get() + 1);
+                }
+                Ok(from_query(alias, query, None))
+            }
+            CteTable::Recursive(table) => {
+                table.used.set(table.used.get() + 1);
+                if !scope.member || table.columns.is_empty() || table.used.get() > 1 {
+                    return Err(recursive::read_elsewhere(&table.name));
+                }
+                let columns = columns_named(&alias, &table.columns, None);
+                let kind = TableKind::Recursive(table.clone());
+                Ok(ScopeTable::with_columns("".into(), alias, kind, columns))
+            }
+        };
+    }
+    let schema = table.name.schema.as_ref().map(|s| &*s.text);
+    let mut found = match env.names.table(need, schema, &table.name.name.text)? {
+        TableSource::Base(def) => {
+            env.check_readable(&def, alias.unwrap_or(&def.name))?;
+            check_hints(&def, &table.hints, alias)?;
+            ScopeTable {
+                restricted: env.names.restricted(&def.schema, &def.name),
+                ..ScopeTable::base(def, alias)
+            }
+        }
+        TableSource::Virtual(table) => ScopeTable::virt(table, alias),
+        TableSource::View(view) => {
+            return Ok(ScopeTable {
+                restricted: env.names.restricted(&view.schema, &view.name),
+                ..super::view::table(env, &view, alias)?
+            });
+        }
+    };
+    found.hints.clone_from(&table.hints);
+    Ok(found)
+}
+
+fn check_hints(
+    def: &esker_sql_catalog::catalog::TableDef,
+    hints: &[ast::IndexHint],
+    alias: Option<&str>,
+) -> SqlResult<()> {
+    for index in hints.iter().flat_map(|h| &h.indexes) {
+        if def.index_position(&index.text).is_none() {
+            return Err(errors::unknown_key(&index.text, alias.unwrap_or(&def.name)));
+        }
+    }
+    Ok(())
+}
+
+fn find_cte<'e>(mut at: Option<&'e Rc<CteEntry>>, name: &str) -> Option<&'e CteEntry> {
+    while let Some(entry) = at {
+        if same_name(&entry.name, name) {
+            return Some(entry);
+        }
+        at = entry.up.as_ref();
+    }
+    None
+}
+
+fn derived_table(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    lateral: bool,
+    query: &ast::Query,
+    alias: &ast::Ident,
+    columns: &[ast::Ident],
+) -> SqlResult<ScopeTable> {
+    let parent = if lateral { Some(&*scope) } else { scope.parent };
+    let bound = env.within(QueryPlace::Derived, || {
+        bind_query(env, query, parent, scope.ctes.as_ref())
+    })?;
+    // One level further in when lateral: level 1 is this block itself.
+    let reach = bound.reach.saturating_sub(u16::from(lateral));
+    if reach > 0 {
+        scope.note_reach(reach);
+    }
+    scope.note_volatility(bound.volatility);
+    let names = (!columns.is_empty()).then_some(columns);
+    if names.is_some_and(|n| n.len() != bound.columns.len()) {
+        return Err(errors::derived_columns());
+    }
+    let mut table = from_query(alias.text.clone().into(), &Rc::new(bound), names);
+    table.lateral = lateral;
+    check_distinct(table.columns.iter().map(|c| &*c.name))?;
+    Ok(table)
+}
+
+/// 1060 where two columns of a query that stands for a table have the same name.
+pub(super) fn check_distinct<'n>(names: impl Iterator<Item = &'n str> + Clone) -> SqlResult<()> {
+    for (nth, name) in names.clone().enumerate() {
+        if names.clone().take(nth).any(|n| same_name(n, name)) {
+            return Err(errors::duplicate_column(name));
+        }
+    }
+    Ok(())
+}
+
+/// A table whose rows are a query's.
+pub(super) fn from_query(
+    alias: Arc<str>,
+    query: &Rc<BoundQuery>,
+    names: Option<&[ast::Ident]>,
+) -> ScopeTable {
+    let columns = columns_named(&alias, &query.columns, names);
+    ScopeTable::with_columns("".into(), alias, TableKind::Derived(query.clone()), columns)
+}
+
+/// A query's columns as those of a table.
+fn columns_named(
+    alias: &Arc<str>,
+    columns: &[ColumnMeta],
+    names: Option<&[ast::Ident]>,
+) -> Vec<ScopeColumn> {
+    columns
+        .iter()
+        .enumerate()
+        .map(|(nth, c)| {
+            let name: Arc<str> = match names {
+                Some(names) => names[nth].text.clone().into(),
+                None => c.name.clone(),
+            };
+            let mut meta = ColumnMeta {
+                table: alias.clone(),
+                name: name.clone(),
+                ..c.clone()
+            };
+            if meta.org_name.is_empty() {
+                meta.org_name = name.clone();
+            }
+            ScopeColumn {
+                name,
+                ty: c.ty.clone(),
+                meta,
+                invisible: false,
+            }
+        })
+        .collect()
+}
+
+fn bind_join(
+    env: &BindEnv<'_>,
+    need: Need,
+    scope: &mut Scope<'_>,
+    join: &ast::Join,
+) -> SqlResult<Bound> {
+    let left = bind_ref(env, need, scope, &join.left)?;
+    let unseen = scope.unseen.get();
+    if join.kind == ast::JoinKind::Right {
+        // The rows of the right side come first, so nothing in it can read the left side.
+        let own = (left.first..left.end).fold(0, |set, table| set | 1 << table);
+        scope.unseen.set(unseen | own);
+    }
+    let right = bind_ref(env, need, scope, &join.right);
+    scope.unseen.set(unseen);
+    let right = right?;
+    let common = match (&join.on, join.natural) {
+        (_, true) => natural_columns(scope, &left, &right)?,
+        (Some(ast::JoinOn::Using(names)), _) => using_columns(scope, &left, &right, names)?,
+        _ => Vec::new(),
+    };
+    // What an outer join may null is nullable from here on.
+    let nulled = match join.kind {
+        ast::JoinKind::Left => Some(right.first..right.end),
+        ast::JoinKind::Right => Some(left.first..left.end),
+        ast::JoinKind::Inner | ast::JoinKind::Straight => None,
+    };
+    let mut conds = Vec::new();
+    for &(l, r) in &common {
+        let (l, r) = (scope.read(l)?, scope.read(r)?);
+        conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
+    }
+    if let Some(ast::JoinOn::On(on)) = &join.on {
+        conds.push(bind_on(env, scope, &left, &right, on)?);
+    }
+    for table in nulled.into_iter().flatten() {
+        for column in &mut scope.tables[table].columns {
+            column.ty.nullable = true;
+        }
+    }
+    let on = (!conds.is_empty()).then(|| Expr::all_of(conds));
+    let names = joined_names(&left, &right, &common, join.kind == ast::JoinKind::Right);
+    let (first, end) = (left.first, right.end);
+    let (kind, outer, inner) = match join.kind {
+        ast::JoinKind::Inner => (JoinType::Inner, left, right),
+        ast::JoinKind::Straight => (JoinType::Straight, left, right),
+        ast::JoinKind::Left => (JoinType::Left, left, right),
+        ast::JoinKind::Right => (JoinType::Left, right, left),
+    };
+    let node = JoinNode::Join {
+        left: Box::new(outer.node),
+        right: Box::new(inner.node),
+        kind,
+        on,
+    };
+    Ok(Bound {
+        node,
+        names,
+        first,
+        end,
+    })
+}
+
+/// Binds ON with only the operands' columns in view.
+fn bind_on(
+    env: &BindEnv<'_>,
+    scope: &mut Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+    on: &ast::Expr,
+) -> SqlResult<Expr> {
+    let mut names = left.names.clone();
+    names.extend(&right.names);
+    let before = std::mem::replace(&mut scope.names, names);
+    // Tables of this FROM outside the operands cannot be named.
+    let hidden = scope.hidden.replace(Some((left.first, right.end)));
+    let clause = scope.clause.replace("on clause");
+    let bound = bind_expr(env, scope, on);
+    scope.clause.set(clause);
+    scope.hidden.set(hidden);
+    scope.names = before;
+    bound
+}
+
+/// Columns both sides have, in the left side's order.
+fn natural_columns(
+    scope: &Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
+    let mut pairs = Vec::new();
+    for &l in &left.names {
+        let column = scope.column_at(l);
+        if column.invisible {
+            continue;
+        }
+        if let Some(r) = one_of(scope, right, &column.name)?
+            && one_of(scope, left, &column.name)?.is_some()
+            && !scope.column_at(r).invisible
+        {
+            pairs.push((l, r));
+        }
+    }
+    Ok(pairs)
+}
+
+fn using_columns(
+    scope: &Scope<'_>,
+    left: &Bound,
+    right: &Bound,
+    names: &[ast::Ident],
+) -> SqlResult<Vec<(ColumnAt, ColumnAt)>> {
+    let mut pairs = Vec::new();
+    for name in names {
+        let missing = || errors::unknown_column(&name.text, "from clause");
+        let l = one_of(scope, left, &name.text)?.ok_or_else(missing)?;
+        let r = one_of(scope, right, &name.text)?.ok_or_else(missing)?;
+        pairs.push((l, r));
+    }
+    Ok(pairs)
+}
+
+/// The one column of this name in view; 1052 for several.
+fn one_of(scope: &Scope<'_>, side: &Bound, name: &str) -> SqlResult<Option<ColumnAt>> {
+    let mut found = side
+        .names
+        .iter()
+        .filter(|at| same_name(&scope.column_at(**at).name, name));
+    let first = found.next().copied();
+    match found.next() {
+        Some(_) => Err(errors::ambiguous_column(name, "from clause")),
+        None => Ok(first),
+    }
+}
+
+/// Visible columns of a join: common ones first, once.
+fn joined_names(
+    left: &Bound,
+    right: &Bound,
+    common: &[(ColumnAt, ColumnAt)],
+    right_wins: bool,
+) -> Vec<ColumnAt> {
+    let mut names: Vec<ColumnAt> = Vec::new();
+    // Common columns are the preserved operand's and come in its order, and so do, with USING or
+    // NATURAL, its other columns before the second operand's.
+    let right_wins = right_wins && !common.is_empty();
+    let (first, second) = if right_wins {
+        (right, left)
+    } else {
+        (left, right)
+    };
+    let in_common = |at: &ColumnAt| common.iter().any(|(l, r)| l == at || r == at);
+    names.extend(first.names.iter().copied().filter(|at| in_common(at)));
+    names.extend(first.names.iter().copied().filter(|at| !in_common(at)));
+    names.extend(second.names.iter().copied().filter(|at| !in_common(at)));
+    names
+}
+
+/// Does the condition compare two columns for equality? Their slots.
+pub fn equated_slots(cond: &Expr) -> Option<(u32, u32)> {
+    match &cond.kind {
+        ExprKind::Cmp(cmp) if cmp.op == CmpOp::Eq => {
+            Some((cmp.left.as_column()?, cmp.right.as_column()?))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,287 @@
+//! Constants, parameters and the types written in CAST.
+//!
+//! Neighbours: `expr` meets them in the tree; `ddl` has its own reading of column types (defaults,
+//! key lengths), CAST's are fewer.
+//! **Invariant**: a literal's static type is what MySQL's metadata says of `SELECT literal`.
+
+use esker_sql_syntax::ast::{DataType, Literal, TypeName};
+use esker_types::cast::date_flags;
+use esker_types::collation::{Charset, Coercibility, Collation, char_count};
+use esker_types::temporal::{DateFlags, parse_datetime, parse_time};
+use esker_types::{Date, Decimal, SqlError, SqlResult, SqlType, TypeKind, Value};
+
+use super::{BindEnv, Params, errors};
+use crate::expr::{Expr, ExprKind};
+
+/// Binds a literal.
+pub(super) fn bind_literal(env: &BindEnv<'_>, literal: &Literal) -> SqlResult<Expr> {
+    Ok(match literal {
+        Literal::Null => Expr::null(),
+        Literal::Bool(b) => integer(u64::from(*b)),
+        Literal::Int(v) => integer(*v),
+        Literal::Decimal(text) => decimal(text),
+        Literal::Double(v) => {
+            let ty = SqlType::new(TypeKind::Double).with_nullable(false);
+            Expr::constant(Value::Double(*v), ty)
+        }
+        Literal::Str { bytes, charset } => {
+            let collation = match charset {
+                None => env.ctx.collation_connection,
+                Some(name) => charset_named(name)?.default_collation(),
+            };
+            string(bytes, collation)
+        }
+        Literal::Hex { bytes, charset } | Literal::Bit { bytes, charset } => match charset {
+            None => string(bytes, Collation::BINARY),
+            Some(name) => {
+                let charset = charset_named(name)?;
+                let text = charset.decode_lossy(bytes);
+                string(&text, charset.default_collation())
+            }
+        },
+        Literal::Date(text) => date_literal(env, text)?,
+        Literal::Time(text) => time_literal(text)?,
+        Literal::Timestamp(text) => timestamp_literal(env, text)?,
+    })
+}
+
+/// A hexadecimal or bit literal as the number it is in arithmetic and numeric comparisons.
+pub fn literal_number(bytes: &[u8]) -> Expr {
+    let tail = &bytes[bytes.len().saturating_sub(8)..];
+    let v = tail.iter().fold(0u64, |v, b| v << 8 | u64::from(*b));
+    Expr::constant(Value::UInt(v), SqlType::bigint(true).with_nullable(false))
+}
+
+fn integer(v: u64) -> Expr {
+    let digits = v.checked_ilog10().map_or(1, |n| n + 1);
+    let (value, unsigned) = match i64::try_from(v) {
+        Ok(v) => (Value::Int(v), false),
+        Err(_) => (Value::UInt(v), true),
+    };
+    // A sign takes a place.
+    let length = if unsigned { digits } else { digits + 1 };
+    let ty = SqlType {
+        length,
+        nullable: false,
+        ..SqlType::bigint(unsigned)
+    };
+    Expr::constant(value, ty)
+}
+
+fn decimal(text: &str) -> Expr {
+    let (value, _) = Decimal::parse(text.as_bytes());
+    let ty = SqlType::decimal(value.precision().max(1), value.scale()).with_nullable(false);
+    Expr::constant(Value::Decimal(value), ty)
+}
+
+/// A string constant.
+pub(super) fn string(bytes: &[u8], collation: Collation) -> Expr {
+    let length = if collation.is_binary() {
+        bytes.len()
+    } else {
+        char_count(bytes)
+    };
+    let ty = SqlType::varchar(u32::try_from(length).unwrap_or(u32::MAX), collation);
+    let value = Value::Str(bytes.to_vec());
+    let ty = ty.with_nullable(false);
+    Expr {
+        kind: ExprKind::Const(value),
+        ty,
+        coer: Coercibility::Coercible,
+    }
+}
+
+fn wrong_literal(what: &str, text: &[u8]) -> SqlError {
+    let text = String::from_utf8_lossy(text);
+    SqlError::new(1525, "HY000", format!("Incorrect {what} value: '{text}'"))
+}
+
+fn date_literal(env: &BindEnv<'_>, text: &[u8]) -> SqlResult<Expr> {
+    let parsed = parse_datetime(text, date_flags(env.ctx))
+        .ok()
+        .filter(|p| p.warn.is_none() && p.kind == esker_types::temporal::ParsedKind::Date)
+        .ok_or_else(|| wrong_literal("DATE", text))?;
+    let date: Date = parsed.datetime.date();
+    let ty = SqlType::new(TypeKind::Date).with_nullable(false);
+    Ok(Expr::constant(Value::Date(date), ty))
+}
+
+fn time_literal(text: &[u8]) -> SqlResult<Expr> {
+    let parsed = parse_time(text, DateFlags::NONE)
+        .ok()
+        .filter(|p| p.warn.is_none())
+        .ok_or_else(|| wrong_literal("TIME", text))?;
+    let ty = with_fraction(SqlType::new(TypeKind::Time), parsed.digits);
+    Ok(Expr::constant(Value::Time(parsed.time), ty))
+}
+
+fn timestamp_literal(env: &BindEnv<'_>, text: &[u8]) -> SqlResult<Expr> {
+    let flags = date_flags(env.ctx).with(DateFlags::DATETIME_ONLY);
+    let parsed = parse_datetime(text, flags)
+        .ok()
+        .filter(|p| p.warn.is_none())
+        .ok_or_else(|| wrong_literal("DATETIME", text))?;
+    let ty = with_fraction(SqlType::new(TypeKind::DateTime), parsed.digits);
+    Ok(Expr::constant(Value::DateTime(parsed.datetime), ty))
+}
+
+/// A temporal type with fractional digits, NOT NULL.
+fn with_fraction(ty: SqlType, digits: u8) -> SqlType {
+    let point = u32::from(digits > 0);
+    SqlType {
+        length: ty.length + point + u32::from(digits),
+        decimals: digits,
+        nullable: false,
+        ..ty
+    }
+}
+
+/// Binds a parameter.
+pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
+    match env.params {
+        Params::Values(values) => {
+            let value = values.get(nth as usize).cloned().unwrap_or_default();
+            value_expr(env, value)
+        }
+        Params::Types(types) => {
+            let any = || SqlType::varchar(21_845, env.ctx.collation_connection);
+            let ty = types.get(nth as usize).cloned().unwrap_or_else(any);
+            let coer = match ty.is_string() {
+                true => Coercibility::Coercible,
+                false => Coercibility::Numeric,
+            };
+            Expr {
+                kind: ExprKind::Param(nth),
+                ty,
+                coer,
+            }
+        }
+    }
+}
+
+/// A constant with the type its value suggests.
+pub(super) fn value_expr(env: &BindEnv<'_>, value: Value) -> Expr {
+    let ty = match &value {
+        Value::Null => return Expr::null(),
+        Value::Int(_) => SqlType::bigint(false),
+        Value::UInt(_) => SqlType::bigint(true),
+        Value::Double(_) => SqlType::new(TypeKind::Double),
+        Value::Decimal(d) => SqlType::decimal(d.precision().max(1), d.scale()),
+        Value::Str(s) => return string(s, env.ctx.collation_connection),
+        Value::Label(_, s) => return string(s, env.ctx.collation_connection),
+        Value::Json(_) => SqlType::new(TypeKind::Json),
+        Value::Date(_) => SqlType::new(TypeKind::Date),
+        Value::Time(t) => {
+            let digits = if t.micros() % 1_000_000 == 0 { 0 } else { 6 };
+            with_fraction(SqlType::new(TypeKind::Time), digits)
+        }
+        Value::DateTime(t) => {
+            let digits = if t.microsecond() == 0 { 0 } else { 6 };
+            with_fraction(SqlType::new(TypeKind::DateTime), digits)
+        }
+        Value::Bit(_, n) => SqlType {
+            length: u32::from(*n),
+            ..SqlType::new(TypeKind::Bit)
+        },
+    };
+    Expr::constant(value, ty.with_nullable(false))
+}
+
+/// A character set by name.
+///
+/// # Errors
+/// 1115.
+pub(super) fn charset_named(name: &str) -> SqlResult<Charset> {
+    Charset::by_name(name).ok_or_else(|| errors::unknown_charset(name))
+}
+
+/// The type that `CAST(… AS type)` makes.
+///
+/// # Errors
+/// 1235 for types Esker has not, 1425 and 1426 for impossible digits, unknown character sets.
+pub fn cast_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
+    if ty.array {
+        return Err(SqlError::not_supported("CAST AS ARRAY"));
+    }
+    let fraction = |kind| {
+        let digits = ty.length.unwrap_or(0);
+        let digits = u8::try_from(digits)
+            .ok()
+            .filter(|d| *d <= 6)
+            .ok_or_else(|| {
+                let text =
+                    format!("Too-big precision {digits} specified for 'CAST'. Maximum is 6.");
+                SqlError::new(1426, "42000", text)
+            })?;
+        Ok(with_fraction(SqlType::new(kind), digits).with_nullable(true))
+    };
+    Ok(match ty.name {
+        TypeName::BigInt | TypeName::Int | TypeName::Bool => SqlType::bigint(ty.unsigned),
+        TypeName::Decimal => decimal_type(ty)?,
+        TypeName::Float => match ty.length {
+            Some(p) if p > 53 => {
+                let text = "Too-big precision specified for 'CAST'. Maximum is 53.";
+                return Err(SqlError::new(1426, "42000", text));
+            }
+            Some(p) if p > 24 => SqlType::new(TypeKind::Double),
+            _ => SqlType::new(TypeKind::Float),
+        },
+        TypeName::Double => SqlType::new(TypeKind::Double),
+        TypeName::Date => SqlType::new(TypeKind::Date),
+        TypeName::Time => fraction(TypeKind::Time)?,
+        TypeName::DateTime | TypeName::Timestamp => fraction(TypeKind::DateTime)?,
+        TypeName::Year => SqlType::new(TypeKind::Year),
+        TypeName::Char | TypeName::VarChar => character_type(env, ty)?,
+        // BINARY(n) pads with zero bytes.
+        TypeName::Binary | TypeName::VarBinary => SqlType {
+            kind: match ty.length {
+                Some(_) => TypeKind::Char,
+                None => TypeKind::LongText,
+            },
+            ..sized(ty.length, Collation::BINARY)
+        },
+        TypeName::Json => SqlType::new(TypeKind::Json),
+        _ => return Err(SqlError::not_supported("CAST to this type")),
+    })
+}
+
+fn decimal_type(ty: &DataType) -> SqlResult<SqlType> {
+    let (precision, scale) = (ty.length.unwrap_or(10).max(1), ty.decimals.unwrap_or(0));
+    if precision > 65 {
+        let text = format!("Too-big precision {precision} specified for 'CAST'. Maximum is 65.");
+        return Err(SqlError::new(1426, "42000", text));
+    }
+    if scale > 30 {
+        let text = format!("Too big scale {scale} specified for column 'CAST'. Maximum is 30.");
+        return Err(SqlError::new(1425, "42000", text));
+    }
+    if scale > precision {
+        let text = "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column 'CAST').";
+        return Err(SqlError::new(1427, "42000", text));
+    }
+    Ok(SqlType::decimal(precision as u32, scale as u8))
+}
+
+fn character_type(env: &BindEnv<'_>, ty: &DataType) -> SqlResult<SqlType> {
+    let collation = match &ty.charset {
+        Some(name) => charset_named(name)?.default_collation(),
+        None => env.ctx.collation_connection,
+    };
+    let collation = if ty.binary {
+        collation.bin_of()
+    } else {
+        collation
+    };
+    Ok(sized(ty.length, collation))
+}
+
+/// A string of at most `length` characters; without one, as long as the value.
+fn sized(length: Option<u64>, collation: Collation) -> SqlType {
+    match length {
+        Some(n) => SqlType::varchar(u32::try_from(n).unwrap_or(u32::MAX), collation),
+        None => SqlType {
+            collation,
+            ..SqlType::new(TypeKind::LongText)
+        },
+    }
+}

@@ -1,0 +1,132 @@
+//! Which tables' rows a query block locks.
+//!
+//! Neighbours: `select` asks for each block; `view` says when a locked view is being bound; the session and `dml` say
+//! what the statement reads for.
+//!
+//! A locking clause is for the tables of its own block, and reaches into the views that the block names, not into
+//! derived tables, common table expressions or subqueries. What no clause locks is locked as the statement wants it:
+//! rows that a change depends on, and every row that a transaction at SERIALIZABLE reads.
+
+use std::cell::{Cell, RefCell};
+
+use esker_engine::{LockMode, WaitPolicy};
+use esker_sql_syntax::ast;
+use esker_types::{SqlError, SqlResult};
+
+use super::block::{LockReason, LockSpec};
+use super::scope::Scope;
+
+/// How rows of stored tables are locked that are read while a statement is being bound.
+#[derive(Default)]
+pub struct LockRules {
+    /// What the statement reads for, if that locks.
+    reads_for: Cell<Option<LockReason>>,
+    /// The lock on the view that is being bound.
+    view: Cell<Option<LockSpec>>,
+    /// Clauses of the block whose FROM is being bound.
+    clauses: RefCell<Vec<ast::Locking>>,
+}
+
+impl LockRules {
+    /// What the statement reads for from here on.
+    pub fn read_for(&self, reason: Option<LockReason>) {
+        self.reads_for.set(reason);
+    }
+
+    pub(crate) fn read_for_what(&self) -> Option<LockReason> {
+        self.reads_for.get()
+    }
+
+    /// Binds the tables of a block with these clauses.
+    pub(super) fn within_from<T>(&self, clauses: &[ast::Locking], bind: impl FnOnce() -> T) -> T {
+        let before = self.clauses.replace(clauses.to_vec());
+        let result = bind();
+        self.clauses.replace(before);
+        result
+    }
+
+    /// Binds the query of a view that a block names by `alias`: the lock on the view is one on its tables.
+    pub(super) fn within_view<T>(
+        &self,
+        alias: &str,
+        bind: impl FnOnce() -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let asked = asked_for(&self.clauses.borrow(), alias)?;
+        let before = self.view.get();
+        self.view.set(asked.or(before));
+        let result = bind();
+        self.view.set(before);
+        result
+    }
+
+    /// The locks on the tables of a block.
+    pub(super) fn of_block(
+        &self,
+        scope: &Scope<'_>,
+        clauses: &[ast::Locking],
+    ) -> SqlResult<BlockLocks> {
+        for name in clauses.iter().flat_map(|clause| &clause.of) {
+            if !scope.tables.iter().any(|t| *t.alias == *name.text) {
+                let text = format!("Unresolved table name `{name}` in locking clause.");
+                return Err(SqlError::new(3568, "HY000", text));
+            }
+        }
+        let unasked = self
+            .view
+            .get()
+            .or_else(|| self.reads_for.get().map(LockSpec::of_source));
+        let mut locks = BlockLocks::default();
+        for table in &scope.tables {
+            let asked = asked_for(clauses, &table.alias)?;
+            let is_stored = table.base_def().is_some();
+            if let (Some(restricted), Some(asked)) = (&table.restricted, &asked)
+                && asked.mode == LockMode::Exclusive
+            {
+                restricted.lock()?;
+            }
+            locks.are_asked |= asked.is_some() && is_stored;
+            let lock = asked.or(unasked);
+            locks.by_table.push(lock.filter(|_| is_stored));
+        }
+        Ok(locks)
+    }
+}
+
+/// The locks of one block.
+#[derive(Default)]
+pub(super) struct BlockLocks {
+    pub(super) by_table: Vec<Option<LockSpec>>,
+    /// A clause of the block asked for one of them.
+    pub(super) are_asked: bool,
+}
+
+/// The lock that clauses ask for on a table.
+fn asked_for(clauses: &[ast::Locking], alias: &str) -> SqlResult<Option<LockSpec>> {
+    let mut lock = None;
+    for clause in clauses {
+        let is_named = clause.of.iter().any(|name| *name.text == *alias);
+        if !clause.of.is_empty() && !is_named {
+            continue;
+        }
+        if lock.is_some() && is_named {
+            let text = format!("Table {alias} appears in multiple locking clauses.");
+            return Err(SqlError::new(3569, "HY000", text));
+        }
+        lock = Some(LockSpec {
+            mode: match clause.share {
+                true => LockMode::Shared,
+                false => LockMode::Exclusive,
+            },
+            policy: match clause.wait {
+                ast::LockWait::Default => WaitPolicy::Wait,
+                ast::LockWait::NoWait => WaitPolicy::NoWait,
+                ast::LockWait::SkipLocked => WaitPolicy::Skip,
+                ast::LockWait::Seconds(_) => {
+                    return Err(SqlError::not_supported("FOR UPDATE WAIT n"));
+                }
+            },
+            reason: LockReason::Asked,
+        });
+    }
+    Ok(lock)
+}

@@ -1,0 +1,405 @@
+//! From syntax to bound trees: names, types, comparison kinds, collations.
+//!
+//! In flow order: `scope` (what names mean) and `aliases` (those of the select list), `literal`, `expr`, `compare`,
+//! `call`, `json` and `json_table`, `subquery` (expressions) · `from` (tables and joins), `locks` (of their rows),
+//! `select`, `group`, `window`, `frame`, `order`, `computed` (generated columns in place of what they compute),
+//! `query`, `block`, `recursive` (query blocks, set operations, recursive queries) · `view` and `print` (views, and
+//! expressions as text) · `rights` (what may be done with a table) · `virt` (computed tables) · `types` (of columns, as
+//! written) · `errors` (MySQL's texts). Neighbours: the parser's tree comes in; `plan` chooses how to execute what goes
+//! out. The session implements [`Names`].
+//!
+//! **Invariants**: nothing here reads rows; every error a user can make with names and types is
+//! raised here, in MySQL's order and words; binding happens for one execution, so parameters whose
+//! values are known are constants.
+
+mod aliases;
+mod block;
+mod call;
+mod compare;
+mod computed;
+pub mod errors;
+mod expr;
+mod frame;
+mod from;
+mod group;
+pub mod json;
+mod json_table;
+mod literal;
+mod locks;
+mod order;
+mod print;
+mod query;
+mod recursive;
+mod rights;
+mod scope;
+mod select;
+mod subquery;
+pub mod types;
+mod view;
+pub mod virt;
+mod window;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
+use esker_sql_syntax::ast;
+use esker_types::{EvalCtx, SqlResult, SqlType, Value};
+
+use crate::bind::virt::VirtualTable;
+use crate::expr::{CallStates, EvalEnv, Expr, ExprKind, UserVars};
+
+pub use computed::computed_columns;
+pub use expr::{bind_condition, bind_expr};
+pub use json_table::JsonTable;
+pub use literal::cast_type;
+pub(crate) use locks::LockRules;
+pub use scope::column_flags;
+pub use scope::{ColumnAt, Scope, ScopeColumn, ScopeTable, TableKind};
+
+pub use block::{
+    AggCall, Block, Body, Bound, BoundQuery, Frame, GroupBy, JoinNode, JoinType, LimitSpec,
+    LockReason, LockSpec, Offset, OrderKey, SetStep, Volatility, Window, WindowCall, WindowFunc,
+    Windows,
+};
+pub use expr::number_literal;
+pub use frame::is_below_zero;
+pub use from::{bind_from, equated_slots};
+pub use literal::literal_number;
+pub use order::bind_row_order;
+pub use query::{bind_query, define_ctes};
+pub use recursive::{RecursiveBody, RecursiveTable};
+pub use rights::column_denied;
+pub use rights::{Need, Restricted};
+pub use select::bind_limit;
+pub use view::within_view;
+pub use window::{whole_number, wrong_arguments};
+
+/// What a table name stands for.
+#[derive(Clone)]
+pub enum TableSource {
+    /// A stored table.
+    Base(Arc<TableDef>),
+    /// A computed table.
+    Virtual(Arc<dyn VirtualTable>),
+    /// A view.
+    View(Arc<ViewDef>),
+}
+
+/// What the binder asks the session.
+pub trait Names {
+    /// Resolves a table for `need` (1046 no database, 1049, 1146 unknown, 1142 no privilege). The
+    /// implementation takes the metadata lock.
+    fn table(&self, need: Need, schema: Option<&str>, name: &str) -> SqlResult<TableSource>;
+    /// Value and type of a system variable (1193, 1238).
+    fn system_variable(&self, var: &ast::SysVar) -> SqlResult<(Value, SqlType)>;
+    /// From here on names are those of the view's query: tables are looked for with the rights of its
+    /// definer, or with SQL SECURITY INVOKER with those from before. Always followed by
+    /// [`Names::leave_view`], unless it fails (1449: the definer does not exist).
+    fn enter_view(&self, _view: &ViewDef) -> SqlResult<()> {
+        Ok(())
+    }
+    /// The view's query is bound.
+    fn leave_view(&self) {}
+    /// May the statement do `need` with the table? For what is known only when the table was resolved for something
+    /// else. 1142 when not.
+    fn admit(&self, _need: Need, _schema: &str, _table: &str) -> SqlResult<()> {
+        Ok(())
+    }
+    /// What may not be done with a table or view that is read; None: it may be read and locked whole.
+    fn restricted(&self, _schema: &str, _table: &str) -> Option<Rc<Restricted>> {
+        None
+    }
+    /// May `need` assign these columns? 1143 when not, or 1142 where the statement does not list them.
+    fn check_columns(
+        &self,
+        _need: Need,
+        _table: &TableDef,
+        _columns: &[usize],
+        _listed: bool,
+    ) -> SqlResult<()> {
+        Ok(())
+    }
+    /// A table that foreign keys tie to one of the statement's; whoever runs the statement locks it.
+    fn related(&self, _schema: &str, _table: &str) -> Option<Arc<TableDef>> {
+        None
+    }
+    /// A sample of one of a table's indexes, for estimates; `entries` is about what it has.
+    fn sample(&self, _table: &TableDef, _index: usize, _entries: f64) -> Option<Arc<IndexSample>> {
+        None
+    }
+}
+
+/// Statement parameters as the binder sees them.
+#[derive(Clone, Copy)]
+pub enum Params<'a> {
+    /// Values of this execution: parameters become constants.
+    Values(&'a [Value]),
+    /// Types only (preparing, or a plan made for many executions): parameters are read at run time.
+    Types(&'a [SqlType]),
+}
+
+/// What binding one statement needs.
+pub struct BindEnv<'a> {
+    /// Modes, connection collation, clock; also evaluates constant expressions.
+    pub ctx: &'a EvalCtx<'a>,
+    /// User variables (types of `@x`).
+    pub vars: &'a dyn UserVars,
+    /// The session's names.
+    pub names: &'a dyn Names,
+    /// Parameters.
+    pub params: Params<'a>,
+    /// EXPLAIN or a prepare: nothing with an effect may be evaluated.
+    pub describe_only: bool,
+    /// A bound function waits (SLEEP, GET_LOCK).
+    pub blocks: Cell<bool>,
+    /// The statement assigns a user variable.
+    pub(crate) assigns: Cell<bool>,
+    /// The statement changes rows: warnings of values may be errors when it runs.
+    pub changes_rows: Cell<bool>,
+    /// How rows of stored tables are locked.
+    pub locks: LockRules,
+    /// Tables that the statement changes (1093).
+    targets: RefCell<Vec<ChangedTable>>,
+    /// Stored tables that queries of the statement read.
+    reads: RefCell<Vec<esker_sql_catalog::catalog::TableId>>,
+    /// Views whose queries are being bound, the outermost first.
+    views: RefCell<Vec<(Arc<str>, Arc<str>)>>,
+    /// Where the query being bound stands.
+    place: Cell<QueryPlace>,
+    next_subquery: Cell<u32>,
+    next_select: Cell<u32>,
+    nesting: Cell<Nesting>,
+    fold_calls: CallStates,
+    /// By parameter: the type it meets first. Kept only when a prepare asks.
+    met: RefCell<Vec<Option<SqlType>>>,
+}
+
+/// A table that the statement changes.
+#[derive(Clone)]
+struct ChangedTable {
+    id: esker_sql_catalog::catalog::TableId,
+    alias: Arc<str>,
+    /// Only this alias means the table that is changed; another one another reading of it.
+    same_alias: bool,
+}
+
+/// Where a query stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QueryPlace {
+    /// It is the statement, or its source of rows.
+    Statement,
+    /// In a subquery of an expression.
+    Subquery,
+    /// In a derived table, a common table expression or a view, however deep inside.
+    Derived,
+}
+
+/// Deepest nesting of a statement with its common table expressions put where they are named; planning,
+/// running and dropping a query recurse this deep.
+const MAX_NESTING: u32 = 1000;
+/// What a query inside a query counts for in [`MAX_NESTING`]: its frames are larger than an expression's.
+const QUERY_NESTING: u32 = 8;
+/// Most query blocks of a statement with its common table expressions put where they are named.
+const MAX_BLOCKS: u32 = 16_384;
+
+/// Size of the statement so far. The parser bounds what is written; a common table expression that
+/// names others makes more of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Nesting {
+    /// Where the binder is.
+    depth: u32,
+    /// Largest depth met.
+    deepest: u32,
+    /// Query blocks met.
+    blocks: u32,
+}
+
+/// Puts the depth back when a level is left.
+pub(crate) struct Level<'a>(&'a Cell<Nesting>, u32);
+
+impl Drop for Level<'_> {
+    fn drop(&mut self) {
+        let mut n = self.0.get();
+        n.depth -= self.1;
+        self.0.set(n);
+    }
+}
+
+impl<'a> BindEnv<'a> {
+    /// An environment for one statement.
+    pub fn new(
+        ctx: &'a EvalCtx<'a>,
+        vars: &'a dyn UserVars,
+        names: &'a dyn Names,
+        params: Params<'a>,
+    ) -> Self {
+        Self {
+            ctx,
+            vars,
+            names,
+            params,
+            describe_only: false,
+            blocks: Cell::new(false),
+            assigns: Cell::new(false),
+            changes_rows: Cell::new(false),
+            locks: LockRules::default(),
+            targets: RefCell::new(Vec::new()),
+            reads: RefCell::new(Vec::new()),
+            views: RefCell::new(Vec::new()),
+            place: Cell::new(QueryPlace::Statement),
+            next_subquery: Cell::new(0),
+            next_select: Cell::new(0),
+            nesting: Cell::default(),
+            fold_calls: CallStates::default(),
+            met: RefCell::default(),
+        }
+    }
+
+    /// The same environment, as new, with other user variables.
+    pub fn with_vars<'b>(&'b self, vars: &'b dyn UserVars) -> BindEnv<'b> {
+        let env = BindEnv::new(self.ctx, vars, self.names, self.params);
+        env.changes_rows.set(self.changes_rows.get());
+        env.locks.read_for(self.locks.read_for_what());
+        env.targets.replace(self.targets.borrow().clone());
+        env
+    }
+
+    /// The statement changes this table: subqueries bound from here on may not read it, or, of INSERT and
+    /// REPLACE (`same_alias`), not under this alias.
+    pub fn note_target(&self, table: &TableDef, alias: &Arc<str>, same_alias: bool) {
+        self.targets.borrow_mut().push(ChangedTable {
+            id: table.id,
+            alias: alias.clone(),
+            same_alias,
+        });
+    }
+
+    /// May the table be read here? 1093 in a subquery of a statement that changes it; a derived table is
+    /// filled before the first change, so it and what is inside of it may read anything.
+    pub(crate) fn check_readable(&self, table: &TableDef, alias: &str) -> SqlResult<()> {
+        self.reads.borrow_mut().push(table.id);
+        if self.place.get() != QueryPlace::Subquery {
+            return Ok(());
+        }
+        let changed = |t: &&ChangedTable| t.id == table.id && !(t.same_alias && *t.alias != *alias);
+        match self.targets.borrow().iter().find(changed) {
+            Some(target) => Err(errors::target_table_used(&target.alias)),
+            None => Ok(()),
+        }
+    }
+
+    /// Does a query that was bound read the table?
+    pub fn reads(&self, table: &TableDef) -> bool {
+        self.reads.borrow().contains(&table.id)
+    }
+
+    /// Runs `f` inside of a subquery, or of a derived table.
+    pub(crate) fn within<T>(&self, place: QueryPlace, f: impl FnOnce() -> T) -> T {
+        let before = self.place.get();
+        self.place.set(before.max(place));
+        let result = f();
+        self.place.set(before);
+        result
+    }
+
+    /// Remembers the type that a parameter is compared with, assigned to or needed as.
+    pub fn meets(&self, param: &Expr, ty: &SqlType) {
+        let ExprKind::Param(nth) = param.kind else {
+            return;
+        };
+        if !self.describe_only {
+            return;
+        }
+        let (nth, mut met) = (nth as usize, self.met.borrow_mut());
+        if met.len() <= nth {
+            met.resize(nth + 1, None);
+        }
+        met[nth].get_or_insert_with(|| ty.clone());
+    }
+
+    /// The types that parameters met; shorter than the list of parameters where the last met none.
+    pub fn met_types(&self) -> Vec<Option<SqlType>> {
+        self.met.take()
+    }
+
+    /// Number for the next subquery of the statement.
+    pub(crate) fn subquery_id(&self) -> u32 {
+        let id = self.next_subquery.get();
+        self.next_subquery.set(id + 1);
+        id
+    }
+
+    /// Number of the next SELECT, from 1 (EXPLAIN's `id`).
+    pub fn select_id(&self) -> u32 {
+        self.next_select.set(self.next_select.get() + 1);
+        self.next_select.get()
+    }
+
+    /// One expression further in, until the guard goes.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn enter_expr(&self) -> SqlResult<Level<'_>> {
+        self.enter(1, 0)
+    }
+
+    /// One query further in, until the guard goes.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn enter_query(&self) -> SqlResult<Level<'_>> {
+        self.enter(QUERY_NESTING, 1)
+    }
+
+    fn enter(&self, levels: u32, blocks: u32) -> SqlResult<Level<'_>> {
+        self.grow(levels, blocks)?;
+        let mut n = self.nesting.get();
+        n.depth += levels;
+        self.nesting.set(n);
+        Ok(Level(&self.nesting, levels))
+    }
+
+    /// Something of this height and this many query blocks stands here.
+    fn grow(&self, height: u32, blocks: u32) -> SqlResult<()> {
+        let mut n = self.nesting.get();
+        n.deepest = n.deepest.max(n.depth.saturating_add(height));
+        n.blocks = n.blocks.saturating_add(blocks);
+        if n.deepest > MAX_NESTING || n.blocks > MAX_BLOCKS {
+            return Err(errors::nests_too_deep());
+        }
+        self.nesting.set(n);
+        Ok(())
+    }
+
+    /// Measures what `bind` binds, which stands elsewhere, too: its height and its query blocks. The height adds to
+    /// that of here meanwhile, because so does the stack.
+    pub(crate) fn measure<T>(
+        &self,
+        bind: impl FnOnce() -> SqlResult<T>,
+    ) -> SqlResult<(T, [u32; 2])> {
+        let outside = self.nesting.get();
+        self.nesting.set(Nesting {
+            depth: outside.depth,
+            deepest: outside.depth,
+            blocks: 0,
+        });
+        let bound = bind();
+        let inside = self.nesting.replace(outside);
+        Ok((bound?, [inside.deepest - outside.depth, inside.blocks]))
+    }
+
+    /// What was measured stands here.
+    ///
+    /// # Errors
+    /// 1473.
+    pub(crate) fn place(&self, measured: [u32; 2]) -> SqlResult<()> {
+        self.grow(measured[0], measured[1])
+    }
+
+    /// An environment to evaluate constants in.
+    pub(crate) fn fold_env(&self) -> EvalEnv<'_> {
+        EvalEnv::scalar(self.ctx, self.vars, &self.fold_calls)
+    }
+}

@@ -1,0 +1,116 @@
+//! Who may do what with a table that a statement names, as far as binding has to know.
+//!
+//! Neighbours: the session answers through [`Names`](super::Names); `scope` asks when a column is read, `select` when
+//! rows are locked.
+//! **Invariant**: a table without [`Restricted`] may be read and locked whole, so the common case costs nothing.
+
+use esker_sql_catalog::accounts::Privileges;
+use esker_sql_catalog::catalog::same_name;
+use esker_types::{SqlError, SqlResult};
+
+/// What a statement does with a table that it names: decides the privileges it wants there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Reads it.
+    Read,
+    /// INSERT, LOAD DATA.
+    Insert,
+    /// INSERT … ON DUPLICATE KEY UPDATE.
+    InsertOrUpdate,
+    /// REPLACE, LOAD DATA … REPLACE.
+    Replace,
+    /// UPDATE of this table alone.
+    Update,
+    /// UPDATE of several tables, of which this may be one that is only read.
+    UpdateOrRead,
+    /// DELETE.
+    Delete,
+}
+
+impl Need {
+    /// What has to be there; for the privileges on columns, one column is enough so far.
+    pub fn privileges(self) -> Privileges {
+        Privileges::of(match self {
+            Self::Read | Self::UpdateOrRead => &["SELECT"],
+            Self::Insert => &["INSERT"],
+            Self::InsertOrUpdate => &["INSERT", "UPDATE"],
+            Self::Replace => &["INSERT", "DELETE"],
+            Self::Update => &["UPDATE"],
+            Self::Delete => &["DELETE"],
+        })
+    }
+}
+
+/// A table that may not be read whole, or whose rows may not be locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restricted {
+    /// Whose rights these are: user and host, as errors name them.
+    pub who: (Box<str>, Box<str>),
+    /// The table.
+    pub table: Box<str>,
+    /// Columns that may be read; None: all.
+    pub readable: Option<Vec<Box<str>>>,
+    /// FOR UPDATE is allowed.
+    pub may_lock: bool,
+}
+
+impl Restricted {
+    fn denied(&self, command: &str) -> SqlError {
+        let ((user, host), table) = (&self.who, &self.table);
+        let text =
+            format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
+        SqlError::new(1142, "42000", text)
+    }
+
+    fn is_readable(&self, column: &str) -> bool {
+        let readable = self.readable.as_ref();
+        readable.is_none_or(|list| list.iter().any(|c| same_name(c, column)))
+    }
+
+    /// A column is read.
+    ///
+    /// # Errors
+    /// 1143.
+    pub(super) fn read(&self, column: &str) -> SqlResult<()> {
+        if self.is_readable(column) {
+            return Ok(());
+        }
+        Err(column_denied("SELECT", &self.who, column, &self.table))
+    }
+
+    /// A column is read because of a `*`.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(super) fn read_as_star(&self, column: &str) -> SqlResult<()> {
+        match self.is_readable(column) {
+            true => Ok(()),
+            false => Err(self.denied("SELECT")),
+        }
+    }
+
+    /// Rows are read FOR UPDATE.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(super) fn lock(&self) -> SqlResult<()> {
+        match self.may_lock {
+            true => Ok(()),
+            false => Err(self.denied("SELECT with locking clause")),
+        }
+    }
+}
+
+/// 1143.
+pub fn column_denied(
+    command: &str,
+    who: &(Box<str>, Box<str>),
+    column: &str,
+    table: &str,
+) -> SqlError {
+    let (user, host) = who;
+    let text = format!(
+        "{command} command denied to user '{user}'@'{host}' for column '{column}' in table '{table}'"
+    );
+    SqlError::new(1143, "42000", text)
+}

@@ -1,0 +1,584 @@
+//! What names mean at one place of a statement.
+//!
+//! Neighbours: `from` fills a scope with tables, `expr` looks columns up, `dml` makes scopes over one
+//! table's row.
+//! **Invariants**: a slot belongs to one column of one table for the whole query block; tables of an
+//! enclosing query are reached through `parent` and only then give [`ExprKind::Outer`]; the visible
+//! list (`names`) decides unqualified names and the order of `*`.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::{DefaultDef, TableDef, same_name};
+use esker_sql_catalog::result::{ColumnMeta, meta_flag};
+use esker_sql_syntax::ast;
+use esker_types::collation::Coercibility;
+use esker_types::{SqlResult, SqlType, TypeKind};
+
+use super::BindEnv;
+use super::aliases::{AliasUse, Aliases};
+use super::block::{AggCall, BoundQuery, Volatility};
+use super::errors;
+use super::json_table::JsonTable;
+use super::recursive::RecursiveTable;
+use super::rights::Restricted;
+use super::window::WindowScope;
+use crate::bind::virt::VirtualTable;
+use crate::expr::{Expr, ExprKind};
+
+/// Where a scope's table gets its rows.
+#[derive(Clone)]
+pub enum TableKind {
+    /// A stored table.
+    Base(Arc<TableDef>),
+    /// A computed table.
+    Virtual(Arc<dyn VirtualTable>),
+    /// A subquery of FROM, or a common table expression.
+    Derived(Rc<BoundQuery>),
+    /// JSON_TABLE.
+    Json(Arc<JsonTable>),
+    /// A recursive common table expression inside its own definition.
+    Recursive(Rc<RecursiveTable>),
+    /// A row that is simply there (INSERT's values, a trigger's row).
+    Row,
+}
+
+/// A column as names see it.
+#[derive(Debug, Clone)]
+pub struct ScopeColumn {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type; nullable also when an outer join may null it.
+    pub ty: SqlType,
+    /// What a result set says about it.
+    pub meta: ColumnMeta,
+    /// Left out of `*`.
+    pub invisible: bool,
+}
+
+/// A table in scope.
+pub struct ScopeTable {
+    /// Schema of the name, empty for derived tables.
+    pub schema: Arc<str>,
+    /// Alias, or the name.
+    pub alias: Arc<str>,
+    /// Where rows come from.
+    pub kind: TableKind,
+    /// Columns.
+    pub columns: Vec<ScopeColumn>,
+    /// Index hints.
+    pub hints: Vec<ast::IndexHint>,
+    /// Slots of the columns that are used, by column.
+    pub slots: RefCell<Vec<Option<u32>>>,
+    /// Slot of the encoded row key, when a statement wants it.
+    pub key_slot: Option<u32>,
+    /// Slot of the stored row, when a statement wants it.
+    pub row_slot: Option<u32>,
+    /// A LATERAL derived table: it sees the tables before it.
+    pub lateral: bool,
+    /// What may not be done with it, while it is being bound.
+    pub restricted: Option<Rc<Restricted>>,
+}
+
+/// A column's place: table and column ordinals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ColumnAt {
+    /// Table in the scope.
+    pub table: usize,
+    /// Column in the table.
+    pub column: usize,
+}
+
+/// A common table expression that names may refer to.
+pub struct CteEntry {
+    pub name: Box<str>,
+    pub table: CteTable,
+    pub up: Option<Rc<CteEntry>>,
+}
+
+/// What a common table expression's name stands for.
+pub enum CteTable {
+    /// Behind its definition.
+    Defined(Box<DefinedCte>),
+    /// Inside its own definition.
+    Recursive(Rc<RecursiveTable>),
+}
+
+/// A common table expression as it was written.
+pub struct DefinedCte {
+    pub cte: ast::Cte,
+    /// After WITH RECURSIVE.
+    pub recursive: bool,
+    /// Query blocks around the WITH clause.
+    pub level: usize,
+    /// Common table expressions that it may name.
+    pub ctes: Option<Rc<CteEntry>>,
+    /// Filled in where it is first named: as in MySQL, nobody looks into one that is not.
+    pub bound: OnceCell<BoundCte>,
+}
+
+/// What binding a common table expression has shown.
+pub struct BoundCte {
+    /// `None`: its rows depend on an enclosing query's, so it is bound anew at each name.
+    pub query: Option<Rc<BoundQuery>>,
+    /// Height and query blocks, see [`BindEnv::measure`](super::BindEnv::measure).
+    pub measured: [u32; 2],
+}
+
+/// What aggregates do where an expression stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AggRule {
+    /// Error 1111.
+    Forbidden,
+    /// Collected in the block.
+    Allowed,
+    /// Inside an aggregate's argument: error 1111.
+    Nested,
+}
+
+/// Names of one query block.
+pub struct Scope<'p> {
+    /// Tables, in FROM order.
+    pub tables: Vec<ScopeTable>,
+    /// Visible columns for unqualified names and `*`.
+    pub names: Vec<ColumnAt>,
+    /// While ON is bound: only tables of this range can be named.
+    pub(crate) hidden: Cell<Option<(usize, usize)>>,
+    /// While the right side of a RIGHT JOIN is bound: the tables of its left side, which LATERAL ones
+    /// in it do not see. A bit a table.
+    pub(crate) unseen: Cell<u64>,
+    /// The enclosing query's names.
+    pub(crate) parent: Option<&'p Scope<'p>>,
+    /// Common table expressions in reach.
+    pub(crate) ctes: Option<Rc<CteEntry>>,
+    /// The block is a member of the recursive common table expression that `ctes` begins with.
+    pub(crate) member: bool,
+    /// Where the expression being bound stands, for messages.
+    pub clause: Cell<&'static str>,
+    /// What an aggregate means now.
+    pub(crate) agg_rule: Cell<AggRule>,
+    /// Aggregates found.
+    pub(crate) aggs: RefCell<Vec<AggCall>>,
+    /// Window functions found, and the windows they may name.
+    pub(crate) windows: WindowScope,
+    /// What is selected and grouped by, and where that gives names.
+    pub(crate) aliases: Aliases,
+    /// Slot of `VALUES(col)`: column ordinal of table 0 added to this.
+    pub values_base: Option<u32>,
+    width: Cell<u32>,
+    /// Levels of enclosing queries that something in this block refers to (0 = none).
+    outer_reach: Cell<u16>,
+    /// Something in the block must be evaluated anew each time (RAND(), user variables, …).
+    volatility: Cell<Volatility>,
+}
+
+impl Default for Scope<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'p> Scope<'p> {
+    /// A scope without tables.
+    pub fn new() -> Self {
+        Self::inside(None, None)
+    }
+
+    /// A scope of a query block inside another.
+    pub fn inside(parent: Option<&'p Scope<'p>>, ctes: Option<&Rc<CteEntry>>) -> Self {
+        Self {
+            tables: Vec::new(),
+            names: Vec::new(),
+            hidden: Cell::new(None),
+            unseen: Cell::new(0),
+            parent,
+            ctes: ctes.cloned(),
+            member: false,
+            clause: Cell::new("field list"),
+            agg_rule: Cell::new(AggRule::Forbidden),
+            aggs: RefCell::new(Vec::new()),
+            windows: WindowScope::default(),
+            aliases: Aliases::default(),
+            values_base: None,
+            width: Cell::new(0),
+            outer_reach: Cell::new(0),
+            volatility: Cell::new(Volatility::Stable),
+        }
+    }
+
+    /// A scope over one stored table whose row lies in slots `base ..`, in column order. The names of
+    /// a second table added the same way must be qualified when they are ambiguous.
+    pub fn add_row(&mut self, def: &Arc<TableDef>, alias: &str, base: u32) {
+        let mut table = ScopeTable::base(def.clone(), Some(alias));
+        let n = table.columns.len() as u32;
+        table.slots = RefCell::new((base..base + n).map(Some).collect());
+        self.width.set(self.width.get().max(base + n));
+        self.add_table(table);
+    }
+
+    /// Adds names over plain slots `base ..` (INSERT's `AS new(a, b)`).
+    pub fn add_named_row(&mut self, alias: &str, columns: &[(Arc<str>, SqlType)], base: u32) {
+        let alias: Arc<str> = alias.into();
+        let columns = columns
+            .iter()
+            .map(|(name, ty)| ScopeColumn {
+                name: name.clone(),
+                ty: ty.clone(),
+                meta: ColumnMeta::computed(name.clone(), ty.clone()),
+                invisible: false,
+            })
+            .collect::<Vec<_>>();
+        let n = columns.len() as u32;
+        self.width.set(self.width.get().max(base + n));
+        self.add_table(ScopeTable {
+            schema: "".into(),
+            alias,
+            kind: TableKind::Row,
+            columns,
+            hints: Vec::new(),
+            slots: RefCell::new((base..base + n).map(Some).collect()),
+            key_slot: None,
+            row_slot: None,
+            lateral: false,
+            restricted: None,
+        });
+    }
+
+    /// Adds a table; its columns become visible.
+    pub(crate) fn add_table(&mut self, table: ScopeTable) -> usize {
+        let at = self.tables.len();
+        self.names
+            .extend((0..table.columns.len()).map(|column| ColumnAt { table: at, column }));
+        self.tables.push(table);
+        at
+    }
+
+    /// Slots handed out so far: the width of the block's row.
+    pub fn width(&self) -> u32 {
+        self.width.get()
+    }
+
+    /// A slot that belongs to no column.
+    pub fn new_slot(&self) -> u32 {
+        let slot = self.width.get();
+        self.width.set(slot + 1);
+        slot
+    }
+
+    /// The slot of a column, handed out at its first use.
+    pub fn slot_of(&self, at: ColumnAt) -> u32 {
+        let mut slots = self.tables[at.table].slots.borrow_mut();
+        *slots[at.column].get_or_insert_with(|| self.new_slot())
+    }
+
+    /// The column as an expression of this block.
+    pub fn column_expr(&self, at: ColumnAt) -> Expr {
+        let column = self.column_at(at);
+        Expr {
+            coer: column.meta.coercibility,
+            ..Expr::column(self.slot_of(at), column.ty.clone())
+        }
+    }
+
+    /// The column as an expression that a statement reads.
+    ///
+    /// # Errors
+    /// 1143.
+    pub(crate) fn read(&self, at: ColumnAt) -> SqlResult<Expr> {
+        self.admit(at)?;
+        Ok(self.column_expr(at))
+    }
+
+    /// May the column be read?
+    pub(crate) fn admit(&self, at: ColumnAt) -> SqlResult<()> {
+        match &self.tables[at.table].restricted {
+            Some(restricted) => restricted.read(&self.column_at(at).name),
+            None => Ok(()),
+        }
+    }
+
+    /// A column.
+    pub fn column_at(&self, at: ColumnAt) -> &ScopeColumn {
+        &self.tables[at.table].columns[at.column]
+    }
+
+    /// Is it a column of a computed table?
+    pub(crate) fn is_virtual(&self, at: ColumnAt) -> bool {
+        matches!(self.tables[at.table].kind, TableKind::Virtual(_))
+    }
+
+    /// The column that has this slot.
+    pub fn column_of_slot(&self, slot: u32) -> Option<ColumnAt> {
+        self.tables.iter().enumerate().find_map(|(table, t)| {
+            let column = t.slots.borrow().iter().position(|s| *s == Some(slot))?;
+            Some(ColumnAt { table, column })
+        })
+    }
+
+    /// How long the block's result holds.
+    pub(crate) fn volatility(&self) -> Volatility {
+        self.volatility.get()
+    }
+
+    /// Notes that something in the block holds no longer than this.
+    pub(crate) fn note_volatility(&self, volatility: Volatility) {
+        self.volatility.set(self.volatility.get().max(volatility));
+    }
+
+    /// Levels of enclosing queries the block refers to.
+    pub(crate) fn outer_reach(&self) -> u16 {
+        self.outer_reach.get()
+    }
+
+    /// Notes that something in the block reaches `levels` up.
+    pub(crate) fn note_reach(&self, levels: u16) {
+        self.outer_reach.set(self.outer_reach.get().max(levels));
+    }
+
+    /// Looks a column up in this block only: `None` when there is none, 1052 when there are several.
+    pub fn find_here(&self, name: &ast::ColumnRef) -> SqlResult<Option<ColumnAt>> {
+        let Some(table) = &name.table else {
+            return self.find_unqualified(&name.name.text);
+        };
+        let mut found = None;
+        for (t, scope_table) in self.tables.iter().enumerate() {
+            let hidden = self
+                .hidden
+                .get()
+                .is_some_and(|(first, end)| t < first || t >= end);
+            if hidden || self.is_unseen(t) || !scope_table.is_named(name.schema.as_ref(), table) {
+                continue;
+            }
+            let at = scope_table
+                .columns
+                .iter()
+                .position(|c| same_name(&c.name, &name.name.text));
+            if let Some(column) = at {
+                if found.is_some() {
+                    return Err(errors::ambiguous_column(
+                        &full_name(name),
+                        self.clause.get(),
+                    ));
+                }
+                found = Some(ColumnAt { table: t, column });
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_unseen(&self, table: usize) -> bool {
+        self.unseen.get() >> table & 1 == 1
+    }
+
+    fn find_unqualified(&self, name: &str) -> SqlResult<Option<ColumnAt>> {
+        let mut found = None;
+        let seen = self.names.iter().filter(|at| !self.is_unseen(at.table));
+        for &at in seen {
+            if same_name(&self.column_at(at).name, name) && found != Some(at) {
+                if found.is_some() {
+                    return Err(errors::ambiguous_column(name, self.clause.get()));
+                }
+                found = Some(at);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Binds a column reference: here, then in the enclosing queries.
+    pub(crate) fn resolve(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) -> SqlResult<Expr> {
+        let rule = match (self.aliases.rule.get(), self.agg_rule.get()) {
+            (AliasUse::Having, AggRule::Nested) => AliasUse::Last,
+            (rule, _) => rule,
+        };
+        let found = match rule {
+            AliasUse::Having => self.in_having(env, name)?,
+            _ => match self.find_here(name)? {
+                Some(at) => Some(self.read(at)?),
+                None if rule == AliasUse::Last => self.selected(name)?,
+                None => None,
+            },
+        };
+        match found {
+            Some(e) => Ok(e),
+            None => self.resolve_outer(env, name),
+        }
+    }
+
+    fn resolve_outer(&self, env: &BindEnv<'_>, name: &ast::ColumnRef) -> SqlResult<Expr> {
+        let (mut level, mut depth) = (self.parent, 1u16);
+        while let Some(scope) = level {
+            if let Some(at) = scope.find_here(name)? {
+                scope.admit(at)?;
+                self.note_reach(depth);
+                let kind = ExprKind::Outer {
+                    depth,
+                    slot: scope.slot_of(at),
+                };
+                return Ok(Expr {
+                    kind,
+                    ..scope.column_expr(at)
+                });
+            }
+            if let Some(e) = scope.seen_from_below(env, name, depth)? {
+                self.note_reach(depth);
+                return Ok(e);
+            }
+            (level, depth) = (scope.parent, depth + 1);
+        }
+        Err(errors::unknown_column(&full_name(name), self.clause.get()))
+    }
+}
+
+impl ScopeTable {
+    /// A stored table under its name or an alias.
+    pub(crate) fn base(def: Arc<TableDef>, alias: Option<&str>) -> Self {
+        let alias: Arc<str> = alias.map_or_else(|| def.name.clone(), Into::into);
+        let columns = def
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, c)| ScopeColumn {
+                name: c.name.clone(),
+                ty: c.ty.clone(),
+                meta: ColumnMeta {
+                    schema: def.schema.clone(),
+                    table: alias.clone(),
+                    org_table: def.name.clone(),
+                    name: c.name.clone(),
+                    org_name: c.name.clone(),
+                    ty: c.ty.clone(),
+                    flags: column_flags(&def, i),
+                    coercibility: Coercibility::of_column(&c.ty),
+                },
+                invisible: c.invisible,
+            })
+            .collect();
+        let schema = def.schema.clone();
+        Self::with_columns(schema, alias, TableKind::Base(def), columns)
+    }
+
+    /// A computed table.
+    pub(crate) fn virt(table: Arc<dyn VirtualTable>, alias: Option<&str>) -> Self {
+        let schema: Arc<str> = table.schema().into();
+        let name: Arc<str> = table.name().into();
+        let alias: Arc<str> = alias.map_or_else(|| name.clone(), Into::into);
+        let columns = table
+            .columns()
+            .iter()
+            .map(|c| ScopeColumn {
+                name: c.name.clone(),
+                ty: c.ty.clone(),
+                meta: ColumnMeta {
+                    schema: schema.clone(),
+                    table: alias.clone(),
+                    org_table: name.clone(),
+                    name: c.name.clone(),
+                    org_name: c.name.clone(),
+                    ty: c.ty.clone(),
+                    flags: 0,
+                    coercibility: Coercibility::of_column(&c.ty),
+                },
+                invisible: false,
+            })
+            .collect();
+        Self::with_columns(schema, alias, TableKind::Virtual(table), columns)
+    }
+
+    /// A table of `columns`.
+    pub(crate) fn with_columns(
+        schema: Arc<str>,
+        alias: Arc<str>,
+        kind: TableKind,
+        columns: Vec<ScopeColumn>,
+    ) -> Self {
+        let slots = RefCell::new(vec![None; columns.len()]);
+        let (hints, key_slot, row_slot) = (Vec::new(), None, None);
+        Self {
+            schema,
+            alias,
+            kind,
+            columns,
+            hints,
+            slots,
+            key_slot,
+            row_slot,
+            lateral: false,
+            restricted: None,
+        }
+    }
+
+    /// Is this the table that `schema.table` names?
+    pub(crate) fn is_named(&self, schema: Option<&ast::Ident>, table: &ast::Ident) -> bool {
+        // Table names are compared as written (lower_case_table_names = 0), schemas likewise.
+        *self.alias == *table.text && schema.is_none_or(|s| *self.schema == *s.text)
+    }
+
+    /// The stored table, if it is one.
+    pub fn base_def(&self) -> Option<&Arc<TableDef>> {
+        match &self.kind {
+            TableKind::Base(def) => Some(def),
+            _ => None,
+        }
+    }
+
+    /// Every slot of the table that is in use.
+    pub(crate) fn used_slots(&self) -> Vec<u32> {
+        let columns = self.slots.borrow();
+        columns
+            .iter()
+            .flatten()
+            .copied()
+            .chain(self.key_slot)
+            .chain(self.row_slot)
+            .collect()
+    }
+}
+
+/// Key and default flags of a column, as MySQL sends them.
+pub fn column_flags(def: &TableDef, column: usize) -> u16 {
+    let mut flags = 0;
+    for index in def.visible_indexes() {
+        let Some(part) = index.parts.iter().position(|p| p.col == column) else {
+            continue;
+        };
+        flags |= meta_flag::PART_KEY;
+        flags |= if index.primary {
+            meta_flag::PRI_KEY
+        } else if index.unique && index.parts.len() == 1 {
+            meta_flag::UNIQUE_KEY
+        } else if part == 0 {
+            meta_flag::MULTIPLE_KEY
+        } else {
+            0
+        };
+    }
+    let c = &def.columns[column];
+    if c.auto_increment {
+        flags |= meta_flag::AUTO_INCREMENT;
+    }
+    let no_default = matches!(c.default, DefaultDef::None);
+    if no_default && !c.ty.nullable && !c.auto_increment {
+        flags |= meta_flag::NO_DEFAULT_VALUE;
+    }
+    if c.ty.kind == TypeKind::Timestamp {
+        if c.on_update_now {
+            flags |= meta_flag::ON_UPDATE_NOW;
+        }
+        if c.on_update_now || matches!(c.default, DefaultDef::Now) {
+            flags |= meta_flag::TIMESTAMP;
+        }
+    }
+    flags
+}
+
+/// `schema.table.column` as written, for messages.
+pub(crate) fn full_name(name: &ast::ColumnRef) -> String {
+    let mut out = String::new();
+    for part in name.schema.iter().chain(&name.table) {
+        out.push_str(&part.text);
+        out.push('.');
+    }
+    out.push_str(&name.name.text);
+    out
+}

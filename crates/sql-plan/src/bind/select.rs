@@ -1,0 +1,337 @@
+//! A query block: SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT.
+//!
+//! Neighbours: `from`, `expr`, `order` and `group` bind its parts; `query` puts blocks together.
+//! **Invariants**: clauses are bound in MySQL's order (FROM, WHERE, select list, GROUP BY, HAVING,
+//! ORDER BY), so the first error a user sees is MySQL's; expressions are over table columns until
+//! `group` moves them behind the grouping.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+
+use super::aliases::{AliasUse, SelectName};
+use super::block::{Block, Body, BoundQuery, LimitSpec, Volatility};
+use super::computed::computed_columns;
+use super::expr::{bind_condition, bind_expr, with_aliases};
+use super::from::bind_from;
+use super::scope::{AggRule, ColumnAt, CteEntry, Scope};
+use super::window::{self, WindowRule};
+use super::{BindEnv, Need, errors, group, literal, order};
+use crate::expr::{Expr, ExprKind};
+
+/// An output column while the block is being bound.
+pub(super) struct Output {
+    pub expr: Expr,
+    pub meta: ColumnMeta,
+    /// The item is a column and nothing else.
+    pub column: Option<ColumnAt>,
+}
+
+impl Output {
+    /// What names behind the select list find.
+    fn named(&self, written: Option<&ast::Expr>) -> SelectName {
+        let has_query = self
+            .expr
+            .any(&mut |e| matches!(e.kind, ExprKind::Subquery(_)));
+        SelectName {
+            name: self.meta.name.clone(),
+            expr: self.expr.clone(),
+            column: self.column,
+            written: written.filter(|_| has_query).cloned().map(Rc::new),
+        }
+    }
+}
+
+/// What surrounds a SELECT in its query expression.
+pub(super) struct Around<'q> {
+    pub order_by: &'q [ast::OrderItem],
+    pub limit: Option<&'q ast::Limit>,
+    pub locking: &'q [ast::Locking],
+    /// The block is a member of a recursive common table expression.
+    pub member: bool,
+}
+
+impl Around<'_> {
+    /// What surrounds a recursive member: nothing.
+    pub fn member() -> Self {
+        Self {
+            order_by: &[],
+            limit: None,
+            locking: &[],
+            member: true,
+        }
+    }
+}
+
+/// Binds a SELECT.
+pub(super) fn bind_select(
+    env: &BindEnv<'_>,
+    select: &ast::Select,
+    around: &Around<'_>,
+    parent: Option<&Scope<'_>>,
+    ctes: Option<&Rc<CteEntry>>,
+) -> SqlResult<BoundQuery> {
+    let id = env.select_id();
+    let mut scope = Scope::inside(parent, ctes);
+    scope.member = around.member;
+    let join = env.locks.within_from(around.locking, || {
+        bind_from(env, Need::Read, &mut scope, &select.from)
+    })?;
+    let mut filter = match &select.filter {
+        Some(filter) => {
+            scope.clause.set("where clause");
+            Some(bind_condition(env, &scope, filter)?)
+        }
+        None => None,
+    };
+    scope.clause.set("field list");
+    scope.agg_rule.set(AggRule::Allowed);
+    window::declare(&scope, &select.windows)?;
+    scope.windows.rule.set(WindowRule::Allowed);
+    let mut outputs = bind_items(env, &scope, &select.items)?;
+    scope.windows.rule.set(WindowRule::Forbidden);
+
+    let keys = order::bind_group_by(env, &scope, &select.group_by, &outputs)?;
+    scope.agg_rule.set(AggRule::Allowed);
+    let mut having = match &select.having {
+        Some(having) => {
+            scope.clause.set("having clause");
+            Some(with_aliases(&scope, AliasUse::Having, || {
+                bind_expr(env, &scope, having)
+            })?)
+        }
+        None => None,
+    };
+    scope.windows.rule.set(WindowRule::Allowed);
+    let aggregated = scope.aggs.borrow().iter().any(|a| !a.is_any_value());
+    let grouped = aggregated || !select.group_by.is_empty();
+    let mut order = order::bind_order_by(env, &scope, around.order_by, &outputs, grouped)?;
+    window::check_declared(env, &scope)?;
+    for computed in computed_columns(env, &scope, join.as_ref())? {
+        filter.iter_mut().for_each(|f| computed.put_in(&scope, f));
+        if !grouped && !select.distinct {
+            let keys = order.iter_mut().map(|k| &mut k.expr);
+            keys.for_each(|key| computed.replace(&scope, key));
+        }
+    }
+    let mut windows = scope.windows.found.take();
+    let limit = bind_limit(env, around.limit)?;
+
+    let mut clauses = group::Clauses {
+        scope: &scope,
+        outputs: &mut outputs,
+        having: &mut having,
+        order: &mut order,
+        windows: &mut windows,
+        filter: filter.as_ref(),
+        join: join.as_ref(),
+        distinct: select.distinct,
+    };
+    let (group, width) = group::apply(
+        env,
+        &mut clauses,
+        keys,
+        select.rollup,
+        !select.group_by.is_empty(),
+    )?;
+    let selected = outputs.iter_mut().map(|o| &mut o.expr);
+    let width = windows.place(width, selected.chain(order.iter_mut().map(|k| &mut k.expr)));
+
+    let locks = env.locks.of_block(&scope, around.locking)?;
+    if locks.are_asked {
+        scope.note_volatility(Volatility::Volatile);
+    }
+    let locks = locks.by_table;
+    let (reach, volatility) = (scope.outer_reach(), scope.volatility());
+    let columns = outputs
+        .iter()
+        .map(|o| ColumnMeta {
+            ty: match o.meta.table.is_empty() {
+                true => sent_type(&o.expr.ty),
+                false => o.expr.ty.clone(),
+            },
+            coercibility: o.expr.coer,
+            ..o.meta.clone()
+        })
+        .collect();
+    let block = Block {
+        id,
+        join,
+        filter,
+        group,
+        having,
+        windows,
+        output: outputs.into_iter().map(|o| o.expr).collect(),
+        distinct: select.distinct,
+        order,
+        limit,
+        locks,
+        width,
+        straight_join: select.options.straight_join,
+        calc_found_rows: select.options.calc_found_rows,
+        tables: scope.tables,
+    };
+    Ok(BoundQuery {
+        columns,
+        body: Body::Block(Box::new(block)),
+        reach,
+        volatility,
+        shared: None,
+    })
+}
+
+/// Longest name of a result column, characters (MySQL's MAX_ALIAS_NAME).
+const MAX_NAME_CHARS: usize = 256;
+/// Most columns of a result: what the protocol can count.
+const MAX_COLUMNS: usize = 65_535;
+
+/// A column's name made from its text, cut where MySQL cuts it.
+fn name_of(text: &str) -> Arc<str> {
+    match text.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => text[..end].into(),
+        None => text.into(),
+    }
+}
+
+/// Binds the select list.
+fn bind_items(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    items: &[ast::SelectItem],
+) -> SqlResult<Vec<Output>> {
+    let mut outputs = Vec::with_capacity(items.len());
+    let alias_of = |item: &ast::SelectItem| match item {
+        ast::SelectItem::Expr { alias, .. } => alias.as_ref().map(|a| Arc::from(&*a.text)),
+        _ => None,
+    };
+    scope.aliases.rule.set(AliasUse::Subqueries);
+    *scope.aliases.written.borrow_mut() = items.iter().filter_map(alias_of).collect();
+    for item in items {
+        match item {
+            ast::SelectItem::Wildcard => {
+                if scope.tables.is_empty() {
+                    return Err(errors::no_tables_used());
+                }
+                for &at in &scope.names {
+                    push_column(scope, at, &mut outputs)?;
+                }
+            }
+            ast::SelectItem::TableWildcard { schema, table } => {
+                let found = scope
+                    .tables
+                    .iter()
+                    .position(|t| t.is_named(schema.as_ref(), table));
+                let at = found.ok_or_else(|| errors::bad_table(&table.text))?;
+                for column in 0..scope.tables[at].columns.len() {
+                    push_column(scope, ColumnAt { table: at, column }, &mut outputs)?;
+                }
+            }
+            ast::SelectItem::Expr { expr, alias, text } => {
+                if let Some(alias) = alias
+                    && alias.text.chars().count() > MAX_NAME_CHARS
+                {
+                    return Err(errors::name_too_long(&alias.text));
+                }
+                let bound = bind_expr(env, scope, expr)?;
+                let column = match (&bound.kind, expr) {
+                    (ExprKind::Column(slot), ast::Expr::Column(_)) => scope.column_of_slot(*slot),
+                    _ => None,
+                };
+                let meta = item_meta(scope, expr, &bound, column, alias.as_ref(), text);
+                let output = Output {
+                    expr: bound,
+                    meta,
+                    column,
+                };
+                scope.aliases.add(output.named(Some(expr)));
+                outputs.push(output);
+            }
+        }
+        if outputs.len() > MAX_COLUMNS {
+            return Err(SqlError::new(1117, "42000", "Too many columns"));
+        }
+    }
+    scope.aliases.written.take();
+    scope.aliases.rule.set(AliasUse::No);
+    Ok(outputs)
+}
+
+fn push_column(scope: &Scope<'_>, at: ColumnAt, outputs: &mut Vec<Output>) -> SqlResult<()> {
+    let column = scope.column_at(at);
+    if column.invisible {
+        return Ok(());
+    }
+    if let Some(restricted) = &scope.tables[at.table].restricted {
+        restricted.read_as_star(&column.name)?;
+    }
+    let output = Output {
+        expr: scope.column_expr(at),
+        meta: column.meta.clone(),
+        column: Some(at),
+    };
+    scope.aliases.add(output.named(None));
+    outputs.push(output);
+    Ok(())
+}
+
+/// Name and origin of a select-list member.
+fn item_meta(
+    scope: &Scope<'_>,
+    expr: &ast::Expr,
+    bound: &Expr,
+    origin: Option<ColumnAt>,
+    alias: Option<&ast::Ident>,
+    text: &str,
+) -> ColumnMeta {
+    let name: Arc<str> = match (alias, expr) {
+        (Some(alias), _) => alias.text.clone().into(),
+        // Columns of information_schema are called what they are called there, however they were written.
+        (None, ast::Expr::Column(column)) => match origin.filter(|at| scope.is_virtual(*at)) {
+            Some(at) => scope.column_at(at).name.clone(),
+            None => column.name.text.clone().into(),
+        },
+        (None, ast::Expr::Literal(ast::Literal::Str { bytes, .. })) => {
+            name_of(String::from_utf8_lossy(bytes).trim_start())
+        }
+        _ => name_of(text),
+    };
+    match origin {
+        Some(at) => ColumnMeta {
+            name,
+            ..scope.column_at(at).meta.clone()
+        },
+        None => ColumnMeta::computed(name, bound.ty.clone()),
+    }
+}
+
+/// The type the values of an expression are sent in: conditions are INT(1) in tables made of them and
+/// BIGINT(1) for clients.
+fn sent_type(ty: &SqlType) -> SqlType {
+    let kind = match ty.kind {
+        TypeKind::Int if ty.length == 1 => TypeKind::BigInt,
+        _ => ty.kind.clone(),
+    };
+    SqlType { kind, ..ty.clone() }
+}
+
+/// Binds LIMIT.
+pub fn bind_limit(env: &BindEnv<'_>, limit: Option<&ast::Limit>) -> SqlResult<Option<LimitSpec>> {
+    let Some(limit) = limit else { return Ok(None) };
+    let number = |e: &ast::Expr| match e {
+        ast::Expr::Literal(l) => literal::bind_literal(env, l),
+        ast::Expr::Param(nth) => {
+            let param = literal::bind_param(env, *nth);
+            env.meets(&param, &SqlType::bigint(true));
+            Ok(param)
+        }
+        _ => Err(SqlError::new(1327, "42000", "Undeclared variable in LIMIT")),
+    };
+    let offset = limit.offset.as_ref().map(number).transpose()?;
+    Ok(Some(LimitSpec {
+        count: number(&limit.count)?,
+        offset,
+    }))
+}

@@ -1,0 +1,311 @@
+//! Subqueries in expressions.
+//!
+//! Neighbours: `query` binds the inner query with this scope as its parent; `plan` plans it;
+//! `exec::subquery` evaluates it.
+//! **Invariant**: a subquery that reaches further out than the next level marks every level between,
+//! so that none of them takes its result for constant.
+
+use esker_sql_syntax::ast;
+use esker_types::collation::Coercibility;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::block::Volatility;
+use super::query::bind_query;
+use super::scope::{AggRule, Scope};
+use super::window::WindowRule;
+use super::{BindEnv, QueryPlace, compare, errors, expr};
+use crate::expr::{CmpOp, Expr, ExprKind, Subquery, SubqueryForm};
+use crate::plan::{QueryPlan, plan_bound};
+
+/// Binds and plans a query below `scope`.
+fn bind_inner(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Arc<QueryPlan>> {
+    if query.into.is_some() {
+        return Err(SqlError::new(3954, "HY000", "Misplaced INTO clause"));
+    }
+    // Aggregates inside belong to the inner query; names inside an aggregate's argument are columns.
+    let rule = scope.agg_rule.replace(AggRule::Forbidden);
+    let bound = env.within(QueryPlace::Subquery, || {
+        bind_query(env, query, Some(scope), scope.ctes.as_ref())
+    });
+    scope.agg_rule.set(rule);
+    let bound = bound?;
+    if bound.reach > 1 {
+        scope.note_reach(bound.reach - 1);
+    }
+    scope.note_volatility(bound.volatility);
+    plan_bound(env, &Rc::new(bound))
+}
+
+fn make(
+    env: &BindEnv<'_>,
+    plan: Arc<QueryPlan>,
+    form: SubqueryForm,
+    ty: SqlType,
+    coer: Coercibility,
+) -> Expr {
+    let correlated = plan.reach > 0 || plan.volatility == Volatility::Volatile;
+    let query = Subquery {
+        id: env.subquery_id(),
+        form,
+        plan,
+        correlated,
+    };
+    Expr {
+        kind: ExprKind::Subquery(Box::new(query)),
+        ty,
+        coer,
+    }
+}
+
+/// `(SELECT …)` as a value; as a row where several columns are selected.
+pub(super) fn bind_scalar(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    if let Some(item) = only_item(query)
+        && let Some(reduced) = reduce(env, scope, item)?
+    {
+        return Ok(reduced);
+    }
+    let plan = bind_inner(env, scope, query)?;
+    if plan.columns.len() != 1 {
+        return Err(errors::operand_columns(1));
+    }
+    let ty = plan.columns[0].ty.clone().with_nullable(true);
+    let coer = plan.columns[0].coercibility;
+    Ok(make(env, plan, SubqueryForm::Scalar, ty, coer))
+}
+
+/// The expression that `(SELECT item)` has, where there is nothing else in it.
+pub(super) fn only_item(query: &ast::Query) -> Option<&ast::Expr> {
+    let ast::QueryBody::Select(select) = &query.body else {
+        return None;
+    };
+    let ast::Select {
+        options,
+        distinct: _,
+        items,
+        from,
+        filter: None,
+        group_by,
+        rollup: _,
+        having: None,
+        windows,
+        hints: _,
+    } = &**select
+    else {
+        return None;
+    };
+    let is_bare = query.with.is_none()
+        && query.limit.is_none()
+        && query.locking.is_empty()
+        && query.order_by.is_empty()
+        && query.into.is_none()
+        && *options == ast::SelectOptions::default()
+        && from.is_empty()
+        && group_by.is_empty()
+        && windows.is_empty();
+    match &items[..] {
+        [ast::SelectItem::Expr { expr, .. }] if is_bare => Some(expr),
+        _ => None,
+    }
+}
+
+/// `(SELECT item)` as the item itself, as MySQL takes it; `None` where the item needs a block of its own.
+fn reduce(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Option<Expr>> {
+    let numbers = (env.next_select.get(), env.next_subquery.get());
+    let rule = scope.agg_rule.replace(AggRule::Forbidden);
+    let bound = {
+        let _level = env.enter_query()?;
+        env.select_id();
+        bind_alone(env, scope, item)
+    };
+    scope.agg_rule.set(rule);
+    if let Ok(None) = bound {
+        env.next_select.set(numbers.0);
+        env.next_subquery.set(numbers.1);
+    }
+    bound
+}
+
+/// Binds an item in a block without tables, and moves it out of there.
+fn bind_alone(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Option<Expr>> {
+    let block = Scope::inside(Some(scope), scope.ctes.as_ref());
+    block.agg_rule.set(AggRule::Allowed);
+    block.windows.rule.set(WindowRule::Allowed);
+    let mut bound = env.within(QueryPlace::Subquery, || expr::bind_expr(env, &block, item))?;
+    let is_block = bound.any(&mut |e| {
+        matches!(
+            e.kind,
+            ExprKind::Subquery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_)
+        )
+    });
+    if is_block {
+        return Ok(None);
+    }
+    move_up(&mut bound);
+    if block.outer_reach() > 1 {
+        scope.note_reach(block.outer_reach() - 1);
+    }
+    scope.note_volatility(block.volatility());
+    Ok(Some(bound))
+}
+
+/// What was read one level up is of this level now.
+fn move_up(e: &mut Expr) {
+    match &mut e.kind {
+        ExprKind::Outer { depth: 1, slot } => e.kind = ExprKind::Column(*slot),
+        ExprKind::Outer { depth, .. } => *depth -= 1,
+        _ => {
+            for child in e.children_mut() {
+                move_up(child);
+            }
+        }
+    }
+}
+
+/// `(SELECT item)` of one expression.
+pub(super) fn bind_item(env: &BindEnv<'_>, scope: &Scope<'_>, item: &ast::Expr) -> SqlResult<Expr> {
+    let select = ast::Select {
+        items: vec![ast::SelectItem::Expr {
+            expr: item.clone(),
+            alias: None,
+            text: "".into(),
+        }],
+        ..ast::Select::default()
+    };
+    let query = ast::Query {
+        with: None,
+        body: ast::QueryBody::Select(Box::new(select)),
+        order_by: Vec::new(),
+        limit: None,
+        locking: Vec::new(),
+        into: None,
+    };
+    bind_scalar(env, scope, &query)
+}
+
+/// EXISTS.
+pub(super) fn bind_exists(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let plan = bind_inner(env, scope, query)?;
+    let ty = crate::expr::bool_type(false);
+    Ok(make(
+        env,
+        plan,
+        SubqueryForm::Exists,
+        ty,
+        Coercibility::Numeric,
+    ))
+}
+
+/// `left [NOT] IN (SELECT …)`.
+pub(super) fn bind_in(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    query: &ast::Query,
+    negated: bool,
+) -> SqlResult<Expr> {
+    let found = bind_compare(env, scope, left, CmpOp::Eq, false, false, query)?;
+    Ok(if negated {
+        expr::negation(found)
+    } else {
+        found
+    })
+}
+
+/// `left op ANY|ALL (SELECT …)`.
+pub(super) fn bind_quantified(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    op: ast::BinaryOp,
+    left: &ast::Expr,
+    all: bool,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let op = compare::comparison(op).ok_or_else(|| errors::syntax(op.text()))?;
+    match (op, all) {
+        (CmpOp::NullSafeEq, _) => Err(errors::syntax("<=>")),
+        (CmpOp::Ne, true) => {
+            bind_compare(env, scope, left, CmpOp::Eq, false, false, query).map(expr::negation)
+        }
+        _ => bind_compare(env, scope, left, op, all, false, query),
+    }
+}
+
+/// A comparison of a row with `(SELECT a, b …)`.
+pub(super) fn bind_row_comparison(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    op: CmpOp,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    if !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq) {
+        return Err(SqlError::not_supported(
+            "ordering comparison of a row with a subquery",
+        ));
+    }
+    bind_compare(env, scope, left, op, false, true, query)
+}
+
+fn bind_compare(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    left: &ast::Expr,
+    op: CmpOp,
+    all: bool,
+    single: bool,
+    query: &ast::Query,
+) -> SqlResult<Expr> {
+    let left = match expr::bind_any(env, scope, left)? {
+        Expr {
+            kind: ExprKind::Row(members),
+            ..
+        } => members,
+        one => vec![one],
+    };
+    let plan = bind_inner(env, scope, query)?;
+    if plan.columns.len() != left.len() {
+        return Err(errors::operand_columns(left.len()));
+    }
+    if left.len() > 1 && (all || !matches!(op, CmpOp::Eq | CmpOp::Ne | CmpOp::NullSafeEq)) {
+        return Err(errors::operand_columns(1));
+    }
+    let mut kinds = Vec::with_capacity(left.len());
+    for (l, column) in left.iter().zip(plan.columns.iter()) {
+        if matches!(l.kind, ExprKind::Row(_)) {
+            return Err(errors::operand_columns(1));
+        }
+        let right = Expr {
+            coer: column.coercibility,
+            ..Expr::column(0, column.ty.clone())
+        };
+        kinds.push(compare::kind_of(l, &right, "=")?);
+    }
+    let nullable = left.iter().any(|l| l.ty.nullable)
+        || plan
+            .columns
+            .iter()
+            .any(|c| c.ty.nullable || matches!(c.ty.kind, TypeKind::Null));
+    let ty = crate::expr::bool_type(nullable || single);
+    let form = SubqueryForm::Compare {
+        left,
+        op,
+        kinds,
+        all,
+        single,
+    };
+    Ok(make(env, plan, form, ty, Coercibility::Numeric))
+}

@@ -1,0 +1,651 @@
+//! Access paths: the ways to read one table, with their cardinality and cost.
+//!
+//! A path is a full scan, a key range scan, a lookup by a prefix of a key (`ref`) or by a whole unique key (`point`),
+//! of the clustered index or of a secondary one, covering or not. Cardinalities come from histograms, index samples and
+//! index dives; costs from [`cost`].
+//!
+//! Neighbours: `join_order` asks for the cheapest path given the tables that are bound before; `block` asks which path
+//! delivers rows in the order of ORDER BY; `ranges` makes key ranges.
+//! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
+//! again; values of a path's operands are known when the scan opens.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use esker_sql_catalog::catalog::{IndexDef, IndexSample, TableDef};
+use esker_sql_catalog::codec::KeyRange;
+use esker_sql_syntax::ast::{IndexHintKind, IndexHintScope};
+use esker_types::{SqlType, TypeKind};
+
+use super::edge::{always_located, usable};
+use super::exact::are_one_range;
+use super::ranges::{RangeSpec, encode_operands};
+use super::{Access, AccessKind, KeyOperand, cost, estimate, stats};
+use crate::bind::{BindEnv, Block, OrderKey, ScopeTable};
+use crate::expr::{CmpOp, Expr, ExprKind, Test};
+
+/// A stored table as the planner sees it.
+pub(super) struct Target<'a> {
+    pub def: &'a Arc<TableDef>,
+    /// Slots by column.
+    pub slots: Vec<Option<u32>>,
+    pub types: Vec<SqlType>,
+    table: &'a ScopeTable,
+    /// Rows must come from the clustered index: they are locked, or their bytes are wanted.
+    whole_rows: bool,
+    /// Rows are locked.
+    locked: bool,
+    /// No other table is in the block.
+    alone: bool,
+    /// Nothing is wanted but the number of rows.
+    counted: bool,
+    /// The order of the rows for which it is opened one by one.
+    order: Option<Ascending>,
+    pub rows: f64,
+}
+
+/// Rows that come in ascending order of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ascending {
+    pub slot: u32,
+    pub rows: f64,
+}
+
+/// A way to read a table.
+#[derive(Debug, Clone)]
+pub(super) struct Path {
+    pub access: Access,
+    /// Rows read per opening.
+    pub rows: f64,
+    /// Cost per opening.
+    pub cost: f64,
+    /// The key was pinned by a hint.
+    forced: bool,
+}
+
+fn only_counts(block: &Block) -> bool {
+    block.group.as_ref().is_some_and(|group| {
+        group.keys.is_empty()
+            && group
+                .aggs
+                .iter()
+                .all(|agg| agg.def.name == "count" && agg.args.is_empty())
+    })
+}
+
+impl<'a> Target<'a> {
+    pub fn new(block: &'a Block, nth: usize, def: &'a Arc<TableDef>) -> Self {
+        let table = &block.tables[nth];
+        let locked = block.locks[nth].is_some();
+        Self {
+            def,
+            slots: table.slots.borrow().clone(),
+            types: def.columns.iter().map(|c| c.ty.clone()).collect(),
+            table,
+            locked,
+            alone: block.tables.len() == 1,
+            counted: block.tables.len() == 1 && only_counts(block),
+            order: None,
+            whole_rows: locked || table.key_slot.is_some() || table.row_slot.is_some(),
+            rows: stats::table_rows(def).max(1.0),
+        }
+    }
+
+    /// The same, opened for one row after the other in this order.
+    pub fn after(self, order: Option<Ascending>) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The slot by which the rows of a path ascend.
+    pub fn ascending(&self, path: &Path) -> Option<u32> {
+        let is_walk = matches!(path.access.kind, AccessKind::Full | AccessKind::Ranges(_));
+        let part = self.def.indexes[path.access.index].parts.first()?;
+        let goes_up = is_walk && !path.access.reverse && !part.desc && part.prefix_len.is_none();
+        self.slots[part.col].filter(|_| goes_up)
+    }
+
+    /// Does an entry of the index have every column that is used?
+    fn covers(&self, index: usize) -> bool {
+        if index == 0 || self.whole_rows {
+            return index == 0;
+        }
+        let def = &self.def.indexes[index];
+        let primary = self.def.primary();
+        let in_index = |i: &IndexDef, col: usize| {
+            i.parts
+                .iter()
+                .position(|p| p.col == col)
+                .is_some_and(|n| i.codec.is_reversible(n))
+        };
+        let used = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
+        let mut cols = used.map(|(col, _)| col);
+        cols.all(|col| in_index(def, col) || in_index(primary, col))
+    }
+
+    /// Indexes that may be used for finding rows, with whether a hint asks for them.
+    fn candidates(&self, scope: IndexHintScope) -> Vec<(usize, bool)> {
+        let hints = self
+            .table
+            .hints
+            .iter()
+            .filter(|h| h.scope.is_none_or(|s| s == scope));
+        let hints: Vec<_> = hints.collect();
+        let named = |index: &IndexDef, kind: IndexHintKind| {
+            hints
+                .iter()
+                .filter(|h| h.kind == kind)
+                .flat_map(|h| &h.indexes)
+                .any(|n| esker_sql_catalog::catalog::same_name(&n.text, &index.name))
+        };
+        let positive = hints
+            .iter()
+            .any(|h| matches!(h.kind, IndexHintKind::Use | IndexHintKind::Force));
+        let mut out = Vec::new();
+        for (nth, index) in self.def.indexes.iter().enumerate() {
+            if index.hidden {
+                continue;
+            }
+            let forced = named(index, IndexHintKind::Force);
+            let wanted = forced || named(index, IndexHintKind::Use);
+            let allowed = if positive { wanted } else { !index.invisible };
+            if allowed && !named(index, IndexHintKind::Ignore) {
+                out.push((nth, forced));
+            }
+        }
+        out
+    }
+
+    fn index_cost(&self, index: usize, rows: f64) -> f64 {
+        if index == 0 {
+            rows * cost::CLUSTERED_ROW
+        } else if self.covers(index) {
+            // Narrow entries are read faster than wide ones.
+            let def = &self.def.indexes[index];
+            let width = stats::key_len(self.def, def, def.parts.len()).min(cost::WIDE_ENTRY_BYTES);
+            rows * (cost::COVERING_ENTRY
+                - cost::NARROW_ENTRY_DISCOUNT * f64::from(cost::WIDE_ENTRY_BYTES - width)
+                    / f64::from(cost::WIDE_ENTRY_BYTES))
+        } else {
+            rows * (cost::COVERING_ENTRY + cost::LOOKUPS_PER_ENTRY * self.seek())
+        }
+    }
+
+    /// Cost of finding a key of this table.
+    fn seek(&self) -> f64 {
+        cost::SEEK
+            * (1.0
+                + (cost::CACHE_MISS_FACTOR - 1.0) * (self.rows / cost::LARGE_TABLE_ROWS).min(1.0))
+    }
+
+    /// Cost of finding a key of an index by these operands.
+    fn seek_by(&self, index: &IndexDef, operands: &[KeyOperand]) -> f64 {
+        let leads = |order: &Ascending| {
+            let first = operands.first().and_then(|o| o.expr.as_column());
+            first == Some(order.slot) && index.parts.first().is_some_and(|p| !p.desc)
+        };
+        match self.order.filter(leads) {
+            Some(order) => (cost::NEAR_SEEK + cost::SKIP_ENTRY * self.rows / order.rows.max(1.0))
+                .min(self.seek()),
+            None => self.seek(),
+        }
+    }
+
+    /// All paths that may be taken.
+    pub fn paths(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<Path> {
+        let mut paths = vec![self.full(0)];
+        for (nth, forced) in self.candidates(IndexHintScope::Join) {
+            if let Some(mut path) = self.keyed(env, nth, conds, known) {
+                path.forced = forced;
+                paths.push(path);
+            }
+            if nth > 0 && self.covers(nth) {
+                paths.push(self.full(nth));
+            }
+        }
+        if paths.iter().any(|p| p.forced) {
+            paths.retain(|p| p.forced);
+        }
+        // Of a single table, a whole unique key decides, however small the table is: a locking read then locks
+        // that key only, also where it is absent.
+        let is_point = |p: &Path| matches!(p.access.kind, AccessKind::Point(_));
+        if self.alone && paths.iter().any(is_point) {
+            paths.retain(is_point);
+        }
+        // What is read is locked, so a key that leads to few rows beats reading the table, also where that is as cheap.
+        let (all, is_small) = (self.rows, self.rows < cost::SMALL_TABLE_ROWS);
+        let reads_few = |p: &Path| {
+            let is_keyed = !matches!(p.access.kind, AccessKind::Full);
+            is_keyed && (p.rows * cost::FEW_FRACTION <= all || (is_small && p.rows < all))
+        };
+        if self.locked && self.alone && paths.iter().any(reads_few) {
+            paths.retain(reads_few);
+        }
+        paths
+    }
+
+    /// The cheapest path.
+    pub fn best(&self, env: &BindEnv<'_>, conds: &[Expr], known: &dyn Fn(&Expr) -> bool) -> Path {
+        let paths = self.paths(env, conds, known).into_iter();
+        paths
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .expect("the whole table is always a path")
+    }
+
+    /// A path around a chosen access.
+    pub fn path_of(&self, access: Access) -> Path {
+        Path {
+            access,
+            rows: self.rows,
+            cost: self.rows,
+            forced: false,
+        }
+    }
+
+    /// Reading everything through an index.
+    pub fn full(&self, index: usize) -> Path {
+        let kind = AccessKind::Full;
+        let access = Access {
+            index,
+            kind,
+            reverse: false,
+            for_order: false,
+            covering: index > 0 && self.covers(index),
+        };
+        let cost = self.index_cost(index, self.rows) + self.seek();
+        Path {
+            access,
+            rows: self.rows,
+            cost,
+            forced: false,
+        }
+    }
+
+    /// Reading part of an index.
+    fn keyed(
+        &self,
+        env: &BindEnv<'_>,
+        nth: usize,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Option<Path> {
+        let index = &self.def.indexes[nth];
+        let operands = self.operands(index, conds, known);
+        let matched = operands.len();
+        let seek = self.seek_by(index, &operands);
+        let path = |kind, rows: f64| {
+            let covering = nth > 0 && self.covers(nth);
+            let access = Access {
+                index: nth,
+                kind,
+                reverse: false,
+                for_order: false,
+                covering,
+            };
+            let rows = rows.min(self.rows).max(if rows < 1.0 { rows } else { 1.0 });
+            Path {
+                access,
+                rows,
+                cost: self.index_cost(nth, rows) + seek,
+                forced: false,
+            }
+        };
+        let whole =
+            matched == index.parts.len() && index.parts.iter().all(|p| p.prefix_len.is_none());
+        if index.unique && whole && operands.iter().all(|o| !o.null_safe) {
+            return Some(path(AccessKind::Point(operands), 1.0));
+        }
+        let spec = RangeSpec::new(&index.parts, &self.types, &self.slots, conds, known);
+        let further = spec.as_ref().is_some_and(|s| s.leading_parts() > matched);
+        if matched > 0 && !further {
+            let rows = self.matching_rows(env, nth, &operands);
+            return Some(path(AccessKind::Ref(operands), rows));
+        }
+        let spec = spec?;
+        let rows = self.range_rows(env, nth, &spec, conds);
+        let mut path = path(AccessKind::Ranges(Arc::new(spec)), rows);
+        if self.counted && are_one_range(self.def, nth, |col| self.slots[col], conds) {
+            // Most of it is known without reading: only the extents at its ends are not.
+            path.cost = path.cost.min(cost::COUNT_RANGE_SEEKS * self.seek());
+        }
+        Some(path)
+    }
+
+    /// The column of an expression, if it is one of this table.
+    fn column_of(&self, e: &Expr) -> Option<usize> {
+        let slot = e.as_column()?;
+        self.slots.iter().position(|s| *s == Some(slot))
+    }
+
+    /// Values that the leading parts of an index equal.
+    fn operands(
+        &self,
+        index: &IndexDef,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<KeyOperand> {
+        let mut operands = Vec::new();
+        for part in &index.parts {
+            let Some(operand) = conds.iter().find_map(|c| self.operand(part.col, c, known)) else {
+                break;
+            };
+            operands.push(operand);
+        }
+        operands
+    }
+
+    fn operand(
+        &self,
+        col: usize,
+        cond: &Expr,
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Option<KeyOperand> {
+        let ty = &self.types[col];
+        match &cond.kind {
+            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+                for (arg, value) in [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)] {
+                    let fits = self.column_of(arg) == Some(col)
+                        && known(value)
+                        && usable(ty, value, cmp.kind)
+                        && always_located(ty, value);
+                    if fits {
+                        let null_safe = cmp.op == CmpOp::NullSafeEq;
+                        return Some(KeyOperand {
+                            expr: value.clone(),
+                            null_safe,
+                        });
+                    }
+                }
+                None
+            }
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated: false,
+            } => {
+                let fits = self.column_of(arg) == Some(col);
+                fits.then(|| KeyOperand {
+                    expr: Expr::null(),
+                    null_safe: true,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Rows in the ranges, from their bounds where those are numbers, else by the conditions' form.
+    fn range_rows(&self, env: &BindEnv<'_>, nth: usize, spec: &RangeSpec, conds: &[Expr]) -> f64 {
+        let index = &self.def.indexes[nth];
+        let fold_env = env.fold_env();
+        let independent = conds.iter().all(|c| {
+            !c.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)))
+        });
+        // Values of rows read before are unknown here: then the row is too short to build from.
+        let constant = independent && spec.is_constant();
+        let Ok(ranges) = (if constant {
+            spec.build(&index.codec, &[], &fold_env)
+        } else {
+            Ok(vec![KeyRange::ALL])
+        }) else {
+            return self.rows;
+        };
+        if !constant {
+            let parts = spec.leading_parts();
+            let chosen = conds
+                .iter()
+                .map(stats::selectivity)
+                .fold(1.0f64, |a, b| a * b);
+            return (self.rows * chosen.max(1.0 / 10f64.powi(parts as i32 + 1))).max(1.0);
+        }
+        // Of many ranges some stand for all.
+        let every = ranges.len().div_ceil(cost::MAX_INDEX_DIVES).max(1);
+        let looked_at = ranges.iter().step_by(every);
+        let rows = looked_at.map(|range| self.one_range_rows(nth, range) * every as f64);
+        rows.sum::<f64>().min(self.rows)
+    }
+
+    fn one_range_rows(&self, nth: usize, range: &KeyRange) -> f64 {
+        let tree = &self.def.indexes[nth].tree;
+        stats::entries_between(tree, range).unwrap_or_else(|| {
+            let share = match (range.lower(), range.upper()) {
+                (Bound::Unbounded, Bound::Unbounded) => 1.0,
+                (Bound::Unbounded, _) | (_, Bound::Unbounded) => 1.0 / 3.0,
+                _ => 1.0 / 9.0,
+            };
+            (self.rows * share).max(1.0)
+        })
+    }
+
+    /// Rows with these values of an index's leading parts.
+    fn matching_rows(&self, env: &BindEnv<'_>, nth: usize, operands: &[KeyOperand]) -> f64 {
+        let codec = &self.def.indexes[nth].codec;
+        let mut key = Vec::new();
+        let constant = operands.iter().all(|o| o.expr.as_const().is_some());
+        if constant
+            && let Ok(true) = encode_operands(codec, operands, &[], &env.fold_env(), &mut key)
+        {
+            return self.one_range_rows(nth, &KeyRange::prefix(key));
+        }
+        self.rows_per_key(env, nth, operands.len())
+    }
+
+    /// A sample of an index, where what it says is worth its price: in joins.
+    fn sample(&self, env: &BindEnv<'_>, nth: usize) -> Option<Arc<IndexSample>> {
+        match self.alone {
+            true => None,
+            false => env.names.sample(self.def, nth, self.rows),
+        }
+    }
+
+    /// Rows with one value of an index's first `parts` parts.
+    fn rows_per_key(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
+        let sampled = self.sample(env, nth).and_then(|s| s.per_prefix(parts));
+        let of = self.def.indexes[nth].parts.len();
+        sampled.unwrap_or_else(|| stats::rows_per_key(self.rows, parts, of))
+    }
+
+    /// Distinct values of a column, where an index begins with it or a histogram tells.
+    pub fn distinct_values(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
+        let by_histogram = || {
+            let col = self.slots.iter().position(|s| *s == Some(slot))?;
+            Some(self.def.histogram(col)?.distinct().clamp(1.0, self.rows))
+        };
+        self.distinct(env, slot).or_else(by_histogram)
+    }
+
+    /// Distinct values of a column, where an index begins with it.
+    pub fn distinct(&self, env: &BindEnv<'_>, slot: u32) -> Option<f64> {
+        let col = self.slots.iter().position(|s| *s == Some(slot))?;
+        let first = |i: &IndexDef| !i.hidden && i.parts.first().is_some_and(|p| p.col == col);
+        let nth = self.def.indexes.iter().position(first)?;
+        let index = &self.def.indexes[nth];
+        match index.unique && index.parts.len() == 1 {
+            true => Some(self.rows),
+            false => Some((self.rows / self.rows_per_key(env, nth, 1)).max(1.0)),
+        }
+    }
+
+    /// Fraction of the rows that conditions keep: what indexes say of some, `other` of the rest.
+    pub fn kept(
+        &self,
+        env: &BindEnv<'_>,
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+        other: &dyn Fn(&Expr) -> f64,
+    ) -> f64 {
+        let mut paths = self.paths(env, conds, known);
+        paths.retain(|p| !matches!(p.access.kind, AccessKind::Full));
+        paths.sort_by(|a, b| a.rows.total_cmp(&b.rows));
+        let mut rest: Vec<&Expr> = conds.iter().collect();
+        let mut kept = 1.0;
+        for path in paths {
+            let own = |c: &&Expr| self.decides(&path, c);
+            let all = conds.iter().filter(|c| own(c)).count();
+            if all > 0 && rest.iter().filter(|c| own(c)).count() == all {
+                rest.retain(|c| !own(c));
+                kept *= path.rows / self.rows;
+            }
+        }
+        kept * self.filtered(env, rest, known, other)
+    }
+
+    /// Fraction of the rows that conditions keep: what histograms say of some, `other` of the rest.
+    pub fn filtered(
+        &self,
+        env: &BindEnv<'_>,
+        mut conds: Vec<&Expr>,
+        known: &dyn Fn(&Expr) -> bool,
+        other: &dyn Fn(&Expr) -> f64,
+    ) -> f64 {
+        let by_histograms = estimate::by_histograms(self, env, &mut conds, known);
+        by_histograms * conds.into_iter().map(other).product::<f64>()
+    }
+
+    /// Does the path's estimate already count the condition?
+    fn decides(&self, path: &Path, cond: &Expr) -> bool {
+        let parts = match &path.access.kind {
+            AccessKind::Full => 0,
+            AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
+            AccessKind::Ranges(spec) => spec.leading_parts(),
+        };
+        let leading = &self.def.indexes[path.access.index].parts[..parts];
+        let (mut any, mut all) = (false, true);
+        cond.slots(&mut |slot| {
+            if let Some(col) = self.slots.iter().position(|s| *s == Some(slot)) {
+                any = true;
+                all &= leading.iter().any(|p| p.col == col);
+            }
+        });
+        let plain = matches!(
+            cond.kind,
+            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
+        );
+        any && all && plain
+    }
+
+    /// Does the path give rows in this order? `Some(true)` when read backwards.
+    pub fn order_of(&self, path: &Path, order: &[OrderKey], conds: &[Expr]) -> Option<bool> {
+        if matches!(path.access.kind, AccessKind::Point(_)) {
+            return Some(false);
+        }
+        let index = &self.def.indexes[path.access.index];
+        let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));
+        let mut parts: Vec<(usize, bool)> = Vec::new();
+        for part in &index.parts {
+            if part.prefix_len.is_some() {
+                break;
+            }
+            parts.push((part.col, part.desc));
+        }
+        // Entries with equal parts follow each other by clustered key.
+        if parts.len() == index.parts.len() && !index.unique {
+            let primary = self.def.primary().parts.iter();
+            parts.extend(
+                primary
+                    .take_while(|p| p.prefix_len.is_none())
+                    .map(|p| (p.col, p.desc)),
+            );
+        }
+        // A hidden clustered key orders nothing that a user can name; in a join a row of this table
+        // may come several times.
+        let ends = index.unique && !index.hidden && self.alone;
+        let unique_end = ends.then_some(index.parts.len());
+        let mut at = 0;
+        let mut reverse = None;
+        for key in order {
+            if key.expr.is_row_independent() {
+                continue;
+            }
+            let col = self.column_of(&key.expr)?;
+            if fixed(col) {
+                continue;
+            }
+            while parts.get(at).is_some_and(|(c, _)| *c != col && fixed(*c)) {
+                at += 1;
+            }
+            if unique_end == Some(at) && !parts.iter().any(|(c, _)| self.types[*c].nullable) {
+                // All parts of a unique key are spent: no two rows are left to order.
+                break;
+            }
+            let (part, desc) = parts.get(at)?;
+            if *part != col || !self.orders_like_index(col) {
+                return None;
+            }
+            let backwards = *desc != key.desc;
+            if *reverse.get_or_insert(backwards) != backwards {
+                return None;
+            }
+            at += 1;
+        }
+        Some(reverse.unwrap_or(false))
+    }
+
+    /// Is the column's ORDER BY order its order in keys?
+    fn orders_like_index(&self, col: usize) -> bool {
+        // Local time repeats an hour when clocks go back; keys are in UTC.
+        self.types[col].kind != TypeKind::Timestamp
+    }
+
+    /// Does the condition pin the column to one value?
+    fn fixes(&self, col: usize, cond: &Expr) -> bool {
+        match &cond.kind {
+            ExprKind::Cmp(cmp) if matches!(cmp.op, CmpOp::Eq | CmpOp::NullSafeEq) => {
+                let sides = [(&cmp.left, &cmp.right), (&cmp.right, &cmp.left)];
+                sides.into_iter().any(|(a, b)| {
+                    self.column_of(a) == Some(col)
+                        && b.is_row_independent()
+                        && usable(&self.types[col], b, cmp.kind)
+                })
+            }
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated: false,
+            } => self.column_of(arg) == Some(col),
+            _ => false,
+        }
+    }
+
+    /// Paths that give rows in this order, the table read through an index in it.
+    pub fn ordered_paths(
+        &self,
+        env: &BindEnv<'_>,
+        order: &[OrderKey],
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Vec<Path> {
+        let mut found = Vec::new();
+        for (nth, _) in self.candidates(IndexHintScope::OrderBy) {
+            let paths = self
+                .keyed(env, nth, conds, known)
+                .into_iter()
+                .chain([self.full(nth)]);
+            for mut path in paths {
+                if let Some(reverse) = self.order_of(&path, order, conds) {
+                    path.access.reverse = reverse;
+                    path.access.for_order = true;
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+
+    /// The smallest index that has every used column, for reading everything.
+    pub fn smallest_covering(&self) -> Path {
+        let mut best = self.full(0);
+        for (nth, _) in self.candidates(IndexHintScope::Join) {
+            if nth > 0 && self.covers(nth) {
+                let path = self.full(nth);
+                if path.cost < best.cost {
+                    best = path;
+                }
+            }
+        }
+        best
+    }
+}

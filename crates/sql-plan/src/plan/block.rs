@@ -1,0 +1,517 @@
+//! Planning a whole query expression.
+//!
+//! Neighbours: `join_order` plans FROM and WHERE; `access` gives orders; the executor runs the rest
+//! as the block says.
+//! **Invariants**: a sort is left out only when the rows come in exactly that order; MIN and MAX are
+//! read from the end of an index only when nothing else decides which row it is.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_types::{SqlResult, Value};
+
+use super::access::{Path, Target};
+use super::conds::{SlotMap, split};
+use super::join_order::Joiner;
+use super::{
+    AccessKind, BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, ScanPlan, SetOpsPlan,
+    Source, ValuesPlan, extremes, group_keys, merge, needed, pushdown, window,
+};
+use crate::bind::{
+    BindEnv, Block, Body, BoundQuery, OrderKey, RecursiveBody, ScopeTable, TableKind,
+};
+use crate::expr::{Expr, ExprKind};
+
+/// Rows assumed wanted when LIMIT is not known yet.
+const UNKNOWN_LIMIT: f64 = 100.0;
+
+/// Groups assumed of a row.
+const GROUPED: f64 = 0.3;
+/// Rounds assumed of a recursive query.
+const ASSUMED_ROUNDS: f64 = 10.0;
+
+/// What a query costs and gives.
+struct Estimate {
+    /// Rows looked at.
+    looked_at: f64,
+    /// Rows of the result.
+    rows: f64,
+}
+
+/// Plans a bound query.
+///
+/// # Errors
+/// Errors of planning subqueries.
+pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
+    let (count, kept) = (env.ctx.warning_count.get(), env.ctx.warnings.borrow().len());
+    let plan = plan_filtered(env, query, Vec::new());
+    // What a constant loses on its way to an index is no news: the comparison says it when rows are read.
+    env.ctx.warnings.borrow_mut().truncate(kept);
+    env.ctx.warning_count.set(count);
+    plan
+}
+
+/// Plans a query whose rows have to meet further conditions, over the rows of its block.
+fn plan_filtered(
+    env: &BindEnv<'_>,
+    query: &Rc<BoundQuery>,
+    further: Vec<Expr>,
+) -> SqlResult<Arc<QueryPlan>> {
+    let (root, locking, cost) = match &query.body {
+        Body::Block(block) => plan_block(env, block, further)?,
+        Body::SetOps {
+            first,
+            rest,
+            order,
+            limit,
+            calc_found_rows,
+        } => {
+            let first = plan_bound(env, first)?;
+            let mut steps = Vec::with_capacity(rest.len());
+            for step in rest {
+                steps.push((step.op, step.all, plan_bound(env, &step.right)?));
+            }
+            let all = || std::iter::once(&first).chain(steps.iter().map(|(_, _, q)| q));
+            let locking = all().any(|q| q.locking);
+            let cost = Estimate {
+                looked_at: all().map(|q| q.cost_rows).sum(),
+                rows: all().map(|q| q.rows).sum(),
+            };
+            let (order, limit) = (order.clone(), limit.clone());
+            let calc_found_rows = *calc_found_rows;
+            let plan = SetOpsPlan {
+                first,
+                steps,
+                order,
+                limit,
+                calc_found_rows,
+            };
+            (Root::SetOps(Box::new(plan)), locking, cost)
+        }
+        Body::Recursive(body) => plan_recursive(env, body)?,
+        Body::Values { rows, order, limit } => {
+            let n = rows.len() as f64;
+            let (rows, order, limit) = (rows.clone(), order.clone(), limit.clone());
+            (
+                Root::Values(Box::new(ValuesPlan { rows, order, limit })),
+                false,
+                Estimate {
+                    looked_at: n,
+                    rows: n,
+                },
+            )
+        }
+    };
+    Ok(Arc::new(QueryPlan {
+        columns: query.columns.clone(),
+        locking,
+        cost_rows: cost.looked_at,
+        rows: cost.rows,
+        blocks: env.blocks.get(),
+        root,
+        reach: query.reach,
+        volatility: query.volatility,
+    }))
+}
+
+fn plan_recursive(env: &BindEnv<'_>, body: &RecursiveBody) -> SqlResult<(Root, bool, Estimate)> {
+    let seed = plan_bound(env, &body.seed)?;
+    let members = body.members.iter().map(|m| plan_bound(env, m));
+    let members = members.collect::<SqlResult<Vec<_>>>()?;
+    let locking = seed.locking || members.iter().any(|m| m.locking);
+    let rounds = |first: f64, each: fn(&QueryPlan) -> f64| {
+        first + ASSUMED_ROUNDS * members.iter().map(|m| each(m)).sum::<f64>()
+    };
+    let cost = Estimate {
+        looked_at: rounds(seed.cost_rows, |m| m.cost_rows),
+        rows: rounds(seed.rows, |m| m.rows),
+    };
+    let plan = RecursivePlan {
+        id: body.id,
+        seed,
+        members,
+        distinct: body.distinct,
+        limit: body.limit.clone(),
+    };
+    Ok((Root::Recursive(Box::new(plan)), locking, cost))
+}
+
+fn plan_block(
+    env: &BindEnv<'_>,
+    block: &Block,
+    further: Vec<Expr>,
+) -> SqlResult<(Root, bool, Estimate)> {
+    let merged = merge::merged(env, block, &further);
+    let (block, further) = match merged {
+        Some((ref block, further)) => (block, further),
+        None => (block, further),
+    };
+    let plan_one = |one: &Block| Ok(plan_block(env, one, further.clone())?.0);
+    if let Some(apart) = extremes::apart(env, block, &further, &plan_one)? {
+        return plan_block(env, &apart, Vec::new());
+    }
+    let mut locking = block.locks.iter().any(Option::is_some);
+    let map = SlotMap::new(&block.tables, block.width);
+    let mut filter = Vec::new();
+    if let Some(cond) = &block.filter {
+        split(cond, &mut filter);
+    }
+    filter.extend(further);
+    let mut derived = vec![None; block.tables.len()];
+    for (nth, table) in block.tables.iter().enumerate() {
+        if let TableKind::Derived(query) = &table.kind {
+            let pushed = match is_shared(query) {
+                Some(_) => Vec::new(),
+                None => pushdown::for_derived(block, &map, &filter, nth, query),
+            };
+            let plan = plan_filtered(env, query, pushed)?;
+            locking |= plan.locking;
+            derived[nth] = Some(plan);
+        }
+    }
+    let tells = group_keys::telling(block, &filter);
+    let mut order = block.order.clone();
+    order.retain(|k| !matches!(k.expr.kind, ExprKind::Const(_)));
+    let joiner = Joiner {
+        env,
+        block,
+        map,
+        filter,
+        derived,
+        pinned: HashMap::new(),
+    };
+    let (source, joined) = plan_source(joiner, &mut order)?;
+    let mut cost = Estimate {
+        looked_at: rows_looked_at(&source),
+        rows: rows_given(block, joined),
+    };
+    let group = block.group.as_ref().map(|g| GroupPlan {
+        keys: g.keys.clone(),
+        tells,
+        key_base: g.key_base,
+        aggs: g.aggs.clone(),
+        agg_base: g.agg_base,
+        rollup: g.rollup,
+        implicit: g.implicit,
+        kept: kept_slots(block),
+    });
+    let windows = window::plan(block);
+    let mut plan = BlockPlan {
+        id: block.id,
+        source,
+        width: windows.as_ref().map_or(block.width, |w| w.width),
+        group,
+        having: block.having.clone(),
+        windows,
+        output: block.output.clone(),
+        distinct: block.distinct,
+        order,
+        limit: block.limit.clone(),
+        calc_found_rows: block.calc_found_rows,
+    };
+    // Rows that are to be changed are wanted as they are stored.
+    let is_read = |t: &ScopeTable| t.key_slot.is_none() && t.row_slot.is_none();
+    if block.tables.iter().all(is_read) {
+        needed::prune(&mut plan);
+    }
+    cost.looked_at += rows_of_subqueries(&plan);
+    Ok((Root::Block(Arc::new(plan)), locking, cost))
+}
+
+/// The number under which a query's rows are kept because several places read them.
+pub(super) fn is_shared(query: &BoundQuery) -> Option<u32> {
+    let shared = query.shared.as_ref()?;
+    (shared.uses.get() > 1 && query.reach == 0).then_some(shared.id)
+}
+
+/// Slots of a group's first row that are read after grouping.
+fn kept_slots(block: &Block) -> Vec<u32> {
+    if block.group.is_none() {
+        return Vec::new();
+    }
+    let columns: HashSet<u32> = block.tables.iter().flat_map(|t| t.used_slots()).collect();
+    let mut slots = HashSet::new();
+    let after = block
+        .output
+        .iter()
+        .chain(&block.having)
+        .chain(block.order.iter().map(|k| &k.expr))
+        .chain(block.windows.exprs());
+    for expr in after {
+        expr.slots(&mut |slot| {
+            if columns.contains(&slot) {
+                slots.insert(slot);
+            }
+        });
+    }
+    let mut slots: Vec<u32> = slots.into_iter().collect();
+    slots.sort_unstable();
+    slots
+}
+
+fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(Node, f64)> {
+    let block = joiner.block;
+    if block.join.is_none() {
+        let node = match &block.filter {
+            None => Node::Once,
+            Some(filter) => match crate::expr::fold::constant_boolean(filter) {
+                Some(true) => Node::Once,
+                Some(false) => Node::Nothing("Impossible WHERE"),
+                None => Node::Filter(Box::new(Node::Once), vec![filter.clone()]),
+            },
+        };
+        return Ok((node, 1.0));
+    }
+    let zero_limit = block
+        .limit
+        .as_ref()
+        .is_some_and(|l| limit_value(&l.count) == Some(0));
+    if zero_limit && !block.calc_found_rows && block.group.is_none() {
+        return Ok((Node::Nothing("Zero limit"), 0.0));
+    }
+    if let [table] = &block.tables[..]
+        && let TableKind::Base(def) = &table.kind
+    {
+        let target = Target::new(block, 0, def);
+        if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
+            return Ok(node);
+        }
+    }
+    let planned = joiner.plan()?;
+    let (node, rows) = (planned.node, planned.rows);
+    let one_pass = block.group.is_none() && block.windows.calls.is_empty();
+    if one_pass && !order.is_empty() && comes_ordered(&joiner, &node, order) {
+        order.clear();
+    }
+    Ok((node, rows))
+}
+
+/// One stored table: an order may come from an index, MIN and MAX from its end.
+fn plan_single(
+    block: &Block,
+    joiner: &mut Joiner<'_>,
+    target: &Target<'_>,
+    order: &mut Vec<OrderKey>,
+) -> SqlResult<Option<(Node, f64)>> {
+    let conds = joiner.filter.clone();
+    if let Some(path) = extreme_path(block, joiner, target, &conds) {
+        joiner.pinned.insert(0, path);
+        let mut node = joiner.plan()?.node;
+        if let Node::Scan(scan) = &mut node {
+            scan.first_only = true;
+        }
+        return Ok(Some((node, 1.0)));
+    }
+    if block.group.is_some() || !block.windows.calls.is_empty() || order.is_empty() {
+        if conds.is_empty() {
+            joiner.pinned.insert(0, target.smallest_covering());
+        }
+        return Ok(None);
+    }
+    if let Some(path) = ordered_path(block, joiner, target, order, &conds) {
+        joiner.pinned.insert(0, path);
+        let planned = joiner.plan()?;
+        order.clear();
+        return Ok(Some((planned.node, planned.rows)));
+    }
+    Ok(None)
+}
+
+/// A path that makes the sort unnecessary and is worth it.
+fn ordered_path(
+    block: &Block,
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    order: &[OrderKey],
+    conds: &[Expr],
+) -> Option<Path> {
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let chosen = target.best(joiner.env, conds, &known);
+    let sort = |rows: f64| rows * (0.5 + 0.1 * rows.max(2.0).log2());
+    // With LIMIT an ordered path stops early, if the conditions let enough rows through.
+    let wanted = match &block.limit {
+        None => f64::INFINITY,
+        Some(l) => {
+            let n = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);
+            n(&l.count) + l.offset.as_ref().map_or(0.0, n)
+        }
+    };
+    let wanted = if block.calc_found_rows || block.distinct {
+        f64::INFINITY
+    } else {
+        wanted
+    };
+    let by_form = &super::stats::selectivity;
+    let selective = target.filtered(joiner.env, conds.iter().collect(), &known, by_form);
+    let through = |path: &Path| match path.access.kind {
+        AccessKind::Full => selective,
+        _ => selective.max(0.1).sqrt(),
+    };
+    let sorted_cost = chosen.cost + sort(chosen.rows);
+    let priced = target
+        .ordered_paths(joiner.env, order, conds, &known)
+        .into_iter()
+        .map(|path| {
+            let needed = wanted / through(&path).max(1e-6);
+            let part = (needed / path.rows.max(1.0)).min(1.0);
+            (path.cost * part, path)
+        });
+    let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (cost <= sorted_cost).then_some(path)
+}
+
+/// `SELECT MIN(col)` or `MAX(col)` alone: the first row in the column's order.
+fn extreme_path(
+    block: &Block,
+    joiner: &Joiner<'_>,
+    target: &Target<'_>,
+    conds: &[Expr],
+) -> Option<Path> {
+    let group = block.group.as_ref().filter(|g| g.implicit)?;
+    if !block.windows.calls.is_empty() {
+        return None;
+    }
+    let [agg] = &group.aggs[..] else { return None };
+    let desc = match agg.def.name {
+        "min" => false,
+        "max" => true,
+        _ => return None,
+    };
+    let [arg] = &agg.args[..] else { return None };
+    let slot = arg.as_column()?;
+    // The smallest value of a nullable column comes after its NULLs.
+    if arg.ty.nullable && !desc {
+        return None;
+    }
+    // ENUM and SET compare by text in MIN and MAX, strings are equal in more ways than one.
+    if arg.ty.is_string() || !(arg.ty.is_numeric() || arg.ty.is_temporal()) {
+        return None;
+    }
+    let columns = block.tables[0].used_slots();
+    let is_other = |s: u32| s != slot && columns.contains(&s);
+    let reads_others = block
+        .output
+        .iter()
+        .chain(&block.having)
+        .any(|e| e.any(&mut |e| matches!(e.kind, ExprKind::Column(s) if is_other(s))));
+    if reads_others || block.locks[0].is_some() {
+        return None;
+    }
+    let order = [OrderKey {
+        expr: arg.clone(),
+        desc,
+    }];
+    let known = |e: &Expr| joiner.is_known(e, 0);
+    let best = target.best(joiner.env, conds, &known);
+    let mut paths = target.ordered_paths(joiner.env, &order, conds, &known);
+    // Reading in order ends at the first row that meets the conditions; without an access path for
+    // them that may be far.
+    paths.retain(|p| conds.is_empty() || p.rows <= best.rows);
+    paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))
+}
+
+/// Do the joined rows come in the order of `order`? The leftmost table's path decides.
+fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]) -> bool {
+    let Some(scan) = leftmost(node) else {
+        return false;
+    };
+    let Source::Base { access, .. } = &scan.source else {
+        return false;
+    };
+    let tables = &joiner.block.tables;
+    let Some(at) = tables.iter().position(|t| t.alias == scan.alias) else {
+        return false;
+    };
+    let Some(def) = tables[at].base_def() else {
+        return false;
+    };
+    let target = Target::new(joiner.block, at, def);
+    let path = target.path_of(access.clone());
+    // A point read gives one row, but each may meet many rows of other tables.
+    if matches!(access.kind, AccessKind::Point(_)) && tables.len() > 1 {
+        return false;
+    }
+    target.order_of(&path, order, &scan.conds) == Some(access.reverse)
+}
+
+fn leftmost(node: &Node) -> Option<&ScanPlan> {
+    match node {
+        Node::Scan(scan) => Some(scan),
+        Node::Filter(child, _) => leftmost(child),
+        Node::Join(join) => leftmost(&join.left),
+        Node::Once | Node::Nothing(_) => None,
+    }
+}
+
+/// Estimated rows an execution looks at.
+pub fn rows_looked_at(node: &Node) -> f64 {
+    match node {
+        Node::Once | Node::Nothing(_) => 1.0,
+        Node::Filter(child, _) => rows_looked_at(child),
+        Node::Scan(scan) => match &scan.source {
+            Source::Derived(plan) | Source::Shared(_, plan) => plan.cost_rows,
+            _ => scan.rows_in,
+        },
+        Node::Join(join) => {
+            let left = rows_looked_at(&join.left);
+            let right = rows_looked_at(&join.right);
+            match &join.method {
+                super::JoinMethod::Nested => left + rows_out(&join.left) * right,
+                _ => left + right,
+            }
+        }
+    }
+}
+
+/// Estimated rows that the subqueries of a block look at: of those that depend on a row, for every row that the joins
+/// give.
+fn rows_of_subqueries(block: &BlockPlan) -> f64 {
+    let rows = rows_out(&block.source).max(1.0);
+    let mut looked_at = 0.0;
+    block.each_expr(&mut |expr| {
+        expr.visit(&mut |e| {
+            if let ExprKind::Subquery(query) = &e.kind {
+                let times = if query.correlated { rows } else { 1.0 };
+                looked_at += times * query.plan.cost_rows;
+            }
+        });
+    });
+    looked_at
+}
+
+/// Estimated rows that a node gives.
+pub fn rows_out(node: &Node) -> f64 {
+    match node {
+        Node::Once | Node::Nothing(_) => 1.0,
+        Node::Filter(child, _) => rows_out(child),
+        Node::Scan(scan) => scan.rows_out,
+        Node::Join(join) => join.rows,
+    }
+}
+
+/// Estimated rows of a block whose joins give `joined`.
+fn rows_given(block: &Block, joined: f64) -> f64 {
+    let mut rows = match &block.group {
+        Some(group) if group.implicit => 1.0,
+        Some(_) => (joined * GROUPED).max(1.0),
+        None if block.distinct => (joined * GROUPED).max(1.0),
+        None => joined,
+    };
+    if block.having.is_some() {
+        rows *= 0.5;
+    }
+    match block.limit.as_ref().and_then(|l| limit_value(&l.count)) {
+        Some(most) => rows.min(most as f64),
+        None => rows,
+    }
+}
+
+/// A LIMIT number, when it is a constant.
+pub(super) fn limit_value(e: &Expr) -> Option<u64> {
+    match e.as_const()? {
+        Value::Int(v) => u64::try_from(*v).ok(),
+        Value::UInt(v) => Some(*v),
+        _ => None,
+    }
+}

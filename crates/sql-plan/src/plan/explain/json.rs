@@ -1,0 +1,397 @@
+//! EXPLAIN FORMAT=JSON in the shape that MySQL's has (explain_json_format_version = 1).
+//!
+//! Neighbours: `mod` has the facts of a table's line, `text` prints expressions.
+//! **Invariants**: members have MySQL's names and order; one table stands alone, several in a
+//! `nested_loop` in the order in which they are read; numbers that MySQL writes as text are text.
+
+use std::fmt::Write as _;
+
+use esker_sql_syntax::ast::SetOp;
+
+use super::text::Names;
+use super::{ParallelEstimate, ParallelEstimates, Shared, block_queries, first_id, scan_line};
+use crate::expr::Expr;
+use crate::plan::{
+    AccessKind, BlockPlan, JoinMethod, Node, QueryPlan, Root, ScanPlan, SetOpsPlan, Source,
+    rows_looked_at,
+};
+
+/// A value of the document.
+enum Json {
+    Text(String),
+    Number(u64),
+    Bool(bool),
+    List(Vec<Json>),
+    Object(Vec<(&'static str, Json)>),
+}
+
+/// Members of an object being made.
+type Members = Vec<(&'static str, Json)>;
+
+/// The document for a plan.
+pub(super) fn json(plan: &QueryPlan, estimates: ParallelEstimates<'_>) -> String {
+    let document = Json::Object(vec![("query_block", query(plan, None, estimates))]);
+    let mut out = String::new();
+    write(&document, 0, &mut out);
+    out
+}
+
+fn write(value: &Json, depth: usize, out: &mut String) {
+    let indent = |depth: usize| "  ".repeat(depth);
+    match value {
+        Json::Text(text) => quote(text, out),
+        // Writing to a String cannot fail.
+        Json::Number(n) => drop(write!(out, "{n}")),
+        Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Json::List(items) => {
+            out.push_str("[\n");
+            for (nth, item) in items.iter().enumerate() {
+                out.push_str(&indent(depth + 1));
+                write(item, depth + 1, out);
+                out.push_str(if nth + 1 < items.len() { ",\n" } else { "\n" });
+            }
+            out.push_str(&indent(depth));
+            out.push(']');
+        }
+        Json::Object(members) => {
+            out.push_str("{\n");
+            for (nth, (name, member)) in members.iter().enumerate() {
+                out.push_str(&indent(depth + 1));
+                quote(name, out);
+                out.push_str(": ");
+                write(member, depth + 1, out);
+                out.push_str(if nth + 1 < members.len() { ",\n" } else { "\n" });
+            }
+            out.push_str(&indent(depth));
+            out.push('}');
+        }
+    }
+}
+
+fn quote(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            c if c < ' ' => drop(write!(out, "\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn text(text: impl Into<String>) -> Json {
+    Json::Text(text.into())
+}
+
+fn cost(value: f64) -> Json {
+    text(format!("{value:.2}"))
+}
+
+fn rows(value: f64) -> Json {
+    Json::Number(value.round().max(1.0) as u64)
+}
+
+/// What `query_block` is.
+fn query(plan: &QueryPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Json {
+    match &plan.root {
+        Root::Block(block) => Json::Object(block_members(plan, block, up, estimates)),
+        Root::SetOps(ops) => Json::Object(set_ops(ops, up, estimates)),
+        Root::Recursive(recursive) => {
+            let parts = std::iter::once(&recursive.seed).chain(&recursive.members);
+            let parts = parts
+                .map(|part| nested(part, false, up, estimates))
+                .collect();
+            Json::Object(vec![
+                ("recursive", Json::Bool(true)),
+                ("query_specifications", Json::List(parts)),
+            ])
+        }
+        Root::Values(_) => Json::Object(vec![("message", text("No tables used"))]),
+    }
+}
+
+/// A query inside another.
+fn nested(
+    plan: &QueryPlan,
+    dependent: bool,
+    up: Option<&Names<'_>>,
+    estimates: ParallelEstimates<'_>,
+) -> Json {
+    Json::Object(vec![
+        ("dependent", Json::Bool(dependent)),
+        ("cacheable", Json::Bool(!dependent)),
+        ("query_block", query(plan, up, estimates)),
+    ])
+}
+
+fn set_ops(ops: &SetOpsPlan, up: Option<&Names<'_>>, estimates: ParallelEstimates<'_>) -> Members {
+    let name = match ops.steps.last().map(|s| s.0) {
+        Some(SetOp::Except) => "except",
+        Some(SetOp::Intersect) => "intersect",
+        _ => "union",
+    };
+    let parts = || std::iter::once(&ops.first).chain(ops.steps.iter().map(|(_, _, q)| q));
+    let ids: Vec<String> = parts().map(|q| first_id(q).to_string()).collect();
+    let streams = ops.order.is_empty()
+        && ops
+            .steps
+            .iter()
+            .all(|(op, all, _)| *op == SetOp::Union && *all);
+    let mut members = vec![("using_temporary_table", Json::Bool(!streams))];
+    if !streams {
+        members.push(("table_name", text(format!("<{name}{}>", ids.join(",")))));
+        members.push(("access_type", text("ALL")));
+    }
+    if !ops.order.is_empty() {
+        members.push(("using_filesort", Json::Bool(true)));
+    }
+    let queries = parts().map(|q| nested(q, false, up, estimates)).collect();
+    members.push(("query_specifications", Json::List(queries)));
+    let result = match name {
+        "except" => "except_result",
+        "intersect" => "intersect_result",
+        _ => "union_result",
+    };
+    vec![(result, Json::Object(members))]
+}
+
+fn block_members(
+    plan: &QueryPlan,
+    block: &BlockPlan,
+    up: Option<&Names<'_>>,
+    estimates: ParallelEstimates<'_>,
+) -> Members {
+    let names = Names::of(block, up);
+    let mut members = vec![("select_id", Json::Number(block.id.into()))];
+    let mut tables = Vec::new();
+    node(
+        &block.source,
+        &names,
+        estimates,
+        &mut Vec::new(),
+        &mut tables,
+    );
+    if let (Some(first), Some(estimate)) = (tables.first_mut(), estimates(block)) {
+        first.push(shared_out(estimate));
+    }
+    let mut inside: Members = match &block.source {
+        Node::Once if tables.is_empty() => vec![("message", text("No tables used"))],
+        Node::Nothing(why) => vec![("message", text(*why))],
+        _ => {
+            members.push((
+                "cost_info",
+                Json::Object(vec![("query_cost", cost(plan.cost_rows))]),
+            ));
+            match tables.len() {
+                1 => tables
+                    .into_iter()
+                    .map(|t| ("table", Json::Object(t)))
+                    .collect(),
+                _ => {
+                    let table = |t| Json::Object(vec![("table", Json::Object(t))]);
+                    vec![(
+                        "nested_loop",
+                        Json::List(tables.into_iter().map(table).collect()),
+                    )]
+                }
+            }
+        }
+    };
+    // From the inside out.
+    let around = |name, flags: &[(&'static str, bool)], inside: Members| -> Members {
+        let mut members: Members = flags.iter().map(|(n, b)| (*n, Json::Bool(*b))).collect();
+        members.extend(inside);
+        vec![(name, Json::Object(members))]
+    };
+    if block.group.as_ref().is_some_and(|g| !g.implicit) {
+        let flags = [("using_temporary_table", true), ("using_filesort", false)];
+        inside = around("grouping_operation", &flags, inside);
+    }
+    if let Some(having) = &block.having {
+        inside.push(("having_condition", text(names.text(having))));
+    }
+    if let Some(windows) = &block.windows {
+        let sorts = windows.sorts.iter().any(|s| !s.keys.is_empty());
+        let flags = [("using_temporary_table", true), ("using_filesort", sorts)];
+        inside = around("windowing", &flags, inside);
+    }
+    if block.distinct {
+        inside = around(
+            "duplicates_removal",
+            &[("using_temporary_table", true)],
+            inside,
+        );
+    }
+    if !block.order.is_empty() {
+        inside = around("ordering_operation", &[("using_filesort", true)], inside);
+    }
+    members.extend(inside);
+    let mut inner = Vec::new();
+    block_queries(block, &mut inner);
+    let subqueries: Vec<Json> = inner
+        .into_iter()
+        .filter(|q| q.kind.ends_with("SUBQUERY"))
+        .map(|q| {
+            nested(
+                q.plan,
+                q.kind == "DEPENDENT SUBQUERY",
+                Some(&names),
+                estimates,
+            )
+        })
+        .collect();
+    if !subqueries.is_empty() {
+        members.push(("attached_subqueries", Json::List(subqueries)));
+    }
+    members
+}
+
+/// Adds the tables of a node; `conds`: conditions that are met above it, for its last table.
+fn node(
+    node_plan: &Node,
+    names: &Names<'_>,
+    estimates: ParallelEstimates<'_>,
+    conds: &mut Vec<Expr>,
+    out: &mut Vec<Members>,
+) {
+    match node_plan {
+        Node::Once | Node::Nothing(_) => {}
+        Node::Filter(child, more) => {
+            conds.extend(more.iter().cloned());
+            node(child, names, estimates, conds, out);
+        }
+        Node::Join(join) => {
+            node(&join.left, names, estimates, &mut Vec::new(), out);
+            let first = out.len();
+            conds.extend(join.on.iter().cloned());
+            node(&join.right, names, estimates, conds, out);
+            let buffer = match &join.method {
+                JoinMethod::Nested => return,
+                JoinMethod::Buffered => "Block Nested Loop",
+                JoinMethod::Hash { .. } => "hash join",
+            };
+            if let Some(table) = out.get_mut(first) {
+                table.push(("using_join_buffer", text(buffer)));
+                if let JoinMethod::Hash { left, right, .. } = &join.method {
+                    let keys = left.iter().zip(right);
+                    let keys =
+                        keys.map(|(l, r)| text(format!("({} = {})", names.text(l), names.text(r))));
+                    table.push(("hash_condition", Json::List(keys.collect())));
+                }
+            }
+        }
+        Node::Scan(scan) => out.push(table(
+            node_plan,
+            scan,
+            names,
+            estimates,
+            std::mem::take(conds),
+        )),
+    }
+}
+
+/// How several threads share a block's first table, or the joining of its rows.
+fn shared_out(estimate: ParallelEstimate) -> (&'static str, Json) {
+    let name = match estimate.shared {
+        Shared::Scan => "parallel_scan",
+        Shared::Join => "parallel_join",
+    };
+    let members = vec![
+        ("threads", Json::Number(estimate.threads.into())),
+        ("tasks", Json::Number(estimate.tasks)),
+        ("rows_from_metadata", Json::Number(estimate.from_metadata)),
+    ];
+    (name, Json::Object(members))
+}
+
+fn table(
+    node: &Node,
+    scan: &ScanPlan,
+    names: &Names<'_>,
+    estimates: ParallelEstimates<'_>,
+    conds: Vec<Expr>,
+) -> Members {
+    let line = scan_line(scan);
+    let mut members = vec![("table_name", text(line.table.unwrap_or_default()))];
+    if let Some(access) = line.access {
+        members.push(("access_type", text(access)));
+    }
+    if let Some(possible) = line.possible {
+        let keys = possible.split(',').map(text).collect();
+        members.push(("possible_keys", Json::List(keys)));
+    }
+    let mut columns = Vec::new();
+    if let Source::Base { def, access, .. } = &scan.source {
+        if let Some(key) = line.key {
+            members.push(("key", text(key)));
+            let index = &def.indexes[access.index];
+            let parts = match &access.kind {
+                AccessKind::Full => index.parts.len(),
+                AccessKind::Point(o) | AccessKind::Ref(o) => o.len(),
+                AccessKind::Ranges(spec) => spec.leading_parts(),
+            };
+            let used = index.parts.iter().take(parts);
+            let used = used.map(|p| text(&*def.columns[p.col].name)).collect();
+            members.push(("used_key_parts", Json::List(used)));
+            if let Some(length) = line.key_len {
+                members.push(("key_length", text(length)));
+            }
+            if let AccessKind::Point(operands) | AccessKind::Ref(operands) = &access.kind {
+                let refs = operands.iter().map(|o| text(names.text(&o.expr))).collect();
+                members.push(("ref", Json::List(refs)));
+            }
+        }
+        columns = scan
+            .columns
+            .iter()
+            .map(|(c, _)| text(&*def.columns[*c].name))
+            .collect();
+    }
+    members.push(("rows_examined_per_scan", rows(scan.rows_in)));
+    members.push(("rows_produced_per_join", rows(scan.rows_out)));
+    if let Some(filtered) = line.filtered {
+        members.push(("filtered", cost(filtered)));
+    }
+    for extra in &line.extra {
+        match extra.as_str() {
+            "Using index" => members.push(("using_index", Json::Bool(true))),
+            "Backward index scan" => members.push(("backward_index_scan", Json::Bool(true))),
+            _ => {}
+        }
+    }
+    members.push((
+        "cost_info",
+        Json::Object(vec![("read_cost", cost(rows_looked_at(node)))]),
+    ));
+    if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
+        columns = scan
+            .columns
+            .iter()
+            .map(|(c, _)| text(&*plan.columns[*c].name))
+            .collect();
+        let up = if scan.lateral { Some(names) } else { None };
+        members.push((
+            "materialized_from_subquery",
+            Json::Object(vec![
+                (
+                    "using_temporary_table",
+                    Json::Bool(matches!(scan.source, Source::Shared(..))),
+                ),
+                ("dependent", Json::Bool(scan.lateral)),
+                ("cacheable", Json::Bool(!scan.lateral)),
+                ("query_block", query(plan, up, estimates)),
+            ]),
+        ));
+    }
+    if !columns.is_empty() {
+        members.push(("used_columns", Json::List(columns)));
+    }
+    let all: Vec<Expr> = scan.conds.iter().cloned().chain(conds).collect();
+    if !all.is_empty() {
+        members.push(("attached_condition", text(names.all(&all))));
+    }
+    members
+}

@@ -1,0 +1,560 @@
+//! EXPLAIN: a plan as MySQL's twelve columns (here), as a `tree` of text, or as `json`; `text` prints
+//! expressions for the latter two; `parallel` is what is said of several threads.
+//!
+//! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run. For
+//! EXPLAIN ANALYZE the session has run the plan, and `profile` knows what it did.
+//! **Invariant**: one row per table in the order it is read, subqueries after the block they stand in.
+
+mod json;
+mod parallel;
+mod text;
+mod tree;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use esker_types::collation::Collation;
+use esker_types::{SqlError, SqlResult, SqlType, TypeKind, Value};
+
+pub use parallel::{ParallelEstimate, ParallelEstimates, Shared};
+
+use super::profile::Profile;
+use super::stats::key_len;
+use super::{
+    AccessKind, BlockPlan, JoinMethod, KeyOperand, Node, QueryPlan, Root, ScanPlan, SetOpsPlan,
+    Source,
+};
+use crate::expr::{Expr, ExprKind};
+use esker_sql_catalog::result::ColumnMeta;
+use esker_sql_syntax::ast::{ExplainFormat, SetOp};
+
+/// Rows of an EXPLAIN.
+pub type Explained = (Arc<[ColumnMeta]>, Vec<Vec<Value>>);
+
+/// Shows a plan; `estimates` knows which of its tables several threads would read.
+pub fn explain(
+    plan: &QueryPlan,
+    format: ExplainFormat,
+    estimates: ParallelEstimates<'_>,
+) -> Explained {
+    match format {
+        ExplainFormat::Default | ExplainFormat::Traditional => traditional(plan, None, estimates),
+        ExplainFormat::Tree => document(tree::tree(plan, None, estimates)),
+        ExplainFormat::Json => document(json::json(plan, estimates)),
+    }
+}
+
+/// For statements that read alone.
+const SERIAL: ParallelEstimates<'static> = &|_| None;
+
+/// Shows a plan that was run, and what it did.
+pub fn explain_analyzed(plan: &QueryPlan, profile: &Profile) -> Explained {
+    document(tree::tree(plan, Some(profile), SERIAL))
+}
+
+/// Shows the search for rows of an UPDATE or DELETE.
+pub fn explain_change(plan: &QueryPlan, verb: &'static str, format: ExplainFormat) -> Explained {
+    match format {
+        ExplainFormat::Default | ExplainFormat::Traditional => {
+            traditional(plan, Some(verb), SERIAL)
+        }
+        _ => explain(plan, format, SERIAL),
+    }
+}
+
+/// One column with one text.
+fn document(text: String) -> Explained {
+    let columns: Arc<[ColumnMeta]> = Arc::new([ColumnMeta::computed("EXPLAIN", text_type(1024))]);
+    (columns, vec![vec![Value::str(text)]])
+}
+
+/// Shows an INSERT or REPLACE: the table that is written, then the query its rows come from.
+///
+/// # Errors
+/// 1235 for formats Esker has not for these.
+pub fn explain_insert(
+    query: Option<&QueryPlan>,
+    verb: &str,
+    table: &str,
+    format: ExplainFormat,
+) -> SqlResult<Explained> {
+    if !matches!(format, ExplainFormat::Default | ExplainFormat::Traditional) {
+        return Err(SqlError::not_supported(
+            "EXPLAIN FORMAT=TREE or JSON of INSERT",
+        ));
+    }
+    let mut out = Rows::new(SERIAL);
+    let target = Line {
+        table: Some(table.to_owned()),
+        access: Some("ALL"),
+        ..Line::default()
+    };
+    out.push(Some(1), verb, target);
+    if let Some(query) = query {
+        let kind = if out.is_simple(query) {
+            "SIMPLE"
+        } else {
+            "PRIMARY"
+        };
+        out.query(query, kind);
+    }
+    Ok((columns(), out.rows))
+}
+
+fn text_type(length: u32) -> SqlType {
+    SqlType::varchar(length, Collation::UTF8MB4_0900_AI_CI)
+}
+
+fn columns() -> Arc<[ColumnMeta]> {
+    let big = || SqlType::bigint(true);
+    let list: [(&str, SqlType); 12] = [
+        ("id", big()),
+        ("select_type", text_type(19).with_nullable(false)),
+        ("table", text_type(64)),
+        ("partitions", text_type(1024)),
+        ("type", text_type(10)),
+        ("possible_keys", text_type(4096)),
+        ("key", text_type(64)),
+        ("key_len", text_type(4096)),
+        ("ref", text_type(2048)),
+        ("rows", big()),
+        (
+            "filtered",
+            SqlType {
+                decimals: 2,
+                ..SqlType::new(TypeKind::Double)
+            },
+        ),
+        ("Extra", text_type(255)),
+    ];
+    list.into_iter()
+        .map(|(name, ty)| ColumnMeta::computed(name, ty))
+        .collect()
+}
+
+fn traditional(
+    plan: &QueryPlan,
+    verb: Option<&'static str>,
+    estimates: ParallelEstimates<'_>,
+) -> Explained {
+    let mut out = Rows::new(estimates);
+    let simple = verb.unwrap_or_else(|| {
+        if out.is_simple(plan) {
+            "SIMPLE"
+        } else {
+            "PRIMARY"
+        }
+    });
+    out.query(plan, simple);
+    (columns(), out.rows)
+}
+
+struct Rows<'f> {
+    rows: Vec<Vec<Value>>,
+    /// Plans already shown.
+    seen: HashSet<*const QueryPlan>,
+    /// Common table expressions already shown: each of their names has a plan.
+    seen_shared: HashSet<u32>,
+    estimates: ParallelEstimates<'f>,
+}
+
+/// One line.
+#[derive(Default)]
+struct Line {
+    table: Option<String>,
+    access: Option<&'static str>,
+    possible: Option<String>,
+    key: Option<String>,
+    key_len: Option<String>,
+    refs: Option<String>,
+    rows: Option<f64>,
+    filtered: Option<f64>,
+    extra: Vec<String>,
+}
+
+impl<'f> Rows<'f> {
+    fn new(estimates: ParallelEstimates<'f>) -> Self {
+        Rows {
+            rows: Vec::new(),
+            seen: HashSet::new(),
+            seen_shared: HashSet::new(),
+            estimates,
+        }
+    }
+
+    /// A single block without subqueries?
+    fn is_simple(&self, plan: &QueryPlan) -> bool {
+        match &plan.root {
+            Root::Block(block) => {
+                let mut inner = Vec::new();
+                block_queries(block, &mut inner);
+                inner.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    fn query(&mut self, plan: &QueryPlan, kind: &str) {
+        if !self.seen.insert(std::ptr::from_ref(plan)) {
+            return;
+        }
+        match &plan.root {
+            Root::Block(block) => self.block(block, kind),
+            Root::SetOps(ops) => self.set_ops(ops, kind),
+            Root::Recursive(recursive) => {
+                let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
+                self.query(&recursive.seed, first);
+                let from = self.rows.len();
+                for member in &recursive.members {
+                    self.query(member, "UNION");
+                }
+                if let Some(cells) = self.rows.get_mut(from) {
+                    prepend_extra(cells, "Recursive");
+                }
+            }
+            Root::Values(_) => {
+                let line = Line {
+                    extra: vec!["No tables used".into()],
+                    ..Line::default()
+                };
+                self.push(None, kind, line);
+            }
+        }
+    }
+
+    fn set_ops(&mut self, ops: &SetOpsPlan, kind: &str) {
+        let first = if kind == "SIMPLE" { "PRIMARY" } else { kind };
+        self.query(&ops.first, first);
+        let mut ids = vec![first_id(&ops.first)];
+        let mut name = "union";
+        for (op, _, query) in &ops.steps {
+            let kind = match op {
+                SetOp::Union => "UNION",
+                SetOp::Except => "EXCEPT",
+                SetOp::Intersect => "INTERSECT",
+            };
+            name = match op {
+                SetOp::Union => "union",
+                SetOp::Except => "except",
+                SetOp::Intersect => "intersect",
+            };
+            self.query(query, kind);
+            ids.push(first_id(query));
+        }
+        if ops
+            .steps
+            .iter()
+            .all(|(op, all, _)| *op == SetOp::Union && *all)
+            && ops.order.is_empty()
+        {
+            return;
+        }
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+        let mut extra = vec!["Using temporary".to_owned()];
+        if !ops.order.is_empty() {
+            extra.push("Using filesort".into());
+        }
+        let line = Line {
+            table: Some(format!("<{name}{}>", ids.join(","))),
+            access: Some("ALL"),
+            extra,
+            ..Line::default()
+        };
+        let kind = format!("{} RESULT", name.to_ascii_uppercase());
+        self.push(None, &kind, line);
+    }
+
+    fn block(&mut self, block: &BlockPlan, kind: &str) {
+        let before = self.rows.len();
+        let mut lines = Vec::new();
+        node_lines(&block.source, &mut lines);
+        if let Some(first) = lines.first_mut() {
+            let windows = block.windows.is_some();
+            if windows || block.group.as_ref().is_some_and(|g| !g.implicit) || block.distinct {
+                first.extra.push("Using temporary".into());
+            }
+            let sorted = block
+                .windows
+                .iter()
+                .flat_map(|w| &w.sorts)
+                .any(|s| !s.keys.is_empty());
+            if sorted || !block.order.is_empty() {
+                first.extra.push("Using filesort".into());
+            }
+            if let Some(estimate) = (self.estimates)(block) {
+                let word = estimate.shared.word();
+                first
+                    .extra
+                    .push(format!("Using parallel {word} ({estimate})"));
+            }
+        }
+        for line in lines {
+            self.push(Some(block.id), kind, line);
+        }
+        debug_assert!(self.rows.len() > before);
+        let mut inner = Vec::new();
+        block_queries(block, &mut inner);
+        for Inner { kind, plan, shared } in inner {
+            if shared.is_none_or(|id| self.seen_shared.insert(id)) {
+                self.query(plan, kind);
+            }
+        }
+    }
+
+    fn push(&mut self, id: Option<u32>, kind: &str, line: Line) {
+        let text = |s: Option<String>| s.map_or(Value::Null, Value::str);
+        self.rows.push(vec![
+            id.map_or(Value::Null, |n| Value::UInt(n.into())),
+            Value::str(kind),
+            text(line.table),
+            Value::Null,
+            line.access.map_or(Value::Null, Value::str),
+            text(line.possible),
+            text(line.key),
+            text(line.key_len),
+            text(line.refs),
+            line.rows
+                .map_or(Value::Null, |n| Value::UInt(n.round().max(1.0) as u64)),
+            line.filtered
+                .map_or(Value::Null, |f| Value::Double((f * 100.0).round() / 100.0)),
+            text((!line.extra.is_empty()).then(|| line.extra.join("; "))),
+        ]);
+    }
+}
+
+fn first_id(plan: &QueryPlan) -> u32 {
+    match &plan.root {
+        Root::Block(block) => block.id,
+        Root::SetOps(ops) => first_id(&ops.first),
+        Root::Recursive(recursive) => first_id(&recursive.seed),
+        Root::Values(_) => 0,
+    }
+}
+
+/// Puts a word before what the last column says.
+fn prepend_extra(cells: &mut [Value], word: &str) {
+    let Some(extra) = cells.last_mut() else {
+        return;
+    };
+    *extra = match extra {
+        Value::Str(text) => Value::str(format!("{word}; {}", String::from_utf8_lossy(text))),
+        _ => Value::str(word),
+    };
+}
+
+/// A query inside a block.
+struct Inner<'p> {
+    kind: &'static str,
+    plan: &'p QueryPlan,
+    /// The number of a common table expression that several places read.
+    shared: Option<u32>,
+}
+
+/// Queries inside a block: derived tables, then subqueries of its expressions.
+fn block_queries<'p>(block: &'p BlockPlan, out: &mut Vec<Inner<'p>>) {
+    let mut exprs: Vec<&'p Expr> = block.output.iter().chain(&block.having).collect();
+    exprs.extend(block.order.iter().map(|k| &k.expr));
+    if let Some(group) = &block.group {
+        exprs.extend(&group.keys);
+        exprs.extend(group.aggs.iter().flat_map(|a| &a.args));
+    }
+    exprs.extend(block.windows.iter().flat_map(|w| w.exprs()));
+    node_queries(&block.source, &mut exprs, out);
+    for expr in exprs {
+        expr.visit(&mut |e| {
+            if let ExprKind::Subquery(q) = &e.kind {
+                let kind = if q.correlated {
+                    "DEPENDENT SUBQUERY"
+                } else {
+                    "SUBQUERY"
+                };
+                out.push(Inner {
+                    kind,
+                    plan: &q.plan,
+                    shared: None,
+                });
+            }
+        });
+    }
+}
+
+fn node_queries<'p>(node: &'p Node, exprs: &mut Vec<&'p Expr>, out: &mut Vec<Inner<'p>>) {
+    match node {
+        Node::Once | Node::Nothing(_) => {}
+        Node::Filter(child, conds) => {
+            exprs.extend(conds);
+            node_queries(child, exprs, out);
+        }
+        Node::Join(join) => {
+            exprs.extend(&join.on);
+            node_queries(&join.left, exprs, out);
+            node_queries(&join.right, exprs, out);
+        }
+        Node::Scan(scan) => {
+            exprs.extend(&scan.conds);
+            if let Source::Derived(plan) | Source::Shared(_, plan) = &scan.source {
+                out.push(Inner {
+                    kind: if scan.lateral {
+                        "DEPENDENT DERIVED"
+                    } else {
+                        "DERIVED"
+                    },
+                    plan,
+                    shared: match scan.source {
+                        Source::Shared(id, _) => Some(id),
+                        _ => None,
+                    },
+                });
+            }
+        }
+    }
+}
+
+fn node_lines(node: &Node, lines: &mut Vec<Line>) {
+    match node {
+        Node::Once => {
+            lines.push(Line {
+                extra: vec!["No tables used".into()],
+                ..Line::default()
+            });
+        }
+        Node::Nothing(why) => {
+            lines.push(Line {
+                extra: vec![(*why).into()],
+                ..Line::default()
+            });
+        }
+        Node::Filter(child, _) => {
+            let first = lines.len();
+            node_lines(child, lines);
+            let last = lines.len() - 1;
+            debug_assert!(last >= first);
+            add_extra(&mut lines[last], "Using where");
+        }
+        Node::Scan(scan) => lines.push(scan_line(scan)),
+        Node::Join(join) => {
+            node_lines(&join.left, lines);
+            // A join with one empty row is not shown.
+            if matches!(join.left, Node::Once) {
+                lines.pop();
+            }
+            let first = lines.len();
+            node_lines(&join.right, lines);
+            let how = match join.method {
+                JoinMethod::Nested => return,
+                JoinMethod::Buffered | JoinMethod::Hash { .. } => "Using join buffer (hash join)",
+            };
+            if !join.on.is_empty() || matches!(join.method, JoinMethod::Hash { .. }) {
+                add_extra(&mut lines[first], "Using where");
+            }
+            add_extra(&mut lines[first], how);
+        }
+    }
+}
+
+fn add_extra(line: &mut Line, text: &str) {
+    if !line.extra.iter().any(|e| e == text) {
+        line.extra.push(text.into());
+    }
+}
+
+fn scan_line(scan: &ScanPlan) -> Line {
+    let mut line = Line {
+        table: Some(scan.alias.to_string()),
+        rows: Some(scan.rows_in),
+        filtered: Some((100.0 * scan.rows_out / scan.rows_in.max(1e-9)).clamp(0.01, 100.0)),
+        access: Some("ALL"),
+        ..Line::default()
+    };
+    match &scan.source {
+        Source::Base {
+            def,
+            access,
+            candidates,
+        } => {
+            let index = &def.indexes[access.index];
+            let names: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
+            line.possible = (!names.is_empty()).then(|| names.join(","));
+            let scanned = access.index > 0 || access.for_order;
+            let keyed = !matches!(access.kind, AccessKind::Full) || scanned;
+            if keyed && !index.hidden {
+                line.key = Some(index.name.to_string());
+            }
+            match &access.kind {
+                AccessKind::Full if scanned && !index.hidden => {
+                    line.access = Some("index");
+                    line.key_len = Some(key_len(def, index, index.parts.len()).to_string());
+                }
+                AccessKind::Full => {}
+                AccessKind::Point(operands) => {
+                    let constant = operands.iter().all(|o| is_constant(&o.expr));
+                    line.access = Some(if constant { "const" } else { "eq_ref" });
+                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
+                    line.refs = Some(refs(operands));
+                    line.filtered = Some(100.0);
+                }
+                AccessKind::Ref(operands) => {
+                    line.access = Some("ref");
+                    line.key_len = Some(key_len(def, index, operands.len()).to_string());
+                    line.refs = Some(refs(operands));
+                }
+                AccessKind::Ranges(spec) => {
+                    line.access = Some("range");
+                    line.key_len = Some(key_len(def, index, spec.leading_parts()).to_string());
+                }
+            }
+            if !scan.conds.is_empty() && !matches!(access.kind, AccessKind::Point(_)) {
+                add_extra(&mut line, "Using where");
+            }
+            if access.reverse {
+                add_extra(&mut line, "Backward index scan");
+            }
+            if access.covering {
+                add_extra(&mut line, "Using index");
+            }
+        }
+        Source::Virtual { .. } => {
+            line.rows = None;
+            line.filtered = None;
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+        Source::Json(_) => {
+            add_extra(&mut line, "Table function: json_table");
+            add_extra(&mut line, "Using temporary");
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+        Source::Work(_) => {
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+        Source::Derived(plan) | Source::Shared(_, plan) => {
+            line.table = Some(format!("<derived{}>", first_id(plan)));
+            if !scan.conds.is_empty() {
+                add_extra(&mut line, "Using where");
+            }
+        }
+    }
+    line
+}
+
+/// Does the value come from no table of the block?
+fn is_constant(e: &Expr) -> bool {
+    !e.any(&mut |e| matches!(e.kind, ExprKind::Column(_)))
+}
+
+/// What key parts are compared with.
+fn refs(operands: &[KeyOperand]) -> String {
+    let names: Vec<&str> = operands
+        .iter()
+        .map(|o| match &o.expr.kind {
+            _ if is_constant(&o.expr) => "const",
+            _ => "func",
+        })
+        .collect();
+    names.join(",")
+}

@@ -1,0 +1,54 @@
+//! How the rows of a block would be shared out among threads, as EXPLAIN prints it.
+//!
+//! Neighbours: `exec::parallel` estimates it; the session passes its answers to `explain`.
+//! **Invariant**: nothing is read for it.
+
+use std::fmt;
+
+use super::super::BlockPlan;
+
+/// How the rows of a block would be shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParallelEstimate {
+    /// What is shared out.
+    pub shared: Shared,
+    /// Threads, the statement's own included.
+    pub threads: u32,
+    /// Parts into which it is cut; an estimate where rows are shared out.
+    pub tasks: u64,
+    /// Rows that are counted without reading.
+    pub from_metadata: u64,
+}
+
+/// What is shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// The table that is read first.
+    Scan,
+    /// The joining of rows that the statement's thread has read.
+    Join,
+}
+
+/// Tells how the rows of a block would be shared out, if several threads would read or join them.
+pub type ParallelEstimates<'a> = &'a dyn Fn(&BlockPlan) -> Option<ParallelEstimate>;
+
+impl Shared {
+    /// The word that EXPLAIN has for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Scan => "scan",
+            Self::Join => "join",
+        }
+    }
+}
+
+impl fmt::Display for ParallelEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (threads, tasks) = (self.threads, self.tasks);
+        write!(f, "{threads} threads, {tasks} tasks")?;
+        match self.from_metadata {
+            0 => Ok(()),
+            rows => write!(f, ", {rows} rows from metadata"),
+        }
+    }
+}

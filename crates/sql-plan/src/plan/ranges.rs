@@ -1,0 +1,303 @@
+//! Conditions to key ranges of an index.
+//!
+//! Neighbours: `conds` hands over the conditions on a table, `edge` places values among a column's,
+//! the key codec encodes; scans ask [`RangeSpec::build`] when they open.
+//! **Invariants**: the ranges have every row for which the conditions are true (they may have more:
+//! conditions are evaluated again); ranges of one build are sorted and do not touch; there are never
+//! more than [`MAX_RANGES`].
+
+use esker_sql_catalog::catalog::IndexPart;
+use esker_sql_catalog::codec::{KeyCodec, KeyRange};
+use esker_types::cmp::CmpKind;
+use esker_types::{SqlResult, SqlType, TypeKind, Value, ValueRef};
+
+use super::KeyOperand;
+use super::edge::{Edge, locate, usable};
+use super::range_build::Builder;
+use crate::expr::{CmpOp, EvalEnv, Expr, ExprKind, Test};
+
+/// Most ranges of one scan; beyond, fewer key parts are used.
+pub const MAX_RANGES: usize = 20_000;
+
+/// Conditions in the form ranges are made of.
+#[derive(Debug, Clone)]
+pub struct RangeSpec {
+    pred: Pred,
+}
+
+/// What a condition says of an index.
+#[derive(Debug, Clone)]
+pub(super) enum Pred {
+    /// Nothing.
+    Any,
+    /// It is never true.
+    None,
+    And(Vec<Pred>),
+    Or(Vec<Pred>),
+    /// Something about one key part.
+    Part(usize, PartTest),
+}
+
+/// A condition on one key part; values are computed when the scan opens.
+#[derive(Debug, Clone)]
+pub(super) enum PartTest {
+    Cmp(CmpOp, Expr, CmpKind),
+    In(Vec<(Expr, CmpKind)>),
+    Null,
+    NotNull,
+    /// LIKE with this pattern, in the column's collation.
+    Like(Expr, Option<char>),
+}
+
+impl RangeSpec {
+    /// What `conds` say of keys with these parts; `slots` are the table's slots by column. `None` when
+    /// they say nothing.
+    pub fn new(
+        parts: &[IndexPart],
+        columns: &[SqlType],
+        slots: &[Option<u32>],
+        conds: &[Expr],
+        known: &dyn Fn(&Expr) -> bool,
+    ) -> Option<Self> {
+        let shape = Shape {
+            parts,
+            columns,
+            slots,
+            known,
+        };
+        let preds = conds
+            .iter()
+            .map(|c| shape.pred(c))
+            .filter(|p| !matches!(p, Pred::Any));
+        let preds: Vec<Pred> = preds.collect();
+        let useful = preds.iter().any(Pred::starts_index);
+        useful.then(|| RangeSpec {
+            pred: Pred::And(preds),
+        })
+    }
+
+    /// The ranges, ascending.
+    pub fn build(
+        &self,
+        codec: &KeyCodec,
+        row: &[Value],
+        env: &EvalEnv<'_>,
+    ) -> SqlResult<Vec<KeyRange>> {
+        let builder = Builder { codec, row, env };
+        let runs = builder.build(&self.pred)?;
+        Ok(runs.into_iter().map(KeyRange::from).collect())
+    }
+
+    /// Are all compared values constants?
+    pub(crate) fn is_constant(&self) -> bool {
+        self.pred.is_constant()
+    }
+
+    /// How many leading key parts the conditions speak about.
+    pub(crate) fn leading_parts(&self) -> usize {
+        let mut parts = 0;
+        while self.pred.mentions(parts) {
+            parts += 1;
+        }
+        parts
+    }
+}
+
+impl Pred {
+    /// Does it restrict the first key part?
+    fn starts_index(&self) -> bool {
+        match self {
+            Pred::Any => false,
+            Pred::None => true,
+            Pred::Part(part, _) => *part == 0,
+            Pred::And(preds) => preds.iter().any(Pred::starts_index),
+            Pred::Or(preds) => preds.iter().all(Pred::starts_index),
+        }
+    }
+
+    fn mentions(&self, part: usize) -> bool {
+        match self {
+            Pred::Any | Pred::None => false,
+            Pred::Part(p, _) => *p == part,
+            Pred::And(preds) | Pred::Or(preds) => preds.iter().any(|p| p.mentions(part)),
+        }
+    }
+
+    fn is_constant(&self) -> bool {
+        match self {
+            Pred::Any | Pred::None => true,
+            Pred::And(preds) | Pred::Or(preds) => preds.iter().all(Pred::is_constant),
+            Pred::Part(_, test) => match test {
+                PartTest::Null | PartTest::NotNull => true,
+                PartTest::Cmp(_, e, _) | PartTest::Like(e, _) => e.as_const().is_some(),
+                PartTest::In(members) => members.iter().all(|(e, _)| e.as_const().is_some()),
+            },
+        }
+    }
+
+    /// The only part it speaks about.
+    pub(super) fn only_part(&self) -> Option<usize> {
+        match self {
+            Pred::Any | Pred::None => None,
+            Pred::Part(part, _) => Some(*part),
+            Pred::And(preds) | Pred::Or(preds) => {
+                let mut parts = preds.iter().map(Pred::only_part);
+                let first = parts.next()??;
+                parts.all(|p| p == Some(first)).then_some(first)
+            }
+        }
+    }
+}
+
+/// Reads conditions.
+struct Shape<'a> {
+    parts: &'a [IndexPart],
+    columns: &'a [SqlType],
+    slots: &'a [Option<u32>],
+    /// Can the expression be evaluated when the scan opens?
+    known: &'a dyn Fn(&Expr) -> bool,
+}
+
+impl Shape<'_> {
+    /// The key part an expression is, and its column's type.
+    fn part(&self, e: &Expr) -> Option<(usize, &SqlType)> {
+        let slot = e.as_column()?;
+        let col = self.slots.iter().position(|s| *s == Some(slot))?;
+        let part = self.parts.iter().position(|p| p.col == col)?;
+        Some((part, &self.columns[col]))
+    }
+
+    fn pred(&self, cond: &Expr) -> Pred {
+        match &cond.kind {
+            ExprKind::Const(_) => match crate::expr::fold::constant_boolean(cond) {
+                Some(false) => Pred::None,
+                _ => Pred::Any,
+            },
+            ExprKind::And(conds) => {
+                let preds = conds
+                    .iter()
+                    .map(|c| self.pred(c))
+                    .filter(|p| !matches!(p, Pred::Any));
+                let preds: Vec<Pred> = preds.collect();
+                if preds.is_empty() {
+                    Pred::Any
+                } else {
+                    Pred::And(preds)
+                }
+            }
+            ExprKind::Or(conds) => {
+                let preds: Vec<Pred> = conds.iter().map(|c| self.pred(c)).collect();
+                match preds.iter().any(|p| matches!(p, Pred::Any)) {
+                    true => Pred::Any,
+                    false => Pred::Or(preds),
+                }
+            }
+            ExprKind::Cmp(cmp) => {
+                let direct = self.comparison(cmp.op, &cmp.left, &cmp.right, cmp.kind);
+                direct
+                    .or_else(|| self.comparison(cmp.op.flip(), &cmp.right, &cmp.left, cmp.kind))
+                    .unwrap_or(Pred::Any)
+            }
+            ExprKind::Between(b) if !b.negated => {
+                let low = self.comparison(CmpOp::Ge, &b.arg, &b.low.0, b.low.1);
+                let high = self.comparison(CmpOp::Le, &b.arg, &b.high.0, b.high.1);
+                match (low, high) {
+                    (None, None) => Pred::Any,
+                    (low, high) => Pred::And(low.into_iter().chain(high).collect()),
+                }
+            }
+            ExprKind::Between(b) => {
+                let low = self.comparison(CmpOp::Lt, &b.arg, &b.low.0, b.low.1);
+                let high = self.comparison(CmpOp::Gt, &b.arg, &b.high.0, b.high.1);
+                match (low, high) {
+                    (Some(low), Some(high)) => Pred::Or(vec![low, high]),
+                    _ => Pred::Any,
+                }
+            }
+            ExprKind::InList(list) if !list.negated => self.in_list(list).unwrap_or(Pred::Any),
+            ExprKind::Is {
+                arg,
+                test: Test::Null,
+                negated,
+            } => match self.part(arg) {
+                Some((part, _)) => Pred::Part(
+                    part,
+                    if *negated {
+                        PartTest::NotNull
+                    } else {
+                        PartTest::Null
+                    },
+                ),
+                None => Pred::Any,
+            },
+            ExprKind::Like(like) if !like.negated => match self.part(&like.text) {
+                Some((part, ty))
+                    if ty.is_string()
+                        && like.collation == ty.collation
+                        && like.pattern.ty.is_string()
+                        && (self.known)(&like.pattern) =>
+                {
+                    Pred::Part(part, PartTest::Like(like.pattern.clone(), like.escape))
+                }
+                _ => Pred::Any,
+            },
+            _ => Pred::Any,
+        }
+    }
+
+    fn comparison(&self, op: CmpOp, arg: &Expr, value: &Expr, kind: CmpKind) -> Option<Pred> {
+        let (part, ty) = self.part(arg)?;
+        if !(self.known)(value) || !usable(ty, value, kind) {
+            return None;
+        }
+        // An ENUM's order is its labels' numbers, not their texts.
+        let textual_enum = matches!(ty.kind, TypeKind::Enum(_)) && matches!(kind, CmpKind::Str(_));
+        if textual_enum && !matches!(op, CmpOp::Eq | CmpOp::NullSafeEq) {
+            return None;
+        }
+        Some(Pred::Part(part, PartTest::Cmp(op, value.clone(), kind)))
+    }
+
+    fn in_list(&self, list: &crate::expr::InList) -> Option<Pred> {
+        let (part, ty) = self.part(&list.arg)?;
+        let mut members = list.list.iter().zip(&list.kinds);
+        let fits = members.all(|(m, kind)| (self.known)(m) && usable(ty, m, *kind));
+        fits.then(|| {
+            let kinds = list.kinds.iter().copied();
+            let members = list.list.iter().cloned().zip(kinds).collect();
+            Pred::Part(part, PartTest::In(members))
+        })
+    }
+}
+
+/// Encodes operands of leading key parts into `out`; false when no key can match.
+pub fn encode_operands(
+    codec: &KeyCodec,
+    operands: &[KeyOperand],
+    row: &[Value],
+    env: &EvalEnv<'_>,
+    out: &mut Vec<u8>,
+) -> SqlResult<bool> {
+    for (nth, operand) in operands.iter().enumerate() {
+        let value = operand.expr.eval_ref(row, env)?;
+        let part = &codec.parts()[nth];
+        let zone = env.ctx.time_zone;
+        match (&*value, &part.ty.kind) {
+            (Value::Null, _) => {
+                if !operand.null_safe || !part.ty.nullable {
+                    return Ok(false);
+                }
+                codec.encode_part(nth, ValueRef::Null, zone, out)?;
+            }
+            (Value::Int(_), TypeKind::BigInt) if !part.ty.unsigned => {
+                codec.encode_part(nth, value.as_ref(), zone, out)?;
+            }
+            // What is always located is compared with exact columns exactly.
+            _ => match locate(&env.ctx.quiet(), &value, &part.ty, CmpKind::Decimal)? {
+                Edge::At(v) => codec.encode_part(nth, v.as_ref(), zone, out)?,
+                _ => return Ok(false),
+            },
+        }
+    }
+    Ok(true)
+}
