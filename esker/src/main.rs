@@ -97,6 +97,13 @@ fn arguments() -> Vec<OsString> {
         // A stable sort: the others keep their order.
         arguments[2..].sort_by_key(is_setting);
     }
+    if arguments.get(1).is_some_and(|command| command == "sql") {
+        for given in &mut arguments[2..] {
+            if let Some(long) = given.to_str().and_then(shell::argument) {
+                *given = long.into();
+            }
+        }
+    }
     arguments
 }
 

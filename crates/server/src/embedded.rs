@@ -17,6 +17,8 @@ use crate::client::QueryResult;
 
 /// Rows pulled at a time, bytes.
 const BATCH: usize = 1 << 20;
+/// Connection id of the one session.
+const SESSION: u64 = 1;
 
 /// An opened data directory and one session on it.
 pub struct Embedded {
@@ -47,15 +49,21 @@ impl Embedded {
         })
     }
 
+    /// Ends the statement that runs, from another thread.
+    pub fn interrupter(&self) -> impl Fn() + Send + 'static {
+        let instance = self.instance.clone();
+        move || instance.interrupt_statement(SESSION)
+    }
+
     /// Runs one or more statements; stops at the first error.
     ///
     /// # Errors
     /// The statement's. `on_result` has seen what came before.
-    pub fn query(&mut self, sql: &str, on_result: &mut dyn FnMut(QueryResult)) -> SqlResult<()> {
+    pub fn query(&mut self, sql: &[u8], on_result: &mut dyn FnMut(QueryResult)) -> SqlResult<()> {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        session.start(Request::Query(sql.as_bytes()));
+        session.start(Request::Query(sql));
         loop {
             on_result(run(session)?);
             if !session.start_next() {
@@ -81,7 +89,7 @@ fn local_client() -> ClientInfo {
         multi_statements: true,
         local_files: false,
         interactive: true,
-        ..ClientInfo::inside(1, Account::root(Vec::new()))
+        ..ClientInfo::inside(SESSION, Account::root(Vec::new()))
     }
 }
 

@@ -576,6 +576,13 @@ impl Instance {
         self.counters.login_delays.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Ends the statement of one session, as KILL QUERY does; nothing happens where it is idle or gone.
+    pub fn interrupt_statement(&self, connection: u64) {
+        if let Ok(process) = self.registry.find(connection) {
+            process.kill(false);
+        }
+    }
+
     /// The server goes down: whatever runs or waits ends with error 1053.
     pub fn interrupt_sessions(&self) {
         self.registry.shut_down();

@@ -186,12 +186,18 @@ pub fn parse_change_user(payload: &[u8], capabilities: u32) -> Result<Response, 
     Ok(response)
 }
 
+/// Appends the payload of the request for TLS: the beginning of a response.
+pub fn write_ssl_request(capabilities: u32, max_packet: u32, collation: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&capabilities.to_le_bytes());
+    out.extend_from_slice(&max_packet.to_le_bytes());
+    out.push(collation as u8);
+    out.extend_from_slice(&[0; 23]);
+}
+
 /// Writes the client's side: a handshake response.
 pub fn write_response(response: &Response, out: &mut Vec<u8>) {
-    out.extend_from_slice(&response.capabilities.to_le_bytes());
-    out.extend_from_slice(&response.max_packet.to_le_bytes());
-    out.push(response.collation as u8);
-    out.extend_from_slice(&[0; 23]);
+    let r = response;
+    write_ssl_request(r.capabilities, r.max_packet, r.collation, out);
     out.extend_from_slice(response.user.as_bytes());
     out.push(0);
     put_lenenc_bytes(out, &response.auth);

@@ -31,6 +31,7 @@ mod privileges;
 mod recovery;
 mod rust_driver;
 mod settings;
+mod shell;
 mod spill;
 mod statements;
 mod sysbench;

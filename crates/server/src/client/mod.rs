@@ -1,11 +1,15 @@
 //! A small blocking client, for the built-in shell.
 //!
-//! Neighbours: `esker_wire::client` knows the packets; the shell prints what comes back.
-//! **Invariants**: a password leaves only as a proof or encrypted with the server's RSA key; answers
-//! are checked like any input from the network.
+//! Neighbours: `esker_wire::client` knows the packets, [`transport`] is the stream; the shell prints what comes back.
+//! **Invariants**: a password leaves only as a proof, over TLS or a Unix socket, or encrypted with the server's RSA
+//! key; answers are checked like any input from the network.
+
+mod transport;
+
+pub use transport::{Endpoint, TlsMode};
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::path::PathBuf;
 
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
 use esker_wire::auth::{CACHING_SHA2, CHALLENGE, NATIVE, native_response, sha2_response};
@@ -13,15 +17,19 @@ use esker_wire::client::{Answer, ServerError, parse_answer, parse_column, parse_
 use esker_wire::client::{ServerGreeting, parse_greeting, parse_text_row};
 use esker_wire::constants::{cap, status};
 use esker_wire::frame::{FrameReader, FrameWriter};
-use esker_wire::handshake::{Response, write_response};
+use esker_wire::handshake::{Response, write_response, write_ssl_request};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;
 use thiserror::Error;
+
+use transport::Transport;
 
 /// Largest answer packet taken, bytes.
 const MAX_ANSWER: usize = 1 << 30;
 /// Largest packet announced to the server, bytes.
 const MAX_PACKET: u32 = 1 << 26;
+/// utf8mb4_general_ci, which every server knows.
+const COLLATION: u16 = 45;
 
 /// What can go wrong.
 #[derive(Debug, Error)]
@@ -38,6 +46,26 @@ pub enum ClientError {
     /// A login method this client does not have.
     #[error("the server asks for the authentication method {0}, which this shell does not have")]
     Method(String),
+    /// No encrypted connection.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// How to connect and as whom.
+#[derive(Debug, Clone)]
+pub struct Connect {
+    /// Where the server is.
+    pub endpoint: Endpoint,
+    /// Account.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+    /// Database to use.
+    pub database: Option<String>,
+    /// Encryption.
+    pub tls: TlsMode,
+    /// File of the certificate authorities, for the modes that check.
+    pub authorities: Option<PathBuf>,
 }
 
 /// One result of a query.
@@ -58,15 +86,19 @@ pub enum QueryResult {
 
 /// A connection.
 pub struct Client {
-    stream: TcpStream,
+    stream: Transport,
     reader: FrameReader,
     frames: FrameWriter,
     /// Version text of the server.
     pub server_version: String,
+    /// The connection's id, for KILL.
+    pub connection_id: u32,
+    /// Is the connection encrypted?
+    pub is_encrypted: bool,
 }
 
 impl Client {
-    /// Connects and logs in.
+    /// Connects over TCP without encryption, and logs in.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -77,34 +109,35 @@ impl Client {
         password: &str,
         database: Option<&str>,
     ) -> Result<Self, ClientError> {
-        let stream = TcpStream::connect((host, port))?;
-        stream.set_nodelay(true)?;
+        Self::open(&Connect {
+            endpoint: Endpoint::Tcp(host.to_owned(), port),
+            user: user.to_owned(),
+            password: password.to_owned(),
+            database: database.map(str::to_owned),
+            tls: TlsMode::Disabled,
+            authorities: None,
+        })
+    }
+
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn open(target: &Connect) -> Result<Self, ClientError> {
         let mut client = Self {
-            stream,
+            stream: Transport::open(&target.endpoint)?,
             reader: FrameReader::default(),
             frames: FrameWriter::default(),
             server_version: String::new(),
+            connection_id: 0,
+            is_encrypted: false,
         };
         let packet = client.read()?;
         if packet.first() == Some(&0xff) {
             return Err(ClientError::Server(parse_err(&packet)?));
         }
         let greeting = parse_greeting(&packet)?;
-        client.login(&greeting, user, password, database)?;
-        client.server_version = greeting.version;
-        Ok(client)
-    }
-
-    fn login(
-        &mut self,
-        greeting: &ServerGreeting,
-        user: &str,
-        password: &str,
-        database: Option<&str>,
-    ) -> Result<(), ClientError> {
-        let mut method = greeting.plugin.clone();
-        let mut challenge = greeting.challenge;
-        let wanted = cap::LONG_PASSWORD
+        let mut wanted = cap::LONG_PASSWORD
             | cap::PROTOCOL_41
             | cap::SECURE_CONNECTION
             | cap::PLUGIN_AUTH
@@ -113,19 +146,65 @@ impl Client {
             | cap::MULTI_STATEMENTS
             | cap::MULTI_RESULTS
             | cap::TRANSACTIONS
-            | cap::DEPRECATE_EOF
-            | if database.is_some() {
-                cap::CONNECT_WITH_DB
-            } else {
-                0
-            };
+            | cap::DEPRECATE_EOF;
+        if target.database.is_some() {
+            wanted |= cap::CONNECT_WITH_DB;
+        }
+        if client.encrypt(target, &greeting, wanted)? {
+            wanted |= cap::SSL;
+        }
+        client.login(&greeting, target, wanted)?;
+        client.server_version = greeting.version;
+        client.connection_id = greeting.connection_id;
+        Ok(client)
+    }
+
+    /// Goes on with TLS, if the mode wants it and the server can. Says whether it did.
+    fn encrypt(
+        &mut self,
+        target: &Connect,
+        greeting: &ServerGreeting,
+        wanted: u32,
+    ) -> Result<bool, ClientError> {
+        let Endpoint::Tcp(host, _) = &target.endpoint else {
+            return Ok(false);
+        };
+        match target.tls {
+            TlsMode::Disabled => return Ok(false),
+            TlsMode::Preferred if greeting.capabilities & cap::SSL == 0 => return Ok(false),
+            _ if greeting.capabilities & cap::SSL == 0 => {
+                return Err(ClientError::Tls("the server does not offer it".into()));
+            }
+            _ => (),
+        }
+        write_ssl_request(
+            wanted | cap::SSL,
+            MAX_PACKET,
+            COLLATION,
+            self.frames.begin(),
+        );
+        self.send()?;
+        self.stream = (self.stream).encrypt(host, target.tls, target.authorities.as_deref())?;
+        self.is_encrypted = true;
+        Ok(true)
+    }
+
+    fn login(
+        &mut self,
+        greeting: &ServerGreeting,
+        target: &Connect,
+        capabilities: u32,
+    ) -> Result<(), ClientError> {
+        let mut method = greeting.plugin.clone();
+        let mut challenge = greeting.challenge;
+        let password = target.password.as_str();
         let response = Response {
-            capabilities: wanted,
+            capabilities,
             max_packet: MAX_PACKET,
-            collation: 45,
-            user: user.to_owned(),
+            collation: COLLATION,
+            user: target.user.clone(),
             auth: proof(&method, password, &challenge)?,
-            database: database.map(str::to_owned),
+            database: target.database.clone(),
             plugin: Some(method.clone()),
             attributes: Vec::new(),
             zstd_level: 0,
@@ -155,8 +234,14 @@ impl Client {
         }
     }
 
-    /// Sends the password encrypted with the server's public key.
+    /// Sends the password itself: as it is where nobody can listen, else encrypted with the server's public key.
     fn full_login(&mut self, password: &str, challenge: &[u8]) -> Result<(), ClientError> {
+        if self.stream.is_private() {
+            let out = self.frames.begin();
+            out.extend_from_slice(password.as_bytes());
+            out.push(0);
+            return self.send();
+        }
         self.frames.begin().push(2);
         self.send()?;
         let packet = self.read()?;
@@ -209,13 +294,13 @@ impl Client {
     /// The server's error or a broken connection. `on_result` has seen what came before.
     pub fn query(
         &mut self,
-        sql: &str,
+        sql: &(impl AsRef<[u8]> + ?Sized),
         on_result: &mut dyn FnMut(QueryResult),
     ) -> Result<(), ClientError> {
         self.frames.set_seq(0);
         let out = self.frames.begin();
         out.push(3);
-        out.extend_from_slice(sql.as_bytes());
+        out.extend_from_slice(sql.as_ref());
         self.send()?;
         loop {
             let packet = self.read()?;

@@ -1,0 +1,241 @@
+//! The stream under a client: TCP, plain or with TLS, or a Unix socket.
+//!
+//! Neighbours: [`super::Client`] sends packets over it.
+//! **Invariants**: the modes are those of MySQL's `--ssl-mode`; `PREFERRED` and `REQUIRED` encrypt without checking who
+//! answers, `VERIFY_CA` and `VERIFY_IDENTITY` check the chain, the latter the host name as well.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker_vfs::{Env, OpenMode};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, StreamOwned,
+};
+
+use super::ClientError;
+
+/// Largest file of certificate authorities read, bytes.
+const MAX_AUTHORITIES: u64 = 1 << 20;
+
+/// Where the server is.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// Host and port.
+    Tcp(String, u16),
+    /// Path of a Unix socket.
+    Socket(PathBuf),
+}
+
+/// Whether and how a connection is encrypted (`--ssl-mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never.
+    Disabled,
+    /// Where the server can.
+    Preferred,
+    /// Always.
+    Required,
+    /// Always, with a server whose certificate a known authority has signed.
+    VerifyCa,
+    /// The same, and the certificate must name the host.
+    VerifyIdentity,
+}
+
+/// An open stream.
+pub(super) enum Transport {
+    Tcp(TcpStream),
+    Socket(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Transport {
+    pub(super) fn open(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port))?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Endpoint::Socket(path) => UnixStream::connect(path).map(Self::Socket),
+        }
+    }
+
+    /// Can a password travel here in the clear?
+    pub(super) fn is_private(&self) -> bool {
+        !matches!(self, Self::Tcp(_))
+    }
+
+    /// A stream like this one, encrypted; this one must not be used beside it.
+    pub(super) fn encrypt(
+        &self,
+        host: &str,
+        mode: TlsMode,
+        authorities: Option<&Path>,
+    ) -> Result<Self, ClientError> {
+        let Self::Tcp(stream) = self else {
+            return Err(ClientError::Tls("only TCP is encrypted".into()));
+        };
+        let stream = stream.try_clone()?;
+        let tls = |e: Error| ClientError::Tls(e.to_string());
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| ClientError::Tls(format!("'{host}' is no host name")))?;
+        let config = config(mode, authorities)?;
+        let connection = ClientConnection::new(Arc::new(config), name).map_err(tls)?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            stream
+                .conn
+                .complete_io(&mut stream.sock)
+                .map_err(|e| ClientError::Tls(e.to_string()))?;
+        }
+        Ok(Self::Tls(Box::new(stream)))
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.read(buffer),
+            Self::Socket(s) => s.read(buffer),
+            Self::Tls(s) => s.read(buffer),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.write(bytes),
+            Self::Socket(s) => s.write(bytes),
+            Self::Tls(s) => s.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.flush(),
+            Self::Socket(s) => s.flush(),
+            Self::Tls(s) => s.flush(),
+        }
+    }
+}
+
+fn config(mode: TlsMode, authorities: Option<&Path>) -> Result<ClientConfig, ClientError> {
+    let tls = |e: String| ClientError::Tls(e);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let roots = match (mode, authorities) {
+        (TlsMode::VerifyCa | TlsMode::VerifyIdentity, Some(path)) => Some(read_roots(path)?),
+        (TlsMode::VerifyCa | TlsMode::VerifyIdentity, None) => {
+            return Err(tls("checking the server needs --ssl-ca=FILE".into()));
+        }
+        _ => None,
+    };
+    let chain = roots
+        .map(|roots| {
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()
+                .map_err(|e| tls(e.to_string()))
+        })
+        .transpose()?;
+    let verifier = Verifier {
+        provider: provider.clone(),
+        chain,
+        checks_name: mode == TlsMode::VerifyIdentity,
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| tls(e.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+fn read_roots(path: &Path) -> Result<RootCertStore, ClientError> {
+    let bad = |why: &dyn std::fmt::Display| ClientError::Tls(format!("{}: {why}", path.display()));
+    let file = Env::os()
+        .fs
+        .open(path, OpenMode::Read)
+        .map_err(|e| bad(&e))?;
+    let len = file.len().map_err(|e| bad(&e))?;
+    if len > MAX_AUTHORITIES {
+        return Err(bad(&"too long for a file of authorities"));
+    }
+    let mut pem = vec![0; len as usize];
+    file.read_exact_at(&mut pem, 0).map_err(|e| bad(&e))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|e| bad(&e))?;
+        roots.add(certificate).map_err(|e| bad(&e))?;
+    }
+    match roots.is_empty() {
+        true => Err(bad(&"holds no certificate")),
+        false => Ok(roots),
+    }
+}
+
+/// What a mode asks of the server's certificate.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// None: any certificate will do.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    checks_name: bool,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(chain) = &self.chain else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // The chain is checked before the name.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
+            outcome => outcome,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,505 @@
+//! `esker sql`: statements on a server, or directly on a data directory.
+//!
+//! Neighbours: `target` is where statements run, `split` cuts lines into statements, `command` has the shell's own
+//! commands, `edit` reads what people type, `print` prints results.
+//! **Invariants**: an error of a script given with `-e`, on standard input or with `source` names its line and ends it
+//! with exit status 1, unless `--force` is given; a data directory is only made with `--create`.
+
+mod command;
+mod edit;
+mod print;
+mod split;
+mod target;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{ArgAction, Args, ValueEnum};
+use esker_server::client::{Connect, Endpoint, QueryResult, TlsMode};
+use esker_server::embedded::Embedded;
+
+use command::{Command, HELP};
+use edit::{Input, Typed};
+use print::{Format, Style};
+use split::{Piece, Splitter};
+use target::{Running, Target, tell};
+
+/// Environment variable with the password.
+const PASSWORD_ENV: &str = "ESKER_PASSWORD";
+/// Deepest nesting of `source`.
+const MAX_SOURCES: usize = 16;
+/// Files of a data directory that holds a database.
+const MANIFEST: &str = "manifest";
+
+/// Options of `esker sql`.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Options {
+    /// Database to use.
+    #[arg(value_name = "DATABASE", conflicts_with = "database")]
+    first_database: Option<String>,
+    /// Open this data directory in the shell itself; no server may be using it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "port", "socket"])]
+    datadir: Option<PathBuf>,
+    /// Make the data directory if it holds no database.
+    #[arg(long, requires = "datadir")]
+    create: bool,
+    /// Server to connect to.
+    #[arg(long, short = 'h', default_value = "127.0.0.1")]
+    host: String,
+    /// Its port.
+    #[arg(long, short = 'P', default_value_t = 3306)]
+    port: u16,
+    /// Its Unix socket.
+    #[arg(long, short = 'S', value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    socket: Option<PathBuf>,
+    /// User to log in as.
+    #[arg(long, short, default_value = "root")]
+    user: String,
+    /// Ask for the password, or take it from here (-pPASSWORD; others may see it); else it is that of ESKER_PASSWORD.
+    #[arg(long, short, require_equals = true, num_args = 0..=1, default_missing_value = None)]
+    password: Option<Option<String>>,
+    /// Whether and how to encrypt: VERIFY_CA and VERIFY_IDENTITY check the server's certificate.
+    #[arg(long, value_enum, ignore_case = true, default_value = "PREFERRED")]
+    ssl_mode: SslMode,
+    /// Certificate authorities that may have signed the server's certificate (PEM).
+    #[arg(long, value_name = "FILE")]
+    ssl_ca: Option<PathBuf>,
+    /// Database to use.
+    #[arg(long, short = 'D')]
+    database: Option<String>,
+    /// Run these statements and exit.
+    #[arg(long, short, value_name = "SQL")]
+    execute: Option<String>,
+    /// Go on after an error of a script.
+    #[arg(long, short)]
+    force: bool,
+    /// How to print results; the default is table on a terminal, else tabs.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Print results with borders.
+    #[arg(long, short, conflicts_with_all = ["batch", "vertical", "format"])]
+    table: bool,
+    /// Tab-separated output without borders.
+    #[arg(long, short = 'B', conflicts_with_all = ["vertical", "format"])]
+    batch: bool,
+    /// One line a column.
+    #[arg(long, short = 'E', conflicts_with = "format")]
+    vertical: bool,
+    /// No names of columns above the rows.
+    #[arg(long, short = 'N')]
+    skip_column_names: bool,
+    /// Print help.
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SslMode {
+    #[value(name = "DISABLED")]
+    Disabled,
+    #[value(name = "PREFERRED")]
+    Preferred,
+    #[value(name = "REQUIRED")]
+    Required,
+    #[value(name = "VERIFY_CA")]
+    VerifyCa,
+    #[value(name = "VERIFY_IDENTITY")]
+    VerifyIdentity,
+}
+
+impl From<SslMode> for TlsMode {
+    fn from(mode: SslMode) -> Self {
+        match mode {
+            SslMode::Disabled => Self::Disabled,
+            SslMode::Preferred => Self::Preferred,
+            SslMode::Required => Self::Required,
+            SslMode::VerifyCa => Self::VerifyCa,
+            SslMode::VerifyIdentity => Self::VerifyIdentity,
+        }
+    }
+}
+
+/// `-pSECRET`, as MySQL's clients take it, is `--password=SECRET`.
+pub(crate) fn argument(argument: &str) -> Option<String> {
+    match argument.strip_prefix("-p")? {
+        "" => Some("--password".to_owned()),
+        secret => Some(format!("--password={secret}")),
+    }
+}
+
+/// Runs the shell.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
+    let running = Running::watch()?;
+    let target = open(options)?;
+    let interactive = options.execute.is_none() && io::stdin().is_terminal();
+    let for_people = io::stdout().is_terminal() && !options.batch;
+    let format = match options {
+        Options { batch: true, .. } => Format::Tabs,
+        Options { table: true, .. } => Format::Table,
+        Options { vertical: true, .. } => Format::Vertical,
+        _ => options.format.unwrap_or(match for_people {
+            true => Format::Table,
+            false => Format::Tabs,
+        }),
+    };
+    let mut shell = Shell {
+        target: Rc::new(RefCell::new(target)),
+        running,
+        style: Style {
+            format,
+            header: !options.skip_column_names,
+            summary: for_people && matches!(format, Format::Table | Format::Vertical),
+        },
+        timing: true,
+        warnings: false,
+        interactive,
+        force: options.force,
+        failed: false,
+        database: options.first_database.clone().or(options.database.clone()),
+    };
+    let flow = match &options.execute {
+        Some(sql) => shell.script(&mut sql.as_bytes(), 0)?,
+        None if interactive => shell.converse()?,
+        None => shell.script(&mut io::stdin().lock(), 0)?,
+    };
+    Ok(match flow {
+        Flow::Stop => ExitCode::FAILURE,
+        Flow::Go | Flow::Quit if shell.failed && !interactive => ExitCode::FAILURE,
+        Flow::Go | Flow::Quit => ExitCode::SUCCESS,
+    })
+}
+
+fn open(options: &Options) -> Result<Target, String> {
+    let database = options.first_database.clone().or(options.database.clone());
+    if let Some(dir) = &options.datadir {
+        if !options.create && !dir.join(MANIFEST).exists() {
+            return Err(format!(
+                "no Esker database in {} (--create makes one)",
+                dir.display()
+            ));
+        }
+        return Embedded::open(dir, database.as_deref())
+            .map(|e| Target::Embedded(Box::new(e)))
+            .map_err(|e| e.to_string());
+    }
+    let password = match &options.password {
+        None => std::env::var(PASSWORD_ENV).unwrap_or_default(),
+        Some(Some(given)) => given.clone(),
+        Some(None) => rpassword::prompt_password("Enter password: ").map_err(|e| e.to_string())?,
+    };
+    Target::connect(Connect {
+        endpoint: match &options.socket {
+            Some(path) => Endpoint::Socket(path.clone()),
+            None => Endpoint::Tcp(options.host.clone(), options.port),
+        },
+        user: options.user.clone(),
+        password,
+        database,
+        tls: options.ssl_mode.into(),
+        authorities: options.ssl_ca.clone(),
+    })
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Go,
+    /// An error ended the script.
+    Stop,
+    /// `quit`.
+    Quit,
+}
+
+struct Shell {
+    target: Rc<RefCell<Target>>,
+    running: Arc<Running>,
+    style: Style,
+    timing: bool,
+    /// Print warnings after each statement.
+    warnings: bool,
+    interactive: bool,
+    force: bool,
+    /// Has a statement failed?
+    failed: bool,
+    database: Option<String>,
+}
+
+impl Shell {
+    /// Reads what a person types until they leave.
+    fn converse(&mut self) -> Result<Flow, String> {
+        print_out(
+            "Esker shell. End statements with ';' or '\\G'. 'help' lists commands; leave with 'exit' or Ctrl-D.\n",
+        );
+        let mut input = Input::new(self.target.clone(), self.running.clone())?;
+        let mut splitter = Splitter::new();
+        let mut typed = String::new();
+        loop {
+            let prompt = self.prompt(&splitter);
+            let line = match input.read(&prompt)? {
+                Typed::Line(line) => line,
+                Typed::Cancelled => {
+                    splitter.clear();
+                    typed.clear();
+                    continue;
+                }
+                Typed::End => return Ok(Flow::Quit),
+            };
+            typed.push_str(&line);
+            let pieces = splitter.feed(line.as_bytes());
+            if splitter.is_open() {
+                typed.push('\n');
+            } else {
+                input.remember(&typed);
+                typed.clear();
+            }
+            for piece in pieces {
+                let renames = matches!(
+                    &piece,
+                    Piece::Command {
+                        command: Command::Use(_) | Command::Rehash,
+                        ..
+                    }
+                );
+                if self.run(piece, 0)? == Flow::Quit {
+                    return Ok(Flow::Quit);
+                }
+                if renames {
+                    input.rehash();
+                }
+            }
+        }
+    }
+
+    fn prompt(&self, splitter: &Splitter) -> String {
+        match (splitter.is_open(), splitter.open_mark()) {
+            (_, Some(mark)) => format!("    {mark}> "),
+            (true, None) => "    -> ".to_owned(),
+            (false, None) => match &self.database {
+                Some(name) => format!("esker [{name}]> "),
+                None => "esker> ".to_owned(),
+            },
+        }
+    }
+
+    /// Runs a script to its end or its first error.
+    fn script(&mut self, lines: &mut dyn BufRead, depth: usize) -> Result<Flow, String> {
+        let mut splitter = Splitter::new();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = lines.read_until(b'\n', &mut line);
+            if read.map_err(|e| format!("cannot read the script: {e}"))? == 0 {
+                break;
+            }
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            for piece in splitter.feed(text) {
+                let flow = self.run(piece, depth)?;
+                if flow != Flow::Go {
+                    return Ok(flow);
+                }
+            }
+        }
+        match splitter.finish() {
+            Some(piece) => self.run(piece, depth),
+            None => Ok(Flow::Go),
+        }
+    }
+
+    fn run(&mut self, piece: Piece, depth: usize) -> Result<Flow, String> {
+        let (outcome, line) = match piece {
+            Piece::Statement {
+                sql,
+                line,
+                vertical,
+            } => (self.statement(&sql, vertical), line),
+            Piece::Command {
+                command: Command::Quit,
+                ..
+            } => return Ok(Flow::Quit),
+            Piece::Command {
+                command: Command::Source(path),
+                line,
+            } => match self.source(&path, depth) {
+                Ok(flow) => return Ok(flow),
+                Err(e) => (Err(e), line),
+            },
+            Piece::Command { command, line } => (self.command(command), line),
+        };
+        let Err(message) = outcome else {
+            return Ok(Flow::Go);
+        };
+        self.failed = true;
+        if self.interactive && depth == 0 {
+            tell(&message);
+            return Ok(Flow::Go);
+        }
+        tell(&at_line(&message, line));
+        Ok(if self.force { Flow::Go } else { Flow::Stop })
+    }
+
+    /// Runs the statements of a file. An error of one of them is told and only ends the file.
+    fn source(&mut self, path: &Path, depth: usize) -> Result<Flow, String> {
+        if depth >= MAX_SOURCES {
+            return Err(format!("source is nested more than {MAX_SOURCES} deep"));
+        }
+        let file = File::open(path).map_err(|e| format!("cannot open {}: {e}", path.display()))?;
+        let flow = self.script(&mut BufReader::new(file), depth + 1)?;
+        Ok(match flow {
+            Flow::Stop if self.interactive && depth == 0 => Flow::Go,
+            flow => flow,
+        })
+    }
+
+    fn statement(&mut self, sql: &[u8], vertical: bool) -> Result<(), String> {
+        let mut style = self.style;
+        if vertical {
+            style.format = Format::Vertical;
+        }
+        let mut warned = 0;
+        let begin = Instant::now();
+        let timing = self.timing;
+        let outcome = self
+            .target
+            .borrow_mut()
+            .query(&self.running, sql, &mut |result| {
+                let seconds = begin.elapsed().as_secs_f64();
+                let time = match timing {
+                    true => format!(" ({seconds:.2} sec)"),
+                    false => String::new(),
+                };
+                let mut printed = String::new();
+                print::result(&result, style, &time, &mut printed);
+                print_out(&printed);
+                let (QueryResult::Done(_, warnings, _) | QueryResult::Rows { warnings, .. }) =
+                    result;
+                warned += usize::from(warnings);
+            });
+        if self.interactive {
+            print_out("\n");
+        }
+        outcome?;
+        if warned > 0 && self.warnings {
+            self.print_warnings();
+        }
+        Ok(())
+    }
+
+    fn print_warnings(&self) {
+        let mut lines = String::new();
+        let mut collect = |result| {
+            let QueryResult::Rows { rows, .. } = result else {
+                return;
+            };
+            for row in rows {
+                let texts = row.iter().map(|cell| {
+                    String::from_utf8_lossy(cell.as_deref().unwrap_or_default()).into_owned()
+                });
+                let texts: Vec<String> = texts.collect();
+                if let [level, code, message] = texts.as_slice() {
+                    lines.push_str(&format!("{level} (Code {code}): {message}\n"));
+                }
+            }
+        };
+        // The warnings of a connection that broke are gone with it.
+        let _ = (self.target.borrow_mut()).query(&self.running, b"SHOW WARNINGS", &mut collect);
+        print_out(&lines);
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Help => print_out(&help()),
+            Command::Use(name) => return self.use_database(&name),
+            Command::Status => return self.status(),
+            Command::Format(name) => {
+                let format = Format::from_str(&name, true).map_err(|_| {
+                    format!("no format '{name}': table, vertical, tabs, csv or json")
+                })?;
+                self.style.format = format;
+                self.style.summary =
+                    self.interactive && matches!(format, Format::Table | Format::Vertical);
+            }
+            Command::Timing(on) => {
+                self.timing = on.unwrap_or(!self.timing);
+                let state = if self.timing { "on" } else { "off" };
+                print_out(&format!("Timing is {state}.\n"));
+            }
+            Command::Warnings(on) => self.warnings = on,
+            Command::Bad(why) => return Err(why),
+            // `Shell::converse` forgets the names.
+            Command::Rehash => (),
+            Command::Quit | Command::Source(_) | Command::Delimiter(_) => {
+                unreachable!("run before")
+            }
+        }
+        Ok(())
+    }
+
+    fn use_database(&mut self, name: &str) -> Result<(), String> {
+        let sql = format!("USE `{}`", name.replace('`', "``"));
+        let mut target = self.target.borrow_mut();
+        target.query(&self.running, sql.as_bytes(), &mut |_| ())?;
+        target.remember_database(name);
+        self.database = Some(name.to_owned());
+        if self.interactive {
+            print_out("Database changed\n");
+        }
+        Ok(())
+    }
+
+    fn status(&mut self) -> Result<(), String> {
+        let names = ["Server version", "Connection id", "Database", "User"];
+        let sql = "SELECT CONCAT(@@version, ' (', @@version_comment, ')'), CONNECTION_ID(), DATABASE(), CURRENT_USER()";
+        let mut target = self.target.borrow_mut();
+        let mut lines = target.describe();
+        target.query(&self.running, sql.as_bytes(), &mut |result| {
+            if let QueryResult::Rows { rows, .. } = result {
+                for (name, cell) in names.into_iter().zip(rows.into_iter().flatten()) {
+                    let text = String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
+                    lines.push((name, text));
+                }
+            }
+        })?;
+        let text: String = lines
+            .iter()
+            .map(|(name, value)| format!("{name:<16}{value}\n"))
+            .collect();
+        print_out(&text);
+        Ok(())
+    }
+}
+
+/// A server's error with the line of a script: "ERROR 1064 (42000) at line 4: …".
+fn at_line(message: &str, line: usize) -> String {
+    match message.split_once("): ") {
+        Some((head, text)) if head.starts_with("ERROR ") => {
+            format!("{head}) at line {line}: {text}")
+        }
+        _ => format!("ERROR at line {line}: {message}"),
+    }
+}
+
+fn help() -> String {
+    let mut text =
+        String::from("Commands, at the start of a statement (or the letter, anywhere):\n");
+    for (name, letter, meaning) in HELP {
+        text.push_str(&format!("  {name:<18}{letter:<8}{meaning}\n"));
+    }
+    text
+}
+
+fn print_out(text: &str) {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    // Whoever reads has gone: nothing that follows would be seen.
+    if written.is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+        std::process::exit(0);
+    }
+}

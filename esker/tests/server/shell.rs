@@ -1,0 +1,219 @@
+//! `esker sql` as people and scripts use it.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{Ask, Server, has_client};
+
+fn shell() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+    command.arg("sql");
+    command
+}
+
+fn run(command: &mut Command, script: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the shell starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    // A shell that ends at an error reads no more.
+    let _ = stdin.write_all(script.as_bytes());
+    drop(stdin);
+    child.wait_with_output().expect("the shell ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_script_ends_at_its_first_error_and_names_the_line() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let port = format!("--port={}", server.port);
+    let script = "CREATE DATABASE shop;\nUSE shop\nCREATE TABLE t (a INT);\n\
+                  INSERT INTO t VALUES (1),\n (2);\n\nSELECT nothing\nFROM t;\nDROP TABLE t;\n";
+    let out = run(shell().arg(&port), script);
+    assert_eq!(out.status.code(), Some(1));
+    let error = text(&out.stderr);
+    assert!(
+        error.starts_with("ERROR 1054 (42S22) at line 7: "),
+        "{error}"
+    );
+    assert_eq!(server.connect().lines("SELECT * FROM shop.t"), ["1", "2"]);
+
+    // With --force the rest runs, and the exit status still tells.
+    let out = run(
+        shell().args([&port, "--force", "shop"]),
+        "SELECT nothing;\nSELECT 7;\n",
+    );
+    assert_eq!(
+        (text(&out.stdout), out.status.code()),
+        ("7\n7\n".to_owned(), Some(1))
+    );
+}
+
+#[test]
+fn a_connection_is_encrypted_unless_it_is_told_otherwise() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let port = format!("--port={}", server.port);
+    let cipher = |args: &[&str]| {
+        let mut command = shell();
+        command.args([&port, "-N", "-e", "SHOW STATUS LIKE 'ssl_cipher'"]);
+        let out = run(command.args(args), "");
+        (text(&out.stdout), text(&out.stderr))
+    };
+    assert!(
+        cipher(&[]).0.starts_with("Ssl_cipher\tTLS"),
+        "{:?}",
+        cipher(&[])
+    );
+    assert_eq!(cipher(&["--ssl-mode=DISABLED"]).0, "Ssl_cipher\t\n");
+    let own = dir.path().join("data/server-cert.pem");
+    let authority = format!("--ssl-ca={}", own.display());
+    let checked = cipher(&["--ssl-mode=VERIFY_IDENTITY", "--host=localhost", &authority]);
+    assert!(checked.0.starts_with("Ssl_cipher\tTLS"), "{checked:?}");
+
+    // Another server's certificate does not do.
+    let other_dir = tempfile::tempdir().expect("folder");
+    let _other = Server::start(other_dir.path(), &[]);
+    let authority = format!(
+        "--ssl-ca={}",
+        other_dir.path().join("data/server-cert.pem").display()
+    );
+    let refused = cipher(&["--ssl-mode=VERIFY_CA", &authority]);
+    assert!(refused.1.contains("TLS: "), "{refused:?}");
+}
+
+#[test]
+fn a_password_comes_from_the_command_line_or_the_environment() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    server.connect().run("CREATE USER app IDENTIFIED BY 'pw'");
+    let port = format!("--port={}", server.port);
+    let user = ["-u", "app", "-N", "-e", "SELECT USER()"];
+    let out = run(shell().args([&port, "-ppw"]).args(user), "");
+    assert_eq!(text(&out.stdout), "app@localhost\n");
+    let out = run(
+        shell().arg(&port).args(user).env("ESKER_PASSWORD", "pw"),
+        "",
+    );
+    assert_eq!(text(&out.stdout), "app@localhost\n");
+    let out = run(shell().args([&port, "-pother"]).args(user), "");
+    assert!(text(&out.stderr).contains("1045"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_directory_is_only_made_when_it_is_asked_for() {
+    let dir = tempfile::tempdir().expect("folder");
+    let data = dir.path().join("data");
+    let embedded = |args: &[&str]| {
+        let mut command = shell();
+        command.args(["-N", "-e", "SELECT 1", "--datadir"]);
+        run(command.arg(&data).args(args), "")
+    };
+    let refused = embedded(&[]);
+    assert!(
+        text(&refused.stderr).contains("no Esker database in"),
+        "{refused:?}"
+    );
+    assert!(!data.exists());
+    assert_eq!(text(&embedded(&["--create"]).stdout), "1\n");
+    assert_eq!(text(&embedded(&[]).stdout), "1\n");
+}
+
+/// The shell on a terminal of its own, which `script` makes.
+struct Terminal {
+    child: std::process::Child,
+    seen: String,
+}
+
+impl Terminal {
+    fn open(port: u16, home: &Path) -> Self {
+        let line = format!("{} sql --port={port}", env!("CARGO_BIN_EXE_esker"));
+        let child = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("HOME", home)
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script");
+        let seen = String::new();
+        Self { child, seen }
+    }
+
+    fn send(&mut self, keys: &str) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        stdin.write_all(keys.as_bytes()).expect("keys");
+        stdin.flush().expect("keys");
+    }
+
+    /// Reads until the text has appeared, and forgets what came before its end.
+    fn expect(&mut self, wanted: &str) {
+        let stdout = self.child.stdout.as_mut().expect("piped");
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(at) = self.seen.find(wanted) {
+                self.seen.drain(..at + wanted.len());
+                return;
+            }
+            let read = stdout.read(&mut chunk).expect("output");
+            assert!(read > 0, "no {wanted:?} in {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&chunk[..read]));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Ended already, if all went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn on_a_terminal_control_c_ends_the_statement_and_not_the_shell() {
+    if !has_client("script", Command::new("script").arg("--version")) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &[]);
+    let mut terminal = Terminal::open(server.port, dir.path());
+    terminal.expect("esker> ");
+    terminal.send("select sleep(600);\r");
+    let mut watcher = server.connect();
+    let sleeps =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'select sleep(600)'";
+    while watcher.value(sleeps) == "0" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    terminal.send("\x03");
+    // SLEEP answers 1 when it is interrupted.
+    terminal.expect("1 row in set");
+    terminal.expect("esker> ");
+    // At the prompt, it forgets the statement that has begun.
+    terminal.send("select\r");
+    terminal.expect("-> ");
+    terminal.send("\x03");
+    terminal.expect("esker> ");
+    terminal.send("select concat('al', 'ive')\\G\r");
+    terminal.expect("alive");
+    terminal.expect("esker> ");
+    // An empty line and a USE without a semicolon disturb nothing.
+    terminal.send("\ruse mysql\r");
+    terminal.expect("esker> ");
+    terminal.send("select concat('st', 'ill');\r");
+    terminal.expect("still");
+    terminal.expect("> ");
+    terminal.send("exit\r");
+    assert!(terminal.child.wait().expect("ends").success());
+    let history = std::fs::read_to_string(dir.path().join(".esker_history")).expect("history");
+    assert!(history.contains("select sleep(600);"), "{history}");
+}
