@@ -366,6 +366,12 @@ impl Engine {
         )
     }
 
+    /// Ends the tree's active memtable: what is written later lies apart from what is there now.
+    pub fn seal(&self, tree: &Tree) {
+        // Everything up to the watermark is in the tables that are ended.
+        tree.rotate(self.visible_seq());
+    }
+
     /// Writes and syncs the log (manual mode).
     pub fn flush_log(&self) -> Result<()> {
         self.core.env.commit.log.flush()

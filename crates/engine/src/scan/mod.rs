@@ -6,7 +6,8 @@
 //! Parts, in the order of a scan: `view` (what is seen, pinned) → `split` (tasks) or `count` (what need not be read;
 //! `overlay` and `below` where little has changed above) → `pool` (threads for them) → `merge` (the walk of a task).
 //!
-//! `estimate` tells planners how much lies between two keys. `verify` compares answers with plain reading, in tests.
+//! `estimate` tells planners how much lies between two keys. `changes` walks over what has changed since a snapshot.
+//! `verify` compares answers with plain reading, in tests.
 //!
 //! **Invariants**
 //! - All tasks of a scan see one snapshot and one superversion. Together they give every visible key of their spans
@@ -14,6 +15,7 @@
 //! - Whatever a task has shown or counted has raised the transaction's dependency when the task is over.
 
 mod below;
+mod changes;
 mod count;
 mod estimate;
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod view;
 pub use crate::pool::{Outcome, ScanPool, ScanStats, ScanWork};
 pub use crate::span::KeySpan;
 pub use crate::visit::{MOST_PIECES, Piece, Visit};
+pub use changes::Changes;
 pub(crate) use verify::Verifier;
 pub(crate) use view::PinnedView;
 
