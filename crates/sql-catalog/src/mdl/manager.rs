@@ -4,17 +4,19 @@
 //! the waits.
 //! **Invariants**
 //! - At most one object lives per name; it lives as long as anybody refers to it.
-//! - Lock order inside: the graph, then one object. An object never reaches for the graph.
+//! - Lock order inside: the graph, then the owners, then one owner's list or one object. An object never reaches for
+//!   the graph, and nobody asks for an object with an owner's list locked.
 //! - A cycle consists of waiting sessions only, so what the waiters hold is enough to find it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::mode::MdlMode;
+use super::mode::{MdlDuration, MdlMode};
 use super::object::{MdlObject, Waiter};
+use super::owner::{MdlInfo, Owner};
 
 /// Names are swept for dead ones when there are this many, then when their number has doubled.
 const SWEEP_AT: usize = 256;
@@ -35,11 +37,11 @@ pub enum MdlKey {
 /// A waiting session as the graph knows it.
 #[derive(Clone)]
 pub(super) struct Pending {
-    pub(super) id: u64,
+    pub(super) owner: Arc<Owner>,
     pub(super) object: Arc<MdlObject>,
     pub(super) mode: MdlMode,
+    pub(super) duration: MdlDuration,
     pub(super) waiter: Arc<Waiter>,
-    pub(super) held: Arc<[(Arc<MdlObject>, MdlMode)]>,
 }
 
 struct Names {
@@ -52,6 +54,7 @@ struct Inner {
     commit: Arc<MdlObject>,
     names: Mutex<Names>,
     waiting: Mutex<HashMap<u64, Pending>>,
+    owners: Mutex<BTreeMap<u64, Arc<Owner>>>,
     next_id: AtomicU64,
 }
 
@@ -78,6 +81,7 @@ impl MetadataLocks {
                 sweep_at: SWEEP_AT,
             }),
             waiting: Mutex::default(),
+            owners: Mutex::default(),
             next_id: AtomicU64::new(1),
         };
         Self {
@@ -141,15 +145,22 @@ impl MetadataLocks {
         self.inner.names.lock().objects.len()
     }
 
-    pub(super) fn next_id(&self) -> u64 {
-        self.inner.next_id.fetch_add(1, Ordering::Relaxed)
+    pub(super) fn new_owner(&self) -> Arc<Owner> {
+        let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let owner = Arc::new(Owner::new(id));
+        self.inner.owners.lock().insert(id, owner.clone());
+        owner
+    }
+
+    pub(super) fn forget_owner(&self, id: u64) {
+        self.inner.owners.lock().remove(&id);
     }
 
     /// Enters a wait in the graph; true if it closes a cycle, and then it is not entered.
     pub(super) fn begin_wait(&self, pending: Pending) -> bool {
         let mut waiting = self.inner.waiting.lock();
         waiting.retain(|_, p| p.waiter.is_waiting());
-        let id = pending.id;
+        let id = pending.owner.id;
         waiting.insert(id, pending);
         let deadlock = closes_cycle(&waiting, id);
         if deadlock {
@@ -160,6 +171,70 @@ impl MetadataLocks {
 
     pub(super) fn end_wait(&self, id: u64) {
         self.inner.waiting.lock().remove(&id);
+    }
+
+    /// Connections that a request waits for, and the number of owners without one.
+    pub(super) fn blockers(&self, wait: &Pending) -> (Vec<u64>, usize) {
+        let waiting = self.inner.waiting.lock();
+        let ahead = wait.object.ahead_of(&wait.waiter, true);
+        let owners = self.inner.owners.lock();
+        let is_ahead = |id: &u64| {
+            let other = waiting.get(id);
+            other.is_some_and(|p| ahead.iter().any(|w| Arc::ptr_eq(w, &p.waiter)))
+        };
+        let blocks = |(id, owner): &(&u64, &Arc<Owner>)| {
+            **id != wait.owner.id && (owner.holds_against(&wait.object, wait.mode) || is_ahead(id))
+        };
+        let (mut connections, mut others) = (Vec::new(), 0);
+        for (_, owner) in owners.iter().filter(blocks) {
+            match owner.connection() {
+                Some(id) => connections.push(id),
+                None => others += 1,
+            }
+        }
+        (connections, others)
+    }
+
+    /// Which connection waits for which, as far as metadata locks go.
+    pub fn waits(&self) -> Vec<(u64, u64)> {
+        let waiting = self.inner.waiting.lock();
+        let all: Vec<Pending> = waiting.values().cloned().collect();
+        drop(waiting);
+        let mut edges = Vec::new();
+        for wait in all.iter().filter(|p| p.waiter.is_waiting()) {
+            let Some(waiter) = wait.owner.connection() else {
+                continue;
+            };
+            let (blockers, _) = self.blockers(wait);
+            edges.extend(blockers.into_iter().map(|blocker| (waiter, blocker)));
+        }
+        edges
+    }
+
+    /// Every lock that is held or waited for, by owner.
+    pub fn list(&self) -> Vec<MdlInfo> {
+        let waiting: HashMap<u64, Pending> = self.inner.waiting.lock().clone();
+        let owners: Vec<Arc<Owner>> = self.inner.owners.lock().values().cloned().collect();
+        let mut all = Vec::new();
+        for owner in owners {
+            let connection = owner.connection();
+            all.extend(owner.held().iter().map(|h| MdlInfo {
+                key: h.object.key().clone(),
+                mode: h.mode,
+                duration: h.duration,
+                is_granted: true,
+                connection,
+            }));
+            let wait = waiting.get(&owner.id).filter(|p| p.waiter.is_waiting());
+            all.extend(wait.map(|p| MdlInfo {
+                key: p.object.key().clone(),
+                mode: p.mode,
+                duration: p.duration,
+                is_granted: false,
+                connection,
+            }));
+        }
+        all
     }
 }
 
@@ -172,11 +247,12 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
         let Some(wait) = waiting.get(&id) else {
             continue;
         };
-        let ahead = wait.object.ahead_of(&wait.waiter);
+        // A closed door is no edge: it opens again.
+        let ahead = wait.object.ahead_of(&wait.waiter, false);
         for (&other, blocker) in waiting {
             let blocks = other != id
                 && blocker.waiter.is_waiting()
-                && (holds_against(blocker, wait)
+                && (blocker.owner.holds_against(&wait.object, wait.mode)
                     || ahead.iter().any(|w| Arc::ptr_eq(w, &blocker.waiter)));
             if !blocks {
                 continue;
@@ -190,11 +266,4 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
         }
     }
     false
-}
-
-fn holds_against(blocker: &Pending, wait: &Pending) -> bool {
-    blocker
-        .held
-        .iter()
-        .any(|(object, mode)| Arc::ptr_eq(object, &wait.object) && wait.mode.conflicts(*mode))
 }

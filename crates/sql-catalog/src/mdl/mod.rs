@@ -1,44 +1,46 @@
 //! Metadata locks: what keeps a table from changing its shape under a running transaction (D1).
 //!
-//! In flow order: `mode` (what conflicts with what) · `object` (one lockable name: an atomic word for
-//! the modes of ordinary statements, a queue for the rest) · `manager` (names to objects, deadlocks
-//! between waiters) · [`LockSet`] (what one session holds).
+//! In flow order: `mode` (what conflicts with what) · `door` (when a waiting request stops newcomers) · `object` (one
+//! lockable name: an atomic word for the modes of ordinary statements, a queue for the rest) · `owner` (what a session
+//! holds, for others to see) · `manager` (names to objects, deadlocks between waiters, who blocks whom) · [`LockSet`]
+//! (what one session holds, and its own way to it).
 //! Neighbours: `session` takes locks before it binds a statement and releases them when the
 //! transaction ends; `ddl` takes the exclusive ones; `catalog` hangs each table's object on its
 //! definition, so that a statement finds it without a look-up.
 //!
 //! **Invariants**
-//! - A request waits only for holders it conflicts with and for conflicting requests that came before
-//!   it, so an exclusive request is never overtaken by those it waits for; a session that already
-//!   holds the object is not held up by the queue, for those ahead wait for it.
-//! - A request that waits is in the manager's graph with everything its session holds; the last one
-//!   of a cycle gets error 1213. Waits that also involve row locks end by timeout.
+//! - A request waits only for holders it conflicts with, for requests of slow modes that came before it if its own mode
+//!   is one, and for the first of those if their door is closed at the moment. A session that already holds the object
+//!   is not held up by the queue, for those ahead wait for it.
+//! - A request that waits is in the manager's graph with everything its session holds; the last one of a cycle gets
+//!   error 1213. A closed door is no edge of the graph: it opens again. Cycles that lead through row locks are found
+//!   by `session::blockers`, which knows both.
 //! - After a ticket resolved with success the session owns the lock; asking again takes it over.
 
+mod door;
 mod manager;
 mod mode;
 mod object;
+mod owner;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use esker_types::SqlError;
 
+pub use door::Windows;
 pub use manager::{MdlKey, MetadataLocks};
 pub use mode::{MdlDuration, MdlMode};
 pub use object::MdlObject;
+pub use owner::MdlInfo;
 
 use crate::exec_error::ExecError;
+use door::Door;
 use manager::Pending;
 use object::Granted;
-
-/// A lock held by a session.
-struct Held {
-    object: Arc<MdlObject>,
-    mode: MdlMode,
-    duration: MdlDuration,
-}
+use owner::{Held, Owner};
 
 /// A place in the set, for [`LockSet::release_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +49,12 @@ pub struct LockMark(usize);
 /// The metadata locks of one session.
 pub struct LockSet {
     manager: MetadataLocks,
-    id: u64,
-    held: Vec<Held>,
-    pending: Option<(Pending, MdlDuration)>,
+    owner: Arc<Owner>,
+    pending: Option<Pending>,
+    /// How long at a time a request of this session may stop others while it waits itself; zero: not at all.
+    window: Duration,
+    /// The buffer of [`Self::release_where`].
+    gone: Vec<Held>,
 }
 
 impl LockSet {
@@ -57,10 +62,21 @@ impl LockSet {
     pub fn new(manager: &MetadataLocks) -> Self {
         Self {
             manager: manager.clone(),
-            id: manager.next_id(),
-            held: Vec::new(),
+            owner: manager.new_owner(),
             pending: None,
+            window: Duration::ZERO,
+            gone: Vec::new(),
         }
+    }
+
+    /// Says whose set it is.
+    pub fn belongs_to(&mut self, connection: u64) {
+        self.owner.set_connection(connection);
+    }
+
+    /// How long at a time a request of this session may stop others while it waits itself; zero: not at all.
+    pub fn set_window(&mut self, window: Duration) {
+        self.window = window;
     }
 
     /// Takes a lock, or answers [`ExecError::Wait`] with the ticket to wait for; then ask again.
@@ -74,21 +90,60 @@ impl LockSet {
         if self.pending.is_some() {
             self.settle();
         }
+        let mut held = self.owner.held();
         let own = |h: &&Held| Arc::ptr_eq(&h.object, object);
         let covers = |h: &Held| h.mode.covers(mode) && h.duration >= duration;
-        if self.held.iter().filter(own).any(covers) {
+        if held.iter().filter(own).any(covers) {
             return Ok(());
         }
         // The fast modes do not conflict, so it does not matter which of them the session holds.
         if object.acquire_fast(mode) {
-            self.held.push(Held {
+            held.push(Held {
                 object: object.clone(),
                 mode,
                 duration,
             });
             return Ok(());
         }
-        self.acquire_slow(object, mode, duration)
+        drop(held);
+        self.acquire_slow(object, mode, duration, Door::new(self.window))
+    }
+
+    /// Takes a lock, and parks the thread for it until `at_most` has passed; meanwhile newcomers wait. False: it was
+    /// not granted.
+    ///
+    /// # Errors
+    /// 1213.
+    pub fn acquire_within(
+        &mut self,
+        object: &Arc<MdlObject>,
+        mode: MdlMode,
+        duration: MdlDuration,
+        at_most: Duration,
+    ) -> Result<bool, SqlError> {
+        self.drop_pending();
+        let door = Door::shut(Instant::now(), at_most);
+        match self.acquire_slow(object, mode, duration, door) {
+            Ok(()) => Ok(true),
+            Err(ExecError::Sql(e)) => Err(e),
+            Err(ExecError::Wait(ticket)) => {
+                let granted = ticket.block(at_most).is_ok();
+                if granted {
+                    self.settle();
+                }
+                Ok(granted)
+            }
+        }
+    }
+
+    /// Gives back one lock before the others of its duration.
+    pub fn give_back(&mut self, object: &Arc<MdlObject>, mode: MdlMode) {
+        let mut is_first = true;
+        self.release_where(|h| {
+            let goes = is_first && h.mode == mode && Arc::ptr_eq(&h.object, object);
+            is_first &= !goes;
+            goes
+        });
     }
 
     /// Takes a lock if that needs no waiting.
@@ -98,9 +153,11 @@ impl LockSet {
         mode: MdlMode,
         duration: MdlDuration,
     ) -> bool {
-        // A ticket that is dropped leaves the queue.
+        // A ticket that is dropped leaves the queue; until then it stops nobody.
+        let window = std::mem::take(&mut self.window);
         let granted = self.acquire(object, mode, duration).is_ok();
         self.drop_pending();
+        self.window = window;
         granted
     }
 
@@ -110,16 +167,16 @@ impl LockSet {
         object: &Arc<MdlObject>,
         mode: MdlMode,
         duration: MdlDuration,
+        door: Door,
     ) -> Result<(), ExecError> {
-        let own: Vec<MdlMode> = self
-            .held
-            .iter()
-            .filter(|h| Arc::ptr_eq(&h.object, object))
-            .map(|h| h.mode)
-            .collect();
-        let (ticket, waiter) = match object.request(mode, &own) {
+        let own: Vec<MdlMode> = {
+            let held = self.owner.held();
+            let here = held.iter().filter(|h| Arc::ptr_eq(&h.object, object));
+            here.map(|h| h.mode).collect()
+        };
+        let (ticket, waiter) = match object.request(mode, &own, door, Instant::now()) {
             Granted::Now => {
-                self.held.push(Held {
+                self.owner.held().push(Held {
                     object: object.clone(),
                     mode,
                     duration,
@@ -128,24 +185,18 @@ impl LockSet {
             }
             Granted::Later(ticket, waiter) => (ticket, waiter),
         };
-        let held = self
-            .held
-            .iter()
-            .map(|h| (h.object.clone(), h.mode))
-            .collect();
         let pending = Pending {
-            id: self.id,
+            owner: self.owner.clone(),
             object: object.clone(),
             mode,
+            duration,
             waiter,
-            held,
         };
         if self.manager.begin_wait(pending.clone()) {
             // Dropping the ticket takes the request out of its queue.
-            let text = "Deadlock found when trying to get lock; try restarting transaction";
-            return Err(SqlError::new(1213, "40001", text).into());
+            return Err(deadlock().into());
         }
-        self.pending = Some((pending, duration));
+        self.pending = Some(pending);
         Err(ExecError::Wait(ticket))
     }
 
@@ -153,44 +204,59 @@ impl LockSet {
     /// again and may come to it later, so it is kept whatever is asked for first.
     #[cold]
     fn settle(&mut self) {
-        let Some((pending, duration)) = self.pending.take() else {
+        let Some(pending) = self.pending.take() else {
             return;
         };
-        self.manager.end_wait(self.id);
+        self.manager.end_wait(self.owner.id);
         if pending.waiter.take_over() {
-            self.held.push(Held {
+            self.owner.held().push(Held {
                 object: pending.object,
                 mode: pending.mode,
-                duration,
+                duration: pending.duration,
             });
         }
+    }
+
+    /// Closes or opens the door of the request that waits, if its time has come. When to do it again; None: nothing
+    /// waits, or its door never closes.
+    pub fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let pending = self.pending.as_ref()?;
+        pending.object.turn(&pending.waiter, now)
+    }
+
+    /// Connections that keep the last request from being granted, or would have when it was given up; and how many
+    /// others without a connection do.
+    pub fn blockers(&self) -> (Vec<u64>, usize) {
+        let pending = self.pending.as_ref();
+        pending.map_or_else(Default::default, |p| self.manager.blockers(p))
     }
 
     /// Moves the locks on tables that were taken for the transaction to a set of their own, for a transaction that
     /// outlives its session.
     pub fn detach_tables(&mut self) -> LockSet {
-        let mut detached = LockSet::new(&self.manager);
+        let detached = LockSet::new(&self.manager);
         let goes = |h: &mut Held| {
             let table = matches!(h.object.key(), MdlKey::Table(..));
             table && h.duration == MdlDuration::Transaction
         };
-        detached.held = self.held.extract_if(.., goes).collect();
+        let moved: Vec<Held> = self.owner.held().extract_if(.., goes).collect();
+        *detached.owner.held() = moved;
         detached
     }
 
     fn release_where(&mut self, mut which: impl FnMut(&Held) -> bool) {
-        self.held.retain(|h| {
-            let goes = which(h);
-            if goes {
-                h.object.release(h.mode);
-            }
-            !goes
-        });
+        let mut gone = std::mem::take(&mut self.gone);
+        let goes = |h: &mut Held| which(h);
+        gone.extend(self.owner.held().extract_if(.., goes));
+        for held in gone.drain(..) {
+            held.object.release(held.mode);
+        }
+        self.gone = gone;
     }
 
     fn drop_pending(&mut self) {
-        if let Some((pending, _)) = self.pending.take() {
-            self.manager.end_wait(self.id);
+        if let Some(pending) = self.pending.take() {
+            self.manager.end_wait(self.owner.id);
             if pending.waiter.take_over() {
                 pending.object.release(pending.mode);
             }
@@ -208,7 +274,7 @@ impl LockSet {
         if self.pending.is_some() {
             self.drop_pending();
         }
-        if !self.held.is_empty() {
+        if !self.is_empty() {
             self.release_where(|h| h.duration <= MdlDuration::Transaction);
         }
     }
@@ -223,23 +289,21 @@ impl LockSet {
         self.release_where(|h| h.duration == MdlDuration::Global);
     }
 
+    fn holds_for(&self, duration: MdlDuration) -> bool {
+        self.owner.held().iter().any(|h| h.duration == duration)
+    }
+
     /// Has the running statement taken or asked for locks of its own yet? False when it begins, true
     /// when it runs again after a wait.
     pub fn statement_has_locks(&self) -> bool {
-        self.pending.is_some()
-            || self
-                .held
-                .iter()
-                .any(|h| h.duration == MdlDuration::Statement)
+        self.pending.is_some() || self.holds_for(MdlDuration::Statement)
     }
 
     /// Keeps the statement's locks until UNLOCK TABLES.
     pub fn keep_statement_locks(&mut self) {
-        for held in self
-            .held
-            .iter_mut()
-            .filter(|h| h.duration == MdlDuration::Statement)
-        {
+        let mut held = self.owner.held();
+        let of_statement = |h: &&mut Held| h.duration == MdlDuration::Statement;
+        for held in held.iter_mut().filter(of_statement) {
             held.duration = MdlDuration::Explicit;
         }
     }
@@ -252,51 +316,49 @@ impl LockSet {
 
     /// Is the session waiting for a metadata lock (rather than for a row)?
     pub fn is_waiting(&self) -> bool {
-        self.pending
-            .as_ref()
-            .is_some_and(|(p, _)| p.waiter.is_waiting())
+        self.pending.as_ref().is_some_and(|p| p.waiter.is_waiting())
     }
 
     /// Does this session hold at least `mode` on the object?
     pub fn holds(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
-        self.held
-            .iter()
-            .any(|h| Arc::ptr_eq(&h.object, object) && h.mode.covers(mode))
+        let held = self.owner.held();
+        let mut same = held.iter().filter(|h| Arc::ptr_eq(&h.object, object));
+        same.any(|h| h.mode.covers(mode))
     }
 
     /// Is anything held by LOCK TABLES?
     pub fn has_explicit(&self) -> bool {
-        self.held
-            .iter()
-            .any(|h| h.duration == MdlDuration::Explicit)
+        self.holds_for(MdlDuration::Explicit)
     }
 
     /// Is the global read lock held?
     pub fn has_global(&self) -> bool {
-        self.held.iter().any(|h| h.duration == MdlDuration::Global)
+        self.holds_for(MdlDuration::Global)
     }
 
     /// The mode LOCK TABLES holds on this object.
     pub fn explicit_mode(&self, object: &Arc<MdlObject>) -> Option<MdlMode> {
-        self.held
-            .iter()
-            .find(|h| h.duration == MdlDuration::Explicit && Arc::ptr_eq(&h.object, object))
+        let held = self.owner.held();
+        let explicit = |h: &&Held| h.duration == MdlDuration::Explicit;
+        let mut explicit = held.iter().filter(explicit);
+        explicit
+            .find(|h| Arc::ptr_eq(&h.object, object))
             .map(|h| h.mode)
     }
 
     /// Number of locks held.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.owner.held().len()
     }
 
     /// Is nothing held?
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.owner.held().is_empty()
     }
 
     /// The present end of the set.
     pub fn mark(&self) -> LockMark {
-        LockMark(self.held.len())
+        LockMark(self.len())
     }
 
     /// Releases the transaction's locks taken after `mark` (ROLLBACK TO SAVEPOINT, a failed
@@ -310,8 +372,15 @@ impl LockSet {
     }
 }
 
+/// 1213.
+pub fn deadlock() -> SqlError {
+    let text = "Deadlock found when trying to get lock; try restarting transaction";
+    SqlError::new(1213, "40001", text)
+}
+
 impl Drop for LockSet {
     fn drop(&mut self) {
         self.release_all();
+        self.manager.forget_owner(self.owner.id);
     }
 }

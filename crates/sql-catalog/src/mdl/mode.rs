@@ -28,6 +28,8 @@ pub enum MdlMode {
     SharedRead,
     /// Rows are changed.
     SharedWrite,
+    /// A schema change makes ready, while others read and change rows; it will ask for [`Self::Exclusive`].
+    SharedUpgradable,
     /// LOCK TABLES … READ: others may read.
     SharedReadOnly,
     /// LOCK TABLES … WRITE: others may look at the definition only.
@@ -41,7 +43,7 @@ pub enum MdlMode {
 use MdlMode::*;
 
 /// Number of modes.
-pub(super) const MODES: usize = 8;
+pub(super) const MODES: usize = 9;
 /// Classes of the atomic counter.
 pub(super) const FAST_CLASSES: usize = 3;
 /// A mode of each class, to test conflicts of counted holders with.
@@ -55,6 +57,7 @@ impl MdlMode {
             (SharedNoReadWrite, o) | (o, SharedNoReadWrite) => {
                 !matches!(o, Shared | IntentionExclusive)
             }
+            (SharedUpgradable, SharedUpgradable) => true,
             (SharedReadOnly, o) | (o, SharedReadOnly) => o == SharedWrite,
             // The atomic counter keeps Shared (on tables) and IntentionExclusive (on scopes) in one
             // class; a scope is never locked Shared.
@@ -71,7 +74,7 @@ impl MdlMode {
                 SharedNoReadWrite => {
                     matches!(wanted, Shared | SharedRead | SharedWrite | SharedReadOnly)
                 }
-                SharedWrite => matches!(wanted, Shared | SharedRead),
+                SharedWrite | SharedUpgradable => matches!(wanted, Shared | SharedRead),
                 SharedReadOnly => matches!(wanted, Shared | SharedRead),
                 SharedRead => wanted == Shared,
                 Shared | IntentionExclusive | ScopeShared => false,
@@ -84,7 +87,28 @@ impl MdlMode {
             Shared | IntentionExclusive => Some(0),
             SharedRead => Some(1),
             SharedWrite => Some(2),
-            SharedReadOnly | SharedNoReadWrite | ScopeShared | Exclusive => None,
+            SharedUpgradable | SharedReadOnly | SharedNoReadWrite | ScopeShared | Exclusive => None,
+        }
+    }
+
+    /// Can every fast mode be held beside it?
+    pub(super) fn admits_fast(self) -> bool {
+        self == SharedUpgradable || self.fast().is_some()
+    }
+
+    /// MySQL's word for it, as a lock on a table or, if `is_scope`, on what tables are in.
+    pub fn word(self, is_scope: bool) -> &'static str {
+        match self {
+            Shared => "SHARED",
+            IntentionExclusive => "INTENTION_EXCLUSIVE",
+            SharedRead => "SHARED_READ",
+            SharedWrite => "SHARED_WRITE",
+            SharedUpgradable => "SHARED_UPGRADABLE",
+            SharedReadOnly => "SHARED_READ_ONLY",
+            SharedNoReadWrite => "SHARED_NO_READ_WRITE",
+            ScopeShared if is_scope => "SHARED",
+            ScopeShared => "SHARED_READ_ONLY",
+            Exclusive => "EXCLUSIVE",
         }
     }
 
@@ -97,6 +121,7 @@ impl MdlMode {
         IntentionExclusive,
         SharedRead,
         SharedWrite,
+        SharedUpgradable,
         SharedReadOnly,
         SharedNoReadWrite,
         ScopeShared,

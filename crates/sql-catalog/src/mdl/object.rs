@@ -4,23 +4,27 @@
 //! word   bit 63: SLOW = somebody holds or wants a mode that is not counted here
 //!        bits 0-19, 20-39, 40-59: holders of each fast class
 //! ```
-//! Neighbours: [`super::LockSet`] for holders, `manager` for waiters.
+//! Neighbours: [`super::LockSet`] for holders, `manager` for waiters, `door` decides when a waiter stops newcomers.
 //! **Invariants**
 //! - Holders of fast modes are counted in the word, always; of other modes in `Slow::holders`.
 //! - The word is added to without the mutex only while SLOW is clear; it may be subtracted from at
 //!   any time, and whoever subtracts while SLOW is set serves the queue.
-//! - SLOW is set while `Slow` has a holder or a waiter, and cleared under the mutex.
+//! - SLOW is set while `Slow` has a waiter or a holder that fast modes conflict with, and cleared under the mutex.
 //! - A waiter is granted at most once and counted from that moment on.
+//! - At most one door is closed: that of the first waiter for a slow mode. A request for a fast mode waits for no other
+//!   waiter than that one, and only while its door is closed.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use esker_engine::Ticket;
 use esker_engine::wait::{Resolver, WaitQueue, Wakeup, ticket};
 use parking_lot::Mutex;
 
+use super::door::Door;
 use super::manager::MdlKey;
 use super::mode::{FAST_CLASSES, FAST_MODES, MODES, MdlMode};
 
@@ -59,10 +63,41 @@ impl Waiter {
     }
 }
 
+/// A waiter and its door; that of a fast mode never closes.
+struct Queued {
+    waiter: Arc<Waiter>,
+    door: Door,
+}
+
+impl Queued {
+    /// Must a newcomer that wants `mode` wait for this one?
+    fn stops(&self, mode: MdlMode) -> bool {
+        let stops = mode.fast().is_none() || self.door.is_closed();
+        stops && mode.conflicts(self.waiter.mode)
+    }
+}
+
 #[derive(Default)]
 struct Slow {
     holders: [u32; MODES],
-    queue: VecDeque<Arc<Waiter>>,
+    queue: VecDeque<Queued>,
+}
+
+impl Slow {
+    /// The first waiter for a slow mode; one that holds the object waits for nobody in the queue.
+    fn first_slow(&self) -> Option<&Arc<Waiter>> {
+        let mut waiters = self.queue.iter().map(|q| &q.waiter);
+        let holder = waiters
+            .clone()
+            .find(|w| !w.own.is_empty() && w.mode.fast().is_none());
+        holder.or_else(|| waiters.find(|w| w.mode.fast().is_none()))
+    }
+
+    fn position(&self, waiter: &Arc<Waiter>) -> Option<usize> {
+        self.queue
+            .iter()
+            .position(|q| Arc::ptr_eq(&q.waiter, waiter))
+    }
 }
 
 /// A name that can be locked.
@@ -133,12 +168,19 @@ impl MdlObject {
         }
     }
 
-    /// Takes a mode or joins the queue. `own`: modes the same session holds on this object.
-    pub(super) fn request(self: &Arc<Self>, mode: MdlMode, own: &[MdlMode]) -> Granted {
+    /// Takes a mode or joins the queue. `own`: modes the same session holds on this object; `door`: that of a request
+    /// that has to wait, for a slow mode.
+    pub(super) fn request(
+        self: &Arc<Self>,
+        mode: MdlMode,
+        own: &[MdlMode],
+        door: Door,
+        now: Instant,
+    ) -> Granted {
         let mut slow = self.slow.lock();
         self.word.fetch_or(SLOW, Ordering::AcqRel);
         let free = self.admits(&slow, mode, own)
-            && (!own.is_empty() || !slow.queue.iter().any(|w| mode.conflicts(w.mode)));
+            && (!own.is_empty() || !slow.queue.iter().any(|q| q.stops(mode)));
         if free {
             self.count(&mut slow, mode);
             self.clear_slow(&slow);
@@ -159,8 +201,33 @@ impl MdlObject {
             })
         });
         let waiter = queued.expect("the queue was just made");
-        slow.queue.push_back(waiter.clone());
+        let mut queued = Queued {
+            waiter: waiter.clone(),
+            door: match mode.fast() {
+                Some(_) => Door::new(Duration::ZERO),
+                None => door,
+            },
+        };
+        let may_close = self.may_close(&slow, &waiter);
+        queued.door.turn(now, may_close);
+        slow.queue.push_back(queued);
         Granted::Later(ticket, waiter)
+    }
+
+    /// Closes or opens the door of a waiter if its time has come; when to do it again.
+    pub(super) fn turn(&self, waiter: &Arc<Waiter>, now: Instant) -> Option<Instant> {
+        let mut slow = self.slow.lock();
+        let at = slow.position(waiter)?;
+        let may_close = self.may_close(&slow, waiter);
+        let has_opened = slow.queue[at].door.turn(now, may_close);
+        let next = slow.queue[at].door.next(now);
+        let woken = match has_opened {
+            true => self.serve(&mut slow),
+            false => Vec::new(),
+        };
+        drop(slow);
+        woken.into_iter().for_each(Wakeup::wake);
+        next
     }
 
     /// Gives a mode back.
@@ -191,7 +258,7 @@ impl MdlObject {
     /// Takes a waiter out of the queue; false if it had been granted before.
     fn leave(&self, waiter: &Arc<Waiter>) -> bool {
         let mut slow = self.slow.lock();
-        let Some(at) = slow.queue.iter().position(|w| Arc::ptr_eq(w, waiter)) else {
+        let Some(at) = slow.position(waiter) else {
             return false;
         };
         slow.queue.remove(at);
@@ -208,13 +275,9 @@ impl MdlObject {
         let mut woken = Vec::new();
         let mut at = 0;
         while at < slow.queue.len() {
-            let waiter = slow.queue[at].clone();
-            let behind = waiter.own.is_empty()
-                && slow
-                    .queue
-                    .iter()
-                    .take(at)
-                    .any(|w| waiter.mode.conflicts(w.mode));
+            let waiter = slow.queue[at].waiter.clone();
+            let mut ahead = slow.queue.iter().take(at);
+            let behind = waiter.own.is_empty() && ahead.any(|q| q.stops(waiter.mode));
             if behind || !self.admits(slow, waiter.mode, &waiter.own) {
                 at += 1;
                 continue;
@@ -228,6 +291,15 @@ impl MdlObject {
         woken
     }
 
+    /// May the door of this waiter close? It would not help where another one is first, or where a lock is in the way
+    /// that is not held for a transaction's time only.
+    fn may_close(&self, slow: &Slow, waiter: &Arc<Waiter>) -> bool {
+        let is_first = slow
+            .first_slow()
+            .is_none_or(|first| Arc::ptr_eq(first, waiter));
+        is_first && self.admits_slow(slow, waiter.mode, &waiter.own)
+    }
+
     fn count(&self, slow: &mut Slow, mode: MdlMode) {
         match mode.fast() {
             Some(class) => {
@@ -238,7 +310,8 @@ impl MdlObject {
     }
 
     fn clear_slow(&self, slow: &Slow) {
-        if slow.queue.is_empty() && slow.holders.iter().all(|&n| n == 0) {
+        let is_harmless = |m: &MdlMode| slow.holders[m.index()] == 0 || m.admits_fast();
+        if slow.queue.is_empty() && MdlMode::ALL.iter().all(is_harmless) {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
     }
@@ -246,32 +319,35 @@ impl MdlObject {
     /// Can `mode` be held beside all holders other than `own`?
     fn admits(&self, slow: &Slow, mode: MdlMode, own: &[MdlMode]) -> bool {
         let word = self.word.load(Ordering::Acquire);
-        let mine = |m: MdlMode| own.iter().filter(|&&o| o == m).count() as u64;
         let fast_free = (0..FAST_CLASSES).all(|class| {
             let holders = word >> (CLASS_BITS * class as u32) & CLASS_MASK;
             let own_here = own.iter().filter(|o| o.fast() == Some(class)).count() as u64;
             holders == own_here || !mode.conflicts(FAST_MODES[class])
         });
-        fast_free
-            && MdlMode::ALL
-                .iter()
-                .filter(|m| m.fast().is_none())
-                .all(|&held| {
-                    u64::from(slow.holders[held.index()]) == mine(held) || !mode.conflicts(held)
-                })
+        fast_free && self.admits_slow(slow, mode, own)
     }
 
-    /// Waiters ahead of `waiter` that it would have to wait for.
-    pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Vec<Arc<Waiter>> {
-        if !waiter.own.is_empty() {
+    /// Can it be held beside the holders of slow modes?
+    fn admits_slow(&self, slow: &Slow, mode: MdlMode, own: &[MdlMode]) -> bool {
+        let mine = |m: MdlMode| own.iter().filter(|&&o| o == m).count() as u64;
+        let mut slow_modes = MdlMode::ALL.iter().filter(|m| m.fast().is_none());
+        slow_modes.all(|&held| {
+            u64::from(slow.holders[held.index()]) == mine(held) || !mode.conflicts(held)
+        })
+    }
+
+    /// Waiters ahead of `waiter` that it has to wait for: those whose doors are closed at the moment only if `doors`.
+    pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>, doors: bool) -> Vec<Arc<Waiter>> {
+        if !waiter.own.is_empty() || (waiter.mode.fast().is_some() && !doors) {
             return Vec::new();
         }
         let slow = self.slow.lock();
-        let ahead = slow.queue.iter().take_while(|w| !Arc::ptr_eq(w, waiter));
-        ahead
-            .filter(|w| waiter.mode.conflicts(w.mode))
-            .cloned()
-            .collect()
+        let ahead = slow
+            .queue
+            .iter()
+            .take_while(|q| !Arc::ptr_eq(&q.waiter, waiter));
+        let stops = |q: &&Queued| q.stops(waiter.mode);
+        ahead.filter(stops).map(|q| q.waiter.clone()).collect()
     }
 }
 

@@ -1,10 +1,17 @@
-//! Conflicts, queues, upgrades, deadlocks, and what happens to those who give up.
-
-use std::time::Duration;
+//! Conflicts, queues, doors, upgrades, deadlocks, and what happens to those who give up.
 
 use esker_engine::Ticket;
 
 use super::*;
+
+/// Long enough that no door opens by itself during a test.
+const WINDOW: Duration = Duration::from_secs(6400);
+
+fn ddl_set(manager: &MetadataLocks) -> LockSet {
+    let mut set = LockSet::new(manager);
+    set.set_window(WINDOW);
+    set
+}
 
 fn ticket(result: Result<(), ExecError>) -> Ticket {
     match result {
@@ -56,7 +63,8 @@ fn conflict_is_symmetric_and_fast_modes_never_conflict() {
 fn an_exclusive_request_waits_for_readers_and_later_readers_wait_for_it() {
     let manager = MetadataLocks::new();
     let table = manager.table("d", "t");
-    let [mut reader, mut ddl, mut late] = [(); 3].map(|()| LockSet::new(&manager));
+    let [mut reader, mut late] = [(); 2].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
     granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
     let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
     let behind = ticket(late.acquire(&table, MdlMode::SharedRead, TRANSACTION));
@@ -123,7 +131,8 @@ fn a_lock_of_ones_own_is_no_obstacle() {
 fn giving_up_lets_those_behind_pass() {
     let manager = MetadataLocks::new();
     let table = manager.table("d", "t");
-    let [mut reader, mut ddl, mut late] = [(); 3].map(|()| LockSet::new(&manager));
+    let [mut reader, mut late] = [(); 2].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
     granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
     let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
     let behind = ticket(late.acquire(&table, MdlMode::SharedRead, TRANSACTION));
@@ -171,19 +180,180 @@ fn the_last_of_a_cycle_is_told() {
 }
 
 #[test]
-fn a_cycle_through_the_queue_is_found() {
+fn a_door_opens_for_newcomers_and_closes_again() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut reader, mut late, mut later, mut last] = [(); 4].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
+    granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let behind = ticket(late.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    let opens = ddl.turn(Instant::now()).expect("it is closed");
+    let closes = ddl.turn(opens).expect("it is open");
+    assert!(closes > opens);
+    assert!(is_granted(behind), "the open door lets in those who wait");
+    granted(late.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    granted(later.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    ddl.turn(closes);
+    let _stopped = ticket(last.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    for set in [&mut reader, &mut late, &mut later] {
+        set.release_transaction();
+    }
+    assert!(is_granted(exclusive));
+}
+
+#[test]
+fn only_the_first_of_two_requests_has_a_door() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut reader, mut late] = [(); 2].map(|()| LockSet::new(&manager));
+    let [mut one, mut two] = [(); 2].map(|()| ddl_set(&manager));
+    granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    let first = ticket(one.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let second = ticket(two.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let opens = one.turn(Instant::now()).expect("it is closed");
+    one.turn(opens);
+    two.turn(opens);
+    granted(late.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    // They come in the order in which they asked.
+    reader.release_transaction();
+    late.release_transaction();
+    assert!(!two.is_waiting() || is_granted(first));
+    one.release_statement();
+    assert!(is_granted(second));
+}
+
+#[test]
+fn a_door_does_not_close_for_who_waits_for_a_lock_that_stays() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut making, mut late] = [(); 2].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
+    granted(making.acquire(&table, MdlMode::SharedUpgradable, STATEMENT));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    granted(late.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    let again = ddl.turn(Instant::now()).expect("it asks again");
+    making.release_statement();
+    ddl.turn(again);
+    // Now it is only for the writer, so it closes.
+    let [mut later] = [(); 1].map(|()| LockSet::new(&manager));
+    let _stopped = ticket(later.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    late.release_transaction();
+    assert!(is_granted(exclusive));
+}
+
+#[test]
+fn a_wait_on_a_thread_of_its_own_stops_newcomers_and_is_given_up() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut ddl, mut other, mut writer] = [(); 3].map(|()| LockSet::new(&manager));
+    granted(ddl.acquire(&table, MdlMode::SharedUpgradable, STATEMENT));
+    granted(writer.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    // Another change waits for this one, and has no door meanwhile.
+    let behind = ticket(other.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let wait = |ddl: &mut LockSet, at_most| {
+        let got = ddl.acquire_within(&table, MdlMode::Exclusive, STATEMENT, at_most);
+        got.expect("no deadlock")
+    };
+    assert!(!wait(&mut ddl, Duration::ZERO));
+    assert_eq!(ddl.blockers(), (vec![], 1));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| wait(&mut ddl, Duration::from_secs(60)));
+        let mut late = LockSet::new(&manager);
+        while late.try_acquire(&table, MdlMode::SharedRead, STATEMENT) {
+            late.release_statement();
+        }
+        writer.release_transaction();
+        assert!(waits.join().expect("it waits"));
+    });
+    assert!(ddl.holds(&table, MdlMode::Exclusive));
+    ddl.give_back(&table, MdlMode::Exclusive);
+    assert!(writer.try_acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    writer.release_transaction();
+    ddl.release_statement();
+    assert!(is_granted(behind));
+}
+
+#[test]
+fn a_request_without_patience_stops_nobody() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut reader, mut ddl, mut late] = [(); 3].map(|()| LockSet::new(&manager));
+    granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    let _exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    granted(late.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    assert_eq!(ddl.turn(Instant::now()), None);
+}
+
+#[test]
+fn a_closed_door_is_no_deadlock() {
     let manager = MetadataLocks::new();
     let (one, two) = (manager.table("d", "one"), manager.table("d", "two"));
-    let [mut reader, mut ddl, mut other] = [(); 3].map(|()| LockSet::new(&manager));
+    let [mut reader, mut other] = [(); 2].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
     granted(reader.acquire(&one, MdlMode::SharedRead, TRANSACTION));
     granted(other.acquire(&two, MdlMode::SharedWrite, TRANSACTION));
-    // ddl waits for reader, other waits behind ddl, reader then waits for other.
-    let _exclusive = ticket(ddl.acquire(&one, MdlMode::Exclusive, STATEMENT));
-    let _behind = ticket(other.acquire(&one, MdlMode::SharedRead, TRANSACTION));
-    match reader.acquire(&two, MdlMode::Exclusive, TRANSACTION) {
-        Err(ExecError::Sql(e)) => assert_eq!(e.code, 1213),
-        _ => panic!("no deadlock found"),
-    }
+    // ddl waits for reader, other is stopped by ddl, reader then waits for other: until the door opens.
+    let exclusive = ticket(ddl.acquire(&one, MdlMode::Exclusive, STATEMENT));
+    let behind = ticket(other.acquire(&one, MdlMode::SharedRead, TRANSACTION));
+    let waits = ticket(reader.acquire(&two, MdlMode::Exclusive, TRANSACTION));
+    let opens = ddl.turn(Instant::now()).expect("it is closed");
+    ddl.turn(opens);
+    assert!(is_granted(behind));
+    other.release_transaction();
+    assert!(is_granted(waits));
+    reader.release_transaction();
+    assert!(is_granted(exclusive));
+}
+
+#[test]
+fn a_change_in_the_making_lets_rows_change_and_no_other_change_begin() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut ddl, mut other, mut writer] = [(); 3].map(|()| LockSet::new(&manager));
+    granted(ddl.acquire(&table, MdlMode::SharedUpgradable, STATEMENT));
+    assert!(!other.try_acquire(&table, MdlMode::SharedUpgradable, STATEMENT));
+    assert!(!other.try_acquire(&table, MdlMode::Exclusive, STATEMENT));
+    assert!(
+        table.acquire_fast(MdlMode::SharedWrite),
+        "the quick way is open"
+    );
+    table.release(MdlMode::SharedWrite);
+    granted(writer.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    writer.release_transaction();
+    assert!(is_granted(exclusive));
+}
+
+#[test]
+fn blockers_and_locks_are_shown_by_connection() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut reader, mut prepared, mut ddl] = [(); 3].map(|()| LockSet::new(&manager));
+    reader.belongs_to(7);
+    ddl.belongs_to(8);
+    granted(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    granted(prepared.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    assert_eq!(ddl.blockers(), (vec![7], 1));
+    assert_eq!(manager.waits(), [(8, 7)]);
+    let shown = manager.list();
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|l| (l.connection, l.mode, l.is_granted))
+        .collect();
+    let wanted = [
+        (Some(7), MdlMode::SharedRead, true),
+        (None, MdlMode::SharedWrite, true),
+        (Some(8), MdlMode::Exclusive, false),
+    ];
+    assert_eq!(shown, wanted);
+    // Who gave up can still say who was in the way.
+    drop(exclusive);
+    assert_eq!(ddl.blockers(), (vec![7], 1));
+    drop(reader);
+    ddl.release_statement();
+    assert_eq!(manager.list().len(), 1);
 }
 
 #[test]
@@ -274,4 +444,132 @@ fn many_threads_never_hold_conflicting_locks() {
         }
     });
     assert_eq!(manager.waiting(), 0);
+}
+
+/// A table in use, in virtual time of milliseconds: transactions come and go, one schema change wants in.
+struct Traffic {
+    manager: MetadataLocks,
+    table: Arc<MdlObject>,
+    start: Instant,
+    now: u64,
+    /// Inside, and when they leave.
+    inside: Vec<(LockSet, u64)>,
+    /// Before the door, since when, and how long they will be inside.
+    before: Vec<(LockSet, Ticket, u64, u64)>,
+    longest_wait: u64,
+}
+
+impl Traffic {
+    const WINDOW_MS: u64 = 640;
+
+    fn new() -> Self {
+        let manager = MetadataLocks::new();
+        Self {
+            table: manager.table("d", "t"),
+            manager,
+            start: Instant::now(),
+            now: 0,
+            inside: Vec::new(),
+            before: Vec::new(),
+            longest_wait: 0,
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        self.start + Duration::from_millis(self.now)
+    }
+
+    fn enter(&mut self, takes: u64) {
+        let mut set = LockSet::new(&self.manager);
+        match set.acquire(&self.table, MdlMode::SharedWrite, TRANSACTION) {
+            Ok(()) => self.inside.push((set, self.now + takes)),
+            Err(ExecError::Wait(ticket)) => self.before.push((set, ticket, self.now, takes)),
+            Err(ExecError::Sql(e)) => panic!("{e}"),
+        }
+    }
+
+    /// One millisecond.
+    fn pass(&mut self) {
+        self.now += 1;
+        let now = self.now;
+        self.inside.retain(|(_, leaves)| *leaves > now);
+        for (mut set, ticket, since, takes) in std::mem::take(&mut self.before) {
+            self.longest_wait = self.longest_wait.max(now - since);
+            if set.is_waiting() {
+                self.before.push((set, ticket, since, takes));
+                continue;
+            }
+            assert!(is_granted(ticket));
+            granted(set.acquire(&self.table, MdlMode::SharedWrite, TRANSACTION));
+            self.inside.push((set, now + takes));
+        }
+    }
+}
+
+/// A small generator, so that each seed is another traffic.
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    (*state >> 33) % below
+}
+
+#[test]
+fn a_change_gets_in_within_three_windows_and_delays_nobody_for_longer_than_one() {
+    for seed in 0..20 {
+        let mut traffic = Traffic::new();
+        let mut state = seed;
+        let window = Traffic::WINDOW_MS;
+        let longest = 1 + random(&mut state, window - 2);
+        let mut ddl = LockSet::new(&traffic.manager);
+        ddl.set_window(Duration::from_millis(window));
+        for _ in 0..8 {
+            traffic.enter(1 + random(&mut state, longest));
+        }
+        let waiting = ddl.acquire(&traffic.table, MdlMode::Exclusive, STATEMENT);
+        let mut waiting = Some(ticket(waiting));
+        let mut next = ddl.turn(traffic.instant()).expect("it has a door");
+        while ddl.is_waiting() {
+            for _ in 0..random(&mut state, 3) {
+                traffic.enter(1 + random(&mut state, longest));
+            }
+            traffic.pass();
+            if ddl.is_waiting() && traffic.instant() >= next {
+                next = ddl.turn(traffic.instant()).expect("it has a door");
+            }
+            assert!(traffic.now <= 3 * window, "seed {seed} starves");
+        }
+        assert!(waiting.take().is_some_and(is_granted));
+        assert!(traffic.inside.is_empty(), "seed {seed}");
+        assert!(traffic.longest_wait <= window, "seed {seed}");
+    }
+}
+
+#[test]
+fn behind_a_reader_that_stays_a_change_delays_others_rarely_and_briefly() {
+    let mut traffic = Traffic::new();
+    let window = Traffic::WINDOW_MS;
+    traffic.enter(u64::MAX / 2);
+    let mut ddl = LockSet::new(&traffic.manager);
+    ddl.set_window(Duration::from_millis(window));
+    let _waiting = ticket(ddl.acquire(&traffic.table, MdlMode::Exclusive, STATEMENT));
+    let mut next = ddl.turn(traffic.instant()).expect("it has a door");
+    let mut closed = 0;
+    for _ in 0..40 * window {
+        traffic.enter(3);
+        closed += u64::from(!traffic.before.is_empty());
+        traffic.pass();
+        if traffic.instant() >= next {
+            next = ddl.turn(traffic.instant()).expect("it has a door");
+        }
+    }
+    assert!(ddl.is_waiting());
+    assert!(
+        traffic.longest_wait <= window + 1,
+        "{}",
+        traffic.longest_wait
+    );
+    // A whole window in ten, after the first ones.
+    assert!(closed <= 6 * window, "{closed}");
+    assert!(closed >= 3 * window, "{closed}");
 }
