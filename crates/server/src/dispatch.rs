@@ -5,8 +5,10 @@
 //! flush pipelining, waits for the log) run under `block_in_place`; bytes leave only when the log is durable up to what
 //! they depend on.
 
-use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step};
-use esker_types::SqlError;
+use std::ops::ControlFlow;
+
+use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step, WaitFor};
+use esker_types::{SqlError, SqlResult};
 use esker_wire::command::{CURSOR_READ_ONLY, Command, refresh};
 use esker_wire::row::Format;
 
@@ -210,16 +212,28 @@ async fn run(
             Step::Wait(wait) => {
                 // What a client holds must not be held for one that is gone.
                 let waited = tokio::select! {
-                    waited = tokio::time::timeout(wait.timeout, wait.ready) => waited,
+                    waited = wait_out(session, wait) => waited,
                     () = conn.hung_up() => return Err(Gone),
                 };
-                session.waited(waited.ok());
+                session.waited(waited);
             }
             Step::NeedThread => mode = Mode::Thread,
             Step::NeedFile(name) => {
                 let outcome = infile::serve(conn, session, &name).await?;
                 return Ok((outcome, true));
             }
+        }
+    }
+}
+
+/// Waits as a step asks for; None: it has taken too long.
+pub(crate) async fn wait_out(session: &mut Session, mut wait: WaitFor) -> Option<SqlResult<()>> {
+    loop {
+        if let Ok(waited) = tokio::time::timeout(wait.timeout, &mut wait.ready).await {
+            return Some(waited);
+        }
+        if let ControlFlow::Break(waited) = session.look(&mut wait) {
+            return waited;
         }
     }
 }

@@ -12,6 +12,8 @@ use esker_sql::{ClientInfo, Instance, Mode, OutcomeKind, Request, RowSink, Sessi
 use esker_types::{SqlError, SqlResult, SqlType, ValueRef};
 use esker_vfs::{Env, OpenMode};
 
+use crate::dispatch;
+
 /// Longest `init_file`, bytes.
 const MAX_FILE: u64 = 64 << 20;
 /// Rows pulled at a time, bytes.
@@ -25,8 +27,8 @@ pub(crate) async fn run(session: &mut Session, text: &[u8]) -> SqlResult<()> {
             match tokio::task::block_in_place(|| session.step(Mode::Thread)) {
                 Step::Done(outcome) => break outcome,
                 Step::Wait(wait) => {
-                    let waited = tokio::time::timeout(wait.timeout, wait.ready).await;
-                    session.waited(waited.ok());
+                    let waited = dispatch::wait_out(session, wait).await;
+                    session.waited(waited);
                 }
                 Step::NeedThread => (),
                 Step::NeedFile(_) => {

@@ -100,7 +100,7 @@ pub struct WaitFor {
     /// Resolves when the statement may run again, or with the error it ends with (deadlock, KILL).
     /// Dropping it leaves the queue.
     pub ready: Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>,
-    /// Longest wait.
+    /// After this `Session::look` wants to be asked whether to wait on.
     pub timeout: Duration,
 }
 

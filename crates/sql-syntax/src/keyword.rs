@@ -152,6 +152,15 @@ impl Kw {
                 | VAR_SAMP
         )
     }
+
+    /// Does it begin statements that take metadata locks, and may say in a hint how long they wait for them?
+    pub fn may_have_wait_hint(self) -> bool {
+        use Kw::*;
+        matches!(
+            self,
+            ALTER | ANALYZE | CREATE | DROP | LOCK | OPTIMIZE | RENAME | TRUNCATE
+        )
+    }
 }
 
 /// Slots of the hash table: at least twice the number of keywords.

@@ -404,7 +404,7 @@ impl<'a> Lexer<'a> {
         self.hint_ok = matches!(
             kw,
             Kw::SELECT | Kw::INSERT | Kw::REPLACE | Kw::UPDATE | Kw::DELETE
-        );
+        ) || kw.may_have_wait_hint();
         Token {
             tok: Tok::Word(kw),
             start,

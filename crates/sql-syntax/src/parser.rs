@@ -6,7 +6,7 @@
 
 use esker_types::{SqlError, SqlMode, SqlResult};
 
-use super::ast::{Ident, ObjectName, Span};
+use super::ast::{Ident, LockWait, ObjectName, Span};
 use super::keyword::Kw;
 use super::lexer::{Lexer, Tok, Token, is_space};
 use super::{MAX_NESTING, ParseOptions};
@@ -228,6 +228,27 @@ impl<'a> Parser<'a> {
     pub(super) fn hints(&self) -> Option<Box<str>> {
         let text = self.lex.hint_between(self.prev_end, self.cur.start)?;
         Some(String::from_utf8_lossy(text.trim_ascii()).into())
+    }
+
+    /// `/*+ NO_WAIT() */` or `/*+ WAIT(n) */` behind the current token, and where it stands.
+    pub(super) fn wait_hint(&self) -> Option<(LockWait, Span)> {
+        let mut lex = self.lex;
+        let next = lex.next_token();
+        let hint = lex.hint_between(self.cur.end, next.start)?;
+        let text = std::str::from_utf8(hint.trim_ascii()).ok()?;
+        let (name, argument) = text.strip_suffix(')')?.split_once('(')?;
+        let (name, argument) = (name.trim(), argument.trim());
+        let wait = match argument.parse() {
+            Ok(n) if name.eq_ignore_ascii_case("WAIT") => LockWait::Seconds(n),
+            _ if argument.is_empty() && name.eq_ignore_ascii_case("NO_WAIT") => LockWait::NoWait,
+            _ => return None,
+        };
+        let end = self.src[..next.start]
+            .windows(2)
+            .rposition(|w| w == b"*/")?
+            + 2;
+        let start = self.src[..end].windows(3).rposition(|w| w == b"/*+")?;
+        Some((wait, Span { start, end }))
     }
 
     // Errors.

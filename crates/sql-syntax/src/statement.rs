@@ -6,7 +6,9 @@
 
 use esker_types::SqlResult;
 
-use super::ast::{Account, CreateView, DropProgram, IndexKind, ObjectName, Query, Statement};
+use super::ast::{
+    Account, CreateView, DropProgram, IndexKind, LockWait, ObjectName, Query, Statement,
+};
 use super::keyword::Kw;
 use super::lexer::Tok;
 use super::parser::Parser;
@@ -21,6 +23,9 @@ impl Parser<'_> {
             Tok::Eof | Tok::Semicolon => return Ok(Statement::Empty),
             Tok::LParen => return self.select_statement(),
             _ => {}
+        }
+        if self.kw().may_have_wait_hint() {
+            return self.hinted_statement();
         }
         match self.kw() {
             Kw::SELECT | Kw::TABLE | Kw::VALUES => self.select_statement(),
@@ -37,13 +42,31 @@ impl Parser<'_> {
                 self.advance();
                 self.delete(None)
             }
-            Kw::CREATE => self.create(),
-            Kw::ALTER => self.alter(),
-            Kw::DROP => self.drop_statement(),
             Kw::SHOW => self.show(),
             Kw::SET => self.set_statement(),
             kw => self.other_statement(kw),
         }
+    }
+
+    /// A statement that may say in a hint behind its verb for how long it waits for metadata locks. A clause counts
+    /// for more than the hint.
+    fn hinted_statement(&mut self) -> SqlResult<Statement> {
+        let hint = self.wait_hint();
+        let mut statement = match self.kw() {
+            Kw::CREATE => self.create(),
+            Kw::ALTER => self.alter(),
+            Kw::DROP => self.drop_statement(),
+            kw => self.other_statement(kw),
+        }?;
+        if let Some((wait, span)) = hint
+            && let Some(clause) = statement.lock_wait_mut()
+        {
+            if *clause == LockWait::Default {
+                *clause = wait;
+            }
+            self.unlogged.insert(0, span);
+        }
+        Ok(statement)
     }
 
     fn select_statement(&mut self) -> SqlResult<Statement> {

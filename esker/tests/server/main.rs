@@ -10,6 +10,7 @@ mod crash;
 mod crash_mix;
 mod create_select;
 mod damaged;
+mod ddl_locks;
 mod drivers;
 mod engines;
 mod faults;

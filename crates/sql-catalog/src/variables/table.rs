@@ -224,6 +224,8 @@ pub(super) static KNOWN: &[VarDef] = &[
     one("esker_auto_increment_persistent", G, SET, VarKind::Bool, "ON"),
     var("esker_auto_increment_persistent_interval", G, SET, VarKind::UInt { min: 1, max: 1_000_000 }, "100"),
     var("esker_compaction_threads", G, FIX, VarKind::UInt { min: 0, max: 16 }, "0"),
+    var("esker_ddl_lock_timeout", B, SET, VarKind::Int { min: -1, max: 31_536_000 }, "-1"),
+    var("esker_ddl_window", G, SET, VarKind::UInt { min: 1, max: 60_000 }, "1000"),
     var("esker_durable_snapshots", G, SET, VarKind::Bool, "ON"),
     var("esker_early_lock_release", G, SET, VarKind::Bool, "ON"),
     var("esker_flush_pipelining", G, SET, VarKind::Bool, "ON"),

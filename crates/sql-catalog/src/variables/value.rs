@@ -71,6 +71,14 @@ impl VarValue {
         }
     }
 
+    /// The number with its sign, or 0.
+    pub fn as_i64(&self) -> i64 {
+        match self {
+            Self::Int(n) => *n,
+            other => i64::try_from(other.as_u64()).unwrap_or(i64::MAX),
+        }
+    }
+
     /// The text, or nothing.
     pub fn as_text(&self) -> &str {
         match self {

@@ -203,6 +203,43 @@ pub enum Statement {
     Unsupported(&'static str),
 }
 
+impl Statement {
+    /// What a statement that takes metadata locks for itself says about waiting for them; None: it is none of those.
+    pub fn lock_wait(&self) -> Option<LockWait> {
+        Some(match self {
+            Statement::AlterTable(alter) => alter.options.wait,
+            Statement::CreateIndex(create) => create.options.wait,
+            Statement::DropIndex(drop) => drop.options.wait,
+            Statement::DropTable(drop) | Statement::DropView(drop) => drop.wait,
+            Statement::RenameTable(rename) => rename.wait,
+            Statement::Maintain(maintain) => maintain.wait,
+            Statement::Truncate { wait, .. } | Statement::LockTables { wait, .. } => *wait,
+            Statement::CreateDatabase { .. }
+            | Statement::AlterDatabase { .. }
+            | Statement::DropDatabase { .. }
+            | Statement::CreateTable(_)
+            | Statement::CreateView(_)
+            | Statement::DropProgram(_)
+            | Statement::Flush { .. } => LockWait::Default,
+            _ => return None,
+        })
+    }
+
+    /// Where the statement keeps its clause about waiting, if it may have one.
+    pub(crate) fn lock_wait_mut(&mut self) -> Option<&mut LockWait> {
+        Some(match self {
+            Statement::AlterTable(alter) => &mut alter.options.wait,
+            Statement::CreateIndex(create) => &mut create.options.wait,
+            Statement::DropIndex(drop) => &mut drop.options.wait,
+            Statement::DropTable(drop) | Statement::DropView(drop) => &mut drop.wait,
+            Statement::RenameTable(rename) => &mut rename.wait,
+            Statement::Maintain(maintain) => &mut maintain.wait,
+            Statement::Truncate { wait, .. } | Statement::LockTables { wait, .. } => wait,
+            _ => return None,
+        })
+    }
+}
+
 /// DROP of a stored program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DropProgram {

@@ -1,8 +1,8 @@
 //! Rows about locks: what every transaction has locked and waits for, and who waits for whom.
 //!
 //! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same.
-//! **Invariants**: columns are those of MySQL's `performance_schema.data_locks` and `data_lock_waits`; rows are only
-//! for who has the PROCESS privilege; at most [`MAX_LOCKS`] of one transaction are listed.
+//! **Invariants**: columns are those of MySQL's `performance_schema.data_locks`, `data_lock_waits`, `metadata_locks`;
+//! rows are only for who has the PROCESS privilege; at most [`MAX_LOCKS`] row locks of one transaction are listed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ use super::{Viewer, text};
 use crate::instance::Instance;
 use crate::session::registry::Process;
 use crate::xids;
+use esker_sql_catalog::mdl::{MdlDuration, MdlInfo, MdlKey};
 
 /// Locks of one transaction that are listed.
 const MAX_LOCKS: usize = 1000;
@@ -28,6 +29,7 @@ pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
     let make = match table {
         "ESKER_DATA_LOCKS" => data_locks,
         "ESKER_DATA_LOCK_WAITS" => lock_waits,
+        "ESKER_METADATA_LOCKS" => metadata_locks,
         _ => return None,
     };
     Some(match viewer.may("PROCESS") {
@@ -217,6 +219,44 @@ fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
         std::iter::once(text("INNODB")).chain(sides).collect()
     };
     waits.map(row).collect()
+}
+
+/// Metadata locks that are held or waited for; those of prepared transactions have no owner.
+fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let locks = viewer.instance.catalog.locks().list().into_iter();
+    locks.map(|lock| metadata_row(&lock)).collect()
+}
+
+fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
+    let (kind, schema, name) = match &lock.key {
+        MdlKey::Global => ("GLOBAL", None, None),
+        MdlKey::Commit => ("COMMIT", None, None),
+        MdlKey::Schema(schema) => ("SCHEMA", Some(schema), None),
+        MdlKey::Table(schema, name) => ("TABLE", Some(schema), Some(name)),
+    };
+    let or_null = |part: Option<&Arc<str>>| part.map_or(Value::Null, |s| text(&**s));
+    let duration = match lock.duration {
+        MdlDuration::Statement => "STATEMENT",
+        MdlDuration::Transaction => "TRANSACTION",
+        MdlDuration::Explicit | MdlDuration::Global => "EXPLICIT",
+    };
+    let status = match lock.is_granted {
+        true => "GRANTED",
+        false => "PENDING",
+    };
+    vec![
+        text(kind),
+        or_null(schema),
+        or_null(name),
+        Value::Null,
+        Value::Null,
+        text(lock.mode.word(name.is_none())),
+        text(duration),
+        text(status),
+        text(""),
+        lock.connection.map_or(Value::Null, Value::UInt),
+        Value::Null,
+    ]
 }
 
 /// The text of SHOW ENGINE INNODB STATUS.

@@ -113,6 +113,12 @@ pub static TABLES: &[TableSpec] = &[
     TableSpec { name: "ESKER_MEMORY", columns: &[
         c("AREA", Text(64)), c("BYTES", UInt), c("LIMIT_BYTES", UInt),
     ] },
+    TableSpec { name: "ESKER_METADATA_LOCKS", columns: &[
+        c("OBJECT_TYPE", Text(64)), c("OBJECT_SCHEMA", Text(64)), c("OBJECT_NAME", Text(64)),
+        c("COLUMN_NAME", Text(64)), c("OBJECT_INSTANCE_BEGIN", UInt), c("LOCK_TYPE", Text(32)),
+        c("LOCK_DURATION", Text(32)), c("LOCK_STATUS", Text(32)), c("SOURCE", Text(64)),
+        c("OWNER_THREAD_ID", UInt), c("OWNER_EVENT_ID", UInt),
+    ] },
     TableSpec { name: "ESKER_RECOVERY", columns: &[
         c("PHASE", Text(16)), c("MODE", Text(16)), c("THREADS", UInt), c("BYTES_DONE", UInt),
         c("BYTES_TOTAL", UInt), c("BYTES_PER_SECOND", UInt), c("RECORDS", UInt), c("ROWS_REPLAYED", UInt),

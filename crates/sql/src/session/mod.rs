@@ -3,15 +3,15 @@
 //! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
-//! Parts: this file holds the state · `step` runs requests step by step · `run` maps statements to work · `plans`,
-//! `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA) · `export` (INTO OUTFILE) · `explain` ·
-//! `schema` (schema statements) · `temporary` (temporary tables) · `lookup`, `names` (resolving names), `shapes` (what
-//! cached plans rest on), `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) ·
-//! `grants` (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other`
-//! (the rest) · `transaction` begins and ends · `xa` (XA transactions) · `counts` (status counters) · `prepared` ·
-//! `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its session) · `survive`
-//! (panics) · `pace` (how long a statement may go on, and where) · `context` (what functions may ask) · `registry`
-//! (process list, KILL, GET_LOCK).
+//! Parts: this file holds the state · `step` runs requests step by step · `lock_waits` (waits, from look to look) ·
+//! `run` maps statements to work · `plans`, `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA)
+//! · `export` (INTO OUTFILE) · `explain` · `schema` (schema statements) · `temporary` (temporary tables) · `lookup`,
+//! `names` (resolving names), `shapes` (what cached plans rest on), `privileges` (checks) · `views` (CREATE VIEW) ·
+//! `users`, `password`, `roles` (accounts) · `grants` (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK
+//! TABLE, ANALYZE and their kin) · `other` (the rest) · `transaction` begins and ends · `xa` (XA transactions) ·
+//! `counts` (status counters) · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the
+//! client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and where) · `context`
+//! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -27,6 +27,7 @@ mod export;
 mod grants;
 mod histogram;
 mod load;
+mod lock_waits;
 mod lookup;
 mod maintain;
 mod names;
@@ -181,6 +182,8 @@ pub struct Session {
     owed: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
     pub(crate) statement_lock_wait: Option<Duration>,
+    /// How to be rid of those that made the statement time out.
+    blocker_advice: Vec<String>,
     prepared: BTreeMap<u32, PreparedStatement>,
     named: HashMap<Box<str>, u32>,
     next_statement_id: u32,
@@ -219,7 +222,8 @@ impl Session {
         // The server acknowledges what is durable, or switches this off.
         txn.set_snapshot_at(SnapshotAt::Durable);
         process.set_canceller(Some(txn.wait_canceller()));
-        let locks = instance.new_lock_set();
+        let mut locks = instance.new_lock_set();
+        locks.belongs_to(client.connection_id);
         let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
@@ -253,6 +257,7 @@ impl Session {
             owed: 0,
             pending_commit: 0,
             statement_lock_wait: None,
+            blocker_advice: Vec::new(),
             prepared: BTreeMap::new(),
             named: HashMap::new(),
             next_statement_id: 0,

@@ -6,14 +6,13 @@
 //! they begin, as in MySQL; everything that may wait or run long is refused in inline mode.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
 use esker_sql_syntax::ast::{
-    Call, Expr, FlushWhat, Ident, Kill, LockTable, LockWait, Replication, SetItem, ShowFilter,
-    ShowWhat, Statement, Xa,
+    Call, Expr, FlushWhat, Ident, Kill, LockTable, Replication, SetItem, ShowFilter, ShowWhat,
+    Statement, Xa,
 };
 use esker_types::{SqlError, SqlResult, Value};
 
@@ -153,9 +152,9 @@ impl Session {
                 self.know_prepared_tables();
                 self.create_view(create)
             }
-            Statement::LockTables { tables, wait } => {
+            Statement::LockTables { tables, .. } => {
                 self.know_prepared_tables();
-                self.lock_tables(tables, *wait)
+                self.lock_tables(tables)
             }
             Statement::UnlockTables => Ok(ok(self.unlock_tables()?)),
             Statement::LockInstance | Statement::UnlockInstance => {
@@ -226,14 +225,13 @@ impl Session {
         }
     }
 
-    fn lock_tables(&mut self, tables: &[LockTable], wait: LockWait) -> Result<Done, ExecError> {
+    fn lock_tables(&mut self, tables: &[LockTable]) -> Result<Done, ExecError> {
         // Nobody else sees temporary tables, so there is nothing to lock.
         let is_stored = |t: &&LockTable| !self.context.is_temporary(&t.name);
         let tables: Vec<LockTable> = tables.iter().filter(is_stored).cloned().collect();
         let tables = tables.as_slice();
         self.context.check_lock_rights(tables)?;
         let seq = self.commit_transaction()?;
-        self.statement_lock_wait = seconds(wait);
         let instance = self.context.instance.clone();
         ddl::lock_tables::lock(
             &instance.catalog,
@@ -447,27 +445,6 @@ fn commits_what_is_open(statement: &Statement) -> bool {
         | Statement::Grant(_)
         | Statement::Revoke(_) => true,
         other => ddl::commits(other),
-    }
-}
-
-fn seconds(wait: LockWait) -> Option<Duration> {
-    match wait {
-        LockWait::Seconds(n) => Some(Duration::from_secs(n)),
-        LockWait::NoWait => Some(Duration::ZERO),
-        LockWait::Default | LockWait::SkipLocked => None,
-    }
-}
-
-/// NOWAIT or WAIT n of a schema statement.
-pub(super) fn lock_wait_of(statement: &Statement) -> Option<Duration> {
-    match statement {
-        Statement::AlterTable(a) => seconds(a.options.wait),
-        Statement::DropTable(d) => seconds(d.wait),
-        Statement::Truncate { wait, .. } => seconds(*wait),
-        Statement::CreateIndex(c) => seconds(c.options.wait),
-        Statement::DropIndex(d) => seconds(d.options.wait),
-        Statement::RenameTable(r) => seconds(r.wait),
-        _ => None,
     }
 }
 

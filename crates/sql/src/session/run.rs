@@ -153,7 +153,10 @@ impl Session {
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 self.run_change(statement, params, prepared, mode)
             }
-            other => self.run_other(other, params, mode),
+            other => {
+                self.begin_lock_waits(other);
+                self.run_other(other, params, mode)
+            }
         }
     }
 

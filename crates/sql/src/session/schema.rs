@@ -19,7 +19,6 @@ use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
 use super::names::{SessionNames, count_diagnostics};
-use super::other::lock_wait_of;
 use super::run::{Done, eval_ctx};
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
@@ -91,7 +90,6 @@ impl Session {
                 0
             }
         };
-        self.statement_lock_wait = lock_wait_of(statement);
         if let Statement::CreateTable(create) = statement
             && let Some(query) = &create.query
         {

@@ -225,11 +225,10 @@ impl Session {
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
-            None => self
-                .context
-                .check()
-                .err()
-                .or_else(|| Some(engine_error(&EngineError::LockWaitTimeout))),
+            None => self.context.check().err().or_else(|| {
+                let timeout = engine_error(&EngineError::LockWaitTimeout);
+                Some(self.name_blockers(timeout))
+            }),
         };
         if let Some(running) = &mut self.running {
             running.wait_error = error;
@@ -239,11 +238,8 @@ impl Session {
     /// Turns a lock to be waited for into a step.
     fn wait(&mut self, running: &mut Running, ticket: Ticket) -> Step {
         let since = *running.waiting_since.get_or_insert_with(Instant::now);
-        let left = self.lock_timeout().saturating_sub(since.elapsed());
-        let timeout = match self.context.pace.deadline() {
-            Some(deadline) => left.min(deadline.saturating_duration_since(Instant::now())),
-            None => left,
-        };
+        let left = self.time_left_since(since);
+        let timeout = self.until_look(left);
         let process = self.context.process.clone();
         process.show_state(if self.locks.is_waiting() {
             "Waiting for table metadata lock"
@@ -389,6 +385,7 @@ impl Session {
         let ends_all = e.code == DEADLOCK
             || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));
         self.record_error(&e);
+        self.advise();
         self.context.row_count.set(-1);
         self.locks.release_statement();
         if e.code == DEADLOCK && self.context.xa.is_some() {
