@@ -11,14 +11,15 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef, unknown_database}
 use esker_types::collation::Collation;
 use esker_types::{SqlResult, SqlType, TypeKind};
 
+use crate::infoschema;
 use crate::instance::Instance;
 
-/// Databases without tables in the catalog.
-const COMPUTED: [&str; 2] = ["information_schema", "performance_schema"];
+/// System schemas that everybody may see.
+const OPEN: [&str; 2] = ["information_schema", "performance_schema"];
 
 /// Is this a database that everybody may see?
 pub(crate) fn is_open_schema(name: &str) -> bool {
-    COMPUTED.iter().any(|s| s.eq_ignore_ascii_case(name))
+    OPEN.iter().any(|s| s.eq_ignore_ascii_case(name))
 }
 
 /// Size of a table, estimated.
@@ -35,8 +36,8 @@ impl Instance {
     /// # Errors
     /// 1049.
     pub(crate) fn find_schema(&self, name: &str) -> SqlResult<Arc<str>> {
-        if let Some(system) = COMPUTED.iter().find(|s| s.eq_ignore_ascii_case(name)) {
-            return Ok(Arc::from(*system));
+        if let Some(system) = infoschema::schema(name) {
+            return Ok(Arc::from(system.name));
         }
         self.catalog
             .schema(name)
@@ -46,9 +47,11 @@ impl Instance {
 
     /// Default collation of a database.
     pub(crate) fn schema_collation(&self, name: &str) -> Collation {
-        self.catalog
-            .schema(name)
-            .map_or(Collation::UTF8MB3_GENERAL_CI, |s| s.collation)
+        let system = match name {
+            "information_schema" => Collation::UTF8MB3_GENERAL_CI,
+            _ => Collation::UTF8MB4_0900_AI_CI,
+        };
+        self.catalog.schema(name).map_or(system, |s| s.collation)
     }
 
     /// Databases of the catalog, by name.

@@ -36,6 +36,7 @@ mod shell;
 mod spill;
 mod statements;
 mod sysbench;
+mod system_schemas;
 mod temporary;
 mod views;
 mod workers;

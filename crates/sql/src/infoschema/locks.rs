@@ -54,7 +54,7 @@ fn indexes(instance: &Instance) -> HashMap<TreeId, Named> {
     by_tree
 }
 
-fn data_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
+pub(super) fn data_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let instance = &viewer.instance;
     let indexes = indexes(instance);
     let mut rows = Vec::new();
@@ -203,7 +203,7 @@ fn waits(instance: &Instance) -> Vec<(Arc<Process>, Arc<Process>)> {
     pairs.collect()
 }
 
-fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
+pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
     let waits = waits(&viewer.instance).into_iter();
     let row = |(waiter, blocker): (Arc<Process>, Arc<Process>)| {
         let side = |process: &Process| {
@@ -222,7 +222,7 @@ fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
 }
 
 /// Metadata locks that are held or waited for; those of prepared transactions have no owner.
-fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
+pub(super) fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let locks = viewer.instance.catalog.locks().list().into_iter();
     locks.map(|lock| metadata_row(&lock)).collect()
 }

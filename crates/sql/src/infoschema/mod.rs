@@ -1,82 +1,63 @@
-//! INFORMATION_SCHEMA: what it holds and where its rows come from.
+//! The system schemas: what they hold and where their rows come from.
 //!
-//! Neighbours: `bind` resolves its tables, `exec` scans them, `session` answers most SHOW statements from the same row
-//! sources. Parts: `tables` (columns of every table) · `objects` (rows about schemas, tables, columns, keys) ·
-//! `histogram` (statistics of columns) · `foreign` (foreign keys) · `server` (rows about the server: variables,
-//! sessions, character sets) · `locks` (locks held and waited for) · `log` (rows about the log) · `recovery` (progress
-//! of the replay of the log) · `storage` (trees, extents, memory, write stalls). **Invariants**: a table's rows have
-//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
-//! the account may see.
+//! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
+//! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
+//! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
+//! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
+//! sessions, character sets), `locks` (locks held and waited for), `log` (rows about the log), `recovery` (progress
+//! of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql` (accounts, time zones) ·
+//! `performance` (PERFORMANCE_SCHEMA). **Invariants**: a table's rows have exactly its columns; rows are made for one
+//! statement from the catalog snapshot of that moment, and only about what the account may see.
 
+mod declared;
 mod foreign;
 mod histogram;
 mod locks;
 mod log;
+mod mysql;
 mod objects;
+mod performance;
 pub mod recovery;
 mod server;
+mod source;
 mod storage;
-pub mod tables;
+mod system_objects;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use esker_types::{SqlResult, SqlType, TypeKind, Value};
+use esker_types::{SqlResult, Value};
 
+pub use declared::{ColumnSpec, KeySpec, SpecKind, TableSpec};
+pub(crate) use declared::{SCHEMAS, SystemSchema, schema};
 pub(crate) use locks::innodb_status;
 pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
+pub(crate) use performance::is_open_table;
 pub(crate) use recovery::status as recovery_status;
-pub use tables::{TABLES, TableSpec, find};
+pub(crate) use source::{SessionState, wants_session};
+pub(crate) use system_objects::create_table;
 
 use crate::instance::Instance;
 use esker_sql_catalog::accounts::{Access, Privileges};
 use esker_sql_plan::bind::virt::{Pushed, VirtualColumn, VirtualTable};
 use esker_sql_plan::expr::EvalEnv;
 
-/// A column of an INFORMATION_SCHEMA table.
-#[derive(Debug, Clone, Copy)]
-pub struct ColumnSpec {
-    /// Name.
-    pub name: &'static str,
-    /// Type.
-    pub ty: ColumnType,
-}
-
-/// Types that INFORMATION_SCHEMA columns have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnType {
-    /// VARCHAR(n) in utf8mb3_general_ci, as MySQL's data dictionary has it.
-    Text(u32),
-    /// LONGTEXT.
-    LongText,
-    /// JSON.
-    Json,
-    /// BIGINT UNSIGNED.
-    UInt,
-    /// BIGINT.
-    Int,
-    /// DATETIME.
-    DateTime,
-}
-
-impl ColumnType {
-    /// The static type of values.
-    pub fn sql_type(self) -> SqlType {
-        let collation = esker_types::collation::Collation::UTF8MB3_GENERAL_CI;
-        match self {
-            Self::Text(n) => SqlType::varchar(n, collation),
-            Self::LongText => SqlType {
-                collation,
-                ..SqlType::new(TypeKind::LongText)
-            },
-            Self::Json => SqlType::new(TypeKind::Json),
-            Self::UInt => SqlType::bigint(true),
-            Self::Int => SqlType::bigint(false),
-            Self::DateTime => SqlType::new(TypeKind::DateTime),
+/// Rows of STATISTICS about a table of a system schema.
+pub(crate) fn system_index_rows(spec: &'static TableSpec) -> Vec<Vec<Value>> {
+    let mut rows = system_objects::index_rows(spec);
+    for row in &mut rows {
+        if let Some(statistics) = find("STATISTICS") {
+            source::fit(row, statistics);
         }
     }
+    rows
+}
+
+/// A table of INFORMATION_SCHEMA; names are case-insensitive.
+pub fn find(name: &str) -> Option<&'static TableSpec> {
+    schema("information_schema").and_then(|s| s.table(name))
 }
 
 /// Who looks: decides what is shown.
@@ -88,6 +69,10 @@ pub struct Viewer {
     pub access: Arc<Access>,
     /// User name as the client gave it.
     pub user: String,
+    /// Id of its connection.
+    pub connection: u64,
+    /// What tables about the session itself show; None for all others.
+    pub(crate) session: Option<Arc<SessionState>>,
 }
 
 impl Viewer {
@@ -95,9 +80,16 @@ impl Viewer {
     fn may(&self, privilege: &str) -> bool {
         self.access.global().contains(Privileges::of(&[privilege]))
     }
+
+    /// May it see anything of a system schema's table?
+    pub(crate) fn sees(&self, spec: &TableSpec) -> bool {
+        spec.schema == "information_schema"
+            || is_open_table(spec)
+            || self.access.sees_table(spec.schema, spec.name)
+    }
 }
 
-/// An INFORMATION_SCHEMA table as a statement sees it.
+/// A table of a system schema as a statement sees it.
 pub struct SystemTable {
     spec: &'static TableSpec,
     columns: Vec<VirtualColumn>,
@@ -108,8 +100,8 @@ impl SystemTable {
     /// The table for one session.
     pub fn new(spec: &'static TableSpec, viewer: Viewer) -> Self {
         let column = |c: &ColumnSpec| VirtualColumn {
-            name: Arc::from(c.name),
-            ty: c.ty.sql_type(),
+            name: c.name.clone(),
+            ty: c.ty.clone(),
         };
         Self {
             spec,
@@ -121,7 +113,7 @@ impl SystemTable {
 
 impl VirtualTable for SystemTable {
     fn schema(&self) -> &str {
-        "information_schema"
+        self.spec.schema
     }
     fn name(&self) -> &str {
         self.spec.name
@@ -133,7 +125,7 @@ impl VirtualTable for SystemTable {
         let mut wanted = Wanted::default();
         for p in pushed {
             let text = Some(String::from_utf8_lossy(&p.value).into_owned());
-            match self.spec.columns[p.column].name {
+            match &*self.spec.columns[p.column].name {
                 "TABLE_SCHEMA" | "SCHEMA_NAME" | "CONSTRAINT_SCHEMA" => wanted.schema = text,
                 "TABLE_NAME" => wanted.table = text,
                 _ => (),
@@ -169,21 +161,30 @@ impl Wanted {
     }
 }
 
-/// The rows of a table.
+/// The rows of a table; none when nothing fills it.
 pub fn rows(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
-    let rows = objects::rows(spec.name, viewer, wanted)
+    let mut rows = match source::find(spec) {
+        Some(source) => source.rows(spec, viewer),
+        None => of_information_schema(spec, viewer, wanted),
+    };
+    for row in &mut rows {
+        assert_eq!(row.len(), spec.columns.len(), "{}", spec.name);
+        source::fit(row, spec);
+    }
+    rows
+}
+
+fn of_information_schema(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+    if spec.schema != "information_schema" {
+        return Vec::new();
+    }
+    objects::rows(spec.name, viewer, wanted)
         .or_else(|| server::rows(spec.name, viewer))
         .or_else(|| locks::rows(spec.name, viewer))
         .or_else(|| log::rows(spec.name, viewer))
         .or_else(|| recovery::rows(spec.name, viewer))
         .or_else(|| storage::rows(spec.name, viewer))
-        .unwrap_or_default();
-    debug_assert!(
-        rows.iter().all(|r| r.len() == spec.columns.len()),
-        "{}",
-        spec.name
-    );
-    rows
+        .unwrap_or_default()
 }
 
 fn text(s: impl AsRef<str>) -> Value {

@@ -8,18 +8,20 @@ use std::sync::Arc;
 
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
-use esker_types::collation::{Charset, Collation};
+use esker_types::collation::Charset;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
-use super::{TABLES, TableSpec, Viewer, Wanted, foreign, histogram, optional, text, yes_no};
-
+use super::{Viewer, Wanted, foreign, histogram, optional, system_objects, text, yes_no};
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
     Some(match table {
         "SCHEMATA" => schemata(viewer, wanted),
         "TABLES" => tables(viewer, wanted),
         "COLUMNS" => {
-            let mut rows = each_table(viewer, wanted, columns);
+            let mut rows = with_system(
+                system_objects::columns(viewer, wanted),
+                each_table(viewer, wanted, columns),
+            );
             for view in visible_views(viewer, wanted) {
                 for (nth, column) in view.columns.iter().enumerate() {
                     let access = &viewer.access;
@@ -34,9 +36,18 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
         "COLUMN_STATISTICS" => each_table(viewer, wanted, |_, table, out| {
             histogram::rows(table, out);
         }),
-        "STATISTICS" => each_table(viewer, wanted, statistics),
-        "KEY_COLUMN_USAGE" => each_table(viewer, wanted, key_columns),
-        "TABLE_CONSTRAINTS" => each_table(viewer, wanted, table_constraints),
+        "STATISTICS" => with_system(
+            system_objects::statistics(viewer, wanted),
+            each_table(viewer, wanted, statistics),
+        ),
+        "KEY_COLUMN_USAGE" => with_system(
+            system_objects::key_columns(viewer, wanted),
+            each_table(viewer, wanted, key_columns),
+        ),
+        "TABLE_CONSTRAINTS" => with_system(
+            system_objects::constraints(viewer, wanted),
+            each_table(viewer, wanted, table_constraints),
+        ),
         "REFERENTIAL_CONSTRAINTS" => each_table(viewer, wanted, foreign::constraints),
         "INNODB_FOREIGN" => each_table(viewer, wanted, foreign::keys),
         "INNODB_FOREIGN_COLS" => each_table(viewer, wanted, foreign::key_columns),
@@ -50,24 +61,18 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
     })
 }
 
-/// The schemas that have no tables of their own in the catalog.
-const VIRTUAL_SCHEMA: &str = "information_schema";
-
 fn schemata(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
-    let row = |name: &str, collation: Collation| {
-        vec![
-            text("def"),
-            text(name),
-            text(collation.charset().name()),
-            text(collation.name()),
-            Value::Null,
-            text("NO"),
-        ]
-    };
-    let mut rows = vec![row(VIRTUAL_SCHEMA, Collation::UTF8MB3_GENERAL_CI)];
+    let mut rows = system_objects::schemata(viewer);
     for schema in viewer.instance.schemas() {
         if viewer.access.sees_schema(&schema.name) {
-            rows.push(row(&schema.name, schema.collation));
+            rows.push(vec![
+                text("def"),
+                text(&schema.name),
+                text(schema.collation.charset().name()),
+                text(schema.collation.name()),
+                Value::Null,
+                text("NO"),
+            ]);
         }
     }
     rows.retain(|r| {
@@ -139,6 +144,12 @@ fn view(viewer: &Viewer, view: &ViewDef) -> Vec<Value> {
     ]
 }
 
+/// Rows about the system schemas, then those about the others.
+fn with_system(mut system: Vec<Vec<Value>>, others: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    system.extend(others);
+    system
+}
+
 fn each_table(
     viewer: &Viewer,
     wanted: &Wanted,
@@ -159,15 +170,7 @@ pub(super) fn created(viewer: &Viewer, micros: i64) -> Value {
 }
 
 fn tables(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
-    let mut out = Vec::new();
-    if wanted.schema_matches(VIRTUAL_SCHEMA) {
-        out.extend(
-            TABLES
-                .iter()
-                .filter(|t| wanted.table_matches(t.name))
-                .map(system_view),
-        );
-    }
+    let mut out = system_objects::tables(viewer, wanted);
     for t in visible_tables(viewer, wanted) {
         let stats = viewer.instance.table_stats(&t);
         let average = stats.data_bytes.checked_div(stats.rows).unwrap_or(0);
@@ -220,20 +223,6 @@ fn view_in_tables(view: &ViewDef) -> Vec<Value> {
     ];
     row.resize(20, Value::Null);
     row.push(text("VIEW"));
-    row
-}
-
-fn system_view(spec: &TableSpec) -> Vec<Value> {
-    let mut row = vec![
-        text("def"),
-        text(VIRTUAL_SCHEMA),
-        text(spec.name),
-        text("SYSTEM VIEW"),
-        Value::Null,
-        Value::Int(10),
-    ];
-    row.resize(20, Value::Null);
-    row.push(text(""));
     row
 }
 
@@ -429,7 +418,7 @@ fn view_column(view: &ViewDef, nth: usize, column: &ViewColumn, privileges: &str
 }
 
 /// IS_NULLABLE to COLUMN_TYPE.
-fn type_cells(ty: &SqlType) -> [Value; 10] {
+pub(super) fn type_cells(ty: &SqlType) -> [Value; 10] {
     let lengths = text_lengths(ty);
     let (precision, scale) = numeric(ty);
     let has_text = lengths.is_some() && ty.collation.charset() != Charset::Binary;

@@ -150,7 +150,7 @@ fn applicability() -> Vec<Vec<Value>> {
         .collect()
 }
 
-fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
+pub(super) fn processes(viewer: &Viewer) -> Vec<Vec<Value>> {
     let now = viewer.instance.now_micros();
     let all = viewer.may("PROCESS");
     viewer

@@ -79,6 +79,24 @@ fn compactions(viewer: &Viewer) -> Vec<Vec<Value>> {
     rows
 }
 
+/// What memory is used for, and how much. The whole is not among them.
+pub(super) fn memory_areas(viewer: &Viewer) -> Vec<(&'static str, u64)> {
+    let memory = viewer.instance.engine().stats().memory;
+    vec![
+        ("memtables", memory.memtables),
+        ("memtables still read", memory.lingering_memtables),
+        ("block cache", memory.cache),
+        ("blocks outside the cache", memory.blocks_outside),
+        ("extent metadata", memory.extent_metadata),
+        ("log buffer", memory.log_buffer),
+        ("transactions", memory.transactions),
+        ("row locks", memory.row_locks),
+        ("flush and compaction", memory.background),
+        ("statements", memory.statements),
+        ("buffers of temporary files", memory.temp_files),
+    ]
+}
+
 fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
     let memory = viewer.instance.engine().stats().memory;
     let row = |area: &str, bytes: u64, limit: Option<u64>| {
@@ -88,20 +106,16 @@ fn memory(viewer: &Viewer) -> Vec<Vec<Value>> {
             limit.map_or(Value::Null, Value::UInt),
         ]
     };
-    let mut rows = vec![
-        row("memtables", memory.memtables, Some(memory.memtables_limit)),
-        row("memtables still read", memory.lingering_memtables, None),
-        row("block cache", memory.cache, Some(memory.cache_limit)),
-        row("blocks outside the cache", memory.blocks_outside, None),
-        row("extent metadata", memory.extent_metadata, None),
-        row("log buffer", memory.log_buffer, None),
-        row("transactions", memory.transactions, None),
-        row("row locks", memory.row_locks, None),
-        row("flush and compaction", memory.background, None),
-        row("statements", memory.statements, None),
-        row("buffers of temporary files", memory.temp_files, None),
-        row("all", memory.total, Some(memory.limit)),
-    ];
+    let limit_of = |area: &str| match area {
+        "memtables" => Some(memory.memtables_limit),
+        "block cache" => Some(memory.cache_limit),
+        _ => None,
+    };
+    let areas = memory_areas(viewer).into_iter();
+    let mut rows: Vec<_> = areas
+        .map(|(area, bytes)| row(area, bytes, limit_of(area)))
+        .collect();
+    rows.push(row("all", memory.total, Some(memory.limit)));
     if let Some(resident) = machine::resident() {
         // What nobody counts: connections, the catalog, stacks, holes of the heap, and what it has freed but not given
         // back.

@@ -247,7 +247,22 @@ impl SessionContext {
             instance: self.instance.clone(),
             access: self.access.clone(),
             user: self.user.clone(),
+            connection: self.process.id,
+            session: None,
         }
+    }
+}
+
+impl SessionContext {
+    /// Names and values of all user variables.
+    pub(crate) fn user_variables(&self) -> Vec<(String, Value)> {
+        let variables = self.user_vars.borrow();
+        let named = variables.values.iter();
+        let mut all: Vec<_> = named
+            .map(|(name, (value, _))| (name.to_string(), value.clone()))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
     }
 }
 

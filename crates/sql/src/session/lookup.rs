@@ -11,15 +11,14 @@ use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{BindEnv, Params, column_flags};
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
-use esker_types::collation::{Coercibility, Collation};
-use esker_types::{SqlError, SqlResult, SqlType, TypeKind};
 
 use super::Session;
-use super::names::{SessionNames, count_diagnostics};
+use super::names::{SessionNames, count_diagnostics, unknown_system_table};
 use super::run::eval_ctx;
 use crate::dml;
-use crate::infoschema::{self, TableSpec};
-
+use crate::infoschema::{self, ColumnSpec, TableSpec};
+use esker_types::collation::{Coercibility, Collation};
+use esker_types::{SqlResult, SqlType, TypeKind};
 /// Most characters of a text parameter, as MySQL describes it: 65,532 bytes of utf8mb4.
 const MAX_PARAMETER_CHARS: u32 = 16_383;
 
@@ -50,7 +49,10 @@ impl Session {
         Ok(self.context.instance.catalog.view(schema, table))
     }
 
-    /// An INFORMATION_SCHEMA table, if the name means one.
+    /// A table of a system schema, if the name means one.
+    ///
+    /// # Errors
+    /// 1109 and 1146: there is no such table; 1142: the account may not see it.
     pub(crate) fn find_system_table(
         &self,
         name: &ObjectName,
@@ -59,16 +61,15 @@ impl Session {
             Some(s) => Some(&*s.text),
             None => self.context.database.as_deref(),
         };
-        if !schema.is_some_and(|s| s.eq_ignore_ascii_case("information_schema")) {
+        let Some(schema) = schema.and_then(infoschema::schema) else {
             return Ok(None);
-        }
-        let unknown = || {
-            let text = format!("Unknown table '{}' in information_schema", name.name);
-            SqlError::new(1109, "42S02", text)
         };
-        infoschema::find(&name.name.text)
-            .map(Some)
-            .ok_or_else(unknown)
+        self.context
+            .admit_system_table(schema.name, &name.name.text)?;
+        match schema.table(&name.name.text) {
+            Some(spec) => Ok(Some(spec)),
+            None => Err(unknown_system_table(schema.name, &name.name.text)),
+        }
     }
 
     /// COM_FIELD_LIST.
@@ -78,7 +79,11 @@ impl Session {
     pub fn field_list(&mut self, table: &str) -> SqlResult<Vec<ColumnMeta>> {
         self.context.check_password_is_fresh()?;
         self.context.renew_rights();
-        let table = self.survive(|session| session.find_table(&ObjectName::bare(table)))??;
+        let name = ObjectName::bare(table);
+        if let Some(spec) = self.find_system_table(&name)? {
+            return Ok(system_fields(spec));
+        }
+        let table = self.survive(|session| session.find_table(&name))??;
         Ok(table
             .columns
             .iter()
@@ -153,6 +158,18 @@ impl Session {
             params: params.collect(),
         })
     }
+}
+
+/// COM_FIELD_LIST of a system table.
+fn system_fields(spec: &TableSpec) -> Vec<ColumnMeta> {
+    let field = |c: &ColumnSpec| ColumnMeta {
+        schema: Arc::from(spec.schema),
+        table: Arc::from(spec.name),
+        org_table: Arc::from(spec.name),
+        org_name: c.name.clone(),
+        ..ColumnMeta::computed(&*c.name, c.ty.clone())
+    };
+    spec.columns.iter().map(field).collect()
 }
 
 /// What COM_STMT_PREPARE tells.

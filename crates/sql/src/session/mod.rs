@@ -150,8 +150,6 @@ pub(crate) struct ClientFlags {
     pub(crate) multi_statements: bool,
     local_files: bool,
     interactive: bool,
-    pub(crate) tls: Option<(String, String)>,
-    pub(crate) compression: Option<(&'static str, u32)>,
 }
 
 /// Progress of pulling rows.
@@ -215,6 +213,12 @@ impl Session {
             client.connection_id,
             &client.user,
             client.peer,
+            registry::Connection {
+                host: client.host.clone(),
+                attributes: client.attributes,
+                tls: client.tls,
+                compression: client.compression,
+            },
             instance.now_micros(),
             client.on_kill,
         );
@@ -243,8 +247,6 @@ impl Session {
                 multi_statements: client.multi_statements,
                 local_files: client.local_files,
                 interactive: client.interactive,
-                tls: client.tls,
-                compression: client.compression,
             },
             no_index_used: false,
             values,

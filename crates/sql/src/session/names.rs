@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use esker_engine::Ticket;
 use esker_sql_catalog::accounts::Access;
-use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef};
+use esker_sql_catalog::catalog::{IndexSample, TableDef, ViewDef, no_such_table};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
@@ -21,8 +21,7 @@ use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 
 use super::SessionContext;
-use crate::infoschema::{self, SystemTable};
-
+use crate::infoschema::{self, SessionState, SpecKind, SystemSchema, SystemTable, is_open_table};
 /// What names are resolved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -110,6 +109,55 @@ impl SessionNames<'_> {
         }
     }
 
+    /// A table or view of a system schema.
+    fn system_table(
+        &self,
+        need: Need,
+        schema: &'static SystemSchema,
+        name: &str,
+    ) -> SqlResult<TableSource> {
+        let found = schema.table(name);
+        if need != Need::Read && found.is_none_or(|spec| spec.kind != SpecKind::View) {
+            return Err(match schema.name {
+                "information_schema" => {
+                    let context = self.context;
+                    context.no_schema(&context.access.host, schema.name)
+                }
+                _ => {
+                    let missing = need.privileges();
+                    let command = missing.names().next().unwrap_or("SELECT");
+                    self.context.denied(command, name)
+                }
+            });
+        }
+        if schema.name != "information_schema" && !found.is_some_and(is_open_table) {
+            self.admit(need, schema.name, name)?;
+        }
+        let spec = found.ok_or_else(|| unknown_system_table(schema.name, name))?;
+        let mut viewer = self.context.viewer();
+        if infoschema::wants_session(spec) {
+            viewer.session = Some(Arc::new(self.state()));
+        }
+        let table = SystemTable::new(spec, viewer);
+        Ok(TableSource::Virtual(Arc::new(table)))
+    }
+
+    /// What tables about the session itself show.
+    fn state(&self) -> SessionState {
+        let (context, values) = (self.context, self.values);
+        let variables = VarId::all().map(|id| {
+            let value = match id.def().scope {
+                Scope::Global => context.instance.global_variable(id),
+                _ => session_variable(context, values, self.diagnostics, id),
+            };
+            (id.def().name, value.print())
+        });
+        SessionState {
+            variables: variables.collect(),
+            user_variables: context.user_variables(),
+        }
+    }
+
     /// Takes the lock of a table or view.
     fn lock(&self, object: &Arc<MdlObject>, name: &str, mode: MdlMode) -> SqlResult<()> {
         let mut locks = self.locks.borrow_mut();
@@ -132,6 +180,20 @@ impl SessionNames<'_> {
             Some(name) => Ok(name),
             None => self.context.current_schema(),
         }
+    }
+}
+
+/// 1109 in INFORMATION_SCHEMA, 1146 elsewhere.
+pub(super) fn unknown_system_table(schema: &str, name: &str) -> SqlError {
+    match schema {
+        "information_schema" => {
+            let text = format!(
+                "Unknown table '{}' in information_schema",
+                name.to_uppercase()
+            );
+            SqlError::new(1109, "42S02", text)
+        }
+        _ => no_such_table(schema, name),
     }
 }
 
@@ -166,16 +228,8 @@ impl Names for SessionNames<'_> {
             branch.admit_tables()?;
         }
         let schema = self.schema(schema)?;
-        if schema.eq_ignore_ascii_case("information_schema") {
-            let spec = infoschema::find(name).ok_or_else(|| {
-                let text = format!(
-                    "Unknown table '{}' in information_schema",
-                    name.to_uppercase()
-                );
-                SqlError::new(1109, "42S02", text)
-            })?;
-            let table = SystemTable::new(spec, self.context.viewer());
-            return Ok(TableSource::Virtual(Arc::new(table)));
+        if let Some(system) = infoschema::schema(schema) {
+            return self.system_table(need, system, name);
         }
         if let Some(table) = self.temporary(schema, name) {
             self.context.admit_temporary()?;

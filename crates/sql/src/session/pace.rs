@@ -163,7 +163,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::super::registry::Registry;
+    use super::super::registry::{Connection, Registry};
     use super::*;
 
     #[test]
@@ -173,7 +173,10 @@ mod tests {
         let pace = Pace::new(Box::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
         }));
-        let process = Registry::default().add(1, "u", "h".into(), 0, Box::new(|| ()));
+        let process = {
+            let on_kill = Box::new(|| ());
+            Registry::default().add(1, "u", "h".into(), Connection::default(), 0, on_kill)
+        };
         let times = || left.load(Ordering::Relaxed);
         pace.enter(Mode::Thread);
         pace.look_at_bytes(LONG_BYTES, &process).unwrap();

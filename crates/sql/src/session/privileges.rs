@@ -16,7 +16,7 @@ use esker_sql_syntax::ast::{
 use esker_types::{SqlError, SqlResult};
 
 use super::{Session, SessionContext};
-
+use crate::infoschema;
 const SELECT: Privileges = Privileges::of(&["SELECT"]);
 const UPDATE: Privileges = Privileges::of(&["UPDATE"]);
 /// Each of these allows FOR UPDATE.
@@ -187,6 +187,18 @@ impl SessionContext {
         match self.access.sees_table(schema, table) {
             true => Ok(()),
             false => Err(self.denied("SELECT", table)),
+        }
+    }
+
+    /// May the account see this table of a system schema?
+    ///
+    /// # Errors
+    /// 1142.
+    pub(super) fn admit_system_table(&self, schema: &str, table: &str) -> SqlResult<()> {
+        let spec = infoschema::schema(schema).and_then(|s| s.table(table));
+        match schema == "information_schema" || spec.is_some_and(infoschema::is_open_table) {
+            true => Ok(()),
+            false => self.require_some_on(schema, table),
         }
     }
 

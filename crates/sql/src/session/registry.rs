@@ -18,7 +18,6 @@ use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
-
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
 
@@ -27,12 +26,29 @@ const KILL_QUERY: u8 = 1;
 const KILL_CONNECTION: u8 = 2;
 const SHUT_DOWN: u8 = 3;
 
+/// Accounts whose logins are counted apart.
+const MAX_LOGINS: usize = 1000;
+
+/// How a client is connected; the same for the whole life of its session.
+#[derive(Debug, Default)]
+pub struct Connection {
+    /// Host as accounts see it.
+    pub host: String,
+    /// Connection attributes.
+    pub attributes: Vec<(String, String)>,
+    /// TLS cipher and version.
+    pub tls: Option<(String, String)>,
+    /// Algorithm and level, if packets are compressed.
+    pub compression: Option<(&'static str, u32)>,
+}
+
 /// What the process list shows of a session; shared between it and everybody who asks.
 pub struct Process {
     /// Connection id.
     pub id: u64,
     /// User name and where it comes from (`host:port`).
     pub peer: String,
+    connection: Connection,
     kill: AtomicU8,
     /// Microseconds since the epoch at which the current state began.
     since: AtomicI64,
@@ -100,6 +116,16 @@ pub struct Detail {
 }
 
 impl Process {
+    /// How its client is connected.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Host as accounts see it.
+    pub fn host(&self) -> &str {
+        &self.connection.host
+    }
+
     /// A copy of the changing part.
     pub fn detail(&self) -> Detail {
         self.detail.lock().clone()
@@ -273,6 +299,8 @@ pub struct Registry {
     processes: RwLock<BTreeMap<u64, Arc<Process>>>,
     /// What sessions did that are gone; written under the write lock of `processes`.
     gone: Counts,
+    /// How often each user came from each host.
+    logins: Mutex<BTreeMap<(String, String), u64>>,
     user_locks: Mutex<HashMap<String, UserLock>>,
     user_lock_freed: Condvar,
 }
@@ -293,12 +321,15 @@ impl Registry {
         id: u64,
         user: &str,
         peer: String,
+        connection: Connection,
         now_micros: i64,
         on_kill: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Process> {
+        self.count_login(user, &connection.host);
         let process = Arc::new(Process {
             id,
             peer,
+            connection,
             kill: AtomicU8::new(ALIVE),
             since: AtomicI64::new(now_micros),
             detail: Mutex::new(Detail {
@@ -315,6 +346,20 @@ impl Registry {
         });
         self.processes.write().insert(id, process.clone());
         process
+    }
+
+    fn count_login(&self, user: &str, host: &str) {
+        let mut logins = self.logins.lock();
+        let key = (user.to_owned(), host.to_owned());
+        if logins.len() < MAX_LOGINS || logins.contains_key(&key) {
+            *logins.entry(key).or_default() += 1;
+        }
+    }
+
+    /// How often each user came from each host; of the first [`MAX_LOGINS`] of them.
+    pub(crate) fn logins(&self) -> Vec<((String, String), u64)> {
+        let logins = self.logins.lock();
+        logins.iter().map(|(key, n)| (key.clone(), *n)).collect()
     }
 
     /// Forgets a session and its user-level locks.
@@ -454,7 +499,17 @@ mod tests {
         let registry = Registry::default();
         let processes = ids
             .iter()
-            .map(|id| registry.add(*id, "u", "localhost".into(), 0, Box::new(|| ())))
+            .map(|id| {
+                let on_kill = Box::new(|| ());
+                registry.add(
+                    *id,
+                    "u",
+                    "localhost".into(),
+                    Connection::default(),
+                    0,
+                    on_kill,
+                )
+            })
             .collect();
         (registry, processes)
     }

@@ -10,7 +10,7 @@ use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value};
 
 use super::{Table, empty, t, unknown_database};
-use crate::infoschema::{self, Wanted};
+use crate::infoschema::{self, TableSpec, Wanted};
 use crate::session::Session;
 
 pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
@@ -138,11 +138,10 @@ fn databases(session: &Session) -> SqlResult<Table> {
 
 /// Names and kinds of a schema's tables, as far as the account may see them.
 fn names_in(session: &Session, schema: &str) -> Vec<(String, &'static str)> {
-    if schema == "information_schema" {
-        return infoschema::TABLES
-            .iter()
-            .map(|t| (t.name.to_owned(), "SYSTEM VIEW"))
-            .collect();
+    if let Some(system) = infoschema::schema(schema) {
+        let viewer = session.context.viewer();
+        let shown = system.tables().iter().filter(|t| viewer.sees(t));
+        return shown.map(|t| (t.name.to_owned(), t.kind.word())).collect();
     }
     let (tables, views) = (
         session.context.instance.tables_of(schema),
@@ -224,20 +223,7 @@ fn table_status(session: &Session, schema: Option<&Ident>) -> SqlResult<Table> {
 
 fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table> {
     let rows = match session.find_system_table(name)? {
-        Some(spec) => spec
-            .columns
-            .iter()
-            .map(|c| {
-                let ty = c.ty.sql_type();
-                let kind = t(esker_sql_catalog::catalog::type_text(&ty));
-                let plain = vec![t(c.name), kind, t("YES"), t(""), Value::Null, t("")];
-                if full {
-                    widen(plain, &ty, "select", "")
-                } else {
-                    plain
-                }
-            })
-            .collect(),
+        Some(spec) => system_columns(session, full, spec),
         None => match session.find_view(name)? {
             Some(view) => view_columns(session, full, &view),
             None => {
@@ -262,6 +248,31 @@ fn columns(session: &Session, full: bool, name: &ObjectName) -> SqlResult<Table>
         &["Field", "Type", "Null", "Key", "Default", "Extra"]
     };
     Ok(Table::texts(names, rows))
+}
+
+fn system_columns(session: &Session, full: bool, spec: &TableSpec) -> Vec<Vec<Value>> {
+    let shown = spec.columns.iter().enumerate();
+    shown
+        .map(|(nth, c)| {
+            let plain = vec![
+                t(&c.name),
+                t(&c.type_text),
+                t(if c.ty.nullable { "YES" } else { "NO" }),
+                t(spec.column_key(nth)),
+                c.default.map_or(Value::Null, t),
+                t(c.extra),
+            ];
+            let access = &session.context.access;
+            let privileges = match spec.schema {
+                "information_schema" => "select".to_owned(),
+                _ => access.shown_on_column(spec.schema, spec.name, &c.name),
+            };
+            match full {
+                true => widen(plain, &c.ty, &privileges, ""),
+                false => plain,
+            }
+        })
+        .collect()
 }
 
 fn user_columns(session: &Session, full: bool, table: &Arc<TableDef>) -> Vec<Vec<Value>> {
@@ -357,6 +368,9 @@ fn widen(
 fn indexes(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     let spec =
         infoschema::find("STATISTICS").ok_or_else(|| unknown_database("information_schema"))?;
+    if let Some(spec) = session.find_system_table(name)? {
+        return Ok(index_table(infoschema::system_index_rows(spec)));
+    }
     // A view has none.
     let found = match session.find_view(name)? {
         Some(_) => Vec::new(),
@@ -412,30 +426,10 @@ fn index_table(found: Vec<Vec<Value>>) -> Table {
     )
 }
 
-/// A table of information_schema as MySQL 5.7 shows it: it is no view with a text here.
-fn create_system_table(spec: &infoschema::TableSpec) -> Table {
-    let column = |c: &infoschema::ColumnSpec| {
-        format!(
-            "  `{}` {}",
-            c.name,
-            esker_sql_catalog::catalog::type_text(&c.ty.sql_type())
-        )
-    };
-    let columns: Vec<String> = spec.columns.iter().map(column).collect();
-    let text = format!(
-        "CREATE TEMPORARY TABLE `{}` (\n{}\n) DEFAULT CHARSET=utf8mb3",
-        spec.name,
-        columns.join(",\n")
-    );
-    Table::texts(
-        &["Table", "Create Table"],
-        vec![vec![t(spec.name), t(text)]],
-    )
-}
-
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     if let Some(spec) = session.find_system_table(name)? {
-        return Ok(create_system_table(spec));
+        let row = vec![t(spec.name), t(infoschema::create_table(spec))];
+        return Ok(Table::texts(&["Table", "Create Table"], vec![row]));
     }
     if !session.context.is_temporary(name) {
         let (schema, table) = session.context.full_name(name)?;

@@ -9,18 +9,86 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use esker_types::Value;
 
 use super::t;
+use crate::instance::Instance;
 use crate::session::Session;
 use crate::session::counts::{Counter, Counts, NAMES};
+use crate::session::registry::{Connection, Process};
 
-/// Names and values, sorted. `session`: this session's own values where there are some.
+/// A status variable: its name and value.
+pub(crate) type Status = (&'static str, String);
+
+/// SHOW STATUS: the session's own values where there are some, or the server's.
 pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
     let instance = &of.context.instance;
+    let rows = match session {
+        true => of_session(instance, &of.context.process),
+        false => global(instance),
+    };
+    let row = |(name, value)| vec![t(name), t(value)];
+    rows.into_iter().map(row).collect()
+}
+
+/// Every status variable of the server, sorted.
+pub(crate) fn global(instance: &Instance) -> Vec<Status> {
+    let counts = NAMES.iter().copied().zip(instance.registry.sums());
+    let mut rows = of_server(instance);
+    rows.extend(counts.map(|(name, n)| (name, n.to_string())));
+    rows.extend(of_connection(&Connection::default()));
+    rows.sort_by_key(|(name, _)| *name);
+    rows
+}
+
+/// Every status variable, with the session's own values where it has some; sorted.
+pub(crate) fn of_session(instance: &Instance, process: &Process) -> Vec<Status> {
+    let mut rows = of_server(instance);
+    rows.extend(own_of_session(process));
+    rows.sort_by_key(|(name, _)| *name);
+    rows
+}
+
+/// The status variables that a session has for itself.
+pub(crate) fn own_of_session(process: &Process) -> Vec<Status> {
+    let mut own = Counts::zeros();
+    process.counts.add_to(&mut own);
+    let counts = NAMES.iter().copied().zip(own);
+    let mut rows: Vec<Status> = counts.map(|(name, n)| (name, n.to_string())).collect();
+    rows.extend(of_connection(process.connection()));
+    rows
+}
+
+/// Names of what is counted by session.
+pub(crate) fn counter_names() -> &'static [&'static str] {
+    NAMES
+}
+
+/// Room for the sums of what is counted by session.
+pub(crate) fn zeros() -> Vec<u64> {
+    Counts::zeros()
+}
+
+/// What is known of a session's connection; of none for the server as a whole.
+fn of_connection(connection: &Connection) -> Vec<Status> {
+    let (cipher, version) = connection.tls.clone().unwrap_or_default();
+    let (algorithm, level) = connection.compression.unwrap_or_default();
+    let is_on = match connection.compression {
+        Some(_) => "ON",
+        None => "OFF",
+    };
+    vec![
+        ("Ssl_cipher", cipher),
+        ("Ssl_version", version),
+        ("Compression", is_on.to_owned()),
+        ("Compression_algorithm", algorithm.to_owned()),
+        ("Compression_level", level.to_string()),
+    ]
+}
+
+/// What the server counts as a whole.
+fn of_server(instance: &Instance) -> Vec<Status> {
     let counters = &instance.counters;
     let read = |c: &AtomicU64| c.load(Ordering::Relaxed).to_string();
-    let connected = instance.registry.count();
     let uptime = instance.uptime_secs().to_string();
-    let tables = instance.table_count().to_string();
-    let mut rows: Vec<(&str, String)> = vec![
+    let mut rows: Vec<Status> = vec![
         ("Aborted_clients", read(&counters.aborted_clients)),
         ("Aborted_connects", read(&counters.aborted_connects)),
         (
@@ -34,47 +102,26 @@ pub(crate) fn rows(of: &Session, session: bool) -> Vec<Vec<Value>> {
         ("Connections", read(&counters.connections)),
         ("Flush_commands", read(&counters.flushes)),
         ("Max_used_connections", read(&counters.max_used_connections)),
-        ("Open_tables", tables),
+        ("Open_tables", instance.table_count().to_string()),
         (
             "Esker_prepared_xa_transactions",
             instance.engine.prepared_count().to_string(),
         ),
         ("Prepared_stmt_count", read(&instance.prepared_count)),
         ("Threads_cached", "0".into()),
-        ("Threads_connected", connected.to_string()),
+        ("Threads_connected", instance.registry.count().to_string()),
         ("Threads_created", read(&counters.connections)),
-        ("Threads_running", running(of).to_string()),
+        ("Threads_running", running(instance).to_string()),
         ("Uptime", uptime.clone()),
         ("Uptime_since_flush_status", uptime),
     ];
-    let tls = if session { of.client.tls.clone() } else { None };
-    let (cipher, version) = tls.unwrap_or_default();
-    rows.push(("Ssl_cipher", cipher));
-    rows.push(("Ssl_version", version));
-    let compression = of.client.compression.filter(|_| session);
-    let (algorithm, level) = compression.unwrap_or_default();
-    let is_on = if compression.is_some() { "ON" } else { "OFF" };
-    rows.push(("Compression", is_on.to_owned()));
-    rows.push(("Compression_algorithm", algorithm.to_owned()));
-    rows.push(("Compression_level", level.to_string()));
-    let counts = if session {
-        let mut own = Counts::zeros();
-        of.context.process.counts.add_to(&mut own);
-        own
-    } else {
-        instance.registry.sums()
-    };
-    rows.extend(NAMES.iter().zip(counts).map(|(n, v)| (*n, v.to_string())));
     rows.extend(instance.engine_status());
-    rows.sort_by(|a, b| a.0.cmp(b.0));
-    rows.into_iter()
-        .map(|(name, value)| vec![t(name), t(value)])
-        .collect()
+    rows
 }
 
 /// Sessions that do something now.
-fn running(of: &Session) -> usize {
-    let all = of.context.instance.registry.list();
+fn running(instance: &Instance) -> usize {
+    let all = instance.registry.list();
     all.iter().filter(|p| !p.is_idle()).count()
 }
 

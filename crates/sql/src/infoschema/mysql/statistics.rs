@@ -1,0 +1,172 @@
+//! Rows about what the server knows of itself: sizes, costs, time zones, GTIDs.
+//!
+//! Neighbours: the catalog and the trees have the sizes, the binary log the GTIDs, the time zones are built in.
+//! **Invariants**: sizes are in pages of InnoDB's page size, which tools multiply by; costs are MySQL's names with no
+//! value of their own, for Esker's planner has other costs.
+
+use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_types::Value;
+
+use super::super::objects::created;
+use super::super::{Viewer, text};
+
+/// Bytes of a page, by which sizes are told.
+const PAGE_BYTES: u64 = 16 * 1024;
+
+/// Columns of `engine_cost`.
+pub(super) const ENGINE_COST: &[&str] = &["engine_name", "device_type", "cost_name", "last_update"];
+
+/// Rows of `engine_cost`.
+pub(super) fn engine_costs(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let names = ["io_block_read_cost", "memory_block_read_cost"];
+    let row = |name: &str| vec![text("default"), Value::Int(0), text(name), started(viewer)];
+    names.map(row).to_vec()
+}
+
+/// Columns of `server_cost`.
+pub(super) const SERVER_COST: &[&str] = &["cost_name", "last_update"];
+
+/// Rows of `server_cost`.
+pub(super) fn server_costs(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let names = [
+        "disk_temptable_create_cost",
+        "disk_temptable_row_cost",
+        "key_compare_cost",
+        "memory_temptable_create_cost",
+        "memory_temptable_row_cost",
+        "row_evaluate_cost",
+    ];
+    names.map(|name| vec![text(name), started(viewer)]).to_vec()
+}
+
+/// When the server started.
+fn started(viewer: &Viewer) -> Value {
+    let uptime = i64::try_from(viewer.instance.uptime_secs()).unwrap_or(0);
+    created(viewer, viewer.instance.now_micros() - uptime * 1_000_000)
+}
+
+/// Columns of `gtid_executed`.
+pub(super) const GTID_EXECUTED: &[&str] =
+    &["source_uuid", "interval_start", "interval_end", "gtid_tag"];
+
+/// Rows of `gtid_executed`: one for each interval of the set `uuid[:tag]:1-5:7,…`.
+pub(super) fn gtids(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let set = viewer.instance.variable_text("gtid_executed");
+    let mut rows = Vec::new();
+    for source in set.split(',').map(str::trim).filter(|s| !s.is_empty()) {
+        let mut parts = source.split(':');
+        let uuid = parts.next().unwrap_or_default();
+        let mut tag = "";
+        for part in parts {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            match (from.parse(), to.parse()) {
+                (Ok(from), Ok(to)) => rows.push(vec![
+                    text(uuid),
+                    Value::Int(from),
+                    Value::Int(to),
+                    text(tag),
+                ]),
+                _ => tag = part,
+            }
+        }
+    }
+    rows
+}
+
+/// Every table of the catalog.
+fn each(viewer: &Viewer, mut rows: impl FnMut(&TableDef)) {
+    for schema in viewer.instance.schemas() {
+        for table in viewer.instance.tables_of(&schema.name) {
+            rows(&table);
+        }
+    }
+}
+
+/// Columns of `innodb_table_stats`.
+pub(super) const TABLE_STATS: &[&str] = &[
+    "database_name",
+    "table_name",
+    "last_update",
+    "n_rows",
+    "clustered_index_size",
+    "sum_of_other_index_sizes",
+];
+
+fn pages(bytes: u64) -> Value {
+    Value::UInt(bytes.div_ceil(PAGE_BYTES))
+}
+
+/// Rows of `innodb_table_stats`.
+pub(super) fn tables(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut out = Vec::new();
+    let now = created(viewer, viewer.instance.now_micros());
+    each(viewer, |table| {
+        let stats = viewer.instance.table_stats(table);
+        out.push(vec![
+            text(&table.schema),
+            text(&table.name),
+            now.clone(),
+            Value::UInt(stats.rows),
+            pages(stats.data_bytes.max(1)),
+            pages(stats.index_bytes),
+        ]);
+    });
+    out
+}
+
+/// Columns of `innodb_index_stats`.
+pub(super) const INDEX_STATS: &[&str] = &[
+    "database_name",
+    "table_name",
+    "index_name",
+    "last_update",
+    "stat_name",
+    "stat_value",
+    "stat_description",
+];
+
+/// Rows of `innodb_index_stats`: the size of every index. How many different values its columns have is sampled when a
+/// statement needs it, and is not here.
+pub(super) fn indexes(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let mut out = Vec::new();
+    let now = created(viewer, viewer.instance.now_micros());
+    each(viewer, |table| {
+        for index in table.visible_indexes() {
+            out.push(vec![
+                text(&table.schema),
+                text(&table.name),
+                text(&index.name),
+                now.clone(),
+                text("size"),
+                pages(index_bytes(index).max(1)),
+                text("Number of pages in the index"),
+            ]);
+        }
+    });
+    out
+}
+
+fn index_bytes(index: &IndexDef) -> u64 {
+    let now = index.tree.superversion();
+    now.version.bytes() + now.in_memory().bytes as u64
+}
+
+/// Columns of `time_zone`.
+pub(super) const TIME_ZONE: &[&str] = &["Time_zone_id", "Use_leap_seconds"];
+
+/// Rows of `time_zone`.
+pub(super) fn zones(_: &Viewer) -> Vec<Vec<Value>> {
+    let row = |(nth, _)| vec![Value::UInt(nth as u64 + 1), text("N")];
+    jiff::tz::db().available().enumerate().map(row).collect()
+}
+
+/// Columns of `time_zone_name`.
+pub(super) const TIME_ZONE_NAME: &[&str] = &["Name", "Time_zone_id"];
+
+/// Rows of `time_zone_name`.
+pub(super) fn zone_names(_: &Viewer) -> Vec<Vec<Value>> {
+    let row = |(nth, name): (usize, jiff::tz::TimeZoneName<'_>)| {
+        vec![text(name.as_str()), Value::UInt(nth as u64 + 1)]
+    };
+    jiff::tz::db().available().enumerate().map(row).collect()
+}

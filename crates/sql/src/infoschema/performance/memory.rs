@@ -1,0 +1,42 @@
+//! Memory by what it is used for.
+//!
+//! Neighbours: the engine's budget counts (`infoschema.ESKER_MEMORY` shows the same with limits).
+//! **Invariant**: only what is used now is known; how often and at most how much was used is not, and those figures
+//! equal the present.
+
+use esker_types::Value;
+
+use super::super::source::Source;
+use super::super::{Viewer, storage, text};
+
+pub(super) static SOURCES: &[Source] = &[Source::new(
+    "memory_summary_global_by_event_name",
+    &[
+        "EVENT_NAME",
+        "COUNT_ALLOC",
+        "SUM_NUMBER_OF_BYTES_ALLOC",
+        "CURRENT_COUNT_USED",
+        "HIGH_COUNT_USED",
+        "CURRENT_NUMBER_OF_BYTES_USED",
+        "HIGH_NUMBER_OF_BYTES_USED",
+    ],
+    by_event,
+)];
+
+fn by_event(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let areas = storage::memory_areas(viewer).into_iter();
+    areas
+        .map(|(area, bytes)| {
+            let used = i64::from(bytes > 0);
+            vec![
+                text(format!("memory/esker/{}", area.replace([' ', ','], "_"))),
+                Value::Int(used),
+                Value::UInt(bytes),
+                Value::Int(used),
+                Value::Int(used),
+                Value::UInt(bytes),
+                Value::UInt(bytes),
+            ]
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! What is instrumented.
+//!
+//! Neighbours: none; statements are the one thing that is switched.
+//! **Invariant**: a consumer or instrument is shown as enabled only if its events are collected.
+
+use esker_types::Value;
+
+use super::super::source::Source;
+use super::super::{Viewer, text, yes_no};
+
+pub(super) static SOURCES: &[Source] = &[
+    Source::new(
+        "setup_actors",
+        &["HOST", "USER", "ROLE", "ENABLED", "HISTORY"],
+        |_| vec![["%", "%", "%", "YES", "YES"].map(text).to_vec()],
+    ),
+    Source::new("setup_consumers", &["NAME", "ENABLED"], consumers),
+    Source::new(
+        "setup_instruments",
+        &["NAME", "ENABLED", "TIMED", "PROPERTIES"],
+        instruments,
+    ),
+    Source::new(
+        "setup_objects",
+        &[
+            "OBJECT_TYPE",
+            "OBJECT_SCHEMA",
+            "OBJECT_NAME",
+            "ENABLED",
+            "TIMED",
+        ],
+        objects,
+    ),
+    Source::new(
+        "setup_threads",
+        &["NAME", "ENABLED", "HISTORY", "PROPERTIES"],
+        |_| {
+            vec![
+                ["thread/sql/one_connection", "YES", "YES", "user"]
+                    .map(text)
+                    .to_vec(),
+            ]
+        },
+    ),
+    Source::new(
+        "performance_timers",
+        &[
+            "TIMER_NAME",
+            "TIMER_FREQUENCY",
+            "TIMER_RESOLUTION",
+            "TIMER_OVERHEAD",
+        ],
+        timers,
+    ),
+];
+
+/// Every consumer and whether its events are collected.
+const CONSUMERS: [(&str, bool); 16] = [
+    ("events_stages_current", false),
+    ("events_stages_history", false),
+    ("events_stages_history_long", false),
+    ("events_statements_cpu", false),
+    ("events_statements_current", false),
+    ("events_statements_history", false),
+    ("events_statements_history_long", false),
+    ("events_transactions_current", false),
+    ("events_transactions_history", false),
+    ("events_transactions_history_long", false),
+    ("events_waits_current", false),
+    ("events_waits_history", false),
+    ("events_waits_history_long", false),
+    ("global_instrumentation", true),
+    ("thread_instrumentation", true),
+    ("statements_digest", false),
+];
+
+fn consumers(_: &Viewer) -> Vec<Vec<Value>> {
+    let row = |(name, on)| vec![text(name), yes_no(on)];
+    CONSUMERS.map(row).to_vec()
+}
+
+fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
+    const NAMES: [&str; 2] = ["memory/esker/all", "wait/lock/metadata/sql/mdl"];
+    let row = |name| vec![text(name), text("YES"), text("NO"), text("")];
+    NAMES.map(row).to_vec()
+}
+
+fn objects(_: &Viewer) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for kind in ["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"] {
+        for (schema, on) in [
+            ("mysql", false),
+            ("performance_schema", false),
+            ("information_schema", false),
+            ("%", true),
+        ] {
+            rows.push(vec![
+                text(kind),
+                text(schema),
+                text("%"),
+                yes_no(on),
+                yes_no(on),
+            ]);
+        }
+    }
+    rows
+}
+
+/// Clocks and their ticks a second; one is read per statement.
+fn timers(_: &Viewer) -> Vec<Vec<Value>> {
+    let row = |(name, frequency)| {
+        vec![
+            text(name),
+            Value::Int(frequency),
+            Value::Int(1),
+            Value::Int(25),
+        ]
+    };
+    [
+        ("NANOSECOND", 1_000_000_000),
+        ("MICROSECOND", 1_000_000),
+        ("MILLISECOND", 1_000),
+    ]
+    .map(row)
+    .to_vec()
+}
