@@ -137,7 +137,9 @@ async fn prove(
     let name = plugin_name(plugin);
     let mut challenge = proof.challenge;
     let mut data = proof.data;
-    if proof.plugin.as_deref() != Some(name) {
+    // The greeting was for another plugin: what came for this one may be empty, for some clients wait to be asked.
+    let was_greeted = name == auth::CACHING_SHA2;
+    if !was_greeted || proof.plugin.as_deref() != Some(name) {
         challenge = conn.fresh_challenge();
         handshake::write_auth_switch(name, &challenge, conn.frames.begin());
         conn.frames.end();
