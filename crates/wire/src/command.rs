@@ -47,8 +47,46 @@ pub enum Command<'a> {
     SetOption(u16),
     /// COM_RESET_CONNECTION.
     ResetConnection,
+    /// COM_REGISTER_SLAVE.
+    RegisterReplica(RegisterReplica<'a>),
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
+    Dump(Dump<'a>),
     /// Anything else.
     Unknown(u8),
+}
+
+/// What a replica says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegisterReplica<'a> {
+    /// Its server_id.
+    pub server_id: u32,
+    /// Its report_host.
+    pub host: &'a [u8],
+    /// Its report_port.
+    pub port: u16,
+}
+
+/// A request for the binary log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dump<'a> {
+    /// Bits of [`dump`].
+    pub flags: u16,
+    /// server_id of the replica.
+    pub server_id: u32,
+    /// File to begin with.
+    pub file: &'a [u8],
+    /// Where to begin in it.
+    pub position: u64,
+    /// COM_BINLOG_DUMP_GTID: what the replica has, encoded.
+    pub gtids: Option<&'a [u8]>,
+}
+
+/// Flags of a request for the binary log.
+pub mod dump {
+    /// The stream ends where the log ends.
+    pub const NON_BLOCK: u16 = 1;
+    /// Heartbeats may be of the second kind. MariaDB's clients ask for something else with it.
+    pub const HEARTBEAT_V2: u16 = 2;
 }
 
 /// Bits of COM_REFRESH.
@@ -100,6 +138,8 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x0d => Command::Debug,
         0x0e => Command::Ping,
         0x11 => Command::ChangeUser(r.rest()),
+        0x12 => Command::Dump(parse_dump(r)?),
+        0x15 => Command::RegisterReplica(parse_register(r)?),
         0x16 => Command::StmtPrepare(r.rest()),
         0x17 => Command::StmtExecute(parse_execute(r)?),
         0x18 => Command::StmtSendLongData(r.u32("statement id")?, r.u16("parameter")?, r.rest()),
@@ -107,6 +147,7 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x1a => Command::StmtReset(r.u32("statement id")?),
         0x1b => Command::SetOption(r.u16("option")?),
         0x1c => Command::StmtFetch(r.u32("statement id")?, r.u32("row count")?),
+        0x1e => Command::Dump(parse_dump_gtid(r)?),
         0x1f => Command::ResetConnection,
         other => Command::Unknown(other),
     })
@@ -121,6 +162,54 @@ fn parse_execute(mut r: Reader<'_>) -> Result<Execute<'_>, WireError> {
         flags,
         rest: r.rest(),
     })
+}
+
+/// Server id, host, user and password behind their lengths, port, rank, id of the source; the last two say nothing.
+fn parse_register(mut r: Reader<'_>) -> Result<RegisterReplica<'_>, WireError> {
+    let server_id = r.u32("server id")?;
+    let host = short_text(&mut r, "host")?;
+    short_text(&mut r, "user")?;
+    short_text(&mut r, "password")?;
+    Ok(RegisterReplica {
+        server_id,
+        host,
+        port: r.u16("port")?,
+    })
+}
+
+fn short_text<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], WireError> {
+    let length = r.u8(what)?;
+    r.take(length.into(), what)
+}
+
+fn parse_dump(mut r: Reader<'_>) -> Result<Dump<'_>, WireError> {
+    Ok(Dump {
+        position: r.u32("position")?.into(),
+        flags: r.u16("flags")?,
+        server_id: r.u32("server id")?,
+        file: until_nul(r.rest()),
+        gtids: None,
+    })
+}
+
+fn parse_dump_gtid(mut r: Reader<'_>) -> Result<Dump<'_>, WireError> {
+    let (flags, server_id) = (r.u16("flags")?, r.u32("server id")?);
+    let length = r.u32("length of the file's name")?;
+    let file = until_nul(r.take(length as usize, "file")?);
+    let position = r.u64("position")?;
+    let length = r.u32("length of the GTIDs")?;
+    Ok(Dump {
+        flags,
+        server_id,
+        file,
+        position,
+        gtids: Some(r.take(length as usize, "GTIDs")?),
+    })
+}
+
+/// Some clients end a name with a zero.
+fn until_nul(name: &[u8]) -> &[u8] {
+    name.split(|b| *b == 0).next().unwrap_or_default()
 }
 
 /// Skips COM_QUERY's query attributes.
@@ -150,7 +239,7 @@ mod tests {
             Ok(Command::Query(b"select 1"))
         );
         assert_eq!(parse(b"\x0e", 0), Ok(Command::Ping));
-        assert_eq!(parse(b"\x12", 0), Ok(Command::Unknown(0x12)));
+        assert_eq!(parse(b"\x13", 0), Ok(Command::Unknown(0x13)));
         assert_eq!(
             parse(b"\x17\x01\0\0\0\x01\x01\0\0\0xyz", 0),
             Ok(Command::StmtExecute(Execute {
@@ -173,6 +262,36 @@ mod tests {
             parse(&p, cap::QUERY_ATTRIBUTES),
             Ok(Command::Query(b"select 2"))
         );
+    }
+
+    #[test]
+    fn requests_of_replicas_parse() {
+        let register = b"\x15\x07\0\0\0\x02db\x01u\x01p\xea\x0c\0\0\0\0\0\0\0\0";
+        let replica = RegisterReplica {
+            server_id: 7,
+            host: b"db",
+            port: 3306,
+        };
+        assert_eq!(parse(register, 0), Ok(Command::RegisterReplica(replica)));
+        let by_position = Dump {
+            flags: dump::NON_BLOCK,
+            server_id: 7,
+            file: b"binlog.000001",
+            position: 4,
+            gtids: None,
+        };
+        let bytes = b"\x12\x04\0\0\0\x01\0\x07\0\0\0binlog.000001";
+        assert_eq!(parse(bytes, 0), Ok(Command::Dump(by_position)));
+        let by_gtids = Dump {
+            file: b"",
+            gtids: Some(b"set"),
+            ..by_position
+        };
+        let bytes = b"\x1e\x01\0\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x03\0\0\0set";
+        assert_eq!(parse(bytes, 0), Ok(Command::Dump(by_gtids)));
+        for end in 1..bytes.len() {
+            assert!(parse(&bytes[..end], 0).is_err(), "{end}");
+        }
     }
 
     proptest! {

@@ -149,6 +149,11 @@ pub struct FrameWriter {
     seq: u8,
     /// Start of the open packet's header.
     open: Option<usize>,
+    /// What is missing of a payload of [`FrameWriter::begin_sized`], and of it what goes into the current packet.
+    missing: usize,
+    missing_here: usize,
+    /// The current packet is as long as one can be, so another one follows it.
+    is_full: bool,
 }
 
 impl FrameWriter {
@@ -168,6 +173,41 @@ impl FrameWriter {
         self.open = Some(self.out.len());
         self.out.extend_from_slice(&[0; HEADER]);
         &mut self.out
+    }
+
+    /// Opens a payload of `len` bytes, which [`Self::put`] brings: what is complete may leave meanwhile.
+    pub fn begin_sized(&mut self, len: usize) {
+        debug_assert!(self.open.is_none() && !self.is_unfinished());
+        self.missing = len;
+        self.begin_part();
+    }
+
+    fn begin_part(&mut self) {
+        self.missing_here = self.missing.min(MAX_PACKET);
+        self.is_full = self.missing_here == MAX_PACKET;
+        let at = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER]);
+        self.put_header(at, self.missing_here);
+    }
+
+    /// Some bytes of the payload.
+    pub fn put(&mut self, mut bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.missing);
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(self.missing_here));
+            self.out.extend_from_slice(now);
+            self.missing -= now.len();
+            self.missing_here -= now.len();
+            if self.missing_here == 0 && self.is_full {
+                self.begin_part();
+            }
+            bytes = later;
+        }
+    }
+
+    /// Is something missing of the payload that was begun with its size?
+    pub fn is_unfinished(&self) -> bool {
+        self.missing > 0
     }
 
     /// The payload buffer of the open packet.
@@ -279,6 +319,32 @@ mod tests {
             2 * MAX_PACKET,
         ] {
             round_trip(len);
+        }
+    }
+
+    #[test]
+    fn a_payload_in_pieces_is_framed_like_a_whole_one() {
+        for len in [
+            1,
+            250,
+            MAX_PACKET - 1,
+            MAX_PACKET,
+            MAX_PACKET + 1,
+            2 * MAX_PACKET,
+        ] {
+            let payload: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let mut whole = FrameWriter::default();
+            whole.begin().extend_from_slice(&payload);
+            whole.end();
+            let mut pieces = FrameWriter::default();
+            pieces.begin_sized(len);
+            for piece in payload.chunks(300_007) {
+                assert!(pieces.is_unfinished());
+                pieces.put(piece);
+            }
+            assert!(!pieces.is_unfinished());
+            assert!(pieces.bytes() == whole.bytes(), "{len}");
+            assert_eq!(pieces.seq(), whole.seq());
         }
     }
 
