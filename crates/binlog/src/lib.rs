@@ -2,10 +2,10 @@
 //!
 //! In flow order: a session hands each changed row to [`image`] and gathers the events of its transaction in an
 //! [`Attachment`], opaque bytes that travel in the record of the commit; [`derive`] makes complete events of it, with
-//! GTID, dependencies (`writeset`) and positions; [`files`] keeps them in files that MySQL's own tools read. [`event`]
-//! has the encoder and decoder of every event, [`gtid`] the algebra of GTID sets. Formats: `docs/formats/binlog.md` and
-//! `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`. Neighbours: `sql` captures rows and
-//! statements and feeds attachments back from the durable log.
+//! GTID, dependencies (`writeset`) and positions; [`files`] keeps them in files that MySQL's own tools read; [`stream`]
+//! sends them to consumers. [`event`] has the encoder and decoder of every event, [`gtid`] the algebra of GTID sets.
+//! Formats: `docs/formats/binlog.md` and `docs/formats/binlog-attachment.md`; reasons: `docs/decisions/binlog.md`.
+//! Neighbours: `sql` captures rows and statements and feeds attachments back from the durable log.
 //!
 //! **Invariants**
 //! - The bytes of a file are a function of the attachments in log order: derivation can be repeated after a crash and
@@ -19,6 +19,7 @@ pub mod event;
 pub mod files;
 pub mod gtid;
 pub mod image;
+pub mod stream;
 pub mod writeset;
 
 pub use attachment::{Attachment, Origin, What};

@@ -50,3 +50,16 @@ pub fn parse_rows_query(body: &[u8]) -> Result<&[u8]> {
 pub fn write_heartbeat(file: &[u8], out: &mut Vec<u8>) {
     out.bytes(file);
 }
+
+/// Appends the body of HEARTBEAT_V2: fields of type, length and value, then a zero.
+pub fn write_heartbeat_v2(file: &[u8], position: u64, out: &mut Vec<u8>) {
+    const FILE: u8 = 1;
+    const POSITION: u8 = 2;
+    out.u8(FILE);
+    out.packed_bytes(file);
+    let mut packed = Vec::new();
+    packed.packed(position);
+    out.u8(POSITION);
+    out.packed_bytes(&packed);
+    out.u8(0);
+}

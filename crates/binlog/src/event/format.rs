@@ -81,6 +81,9 @@ impl FormatDescription {
         })
     }
 
+    /// Bytes of the body before the lengths of headers.
+    pub const FIXED_BYTES: usize = 2 + VERSION_BYTES + 4 + 1;
+
     /// Bytes of the whole event.
     pub const BYTES: usize =
         HEADER_BYTES + 2 + VERSION_BYTES + 4 + 1 + POST_HEADER_BYTES.len() + 1 + CHECKSUM_BYTES;

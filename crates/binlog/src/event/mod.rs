@@ -154,11 +154,23 @@ pub fn frame(
     checksum: Checksum,
     out: &mut Vec<u8>,
 ) {
+    frame_number(kind as u8, stamp, position, body, checksum, out);
+}
+
+/// The same for any number of a type.
+pub(crate) fn frame_number(
+    kind: u8,
+    stamp: Stamp,
+    position: u64,
+    body: &[u8],
+    checksum: Checksum,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
     let length = event_bytes(body.len(), checksum);
     out.reserve(length);
     out.u32(stamp.timestamp);
-    out.u8(kind as u8);
+    out.u8(kind);
     out.u32(stamp.server_id);
     out.u32(length as u32);
     // The field has 32 bits; beyond 4 GiB readers count for themselves, as they do for MySQL.

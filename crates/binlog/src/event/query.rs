@@ -29,6 +29,9 @@ const UTF8MB4_COLLATION: u8 = 18;
 const REQUIRE_PRIMARY_KEY: u8 = 19;
 const TABLE_ENCRYPTION: u8 = 20;
 
+/// Bytes before the settings.
+const FIXED_BYTES: usize = 4 + 4 + 1 + 2 + 2;
+
 /// The only catalog there is.
 const CATALOG_NAME: &[u8] = b"std";
 /// Says that more databases are changed than are listed.
@@ -261,4 +264,36 @@ impl<'a> Query<'a> {
             text: r.rest(),
         })
     }
+}
+
+/// Where the numbers of collations stand in the body of a statement.
+pub fn collations(body: &[u8]) -> Result<Vec<usize>> {
+    let settings = Query::parse(body)?.settings;
+    let end = FIXED_BYTES + settings.len();
+    let mut r = Reader::new(settings);
+    let mut places = Vec::new();
+    while !r.is_empty() {
+        let code = r.u8()?;
+        let at = end - r.len();
+        let fixed = match code {
+            CHARSET => {
+                places.extend([at, at + 2, at + 4]);
+                6
+            }
+            CHARSET_DATABASE => {
+                places.push(at);
+                2
+            }
+            FLAGS2 | AUTO_INCREMENT => 4,
+            SQL_MODE | TABLE_MAP_FOR_UPDATE | DDL_XID => 8,
+            LC_TIME_NAMES | UTF8MB4_COLLATION => 2,
+            MICROSECONDS => 3,
+            EXPLICIT_DEFAULTS | REQUIRE_PRIMARY_KEY | TABLE_ENCRYPTION => 1,
+            CATALOG | TIME_ZONE => r.u8()?.into(),
+            // Those with collations stand before the rest.
+            _ => break,
+        };
+        r.take(fixed)?;
+    }
+    Ok(places)
 }

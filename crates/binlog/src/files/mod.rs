@@ -16,4 +16,4 @@ mod view;
 pub use names::{FileNumber, Names};
 pub use scan::{FIRST_EVENT, MAGIC, Scan, Summary, previous_gtids, summarise};
 pub use set::{Config, FileSet, were_left_open};
-pub use view::{FileInfo, Published, View};
+pub use view::{FileInfo, Newer, Published, Reading, View};

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 /// Number of a file of the binary log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FileNumber(pub u32);
 
 /// Where files are, and what they are called.

@@ -71,6 +71,8 @@ pub struct FileSet {
     rotation: Option<u32>,
     /// The last file has its ROTATE.
     ended: bool,
+    /// How often the files have begun again while the server runs.
+    resets: u64,
 }
 
 impl FileSet {
@@ -145,6 +147,7 @@ impl FileSet {
             purged: GtidSet::default(),
             rotation: None,
             ended: false,
+            resets: 0,
         };
         set.publish();
         Ok(set)
@@ -200,6 +203,7 @@ impl FileSet {
             purged,
             rotation: None,
             ended: false,
+            resets: 0,
         };
         if position.state == State::Closed {
             set.next_file(now, now)?;
@@ -282,6 +286,7 @@ impl FileSet {
             self.file.sync_data()?;
             self.max_size = self.config.max_size;
             self.note_position(State::Open)?;
+            self.publish();
         }
         Ok(self.synced.lsn)
     }
@@ -371,6 +376,11 @@ impl FileSet {
             files: self.files.iter().copied().collect(),
             lsn: self.lsn,
             synced_lsn: self.synced.lsn,
+            synced: FileInfo {
+                number: self.synced.file,
+                size: self.synced.offset,
+            },
+            resets: self.resets,
             ordinal: self.deriver.numbers().ordinal,
             executed: Arc::new(self.deriver.executed().clone()),
             purged: Arc::new(self.purged.clone()),
@@ -421,9 +431,12 @@ impl FileSet {
         self.rotate(now)
     }
 
-    /// Removes all files before `first`, as far as they are not the last one.
+    /// Removes all files before `first`, as far as they are not the last one, and no stream reads them.
     pub fn purge_to(&mut self, first: FileNumber) -> Result<()> {
-        let keep = first.min(self.number());
+        let mut keep = first.min(self.number());
+        if let Some(read) = self.published.first_read() {
+            keep = keep.min(read);
+        }
         let gone: Vec<_> = self.files.iter().map(|f| f.number).collect();
         let gone: Vec<_> = gone.into_iter().filter(|n| *n < keep).collect();
         if gone.is_empty() {
@@ -453,7 +466,12 @@ impl FileSet {
         let (fs, config) = (Arc::clone(&self.fs), self.config.clone());
         let fresh = Self::recreate(fs, config, lsn, ordinal, now)?;
         let published = Arc::clone(&self.published);
-        *self = Self { published, ..fresh };
+        let resets = self.resets + 1;
+        *self = Self {
+            published,
+            resets,
+            ..fresh
+        };
         self.publish();
         Ok(())
     }

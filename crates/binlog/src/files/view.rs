@@ -1,9 +1,14 @@
-//! What readers may see of the files, and waiting for it.
+//! What readers may see of the files, and waiting for it; which files streams read.
 //!
 //! Neighbours: `set` publishes; statements that show state of the binary log, and streams, wait here.
-//! **Invariants**: a view is of one moment; its LSN never goes back while the server runs.
+//! **Invariants**
+//! - A view is of one moment; its LSN never goes back while the server runs.
+//! - A future that waits for more is woken by every view with more that is published after its last poll.
 
+use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +17,7 @@ use super::names::FileNumber;
 use crate::gtid::GtidSet;
 
 /// A file that readers may open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct FileInfo {
     /// Its number.
     pub number: FileNumber,
@@ -29,6 +34,10 @@ pub struct View {
     pub lsn: u64,
     /// What is below will not be derived again.
     pub synced_lsn: u64,
+    /// The last file of which something is synced, and how much of it: what lies before may leave the server.
+    pub synced: FileInfo,
+    /// How often the files have begun again.
+    pub resets: u64,
     /// Transactions since the first file.
     pub ordinal: u64,
     /// What was executed.
@@ -37,33 +46,164 @@ pub struct View {
     pub purged: Arc<GtidSet>,
 }
 
-/// The current view.
+impl View {
+    /// Bytes of a file that may leave the server: they are synced, so that no crash makes others of them.
+    pub fn sendable(&self, number: FileNumber) -> Option<u64> {
+        let at = self
+            .files
+            .binary_search_by_key(&number, |f| f.number)
+            .ok()?;
+        Some(match number.cmp(&self.synced.number) {
+            std::cmp::Ordering::Less => self.files[at].size,
+            std::cmp::Ordering::Equal => self.synced.size,
+            std::cmp::Ordering::Greater => 0,
+        })
+    }
+
+    /// The last file, with its size.
+    pub fn end(&self) -> FileInfo {
+        self.files.last().copied().unwrap_or_default()
+    }
+
+    /// The file behind this one.
+    pub fn after(&self, number: FileNumber) -> Option<FileNumber> {
+        let at = self.files.partition_point(|f| f.number <= number);
+        self.files.get(at).map(|f| f.number)
+    }
+}
+
+/// The current view, and who reads.
 #[derive(Debug, Default)]
 pub struct Published {
-    view: Mutex<View>,
+    shown: Mutex<Shown>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    view: View,
+    /// How many views there were that had more for streams than the one before.
+    generation: u64,
+    wakers: Vec<Waker>,
+    /// The file that each stream reads.
+    streams: BTreeMap<u64, FileNumber>,
+    last_stream: u64,
 }
 
 impl Published {
     pub(super) fn set(&self, view: View) {
-        *self.view.lock() = view;
+        let mut shown = self.shown.lock();
+        let is_more = (shown.view.synced, shown.view.resets) != (view.synced, view.resets);
+        shown.view = view;
+        let wakers = match is_more {
+            true => {
+                shown.generation += 1;
+                std::mem::take(&mut shown.wakers)
+            }
+            false => Vec::new(),
+        };
+        drop(shown);
         self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The current view.
     pub fn view(&self) -> View {
-        self.view.lock().clone()
+        self.shown.lock().view.clone()
+    }
+
+    /// Looks at the current view without a copy, and tells which one it is.
+    pub fn look<T>(&self, look: impl FnOnce(&View) -> T) -> (T, u64) {
+        let shown = self.shown.lock();
+        (look(&shown.view), shown.generation)
     }
 
     /// Waits until `is_there` holds of the view, at most this long; then the view, whatever it is.
     pub fn wait(&self, at_most: Duration, is_there: impl Fn(&View) -> bool) -> View {
         let until = Instant::now() + at_most;
-        let mut view = self.view.lock();
-        while !is_there(&view) {
-            if self.changed.wait_until(&mut view, until).timed_out() {
+        let mut shown = self.shown.lock();
+        while !is_there(&shown.view) {
+            if self.changed.wait_until(&mut shown, until).timed_out() {
                 break;
             }
         }
-        view.clone()
+        shown.view.clone()
+    }
+
+    /// Resolves when there is more for streams than in the view of `generation`.
+    pub fn newer(self: &Arc<Self>, generation: u64) -> Newer {
+        Newer {
+            published: Arc::clone(self),
+            generation,
+        }
+    }
+
+    /// A stream begins to read here.
+    pub fn begin_stream(self: &Arc<Self>, number: FileNumber) -> Reading {
+        let mut shown = self.shown.lock();
+        shown.last_stream += 1;
+        let id = shown.last_stream;
+        shown.streams.insert(id, number);
+        let published = Arc::clone(self);
+        Reading { published, id }
+    }
+
+    /// Is there a stream? What it is to send has to be synced.
+    pub fn has_streams(&self) -> bool {
+        !self.shown.lock().streams.is_empty()
+    }
+
+    /// The first file that a stream reads.
+    pub fn first_read(&self) -> Option<FileNumber> {
+        self.shown.lock().streams.values().min().copied()
+    }
+
+    /// Streams that read a file before this one.
+    pub fn streams_before(&self, number: FileNumber) -> usize {
+        let shown = self.shown.lock();
+        shown.streams.values().filter(|n| **n < number).count()
+    }
+}
+
+/// Waits for a view with more in it.
+#[derive(Debug)]
+pub struct Newer {
+    published: Arc<Published>,
+    generation: u64,
+}
+
+impl Future for Newer {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shown = self.published.shown.lock();
+        if shown.generation != self.generation {
+            return Poll::Ready(());
+        }
+        if !shown.wakers.iter().any(|w| w.will_wake(cx.waker())) {
+            shown.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// Keeps the file that a stream reads, and those behind it, from being purged.
+#[derive(Debug)]
+pub struct Reading {
+    published: Arc<Published>,
+    id: u64,
+}
+
+impl Reading {
+    /// The stream goes on with this file.
+    pub fn move_to(&self, number: FileNumber) {
+        let mut shown = self.published.shown.lock();
+        shown.streams.insert(self.id, number);
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.published.shown.lock().streams.remove(&self.id);
     }
 }
