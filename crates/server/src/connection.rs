@@ -33,6 +33,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::compressions::Compressions;
 use crate::dispatch::{self, Next};
+use crate::dump;
 use crate::listener::{SHUTDOWN_GRACE, Shared};
 use crate::login::{Proof, authenticate, must_change_password};
 use crate::parameters::Parameters;
@@ -145,6 +146,11 @@ impl Connection {
         }
         self.frames.clear(IDLE_BUFFER);
         Ok(())
+    }
+
+    /// Counts what was sent for the session's status.
+    pub(crate) fn count_sent(&mut self, session: &Session) {
+        session.count(Counter::BytesSent, std::mem::take(&mut self.sent));
     }
 
     /// Gives the login exchange its time, and `more` for a wait that is not the client's fault.
@@ -310,6 +316,23 @@ impl Connection {
         payload.extend_from_slice(bytes);
         self.frames.set_seq(seq);
         Ok(true)
+    }
+
+    /// What the consumer of a stream has sent meanwhile: True if it leaves.
+    ///
+    /// # Errors
+    /// A packet out of order, or a long one.
+    pub(crate) async fn has_left(&mut self) -> Result<bool, Gone> {
+        const QUIT: &[u8] = &[1];
+        loop {
+            match self.reader.next(0, LOGIN_PACKET_LIMIT) {
+                Ok(Some((QUIT, _))) => return Ok(true),
+                // Acknowledgements that nobody has asked for.
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(false),
+                Err(e) => return self.protocol_error(&e).await,
+            }
+        }
     }
 
     pub(crate) async fn protocol_error<T>(&mut self, e: &WireError) -> Result<T, Gone> {
@@ -777,6 +800,13 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
         let idle = session.idle_timeout();
         conn.idle.store(true, Ordering::Relaxed);
         let next = conn.command(session, idle, &mut silence).await?;
+        if let Next::Dump(stream) = next {
+            // It is no command that runs: the end of the server does not wait for it, nor does a commit.
+            conn.write_timeout = session.net_write_timeout();
+            dump::serve(conn, session, stream).await?;
+            conn.flush().await?;
+            continue;
+        }
         conn.idle.store(false, Ordering::Relaxed);
         let _running = shared.activity.begin();
         conn.write_timeout = session.net_write_timeout();

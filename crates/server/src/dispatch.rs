@@ -7,9 +7,10 @@
 
 use std::ops::ControlFlow;
 
+use esker_sql::binlog::{Dump, DumpRequest};
 use esker_sql::{Counter, Mode, OutcomeKind, Request, Session, Step, WaitFor};
 use esker_types::{SqlError, SqlResult};
-use esker_wire::command::{CURSOR_READ_ONLY, Command, refresh};
+use esker_wire::command::{self, CURSOR_READ_ONLY, Command, refresh};
 use esker_wire::row::Format;
 
 use crate::connection::{Connection, Gone};
@@ -35,6 +36,8 @@ pub(crate) enum Next {
     Fields(Vec<esker_sql::ColumnMeta>),
     /// COM_STATISTICS.
     Text(String),
+    /// The session has become a stream of the binary log.
+    Dump(Box<Dump>),
     /// Done; an OK is due.
     Ok,
     /// An old-style EOF is due (COM_SET_OPTION, COM_DEBUG).
@@ -121,10 +124,34 @@ pub(crate) fn begin(
             session.set_multi_statements(option == 0);
             Next::Eof
         }
+        Command::RegisterReplica(replica) => {
+            let host = String::from_utf8_lossy(replica.host).into_owned();
+            session
+                .register_replica(replica.server_id, host, replica.port)
+                .into()
+        }
+        Command::Dump(request) => {
+            let begin = || session.begin_dump(dump_request(&request));
+            match tokio::task::block_in_place(begin) {
+                Ok(dump) => Next::Dump(Box::new(dump)),
+                Err(e) => Next::Error(e),
+            }
+        }
         Command::ChangeUser(payload) => Next::ChangeUser(payload.to_vec()),
         Command::SetOption(_) | Command::Unknown(_) => {
             Next::Error(SqlError::new(1047, "08S01", "Unknown command"))
         }
+    }
+}
+
+fn dump_request(request: &command::Dump<'_>) -> DumpRequest {
+    DumpRequest {
+        server_id: request.server_id,
+        file: String::from_utf8_lossy(request.file).into_owned(),
+        position: request.position,
+        gtids: request.gtids.map(<[u8]>::to_vec),
+        ends: request.flags & command::dump::NON_BLOCK != 0,
+        heartbeat_v2: request.flags & command::dump::HEARTBEAT_V2 != 0,
     }
 }
 
@@ -188,7 +215,7 @@ pub(crate) async fn finish(
         Next::Ok => reply::done(conn, session),
         Next::Eof => reply::eof(conn, session, 0),
         Next::Error(e) => conn.put_error(&e),
-        Next::Silence | Next::Quit | Next::ChangeUser(_) => (),
+        Next::Silence | Next::Quit | Next::ChangeUser(_) | Next::Dump(_) => (),
     }
     Ok(())
 }

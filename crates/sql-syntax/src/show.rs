@@ -237,7 +237,8 @@ impl Parser<'_> {
             }
             Kw::REPLICA | Kw::SLAVE => {
                 if self.eat_kw(Kw::HOSTS) {
-                    return Ok(ShowWhat::Replicas);
+                    let old_names = kw == Kw::SLAVE;
+                    return Ok(ShowWhat::Replicas { old_names });
                 }
                 self.expect_kw(Kw::STATUS)?;
                 let channel = self.channel()?;
@@ -258,7 +259,7 @@ impl Parser<'_> {
                     channel: None,
                 })
             }
-            Kw::REPLICAS => Ok(ShowWhat::Replicas),
+            Kw::REPLICAS => Ok(ShowWhat::Replicas { old_names: false }),
             _ => Err(self.error_at(start)),
         }
     }

@@ -22,7 +22,7 @@ use esker_vfs::{Env, OpenMode};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use crate::binlog::{Binlog, StartArgs};
+use crate::binlog::{Binlog, Replicas, StartArgs};
 use crate::datadir;
 use crate::ddl;
 use crate::session::registry::Registry;
@@ -92,6 +92,7 @@ pub struct Instance {
     pub(crate) catalog: Catalog,
     pub(crate) globals: Globals,
     pub(crate) binlog: Binlog,
+    pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
     pub(crate) counters: Counters,
     pub(crate) system_zone: TimeZone,
@@ -220,6 +221,7 @@ impl Starting {
             env: config.env,
             data_dir: config.data_dir,
             binlog: Binlog::default(),
+            replicas: Replicas::default(),
             engine,
             catalog,
             globals,

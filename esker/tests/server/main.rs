@@ -35,6 +35,7 @@ mod settings;
 mod shell;
 mod spill;
 mod statements;
+mod streams;
 mod sysbench;
 mod system_schemas;
 mod temporary;

@@ -50,8 +50,8 @@ fn check_known(log: &Log, view: &View, known: &GtidSet) -> Result<(), Refused> {
     });
     if is_ahead {
         return Err(Refused::new(
-            "Replica has more GTIDs than the source has, using the source's SERVER_UUID. This may indicate that the the \
-             last binary log file was truncated or lost, e.g., after a power failure when sync_binlog != 1. The source \
+            "Replica has more GTIDs than the source has, using the source's SERVER_UUID. This may indicate that the \
+             the last binary log file was truncated or lost, e.g., after a power failure when sync_binlog != 1. The source \
              may have rolled back transactions that were already replicated to the replica. Replicate any transactions \
              that source has rolled back from replica to source, and/or commit empty transactions on source to account \
              for transactions that have been committed on source but are not included in GTID_EXECUTED.",

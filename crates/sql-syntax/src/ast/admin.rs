@@ -343,7 +343,10 @@ pub enum ShowWhat {
         channel: Option<Vec<u8>>,
     },
     /// REPLICAS, SLAVE HOSTS.
-    Replicas,
+    Replicas {
+        /// SHOW SLAVE HOSTS.
+        old_names: bool,
+    },
 }
 
 /// A member of `FLUSH`.

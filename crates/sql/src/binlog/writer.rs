@@ -139,6 +139,11 @@ impl Binlog {
         self.names.as_ref()
     }
 
+    /// What readers of the files see.
+    pub(super) fn published(&self) -> Option<Arc<Published>> {
+        self.published.clone()
+    }
+
     /// What the files show now.
     pub(super) fn view(&self) -> Option<View> {
         self.published.as_ref().map(|p| p.view())
@@ -363,7 +368,9 @@ impl FileWriter {
     fn sync_if_due(&mut self) -> Result<(), Trouble> {
         let behind = self.set.lsn() - self.set.synced_lsn();
         let is_due = !self.set.is_synced() && self.last_sync.elapsed() >= SYNC_EVERY;
-        if is_due || behind >= SYNC_BYTES {
+        // Streams send only what is synced.
+        let is_awaited = !self.set.is_synced() && self.set.published().has_streams();
+        if is_due || is_awaited || behind >= SYNC_BYTES {
             self.sync()?;
         }
         Ok(())

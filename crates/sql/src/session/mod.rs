@@ -585,6 +585,8 @@ impl Drop for Session {
         self.close_all_statements();
         self.drop_temporary_tables();
         self.stop_counting();
+        let instance = &self.context.instance;
+        instance.replicas.forget(self.context.process.id);
         self.context
             .instance
             .registry

@@ -16,6 +16,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{LockSet, MdlDuration, MdlMode, MdlObject};
 use esker_sql_catalog::variables::{Scope, SessionValues, VarId, VarValue, unknown};
 use esker_sql_plan::bind::{Names, Need, Restricted, TableSource};
+use esker_sql_plan::expr::UserVars;
 use esker_sql_syntax::ast::{SysVar, VarScope};
 use esker_types::collation::Collation;
 use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
@@ -346,6 +347,9 @@ impl SessionNames<'_> {
         if let Some(base) = &var.base {
             return Err(unknown(&format!("{base}.{}", var.name)));
         }
+        if self.is_domain_for_mariadb(var) {
+            return Ok(VarValue::UInt(0));
+        }
         let id = VarId::find(&var.name)?;
         let def = id.def();
         let wrong = |kind: &str| {
@@ -368,6 +372,15 @@ impl SessionNames<'_> {
                 id,
             )),
         }
+    }
+}
+
+impl SessionNames<'_> {
+    /// The variable by which a replica of MariaDB knows whether its GTIDs are understood. There is no such variable for
+    /// anybody else, who would take the server for MariaDB.
+    fn is_domain_for_mariadb(&self, var: &SysVar) -> bool {
+        var.name.eq_ignore_ascii_case("gtid_domain_id")
+            && UserVars::get(self.context, "mariadb_slave_capability").is_some()
     }
 }
 

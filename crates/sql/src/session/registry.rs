@@ -88,7 +88,7 @@ impl Future for KillableWait {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SqlResult<()>> {
         // Before the look at the flag, so that a KILL that comes after it wakes this task.
-        *self.process.wake.task.lock() = Some(cx.waker().clone());
+        self.process.wake_on_kill(cx.waker());
         if let Some(e) = self.process.kill_error() {
             return Poll::Ready(Err(e));
         }
@@ -198,6 +198,11 @@ impl Process {
         let own = self.canceller.lock().clone();
         let others = other.canceller.lock().clone();
         matches!((own, others), (Some(own), Some(other)) if own.waits_for(&other))
+    }
+
+    /// Has the task woken when the session is killed.
+    pub(crate) fn wake_on_kill(&self, waker: &Waker) {
+        *self.wake.task.lock() = Some(waker.clone());
     }
 
     /// Is the current statement or the session killed?

@@ -91,9 +91,11 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
             replication(session)?;
             empty(&["Replica_IO_State", "Source_Host"])
         }
-        ShowWhat::Replicas => {
+        ShowWhat::Replicas { old_names } => {
             session.context.require("REPLICATION SLAVE")?;
-            empty(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"])
+            let instance = &session.context.instance;
+            let own = instance.variable_u64("server_id");
+            Ok(instance.replicas.show(own, *old_names))
         }
         _ => Err(SqlError::not_supported("this SHOW statement")),
     }

@@ -1,0 +1,294 @@
+//! A session that has become a stream of the binary log.
+//!
+//! Neighbours: the server takes COM_REGISTER_SLAVE, COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID to here, and sends what
+//! [`Dump`] hands out; `esker_binlog::stream` makes it; [`replicas`](super::replicas) knows all consumers.
+//!
+//! **Invariants**
+//! - A consumer has REPLICATION SLAVE when its stream begins.
+//! - One consumer has one stream: a second one under the same identity ends the first.
+//! - A KILL, of the statement or of the connection, ends the stream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use esker_binlog::event::Checksum;
+use esker_binlog::gtid::GtidSet;
+use esker_binlog::stream::{From, Log, Progress, Refused, Stream};
+use esker_sql_plan::expr::UserVars;
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::replicas::{Consumer, Registered, Streaming};
+use crate::session::Session;
+use crate::session::registry::Process;
+
+pub use esker_binlog::stream::PacketSink;
+
+/// States in the process list.
+const SENDING: &str = "Sending binlog event to replica";
+const WAITING: &str = "Source has sent all binlog to replica; waiting for more updates";
+
+/// How long a stream that ends waits for the files to be synced.
+const SYNC_WAIT: Duration = Duration::from_secs(10);
+
+/// What a consumer asks for.
+#[derive(Debug)]
+pub struct DumpRequest {
+    /// Its server_id.
+    pub server_id: u32,
+    /// The file to begin with.
+    pub file: String,
+    /// Where to begin in it.
+    pub position: u64,
+    /// What it has, encoded, if it counts in GTIDs.
+    pub gtids: Option<Vec<u8>>,
+    /// The stream ends where the log ends.
+    pub ends: bool,
+    /// It understands HEARTBEAT_V2.
+    pub heartbeat_v2: bool,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DumpStep {
+    /// What has gathered is to be sent; then there is more.
+    Send,
+    /// What has gathered is to be sent; then there is nothing for now.
+    Wait,
+    /// What has gathered is to be sent; that was all.
+    End,
+}
+
+/// A stream to one consumer.
+pub struct Dump {
+    stream: Stream,
+    process: Arc<Process>,
+    ends: bool,
+    /// The view of the files that was sent last.
+    view: u64,
+    _streaming: Streaming,
+}
+
+impl Session {
+    /// COM_REGISTER_SLAVE.
+    ///
+    /// # Errors
+    /// 1227.
+    pub fn register_replica(&mut self, server_id: u32, host: String, port: u16) -> SqlResult<()> {
+        self.context.check_password_is_fresh()?;
+        self.context.renew_rights();
+        self.context.require("REPLICATION SLAVE")?;
+        let replica = Registered {
+            server_id,
+            host,
+            port,
+            uuid: self.announced(&["replica_uuid", "slave_uuid"]),
+        };
+        let id = self.connection_id();
+        self.context.instance.replicas.register(id, replica);
+        Ok(())
+    }
+
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
+    ///
+    /// # Errors
+    /// 1227; 1773: bad GTIDs; 1236: there is no such place, or not everything that the consumer lacks.
+    pub fn begin_dump(&mut self, request: DumpRequest) -> SqlResult<Dump> {
+        self.context.check_password_is_fresh()?;
+        self.context.renew_rights();
+        self.context.require("REPLICATION SLAVE")?;
+        let instance = Arc::clone(&self.context.instance);
+        let log = self.binlog_for_streams()?;
+        let command = match request.gtids {
+            Some(_) => "Binlog Dump GTID",
+            None => "Binlog Dump",
+        };
+        let from = self.start_of(&request)?;
+        let mut consumer = Consumer {
+            server_id: request.server_id,
+            uuid: self.announced(&["replica_uuid", "slave_uuid"]),
+        };
+        consumer.uuid.make_ascii_lowercase();
+        let is_mariadb = !self.announced(&["mariadb_slave_capability"]).is_empty();
+        let request_of_stream = esker_binlog::stream::Request {
+            from,
+            checksum: self.announced_checksum(),
+            heartbeat: self.announced_heartbeat(),
+            is_mariadb,
+            heartbeat_v2: request.heartbeat_v2 && !is_mariadb,
+        };
+        let process = Arc::clone(&self.context.process);
+        let (streaming, before) = instance.replicas.begin_stream(process.id, consumer);
+        for id in before {
+            // It may have gone by itself.
+            if let Ok(process) = instance.registry.find(id) {
+                process.kill(true);
+            }
+        }
+        let published = Arc::clone(&log.published);
+        let stream = Stream::open(log, request_of_stream).map_err(refused)?;
+        if request.ends {
+            // Everything that is committed by now; the writer syncs for the stream.
+            let end = instance.binlog_view()?.end();
+            published.wait(SYNC_WAIT, |view| view.synced >= end);
+        }
+        process.clear_query_kill();
+        process.begin(instance.now_micros(), command, b"");
+        process.show_state(SENDING);
+        Ok(Dump {
+            stream,
+            process,
+            ends: request.ends,
+            view: 0,
+            _streaming: streaming,
+        })
+    }
+
+    /// The stream is over, and the session waits for a command again.
+    pub fn end_dump(&mut self) {
+        let now = self.context.instance.now_micros();
+        self.context.process.idle(now, false);
+    }
+
+    fn binlog_for_streams(&self) -> SqlResult<Log> {
+        let instance = &self.context.instance;
+        let server_id = instance.globals.named("server_id").as_u64() as u32;
+        let sid = instance.globals.named("server_uuid").as_text().parse();
+        match (instance.binlog.names(), instance.binlog.published(), sid) {
+            (Some(names), Some(published), Ok(sid)) => Ok(Log {
+                fs: Arc::clone(&instance.env.fs),
+                names: names.clone(),
+                published,
+                server_id,
+                sid,
+            }),
+            _ => Err(fatal("Binary log is not open")),
+        }
+    }
+
+    fn start_of(&self, request: &DumpRequest) -> SqlResult<From> {
+        // MariaDB's replicas say in this variable what they have, when they count in GTIDs.
+        if self.context.get("slave_connect_state").is_some() {
+            let state = self.announced(&["slave_connect_state"]);
+            return Ok(From::MariaDb(last_of_domain(&state)?));
+        }
+        let Some(gtids) = &request.gtids else {
+            return Ok(From::Position {
+                file: request.file.clone(),
+                position: request.position,
+            });
+        };
+        let known = GtidSet::decode(gtids)
+            .map_err(|_| SqlError::new(1773, "HY000", "Malformed GTID set encoding."))?;
+        let mode = self.context.instance.globals.named("gtid_mode");
+        if mode.as_text() != "ON" {
+            return Err(fatal(&format!(
+                "The replication sender thread cannot start in AUTO_POSITION mode: this server has GTID_MODE = {} \
+                 instead of ON.",
+                mode.as_text()
+            )));
+        }
+        Ok(From::Gtids(known))
+    }
+
+    /// The text of the first of these user variables that is set; empty if none is.
+    fn announced(&self, names: &[&str]) -> String {
+        let set = names.iter().find_map(|name| self.context.get(name));
+        match set {
+            Some((Value::Str(text), _)) => String::from_utf8_lossy(&text).into_owned(),
+            Some((Value::Int(n), _)) => n.to_string(),
+            Some((Value::UInt(n), _)) => n.to_string(),
+            Some((Value::Decimal(n), _)) => n.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn announced_checksum(&self) -> Option<Checksum> {
+        let names = ["source_binlog_checksum", "master_binlog_checksum"];
+        let text = self.announced(&names);
+        match &*text.to_ascii_uppercase() {
+            "" => None,
+            "CRC32" => Some(Checksum::Crc32),
+            _ => Some(Checksum::None),
+        }
+    }
+
+    /// It is announced in nanoseconds.
+    fn announced_heartbeat(&self) -> Option<Duration> {
+        let names = ["source_heartbeat_period", "master_heartbeat_period"];
+        let nanos: u64 = self.announced(&names).parse().ok()?;
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+}
+
+impl Dump {
+    /// Gathers packets, about `enough` bytes.
+    ///
+    /// # Errors
+    /// 1236; 1317 and 1053 after a KILL.
+    pub fn fill(&mut self, sink: &mut dyn PacketSink, enough: usize) -> SqlResult<DumpStep> {
+        if let Some(e) = self.process.kill_error() {
+            return Err(e);
+        }
+        match self.stream.fill(sink, enough).map_err(refused)? {
+            Progress::More => {
+                self.process.show_state(SENDING);
+                Ok(DumpStep::Send)
+            }
+            Progress::CaughtUp(_) if self.ends => Ok(DumpStep::End),
+            Progress::CaughtUp(view) => {
+                self.view = view;
+                self.process.show_state(WAITING);
+                Ok(DumpStep::Wait)
+            }
+        }
+    }
+
+    /// Resolves when there may be more, or the stream is killed.
+    pub fn more(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut newer = self.stream.newer(self.view);
+        let process = Arc::clone(&self.process);
+        std::future::poll_fn(move |cx: &mut Context<'_>| {
+            process.wake_on_kill(cx.waker());
+            match process.is_killed() {
+                true => Poll::Ready(()),
+                false => Pin::new(&mut newer).poll(cx),
+            }
+        })
+    }
+
+    /// A heartbeat is due after this much silence.
+    pub fn heartbeat(&self) -> Option<Duration> {
+        self.stream.heartbeat()
+    }
+
+    /// Says that there is nothing.
+    pub fn put_heartbeat(&self, sink: &mut dyn PacketSink) {
+        self.stream.put_heartbeat(sink);
+    }
+}
+
+/// The number of the last transaction of domain 0 in a list of MariaDB's GTIDs, `domain-server-number` each.
+fn last_of_domain(state: &str) -> SqlResult<Option<u64>> {
+    let malformed = || fatal("Error in parsing of the connect state of the slave");
+    let mut last = None;
+    for gtid in state.split(',').map(str::trim).filter(|s| !s.is_empty()) {
+        let numbers: Result<Vec<u64>, _> = gtid.split('-').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok([0, _, number]) => last = Some(*number),
+            Ok([_, _, _]) => {}
+            _ => return Err(malformed()),
+        }
+    }
+    Ok(last)
+}
+
+/// 1236.
+fn fatal(why: &str) -> SqlError {
+    SqlError::new(1236, "HY000", why)
+}
+
+fn refused(e: Refused) -> SqlError {
+    fatal(&e.0)
+}

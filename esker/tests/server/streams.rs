@@ -1,0 +1,417 @@
+//! Streams of the binary log as consumers on the wire see them: the bytes of the files, MySQL's errors, heartbeats,
+//! and what the server shows and does about consumers.
+//!
+//! **Invariant**: the answers are those of MySQL 9.7 to the same packets.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use esker_binlog::event::control::Rotate;
+use esker_binlog::event::{Checksum, Event, EventType, Header};
+use esker_binlog::gtid::GtidSet;
+
+use crate::common::{Ask, Server};
+
+const ARGS: [&str; 4] = [
+    "--log-bin=ON",
+    "--gtid-mode=ON",
+    "--server-id=5",
+    "--max-binlog-size=65536",
+];
+const NON_BLOCK: u16 = 1;
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that sends and takes packets.
+struct Raw(TcpStream);
+
+/// A packet of a stream.
+#[derive(Debug, PartialEq)]
+enum Packet {
+    Event(Vec<u8>),
+    Error(u16, String),
+    End,
+}
+
+impl Packet {
+    fn event(self) -> Vec<u8> {
+        match self {
+            Self::Event(bytes) => bytes,
+            other => panic!("no event: {other:?}"),
+        }
+    }
+
+    fn error(self) -> (u16, String) {
+        match self {
+            Self::Error(code, text) => (code, text),
+            other => panic!("no error: {other:?}"),
+        }
+    }
+}
+
+impl Raw {
+    /// Logs in as a user without password.
+    fn connect(server: &Server, user: &str) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connect");
+        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+        let mut raw = Self(stream);
+        raw.take();
+        // Protocol 4.1, secure connection, plugins.
+        let mut login = 0x8_8200_u32.to_le_bytes().to_vec();
+        login.extend_from_slice(&(1_u32 << 24).to_le_bytes());
+        login.push(45);
+        login.extend_from_slice(&[0; 23]);
+        login.extend_from_slice(user.as_bytes());
+        login.extend_from_slice(b"\0\0caching_sha2_password\0");
+        raw.send(1, &login);
+        assert_eq!(raw.take()[0], 0, "logged in");
+        raw
+    }
+
+    fn send(&mut self, seq: u8, payload: &[u8]) {
+        let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
+        packet[3] = seq;
+        packet.extend_from_slice(payload);
+        self.0.write_all(&packet).expect("send");
+    }
+
+    /// A payload, of one packet or several.
+    fn take(&mut self) -> Vec<u8> {
+        let mut payload = Vec::new();
+        loop {
+            let mut header = [0; 4];
+            self.0.read_exact(&mut header).expect("header");
+            let length = u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize;
+            let start = payload.len();
+            payload.resize(start + length, 0);
+            self.0.read_exact(&mut payload[start..]).expect("payload");
+            if length < 0xff_ffff {
+                return payload;
+            }
+        }
+    }
+
+    /// Is the connection closed without a further event?
+    fn is_over(&mut self) -> bool {
+        let mut byte = [0];
+        matches!(self.0.read(&mut byte), Ok(0) | Err(_))
+    }
+
+    fn run(&mut self, sql: &str) {
+        self.send(0, &[b"\x03", sql.as_bytes()].concat());
+        assert_eq!(self.take()[0], 0, "{sql}");
+    }
+
+    fn register(&mut self, server_id: u32) {
+        let mut packet = vec![0x15];
+        packet.extend_from_slice(&server_id.to_le_bytes());
+        packet.extend_from_slice(b"\x04host\0\0\xea\x0c\0\0\0\0\0\0\0\0");
+        self.send(0, &packet);
+    }
+
+    fn dump(&mut self, file: &str, position: u32, flags: u16, server_id: u32) {
+        let mut packet = vec![0x12];
+        packet.extend_from_slice(&position.to_le_bytes());
+        packet.extend_from_slice(&flags.to_le_bytes());
+        packet.extend_from_slice(&server_id.to_le_bytes());
+        packet.extend_from_slice(file.as_bytes());
+        self.send(0, &packet);
+    }
+
+    fn dump_gtid(&mut self, known: &GtidSet) {
+        let mut set = Vec::new();
+        known.encode(&mut set);
+        let mut packet = vec![0x1e];
+        packet.extend_from_slice(&NON_BLOCK.to_le_bytes());
+        packet.extend_from_slice(&9_u32.to_le_bytes());
+        packet.extend_from_slice(&0_u32.to_le_bytes());
+        packet.extend_from_slice(&4_u64.to_le_bytes());
+        packet.extend_from_slice(&(set.len() as u32).to_le_bytes());
+        packet.extend_from_slice(&set);
+        self.send(0, &packet);
+    }
+
+    fn packet(&mut self) -> Packet {
+        let payload = self.take();
+        match payload[0] {
+            0 => Packet::Event(payload[1..].to_vec()),
+            0xfe if payload.len() < 9 => Packet::End,
+            0xff => {
+                let code = u16::from_le_bytes([payload[1], payload[2]]);
+                Packet::Error(code, String::from_utf8_lossy(&payload[9..]).into_owned())
+            }
+            other => panic!("a packet that begins with {other}"),
+        }
+    }
+
+    /// All events up to the end.
+    fn all(&mut self) -> Vec<Vec<u8>> {
+        let mut events = Vec::new();
+        loop {
+            match self.packet() {
+                Packet::Event(bytes) => events.push(bytes),
+                Packet::End => return events,
+                error => panic!("{error:?} after {} events", events.len()),
+            }
+        }
+    }
+}
+
+fn consumer(server: &Server) -> Raw {
+    let mut raw = Raw::connect(server, "root");
+    raw.run("SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'");
+    raw
+}
+
+fn kind(event: &[u8]) -> Option<EventType> {
+    Header::parse(event).expect("header").event_type()
+}
+
+fn is_artificial(event: &[u8]) -> bool {
+    Header::parse(event).expect("header").stamp.flags & 0x20 != 0
+}
+
+/// The bytes of a file as they are sent: without the flag of a file that is being written.
+fn file_bytes(dir: &Path, number: u32) -> Vec<u8> {
+    let path = dir.join(format!("data/binlog/binlog.{number:06}"));
+    let mut bytes = std::fs::read(path).expect("file");
+    bytes[4 + 17] &= !1;
+    bytes
+}
+
+fn fill(server: &Server) {
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)");
+    c.run("INSERT INTO t VALUES (1, 'one'), (2, 'two'); UPDATE t SET v = 'x' WHERE id = 1");
+    c.run("INSERT INTO t VALUES (3, REPEAT('long', 200000))");
+    c.run("DELETE FROM t WHERE id < 3; FLUSH BINARY LOGS; INSERT INTO t VALUES (4, NULL)");
+}
+
+#[test]
+fn a_stream_is_the_bytes_of_the_files() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    fill(&server);
+    let files = server.connect().rows("SHOW BINARY LOGS").len();
+    assert!(files >= 3, "{files} files");
+    let mut raw = consumer(&server);
+    raw.dump("", 4, NON_BLOCK, 9);
+    let events = raw.all();
+    let mut number = 0;
+    let mut sent = Vec::new();
+    for event in &events {
+        if kind(event) == Some(EventType::Rotate) && is_artificial(event) {
+            if number > 0 {
+                assert!(sent == file_bytes(dir.path(), number), "file {number}");
+            }
+            number += 1;
+            let parsed = Event::parse(event, Checksum::Crc32).expect("sound");
+            let rotate = Rotate::parse(parsed.body).expect("rotate");
+            assert_eq!(rotate.file, format!("binlog.{number:06}").as_bytes());
+            assert_eq!((rotate.position, parsed.header.end), (4, 0));
+            sent = b"\xfebin".to_vec();
+        } else {
+            sent.extend_from_slice(event);
+        }
+    }
+    assert!(sent == file_bytes(dir.path(), number), "file {number}");
+    assert_eq!(number as usize, files);
+    // The session goes on behind the end.
+    raw.run("SET @a = 1");
+
+    // From the middle: the head does not move the consumer's position.
+    let whole = file_bytes(dir.path(), 1);
+    raw.dump("binlog.000001", 158, NON_BLOCK, 9);
+    let events = raw.all();
+    let head = Event::parse(&events[1], Checksum::Crc32)
+        .expect("sound")
+        .header;
+    assert_eq!(
+        (head.event_type(), head.end),
+        (Some(EventType::FormatDescription), 0)
+    );
+    let end = 158 + events[2].len();
+    assert_eq!(events[2], whole[158..end]);
+
+    // What a consumer of GTIDs has is left out, and it hears how far the source is.
+    let mut c = server.connect();
+    let executed: GtidSet = c
+        .value("SELECT @@GLOBAL.gtid_executed")
+        .parse()
+        .expect("set");
+    raw.dump_gtid(&executed);
+    let kinds: Vec<_> = raw.all().iter().map(|event| kind(event)).collect();
+    let (rotate, format) = (EventType::Rotate, EventType::FormatDescription);
+    let expected = [
+        rotate,
+        format,
+        EventType::PreviousGtids,
+        EventType::Heartbeat,
+    ];
+    assert_eq!(kinds, expected.map(Some));
+    raw.dump_gtid(&GtidSet::default());
+    let groups = raw.all();
+    let is_group = |event: &&Vec<u8>| kind(event) == Some(EventType::Gtid);
+    assert_eq!(
+        groups.iter().filter(is_group).count() as u64,
+        executed.count()
+    );
+}
+
+#[test]
+fn a_stream_that_cannot_be_is_refused_in_mysql_s_words() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT)");
+    let size: u32 = c.lines("SHOW BINARY LOGS")[0]
+        .split('|')
+        .nth(1)
+        .and_then(|size| size.parse().ok())
+        .expect("size");
+    let file = "binlog.000001";
+    let refusal = |file: &str, position: u32| {
+        let mut raw = consumer(&server);
+        raw.dump(file, position, NON_BLOCK, 9);
+        loop {
+            match raw.packet() {
+                Packet::Event(_) => {}
+                other => return other.error(),
+            }
+        }
+    };
+    let no_file = "Could not find first log file name in binary log index file";
+    assert_eq!(refusal("binlog.000009", 4), (1236, no_file.into()));
+    assert_eq!(refusal("other", 4), (1236, no_file.into()));
+    let early = "Client requested source to start replication from position < 4";
+    assert_eq!(refusal(file, 3), (1236, early.into()));
+    let late = "Client requested source to start replication from position > file size";
+    assert_eq!(refusal(file, size + 1), (1236, late.into()));
+    let cut = format!(
+        "binlog truncated in the middle of event; consider out of disk space on source; the first event \
+         '{file}' at {}, the last event read from './{file}' at 127, the last byte read from './{file}' at {size}.",
+        size - 3
+    );
+    assert_eq!(refusal(file, size - 3), (1236, cut));
+    let bogus = format!(
+        "bogus data in log event; the first event '{file}' at 40, the last event read from './{file}' at 127, the \
+         last byte read from './{file}' at 59."
+    );
+    assert_eq!(refusal(file, 40), (1236, bogus));
+
+    // Who cannot check gets nothing to check.
+    let mut raw = Raw::connect(&server, "root");
+    raw.dump(file, 4, NON_BLOCK, 9);
+    raw.packet().event();
+    let text = raw.packet().error().1;
+    assert!(
+        text.starts_with("Replica can not handle replication events with the checksum"),
+        "{text}"
+    );
+
+    let mut raw = consumer(&server);
+    let uuid = c.value("SELECT @@server_uuid");
+    raw.dump_gtid(&format!("{uuid}:1-1000").parse().expect("set"));
+    assert!(
+        raw.packet()
+            .error()
+            .1
+            .starts_with("Replica has more GTIDs than the source has")
+    );
+    c.run("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    let executed = c.value("SELECT @@GLOBAL.gtid_executed");
+    raw.dump_gtid(&GtidSet::default());
+    let text = raw.packet().error().1;
+    assert!(
+        text.starts_with("Cannot replicate because the source purged required binary logs."),
+        "{text}"
+    );
+    let missing = format!(
+        "The GTID set sent by the replica is '', and the missing transactions are '{executed}'"
+    );
+    assert!(text.ends_with(&missing), "{text}");
+
+    c.run("CREATE USER u@localhost");
+    let mut raw = Raw::connect(&server, "u");
+    raw.dump("", 4, NON_BLOCK, 9);
+    assert_eq!(raw.packet().error().0, 1227);
+    raw.register(9);
+    assert_eq!(raw.packet().error().0, 1227);
+}
+
+/// Asks until the answer is as it should be.
+fn until(server: &Server, sql: &str, is_there: impl Fn(&[String]) -> bool) {
+    let begun = Instant::now();
+    let mut c = server.connect();
+    loop {
+        let lines = c.lines(sql);
+        if is_there(&lines) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{sql}: {lines:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn consumers_are_shown_and_one_identity_has_one_stream() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut server = Server::start(dir.path(), &ARGS);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT)");
+    let mut first = consumer(&server);
+    first.run("SET @replica_uuid = 'AB', @source_heartbeat_period = 20000000");
+    first.register(9);
+    assert_eq!(first.take()[0], 0);
+    assert_eq!(c.lines("SHOW REPLICAS"), ["9|host|3306|5|AB"]);
+    assert_eq!(c.lines("SHOW SLAVE HOSTS"), ["9|host|3306|5|AB"]);
+    first.dump("binlog.000001", 4, 0, 9);
+    // Silence is interrupted by heartbeats, news by what it is.
+    while kind(&first.packet().event()) != Some(EventType::Heartbeat) {}
+    c.run("INSERT INTO d.t VALUES (1)");
+    while kind(&first.packet().event()) != Some(EventType::Xid) {}
+    let waiting = "Source has sent all binlog to replica; waiting for more updates";
+    let shown =
+        "SELECT command, state FROM information_schema.processlist WHERE command LIKE 'Binlog%'";
+    until(&server, shown, |lines| {
+        lines == [format!("Binlog Dump|{waiting}")]
+    });
+
+    // Another identity is another consumer; the same one ends the first.
+    let mut other = consumer(&server);
+    other.run("SET @replica_uuid = 'other'");
+    other.dump("binlog.000001", 4, 0, 9);
+    other.packet().event();
+    until(&server, shown, |lines| lines.len() == 2);
+    let mut second = consumer(&server);
+    second.run("SET @replica_uuid = 'ab'");
+    second.dump("binlog.000001", 4, 0, 9);
+    second.packet().event();
+    while !first.is_over() {}
+    until(&server, shown, |lines| lines.len() == 2);
+    until(&server, "SHOW REPLICAS", |lines| lines.is_empty());
+
+    // A file that is read is not purged; one that is read no more is.
+    c.run("FLUSH BINARY LOGS; FLUSH BINARY LOGS");
+    until(&server, "SHOW BINARY LOGS", |lines| lines.len() == 3);
+    let of_streams = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'";
+    let ids = c.lines(of_streams);
+    c.run(&format!("KILL {}; KILL QUERY {}", ids[0], ids[1]));
+    until(&server, shown, |lines| lines.is_empty());
+    c.run("PURGE BINARY LOGS TO 'binlog.000003'");
+    assert_eq!(c.rows("SHOW BINARY LOGS").len(), 1);
+
+    // One that leaves is noticed, and one that waits holds up no stop.
+    let mut gone = consumer(&server);
+    gone.dump("binlog.000003", 4, 0, 9);
+    gone.packet().event();
+    until(&server, shown, |lines| lines.len() == 1);
+    gone.send(0, &[1]);
+    until(&server, shown, |lines| lines.is_empty());
+    let mut last = consumer(&server);
+    last.dump("binlog.000003", 4, 0, 9);
+    last.packet().event();
+    server.stop();
+}
