@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::Seq;
 use crate::memtable::Memtable;
 pub(crate) use spill::Spills;
-pub(crate) use write_set::{DeadRanges, WRITE_OVERHEAD_BYTES, WriteSet, is_dead};
+pub(crate) use write_set::{DeadRanges, TreeWrites, WRITE_OVERHEAD_BYTES, WriteSet, is_dead};
 
 /// Which versions are seen.
 #[derive(Clone)]

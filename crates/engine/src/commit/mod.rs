@@ -46,12 +46,12 @@ use std::sync::Arc;
 
 use esker_wal::RecordKind;
 
-use crate::batch::WriteSet;
+use crate::batch::{TreeWrites, WriteSet};
 use crate::budget::{Charge, MemoryUse};
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
-use crate::{EngineError, Result, Seq, TreeId};
+use crate::{EngineError, Op, Result, Seq, TreeId};
 use entry::{AttachmentPieces, Entry, EntryBuffers};
 use env::{Background, CommitEnv};
 use record::CounterChange;
@@ -197,9 +197,22 @@ pub(crate) fn insert_writes(background: &dyn Background, writes: &WriteSet, star
             writes.for_each_live(tree_writes, |op, key, value| {
                 table.insert(key, seq, op, value);
             });
+            take_out_of_tombstones(tree_writes, writes);
             table.bytes()
         });
         background.memtable_has(&tree_writes.tree, bytes);
+    }
+}
+
+/// The keys that these writes put are rows from now on. The table is still pinned, and no snapshot sees them yet.
+fn take_out_of_tombstones(tree_writes: &TreeWrites, writes: &WriteSet) {
+    let ranges = tree_writes.tree.tombstone_ranges();
+    if ranges.fence_puts() {
+        writes.for_each_live(tree_writes, |op, key, _| {
+            if op == Op::Put {
+                ranges.take_out(key);
+            }
+        });
     }
 }
 

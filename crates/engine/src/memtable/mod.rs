@@ -31,7 +31,7 @@ pub use pins::WriterPin;
 use skiplist::SkipList;
 
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
-use crate::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
+use crate::{LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
 
 /// A version found in a memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,25 @@ impl Memtable {
             // SAFETY: the slice borrows from `&self`, which keeps the list alive.
             value: unsafe { found.value() },
         })
+    }
+
+    /// Whether a key from the first bound on and before the second has a put that is newer than `seq`.
+    pub(crate) fn has_put_after(&self, (start, end): (&[u8], &[u8]), seq: Seq) -> bool {
+        if self.max_seq() <= seq {
+            return false;
+        }
+        let mut entry = self.list.seek(start, LATEST);
+        while let Some(at) = entry {
+            // SAFETY: the slice is used within this call, and `&self` keeps the list alive.
+            if unsafe { at.key() } >= end {
+                break;
+            }
+            if at.seq() > seq && at.op() == Op::Put {
+                return true;
+            }
+            entry = self.list.after(at);
+        }
+        false
     }
 
     /// All versions in internal order, borrowed.

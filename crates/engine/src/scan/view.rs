@@ -106,5 +106,6 @@ pub(super) fn cursor_over(view: &PinnedView, span: &KeySpan) -> Result<Cursor> {
         (lower, upper),
         Direction::Forward,
         &view.dependency,
+        None,
     )
 }

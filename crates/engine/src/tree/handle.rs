@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use super::tombstone_ranges::TombstoneRanges;
 use super::version::Version;
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::extent::Fields;
@@ -114,6 +115,8 @@ struct Inner {
     flushed_at: AtomicU64,
     /// What blocks that are written from now on say of their values.
     fields: RwLock<Option<Arc<dyn Fields>>>,
+    /// Where it has no rows.
+    tombstone_ranges: TombstoneRanges,
     /// Held by the flush of this tree.
     flushing: Mutex<()>,
     /// Held by the compaction of this tree.
@@ -154,6 +157,7 @@ impl Tree {
                 is_dropped: AtomicBool::new(false),
                 flushed_at: AtomicU64::new(0),
                 fields: RwLock::default(),
+                tombstone_ranges: TombstoneRanges::default(),
                 flushing: Mutex::new(()),
                 compacting: Mutex::new(()),
             }),
@@ -186,6 +190,34 @@ impl Tree {
     #[inline]
     pub fn superversion(&self) -> Guard<Arc<SuperVersion>> {
         self.inner.superversion.load()
+    }
+
+    /// Where it is known to have no rows.
+    #[inline]
+    pub(crate) fn tombstone_ranges(&self) -> &TombstoneRanges {
+        &self.inner.tombstone_ranges
+    }
+
+    /// A walk has met only tombstones from the first bound on and before the second, the newest with the sequence
+    /// `as_of`, and no put that it did not see. It began in this `generation`, when every version up to `complete` was
+    /// there.
+    pub(crate) fn learn_tombstones(
+        &self,
+        bounds: (&[u8], &[u8]),
+        as_of: Seq,
+        complete: Seq,
+        generation: u64,
+    ) {
+        let ranges = &self.inner.tombstone_ranges;
+        let Some(id) = ranges.publish(bounds, as_of, generation) else {
+            return;
+        };
+        let tiers = self.superversion();
+        let mut tables = std::iter::once(&tiers.active).chain(&tiers.immutables);
+        match tables.any(|table| table.has_put_after(bounds, complete)) {
+            true => ranges.withdraw(id),
+            false => ranges.confirm(id, generation),
+        }
     }
 
     /// The log up to here is not needed for what the manifest knows of this tree.
@@ -261,6 +293,8 @@ impl Tree {
         let new = old.with_version(version, flushed);
         let tables_left = old.immutables.len() - new.immutables.len();
         changing.flushed_seqs.drain(..tables_left);
+        // First: a walk that finds a memtable gone is to find the generation changed.
+        self.inner.tombstone_ranges.begin_generation();
         self.inner.superversion.store(Arc::new(new));
     }
 

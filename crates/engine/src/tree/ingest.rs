@@ -162,6 +162,7 @@ fn hang(meta: &mut Meta, tree: &Tree, extents: &[Arc<Extent>], seq: Seq) {
             meta: extent.meta().clone(),
         }));
     tree.publish(Version::new(levels), false);
+    tree.tombstone_ranges().clear();
 }
 
 /// The slots are free when the last handle goes.

@@ -4,8 +4,9 @@
 //! and go through `Trees::install`; below are `extent` (data files) and the manifest.
 //!
 //! Parts: `levels` (the shape, a value) → `version` (a shape of open extents, `run` walks it) → `handle` (a tree with
-//! its memtables) → `change`, `manifest`, `state` (what is remembered) → [`Trees`], `ingest` (extents that come with a
-//! commit); `check` verifies it all without opening it; `health` says whether the storage can still be trusted.
+//! its memtables, and `tombstone_ranges`, where it has no rows) → `change`, `manifest`, `state` (what is remembered)
+//! → [`Trees`], `ingest` (extents that come with a commit); `check` verifies it all without opening it; `health` says
+//! whether the storage can still be trusted.
 //!
 //! **Invariants**
 //! - One lock (`meta`) orders all manifest edits. An edit is first checked as a pure change of shape, then made
@@ -21,6 +22,7 @@ pub(crate) mod levels;
 pub(crate) mod manifest;
 mod run;
 mod state;
+mod tombstone_ranges;
 mod version;
 
 use std::collections::{BTreeMap, HashSet};
@@ -49,6 +51,7 @@ use manifest::{Manifest, Site};
 pub(crate) use run::RunIter;
 pub(crate) use state::LogPoint;
 use state::State;
+pub(crate) use tombstone_ranges::Passage;
 pub use version::Version;
 
 /// A tree that was not flushed for so long is at rest.

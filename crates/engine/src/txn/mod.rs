@@ -4,8 +4,8 @@
 //! what is read.
 //!
 //! Parts: `attachment` (opaque bytes for the log) · `env` (what all share) · `snapshots` (which versions must live) ·
-//! `visible` → `cursor` (scans) · `ranges` (range locks and what others have not committed) · [`Txn`] · `prepared`
-//! (two-phase commit).
+//! `tombstones` (passed by scans) → `visible` → `cursor` (scans) · `ranges` (range locks and what others have not
+//! committed) · [`Txn`] · `prepared` (two-phase commit).
 //!
 //! **Invariants**
 //! - A read looks at the transaction's own writes first, then at committed versions from the newest tier to the oldest.
@@ -24,6 +24,9 @@ mod ranges_tests;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod tombstones;
+#[cfg(test)]
+mod tombstones_tests;
 mod visible;
 
 use std::ops::Bound;
@@ -48,6 +51,7 @@ use crate::iter::{InternalIter, MergingIter};
 use crate::lock::{LockInfo, LockManager, LockMode, LockOutcome, LockOwner, WaitPolicy};
 use crate::tree::{SuperVersion, Tree};
 use crate::{CancelReason, EngineError, LATEST, Op, Result, Seq, TreeId};
+use tombstones::TombstoneWalk;
 use visible::{Range, VisibleIter};
 
 /// What a held row lock costs in the lock table.
@@ -346,6 +350,7 @@ impl Txn {
         let own = self.writes.view(tree.id());
         // The snapshot is taken before the tiers are looked up.
         let snapshot = self.sequence_of(view);
+        let tombstones = self.tombstone_walk(tree, snapshot, direction);
         let tiers = tree.superversion();
         self.home.check_tombstone_skips(&tiers);
         let bounds = (lower, upper);
@@ -356,7 +361,14 @@ impl Txn {
             bounds,
             direction,
             &self.dependency,
+            Some(tombstones),
         )
+    }
+
+    /// For a walk that sees versions up to `upto` and looks up its tiers after this.
+    fn tombstone_walk(&self, tree: &Tree, upto: Seq, direction: Direction) -> TombstoneWalk {
+        let complete = upto.min(self.env.commit.watermark.visible());
+        TombstoneWalk::new(tree, complete, upto, direction, &self.dependency)
     }
 
     /// A cursor for many lookups, which is told for each where to go ([`Cursor::go_to`]).
@@ -372,15 +384,24 @@ impl Txn {
                 own.sight(),
                 everything(),
                 Direction::Forward,
+                None,
             )
         });
         // The snapshot is taken before the tiers are looked up.
-        let sight = Sight::Snapshot(self.sequence_of(view));
+        let upto = self.sequence_of(view);
+        let sight = Sight::Snapshot(upto);
+        let tombstones = self.tombstone_walk(tree, upto, Direction::Forward);
         let tiers = tree.superversion();
         self.home.check_tombstone_skips(&tiers);
         let committed = committed_iter(&tiers, Bound::Unbounded, Bound::Unbounded);
         drop(tiers);
-        let committed = VisibleIter::unplaced(committed, sight, everything(), Direction::Forward);
+        let committed = VisibleIter::unplaced(
+            committed,
+            sight,
+            everything(),
+            Direction::Forward,
+            Some(tombstones),
+        );
         Ok(Cursor::new(
             committed,
             own,
@@ -717,6 +738,7 @@ pub(crate) fn rows_between(
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
     dependency: &Arc<AtomicU64>,
+    tombstones: Option<TombstoneWalk>,
 ) -> Result<Cursor> {
     let range = Range {
         lower: lower.map(<[u8]>::to_vec),
@@ -725,12 +747,19 @@ pub(crate) fn rows_between(
     let own = match own {
         None => None,
         Some(own) => {
-            let walk = VisibleIter::new(own_iter(own), own.sight(), range.clone(), direction)?;
+            let walk =
+                VisibleIter::new(own_iter(own), own.sight(), range.clone(), direction, None)?;
             Some(walk)
         }
     };
     let committed = committed_iter(tiers, lower, upper);
-    let committed = VisibleIter::new(committed, Sight::Snapshot(snapshot), range, direction)?;
+    let committed = VisibleIter::new(
+        committed,
+        Sight::Snapshot(snapshot),
+        range,
+        direction,
+        tombstones,
+    )?;
     Ok(Cursor::new(
         committed,
         own,
