@@ -10,6 +10,8 @@
 //! **Invariants**
 //! - While it waits, a scan holds no gap ahead of what it has read: whoever inserts there does not wait for it.
 //! - When it ends, early or not, the gap is locked exactly as far as it has read.
+//! - An entry of a unique secondary index that has a key of its own is locked before its row, so that a duplicate check
+//!   waits for whoever has read the key with a lock, as in InnoDB. Writers lock it only when they change it.
 //! - Of the clustered index, rows are locked by a cover, which needs no memory for each. SKIP LOCKED and NOWAIT, and
 //!   READ COMMITTED, where rows that do not match are given back, take locks of single rows.
 
@@ -82,10 +84,17 @@ pub(super) struct LockingScan {
     pub(super) value: Vec<u8>,
 }
 
+/// Which locks on an entry and its row are new with the last request.
+#[derive(Clone, Copy)]
+pub(super) struct NewLocks {
+    row: bool,
+    entry: bool,
+}
+
 /// What became of the row of an entry.
 pub(super) enum Candidate {
-    /// It is locked; if `new`, since now.
-    Locked { new: bool },
+    /// It is locked.
+    Locked(NewLocks),
     /// It is not to be given: SKIP LOCKED met a conflict, or it had to be waited for and comes again.
     Passed,
 }
@@ -153,34 +162,82 @@ impl LockingScan {
         }
     }
 
-    /// Locks the row of the entry it stands on.
+    /// Locks the entry it stands on, where that is a unique key, and its row.
     pub(super) fn lock(
         &mut self,
         def: &TableDef,
         row: &[u8],
         exec: &ExecCtx<'_>,
     ) -> SqlResult<Candidate> {
+        let mut new = NewLocks {
+            row: false,
+            entry: false,
+        };
+        let index = &def.indexes[self.index];
+        // Without a value the entry has a NULL: no duplicate check looks at it.
+        if self.index > 0 && index.unique && !self.value.is_empty() {
+            let (tree, key) = (index.id, self.key.clone());
+            let mode = self.lock.mode;
+            let request = |_: &Self, policy| {
+                let outcome = exec.txn.lock(tree, &key, mode, policy);
+                outcome.map_err(|e| engine_error(&e))
+            };
+            match self.lock_or_wait(request, exec)? {
+                Some(is_new) => new.entry = is_new,
+                None => return Ok(Candidate::Passed),
+            }
+        }
         let tree = def.primary().id;
+        let request = |scan: &Self, policy| scan.request(tree, row, policy, exec);
+        let Some(is_new) = self.lock_or_wait(request, exec)? else {
+            if self.lock.policy != WaitPolicy::Wait {
+                self.release_entry(def, new, exec);
+            }
+            return Ok(Candidate::Passed);
+        };
+        new.row = is_new;
+        self.pass();
+        Ok(Candidate::Locked(new))
+    }
+
+    /// Gives back locks on the entry it stands on and its row, which turned out not to be wanted.
+    pub(super) fn release(&self, def: &TableDef, row: &[u8], new: NewLocks, exec: &ExecCtx<'_>) {
+        if new.row {
+            exec.txn.release(def.primary().id, row);
+        }
+        self.release_entry(def, new, exec);
+    }
+
+    fn release_entry(&self, def: &TableDef, new: NewLocks, exec: &ExecCtx<'_>) {
+        if new.entry {
+            exec.txn.release(def.indexes[self.index].id, &self.key);
+        }
+    }
+
+    /// Makes a request; whether the lock is new. `None` if it is not to be had: the entry is passed over, or, after a
+    /// wait, comes again.
+    fn lock_or_wait(
+        &mut self,
+        request: impl Fn(&Self, WaitPolicy) -> SqlResult<LockOutcome>,
+        exec: &ExecCtx<'_>,
+    ) -> SqlResult<Option<bool>> {
         let policy = match self.lock.policy {
             WaitPolicy::Wait => WaitPolicy::Skip,
             other => other,
         };
-        match self.request(tree, row, policy, exec)? {
-            LockOutcome::Granted { new } => {
-                self.pass();
-                return Ok(Candidate::Locked { new });
-            }
+        match request(self, policy)? {
+            LockOutcome::Granted { new } => return Ok(Some(new)),
             LockOutcome::Skipped | LockOutcome::Wait(_) => {}
         }
         if self.lock.policy != WaitPolicy::Wait {
             self.pass();
-            return Ok(Candidate::Passed);
+            return Ok(None);
         }
         if let Some(range) = &mut self.range {
             range.finalize(self.direction);
         }
-        exec.granted(|| self.request(tree, row, WaitPolicy::Wait, exec))?;
-        Ok(Candidate::Passed)
+        exec.granted(|| request(self, WaitPolicy::Wait))?;
+        Ok(None)
     }
 
     fn request(

@@ -581,7 +581,7 @@ impl ScanState {
                 .clustered_of(&scan.key, &scan.value)?,
         };
         set(&mut self.key, clustered);
-        let Candidate::Locked { new } = scan.lock(def, &self.key, exec)? else {
+        let Candidate::Locked(new) = scan.lock(def, &self.key, exec)? else {
             return Ok(Some(Verdict::Drop));
         };
         let entry = (index > 0).then(|| (index, scan.key.clone()));
@@ -589,7 +589,9 @@ impl ScanState {
         if self.read(def, View::Latest, exec)? {
             verdict = self.take_copied(plan, def, entry, row, env)?;
         }
-        self.keep_or_release(def, new, &verdict, exec);
+        if let (Input::Locking(scan), true) = (&self.input, is_released(&verdict, exec)) {
+            scan.release(def, &self.key, new, exec);
+        }
         Ok(Some(verdict))
     }
 
@@ -620,9 +622,8 @@ impl ScanState {
         Ok(verdict)
     }
 
-    /// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
     fn keep_or_release(&self, def: &TableDef, new: bool, verdict: &Verdict, exec: &ExecCtx<'_>) {
-        if new && matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps() {
+        if new && is_released(verdict, exec) {
             exec.txn.release(def.primary().id, &self.key);
         }
     }
@@ -649,6 +650,11 @@ impl ScanState {
             Verdict::Drop
         })
     }
+}
+
+/// A row that is not wanted is unlocked at READ COMMITTED, and stays locked above.
+fn is_released(verdict: &Verdict, exec: &ExecCtx<'_>) -> bool {
+    matches!(verdict, Verdict::Drop) && !exec.txn.locks_gaps()
 }
 
 /// The rows of a common table expression, computed at its first use in the statement.
