@@ -433,13 +433,9 @@ fn to_double(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<Value> {
         let unit = 10f64.powi(t.ty.decimals.into());
         let digits = i32::try_from(t.ty.length).unwrap_or(i32::MAX) - i32::from(t.ty.decimals);
         max = max.min(10f64.powi(digits) - unit.recip());
-        let whole = d.abs().floor();
-        let fraction = ((d.abs() - whole) * unit).round_ties_even() / unit;
-        rounded = if whole + fraction == 0.0 {
-            0.0
-        } else {
-            (whole + fraction).copysign(d)
-        };
+        // The fraction above the next lower integer is rounded, as in MySQL, so ties below zero go up.
+        let whole = d.floor();
+        rounded = whole + ((d - whole) * unit).round_ties_even() / unit;
     }
     if rounded.abs() > max {
         t.out_of_range()?;

@@ -275,7 +275,8 @@ pub(super) fn to_set(
         }
     }
     if unknown && bits == 0 {
-        match whole_number(wanted) {
+        // Unlike that of an ENUM, the number has no spaces behind it.
+        match whole_number(&text) {
             Some(n) if n & !all == 0 => return Ok(set_value(labels, n)),
             _ => {}
         }

@@ -460,7 +460,7 @@ fn convert_base(c: &Call, from: i64, to: i64) -> SqlResult<Value> {
 }
 
 /// The longest number at the start of `text`, saturating, and whether there was one that did not
-/// have to be; negative numbers wrap unless `signed`.
+/// have to be; negative numbers wrap unless `signed`, and beyond 64 bits they are 0 then.
 fn parse_in_base(text: &[u8], base: u32, signed: bool) -> (u64, bool) {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text.first() {
@@ -480,11 +480,10 @@ fn parse_in_base(text: &[u8], base: u32, signed: bool) -> (u64, bool) {
     };
     let fits = magnitude.is_some_and(|m| m <= limit);
     let magnitude = magnitude.unwrap_or(u64::MAX).min(limit);
-    let wraps = negative && (signed || fits);
-    let number = if wraps {
-        magnitude.wrapping_neg()
-    } else {
-        magnitude
+    let number = match negative {
+        true if signed || fits => magnitude.wrapping_neg(),
+        true => 0,
+        false => magnitude,
     };
     (number, fits && digits.count() > 0)
 }

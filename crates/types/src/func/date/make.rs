@@ -5,6 +5,7 @@
 
 use super::read::{duration, long_time, storable};
 use super::{moment_fraction, ret_date, temporal, time_fraction};
+use crate::ctx::SqlMode;
 use crate::error::{SqlError, SqlResult};
 use crate::func::call::{Call, int, string};
 use crate::func::ret::{int as ret_int, text};
@@ -108,16 +109,22 @@ fn seconds_fraction(arg: &ArgType) -> u8 {
     }
 }
 
-/// Argument `i`, seconds, in microseconds rounded to the result's precision.
+/// Argument `i`, seconds, in microseconds rounded, or cut, to the result's precision.
 fn seconds(c: &Call, i: usize) -> SqlResult<i64> {
-    let rounded = c.decimal(i)?.round(c.types.ret.decimals);
+    let (seconds, decimals) = (c.decimal(i)?, c.types.ret.decimals);
+    let rounded = match c.ctx.sql_mode.has(SqlMode::TIME_TRUNCATE_FRACTIONAL) {
+        true => seconds.truncate(decimals),
+        false => seconds.round(decimals),
+    };
     let micros = rounded.and_then(|s| s.mul(&crate::Decimal::from_i64(MICROS_PER_SEC)));
     Ok(micros.map_or(i64::MAX, |m| m.to_i64().0))
 }
 
 fn maketime(c: &Call) -> SqlResult<Value> {
     let (hour, minute, micros) = (c.integer(0)?, c.integer(1)?, seconds(c, 2)?);
-    if !(0..60).contains(&minute) || !(0..60 * MICROS_PER_SEC).contains(&micros) {
+    // Seconds may be rounded up into the next minute, but not begin there.
+    let whole = c.decimal(2)?.truncate(0).map_or(i64::MAX, |s| s.to_i64().0);
+    if !(0..60).contains(&minute) || !(0..60).contains(&whole) || micros < 0 {
         return Ok(Value::Null);
     }
     let magnitude = hour.abs() * 3600 + minute * 60;
