@@ -476,3 +476,20 @@ fn a_view_has_the_default_roles_of_its_definer() {
     root.run("SET DEFAULT ROLE r TO maker");
     assert_eq!(reader.value("SELECT * FROM d.v"), "2");
 }
+
+#[test]
+fn a_role_made_anew_is_another_one() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run("CREATE USER low; CREATE ROLE r, s; GRANT r, s TO low; SET DEFAULT ROLE r, s TO low");
+    root.run("DROP ROLE r; CREATE ROLE r; RENAME USER s TO renamed; GRANT SELECT ON d.* TO r");
+    let mut low = connect_as(&server, "low");
+    assert_eq!(low.code("SELECT * FROM d.t"), Some(1142));
+    assert_eq!(low.value("SELECT CURRENT_ROLE()"), "`renamed`@`%`");
+    assert_eq!(
+        root.lines("SHOW GRANTS FOR low")[1],
+        "GRANT `renamed`@`%` TO `low`@`%`"
+    );
+    root.run("DROP USER renamed; CREATE ROLE renamed");
+    assert_eq!(root.lines("SHOW GRANTS FOR low").len(), 1);
+}

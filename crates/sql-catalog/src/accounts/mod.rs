@@ -14,7 +14,7 @@ mod pattern;
 pub mod policy;
 mod privileges;
 mod record;
-mod roles;
+pub mod roles;
 pub mod store;
 pub mod usage;
 

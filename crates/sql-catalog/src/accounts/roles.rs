@@ -45,6 +45,26 @@ pub fn holds(list: &[Account], account: &RoleName, role: &RoleName) -> bool {
         .any(|a| a.user == role.0 && a.host == role.1)
 }
 
+/// Takes a role that is gone from everybody who had it: one made later under its name is another one.
+pub fn forget(list: &mut [Account], name: &RoleName) {
+    for account in list {
+        account.roles.retain(|r| r.role != *name);
+        account.default_roles.retain(|role| role != name);
+    }
+}
+
+/// A role has another name.
+pub fn rename(list: &mut [Account], from: &RoleName, to: &RoleName) {
+    for account in list {
+        let granted = account.roles.iter_mut().map(|r| &mut r.role);
+        for role in granted.chain(&mut account.default_roles) {
+            if role == from {
+                role.clone_from(to);
+            }
+        }
+    }
+}
+
 /// Names as the variable mandatory_roles has them: `r1,'r2'@'%', r3@localhost`.
 pub fn parse_names(text: &str) -> Vec<RoleName> {
     let mut names = Vec::new();

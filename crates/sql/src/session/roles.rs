@@ -4,6 +4,7 @@
 //! **Invariants**: a role that is granted to itself, by whatever way, is refused; a mandatory role is neither revoked
 //! nor dropped.
 
+use esker_sql_catalog::accounts::roles::forget;
 use esker_sql_catalog::accounts::{Account, GrantedRole, Role, RoleName, holds};
 use esker_sql_syntax::ast::{self, RoleList, SetRole};
 use esker_types::{Level, SqlError, SqlResult};
@@ -105,6 +106,7 @@ impl Session {
                 if list.len() == before {
                     missing.push(name.clone());
                 }
+                forget(list, name);
             }
             match missing.is_empty() || if_exists {
                 true => Ok(()),

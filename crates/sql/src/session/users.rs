@@ -7,7 +7,7 @@
 
 use esker_sql_catalog::accounts::attribute;
 use esker_sql_catalog::accounts::policy::{LockTime, Policy, ResourceLimits, Transport};
-use esker_sql_catalog::accounts::{Account, Privileges};
+use esker_sql_catalog::accounts::{Account, Privileges, roles};
 use esker_sql_syntax::ast::{
     self, PasswordOption, Require, SetPassword, UserAttribute, UserSpec, UserStatement,
 };
@@ -197,7 +197,10 @@ impl Session {
         self.context.instance.change_accounts(|list| {
             for name in users.iter().map(|a| self.named(a)) {
                 match position(list, &name) {
-                    Some(at) => drop(list.remove(at)),
+                    Some(at) => {
+                        list.remove(at);
+                        roles::forget(list, &name);
+                    }
                     None => missing.push(shown(&name.0, &name.1)),
                 }
             }
@@ -226,7 +229,8 @@ impl Session {
                     return Err(fail());
                 }
                 let at = position(list, &from).ok_or_else(fail)?;
-                (list[at].user, list[at].host) = to;
+                (list[at].user, list[at].host) = to.clone();
+                roles::rename(list, &from, &to);
             }
             Ok(())
         })
