@@ -26,6 +26,7 @@ use crate::binlog::{Binlog, Replicas, StartArgs};
 use crate::datadir;
 use crate::ddl;
 use crate::session::registry::Registry;
+use crate::session::turns::Turns;
 use crate::xids::XidTable;
 
 /// Length of the salt handed to [`HashPassword`].
@@ -94,6 +95,8 @@ pub struct Instance {
     pub(crate) binlog: Binlog,
     pub(crate) replicas: Replicas,
     pub(crate) registry: Registry,
+    /// Of the statements that take long.
+    pub(crate) turns: Arc<Turns>,
     pub(crate) counters: Counters,
     pub(crate) system_zone: TimeZone,
     pub(crate) prepared_count: AtomicU64,
@@ -226,6 +229,7 @@ impl Starting {
             catalog,
             globals,
             registry: Registry::default(),
+            turns: Arc::default(),
             counters: Counters::default(),
             system_zone: TimeZone::system(),
             prepared_count: AtomicU64::new(0),

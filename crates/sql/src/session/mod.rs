@@ -49,6 +49,7 @@ mod temporary;
 mod text;
 mod track;
 mod transaction;
+pub(crate) mod turns;
 mod users;
 mod views;
 mod xa;
@@ -231,7 +232,7 @@ impl Session {
         let plans = Plans::default();
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
-        let pace = Pace::new(client.leave_worker);
+        let pace = Pace::new(client.leave_worker, instance.turns.clone());
         let context = SessionContext::new(
             instance,
             (process, pace),
