@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use esker_sql::accounts::Account;
+use esker_sql::accounts::Identity;
 use esker_sql::{ClientInfo, Counter, Mode, Session};
 use esker_types::SqlError;
 use esker_types::collation::Collation;
@@ -35,7 +35,7 @@ use crate::compressions::Compressions;
 use crate::dispatch::{self, Next};
 use crate::dump;
 use crate::listener::{SHUTDOWN_GRACE, Shared};
-use crate::login::{Proof, authenticate, must_change_password};
+use crate::login::{self, Proof, authenticate, must_change_password};
 use crate::parameters::Parameters;
 use crate::reply;
 use crate::seats::{Door, Held};
@@ -472,11 +472,11 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     let id = shared.next_connection_id();
     let host = host_name(peer);
     conn.begin_login();
-    let (response, account, must_change_password) = match login(&mut conn, &shared, id, &host).await
-    {
-        Ok(known) => known,
-        Err(why) => return refuse(&mut conn, &shared, peer, why).await,
-    };
+    let (response, identity, must_change_password) =
+        match login(&mut conn, &shared, id, &host).await {
+            Ok(known) => known,
+            Err(why) => return refuse(&mut conn, &shared, peer, why).await,
+        };
     shared.throttle.completed(peer.ip());
     let kill = Arc::new(Notify::new());
     drop(entered);
@@ -485,7 +485,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         peer,
         door,
         response,
-        account,
+        identity,
         must_change_password,
     };
     let Some((mut session, seat)) = open_session(&mut conn, &shared, who, &kill).await else {
@@ -578,7 +578,7 @@ async fn login(
     shared: &Shared,
     id: u64,
     host: &str,
-) -> Result<(Response, Account, bool), NoLogin> {
+) -> Result<(Response, Identity, bool), NoLogin> {
     let mut offered = cap::SERVER | compressions(shared).capabilities();
     if shared.tls.is_some() {
         offered |= cap::SSL;
@@ -639,7 +639,11 @@ async fn login(
     }
     let must_change_password =
         must_change_password(shared, &account, response.capabilities).map_err(NoLogin::Denied)?;
-    Ok((response, account, must_change_password))
+    Ok((
+        response,
+        login::acting(shared, account),
+        must_change_password,
+    ))
 }
 
 /// What `protocol_compression_algorithms` allows.
@@ -684,7 +688,7 @@ struct Newcomer {
     peer: SocketAddr,
     door: Door,
     response: Response,
-    account: Account,
+    identity: Identity,
     /// The password has expired.
     must_change_password: bool,
 }
@@ -700,7 +704,7 @@ async fn open_session<'s>(
         peer,
         door,
         response,
-        account,
+        identity,
         must_change_password,
     } = who;
     let killer = Arc::new(OnceLock::new());
@@ -716,7 +720,8 @@ async fn open_session<'s>(
             user: response.user.clone(),
             host: host_name(peer),
             peer: peer.to_string(),
-            account,
+            account: identity.account,
+            proxy_user: identity.proxy_user,
             collation: Collation::by_id(response.collation),
             found_rows: response.capabilities & cap::FOUND_ROWS != 0,
             multi_statements: response.capabilities & cap::MULTI_STATEMENTS != 0,
@@ -849,12 +854,12 @@ async fn change_user(
     let authenticated = authenticate(conn, shared, proof, &host).await?;
     let known = authenticated.and_then(|account| {
         let must_change = must_change_password(shared, &account, conn.capabilities)?;
-        Ok((account, must_change))
+        Ok((login::acting(shared, account), must_change))
     });
     match known {
-        Ok((account, must_change_password)) => {
+        Ok((identity, must_change_password)) => {
             conn.parameters.clear();
-            session.change_user(&request.user, account, Collation::by_id(request.collation));
+            session.change_user(&request.user, identity, Collation::by_id(request.collation));
             let database = request.database.as_deref();
             match admit_account(session, database) {
                 Ok(()) => {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use esker_sql::PasswordHashing;
 use esker_sql::accounts::policy::Transport;
-use esker_sql::accounts::{Account, Plugin};
+use esker_sql::accounts::{Account, Identity, Plugin};
 use esker_types::SqlError;
 use esker_wire::auth;
 use esker_wire::constants::cap;
@@ -219,6 +219,30 @@ pub(crate) fn must_change_password(
     let text = "Your password has expired. To log in you must change it using a client that supports expired \
                 passwords.";
     Err(SqlError::new(1862, "HY000", text))
+}
+
+/// Whom a client acts as that has logged in to an account: as that, or as one for which it has PROXY, where
+/// `check_proxy_users` and the variable of its plugin say so.
+pub(crate) fn acting(shared: &Shared, account: Account) -> Identity {
+    let instance = &shared.instance;
+    let of_plugin = match account.plugin {
+        Plugin::Native => "mysql_native_password_proxy_users",
+        Plugin::CachingSha2 => "caching_sha2_password_proxy_users",
+    };
+    let looks = instance.variable_is_on("check_proxy_users") && instance.variable_is_on(of_plugin);
+    match looks
+        .then(|| instance.accounts().proxied(&account))
+        .flatten()
+    {
+        Some(proxied) => Identity {
+            proxy_user: Some(shown(&account.user, &account.host)),
+            account: proxied,
+        },
+        None => Identity {
+            account,
+            proxy_user: None,
+        },
+    }
 }
 
 fn plugin_name(plugin: Plugin) -> &'static str {

@@ -493,3 +493,73 @@ fn a_role_made_anew_is_another_one() {
     root.run("DROP USER renamed; CREATE ROLE renamed");
     assert_eq!(root.lines("SHOW GRANTS FOR low").len(), 1);
 }
+
+#[test]
+fn proxies_act_as_the_account_they_stand_for() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    root.run(
+        "CREATE USER emp, dev, low; GRANT SELECT ON d.* TO dev; GRANT PROXY ON none TO emp; GRANT PROXY ON dev TO emp",
+    );
+    let who = "SELECT CONCAT_WS(' ', USER(), CURRENT_USER(), IFNULL(@@proxy_user, 'NULL'))";
+    let own = "emp@localhost emp@% NULL";
+    assert_eq!(connect_as(&server, "emp").value(who), own);
+    root.run("SET GLOBAL check_proxy_users = ON");
+    assert_eq!(
+        connect_as(&server, "emp").value(who),
+        own,
+        "not of its plugin"
+    );
+    root.run("SET GLOBAL caching_sha2_password_proxy_users = ON");
+    let mut emp = connect_as(&server, "emp");
+    assert_eq!(emp.value(who), "emp@localhost dev@% 'emp'@'%'");
+    assert_eq!(
+        emp.lines("SHOW GRANTS"),
+        [
+            "GRANT USAGE ON *.* TO `dev`@`%`",
+            "GRANT SELECT ON `d`.* TO `dev`@`%`"
+        ]
+    );
+    emp.run("SELECT * FROM d.t");
+    root.run("REVOKE SELECT ON d.* FROM dev");
+    assert_eq!(emp.code("SELECT * FROM d.t"), Some(1142));
+    assert_eq!(
+        connect_as(&server, "low").value(who),
+        "low@localhost low@% NULL"
+    );
+    assert_eq!(
+        root.lines("SHOW GRANTS FOR emp"),
+        [
+            "GRANT USAGE ON *.* TO `emp`@`%`",
+            "GRANT PROXY ON `dev`@`%` TO `emp`@`%`",
+            "GRANT PROXY ON `none`@`%` TO `emp`@`%`"
+        ]
+    );
+    // The account it stands for may be locked, not be gone; its own lock counts.
+    root.run("ALTER USER dev ACCOUNT LOCK");
+    assert_eq!(
+        connect_as(&server, "emp").value("SELECT CURRENT_USER()"),
+        "dev@%"
+    );
+    root.run("REVOKE PROXY ON dev FROM emp; GRANT PROXY ON ''@'' TO emp");
+    assert_eq!(connect_as(&server, "emp").value(who), own);
+    root.run("ALTER USER emp ACCOUNT LOCK");
+    assert!(Client::connect("127.0.0.1", server.port, "emp", "", None).is_err());
+
+    // Everybody may let others act as himself, and nobody else.
+    let mut low = connect_as(&server, "low");
+    low.run("GRANT PROXY ON low TO emp; REVOKE PROXY ON CURRENT_USER() FROM emp");
+    assert_eq!(low.code("GRANT PROXY ON dev TO emp"), Some(1698));
+    assert_eq!(low.code("GRANT PROXY ON low TO nobody"), Some(1410));
+    assert_eq!(low.code("REVOKE PROXY ON low FROM emp"), Some(1141));
+    root.run("GRANT PROXY ON dev TO low WITH GRANT OPTION");
+    low.run("GRANT PROXY ON dev TO emp");
+    assert_eq!(low.code("GRANT PROXY ON ''@'' TO emp"), Some(1698));
+    root.run("GRANT PROXY ON ''@'' TO low WITH GRANT OPTION");
+    low.run("GRANT PROXY ON ''@'' TO emp WITH GRANT OPTION; GRANT PROXY ON any TO emp");
+    let all = root.lines("SHOW GRANTS FOR low");
+    assert_eq!(
+        all[2],
+        "GRANT PROXY ON ``@`` TO `low`@`%` WITH GRANT OPTION"
+    );
+}

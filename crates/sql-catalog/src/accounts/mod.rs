@@ -118,6 +118,25 @@ impl ProxyGrant {
             ..Self::default()
         }
     }
+
+    /// Is it PROXY ON ''@''?
+    pub fn is_on_anybody(&self) -> bool {
+        self.user.is_empty() && self.host.is_empty()
+    }
+
+    /// Is it on exactly this account?
+    pub fn is_on(&self, name: &RoleName) -> bool {
+        (&self.user, &self.host) == (&name.0, &name.1)
+    }
+}
+
+/// Whom a client acts as.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The account whose privileges it has.
+    pub account: Account,
+    /// The account it has logged in to, if that is another one: `'user'@'host'`.
+    pub proxy_user: Option<String>,
 }
 
 /// An account.
@@ -328,6 +347,13 @@ impl Accounts {
         list.iter()
             .find(|a| (a.user.is_empty() || a.user == user) && host_matches(&a.host, host))
             .cloned()
+    }
+
+    /// The account that one acts as which may act as others: the first that exists of those granted by name.
+    pub fn proxied(&self, account: &Account) -> Option<Account> {
+        let named = account.proxies.iter().filter(|p| !p.is_on_anybody());
+        let mut others = named.filter(|p| (&p.user, &p.host) != (&account.user, &account.host));
+        others.find_map(|p| self.exact(&p.user, &p.host))
     }
 
     /// The account of exactly this name.

@@ -36,6 +36,8 @@ pub struct SessionContext {
     /// Host as accounts see it.
     pub(crate) host: String,
     pub(crate) account: Account,
+    /// `proxy_user`.
+    pub(super) proxy_user: Option<String>,
     /// What it may do.
     pub(crate) access: Arc<Access>,
     /// Roles of the account whose privileges the session has taken on.
@@ -91,6 +93,7 @@ impl SessionContext {
             pace,
             user,
             host,
+            proxy_user: None,
             access: Arc::new(Access::of(&account)),
             active_roles: Vec::new(),
             account,

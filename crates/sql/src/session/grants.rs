@@ -1,6 +1,6 @@
 //! GRANT and REVOKE.
 //!
-//! Neighbours: `other` dispatches; `users` has the other account statements; `accounts` keeps the list and its file.
+//! Neighbours: `other` dispatches; `proxies` has GRANT PROXY, `users` the other account statements; `accounts` keeps the list and its file.
 //! **Invariants**: every change is checked against the acting account first and durable before it
 //! takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
@@ -58,7 +58,11 @@ impl Session {
                 users,
                 admin_option,
             } => self.grant_roles(roles, users, *admin_option, add),
-            Grant::Proxy { .. } => Err(SqlError::not_supported("PROXY")),
+            Grant::Proxy {
+                on,
+                users,
+                grant_option,
+            } => self.grant_proxy(on, users, *grant_option, add),
         }
     }
 
@@ -151,7 +155,7 @@ impl Session {
         Ok(())
     }
 
-    fn change_grants(
+    pub(super) fn change_grants(
         &mut self,
         names: &[(String, String)],
         add: bool,
@@ -177,7 +181,7 @@ impl Session {
 }
 
 /// 1141.
-fn no_such_grant(user: &str, host: &str) -> SqlError {
+pub(super) fn no_such_grant(user: &str, host: &str) -> SqlError {
     let text = format!("There is no such grant defined for user '{user}' on host '{host}'");
     SqlError::new(1141, "42000", text)
 }

@@ -37,6 +37,7 @@ mod password;
 mod plans;
 mod prepared;
 mod privileges;
+mod proxies;
 pub mod registry;
 mod roles;
 mod run;
@@ -60,7 +61,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker_engine::{Durable, Seq, SnapshotAt, Txn};
-use esker_sql_catalog::accounts::Account;
+use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
 use esker_sql_catalog::variables::{SessionValues, SessionVars};
 use esker_sql_exec::TempFiles;
@@ -94,8 +95,10 @@ pub struct ClientInfo {
     pub host: String,
     /// Address and port, for the process list.
     pub peer: String,
-    /// The account that matched.
+    /// The account that matched, or that it acts as.
     pub account: Account,
+    /// The account that matched, if the client acts as another: `'user'@'host'`.
+    pub proxy_user: Option<String>,
     /// Collation of the connection; None: one this server does not have.
     pub collation: Option<Collation>,
     /// Affected rows are found rows.
@@ -130,6 +133,7 @@ impl ClientInfo {
             host: account.host.clone(),
             peer: "inside".to_owned(),
             account,
+            proxy_user: None,
             collation: None,
             found_rows: false,
             multi_statements: false,
@@ -233,7 +237,7 @@ impl Session {
         let temp = TempFiles::new(instance.temp.clone());
         instance.count_connection();
         let pace = Pace::new(client.leave_worker, instance.turns.clone());
-        let context = SessionContext::new(
+        let mut context = SessionContext::new(
             instance,
             (process, pace),
             client.user,
@@ -241,6 +245,7 @@ impl Session {
             client.account,
             client.embedded,
         );
+        context.proxy_user = client.proxy_user;
         let mut session = Self {
             context,
             client: ClientFlags {
@@ -307,9 +312,10 @@ impl Session {
     }
 
     /// COM_CHANGE_USER, after the new user proved who it is.
-    pub fn change_user(&mut self, user: &str, account: Account, collation: Option<Collation>) {
+    pub fn change_user(&mut self, user: &str, identity: Identity, collation: Option<Collation>) {
         self.reset();
-        self.context.act_as(user, account);
+        self.context.proxy_user = identity.proxy_user;
+        self.context.act_as(user, identity.account);
         self.context.database = None;
         let now = self.context.instance.now_micros();
         self.context.process.update(now, |d| {

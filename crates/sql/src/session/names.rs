@@ -393,6 +393,10 @@ pub(crate) fn session_variable(
 ) -> VarValue {
     match id.def().name {
         "last_insert_id" | "identity" => VarValue::UInt(context.last_insert_id.get()),
+        "proxy_user" => match &context.proxy_user {
+            Some(user) => VarValue::Text(user.as_str().into()),
+            None => VarValue::Null,
+        },
         "pseudo_thread_id" => VarValue::UInt(context.process.id),
         "warning_count" => VarValue::UInt(diagnostics.0),
         "error_count" => VarValue::UInt(diagnostics.1),

@@ -4,7 +4,7 @@
 //! **Invariant**: each line is a statement that gives the account what the line says.
 
 use esker_sql_catalog::accounts::{
-    Account as Stored, GrantEntry, GrantScope, Privileges, Role, RoleName,
+    Account as Stored, GrantEntry, GrantScope, Privileges, ProxyGrant, Role, RoleName,
 };
 use esker_sql_syntax::ast::Account;
 use esker_types::{SqlError, SqlResult};
@@ -98,7 +98,22 @@ fn lines(account: &Stored, mandatory: &[RoleName]) -> Vec<String> {
             out.push(format!("GRANT {} TO {whom}{option}", list.join(",")));
         }
     }
+    out.extend(proxies(account, &whom));
     out
+}
+
+/// The lines for PROXY: named hosts, then patterns, then anybody.
+fn proxies(account: &Stored, whom: &str) -> impl Iterator<Item = String> {
+    let mut all: Vec<&ProxyGrant> = account.proxies.iter().collect();
+    all.sort_by_key(|p| (p.is_on_anybody(), p.host.contains(['%', '_']), &p.user));
+    all.into_iter().map(move |p| {
+        let option = match p.grant_option {
+            true => " WITH GRANT OPTION",
+            false => "",
+        };
+        let on = (p.user.clone(), p.host.clone());
+        format!("GRANT PROXY ON {} TO {whom}{option}", Role(&on))
+    })
 }
 
 /// The lines for `*.*`: static privileges, then dynamic ones without and with GRANT OPTION.
