@@ -689,3 +689,45 @@ fn a_global_read_lock_is_granted_beside_an_open_transaction_whose_commit_waits()
     backup.run("UNLOCK TABLES");
     assert_eq!(writer.code("INSERT INTO d.t VALUES (50)"), None);
 }
+
+#[test]
+fn innodb_trx_shows_what_transactions_hold_and_wait_for() {
+    let world = World::new();
+    let (mut one, mut two) = world.begin("SERIALIZABLE");
+    let id = one.value("SELECT CONNECTION_ID()");
+    one.run("UPDATE test SET value = 11 WHERE id = 1; INSERT INTO test VALUES (3, 30), (4, 40)");
+    let mut root = world.server.connect();
+    let shown = |root: &mut Client, columns: &str, id: &str| {
+        let select =
+            format!("SELECT {columns} FROM information_schema.INNODB_TRX WHERE trx_id = {id}");
+        root.value(&select)
+    };
+    let terms = "CONCAT_WS(' ', trx_state, trx_rows_modified, trx_tables_locked, trx_isolation_level, \
+                 trx_unique_checks, trx_foreign_key_checks, trx_is_read_only, trx_mysql_thread_id = trx_id)";
+    assert_eq!(
+        shown(&mut root, terms, &id),
+        "RUNNING 3 1 SERIALIZABLE 1 1 0 1"
+    );
+    assert_ne!(shown(&mut root, "trx_rows_locked", &id), "0");
+    let other = two.value("SELECT CONNECTION_ID()");
+    let handle = std::thread::spawn(move || two.code("DELETE FROM test WHERE id = 3"));
+    while shown(
+        &mut root,
+        "COUNT(*)",
+        &format!("{other} AND trx_state = 'LOCK WAIT'"),
+    ) == "0"
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let waits_for = "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.ESKER_DATA_LOCKS l \
+                     ON l.ENGINE_LOCK_ID = t.trx_requested_lock_id WHERE l.LOCK_STATUS = 'WAITING'";
+    assert_eq!(root.value(waits_for), "1");
+    assert_eq!(shown(&mut root, "trx_wait_started IS NULL", &other), "0");
+    one.run("ROLLBACK");
+    assert_eq!(handle.join().expect("no panic"), None);
+    one.run("SET unique_checks = 0, foreign_key_checks = 0; START TRANSACTION READ ONLY; SELECT * FROM test");
+    assert_eq!(
+        shown(&mut root, terms, &id),
+        "RUNNING 0 1 SERIALIZABLE 0 0 1 1"
+    );
+}

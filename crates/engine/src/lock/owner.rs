@@ -229,6 +229,13 @@ impl LockOwner {
         }
     }
 
+    /// How much is published for each tree and still in memory.
+    pub(crate) fn published_entries(&self) -> Vec<(TreeId, u64)> {
+        let published = self.published.lock();
+        let trees = published.trees.iter();
+        trees.map(|own| (own.tree, own.table.entries())).collect()
+    }
+
     /// Says which of the published writes do not count any more.
     pub(crate) fn publish_dead(&self, dead: DeadRanges) {
         self.published.lock().dead = dead;

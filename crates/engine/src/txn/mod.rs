@@ -703,6 +703,12 @@ impl WaitCanceller {
         self.locks.list(&owner, limit)
     }
 
+    /// How many entries the transaction has written into each tree, those that it has moved to disk left out.
+    pub fn written(&self) -> Vec<(TreeId, u64)> {
+        let owner = Arc::clone(&self.owner.lock());
+        owner.published_entries()
+    }
+
     /// Whether the transaction cannot go on before the other one ends.
     pub fn waits_for(&self, other: &WaitCanceller) -> bool {
         let owner = Arc::clone(&self.owner.lock());

@@ -22,7 +22,7 @@ use crate::xids;
 use esker_sql_catalog::mdl::{MdlDuration, MdlInfo, MdlKey};
 
 /// Locks of one transaction that are listed.
-const MAX_LOCKS: usize = 1000;
+pub(super) const MAX_LOCKS: usize = 1000;
 
 /// The rows of a table about locks; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
@@ -85,7 +85,7 @@ fn lock_row(
     let index = &table.indexes[*index];
     let id = transaction.map_or(Value::Null, Value::UInt);
     let name = match transaction {
-        Some(transaction) => format!("{transaction}:{}:{nth}", lock.tree.0),
+        Some(transaction) => lock_name(transaction, nth, lock),
         None => format!("prepared:{}:{nth}", lock.tree.0),
     };
     Some(vec![
@@ -108,6 +108,11 @@ fn lock_row(
         }),
         text(data_of(table, index, &lock.what)),
     ])
+}
+
+/// The id of a transaction's lock, `nth` of its list.
+pub(super) fn lock_name(transaction: u64, nth: usize, lock: &LockInfo) -> String {
+    format!("{transaction}:{}:{nth}", lock.tree.0)
 }
 
 /// The mode in InnoDB's words.

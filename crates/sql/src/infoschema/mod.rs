@@ -4,10 +4,11 @@
 //! row sources. Parts: `declared` (columns of every table) · `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, columns, keys), `system_objects` (the same about the system schemas),
 //! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
-//! sessions, character sets), `locks` (locks held and waited for), `log` (rows about the log), `recovery` (progress
-//! of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql` (accounts, time zones) ·
-//! `performance` (PERFORMANCE_SCHEMA). **Invariants**: a table's rows have exactly its columns; rows are made for one
-//! statement from the catalog snapshot of that moment, and only about what the account may see.
+//! sessions, character sets), `locks` (locks held and waited for), `transactions` (open ones), `log` (rows about the
+//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA). **Invariants**: a table's rows have exactly its
+//! columns; rows are made for one statement from the catalog snapshot of that moment, and only about what the account
+//! may see.
 
 mod declared;
 mod foreign;
@@ -24,6 +25,7 @@ mod storage;
 mod system_objects;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -181,6 +183,7 @@ fn of_information_schema(spec: &TableSpec, viewer: &Viewer, wanted: &Wanted) -> 
     objects::rows(spec.name, viewer, wanted)
         .or_else(|| server::rows(spec.name, viewer))
         .or_else(|| locks::rows(spec.name, viewer))
+        .or_else(|| (spec.name == "INNODB_TRX").then(|| transactions::rows(viewer)))
         .or_else(|| log::rows(spec.name, viewer))
         .or_else(|| recovery::rows(spec.name, viewer))
         .or_else(|| storage::rows(spec.name, viewer))

@@ -47,6 +47,7 @@ mod shapes;
 mod step;
 mod survive;
 mod temporary;
+pub(crate) mod terms;
 mod text;
 mod track;
 mod transaction;

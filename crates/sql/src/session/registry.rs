@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use esker_engine::{CancelReason, LockInfo, Ticket, WaitCanceller};
+use esker_engine::{CancelReason, LockInfo, Ticket, TreeId, WaitCanceller};
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
+use super::terms::Terms;
+
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
 
@@ -54,6 +56,8 @@ pub struct Process {
     since: AtomicI64,
     detail: Mutex<Detail>,
     canceller: Mutex<Option<WaitCanceller>>,
+    /// [`Terms`] of the transaction.
+    terms: AtomicU8,
     wake: WakeList,
     /// What the session has done.
     pub(crate) counts: Counts,
@@ -190,6 +194,22 @@ impl Process {
     pub(crate) fn locks(&self, limit: usize) -> Vec<LockInfo> {
         let canceller = self.canceller.lock();
         canceller.as_ref().map_or_else(Vec::new, |c| c.locks(limit))
+    }
+
+    /// How many entries its transaction has written into each tree.
+    pub(crate) fn written(&self) -> Vec<(TreeId, u64)> {
+        let canceller = self.canceller.lock();
+        canceller.as_ref().map_or_else(Vec::new, |c| c.written())
+    }
+
+    /// What its transaction, or the last one, began with.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms::from_byte(self.terms.load(Ordering::Relaxed))
+    }
+
+    /// A transaction begins.
+    pub(crate) fn note_terms(&self, terms: Terms) {
+        self.terms.store(terms.to_byte(), Ordering::Relaxed);
     }
 
     /// Does its transaction wait for the one of another session?
@@ -343,6 +363,7 @@ impl Registry {
                 ..Detail::default()
             }),
             canceller: Mutex::new(None),
+            terms: AtomicU8::new(0),
             wake: WakeList::default(),
             counts: Counts::default(),
             on_kill,

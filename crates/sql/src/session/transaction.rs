@@ -17,6 +17,7 @@ use esker_sql_syntax::ast::{Begin, Completion, Isolation, SetTransaction, VarSco
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
+use super::terms::Terms;
 
 /// Transaction state beside the engine's.
 #[derive(Default)]
@@ -73,6 +74,12 @@ impl Session {
                     .take()
                     .unwrap_or(self.vars.read_only);
             }
+            self.context.process.note_terms(Terms {
+                isolation,
+                read_only: self.state.read_only,
+                unique_checks: !self.vars.log.flags.relaxed_unique_checks,
+                foreign_key_checks: self.vars.foreign_key_checks,
+            });
         }
         self.txn.new_statement();
     }
