@@ -1,7 +1,7 @@
 //! GRANT PROXY and REVOKE PROXY: accounts that may act as others.
 //!
-//! Neighbours: `grants` dispatches; the server asks [`Accounts::proxied`](esker_sql_catalog::accounts::Accounts::proxied) whom a
-//! client that has logged in acts as.
+//! Neighbours: `grants` dispatches; the server asks
+//! [`Accounts::proxied`](esker_sql_catalog::accounts::Accounts::proxied) whom a client that has logged in acts as.
 //! **Invariant**: an account lets others act as itself; for any other account it takes PROXY on that one WITH GRANT
 //! OPTION.
 
