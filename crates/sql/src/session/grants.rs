@@ -1,7 +1,7 @@
 //! GRANT and REVOKE.
 //!
-//! Neighbours: `other` dispatches; `proxies` has GRANT PROXY, `users` the other account statements; `accounts` keeps the
-//! list and its file.
+//! Neighbours: `other` dispatches; `proxies` has GRANT PROXY, `users` the other account statements; `accounts` keeps
+//! the list and its file.
 //! **Invariants**: every change is checked against the acting account first and durable before it
 //! takes effect; what Esker has no notion of is refused by name instead of being ignored.
 
