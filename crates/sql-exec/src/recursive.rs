@@ -162,7 +162,7 @@ fn pull(
         return Ok(false);
     };
     let strict = env.ctx.sql_mode.is_strict();
-    let before = env.ctx.strict_write.replace(strict);
+    let before = env.ctx.diagnostics.strict_write.replace(strict);
     out.clear();
     let mut stored = Ok(());
     for ((value, from), to) in row.iter().zip(query.columns.iter()).zip(columns) {
@@ -174,7 +174,7 @@ fn pull(
             }
         }
     }
-    env.ctx.strict_write.set(before);
+    env.ctx.diagnostics.strict_write.set(before);
     stored?;
     if let Some(exec) = env.exec {
         exec.tick()?;

@@ -763,7 +763,7 @@ pub(super) fn meets<'r>(
     row: &mut [Value],
     env: &ExecEnv<'r>,
 ) -> SqlResult<Option<RowReader<'r>>> {
-    let reader = RowReader::new(&def.layout, env.ctx.time_zone, stored)?;
+    let reader = RowReader::new(&def.layout, &env.ctx.time_zone, stored)?;
     let mut decoded = match met {
         0 => 0,
         _ => plan.cond_ends[met - 1],
@@ -872,7 +872,7 @@ fn decode_parts(
         rest = match slot {
             Some(slot) => {
                 let (value, rest) = codec
-                    .decode_part(nth, rest, env.ctx.time_zone)
+                    .decode_part(nth, rest, &env.ctx.time_zone)
                     .ok_or_else(damaged)?;
                 assign(&mut row[*slot as usize], value);
                 rest

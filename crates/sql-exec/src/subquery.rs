@@ -262,10 +262,10 @@ impl SubqueryState {
         if !memo.pays() {
             self.memo = None;
         }
-        let warnings = inner.ctx.warning_count.get();
+        let warnings = inner.ctx.diagnostics.count();
         let value = self.single(query, inner)?;
         if let Some(memo) = &mut self.memo
-            && inner.ctx.warning_count.get() == warnings
+            && inner.ctx.diagnostics.count() == warnings
         {
             memo.put(&value);
         }

@@ -162,7 +162,7 @@ pub fn constant_as_column(
     }
     let quiet = ctx.quiet();
     let stored = cast::to_column(&quiet, constant.clone(), from, column, "", 1).ok()?;
-    if quiet.warning_count.get() > 0 {
+    if quiet.diagnostics.count() > 0 {
         return None;
     }
     let same = match &stored {

@@ -5,7 +5,10 @@
 //! builds one per statement.
 //! **Invariant**: `now_micros` is fixed for the whole statement, as MySQL's NOW() is.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
+use std::ops::Deref;
+
+use jiff::tz::TimeZone;
 
 use crate::collation::Collation;
 use crate::error::{Level, SqlError, SqlResult, Warning};
@@ -93,32 +96,59 @@ impl Default for RegexpLimits {
     }
 }
 
-/// Session facts that functions return (USER(), DATABASE(), LAST_INSERT_ID(), …).
+/// Session facts that functions return (USER(), DATABASE(), LAST_INSERT_ID(), …). What is given here is what a session
+/// says that has no facts, for tasks that never ask for them and for tests.
 pub trait SessionInfo {
+    /// The wall clock, microseconds since the epoch, UTC (SYSDATE(), SLEEP(), UUID()).
+    fn wall_micros(&self) -> i64 {
+        0
+    }
     /// CONNECTION_ID().
-    fn connection_id(&self) -> u64;
+    fn connection_id(&self) -> u64 {
+        0
+    }
     /// DATABASE().
-    fn database(&self) -> Option<&str>;
+    fn database(&self) -> Option<&str> {
+        None
+    }
     /// USER(): name@host as the client gave it.
-    fn user(&self) -> String;
+    fn user(&self) -> String {
+        String::new()
+    }
     /// CURRENT_USER(): the matched account.
-    fn current_user(&self) -> String;
+    fn current_user(&self) -> String {
+        String::new()
+    }
     /// CURRENT_ROLE().
-    fn current_role(&self) -> String;
+    fn current_role(&self) -> String {
+        "NONE".to_owned()
+    }
     /// VERSION().
-    fn version(&self) -> &str;
+    fn version(&self) -> &str {
+        ""
+    }
     /// LAST_INSERT_ID().
-    fn last_insert_id(&self) -> u64;
+    fn last_insert_id(&self) -> u64 {
+        0
+    }
     /// LAST_INSERT_ID(expr).
-    fn set_last_insert_id(&self, id: u64);
+    fn set_last_insert_id(&self, _id: u64) {}
     /// ROW_COUNT().
-    fn row_count(&self) -> i64;
+    fn row_count(&self) -> i64 {
+        -1
+    }
     /// FOUND_ROWS().
-    fn found_rows(&self) -> u64;
+    fn found_rows(&self) -> u64 {
+        0
+    }
     /// UUID() and RAND() without seed: 64 random bits.
-    fn random(&self) -> u64;
+    fn random(&self) -> u64 {
+        0
+    }
     /// Is the statement killed? SLEEP asks.
-    fn killed(&self) -> bool;
+    fn killed(&self) -> bool {
+        false
+    }
     /// Asked before work on `bytes` bytes of values, if they are many ([`MANY_BYTES`]): may the statement go on?
     ///
     /// # Errors
@@ -131,16 +161,28 @@ pub trait SessionInfo {
         RegexpLimits::default()
     }
     /// GET_LOCK and friends: acquire (Some(true)), time out (Some(false)), error (None).
-    fn get_lock(&self, name: &str, timeout_secs: f64) -> Option<bool>;
+    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
+        None
+    }
     /// RELEASE_LOCK: released (Some(true)), not the holder (Some(false)), no such lock (None).
-    fn release_lock(&self, name: &str) -> Option<bool>;
+    fn release_lock(&self, _name: &str) -> Option<bool> {
+        None
+    }
     /// IS_FREE_LOCK / IS_USED_LOCK: the holder's connection id.
-    fn lock_holder(&self, name: &str) -> Option<u64>;
+    fn lock_holder(&self, _name: &str) -> Option<u64> {
+        None
+    }
     /// Who knows about sets of GTIDs, if somebody does.
     fn gtids(&self) -> Option<&dyn GtidFunctions> {
         None
     }
 }
+
+/// A session without facts.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSession;
+
+impl SessionInfo for NoSession {}
 
 /// Functions of sets of GTIDs, whose text MySQL defines.
 pub trait GtidFunctions {
@@ -161,46 +203,142 @@ pub trait GtidFunctions {
     fn wait_for_executed(&self, set: &str, at_most_secs: Option<f64>) -> SqlResult<bool>;
 }
 
-/// Context of one statement's evaluation.
-pub struct EvalCtx<'a> {
+/// What evaluation depends on besides values and the session: plain data, which threads may copy and share.
+#[derive(Debug, Clone)]
+pub struct EvalSettings {
     /// SQL mode.
     pub sql_mode: SqlMode,
     /// Session time zone.
-    pub time_zone: &'a jiff::tz::TimeZone,
+    pub time_zone: TimeZone,
     /// Statement time, microseconds since the epoch, UTC.
     pub now_micros: i64,
-    /// Wall clock for SYSDATE().
-    pub wall_micros: &'a dyn Fn() -> i64,
     /// div_precision_increment (0-30, default 4).
     pub div_precision_increment: u8,
-    /// group_concat_max_len and max_allowed_packet, bytes.
+    /// max_allowed_packet, bytes.
     pub max_allowed_packet: u64,
     /// group_concat_max_len, bytes.
     pub group_concat_max_len: u64,
     /// Collation of literals (collation_connection).
     pub collation_connection: Collation,
-    /// Session facts.
-    pub session: &'a dyn SessionInfo,
-    /// In INSERT/UPDATE under strict mode bad values are errors, elsewhere warnings.
-    pub strict_write: Cell<bool>,
-    /// Diagnostics area being filled.
-    pub warnings: RefCell<Vec<Warning>>,
-    /// Warnings raised in all (may exceed the kept ones).
-    pub warning_count: Cell<u64>,
 }
 
-impl EvalCtx<'_> {
+/// What a statement's evaluation has warned about, and whether bad values are errors.
+#[derive(Debug, Default)]
+pub struct Diagnostics {
+    /// In INSERT/UPDATE under strict mode bad values are errors, elsewhere warnings.
+    pub strict_write: Cell<bool>,
+    kept: RefCell<Vec<Warning>>,
+    count: Cell<u64>,
+}
+
+/// A place in [`Diagnostics`] to go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    kept: usize,
+    count: u64,
+}
+
+/// Warnings taken out of [`Diagnostics`].
+#[derive(Debug, Default)]
+pub struct Raised {
+    /// Those that were kept, the oldest first.
+    pub kept: Vec<Warning>,
+    /// How many were raised in all, at least those kept.
+    pub count: u64,
+}
+
+impl Diagnostics {
     /// Adds a warning (kept up to [`MAX_WARNINGS`], counted always).
-    pub fn warn(&self, level: Level, code: u16, message: impl Into<String>) {
-        self.warning_count.set(self.warning_count.get() + 1);
-        let mut kept = self.warnings.borrow_mut();
+    pub fn add(&self, level: Level, code: u16, message: String) {
+        self.count.set(self.count.get() + 1);
+        let mut kept = self.kept.borrow_mut();
         if kept.len() < MAX_WARNINGS {
             kept.push(Warning {
                 level,
                 code,
-                message: message.into(),
+                message,
             });
         }
+    }
+
+    /// Adds what was raised elsewhere, as [`Self::add`] would one by one.
+    pub fn add_raised(&self, raised: &Raised) {
+        self.count.set(self.count.get() + raised.count);
+        let mut kept = self.kept.borrow_mut();
+        let room = MAX_WARNINGS.saturating_sub(kept.len());
+        kept.extend(raised.kept.iter().take(room).cloned());
+    }
+
+    /// Warnings raised in all (may exceed the kept ones).
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// The warnings kept.
+    pub fn kept(&self) -> Ref<'_, [Warning]> {
+        Ref::map(self.kept.borrow(), Vec::as_slice)
+    }
+
+    /// Takes everything out.
+    pub fn take(&self) -> Raised {
+        Raised {
+            kept: self.kept.take(),
+            count: self.count.take(),
+        }
+    }
+
+    /// This place, for [`Self::undo_to`].
+    pub fn mark(&self) -> Mark {
+        Mark {
+            kept: self.kept.borrow().len(),
+            count: self.count.get(),
+        }
+    }
+
+    /// Was anything raised since?
+    pub fn raised_since(&self, mark: Mark) -> bool {
+        self.count.get() != mark.count
+    }
+
+    /// Forgets what was raised since the mark.
+    pub fn undo_to(&self, mark: Mark) {
+        debug_assert!(mark.count <= self.count.get());
+        self.kept.borrow_mut().truncate(mark.kept);
+        self.count.set(mark.count);
+    }
+}
+
+/// Context of one statement's evaluation. Its settings are read as its own fields.
+pub struct EvalCtx<'a> {
+    /// What it depends on.
+    pub settings: EvalSettings,
+    /// Session facts.
+    pub session: &'a dyn SessionInfo,
+    /// Diagnostics area being filled.
+    pub diagnostics: Diagnostics,
+}
+
+impl Deref for EvalCtx<'_> {
+    type Target = EvalSettings;
+
+    fn deref(&self) -> &EvalSettings {
+        &self.settings
+    }
+}
+
+impl<'a> EvalCtx<'a> {
+    /// A context with an empty diagnostics area.
+    pub fn new(settings: EvalSettings, session: &'a dyn SessionInfo) -> Self {
+        Self {
+            settings,
+            session,
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
+    /// Adds a warning (kept up to [`MAX_WARNINGS`], counted always).
+    pub fn warn(&self, level: Level, code: u16, message: impl Into<String>) {
+        self.diagnostics.add(level, code, message.into());
     }
 
     /// A value problem: an error in a strict INSERT or UPDATE, a warning elsewhere.
@@ -210,7 +348,7 @@ impl EvalCtx<'_> {
         state: &'static str,
         message: impl Into<String>,
     ) -> SqlResult<()> {
-        if self.strict_write.get() {
+        if self.diagnostics.strict_write.get() {
             return Err(SqlError::new(code, state, message));
         }
         self.warn(Level::Warning, code, message);
@@ -220,19 +358,6 @@ impl EvalCtx<'_> {
     /// The same context with an empty diagnostics area of its own and no strict writes: for
     /// conversions that are only tried.
     pub fn quiet(&self) -> Self {
-        Self {
-            sql_mode: self.sql_mode,
-            time_zone: self.time_zone,
-            now_micros: self.now_micros,
-            wall_micros: self.wall_micros,
-            div_precision_increment: self.div_precision_increment,
-            max_allowed_packet: self.max_allowed_packet,
-            group_concat_max_len: self.group_concat_max_len,
-            collation_connection: self.collation_connection,
-            session: self.session,
-            strict_write: Cell::new(false),
-            warnings: RefCell::default(),
-            warning_count: Cell::new(0),
-        }
+        Self::new(self.settings.clone(), self.session)
     }
 }

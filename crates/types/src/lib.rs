@@ -21,7 +21,7 @@ pub mod temporal;
 mod testing;
 pub mod value;
 
-pub use ctx::{EvalCtx, SessionInfo, SqlMode};
+pub use ctx::{EvalCtx, EvalSettings, SessionInfo, SqlMode};
 pub use decimal::Decimal;
 pub use error::{Level, SqlError, SqlResult, Warning};
 pub use sqltype::{SqlType, TypeKind};

@@ -1,11 +1,12 @@
-//! What unit tests of kernels need: a session of fixed facts and a context over it; literals, types
+//! What unit tests of kernels need: a context over a session without facts; literals, types
 //! and diagnostics as the test tables write them.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use crate::collation::Collation;
-use crate::ctx::{EvalCtx, SessionInfo, SqlMode};
+use crate::ctx::{EvalCtx, EvalSettings, NoSession, SqlMode};
 use crate::error::{Level, SqlError};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::temporal::{DateFlags, parse_datetime, parse_time};
@@ -14,71 +15,18 @@ use crate::value::Value;
 /// 2026-01-01 12:00:00.25 UTC, the clock of the test tables.
 pub(crate) const NOW_MICROS: i64 = 1_767_268_800_250_000;
 
-/// A session that knows nothing.
-pub(crate) struct NoSession;
-
-impl SessionInfo for NoSession {
-    fn connection_id(&self) -> u64 {
-        1
-    }
-    fn database(&self) -> Option<&str> {
-        None
-    }
-    fn user(&self) -> String {
-        "root@localhost".into()
-    }
-    fn current_user(&self) -> String {
-        "root@localhost".into()
-    }
-    fn current_role(&self) -> String {
-        "NONE".into()
-    }
-    fn version(&self) -> &str {
-        "8.4.0"
-    }
-    fn last_insert_id(&self) -> u64 {
-        0
-    }
-    fn set_last_insert_id(&self, _: u64) {}
-    fn row_count(&self) -> i64 {
-        -1
-    }
-    fn found_rows(&self) -> u64 {
-        0
-    }
-    fn random(&self) -> u64 {
-        4
-    }
-    fn killed(&self) -> bool {
-        false
-    }
-    fn get_lock(&self, _: &str, _: f64) -> Option<bool> {
-        Some(true)
-    }
-    fn release_lock(&self, _: &str) -> Option<bool> {
-        None
-    }
-    fn lock_holder(&self, _: &str) -> Option<u64> {
-        None
-    }
-}
-
 /// Runs `f` with a context in UTC at `now_micros`.
 pub(crate) fn with_ctx_at<T>(mode: SqlMode, now_micros: i64, f: impl FnOnce(&EvalCtx) -> T) -> T {
-    let ctx = EvalCtx {
+    let settings = EvalSettings {
         sql_mode: mode,
-        time_zone: &jiff::tz::TimeZone::UTC,
+        time_zone: TimeZone::UTC,
         now_micros,
-        wall_micros: &|| 0,
         div_precision_increment: 4,
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        session: &NoSession,
-        strict_write: Cell::new(false),
-        warnings: RefCell::default(),
-        warning_count: Cell::new(0),
     };
+    let ctx = EvalCtx::new(settings, &NoSession);
     f(&ctx)
 }
 
@@ -215,8 +163,8 @@ pub(crate) fn literal(text: &str) -> (Value, SqlType) {
 pub(crate) fn diagnostics(ctx: &EvalCtx, error: Option<&SqlError>) -> String {
     let place = " for column 'c' at row 1";
     let list: Vec<String> = ctx
-        .warnings
-        .borrow()
+        .diagnostics
+        .kept()
         .iter()
         .map(|w| {
             let level = match w.level {

@@ -24,11 +24,10 @@ pub(super) fn tests(scan: &ScanPlan, def: &TableDef, env: &ExecEnv<'_>) -> Vec<F
     if scan.conds.is_empty() {
         return Vec::new();
     }
-    let (warned, warnings) = (env.ctx.warning_count.get(), env.ctx.warnings.borrow().len());
+    let mark = env.ctx.diagnostics.mark();
     // What fails, or warns, does so for the rows.
     let tests = collect(scan, def, env).unwrap_or_default();
-    env.ctx.warning_count.set(warned);
-    env.ctx.warnings.borrow_mut().truncate(warnings);
+    env.ctx.diagnostics.undo_to(mark);
     tests
 }
 

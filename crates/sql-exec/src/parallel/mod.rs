@@ -384,26 +384,6 @@ fn count(
     }))
 }
 
-/// How many warnings there were: the serial way warns of the same rows.
-struct Warnings {
-    count: u64,
-    kept: usize,
-}
-
-impl Warnings {
-    fn of(env: &ExecEnv<'_>) -> Self {
-        Self {
-            count: env.ctx.warning_count.get(),
-            kept: env.ctx.warnings.borrow().len(),
-        }
-    }
-
-    fn forget_later(self, env: &ExecEnv<'_>) {
-        env.ctx.warning_count.set(self.count);
-        env.ctx.warnings.borrow_mut().truncate(self.kept);
-    }
-}
-
 /// Does the tasks and puts together what they bring. `None` if that takes too much memory.
 fn read(
     task: TableTask,
@@ -417,7 +397,7 @@ fn read(
         .as_ref()
         .map(|_| Box::new(GroupTable::default()));
     let mut rows: Vec<Box<[Value]>> = Vec::new();
-    let warnings = Warnings::of(env);
+    let mark = env.ctx.diagnostics.mark();
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
         done.give_to(env);
         match (done.part?, &mut groups) {
@@ -433,7 +413,7 @@ fn read(
     task.given().give_back(env);
     let bytes = task.hand_over();
     if !is_complete? || charge(env, bytes, Purpose::Hash).is_err() {
-        warnings.forget_later(env);
+        env.ctx.diagnostics.undo_to(mark);
         return Ok(None);
     }
     task.report(env);
@@ -456,7 +436,7 @@ fn build(
 ) -> SqlResult<Option<JoinTable>> {
     let (tasks, task) = (task.tasks(), Arc::new(task));
     let mut parts: [HashPart; PARTS] = Default::default();
-    let warnings = Warnings::of(env);
+    let mark = env.ctx.diagnostics.mark();
     let is_complete = work(exec, Arc::clone(&task), tasks, |done| {
         done.give_to(env);
         match done.part? {
@@ -476,7 +456,7 @@ fn build(
     };
     let Some(table) = table.filter(|table| charge(env, table.bytes(), Purpose::Hash).is_ok())
     else {
-        warnings.forget_later(env);
+        env.ctx.diagnostics.undo_to(mark);
         return Ok(None);
     };
     task.report(env);

@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, HashSet};
 use esker_sql_plan::expr::Expr;
 use esker_sql_plan::expr::rowkey;
 use esker_sql_plan::plan::{BlockPlan, GroupPlan, HashBy};
+use esker_types::ctx::Mark;
 use esker_types::{EvalCtx, SqlResult, Value};
 
 use super::super::join::hash_key;
@@ -87,26 +88,21 @@ impl Ord for Row {
 /// How many warnings there were: a row that is kept is evaluated again by the statement's thread, which then warns.
 pub(super) struct Warned<'c> {
     ctx: &'c EvalCtx<'c>,
-    kept: usize,
-    count: u64,
+    mark: Mark,
 }
 
 impl<'c> Warned<'c> {
     pub(super) fn of(ctx: &'c EvalCtx<'c>) -> Self {
         Warned {
             ctx,
-            kept: ctx.warnings.borrow().len(),
-            count: ctx.warning_count.get(),
+            mark: ctx.diagnostics.mark(),
         }
     }
 
     /// Forgets those that came later. Were there any?
     pub(super) fn forget_later(&self) -> bool {
-        let is_new = self.ctx.warning_count.get() != self.count;
-        if is_new {
-            self.ctx.warning_count.set(self.count);
-            self.ctx.warnings.borrow_mut().truncate(self.kept);
-        }
+        let is_new = self.ctx.diagnostics.raised_since(self.mark);
+        self.ctx.diagnostics.undo_to(self.mark);
         is_new
     }
 }

@@ -18,10 +18,8 @@ use esker_sql_catalog::result::Mode;
 use esker_sql_plan::expr::{Expr, NoVars};
 use esker_sql_plan::plan::profile::Profile;
 use esker_sql_plan::plan::{Access, BlockPlan, HashBy, Node, ScanPlan, Source};
-use esker_types::collation::Collation;
-use esker_types::ctx::{MAX_WARNINGS, RegexpLimits};
-use esker_types::{EvalCtx, SessionInfo, SqlMode, SqlResult, Value, Warning};
-use jiff::tz::TimeZone;
+use esker_types::ctx::{Raised, RegexpLimits};
+use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlResult, Value};
 use parking_lot::Mutex;
 
 use super::super::join::Kept;
@@ -41,8 +39,7 @@ use crate::{ExecEnv, Executor, RESERVATION_STEP, Reserved, SubqueryStates};
 /// What a task brings.
 pub(super) struct Done {
     pub(super) part: SqlResult<Part>,
-    warnings: Vec<Warning>,
-    warning_count: u64,
+    raised: Raised,
     /// What operators did that run within the task, when the statement is measured.
     profile: Option<Box<Profile>>,
 }
@@ -53,24 +50,13 @@ impl Done {
         if let (Some(all), Some(own)) = (&env.states.profile, &self.profile) {
             all.take_in(own);
         }
-        let ctx = env.ctx;
-        ctx.warning_count
-            .set(ctx.warning_count.get() + self.warning_count);
-        let mut kept = ctx.warnings.borrow_mut();
-        let room = MAX_WARNINGS.saturating_sub(kept.len());
-        kept.extend(self.warnings.iter().take(room).cloned());
+        env.ctx.diagnostics.add_raised(&self.raised);
     }
 }
 
 /// What evaluation needs of the statement, copied.
 struct Surroundings {
-    sql_mode: SqlMode,
-    time_zone: TimeZone,
-    now_micros: i64,
-    div_precision_increment: u8,
-    max_allowed_packet: u64,
-    group_concat_max_len: u64,
-    collation_connection: Collation,
+    settings: EvalSettings,
     strict_write: bool,
     regexp: RegexpLimits,
     params: Vec<Value>,
@@ -87,40 +73,6 @@ struct TaskSession<'a, 'g> {
 }
 
 impl SessionInfo for TaskSession<'_, '_> {
-    fn connection_id(&self) -> u64 {
-        0
-    }
-    fn database(&self) -> Option<&str> {
-        None
-    }
-    fn user(&self) -> String {
-        String::new()
-    }
-    fn current_user(&self) -> String {
-        String::new()
-    }
-    fn current_role(&self) -> String {
-        String::new()
-    }
-    fn version(&self) -> &str {
-        ""
-    }
-    fn last_insert_id(&self) -> u64 {
-        0
-    }
-    fn set_last_insert_id(&self, _id: u64) {}
-    fn row_count(&self) -> i64 {
-        0
-    }
-    fn found_rows(&self) -> u64 {
-        0
-    }
-    fn random(&self) -> u64 {
-        0
-    }
-    fn killed(&self) -> bool {
-        false
-    }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         let sum = self.bytes.get().saturating_add(bytes);
         if sum < CHECK_BYTES {
@@ -135,15 +87,6 @@ impl SessionInfo for TaskSession<'_, '_> {
     }
     fn regexp_limits(&self) -> RegexpLimits {
         self.regexp
-    }
-    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
-        None
-    }
-    fn release_lock(&self, _name: &str) -> Option<bool> {
-        None
-    }
-    fn lock_holder(&self, _name: &str) -> Option<u64> {
-        None
     }
 }
 
@@ -301,14 +244,8 @@ impl TableTask {
             given,
             wanted,
             surroundings: Surroundings {
-                sql_mode: ctx.sql_mode,
-                time_zone: ctx.time_zone.clone(),
-                now_micros: ctx.now_micros,
-                div_precision_increment: ctx.div_precision_increment,
-                max_allowed_packet: ctx.max_allowed_packet,
-                group_concat_max_len: ctx.group_concat_max_len,
-                collation_connection: ctx.collation_connection,
-                strict_write: ctx.strict_write.get(),
+                settings: ctx.settings.clone(),
+                strict_write: ctx.diagnostics.strict_write.get(),
                 regexp: env.ctx.session.regexp_limits(),
                 params: env.params.to_vec(),
             },
@@ -532,11 +469,10 @@ impl Visit for Reading<'_, '_> {
     fn may_leave_out(&mut self, key: &[u8], value: &[u8]) -> bool {
         let ((scan, def), flow) = (self.of, &mut *self.flow);
         let ctx = flow.env.ctx;
-        let (count, kept) = (ctx.warning_count.get(), ctx.warnings.borrow().len());
+        let mark = ctx.diagnostics.mark();
         let verdict = self.entries.judge(scan, def, (key, value), 0, flow);
         // What fails, or warns, does not where the row is not looked at.
-        ctx.warning_count.set(count);
-        ctx.warnings.borrow_mut().truncate(kept);
+        ctx.diagnostics.undo_to(mark);
         !matches!(verdict, Ok(Verdict::Take))
     }
 }
@@ -714,7 +650,7 @@ impl Entries {
     ) -> SqlResult<()> {
         match self {
             Self::Rows => {
-                let reader = RowReader::new(&def.layout, env.ctx.time_zone, value)?;
+                let reader = RowReader::new(&def.layout, &env.ctx.time_zone, value)?;
                 fill(&scan.columns, &reader, row);
                 Ok(())
             }
@@ -738,29 +674,15 @@ impl ScanWork for TableTask {
             regexp: around.regexp,
             bytes: Cell::new(0),
         };
-        let ctx = EvalCtx {
-            sql_mode: around.sql_mode,
-            time_zone: &around.time_zone,
-            now_micros: around.now_micros,
-            // Functions that ask for it are volatile and do not come here.
-            wall_micros: &|| around.now_micros,
-            div_precision_increment: around.div_precision_increment,
-            max_allowed_packet: around.max_allowed_packet,
-            group_concat_max_len: around.group_concat_max_len,
-            collation_connection: around.collation_connection,
-            session: &session,
-            strict_write: around.strict_write.into(),
-            warnings: Vec::new().into(),
-            warning_count: 0.into(),
-        };
+        let ctx = EvalCtx::new(around.settings.clone(), &session);
+        ctx.diagnostics.strict_write.set(around.strict_write);
         let mut states = SubqueryStates::default();
         states.profile = self.is_measured.then(Box::default);
         let part = self.do_task(task, &ctx, &states, &mut || (go_on.borrow_mut())());
         Done {
             part,
             profile: states.profile,
-            warnings: ctx.warnings.take(),
-            warning_count: ctx.warning_count.get(),
+            raised: ctx.diagnostics.take(),
         }
     }
 }

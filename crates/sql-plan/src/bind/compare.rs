@@ -510,7 +510,7 @@ fn sort_members(env: &BindEnv<'_>, members: &[Expr], kinds: &[CmpKind]) -> Optio
             std::cmp::Ordering::Equal
         }
     });
-    if failed || quiet.warning_count.get() > 0 {
+    if failed || quiet.diagnostics.count() > 0 {
         return None;
     }
     Some(SortedList {

@@ -529,7 +529,7 @@ fn default_value(
         DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
             Value::DateTime(esker_sql_catalog::codec::utc_to_zone(
                 *utc,
-                env.ctx.time_zone,
+                &env.ctx.time_zone,
             ))
         }
         DefaultDef::Value(v) => v.clone(),

@@ -65,17 +65,15 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
     {
         return expr;
     }
-    let warned = env.ctx.warning_count.get();
-    let kept = env.ctx.warnings.borrow().len();
+    let mark = env.ctx.diagnostics.mark();
     match expr.eval(&[], env) {
-        Ok(value) if env.ctx.warning_count.get() == warned => Expr {
+        Ok(value) if !env.ctx.diagnostics.raised_since(mark) => Expr {
             kind: ExprKind::Const(value),
             ty: expr.ty,
             coer: expr.coer,
         },
         _ => {
-            env.ctx.warnings.borrow_mut().truncate(kept);
-            env.ctx.warning_count.set(warned);
+            env.ctx.diagnostics.undo_to(mark);
             expr
         }
     }

@@ -44,11 +44,10 @@ struct Estimate {
 /// # Errors
 /// Errors of planning subqueries.
 pub fn plan_bound(env: &BindEnv<'_>, query: &Rc<BoundQuery>) -> SqlResult<Arc<QueryPlan>> {
-    let (count, kept) = (env.ctx.warning_count.get(), env.ctx.warnings.borrow().len());
+    let mark = env.ctx.diagnostics.mark();
     let plan = plan_filtered(env, query, Vec::new());
     // What a constant loses on its way to an index is no news: the comparison says it when rows are read.
-    env.ctx.warnings.borrow_mut().truncate(kept);
-    env.ctx.warning_count.set(count);
+    env.ctx.diagnostics.undo_to(mark);
     plan
 }
 

@@ -189,7 +189,7 @@ impl Builder<'_, '_> {
 
     fn key(&self, part: usize, value: &Value) -> SqlResult<Vec<u8>> {
         let mut key = Vec::with_capacity(16);
-        let zone = self.ctx().time_zone;
+        let zone = &self.ctx().time_zone;
         self.codec
             .encode_part(part, value.as_ref(), zone, &mut key)?;
         Ok(key)
@@ -201,7 +201,7 @@ impl Builder<'_, '_> {
         }
         let mut key = Vec::new();
         self.codec
-            .encode_part(part, ValueRef::Null, self.ctx().time_zone, &mut key)?;
+            .encode_part(part, ValueRef::Null, &self.ctx().time_zone, &mut key)?;
         Ok(Some(Run::point(key)))
     }
 

@@ -281,7 +281,7 @@ pub fn encode_operands(
     for (nth, operand) in operands.iter().enumerate() {
         let value = operand.expr.eval_ref(row, env)?;
         let part = &codec.parts()[nth];
-        let zone = env.ctx.time_zone;
+        let zone = &env.ctx.time_zone;
         match (&*value, &part.ty.kind) {
             (Value::Null, _) => {
                 if !operand.null_safe || !part.ty.nullable {

@@ -268,15 +268,15 @@ pub(super) fn build_default(
 
 /// Converts a constant default; anything MySQL would warn about is an error.
 fn constant(ctx: &EvalCtx<'_>, value: Value, ty: &SqlType, name: &str) -> SqlResult<Value> {
-    let strict = ctx.strict_write.replace(true);
-    let warnings = ctx.warning_count.get();
+    let strict = ctx.diagnostics.strict_write.replace(true);
+    let warnings = ctx.diagnostics.count();
     let from = literal_type(&value);
     let converted = to_column(ctx, value, &from, ty, name, 1);
-    ctx.strict_write.set(strict);
-    let lossy = ctx.warning_count.get() != warnings;
+    ctx.diagnostics.strict_write.set(strict);
+    let lossy = ctx.diagnostics.count() != warnings;
     match converted {
         Ok(Value::DateTime(t)) if ty.kind == TypeKind::Timestamp => {
-            temporal::zone_to_utc(t, ctx.time_zone)
+            temporal::zone_to_utc(t, &ctx.time_zone)
                 .map(Value::DateTime)
                 .map_err(|_| invalid_default(name))
         }

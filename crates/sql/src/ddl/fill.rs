@@ -127,7 +127,7 @@ impl<'a> Fill<'a> {
             Ok(row) => row.unwrap_or_default(),
             Err(e) => return e,
         };
-        match RowReader::new(&self.table.layout, self.ctx.eval.time_zone, &row) {
+        match RowReader::new(&self.table.layout, &self.ctx.eval.time_zone, &row) {
             Ok(row) => duplicate_entry(self.table, &self.table.indexes[at], &row),
             Err(e) => e,
         }
@@ -188,7 +188,7 @@ pub(super) fn check_rows(ctx: &DdlCtx<'_>, table: &TableDef, names: &[Box<str>])
     let mut cursor = rows(&reader, table)?;
     let mut values = Vec::new();
     while let Some((_, bytes)) = next(&mut cursor)? {
-        let row = RowReader::new(&table.layout, ctx.eval.time_zone, bytes)?;
+        let row = RowReader::new(&table.layout, &ctx.eval.time_zone, bytes)?;
         values.clear();
         values.extend((0..table.columns.len()).map(|c| row.field(c).to_owned()));
         exprs.check(&values, &env)?;
@@ -254,9 +254,13 @@ pub(super) fn copy_table(
     new: &TableDef,
     context: &AlterContext,
 ) -> SqlResult<u64> {
-    let strict = ctx.eval.strict_write.replace(ctx.eval.sql_mode.is_strict());
+    let strict = ctx
+        .eval
+        .diagnostics
+        .strict_write
+        .replace(ctx.eval.sql_mode.is_strict());
     let copied = Copy::new(ctx, old, new, context)?.run();
-    ctx.eval.strict_write.set(strict);
+    ctx.eval.diagnostics.strict_write.set(strict);
     copied
 }
 
@@ -400,7 +404,7 @@ impl<'a> Copy<'a> {
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
         }
-        if self.ctx.eval.strict_write.get() {
+        if self.ctx.eval.diagnostics.strict_write.get() {
             return Err(SqlError::new(1138, "22004", "Invalid use of NULL value"));
         }
         Ok(implicit_value(&column.ty))
@@ -472,7 +476,7 @@ pub(super) fn instant_default(ctx: &DdlCtx<'_>, column: &ColumnDef) -> SqlResult
     };
     match value {
         Value::DateTime(t) if column.ty.kind == TypeKind::Timestamp => Ok(Value::DateTime(
-            esker_sql_catalog::codec::temporal::zone_to_utc(t, ctx.eval.time_zone)?,
+            esker_sql_catalog::codec::temporal::zone_to_utc(t, &ctx.eval.time_zone)?,
         )),
         value => Ok(value),
     }

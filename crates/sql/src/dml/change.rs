@@ -217,7 +217,7 @@ impl RowChanger {
     /// The table's whole row as it is to become: the stored one with the statement's values.
     fn whole_row(&self, ctx: &EvalCtx<'_>, stored: &[u8], row: &[Value]) -> SqlResult<Vec<Value>> {
         let mut own = vec![Value::Null; self.table.columns.len()];
-        decode_row(&self.table, ctx.time_zone, stored, &mut own)?;
+        decode_row(&self.table, &ctx.time_zone, stored, &mut own)?;
         for (col, slot) in &self.touched {
             own[*col].clone_from(&row[*slot]);
         }
@@ -304,7 +304,7 @@ impl RowChanger {
 
     /// Encodes the new row beside the old one; false if they are the same.
     fn encode(&self, ctx: &EvalCtx<'_>, scratch: &mut Scratch, row: &[Value]) -> SqlResult<bool> {
-        let (layout, zone) = (&self.table.layout, ctx.time_zone);
+        let (layout, zone) = (&self.table.layout, &ctx.time_zone);
         let old = RowReader::new(layout, &UTC, &scratch.old_row)?;
         let new = &mut scratch.row;
         new.clear();

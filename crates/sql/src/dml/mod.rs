@@ -226,8 +226,8 @@ impl DmlEnv<'_> {
 fn strict_writes<'c>(ctx: &'c EvalCtx<'_>, ignore: bool) -> StrictGuard<'c> {
     let strict = !ignore && ctx.sql_mode.is_strict();
     StrictGuard {
-        cell: &ctx.strict_write,
-        before: ctx.strict_write.replace(strict),
+        cell: &ctx.diagnostics.strict_write,
+        before: ctx.diagnostics.strict_write.replace(strict),
     }
 }
 

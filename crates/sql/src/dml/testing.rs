@@ -23,7 +23,9 @@ use esker_sql_plan::expr::NoVars;
 use esker_sql_syntax::{self as parse, ParseOptions, ast};
 use esker_types::cast::write_text;
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning};
+use esker_types::{
+    EvalCtx, EvalSettings, SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value, Warning,
+};
 use jiff::tz::TimeZone;
 
 use super::{DmlDone, DmlEnv, Scratch, compile};
@@ -32,52 +34,34 @@ use crate::ddl::{DdlCtx, EnginePolicy, is_ddl};
 /// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
 pub(crate) const NOW_MICROS: i64 = 1_767_323_045_678_901;
 
-/// A session that is nobody.
+/// A session with a default database.
 pub(crate) struct SessionContext;
 
 impl SessionInfo for SessionContext {
-    fn connection_id(&self) -> u64 {
-        1
+    fn wall_micros(&self) -> i64 {
+        NOW_MICROS
     }
     fn database(&self) -> Option<&str> {
         Some("d")
     }
-    fn user(&self) -> String {
-        "u@h".into()
-    }
     fn current_user(&self) -> String {
         "u@%".into()
-    }
-    fn current_role(&self) -> String {
-        "NONE".into()
-    }
-    fn version(&self) -> &str {
-        "8.4"
-    }
-    fn last_insert_id(&self) -> u64 {
-        0
-    }
-    fn set_last_insert_id(&self, _id: u64) {}
-    fn row_count(&self) -> i64 {
-        0
-    }
-    fn found_rows(&self) -> u64 {
-        0
     }
     fn random(&self) -> u64 {
         4
     }
-    fn killed(&self) -> bool {
-        false
-    }
-    fn get_lock(&self, _name: &str, _timeout_secs: f64) -> Option<bool> {
-        Some(true)
-    }
-    fn release_lock(&self, _name: &str) -> Option<bool> {
-        Some(true)
-    }
-    fn lock_holder(&self, _name: &str) -> Option<u64> {
-        None
+}
+
+/// The settings of a session by default, at the statement time of every test.
+pub(crate) fn eval_settings(sql_mode: SqlMode, time_zone: &TimeZone) -> EvalSettings {
+    EvalSettings {
+        sql_mode,
+        time_zone: time_zone.clone(),
+        now_micros: NOW_MICROS,
+        div_precision_increment: 4,
+        max_allowed_packet: 64 << 20,
+        group_concat_max_len: 1024,
+        collation_connection: Collation::UTF8MB4_0900_AI_CI,
     }
 }
 
@@ -189,28 +173,14 @@ impl Bench {
             ..ParseOptions::default()
         };
         let stmt = parse::parse(sql.as_bytes(), options)?.stmt;
-        let zone = self.zone.clone();
-        let wall = || NOW_MICROS;
-        let ctx = EvalCtx {
-            sql_mode: self.sql_mode,
-            time_zone: &zone,
-            now_micros: NOW_MICROS,
-            wall_micros: &wall,
-            div_precision_increment: 4,
-            max_allowed_packet: 64 << 20,
-            group_concat_max_len: 1024,
-            collation_connection: Collation::UTF8MB4_0900_AI_CI,
-            session: &SessionContext,
-            strict_write: false.into(),
-            warnings: Vec::new().into(),
-            warning_count: 0.into(),
-        };
+        let settings = eval_settings(self.sql_mode, &self.zone);
+        let ctx = EvalCtx::new(settings, &SessionContext);
         let mut ran = if is_ddl(&stmt) {
             self.run_ddl(&ctx, &stmt)?
         } else {
             self.run_dml(&ctx, &stmt)?
         };
-        ran.warnings = ctx.warnings.take();
+        ran.warnings = ctx.diagnostics.take().kept;
         Ok(ran)
     }
 

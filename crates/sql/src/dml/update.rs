@@ -170,7 +170,7 @@ impl CompiledUpdate {
             info: InfoText::counts(&[
                 ("Rows matched: ", matched),
                 ("  Changed: ", changed),
-                ("  Warnings: ", ctx.warning_count.get()),
+                ("  Warnings: ", ctx.diagnostics.count()),
             ]),
             ..DmlDone::default()
         })
@@ -195,7 +195,7 @@ impl CompiledUpdate {
             Ok(Changed::No) => return Ok(false),
             Ok(Changed::Conflict(conflict)) => {
                 let table = changer.table();
-                let row = RowReader::new(&table.layout, env.ctx.time_zone, &env.scratch.row)?;
+                let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
                 duplicate_entry(table, &table.indexes[conflict.index], &row)
             }
             Err(ExecError::Sql(e)) if e.code == 3819 || is_ignorable(&e) => e,

@@ -73,7 +73,7 @@ pub(crate) fn reset_value(ty: &SqlType) -> Value {
 
 /// The statement's time as a DATETIME or TIMESTAMP column keeps it.
 pub(crate) fn now_for(ctx: &EvalCtx<'_>, ty: &SqlType) -> Value {
-    let now = DateTime::from_utc(ctx.now_micros, ctx.time_zone).unwrap_or(DateTime::ZERO);
+    let now = DateTime::from_utc(ctx.now_micros, &ctx.time_zone).unwrap_or(DateTime::ZERO);
     Value::DateTime(now.round(ty.decimals, true).unwrap_or(now))
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn default_of(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Default {
         _ if column.auto_increment => Default::Value(Value::Null),
         DefaultDef::None => Default::None,
         DefaultDef::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
-            Default::Value(Value::DateTime(temporal::utc_to_zone(*utc, ctx.time_zone)))
+            Default::Value(Value::DateTime(temporal::utc_to_zone(*utc, &ctx.time_zone)))
         }
         DefaultDef::Value(value) => Default::Value(value.clone()),
         DefaultDef::Now => Default::Value(now_for(ctx, &column.ty)),
@@ -112,7 +112,7 @@ pub(crate) fn no_default(name: &str) -> SqlError {
 
 /// DEFAULT written for a column that has none: 1364 under strict mode.
 pub(crate) fn missing_default(ctx: &EvalCtx<'_>, column: &ColumnDef) -> SqlResult<Value> {
-    if ctx.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
+    if ctx.diagnostics.strict_write.get() && !matches!(column.ty.kind, TypeKind::Enum(_)) {
         return Err(no_default(&column.name));
     }
     Ok(unset_value(&column.ty))

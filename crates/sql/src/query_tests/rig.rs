@@ -26,7 +26,7 @@ use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, Warning};
 use esker_vfs::sim::SimEnv;
 
-use crate::dml::testing::{Bench, NOW_MICROS, SessionContext};
+use crate::dml::testing::{Bench, SessionContext, eval_settings};
 
 /// User variables of a rig.
 #[derive(Default)]
@@ -158,23 +158,11 @@ impl Rig {
 
     /// Calls `f` with what a statement's evaluation needs.
     fn with_ctx<T>(&self, f: impl FnOnce(&EvalCtx<'_>) -> T) -> T {
-        let wall = || NOW_MICROS;
-        let ctx = EvalCtx {
-            sql_mode: self.sql_mode,
-            time_zone: &self.bench.zone,
-            now_micros: NOW_MICROS,
-            wall_micros: &wall,
-            div_precision_increment: 4,
-            max_allowed_packet: 64 << 20,
-            group_concat_max_len: 1024,
-            collation_connection: self.collation,
-            session: &SessionContext,
-            strict_write: false.into(),
-            warnings: Vec::new().into(),
-            warning_count: 0.into(),
-        };
+        let mut settings = eval_settings(self.sql_mode, &self.bench.zone);
+        settings.collation_connection = self.collation;
+        let ctx = EvalCtx::new(settings, &SessionContext);
         let result = f(&ctx);
-        *self.warnings.borrow_mut() = ctx.warnings.take();
+        *self.warnings.borrow_mut() = ctx.diagnostics.take().kept;
         result
     }
 

@@ -24,9 +24,9 @@ use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
 use super::counts::command_of;
-use super::names::{Purpose, SessionNames, count_diagnostics};
+use super::names::Purpose;
 use super::plans::{Plan, PlanKey};
-use super::run::{Done, eval_ctx};
+use super::run::Done;
 use crate::ddl::lock_tables::check_locked;
 use crate::dml::foreign::{ForeignKeyPlan, Relative};
 use crate::dml::{self, Compiled, DmlDone, DmlEnv};
@@ -76,15 +76,6 @@ impl UserVars for Watched<'_> {
 }
 
 impl Session {
-    fn names(&mut self) -> SessionNames<'_> {
-        SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        )
-    }
-
     /// Runs a query the short way if it is that kind.
     pub(super) fn run_short(
         &mut self,
@@ -256,30 +247,22 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<(Arc<Compiled>, Keep), ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let mut names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        names.purpose = purpose;
         let types: Vec<SqlType> = params.iter().map(|v| type_of(v, &self.vars)).collect();
-        let vars = Watched::new(&self.context);
-        let env = BindEnv::new(&ctx, &vars, &names, Params::Types(&types));
-        let compiled = dml::compile(&env, statement).map_err(|e| names.stop(e))?;
-        let lasting = !vars.asked.get()
-            && !names.variables.get()
-            && names.tables.get() == compiled.targets().len()
-            && compiled.foreign_keys().missing().is_empty();
-        let keep = match (env.blocks.get(), lasting) {
-            (true, _) => Keep::Blocks,
-            (false, true) => Keep::Lasting,
-            (false, false) => Keep::Once,
-        };
-        Ok((Arc::new(compiled), keep))
+        self.bind_quietly(purpose, |scope| {
+            let vars = Watched::new(scope.vars);
+            let env = BindEnv::new(&scope.ctx, &vars, &scope.names, Params::Types(&types));
+            let compiled = dml::compile(&env, statement)?;
+            let lasting = !vars.asked.get()
+                && !scope.names.variables.get()
+                && scope.names.tables.get() == compiled.targets().len()
+                && compiled.foreign_keys().missing().is_empty();
+            let keep = match (env.blocks.get(), lasting) {
+                (true, _) => Keep::Blocks,
+                (false, true) => Keep::Lasting,
+                (false, false) => Keep::Once,
+            };
+            Ok((Arc::new(compiled), keep))
+        })
     }
 
     /// Locks and runs a change that was compiled at the catalog's `version`; None if its tables have
@@ -360,7 +343,7 @@ impl Session {
                 self.context.require("SUPER")?;
             }
             if self.locks.has_explicit() {
-                let names = self.names();
+                let names = self.scope(Purpose::Run).names;
                 let now = names
                     .stored(&table.schema, &table.name, MdlMode::SharedWrite)
                     .map_err(|e| names.stop(e))?;
@@ -420,11 +403,9 @@ impl Session {
         mode: Mode,
         run: impl FnOnce(&mut DmlEnv<'_>) -> Result<DmlDone, ExecError>,
     ) -> Result<DmlDone, ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
         let limits = self.limits();
         let autocommit = self.commits_at_end();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
+        let ctx = self.context.eval_ctx(&self.vars);
         let killed = || self.context.check();
         let mut env = DmlEnv {
             txn: &mut self.txn,
@@ -448,9 +429,9 @@ impl Session {
             capture: self.capture.if_on(),
         };
         let result = run(&mut env);
-        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
+        let raised = ctx.diagnostics.take();
         if !matches!(result, Err(ExecError::Wait(_))) {
-            self.add_warnings(warnings, total);
+            self.add_warnings(raised);
         }
         result
     }

@@ -270,6 +270,9 @@ impl SessionContext {
 }
 
 impl SessionInfo for SessionContext {
+    fn wall_micros(&self) -> i64 {
+        self.instance.env.clock.wall_micros()
+    }
     fn connection_id(&self) -> u64 {
         self.process.id
     }

@@ -5,11 +5,9 @@
 //! locks are those of the statement itself; what runs for ANALYZE stops on KILL and at the time limit
 //! like any query.
 
-use esker_engine::View;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, RowSink};
-use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{ExecCtx, RowStream, StatementEnv, parallel};
+use esker_sql_exec::{RowStream, SubqueryStates, parallel};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_plan::plan::explain::{
     Explained, explain, explain_analyzed, explain_change, explain_insert,
@@ -20,7 +18,7 @@ use esker_types::{SqlError, SqlResult, Value};
 use super::Session;
 use super::change::changed_meanwhile;
 use super::names::Purpose;
-use super::run::{Done, RowSource, eval_ctx};
+use super::run::{Done, RowSource};
 
 impl Session {
     pub(super) fn explain(
@@ -79,31 +77,17 @@ impl Session {
 
     /// Shows a plan, and how several threads would now read its tables.
     fn show(&self, plan: &QueryPlan, params: &[Value], format: ExplainFormat) -> Explained {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let killed = || self.context.check();
-        let exec = ExecCtx::new(
-            &self.txn,
-            View::Snapshot,
-            Mode::Thread,
-            self.limits(),
-            &killed,
-        );
-        let env = StatementEnv {
-            ctx: &ctx,
-            params,
-            vars: &self.context,
-            exec: &exec,
-        };
         let states = SubqueryStates::default();
-        // What cannot be cut now is an error only for who runs the statement.
-        let executor = env.executor(&states);
-        let env = env.env(&executor);
-        explain(plan, format, &|block| {
-            let estimate = parallel::estimate(block, &env);
-            estimate.ok().flatten()
-        })
+        let (explained, _) = self.execute(Mode::Thread, false, params, |env| {
+            let executor = env.executor(&states);
+            let env = env.env(&executor);
+            // What cannot be split now is an error only when the statement runs.
+            explain(plan, format, &|block| {
+                let estimate = parallel::estimate(block, &env);
+                estimate.ok().flatten()
+            })
+        });
+        explained
     }
 
     /// Runs a query, throws its rows away, and shows what its operators did.

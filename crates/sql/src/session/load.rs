@@ -12,14 +12,14 @@ use esker_engine::EngineError;
 use esker_sql_catalog::exec_error::{ExecError, engine_error};
 use esker_sql_catalog::result::{Mode, Outcome, Step};
 use esker_sql_catalog::variables::VarValue;
-use esker_sql_plan::bind::{BindEnv, Params};
+use esker_sql_plan::bind::Params;
 use esker_sql_syntax::ast::{LoadData, Statement};
 use esker_types::{SqlError, SqlResult};
 use esker_vfs::OutsideFile;
 
 use super::change::{MAX_COMPILATIONS, changed_meanwhile};
-use super::names::{SessionNames, count_diagnostics};
-use super::run::{Done, eval_ctx};
+use super::names::Purpose;
+use super::run::Done;
 use super::{Running, Session, Work};
 use crate::dml::CompiledLoad;
 use crate::textfile::{FileSource, Places, charset_named, io_error, open_file};
@@ -163,23 +163,13 @@ impl Session {
     }
 
     fn compile_load(&mut self, load: &LoadData) -> Result<CompiledLoad, ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let charset = self.values.named("character_set_database");
         let charset = charset_named(charset.as_text())?;
-        let compiled = CompiledLoad::compile(&env, load, charset).map_err(|e| names.stop(e))?;
-        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
         self.clear_warnings();
-        self.add_warnings(warnings, total);
-        Ok(compiled)
+        self.bind(Purpose::Run, |scope| {
+            let env = scope.env(Params::Values(&[]));
+            CompiledLoad::compile(&env, load, charset)
+        })
     }
 
     fn run_load(

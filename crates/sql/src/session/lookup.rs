@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{TableDef, ViewDef};
 use esker_sql_catalog::result::ColumnMeta;
-use esker_sql_plan::bind::{BindEnv, Params, column_flags};
+use esker_sql_plan::bind::{Params, column_flags};
 use esker_sql_plan::plan::plan_query;
 use esker_sql_syntax::ast::{ObjectName, Statement};
 
 use super::Session;
-use super::names::{SessionNames, count_diagnostics, unknown_system_table};
-use super::run::eval_ctx;
+use super::names::{Purpose, unknown_system_table};
 use crate::dml;
 use crate::infoschema::{self, ColumnSpec, TableSpec};
 use esker_types::collation::{Coercibility, Collation};
@@ -114,23 +113,15 @@ impl Session {
         statement: &Statement,
         params: usize,
     ) -> SqlResult<Description> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
         let in_transaction = self.in_transaction();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
         // Parameters have no type yet; text converts to everything.
         let unknown = SqlType {
             collation: self.vars.collation_connection,
             ..SqlType::new(TypeKind::VarChar)
         };
         let types = vec![unknown; params];
-        let mut env = BindEnv::new(&ctx, &self.context, &names, Params::Types(&types));
+        let scope = self.scope(Purpose::Run);
+        let mut env = scope.env(Params::Types(&types));
         env.describe_only = true;
         let columns = match statement {
             Statement::Query(query) if query.into.is_none() => {
@@ -143,7 +134,7 @@ impl Session {
         };
         let met = env.met_types();
         // A table that is being changed right now: the execution will wait for it.
-        let waits = names.pending.borrow_mut().take().is_some();
+        let waits = scope.names.pending.borrow_mut().take().is_some();
         if !in_transaction {
             self.locks.release_transaction();
         }

@@ -6,13 +6,13 @@
 //! Parts: this file holds the state · `step` runs requests step by step · `lock_waits` (waits, from look to look) ·
 //! `run` maps statements to work · `plans`, `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA)
 //! · `export` (INTO OUTFILE) · `explain` · `schema` (schema statements) · `temporary` (temporary tables) · `lookup`,
-//! `names` (resolving names), `shapes` (what cached plans rest on), `privileges` (checks) · `views` (CREATE VIEW) ·
-//! `users`, `password`, `roles` (accounts) · `grants`, `proxies` (GRANT, REVOKE) · `maintain`, `check_table`,
-//! `histogram` (CHECK TABLE, ANALYZE and their kin) · `other` (the rest) · `transaction` begins and ends, `terms` (what
-//! it began with) · `xa` (XA transactions) · `counts` (status counters) · `prepared` · `cursor` (rows kept for
-//! COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its session) · `survive` (panics) · `pace` (how
-//! long a statement may go on, and where), `turns` (how many at a time) · `context` (what functions may ask) ·
-//! `registry` (process list, KILL, GET_LOCK).
+//! `names` (resolving names), `scope` (what a statement sees of its session), `shapes` (what cached plans rest on),
+//! `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) · `grants`, `proxies`
+//! (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other` (the rest) ·
+//! `transaction` begins and ends, `terms` (what it began with) · `xa` (XA transactions) · `counts` (status counters) ·
+//! `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its session)
+//! · `survive` (panics) · `pace` (how long a statement may go on, and where), `turns` (how many at a time) · `context`
+//! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -43,6 +43,7 @@ pub mod registry;
 mod roles;
 mod run;
 mod schema;
+mod scope;
 mod set;
 mod shapes;
 mod step;

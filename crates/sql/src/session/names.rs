@@ -1,6 +1,6 @@
 //! What names in a statement mean to this session: tables with their metadata locks, system variables.
 //!
-//! Neighbours: the binder asks through [`bind::Names`](esker_sql_plan::bind::Names); `run` makes one per
+//! Neighbours: the binder asks through [`bind::Names`](esker_sql_plan::bind::Names); `scope` makes one per
 //! statement.
 //! **Invariants**: a table is handed out only with its shared metadata lock held; a lock that must be
 //! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
@@ -60,6 +60,7 @@ impl<'a> SessionNames<'a> {
         values: &'a SessionValues,
         locks: &'a mut LockSet,
         diagnostics: (u64, u64),
+        purpose: Purpose,
     ) -> Self {
         Self {
             context,
@@ -68,7 +69,7 @@ impl<'a> SessionNames<'a> {
             pending: RefCell::default(),
             diagnostics,
             privileges: RefCell::default(),
-            purpose: Purpose::Run,
+            purpose,
             tables: Cell::new(0),
             variables: Cell::new(false),
         }

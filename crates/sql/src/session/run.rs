@@ -8,30 +8,27 @@
 //! - At the end of every statement its warnings are in the diagnostics area and its statement-long
 //!   metadata locks are gone.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker_engine::{Seq, View};
+use esker_engine::Seq;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo, RowSink};
-use esker_sql_catalog::variables::SessionVars;
 use esker_sql_exec::short::ShortSelect;
-use esker_sql_exec::{
-    ExecCtx, Executor, Limits, RowStream, StatementEnv, SubqueryStates, parallel,
-};
-use esker_sql_plan::bind::{BindEnv, LockReason, Params, Scope, bind_condition, bind_expr};
+use esker_sql_exec::{Limits, RowStream, SubqueryStates, parallel};
+use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{
     Expr, Into as IntoClause, Limit, Literal, Query, QueryBody, Statement,
 };
 use esker_sql_syntax::{self as parse, ParseOptions};
-use esker_types::{EvalCtx, Level, SessionInfo, SqlError, SqlResult, SqlType, Value, Warning};
+use esker_types::ctx::Raised;
+use esker_types::{Level, SqlError, SqlResult, SqlType, Value};
 
 use super::cursor::Collector;
 use super::export;
-use super::names::{Purpose, SessionNames, count_diagnostics};
-use super::{Batch, Running, Session, SessionContext, Work};
+use super::names::Purpose;
+use super::{Batch, Running, Session, Work};
 use crate::show;
 
 /// Rows that a query may look at on a shared worker.
@@ -65,30 +62,6 @@ impl RowSource {
             Self::Stream(stream, ..) => stream.plan().columns.clone(),
             Self::Table(columns, _) => columns.clone(),
         }
-    }
-}
-
-/// The evaluation context of one statement.
-pub(super) fn eval_ctx<'a>(
-    context: &'a SessionContext,
-    vars: &'a SessionVars,
-    wall: &'a dyn Fn() -> i64,
-) -> EvalCtx<'a> {
-    EvalCtx {
-        sql_mode: vars.sql_mode,
-        time_zone: &vars.time_zone,
-        now_micros: vars
-            .fixed_now
-            .unwrap_or_else(|| context.statement_micros.get()),
-        wall_micros: wall,
-        div_precision_increment: vars.div_precision_increment,
-        max_allowed_packet: vars.max_allowed_packet,
-        group_concat_max_len: vars.group_concat_max_len,
-        collation_connection: vars.collation_connection,
-        session: context as &dyn SessionInfo,
-        strict_write: Cell::new(false),
-        warnings: RefCell::default(),
-        warning_count: Cell::new(0),
     }
 }
 
@@ -253,23 +226,12 @@ impl Session {
     ) -> Result<Arc<QueryPlan>, ExecError> {
         self.use_transaction();
         let locks_reads = self.is_serializable() && self.in_transaction();
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let mut names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        names.purpose = purpose;
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
-        env.locks
-            .read_for(locks_reads.then_some(LockReason::Source));
-        let plan = plan_query(&env, query).map_err(|e| names.stop(e));
-        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
-        self.add_warnings(warnings, total);
-        plan
+        self.bind(purpose, |scope| {
+            let env = scope.env(Params::Values(params));
+            env.locks
+                .read_for(locks_reads.then_some(LockReason::Source));
+            plan_query(&env, query)
+        })
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -315,30 +277,20 @@ impl Session {
                 Ok(true)
             }
             RowSource::Stream(stream, params, mode) => {
-                let limits = self.limits();
-                let clock = self.context.instance.env.clock.clone();
-                let wall = move || clock.wall_micros();
-                let ctx = eval_ctx(&self.context, &self.vars, &wall);
-                let killed = || self.context.check();
-                let exec = ExecCtx::new(&self.txn, View::Snapshot, *mode, limits, &killed)
-                    .with_slow_rows(stream.plan().blocks)
-                    .with_temp(Some(&self.temp));
-                let env = StatementEnv {
-                    ctx: &ctx,
-                    params,
-                    vars: &self.context,
-                    exec: &exec,
-                };
-                let mut pulled = stream.pull(&env, sink, limit).map_err(|e| exec.stop(e));
-                if pulled.is_ok() && !stream.plan().is_tableless() {
+                let plan = stream.plan();
+                let (blocks, reads) = (plan.blocks, !plan.is_tableless());
+                let (mut pulled, raised) = self.execute(*mode, blocks, params, |env| {
+                    let pulled = stream.pull(env, sink, limit);
+                    pulled.map_err(|e| env.exec.stop(e))
+                });
+                if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
-                    pulled = killed().map_err(ExecError::Sql).and(pulled);
+                    pulled = self.context.check().map_err(ExecError::Sql).and(pulled);
                 }
                 let failure = self.context.pace.failure().map_err(ExecError::Sql);
                 let pulled = failure.and(pulled);
                 let found = stream.found_rows();
-                let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
-                self.add_warnings(warnings, total);
+                self.add_warnings(raised);
                 if let Ok(false) = pulled {
                     self.context.found_rows.set(found);
                 }
@@ -348,7 +300,8 @@ impl Session {
     }
 
     /// Takes over what kernels warned about.
-    pub(super) fn add_warnings(&mut self, mut warnings: Vec<Warning>, mut total: u64) {
+    pub(super) fn add_warnings(&mut self, raised: Raised) {
+        let (mut warnings, mut total) = (raised.kept, raised.count);
         if !self.vars.notes {
             let before = warnings.len();
             warnings.retain(|w| w.level != Level::Note);
@@ -513,20 +466,10 @@ impl Session {
         expr: &Expr,
         params: &[Value],
     ) -> Result<(), ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
-        match bind_expr(&env, &Scope::new(), expr) {
-            Ok(_) => Ok(()),
-            Err(e) => Err(names.stop(e)),
-        }
+        self.bind_quietly(Purpose::Run, |scope| {
+            let env = scope.env(Params::Values(params));
+            bind_expr(&env, &Scope::new(), expr).map(drop)
+        })
     }
 
     /// Evaluates an expression that stands outside a query (SET, KILL, DO).
@@ -535,28 +478,18 @@ impl Session {
         expr: &Expr,
         params: &[Value],
     ) -> Result<(Value, SqlType), ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
-        let bound = bind_expr(&env, &Scope::new(), expr).map_err(|e| names.stop(e))?;
+        let bound = self.bind(Purpose::Run, |scope| {
+            let env = scope.env(Params::Values(params));
+            bind_expr(&env, &Scope::new(), expr)
+        })?;
         let states = SubqueryStates::default();
-        let killed = || self.context.check();
-        let limits = self.limits();
-        let exec = ExecCtx::new(&self.txn, View::Snapshot, Mode::Thread, limits, &killed)
-            .with_temp(Some(&self.temp));
-        let executor = Executor::new(Some(&exec), &states);
-        let eval = executor.env(&ctx, params, &self.context);
-        let value = bound.eval(&[], &eval)?;
+        let (value, raised) = self.execute(Mode::Thread, false, params, |env| {
+            let executor = env.executor(&states);
+            bound.eval(&[], &env.env(&executor))
+        });
+        let value = value?;
         self.context.pace.failure()?;
-        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
-        self.add_warnings(warnings, total);
+        self.add_warnings(raised);
         Ok((value, bound.ty))
     }
 
@@ -568,43 +501,31 @@ impl Session {
     ) -> Result<(), ExecError> {
         // The condition may read tables.
         self.use_transaction();
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let columns: Vec<_> = table
             .columns
             .iter()
             .map(|c| (c.name.clone(), c.ty.clone()))
             .collect();
-        let mut scope = Scope::new();
-        scope.add_named_row("", &columns, 0);
-        let bound = bind_condition(&env, &scope, condition).map_err(|e| names.stop(e))?;
+        let bound = self.bind_quietly(Purpose::Run, |scope| {
+            let env = scope.env(Params::Values(&[]));
+            let mut row = Scope::new();
+            row.add_named_row("", &columns, 0);
+            bind_condition(&env, &row, condition)
+        })?;
         let states = SubqueryStates::default();
-        let killed = || self.context.check();
-        let exec = ExecCtx::new(
-            &self.txn,
-            View::Snapshot,
-            Mode::Thread,
-            self.limits(),
-            &killed,
-        )
-        .with_temp(Some(&self.temp));
-        let executor = Executor::new(Some(&exec), &states);
-        let eval = executor.env(&ctx, &[], &self.context);
-        let mut kept = Vec::new();
-        for row in table.rows.drain(..) {
-            if bound.is_true(&row, &eval)? {
-                kept.push(row);
+        let rows = std::mem::take(&mut table.rows);
+        let (kept, _) = self.execute(Mode::Thread, false, &[], |env| -> SqlResult<_> {
+            let executor = env.executor(&states);
+            let env = env.env(&executor);
+            let mut kept = Vec::new();
+            for row in rows {
+                if bound.is_true(&row, &env)? {
+                    kept.push(row);
+                }
             }
-        }
-        table.rows = kept;
+            Ok(kept)
+        });
+        table.rows = kept?;
         Ok(())
     }
 }

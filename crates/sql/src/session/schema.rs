@@ -11,15 +11,15 @@ use esker_sql_catalog::catalog::{ColumnDef, show_create_table};
 use esker_sql_catalog::codec::UTC;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
-use esker_sql_plan::bind::{BindEnv, LockReason, Params};
+use esker_sql_plan::bind::{LockReason, Params};
 use esker_sql_plan::plan::{QueryPlan, plan_query};
 use esker_sql_syntax::ast::{CreateTable, Query, Statement};
 use esker_types::collation::Collation;
 use esker_types::{EvalCtx, SqlResult, SqlType, Value};
 
 use super::Session;
-use super::names::{SessionNames, count_diagnostics};
-use super::run::{Done, eval_ctx};
+use super::names::Purpose;
+use super::run::Done;
 use crate::ddl::create_select::{self, NewTable};
 use crate::ddl::{self, DdlCtx, EnginePolicy, TableName};
 use crate::dml::{Compiled, CompiledInsert, DmlDone};
@@ -41,9 +41,7 @@ impl Session {
                 .is_on(),
         };
         let version = self.context.temporary.borrow().version();
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let eval = eval_ctx(&self.context, &self.vars, &wall);
+        let eval = self.context.eval_ctx(&self.vars);
         let user = esker_types::SessionInfo::current_user(&self.context);
         let killed = || self.context.check();
         let mut ctx = DdlCtx {
@@ -63,8 +61,8 @@ impl Session {
             check_killed: &killed,
         };
         let result = f(&mut ctx);
-        let (warnings, total) = (eval.warnings.take(), eval.warning_count.get());
-        self.add_warnings(warnings, total);
+        let raised = eval.diagnostics.take();
+        self.add_warnings(raised);
         if self.context.temporary.borrow().version() != version {
             self.context.rebind();
         }
@@ -187,23 +185,13 @@ impl Session {
         query: &Query,
         params: &[Value],
     ) -> Result<(Arc<QueryPlan>, Vec<Option<ColumnDef>>), ExecError> {
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(params));
-        env.changes_rows.set(true);
-        env.locks
-            .read_for(Some(LockReason::SourceAboveReadCommitted));
-        let plan = plan_query(&env, query).map_err(|e| names.stop(e));
-        let (warnings, total) = (ctx.warnings.take(), ctx.warning_count.get());
-        self.add_warnings(warnings, total);
-        let plan = plan?;
+        let plan = self.bind(Purpose::Run, |scope| {
+            let env = scope.env(Params::Values(params));
+            env.changes_rows.set(true);
+            env.locks
+                .read_for(Some(LockReason::SourceAboveReadCommitted));
+            plan_query(&env, query)
+        })?;
         let origins = plan.columns.iter().map(|c| self.origin_of(c)).collect();
         Ok((plan, origins))
     }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::{ViewColumn, ViewDef, same_name};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, OkInfo};
-use esker_sql_plan::bind::{BindEnv, Params, Volatility, bind_query, within_view};
+use esker_sql_plan::bind::{Params, Volatility, bind_query, within_view};
 use esker_sql_syntax::ast::{Account, CreateView, QueryBody, SelectItem};
 use esker_types::{SqlError, SqlResult};
 
 use super::Session;
-use super::names::{Purpose, SessionNames, count_diagnostics};
-use super::run::{Done, eval_ctx};
+use super::names::Purpose;
+use super::run::Done;
 use crate::ddl::{self, TableName};
 
 impl Session {
@@ -109,26 +109,18 @@ impl Session {
         name: &TableName,
     ) -> Result<Arc<[ColumnMeta]>, ExecError> {
         self.use_transaction();
-        let clock = self.context.instance.env.clock.clone();
-        let wall = move || clock.wall_micros();
-        let ctx = eval_ctx(&self.context, &self.vars, &wall);
-        let mut names = SessionNames::new(
-            &self.context,
-            &self.values,
-            &mut self.locks,
-            count_diagnostics(&self.warnings, self.warning_total),
-        );
-        names.purpose = Purpose::DefineView;
-        let env = BindEnv::new(&ctx, &self.context, &names, Params::Values(&[]));
         let (schema, own) = (
             Arc::from(name.schema.as_str()),
             Arc::from(name.name.as_str()),
         );
-        let bound = within_view(&env, &schema, &own, || {
-            bind_query(&env, &create.query, None, None)
-        });
-        let bound = bound.map_err(|e| names.stop(e))?;
-        if bound.volatility == Volatility::Variables || names.variables.get() {
+        let (bound, reads_variables) = self.bind_quietly(Purpose::DefineView, |scope| {
+            let env = scope.env(Params::Values(&[]));
+            let bound = within_view(&env, &schema, &own, || {
+                bind_query(&env, &create.query, None, None)
+            })?;
+            Ok((bound, scope.names.variables.get()))
+        })?;
+        if bound.volatility == Volatility::Variables || reads_variables {
             let text = "View's SELECT contains a variable or parameter";
             return Err(SqlError::new(1351, "HY000", text).into());
         }

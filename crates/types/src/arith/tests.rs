@@ -214,13 +214,13 @@ fn modes_change_subtraction_and_division() {
             Ok(Value::Null)
         ));
         assert_eq!(
-            ctx.warning_count.get(),
+            ctx.diagnostics.count(),
             0,
             "only ERROR_FOR_DIVISION_BY_ZERO warns"
         );
     });
     with_ctx_at(SqlMode::DEFAULT, 0, |ctx| {
-        ctx.strict_write.set(true);
+        ctx.diagnostics.strict_write.set(true);
         let ty = result_type(BinOp::Mod, &a_ty, &b_ty, &ArithFacts::of(ctx));
         let e = eval(ctx, BinOp::Mod, &a, &Value::Int(0), &ty, &"").unwrap_err();
         assert_eq!(

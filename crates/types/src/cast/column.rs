@@ -99,7 +99,7 @@ impl Target<'_> {
 
     /// Problems are errors.
     pub(super) fn strict(&self) -> bool {
-        self.ctx.strict_write.get()
+        self.ctx.diagnostics.strict_write.get()
     }
 
     /// 1292 `Incorrect KIND value`, of the level given (an error is one in any case).

@@ -96,7 +96,7 @@ pub(super) fn to_datetime_column(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<V
     if t.ty.kind != TypeKind::Timestamp {
         return Ok(Value::DateTime(d));
     }
-    let Some(utc) = d.to_timestamp(t.ctx.time_zone) else {
+    let Some(utc) = d.to_timestamp(&t.ctx.time_zone) else {
         // Of a number without a date MySQL says otherwise than of a text.
         let is_number = matches!(v, ValueRef::Double(_) | ValueRef::Decimal(_));
         let warn = match is_number && d.date() == Date::ZERO {
@@ -117,7 +117,7 @@ pub(super) fn to_datetime_column(t: &Target<'_>, v: ValueRef<'_>) -> SqlResult<V
         t.column, t.row
     );
     t.ctx.raise(1299, "HY000", message)?;
-    let moved = DateTime::from_timestamp(utc.micros, t.ctx.time_zone).unwrap_or_default();
+    let moved = DateTime::from_timestamp(utc.micros, &t.ctx.time_zone).unwrap_or_default();
     Ok(Value::DateTime(moved))
 }
 

@@ -43,7 +43,7 @@ pub(super) fn truncates(ctx: &EvalCtx) -> bool {
 
 /// The current date in the session's zone.
 pub fn today(ctx: &EvalCtx) -> Date {
-    DateTime::from_utc(ctx.now_micros, ctx.time_zone).map_or(Date::ZERO, DateTime::date)
+    DateTime::from_utc(ctx.now_micros, &ctx.time_zone).map_or(Date::ZERO, DateTime::date)
 }
 
 /// Moves a moment written with an offset into the session's zone; `None` when it leaves the
@@ -53,7 +53,7 @@ pub(super) fn in_session_zone(ctx: &EvalCtx, p: &Parsed) -> Option<DateTime> {
         return Some(p.datetime);
     };
     let utc = p.datetime.micros_as_utc()? - i64::from(offset) * crate::temporal::MICROS_PER_SEC;
-    DateTime::from_utc(utc, ctx.time_zone)
+    DateTime::from_utc(utc, &ctx.time_zone)
 }
 
 /// A number's integer part and microseconds (rounded, or cut).

@@ -24,10 +24,12 @@ fn assign(mode: SqlMode, ty: &str, value: &str) -> (String, String) {
     let ty = column_type(ty);
     let mut out = Default::default();
     with_ctx_at(mode, crate::testing::NOW_MICROS, |ctx| {
-        ctx.strict_write.set(mode.is_strict());
+        ctx.diagnostics.strict_write.set(mode.is_strict());
         let result = to_column(ctx, v.clone(), &from, &ty, "c", 1);
         let stored = result.as_ref().map_or("!".into(), |v| shown(v, &ty));
-        ctx.warnings.borrow_mut().dedup();
+        let mut raised = ctx.diagnostics.take();
+        raised.kept.dedup();
+        ctx.diagnostics.add_raised(&raised);
         out = (diagnostics(ctx, result.as_ref().err()), stored);
     });
     out
@@ -264,8 +266,8 @@ fn implicit_conversions_warn_once() {
             "-1.50"
         );
         let warnings: Vec<String> = ctx
-            .warnings
-            .borrow()
+            .diagnostics
+            .kept()
             .iter()
             .map(|w| w.message.clone())
             .collect();
@@ -278,7 +280,7 @@ fn implicit_conversions_warn_once() {
                 "Truncated incorrect DOUBLE value: 'x'",
             ]
         );
-        ctx.strict_write.set(true);
+        ctx.diagnostics.strict_write.set(true);
         let error = to_f64(ctx, &Value::str("1abc")).unwrap_err();
         assert_eq!((error.code, error.state), (1292, "22007"));
     });
@@ -314,7 +316,7 @@ fn implicit_defaults_fit_their_columns() {
         with_ctx_at(SqlMode(0), 0, |ctx| {
             let again = to_column(ctx, v.clone(), &ty, &ty, "c", 1).unwrap();
             assert_eq!(to_str(&again, &ty), to_str(&v, &ty));
-            assert_eq!(ctx.warning_count.get(), 0, "{ty:?}");
+            assert_eq!(ctx.diagnostics.count(), 0, "{ty:?}");
         });
     }
 }
@@ -326,7 +328,7 @@ fn warned(mode: SqlMode, ty: &str, value: &str) -> (Vec<u16>, String) {
     let mut out = Default::default();
     with_ctx_at(mode, crate::testing::NOW_MICROS, |ctx| {
         let stored = to_column(ctx, v.clone(), &from, &ty, "c", 1).unwrap();
-        let codes = ctx.warnings.borrow().iter().map(|w| w.code).collect();
+        let codes = ctx.diagnostics.kept().iter().map(|w| w.code).collect();
         out = (codes, shown(&stored, &ty));
     });
     out
@@ -386,7 +388,7 @@ fn bytes_that_are_no_text_never_enter_a_text_column() {
     let refused = "Incorrect string value: '\\xFF\\x00' @";
     for (strict, stored, raised) in [(true, "!", 'E'), (false, "ok", 'W')] {
         with_ctx_at(SqlMode::default(), crate::testing::NOW_MICROS, |ctx| {
-            ctx.strict_write.set(strict);
+            ctx.diagnostics.strict_write.set(strict);
             let result = to_column(ctx, sent.clone(), &from, &column, "c", 1);
             let value = result.as_ref().map_or("!".into(), |v| shown(v, &column));
             assert_eq!(value, stored);

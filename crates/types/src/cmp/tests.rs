@@ -67,7 +67,7 @@ fn as_column(value: &str, ty: &str) -> Option<String> {
     let ty = column_type(ty);
     with_ctx_at(SqlMode::DEFAULT, NOW_MICROS, |ctx| {
         let v = constant_as_column(ctx, &v, &from, &ty);
-        assert_eq!(ctx.warning_count.get(), 0, "tried quietly");
+        assert_eq!(ctx.diagnostics.count(), 0, "tried quietly");
         v.map(|v| String::from_utf8(to_str(&v, &ty).into_owned()).unwrap())
     })
 }

@@ -94,7 +94,7 @@ const UUID_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
 fn uuid(c: &Call) -> SqlResult<Value> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     static NODE: AtomicU64 = AtomicU64::new(0);
-    let now = (c.ctx.wall_micros)().max(0) as u64 * 10 + UUID_EPOCH;
+    let now = c.ctx.session.wall_micros().max(0) as u64 * 10 + UUID_EPOCH;
     let previous = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| {
         Some(now.max(l + 1))
     });
@@ -120,7 +120,7 @@ fn uuid(c: &Call) -> SqlResult<Value> {
 
 fn uuid_short(c: &Call) -> SqlResult<Value> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let start = ((c.ctx.wall_micros)().max(0) as u64 / 1_000_000) << 24;
+    let start = (c.ctx.session.wall_micros().max(0) as u64 / 1_000_000) << 24;
     let _ = NEXT.compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
     Ok(Value::UInt(NEXT.fetch_add(1, Ordering::Relaxed)))
 }

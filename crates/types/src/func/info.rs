@@ -203,14 +203,14 @@ fn sleep(c: &Call) -> SqlResult<Value> {
             "Incorrect arguments to sleep.",
         ));
     }
-    let start = (c.ctx.wall_micros)();
+    let start = c.ctx.session.wall_micros();
     let micros = (seconds * 1e6).min(i64::MAX as f64 / 2.0) as i64;
     let end = start.saturating_add(micros);
     loop {
         if c.ctx.session.killed() {
             return int(1);
         }
-        let left = end.saturating_sub((c.ctx.wall_micros)());
+        let left = end.saturating_sub(c.ctx.session.wall_micros());
         if left <= 0 {
             return int(0);
         }

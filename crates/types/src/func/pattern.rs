@@ -525,8 +525,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::ctx::NoSession;
     use crate::ctx::RegexpLimits;
-    use crate::testing::NoSession;
 
     /// A session whose statement is killed after it has been asked so many times.
     struct Killed(Cell<u32>);
@@ -542,49 +542,6 @@ mod tests {
                 steps: 1,
                 ..RegexpLimits::default()
             }
-        }
-        fn connection_id(&self) -> u64 {
-            NoSession.connection_id()
-        }
-        fn database(&self) -> Option<&str> {
-            None
-        }
-        fn user(&self) -> String {
-            NoSession.user()
-        }
-        fn current_user(&self) -> String {
-            NoSession.current_user()
-        }
-        fn current_role(&self) -> String {
-            NoSession.current_role()
-        }
-        fn version(&self) -> &str {
-            "8.4.0"
-        }
-        fn last_insert_id(&self) -> u64 {
-            0
-        }
-        fn set_last_insert_id(&self, _: u64) {}
-        fn row_count(&self) -> i64 {
-            0
-        }
-        fn found_rows(&self) -> u64 {
-            0
-        }
-        fn random(&self) -> u64 {
-            0
-        }
-        fn killed(&self) -> bool {
-            false
-        }
-        fn get_lock(&self, _: &str, _: f64) -> Option<bool> {
-            None
-        }
-        fn release_lock(&self, _: &str) -> Option<bool> {
-            None
-        }
-        fn lock_holder(&self, _: &str) -> Option<u64> {
-            None
         }
     }
 

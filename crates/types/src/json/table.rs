@@ -183,7 +183,7 @@ pub fn converted(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, name: &str) -> S
         return Ok(Value::Null);
     }
     let strict = ctx.quiet();
-    strict.strict_write.set(true);
+    strict.diagnostics.strict_write.set(true);
     if ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_)) {
         let text = unquoted(doc).into_owned();
         let from = SqlType::varchar(u32::MAX, Collation::UTF8MB4_BIN);

@@ -134,7 +134,7 @@ fn answer(expression: &str) -> String {
         |ctx| match parse(expression).and_then(|e| compute(ctx, &e)) {
             Err(e) => format!("{expression}\terror {}", e.code),
             Ok(done) => {
-                let mut codes: Vec<_> = ctx.warnings.borrow().iter().map(|w| w.code).collect();
+                let mut codes: Vec<_> = ctx.diagnostics.kept().iter().map(|w| w.code).collect();
                 codes.sort_unstable();
                 let codes: Vec<_> = codes.iter().map(u16::to_string).collect();
                 let columns = [type_text(&done.ty), value_text(&done), codes.join(" ")];
@@ -306,7 +306,7 @@ fn zero_dates_in_columns() {
                 let call = Expr::Call(name.into(), vec![column(text)]);
                 let done = compute(ctx, &call).expect("computes");
                 assert_eq!(value_text(&done), wanted, "{name}({text})");
-                assert_eq!(ctx.warning_count.get(), 0, "{name}({text})");
+                assert_eq!(ctx.diagnostics.count(), 0, "{name}({text})");
             });
         }
     }
@@ -324,7 +324,7 @@ fn strict_writes_fail() {
         ("unhex('zz')", 1411),
     ] {
         with_context(|ctx| {
-            ctx.strict_write.set(true);
+            ctx.diagnostics.strict_write.set(true);
             let failed = compute(ctx, &parse(expression).expect("parses")).err();
             assert_eq!(failed.map(|e| e.code), Some(code), "{expression}");
         });

@@ -1,9 +1,10 @@
 //! A session with fixed facts.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use esker_types::collation::Collation;
-use esker_types::{EvalCtx, SessionInfo, SqlMode};
+use esker_types::{EvalCtx, EvalSettings, SessionInfo, SqlMode};
+use jiff::tz::TimeZone;
 
 /// Answers without a server.
 #[derive(Default)]
@@ -13,6 +14,9 @@ pub struct Facts {
 }
 
 impl SessionInfo for Facts {
+    fn wall_micros(&self) -> i64 {
+        NOW + 1_000_000
+    }
     fn connection_id(&self) -> u64 {
         7
     }
@@ -25,9 +29,6 @@ impl SessionInfo for Facts {
     fn current_user(&self) -> String {
         "root@%".into()
     }
-    fn current_role(&self) -> String {
-        "NONE".into()
-    }
     fn version(&self) -> &str {
         "8.4.0-esker"
     }
@@ -36,9 +37,6 @@ impl SessionInfo for Facts {
     }
     fn set_last_insert_id(&self, id: u64) {
         self.insert_id.set(id);
-    }
-    fn row_count(&self) -> i64 {
-        -1
     }
     fn found_rows(&self) -> u64 {
         3
@@ -52,14 +50,8 @@ impl SessionInfo for Facts {
         self.random.set(next);
         next
     }
-    fn killed(&self) -> bool {
-        false
-    }
     fn get_lock(&self, name: &str, _: f64) -> Option<bool> {
         Some(name == "free")
-    }
-    fn release_lock(&self, _: &str) -> Option<bool> {
-        None
     }
     fn lock_holder(&self, name: &str) -> Option<u64> {
         (name != "free").then_some(9)
@@ -72,19 +64,14 @@ pub const NOW: i64 = 1_700_000_000_123_456;
 /// Runs with a fresh statement context, zone UTC, default SQL mode.
 pub fn with_context<T>(f: impl FnOnce(&EvalCtx) -> T) -> T {
     let facts = Facts::default();
-    let zone = jiff::tz::TimeZone::UTC;
-    f(&EvalCtx {
+    let settings = EvalSettings {
         sql_mode: SqlMode::DEFAULT,
-        time_zone: &zone,
+        time_zone: TimeZone::UTC,
         now_micros: NOW,
-        wall_micros: &|| NOW + 1_000_000,
         div_precision_increment: 4,
         max_allowed_packet: 64 << 20,
         group_concat_max_len: 1024,
         collation_connection: Collation::UTF8MB4_0900_AI_CI,
-        session: &facts,
-        strict_write: Cell::new(false),
-        warnings: RefCell::new(Vec::new()),
-        warning_count: Cell::new(0),
-    })
+    };
+    f(&EvalCtx::new(settings, &facts))
 }

@@ -287,9 +287,9 @@ impl Compiler<'_> {
         if needs_row {
             return None;
         }
-        let before = self.env.ctx.warning_count.get();
+        let before = self.env.ctx.diagnostics.count();
         let value = expr.eval(&[], self.env).ok()?;
-        (self.env.ctx.warning_count.get() == before).then_some(value)
+        (self.env.ctx.diagnostics.count() == before).then_some(value)
     }
 
     /// An expression as numbers, and what they stand for.
@@ -483,9 +483,9 @@ impl Compiler<'_> {
     /// An expression converted to a type, as `expr::eval::convert` does it.
     fn converted(&mut self, expr: &Expr, ty: &SqlType, wanted: Kind) -> Option<Operand> {
         if let Some(value) = self.constant(expr) {
-            let before = self.env.ctx.warning_count.get();
+            let before = self.env.ctx.diagnostics.count();
             let value = convert(self.env.ctx, value, &expr.ty, ty).ok()?;
-            if self.env.ctx.warning_count.get() != before {
+            if self.env.ctx.diagnostics.count() != before {
                 return None;
             }
             return match value {

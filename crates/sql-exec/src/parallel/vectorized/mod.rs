@@ -216,7 +216,7 @@ impl<'p> Batch<'p> {
             }
             let env = flow.env;
             let of = (self.def, program.index, column.col);
-            let value = column.places.value(of, stored, env.ctx.time_zone)?;
+            let value = column.places.value(of, stored, &env.ctx.time_zone)?;
             assign(&mut flow.row[column.slot as usize], value);
             let warned = Warned::of(env.ctx);
             let number = asked.evaluate(&flow.row, env);

@@ -485,7 +485,7 @@ fn publish(
     made: Made,
     children: Vec<TableDef>,
 ) -> SqlResult<DdlDone> {
-    let warnings = ctx.eval.warning_count.get();
+    let warnings = ctx.eval.diagnostics.count();
     let mut done = DdlDone {
         affected_rows: made.rows,
         info: format!(

@@ -47,7 +47,11 @@ impl Run<'_, '_> {
     /// 1062 for the row being made, which lies encoded in the scratch.
     fn duplicate(&self, index: usize) -> Result<SqlError, ExecError> {
         let table = self.insert.table();
-        let row = RowReader::new(&table.layout, self.env.ctx.time_zone, &self.env.scratch.row)?;
+        let row = RowReader::new(
+            &table.layout,
+            &self.env.ctx.time_zone,
+            &self.env.scratch.row,
+        )?;
         Ok(duplicate_entry(table, &table.indexes[index], &row))
     }
 
@@ -115,7 +119,7 @@ impl Run<'_, '_> {
         let mut row = vec![Value::Null; width];
         decode_row(
             table,
-            self.env.ctx.time_zone,
+            &self.env.ctx.time_zone,
             &self.env.scratch.old_row,
             &mut row,
         )?;

@@ -130,7 +130,7 @@ impl CompiledInsert {
             let column = &self.table().columns[col];
             let has_none = matches!(column.default, DefaultDef::None) && !column.auto_increment;
             if has_none && !matches!(column.ty.kind, TypeKind::Enum(_)) {
-                if env.ctx.strict_write.get() {
+                if env.ctx.diagnostics.strict_write.get() {
                     return Err(no_default(&column.name));
                 }
                 env.ctx
@@ -360,7 +360,7 @@ impl Run<'_, '_> {
         let ty = &table.columns[col].ty;
         let (step, max) = (self.env.auto_step, max_auto(ty));
         let number = match self.auto.give(table, expected, step, max) {
-            Err(e) if self.env.ctx.strict_write.get() => return Err(e),
+            Err(e) if self.env.ctx.diagnostics.strict_write.get() => return Err(e),
             given => given.unwrap_or(max),
         };
         self.row[col] = auto_value(ty, number);
@@ -439,7 +439,7 @@ impl Run<'_, '_> {
         let (row, key) = (buffers.row, buffers.key);
         let mut entries = buffers.entries;
         row.clear();
-        encode_row(&table.layout, env.ctx.time_zone, &self.row, row)?;
+        encode_row(&table.layout, &env.ctx.time_zone, &self.row, row)?;
         key.clear();
         let fresh = table.primary().hidden;
         if fresh {
@@ -522,7 +522,7 @@ impl Run<'_, '_> {
             OnConflict::Update => c.updated,
         };
         let unchanged = if self.env.found_rows { c.unchanged } else { 0 };
-        let warnings = self.env.ctx.warning_count.get();
+        let warnings = self.env.ctx.diagnostics.count();
         let info = match &self.insert.rows {
             Rows::Values(rows) if rows.len() == 1 => InfoText::default(),
             Rows::Values(_) | Rows::Query(..) => InfoText::counts(&[

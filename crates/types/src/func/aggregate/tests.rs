@@ -228,7 +228,7 @@ fn group_concat_is_cut_between_characters() {
             text(&mut *state, ctx, &types),
             format!("{}; é", "x".repeat(1020))
         );
-        let warnings = ctx.warnings.borrow();
+        let warnings = ctx.diagnostics.kept();
         assert_eq!(warnings.len(), 1);
         assert_eq!(warnings[0].code, 1260);
         assert_eq!(warnings[0].message, "Row 2 was cut by GROUP_CONCAT()");

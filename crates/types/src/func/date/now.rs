@@ -61,7 +61,7 @@ fn ret_time(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 
 /// Local time of a moment, cut to the result's precision.
 fn local(c: &Call, micros: i64) -> DateTime {
-    cut(c, DateTime::from_utc(micros, c.ctx.time_zone))
+    cut(c, DateTime::from_utc(micros, &c.ctx.time_zone))
 }
 
 fn utc(c: &Call) -> DateTime {
@@ -78,7 +78,7 @@ fn now(c: &Call) -> SqlResult<Value> {
 }
 
 fn sysdate(c: &Call) -> SqlResult<Value> {
-    Ok(Value::DateTime(local(c, (c.ctx.wall_micros)())))
+    Ok(Value::DateTime(local(c, c.ctx.session.wall_micros())))
 }
 
 fn utc_timestamp(c: &Call) -> SqlResult<Value> {

@@ -66,7 +66,7 @@ fn unix_timestamp(c: &Call) -> SqlResult<Value> {
         return int(c.ctx.now_micros.div_euclid(MICROS_PER_SEC));
     }
     let micros = moment(c, 0)?
-        .and_then(|m| m.to_utc(c.ctx.time_zone))
+        .and_then(|m| m.to_utc(&c.ctx.time_zone))
         .map(|u| u.micros);
     let micros = micros
         .filter(|m| (0..=LAST_MICROS).contains(m))
@@ -105,7 +105,7 @@ fn from_unixtime(c: &Call) -> SqlResult<Value> {
     if !(0..=LAST_MICROS).contains(&micros) {
         return Ok(Value::Null);
     }
-    let Some(at) = DateTime::from_utc(micros, c.ctx.time_zone) else {
+    let Some(at) = DateTime::from_utc(micros, &c.ctx.time_zone) else {
         return Ok(Value::Null);
     };
     if !c.has(1) {

@@ -1,0 +1,129 @@
+//! What a statement sees of its session while it is bound and while it runs; made here and nowhere else.
+//!
+//! Neighbours: everything of `session` that binds or evaluates comes here; `names` resolves names, `context` is what
+//! functions and expressions see.
+//! **Invariants**: an evaluation context lives for one call, and what was raised in it goes to the diagnostics area at
+//! most once; a lock that binding meets comes out as [`ExecError::Wait`].
+
+use esker_engine::View;
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::Mode;
+use esker_sql_catalog::variables::SessionVars;
+use esker_sql_exec::{ExecCtx, StatementEnv};
+use esker_sql_plan::bind::{BindEnv, Params};
+use esker_sql_plan::expr::UserVars;
+use esker_types::ctx::Raised;
+use esker_types::{EvalCtx, EvalSettings, SqlResult, Value};
+
+use super::names::{Purpose, SessionNames, count_diagnostics};
+use super::{Session, SessionContext};
+
+/// What binding a statement may reach.
+pub(super) struct StatementScope<'a> {
+    /// Settings, clock, diagnostics.
+    pub(super) ctx: EvalCtx<'a>,
+    /// Tables and system variables.
+    pub(super) names: SessionNames<'a>,
+    /// User variables.
+    pub(super) vars: &'a dyn UserVars,
+}
+
+impl StatementScope<'_> {
+    /// The binder's environment for one statement.
+    pub(super) fn env<'s>(&'s self, params: Params<'s>) -> BindEnv<'s> {
+        BindEnv::new(&self.ctx, self.vars, &self.names, params)
+    }
+}
+
+impl SessionContext {
+    /// The evaluation context of one statement under these variables.
+    pub(super) fn eval_ctx(&self, vars: &SessionVars) -> EvalCtx<'_> {
+        let now_micros = vars
+            .fixed_now
+            .unwrap_or_else(|| self.statement_micros.get());
+        let settings = EvalSettings {
+            sql_mode: vars.sql_mode,
+            time_zone: vars.time_zone.clone(),
+            now_micros,
+            div_precision_increment: vars.div_precision_increment,
+            max_allowed_packet: vars.max_allowed_packet,
+            group_concat_max_len: vars.group_concat_max_len,
+            collation_connection: vars.collation_connection,
+        };
+        EvalCtx::new(settings, self)
+    }
+}
+
+impl Session {
+    /// The scope of one statement. For what [`Self::bind`] is not enough.
+    pub(super) fn scope(&mut self, purpose: Purpose) -> StatementScope<'_> {
+        StatementScope {
+            ctx: self.context.eval_ctx(&self.vars),
+            names: SessionNames::new(
+                &self.context,
+                &self.values,
+                &mut self.locks,
+                count_diagnostics(&self.warnings, self.warning_total),
+                purpose,
+            ),
+            vars: &self.context,
+        }
+    }
+
+    /// Binds; what it warns about goes to the diagnostics area.
+    pub(super) fn bind<R>(
+        &mut self,
+        purpose: Purpose,
+        f: impl FnOnce(&StatementScope<'_>) -> SqlResult<R>,
+    ) -> Result<R, ExecError> {
+        let (bound, raised) = self.bind_apart(purpose, f);
+        // What waits is bound again, and warns again.
+        if !matches!(bound, Err(ExecError::Wait(_))) {
+            self.add_warnings(raised);
+        }
+        bound
+    }
+
+    /// Binds what warns again when it runs.
+    pub(super) fn bind_quietly<R>(
+        &mut self,
+        purpose: Purpose,
+        f: impl FnOnce(&StatementScope<'_>) -> SqlResult<R>,
+    ) -> Result<R, ExecError> {
+        self.bind_apart(purpose, f).0
+    }
+
+    fn bind_apart<R>(
+        &mut self,
+        purpose: Purpose,
+        f: impl FnOnce(&StatementScope<'_>) -> SqlResult<R>,
+    ) -> (Result<R, ExecError>, Raised) {
+        let scope = self.scope(purpose);
+        let bound = f(&scope).map_err(|e| scope.names.stop(e));
+        (bound, scope.ctx.diagnostics.take())
+    }
+
+    /// Runs `f` with what executing a statement over the session's snapshot may reach: its result, and what was
+    /// raised. `slow`: a function of the statement waits per row.
+    pub(super) fn execute<R>(
+        &self,
+        mode: Mode,
+        slow: bool,
+        params: &[Value],
+        f: impl FnOnce(&StatementEnv<'_>) -> R,
+    ) -> (R, Raised) {
+        let ctx = self.context.eval_ctx(&self.vars);
+        let killed = || self.context.check();
+        let exec = ExecCtx::new(&self.txn, View::Snapshot, mode, self.limits(), &killed)
+            .with_slow_rows(slow)
+            .with_temp(Some(&self.temp));
+        let env = StatementEnv {
+            ctx: &ctx,
+            params,
+            vars: &self.context,
+            exec: &exec,
+        };
+        let result = f(&env);
+        (result, ctx.diagnostics.take())
+    }
+}
