@@ -17,6 +17,10 @@ pub enum ExecError {
 
 impl From<SqlError> for ExecError {
     fn from(e: SqlError) -> Self {
+        assert!(
+            !e.is_suspended(),
+            "a wait is taken from where its ticket lies"
+        );
         Self::Sql(e)
     }
 }

@@ -4,8 +4,8 @@
 //! Neighbours: `session` and `dml` build one per statement step; every operator of `exec` gets it
 //! through [`ExecEnv`](crate::ExecEnv).
 //! **Invariants**: rows are read through [`ExecCtx::view`]; in inline mode a lock conflict leaves its
-//! ticket in [`ExecCtx::pending`] and unwinds as a marker error that never reaches a client
-//! ([`ExecCtx::stop`] turns it into [`ExecError::Wait`]).
+//! ticket here and unwinds as [`SqlError::suspended`], which [`ExecCtx::conclude`] exchanges for it: making an
+//! [`ExecError`] of such an error in any other way is a bug, and panics.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -62,17 +62,12 @@ pub struct ExecCtx<'a> {
     /// Where operators put what does not fit; `None`: nowhere.
     pub temp: Option<&'a TempFiles>,
     /// The ticket of a lock conflict met in inline mode.
-    pub pending: RefCell<Option<Ticket>>,
+    pending: RefCell<Option<Ticket>>,
     rows: Cell<u32>,
     rows_per_look: Cell<u32>,
     looked: Cell<Option<Instant>>,
     /// A look at every row.
     slow_rows: bool,
-}
-
-/// The marker that a lock conflict unwinds with; [`ExecCtx::stop`] exchanges it for the ticket.
-fn suspended() -> SqlError {
-    SqlError::new(0, "HY000", "waiting for a row lock")
 }
 
 impl<'a> ExecCtx<'a> {
@@ -170,7 +165,7 @@ impl<'a> ExecCtx<'a> {
             };
             if self.mode == Mode::Inline {
                 *self.pending.borrow_mut() = Some(ticket);
-                return Err(suspended());
+                return Err(SqlError::suspended());
             }
             ticket
                 .block(self.limits.lock_wait)
@@ -178,11 +173,17 @@ impl<'a> ExecCtx<'a> {
         }
     }
 
-    /// What an error that came out of an operator means for the statement.
-    pub fn stop(&self, e: SqlError) -> ExecError {
-        match self.pending.borrow_mut().take() {
-            Some(ticket) => ExecError::Wait(ticket),
-            None => ExecError::Sql(e),
+    /// What came out of operators: an error of theirs is a wait, if a lock was not free.
+    ///
+    /// # Errors
+    /// The wait, or the error.
+    pub fn conclude<R>(&self, result: SqlResult<R>) -> Result<R, ExecError> {
+        match result {
+            Err(e) if e.is_suspended() => {
+                let ticket = self.pending.borrow_mut().take();
+                Err(ExecError::Wait(ticket.expect("left before unwinding")))
+            }
+            result => result.map_err(ExecError::from),
         }
     }
 }

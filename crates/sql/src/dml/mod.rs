@@ -218,7 +218,7 @@ impl DmlEnv<'_> {
         .with_temp(self.temp);
         let executor = Executor::new(Some(&exec), states);
         let env = executor.env(self.ctx, self.params, self.vars);
-        f(&env).map_err(|e| exec.stop(e))
+        exec.conclude(f(&env))
     }
 }
 

@@ -147,13 +147,12 @@ impl Search {
         let mut stream = self.plan.open();
         let mut rows = Vec::new();
         loop {
-            match stream.next(&statement) {
-                Ok(Some(row)) => {
+            match exec.conclude(stream.next(&statement))? {
+                Some(row) => {
                     charge(&accounts, row_bytes(row), Purpose::Hash)?;
                     rows.push(row.to_vec());
                 }
-                Ok(None) => return Ok(rows),
-                Err(e) => return Err(exec.stop(e)),
+                None => return Ok(rows),
             }
         }
     }

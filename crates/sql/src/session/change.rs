@@ -344,9 +344,8 @@ impl Session {
             }
             if self.locks.has_explicit() {
                 let names = self.scope(Purpose::Run).names;
-                let now = names
-                    .stored(&table.schema, &table.name, MdlMode::SharedWrite)
-                    .map_err(|e| names.stop(e))?;
+                let now = names.stored(&table.schema, &table.name, MdlMode::SharedWrite);
+                let now = names.conclude(now)?;
                 if !Arc::ptr_eq(&now, table) {
                     return Ok(false);
                 }

@@ -134,7 +134,7 @@ impl Session {
         };
         let met = env.met_types();
         // A table that is being changed right now: the execution will wait for it.
-        let waits = scope.names.pending.borrow_mut().take().is_some();
+        let waits = scope.names.waits();
         if !in_transaction {
             self.locks.release_transaction();
         }

@@ -2,8 +2,9 @@
 //!
 //! Neighbours: the binder asks through [`bind::Names`](esker_sql_plan::bind::Names); `scope` makes one per
 //! statement.
-//! **Invariants**: a table is handed out only with its shared metadata lock held; a lock that must be
-//! waited for leaves its ticket here and unwinds as a marker error that never reaches a client.
+//! **Invariant**: what was bound is given out only with the shared metadata locks of all its tables held. A lock that
+//! must be waited for leaves its ticket here; binding goes on without it, with definitions that nothing will run, and
+//! [`SessionNames::conclude`] exchanges the result for the wait.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,8 +40,8 @@ pub(crate) struct SessionNames<'a> {
     pub(crate) context: &'a SessionContext,
     pub(crate) values: &'a SessionValues,
     pub(crate) locks: RefCell<&'a mut LockSet>,
-    /// The ticket of a metadata lock that is not free.
-    pub(crate) pending: RefCell<Option<Ticket>>,
+    /// The ticket of the first metadata lock that was not free; no lock is asked for after it.
+    pending: RefCell<Option<Ticket>>,
     /// Warnings and errors in the diagnostics area (for @@warning_count, @@error_count).
     pub(crate) diagnostics: (u64, u64),
     /// Whose privileges the queries of views have that are being bound, the innermost last.
@@ -77,12 +78,17 @@ impl<'a> SessionNames<'a> {
 }
 
 impl SessionNames<'_> {
-    /// What an error that came out of binding means.
-    pub(crate) fn stop(&self, e: SqlError) -> ExecError {
+    /// What came out of binding: a wait, if a lock was not free, whatever became of the rest.
+    pub(crate) fn conclude<R>(&self, bound: SqlResult<R>) -> Result<R, ExecError> {
         match self.pending.borrow_mut().take() {
-            Some(ticket) => ExecError::Wait(ticket),
-            None => ExecError::Sql(e),
+            Some(ticket) => Err(ExecError::Wait(ticket)),
+            None => bound.map_err(ExecError::from),
         }
+    }
+
+    /// Is a lock not free?
+    pub(super) fn waits(&self) -> bool {
+        self.pending.borrow().is_some()
     }
 
     /// The temporary table of this name; views name none.
@@ -106,6 +112,7 @@ impl SessionNames<'_> {
             // A schema change may have come between the look-up and the lock.
             match self.context.instance.catalog.resolve(schema, name) {
                 Some(now) if Arc::ptr_eq(&now, &table) => return Ok(table),
+                _ if self.waits() => return Ok(table),
                 _ => (),
             }
         }
@@ -160,8 +167,11 @@ impl SessionNames<'_> {
         }
     }
 
-    /// Takes the lock of a table or view.
+    /// Takes the lock of a table or view, or leaves the ticket of a wait for it.
     fn lock(&self, object: &Arc<MdlObject>, name: &str, mode: MdlMode) -> SqlResult<()> {
+        if self.waits() {
+            return Ok(());
+        }
         let mut locks = self.locks.borrow_mut();
         if locks.has_explicit() {
             let write = mode == MdlMode::SharedWrite;
@@ -172,7 +182,7 @@ impl SessionNames<'_> {
             Err(ExecError::Sql(e)) => Err(e),
             Err(ExecError::Wait(ticket)) => {
                 *self.pending.borrow_mut() = Some(ticket);
-                Err(SqlError::new(0, "HY000", "waiting for a metadata lock"))
+                Ok(())
             }
         }
     }
@@ -250,7 +260,7 @@ impl Names for SessionNames<'_> {
             self.lock(&view.mdl, name, MdlMode::SharedRead)?;
             // It may have been changed between the look-up and the lock.
             let now = self.context.instance.catalog.view(schema, name);
-            if now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
+            if self.waits() || now.is_some_and(|now| Arc::ptr_eq(&now, &view)) {
                 if self.purpose == Purpose::Explain {
                     self.context.admit_explained_view(schema, name)?;
                 }

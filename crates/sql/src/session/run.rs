@@ -281,7 +281,7 @@ impl Session {
                 let (blocks, reads) = (plan.blocks, !plan.is_tableless());
                 let (mut pulled, raised) = self.execute(*mode, blocks, params, |env| {
                     let pulled = stream.pull(env, sink, limit);
-                    pulled.map_err(|e| env.exec.stop(e))
+                    env.exec.conclude(pulled)
                 });
                 if pulled.is_ok() && reads {
                     // SLEEP() ends early when it is killed; only alone is that an answer.
@@ -398,7 +398,7 @@ impl Session {
                 if let Ok(false) = more {
                     self.context.found_rows.set(scratch.sent());
                 }
-                more.map_err(ExecError::Sql)
+                more.map_err(ExecError::from)
             }
             Work::Rows(source) => self.pull(source, sink, limit),
             _ => Ok(false),

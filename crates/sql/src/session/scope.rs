@@ -99,7 +99,7 @@ impl Session {
         f: impl FnOnce(&StatementScope<'_>) -> SqlResult<R>,
     ) -> (Result<R, ExecError>, Raised) {
         let scope = self.scope(purpose);
-        let bound = f(&scope).map_err(|e| scope.names.stop(e));
+        let bound = scope.names.conclude(f(&scope));
         (bound, scope.ctx.diagnostics.take())
     }
 

@@ -208,15 +208,14 @@ impl Run<'_, '_> {
         };
         let mut rows = Vec::new();
         while rows.len() < most {
-            match stream.next(&statement) {
-                Ok(Some(row)) => {
+            match exec.conclude(stream.next(&statement))? {
+                Some(row) => {
                     let executor = statement.executor(&self.states);
                     let env = statement.env(&executor);
                     charge(&env, row_bytes(row), Purpose::Hash)?;
                     rows.push(row.to_vec());
                 }
-                Ok(None) => return Ok((rows, false)),
-                Err(e) => return Err(exec.stop(e)),
+                None => return Ok((rows, false)),
             }
         }
         // They are gone when the next ones come.
