@@ -27,6 +27,8 @@ const HAS_WRITE_SET: u8 = 4;
 const HAS_STATEMENTS: u8 = 8;
 const COMPRESSED: u8 = 16;
 const HAS_XID: u8 = 32;
+const ANONYMOUS: u8 = 64;
+const HAS_TAG: u8 = 128;
 
 /// How the events of an attachment are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,23 @@ pub enum What {
     Empty = 4,
     /// The first event alone, which is a CREATE TABLE; then BEGIN, the other events, XID.
     CreateAndFill = 5,
+}
+
+/// Which GTID a transaction is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Numbering {
+    /// The next free one of this server, with this tag; none if GTIDs are off.
+    Automatic(Tag),
+    /// None.
+    Anonymous,
+    /// This one. The session has made sure that nothing else has it.
+    Given(Gtid),
+}
+
+impl Default for Numbering {
+    fn default() -> Self {
+        Self::Automatic(Tag::default())
+    }
 }
 
 /// Where a transaction that came from another server was committed first.
@@ -66,8 +85,8 @@ pub struct Head<'a> {
     pub begin_time: u32,
     /// Number of the session.
     pub thread_id: u32,
-    /// The GTID it is to have; `None`: the next free one.
-    pub gtid: Option<Gtid>,
+    /// The GTID it is to have.
+    pub numbering: Numbering,
     /// Where it came from, if not from here.
     pub origin: Option<Origin>,
     /// The identifier of an XA transaction that is prepared.
@@ -99,7 +118,13 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     out.u32(0);
     let mut flags = 0;
     let mut flag = |bit, is_set: bool| flags |= if is_set { bit } else { 0 };
-    flag(HAS_GTID, head.gtid.is_some());
+    let tag = match &head.numbering {
+        Numbering::Automatic(tag) => Some(tag).filter(|tag| !tag.is_empty()),
+        Numbering::Anonymous | Numbering::Given(_) => None,
+    };
+    flag(HAS_GTID, matches!(head.numbering, Numbering::Given(_)));
+    flag(ANONYMOUS, head.numbering == Numbering::Anonymous);
+    flag(HAS_TAG, tag.is_some());
     flag(HAS_ORIGIN, head.origin.is_some());
     flag(HAS_WRITE_SET, head.write_set.is_some());
     flag(HAS_STATEMENTS, head.has_statements);
@@ -110,7 +135,10 @@ pub fn head_bytes(head: &Head<'_>) -> Vec<u8> {
     out.u64(head.commit_micros);
     out.u32(head.begin_time);
     out.u32(head.thread_id);
-    if let Some(gtid) = &head.gtid {
+    if let Some(tag) = tag {
+        out.short_bytes(tag.as_str().as_bytes());
+    }
+    if let Numbering::Given(gtid) = &head.numbering {
         out.bytes(&gtid.source.sid.0);
         out.short_bytes(gtid.source.tag.as_str().as_bytes());
         out.u64(gtid.gno);
@@ -211,9 +239,11 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
     let has = |bit| flags & bit != 0;
     let commit_micros = r.u64()?;
     let (begin_time, thread_id) = (r.u32()?, r.u32()?);
-    let gtid = match has(HAS_GTID) {
-        true => Some(parse_gtid(&mut r)?),
-        false => None,
+    let numbering = match (has(ANONYMOUS), has(HAS_TAG), has(HAS_GTID)) {
+        (true, ..) => Numbering::Anonymous,
+        (_, true, _) => Numbering::Automatic(parse_tag(&mut r)?),
+        (.., true) => Numbering::Given(parse_gtid(&mut r)?),
+        _ => Numbering::default(),
     };
     let origin = match has(HAS_ORIGIN) {
         true => Some(Origin {
@@ -244,7 +274,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
         commit_micros,
         begin_time,
         thread_id,
-        gtid,
+        numbering,
         origin,
         xid,
         schema,
@@ -256,12 +286,15 @@ fn parse_head(bytes: &[u8]) -> Result<(Head<'_>, WriteSet)> {
     Ok((head, write_set))
 }
 
+fn parse_tag(r: &mut Reader<'_>) -> Result<Tag> {
+    let tag = std::str::from_utf8(r.short_bytes()?).ok();
+    tag.and_then(Tag::new)
+        .ok_or_else(|| damaged("attachment: tag"))
+}
+
 fn parse_gtid(r: &mut Reader<'_>) -> Result<Gtid> {
     let sid = Sid(r.array()?);
-    let tag = std::str::from_utf8(r.short_bytes()?).ok();
-    let tag = tag
-        .and_then(Tag::new)
-        .ok_or_else(|| damaged("attachment: tag"))?;
+    let tag = parse_tag(r)?;
     let source = Source { sid, tag };
     Ok(Gtid {
         source,

@@ -4,7 +4,7 @@
 //! on the attachments since the last known [`Numbers`] alone; a repetition gives events of the same lengths (only
 //! `last_committed` may be smaller or larger, for the history of keys is not kept).
 
-use crate::attachment::{Attachment, Part, What};
+use crate::attachment::{Attachment, Numbering, Part, What};
 use crate::event::group::GtidEvent;
 use crate::event::query::Query;
 use crate::event::{self, Checksum, EventType, FLAG_SUPPRESS_USE, Stamp, payload};
@@ -121,7 +121,7 @@ impl Deriver {
             let create = std::slice::from_ref(create);
             self.group(&attachment, create, (position, checksum), &mut derived)?;
             attachment.head.what = What::Transaction;
-            attachment.head.gtid = None;
+            attachment.head.numbering = Numbering::default();
             rest = others;
             if rest.is_empty() {
                 return Ok(derived);
@@ -180,13 +180,23 @@ impl Deriver {
     }
 
     fn assign(&self, attachment: &Attachment<'_>) -> Result<Option<Gtid>> {
-        if let Some(gtid) = &attachment.head.gtid {
-            return Ok(Some(gtid.clone()));
-        }
+        let tag = match &attachment.head.numbering {
+            // A number that is used up meanwhile, by a transaction that took the next free one of this server, is never
+            // given twice: the next free one then.
+            Numbering::Given(gtid) if !self.executed.contains(gtid) => {
+                return Ok(Some(gtid.clone()));
+            }
+            Numbering::Given(gtid) => &gtid.source.tag,
+            Numbering::Automatic(tag) => tag,
+            Numbering::Anonymous => return Ok(None),
+        };
         if !self.writer.gtid_mode {
             return Ok(None);
         }
-        let source = self.writer.source.clone();
+        let source = Source {
+            sid: self.writer.source.sid,
+            tag: tag.clone(),
+        };
         let gno = self
             .executed
             .first_free(&source, 1)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use esker_binlog::attachment::{Head, What, head_bytes, push_event};
+use esker_binlog::attachment::{Head, Numbering, What, head_bytes, push_event};
 use esker_binlog::derive::Writer;
 use esker_binlog::event::query::Settings;
 use esker_binlog::event::rows::{self, Bitmap, Image, RowChange, RowFlags, Rows};
@@ -259,7 +259,7 @@ fn attachment(table: &Table, detail: Detail, compressed: bool) -> Vec<u8> {
         commit_micros: 1_700_000_000_123_456,
         begin_time: 1_700_000_000,
         thread_id: 9,
-        gtid: None,
+        numbering: Numbering::default(),
         origin: None,
         xid: None,
         schema: b"d",

@@ -30,6 +30,7 @@ mod matrix;
 mod oracle;
 mod privileges;
 mod recovery;
+mod replay;
 mod rust_driver;
 mod settings;
 mod shell;

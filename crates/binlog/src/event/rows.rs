@@ -165,6 +165,8 @@ pub struct Rows<'a> {
     pub table_id: u64,
     /// The statement's last event.
     pub ends_statement: bool,
+    /// What it says of the session that made the changes.
+    pub flags: RowFlags,
     kind: EventType,
     before: Bitmap,
     after: Option<Bitmap>,
@@ -192,6 +194,10 @@ impl<'a> Rows<'a> {
         Ok(Self {
             table_id,
             ends_statement: flags & STATEMENT_END != 0,
+            flags: RowFlags {
+                no_foreign_key_checks: flags & NO_FOREIGN_KEY_CHECKS != 0,
+                relaxed_unique_checks: flags & RELAXED_UNIQUE_CHECKS != 0,
+            },
             kind,
             before,
             after,

@@ -6,7 +6,7 @@ use esker_vfs::sim::{SimEnv, SimFs};
 use esker_vfs::{Fs, OpenMode};
 
 use super::{Config, FileNumber, FileSet, Names, Scan, summarise};
-use crate::attachment::{Head, What, head_bytes, push_event};
+use crate::attachment::{Head, Numbering, What, head_bytes, push_event};
 use crate::derive::Writer;
 use crate::event::group::GtidEvent;
 use crate::event::{Checksum, EventType};
@@ -44,7 +44,7 @@ fn attachment(n: u64, gtid: Option<Gtid>) -> Vec<u8> {
         commit_micros: 100_000_000 + n,
         begin_time: 100,
         thread_id: 5,
-        gtid,
+        numbering: gtid.map_or_else(Numbering::default, Numbering::Given),
         origin: None,
         xid: None,
         schema: b"d",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use esker_vfs::sim::{SimEnv, SimFs};
 
 use super::{From, Log, PacketSink, Progress, Refused, Request, Stream};
-use crate::attachment::{Head, What, head_bytes, push_event};
+use crate::attachment::{Head, Numbering, What, head_bytes, push_event};
 use crate::derive::Writer;
 use crate::event::query::{Query, Settings};
 use crate::event::{Checksum, Event, EventType, Header};
@@ -107,7 +107,7 @@ impl Rig {
             commit_micros: 100_000_000,
             begin_time: 100,
             thread_id: 5,
-            gtid: None,
+            numbering: Numbering::default(),
             origin: None,
             xid: None,
             schema: b"d",

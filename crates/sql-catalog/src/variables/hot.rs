@@ -97,6 +97,23 @@ pub struct SessionVars {
     pub fixed_now: Option<i64>,
 }
 
+/// Default of original_commit_timestamp: the transaction begins here.
+const NO_COMMIT_TIMESTAMP: u64 = 36_028_797_018_963_968;
+/// Default of original_server_version.
+const NO_SERVER_VERSION: u64 = 999_999;
+
+/// When and by which version the transaction was committed first.
+fn origin_of(v: &SessionValues) -> Option<(u64, u32)> {
+    let micros = v.named("original_commit_timestamp").as_u64();
+    let version = v.named("original_server_version").as_u64();
+    let version = if version == NO_SERVER_VERSION {
+        0
+    } else {
+        version
+    };
+    (micros != NO_COMMIT_TIMESTAMP).then_some((micros, version as u32))
+}
+
 /// Parses a time_zone value.
 ///
 /// # Errors
@@ -208,6 +225,7 @@ impl SessionVars {
                 },
                 statements: v.named("binlog_rows_query_log_events").is_on(),
                 compressed: v.named("binlog_transaction_compression").is_on(),
+                origin: origin_of(v),
                 flags: RowFlags {
                     no_foreign_key_checks: !v.named("foreign_key_checks").is_on(),
                     relaxed_unique_checks: !v.named("unique_checks").is_on(),

@@ -27,6 +27,8 @@ pub struct LogVars {
     pub statements: bool,
     /// binlog_transaction_compression.
     pub compressed: bool,
+    /// original_commit_timestamp and original_server_version, if they are set.
+    pub origin: Option<(u64, u32)>,
     /// foreign_key_checks and unique_checks.
     pub flags: RowFlags,
 }

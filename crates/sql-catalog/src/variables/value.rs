@@ -321,8 +321,17 @@ fn text_value(def: &VarDef, given: &Value) -> SqlResult<VarValue> {
             .and_then(Collation::by_id)
             .map(|c| VarValue::Text(Arc::from(c.name())))
             .ok_or_else(|| unknown_collation(&i.to_string())),
+        Value::Int(i) if matches!(def.kind, VarKind::Charset { .. }) => u16::try_from(*i)
+            .ok()
+            .and_then(Collation::by_id)
+            .map(|c| VarValue::Text(Arc::from(c.charset().name())))
+            .ok_or_else(|| unknown_charset(&i.to_string())),
         _ => Err(bad_type(def)),
     }
+}
+
+fn unknown_charset(name: &str) -> SqlError {
+    SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"))
 }
 
 fn unknown_collation(name: &str) -> SqlError {
@@ -342,10 +351,7 @@ fn check_text(def: &VarDef, text: &str) -> SqlResult<VarValue> {
         VarKind::SqlMode => return parse_sql_mode(def, text),
         VarKind::Charset { .. } => match Charset::by_name(text) {
             Some(c) => Arc::from(c.name()),
-            None => {
-                let text = format!("Unknown character set: '{text}'");
-                return Err(SqlError::new(1115, "42000", text));
-            }
+            None => return Err(unknown_charset(text)),
         },
         VarKind::Collation => match Collation::by_name(text) {
             Some(c) => Arc::from(c.name()),

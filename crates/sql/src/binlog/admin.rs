@@ -50,6 +50,7 @@ impl Instance {
         match id.def().name {
             "gtid_executed" => VarValue::Text(self.gtid_executed().to_string().into()),
             "gtid_purged" => VarValue::Text(self.gtid_purged().to_string().into()),
+            "gtid_owned" => VarValue::Text(self.binlog.owned.shown().into()),
             _ => self.globals.get(id),
         }
     }
@@ -340,7 +341,9 @@ impl Session {
     /// 1381; of the files.
     pub(crate) fn reset_binlog(&self) -> SqlResult<()> {
         self.context.instance.binlog_view()?;
-        self.context.instance.binlog.order(Command::Reset)
+        self.context.instance.binlog.order(Command::Reset)?;
+        self.context.instance.binlog.owned.forget_committed();
+        Ok(())
     }
 }
 

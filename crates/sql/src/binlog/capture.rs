@@ -47,6 +47,7 @@ pub(super) struct Beginning {
 struct Open {
     table: usize,
     kind: EventType,
+    flags: RowFlags,
     before: Bitmap,
     after: Option<Bitmap>,
     body: Vec<u8>,
@@ -166,6 +167,11 @@ impl Capture {
         }
     }
 
+    /// What row events say of the session from now on: rows that are applied keep what theirs said.
+    pub(crate) fn set_flags(&mut self, flags: RowFlags) {
+        self.flags = flags;
+    }
+
     /// A row was inserted.
     pub(crate) fn insert(
         &mut self,
@@ -248,6 +254,7 @@ impl Capture {
     ) -> Result<(), ExecError> {
         let fits = |open: &Open| {
             (open.table, open.kind, &open.before, &open.after) == (at, kind, &before, &after)
+                && open.flags == self.flags
                 && open.body.len() < self.event_bytes
         };
         if self.open.as_ref().is_some_and(fits) {
@@ -282,6 +289,7 @@ impl Capture {
         self.open = Some(Open {
             table: at,
             kind,
+            flags: self.flags,
             before,
             after,
             body,
@@ -319,6 +327,7 @@ fn image(
     out: &mut Vec<u8>,
 ) -> Result<(), ExecError> {
     let row = RowReader::new(&table.layout, &UTC, row)?;
-    rows::write_image(known.shape(), columns, |col| row.field(col), out)
+    let field = |nth: usize| row.field(known.place(nth));
+    rows::write_image(known.shape(), columns, field, out)
         .map_err(|e| SqlError::new(1594, "HY000", format!("Binary log: {e}")).into())
 }

@@ -1,10 +1,10 @@
 //! The binary log above the engine: what is captured, what follows the log, what statements about it show.
 //!
 //! In flow order: `capture` (rows of a session, with `shape` of their tables), `statement` (heads, and statements
-//! logged as text), `writer` (the thread that follows the durable log and writes files), `admin` (what statements and
-//! variables do with it), `dump` (streams to consumers, which `replicas` knows). The formats are in the crate `binlog`;
-//! reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session` and `ddl` hand in; the engine carries the
-//! attachments.
+//! logged as text), `owned` (GTIDs that sessions have taken), `writer` (the thread that follows the durable log and
+//! writes files), `admin` (what statements and variables do with it), `dump` (streams to consumers, which `replicas`
+//! knows). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`. Neighbours: `dml`, `session`
+//! and `ddl` hand in; the engine carries the attachments.
 //!
 //! **Invariants**
 //! - What a transaction did and what is logged of it are one record of the engine's log.
@@ -13,6 +13,7 @@
 mod admin;
 mod capture;
 mod dump;
+mod owned;
 mod replicas;
 mod shape;
 mod statement;
@@ -20,6 +21,7 @@ mod writer;
 
 pub use capture::Capture;
 pub use dump::{Dump, DumpRequest, DumpStep, PacketSink};
+pub(crate) use owned::Taken;
 pub(crate) use replicas::Replicas;
 pub use statement::LoggedStatement;
 pub(crate) use writer::{Binlog, FOLLOWER, StartArgs, follows};

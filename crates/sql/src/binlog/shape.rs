@@ -25,6 +25,8 @@ pub(super) struct Logged {
     version: u64,
     detail: Detail,
     shape: Shape,
+    /// Ordinals of the shape's columns in the table: functional key parts are in no image.
+    places: Vec<usize>,
     map: Vec<u8>,
     all: Bitmap,
     key: Bitmap,
@@ -34,7 +36,10 @@ pub(super) struct Logged {
 
 impl Logged {
     fn new(table: &TableDef, detail: Detail) -> Self {
-        let columns = &table.columns;
+        let visible = table.columns.iter().enumerate();
+        let visible = visible.filter(|(_, column)| !column.is_hidden());
+        let (places, columns): (Vec<usize>, Vec<_>) = visible.unzip();
+        let place = |col: usize| places.iter().position(|p| *p == col).unwrap_or(0);
         let column = |c: &esker_sql_catalog::catalog::ColumnDef| {
             ShapeColumn::new(Arc::clone(&c.name), c.ty.clone(), c.invisible)
         };
@@ -46,15 +51,15 @@ impl Logged {
             table_id: u64::from(table.id.0) | (table.version & VERSION_BITS) << ID_BITS,
             schema: Arc::clone(&table.schema),
             table: Arc::clone(&table.name),
-            columns: columns.iter().map(column).collect(),
+            columns: columns.iter().copied().map(column).collect(),
             primary_key: parts
                 .iter()
-                .map(|p| (p.col, p.prefix_len.unwrap_or(0)))
+                .map(|p| (place(p.col), p.prefix_len.unwrap_or(0)))
                 .collect(),
         };
         let mut map = Vec::new();
         table_map::write(&shape, detail, &mut map);
-        let in_key = |col: usize| parts.iter().any(|p| p.col == col);
+        let in_key = |nth: usize| parts.iter().any(|p| p.col == places[nth]);
         let is_blob = |c: &ShapeColumn| matches!(c.form, Form::Blob { .. } | Form::Json);
         let key = (0..columns.len()).map(|col| parts.is_empty() || in_key(col));
         let shown = shape.columns.iter().enumerate();
@@ -69,12 +74,18 @@ impl Logged {
             without_blobs: Bitmap::from_bits(without_blobs),
             // Rows of other tables may depend on rows with foreign keys, which no key of theirs says.
             has_key: !parts.is_empty() && table.foreign_keys.is_empty(),
+            places,
             shape,
         }
     }
 
     pub(super) fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// Ordinal in the table of a column of the shape.
+    pub(super) fn place(&self, nth: usize) -> usize {
+        self.places[nth]
     }
 
     /// The body of its TABLE_MAP.
@@ -112,21 +123,22 @@ impl Logged {
         let old = RowReader::new(&table.layout, &UTC, old)?;
         let new = RowReader::new(&table.layout, &UTC, new)?;
         let mut bytes = (Vec::new(), Vec::new());
-        let mut is_wanted = |col: usize| {
-            if image == RowImage::NoBlob && self.without_blobs.has(col) {
+        let mut is_wanted = |nth: usize| {
+            if image == RowImage::NoBlob && self.without_blobs.has(nth) {
                 return true;
             }
+            let col = self.places[nth];
             if old.is_null(col) || new.is_null(col) {
                 return old.is_null(col) != new.is_null(col);
             }
-            let column = &self.shape.columns[col];
+            let column = &self.shape.columns[nth];
             bytes.0.clear();
             bytes.1.clear();
             let fits = column.write(old.field(col), &mut bytes.0).is_ok()
                 && column.write(new.field(col), &mut bytes.1).is_ok();
             !fits || bytes.0 != bytes.1
         };
-        let bits: Vec<bool> = (0..table.columns.len()).map(&mut is_wanted).collect();
+        let bits: Vec<bool> = (0..self.places.len()).map(&mut is_wanted).collect();
         Ok(Bitmap::from_bits(bits.into_iter()))
     }
 }

@@ -7,7 +7,7 @@
 //! clauses
 //! about waiting, and passwords.
 
-use esker_binlog::attachment::{Head, What, head_bytes, push_event};
+use esker_binlog::attachment::{Head, Origin, What, head_bytes, push_event};
 use esker_binlog::event::group::XaPrepare;
 use esker_binlog::event::query::{self, Query, Settings};
 use esker_binlog::event::table_map::Detail;
@@ -89,7 +89,7 @@ impl Session {
             let beginning = Beginning {
                 time,
                 schema: self.context.database.clone(),
-                settings: self.settings(&[]),
+                settings: self.settings(&[], None),
             };
             *self.capture.beginning() = Some(beginning);
         }
@@ -110,8 +110,9 @@ impl Session {
         u32::try_from(micros.div_euclid(1_000_000)).unwrap_or(0)
     }
 
-    /// The settings that a statement of this session depends on.
-    fn settings(&self, databases: &[String]) -> Vec<u8> {
+    /// The settings that a statement of this session depends on. `explicit_defaults` matters to definitions; readers
+    /// could not set it within a transaction.
+    fn settings(&self, databases: &[String], explicit_defaults: Option<bool>) -> Vec<u8> {
         let named = |name| Collation::by_name(self.values.named(name).as_text());
         let id = |collation: Option<Collation>| collation.map_or(0, |c| c.0);
         let mut flags2 = 0;
@@ -142,7 +143,7 @@ impl Session {
             )),
             time_zone: (zone != SYSTEM_ZONE).then(|| zone.to_owned()),
             updated_databases: databases.to_vec(),
-            explicit_defaults: Some(true),
+            explicit_defaults,
             utf8mb4_collation: Some(Collation::UTF8MB4_0900_AI_CI.0),
             ..Settings::default()
         };
@@ -156,9 +157,11 @@ impl Session {
     /// # Errors
     /// It is too large with it.
     pub(crate) fn seal(&mut self) -> SqlResult<()> {
-        match self.txn.attachment().is_empty() {
-            true => Ok(()),
-            false => self.seal_as(What::Transaction, None),
+        let takes_gtid = self.in_transaction() && self.context.gtid_next.owned().is_some();
+        match (self.txn.attachment().is_empty(), takes_gtid) {
+            (false, _) => self.seal_as(What::Transaction, None),
+            (true, true) => self.seal_as(What::Empty, None),
+            (true, false) => Ok(()),
         }
     }
 
@@ -190,6 +193,10 @@ impl Session {
     }
 
     fn seal_as(&mut self, what: What, xid: Option<XaPrepare>) -> SqlResult<()> {
+        let numbering = self.number_transaction();
+        if !self.context.instance.binlog.is_on() {
+            return Ok(());
+        }
         let beginning = self.capture.beginning().take().unwrap_or_default();
         let schema = beginning.schema.as_deref().unwrap_or("");
         let commit_micros = self.context.instance.now_micros().max(0) as u64;
@@ -200,8 +207,8 @@ impl Session {
             commit_micros,
             begin_time: beginning.time,
             thread_id,
-            gtid: None,
-            origin: None,
+            numbering,
+            origin: self.origin(),
             xid,
             schema: schema.as_bytes(),
             settings: &beginning.settings,
@@ -215,6 +222,17 @@ impl Session {
             .map_err(|e| engine_error(&e))
     }
 
+    /// Where the transaction was committed first, if the session says so.
+    fn origin(&self) -> Option<Origin> {
+        let (commit_micros, server_version) = self.vars.log.origin?;
+        let server_id = self.context.instance.variable_u64("server_id");
+        Some(Origin {
+            commit_micros,
+            server_version,
+            server_id: server_id as u32,
+        })
+    }
+
     /// A statement that commits itself, for the log; `None` if it is not logged.
     pub(crate) fn logged(
         &self,
@@ -226,7 +244,7 @@ impl Session {
             return None;
         }
         let time = self.statement_seconds();
-        let settings = self.settings(databases);
+        let settings = self.settings(databases, Some(true));
         let schema = self.context.database.as_deref().unwrap_or("");
         let thread_id = self.connection_id() as u32;
         let mut body = Vec::with_capacity(text.len() + settings.len() + 32);
@@ -247,8 +265,8 @@ impl Session {
             commit_micros: self.context.instance.now_micros().max(0) as u64,
             begin_time: time,
             thread_id,
-            gtid: None,
-            origin: None,
+            numbering: self.number_transaction(),
+            origin: self.origin(),
             xid: None,
             schema: schema.as_bytes(),
             settings: &settings,

@@ -26,6 +26,7 @@ use esker_types::{SqlError, SqlResult};
 use esker_vfs::Clock;
 use parking_lot::Mutex;
 
+use super::owned::OwnedGtids;
 /// The name under which the log is kept.
 pub(crate) const FOLLOWER: &str = "binlog";
 /// Folder of the files in the data directory, and what they are called.
@@ -68,6 +69,8 @@ pub(crate) struct Binlog {
     running: Mutex<Option<Running>>,
     published: Option<Arc<Published>>,
     names: Option<Names>,
+    /// GTIDs that sessions have taken.
+    pub(crate) owned: OwnedGtids,
 }
 
 struct Running {
@@ -126,6 +129,7 @@ impl Binlog {
             running: Mutex::new(Some(Running { orders, thread })),
             published: Some(published),
             names: Some(names),
+            owned: OwnedGtids::default(),
         })
     }
 
@@ -145,7 +149,7 @@ impl Binlog {
     }
 
     /// What the files show now.
-    pub(super) fn view(&self) -> Option<View> {
+    pub(crate) fn view(&self) -> Option<View> {
         self.published.as_ref().map(|p| p.view())
     }
 

@@ -3,7 +3,7 @@
 //! In flow order: `exprs` (defaults and CHECK of a table, bound) · `values` (assigning values to columns) · `change`
 //! (an existing row) · `insert`, `update`, `delete` (statements compiled once, run often) · `write` (one row and all
 //! its index entries, under locks) · `foreign` (foreign keys of that row) · `target` (tables and rows of UPDATE and
-//! DELETE) · `duplicate` (error 1062).
+//! DELETE) · `duplicate` (error 1062) · `apply` (row events, below SQL).
 //! Neighbours: `session` compiles a statement with `bind`'s environment, keeps the [`Compiled`] in its plan cache and
 //! runs it; `exec` finds the rows of UPDATE and DELETE and runs subqueries.
 //!
@@ -15,6 +15,7 @@
 //! - [`ExecError::Wait`] leaves writes behind; the session undoes them with its statement savepoint
 //!   before it runs the statement again.
 
+pub(crate) mod apply;
 mod change;
 mod delete;
 mod duplicate;

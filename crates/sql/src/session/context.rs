@@ -16,6 +16,7 @@ use esker_sql_plan::expr::UserVars;
 use esker_types::ctx::RegexpLimits;
 use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
 
+use super::gtid::GtidNext;
 use super::pace::Pace;
 use super::registry::Process;
 use super::xa::Branch;
@@ -56,6 +57,8 @@ pub struct SessionContext {
     pub(crate) found_rows: Cell<u64>,
     /// The password has expired: nothing goes before it is changed.
     pub(crate) must_change_password: bool,
+    /// The GTID of its next transaction.
+    pub(crate) gtid_next: GtidNext,
     /// The XA transaction the session works in.
     pub(crate) xa: Option<Box<Branch>>,
     /// Temporary tables.
@@ -107,6 +110,7 @@ impl SessionContext {
             found_rows: Cell::new(0),
             must_change_password: false,
             xa: None,
+            gtid_next: GtidNext::default(),
             temporary: RefCell::default(),
             user_vars: RefCell::default(),
         }

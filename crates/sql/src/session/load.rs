@@ -76,6 +76,7 @@ impl Session {
             },
             _ => panic!("a file for a finished statement"),
         };
+        self.settle_gtid(&done);
         // Metadata locks were there when the file was asked for, and row locks are waited for in place.
         let done = done.map_err(|e| match e {
             ExecError::Wait(_) => ExecError::Sql(engine_error(&EngineError::LockWaitTimeout)),

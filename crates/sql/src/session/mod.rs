@@ -10,9 +10,10 @@
 //! `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) · `grants`, `proxies`
 //! (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other` (the rest) ·
 //! `transaction` begins and ends, `terms` (what it began with) · `xa` (XA transactions) · `counts` (status counters) ·
-//! `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `track` (what the client hears of its session)
-//! · `survive` (panics) · `pace` (how long a statement may go on, and where), `turns` (how many at a time) · `context`
-//! (what functions may ask) · `registry` (process list, KILL, GET_LOCK).
+//! `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `gtid` (gtid_next) · `replay` (BINLOG) ·
+//! `track` (what the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and
+//! where), `turns` (how many at a time) · `context` (what functions may ask) · `registry` (process list, KILL,
+//! GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -26,6 +27,7 @@ mod cursor;
 mod explain;
 mod export;
 mod grants;
+mod gtid;
 mod histogram;
 mod load;
 mod lock_waits;
@@ -40,6 +42,7 @@ mod prepared;
 mod privileges;
 mod proxies;
 pub mod registry;
+mod replay;
 mod roles;
 mod run;
 mod schema;
@@ -63,6 +66,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use esker_binlog::event::Checksum;
 use esker_engine::{Durable, Seq, SnapshotAt, Txn};
 use esker_sql_catalog::accounts::{Account, Identity};
 use esker_sql_catalog::mdl::LockSet;
@@ -77,6 +81,7 @@ use crate::instance::Instance;
 
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
+pub(crate) use gtid::GtidNext;
 use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::Plans;
@@ -203,6 +208,8 @@ pub struct Session {
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
+    /// How the events of BINLOG statements are written; `None`: no format description came.
+    replayed: Option<Checksum>,
     /// What the client hears with the next OK; None: it did not ask.
     marks: Option<Box<track::Marks>>,
     /// Buffers of the request before.
@@ -278,6 +285,7 @@ impl Session {
             statement_secrets: Vec::new(),
             temp,
             running: None,
+            replayed: None,
             marks: None,
             spare_text: Vec::new(),
             spare_params: Vec::new(),
@@ -311,6 +319,8 @@ impl Session {
         self.vars = self.context.instance.default_vars(&self.values);
         self.clear_warnings();
         self.forget_marks();
+        self.context.gtid_next = GtidNext::default();
+        self.replayed = None;
         self.running = None;
     }
 

@@ -415,6 +415,10 @@ pub(crate) fn session_variable(
             VarValue::Double(fixed) if *fixed > 0.0 => VarValue::Double(*fixed),
             _ => VarValue::Double(context.instance.now_micros() as f64 / 1e6),
         },
+        "gtid_owned" => {
+            let owned = context.gtid_next.owned();
+            VarValue::Text(owned.map(ToString::to_string).unwrap_or_default().into())
+        }
         "gtid_executed" | "gtid_purged" => context.instance.global_variable(id),
         _ => values.get(id).clone(),
     }

@@ -72,7 +72,9 @@ impl Session {
                 .release_savepoint(&name.text)
                 .map(|()| ok(0))
                 .map_err(Into::into),
-            Statement::Set(items) if is_quick(items) => {
+            Statement::Set(items)
+                if is_quick(items) && (mode == Mode::Thread || !self.may_wait_for_gtid(items)) =>
+            {
                 self.set(items, params)?;
                 Ok(ok(std::mem::take(&mut self.pending_commit)))
             }
@@ -327,6 +329,7 @@ impl Session {
                 let before = self.seconds_of(before)?;
                 self.purge_binlog_before(before)?;
             }
+            Replication::Binlog(coded) => return self.replay(coded),
             Replication::ResetBinlog { to: None } => {
                 self.context.require("RELOAD")?;
                 self.reset_binlog()?;
@@ -463,7 +466,6 @@ fn flush_rights(what: &FlushWhat) -> &'static [&'static str] {
 
 fn unsupported_replication(replication: &Replication) -> SqlError {
     SqlError::not_supported(match replication {
-        Replication::Binlog(_) => "BINLOG",
         Replication::ResetBinlog { .. } => "RESET BINARY LOGS TO",
         _ => "replication",
     })

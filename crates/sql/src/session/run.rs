@@ -97,8 +97,23 @@ impl Session {
         Ok(Work::Ready(Arc::new(parsed.stmt), None))
     }
 
-    /// Runs a statement as far as `mode` allows.
+    /// Runs a statement as far as `mode` allows, unless gtid_next says that its transaction is executed.
     pub(super) fn run_statement(
+        &mut self,
+        statement: &Arc<Statement>,
+        params: &[Value],
+        prepared: Option<u32>,
+        mode: Mode,
+    ) -> Result<Done, ExecError> {
+        if let Some(skipped) = self.admit_gtid(statement)? {
+            return Ok(skipped);
+        }
+        let result = self.run_admitted(statement, params, prepared, mode);
+        self.settle_gtid(&result);
+        result
+    }
+
+    fn run_admitted(
         &mut self,
         statement: &Arc<Statement>,
         params: &[Value],

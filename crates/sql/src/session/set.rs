@@ -43,6 +43,8 @@ const RESTRICTED: &[&str] = &[
     "default_collation_for_utf8mb4",
     "gtid_next",
     "insert_id",
+    "original_commit_timestamp",
+    "original_server_version",
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
@@ -168,6 +170,12 @@ impl Session {
             match name {
                 "last_insert_id" | "identity" => {
                     self.context.last_insert_id.set(given.map_or(0, as_u64));
+                    self.mark_variable(name);
+                    return Ok(Taken::default());
+                }
+                "gtid_next" => {
+                    let shown = self.set_gtid_next(given)?;
+                    self.values.put(id, VarValue::Text(shown.into()));
                     self.mark_variable(name);
                     return Ok(Taken::default());
                 }

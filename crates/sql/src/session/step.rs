@@ -326,6 +326,7 @@ impl Session {
     /// Runs the statement, from the plan of its text if there is one.
     fn run_work(&mut self, running: &mut Running, mode: Mode) -> Result<Done, ExecError> {
         if let Work::Text = running.work
+            && self.context.gtid_next.is_plain()
             && let Some((key, plan, version)) = self.find_text_plan(running)
         {
             running.work = Work::Planned(key, plan, version);

@@ -135,6 +135,7 @@ impl Session {
     /// Rolls back whatever is open, an XA transaction that is not prepared included.
     pub(crate) fn rollback_transaction(&mut self) {
         self.txn.rollback();
+        self.end_gtid(false);
         self.end_transaction();
     }
 
@@ -161,6 +162,8 @@ impl Session {
     pub(crate) fn complete(&mut self, commit: bool, how: Completion) -> SqlResult<(OkInfo, Seq)> {
         let (isolation, read_only) = (self.txn.isolation(), self.state.read_only);
         let seq = if commit {
+            // A COMMIT alone is an empty transaction for a GTID that waits for one.
+            self.state.explicit |= self.context.gtid_next.owned().is_some();
             self.commit_transaction()?
         } else {
             self.warn_of_temporary();

@@ -372,10 +372,32 @@ fn ret_from_base64(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn from_base64(c: &Call) -> SqlResult<Value> {
-    Ok(decode_base64(&c.text(0)).map_or(Value::Null, Value::Str))
+    let bytes = decode_base64(&c.text(0), Padding::AtEnd);
+    Ok(bytes.map_or(Value::Null, Value::Str))
 }
 
-fn decode_base64(s: &[u8]) -> Option<Vec<u8>> {
+/// The value of each character; what is none has the highest bit.
+const BASE64_VALUES: [u8; 256] = {
+    let mut values = [0x80; 256];
+    let mut at = 0;
+    while at < BASE64.len() {
+        values[BASE64[at] as usize] = at as u8;
+        at += 1;
+    }
+    values
+};
+
+/// Where a text in base64 may be padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Padding {
+    /// At its end.
+    AtEnd,
+    /// At the end of each of several texts that stand one behind the other.
+    Within,
+}
+
+/// The bytes of a text in base64, white space apart; `None` if it is none.
+pub fn decode_base64(s: &[u8], padding: Padding) -> Option<Vec<u8>> {
     let coded: Vec<u8> = s
         .iter()
         .copied()
@@ -386,14 +408,18 @@ fn decode_base64(s: &[u8]) -> Option<Vec<u8>> {
     }
     let mut out = Vec::with_capacity(coded.len() / 4 * 3);
     for (i, chunk) in coded.chunks(4).enumerate() {
-        let last = (i + 1) * 4 == coded.len();
+        let last = padding == Padding::Within || (i + 1) * 4 == coded.len();
         let data = chunk.iter().position(|b| *b == b'=').unwrap_or(4);
         if data < 2 || (data < 4 && (!last || chunk[data..].iter().any(|b| *b != b'='))) {
             return None;
         }
         let mut group = 0_u32;
         for b in &chunk[..data] {
-            group = group << 6 | BASE64.iter().position(|c| c == b)? as u32;
+            let value = BASE64_VALUES[usize::from(*b)];
+            if value & 0x80 != 0 {
+                return None;
+            }
+            group = group << 6 | u32::from(value);
         }
         group <<= 6 * (4 - data);
         out.extend_from_slice(&group.to_be_bytes()[1..data]);

@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use call::Call;
-pub use encode::{WITHOUT_BREAKS, encode_base64};
+pub use encode::{Padding, WITHOUT_BREAKS, decode_base64, encode_base64};
 pub use math::SeededRand;
 
 use crate::collation::{Coercibility, Collation};

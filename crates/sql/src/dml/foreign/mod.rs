@@ -23,7 +23,7 @@ use esker_types::SqlError;
 
 pub(crate) use enforce::RowsInsert;
 pub(in crate::dml) use enforce::{Enforcer, RowAt};
-pub(crate) use plan::{Duty, ForeignKeyPlan, Relative};
+pub(crate) use plan::{Duty, ForeignKeyPlan, Lookup, Relative};
 
 /// The constraint as errors name it.
 fn constraint(child: &TableDef, key: &ForeignKeyDef) -> String {

@@ -1,0 +1,172 @@
+//! GTIDs that sessions have taken for themselves (`gtid_next = 'uuid:n'`).
+//!
+//! Neighbours: `session` takes and gives back; what is executed stands in the files' view. **Invariants**
+//! - A GTID is at most one session's. One that was committed stays taken until the files have it, so nobody takes it
+//!   between commit and derivation.
+//! - Numbers that the server gives itself never come here: they cost no lock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use esker_binlog::gtid::{Gtid, GtidSet};
+use parking_lot::{Condvar, Mutex};
+
+/// Entries of committed transactions are looked through for what the files have by now when there are this many.
+const SWEEP_AT: usize = 1024;
+
+/// Whose a GTID is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// This connection's.
+    Session(u64),
+    /// Its transaction is committed, and not in the files yet, as far as is known.
+    Committed,
+}
+
+#[derive(Default)]
+struct Entries {
+    owners: BTreeMap<Gtid, Owner>,
+    committed: usize,
+}
+
+/// GTIDs that are taken.
+#[derive(Default)]
+pub(crate) struct OwnedGtids {
+    entries: Mutex<Entries>,
+    changed: Condvar,
+}
+
+/// What came of an attempt to take a GTID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is the session's now.
+    Owned,
+    /// It is executed.
+    Executed,
+    /// It is another session's.
+    Busy,
+}
+
+impl OwnedGtids {
+    /// Takes a GTID for a session. `executed`: what the files have.
+    pub(crate) fn take(&self, gtid: &Gtid, session: u64, executed: &GtidSet) -> Taken {
+        if executed.contains(gtid) {
+            return Taken::Executed;
+        }
+        let mut entries = self.entries.lock();
+        if entries.committed >= SWEEP_AT {
+            entries.owners.retain(|gtid, owner| {
+                matches!(owner, Owner::Session(_)) || !executed.contains(gtid)
+            });
+            let left = entries.owners.values();
+            entries.committed = left.filter(|o| **o == Owner::Committed).count();
+        }
+        match entries.owners.get(gtid) {
+            Some(Owner::Committed) => Taken::Executed,
+            Some(Owner::Session(_)) => Taken::Busy,
+            None => {
+                let before = entries.owners.insert(gtid.clone(), Owner::Session(session));
+                debug_assert!(before.is_none(), "a GTID is one session's");
+                Taken::Owned
+            }
+        }
+    }
+
+    /// Is it another session's?
+    pub(crate) fn is_busy(&self, gtid: &Gtid) -> bool {
+        let owners = &self.entries.lock().owners;
+        matches!(owners.get(gtid), Some(Owner::Session(_)))
+    }
+
+    /// Waits at most this long for a GTID to be given back.
+    pub(crate) fn wait(&self, gtid: &Gtid, at_most: Duration) {
+        let mut entries = self.entries.lock();
+        if matches!(entries.owners.get(gtid), Some(Owner::Session(_))) {
+            self.changed.wait_for(&mut entries, at_most);
+        }
+    }
+
+    /// The session's transaction was rolled back, or there was none.
+    pub(crate) fn give_back(&self, gtid: &Gtid) {
+        self.entries.lock().owners.remove(gtid);
+        self.changed.notify_all();
+    }
+
+    /// The session's transaction is committed. `is_logged`: the files will have it.
+    pub(crate) fn committed(&self, gtid: &Gtid, is_logged: bool) {
+        if !is_logged {
+            self.give_back(gtid);
+            return;
+        }
+        let mut entries = self.entries.lock();
+        let before = entries.owners.insert(gtid.clone(), Owner::Committed);
+        debug_assert!(matches!(before, Some(Owner::Session(_))));
+        entries.committed += 1;
+        drop(entries);
+        self.changed.notify_all();
+    }
+
+    /// RESET BINARY LOGS AND GTIDS: what was committed is forgotten.
+    pub(crate) fn forget_committed(&self) {
+        let mut entries = self.entries.lock();
+        entries
+            .owners
+            .retain(|_, owner| matches!(owner, Owner::Session(_)));
+        entries.committed = 0;
+    }
+
+    /// `@@GLOBAL.gtid_owned`.
+    pub(crate) fn shown(&self) -> String {
+        let entries = self.entries.lock();
+        let owned = entries
+            .owners
+            .iter()
+            .filter_map(|(gtid, owner)| match owner {
+                Owner::Session(id) => Some(format!("{gtid}#{id}")),
+                Owner::Committed => None,
+            });
+        owned.collect::<Vec<_>>().join(",\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gtid_is_one_sessions_until_it_is_executed_or_given_back() {
+        let owned = OwnedGtids::default();
+        let gtid: Gtid = "11111111-1111-1111-1111-111111111111:7"
+            .parse()
+            .expect("GTID");
+        let mut executed = GtidSet::default();
+        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Owned);
+        assert_eq!(owned.take(&gtid, 2, &executed), Taken::Busy);
+        assert!(owned.shown().ends_with(":7#1"));
+        owned.give_back(&gtid);
+        assert_eq!(owned.take(&gtid, 2, &executed), Taken::Owned);
+        owned.committed(&gtid, true);
+        // The files do not have it yet.
+        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
+        assert_eq!(owned.shown(), "");
+        executed.add(&gtid);
+        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
+    }
+
+    #[test]
+    fn what_the_files_have_is_forgotten() {
+        let owned = OwnedGtids::default();
+        let mut executed = GtidSet::default();
+        let nth = |n| -> Gtid {
+            let text = format!("11111111-1111-1111-1111-111111111111:{n}");
+            text.parse().expect("GTID")
+        };
+        for n in 1..=SWEEP_AT as u64 {
+            assert_eq!(owned.take(&nth(n), 1, &GtidSet::default()), Taken::Owned);
+            owned.committed(&nth(n), true);
+            executed.add(&nth(n));
+        }
+        assert_eq!(owned.take(&nth(0xffff), 1, &executed), Taken::Owned);
+        assert_eq!(owned.entries.lock().owners.len(), 1);
+    }
+}

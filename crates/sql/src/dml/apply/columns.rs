@@ -1,0 +1,197 @@
+//! The columns of a row event's table against those of ours, and values of images as values of columns.
+//!
+//! Neighbours: `fit` says what may be converted; the applier makes rows of what comes out.
+//! **Invariants**
+//! - Columns match by position; functional key parts, which no image has, are passed over. Columns that only the event
+//!   has are read and dropped; columns that only we have keep their default.
+//! - Values come out in the column's type, TIMESTAMPs in UTC, texts in UTF-8.
+
+use esker_binlog::event::rows::Image;
+use esker_binlog::event::table_map::TableMap;
+use esker_binlog::image::ShapeColumn;
+use esker_sql_catalog::catalog::{ColumnDef, TableDef};
+use esker_sql_catalog::codec::{RowReader, UTC};
+use esker_types::collation::{Charset, Collation};
+use esker_types::json::{self, JsonRef};
+use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, ValueRef};
+
+use super::fit::{Conversions, How, how};
+use crate::dml::values::assign;
+
+/// A column of the event that is one of ours, too.
+struct Source {
+    /// Ordinal in our table.
+    target: usize,
+    /// Character set of its texts in images.
+    charset: Charset,
+    how: How,
+}
+
+/// The columns of an event's table.
+pub(super) struct Columns {
+    sources: Vec<Source>,
+    /// Our columns as images have them, to compare values.
+    shapes: Vec<ShapeColumn>,
+}
+
+/// A row image by our columns; `None` where the image has no value.
+pub(super) type OwnImage = Vec<Option<Value>>;
+
+impl Columns {
+    /// # Errors
+    /// 1677.
+    pub(super) fn new(
+        table: &TableDef,
+        map: &TableMap,
+        conversions: Conversions,
+    ) -> SqlResult<Self> {
+        let visible = table.columns.iter().enumerate();
+        let visible = visible.filter(|(_, column)| !column.is_hidden());
+        let sources = map.columns.iter().zip(visible).enumerate();
+        let sources = sources.map(|(nth, (source, (target, column)))| {
+            let own = column.ty.collation;
+            let collation = source.collation.and_then(Collation::by_id).unwrap_or(own);
+            Ok(Source {
+                target,
+                charset: collation.charset(),
+                how: how(source, (nth, table, column), conversions)?,
+            })
+        });
+        let shape = |c: &ColumnDef| ShapeColumn::new(c.name.clone(), c.ty.clone(), c.invisible);
+        Ok(Self {
+            sources: sources.collect::<SqlResult<_>>()?,
+            shapes: table.columns.iter().map(shape).collect(),
+        })
+    }
+
+    /// An image by our columns.
+    ///
+    /// # Errors
+    /// Values that a conversion does not admit; NULL where the column has none.
+    pub(super) fn own(
+        &self,
+        ctx: &EvalCtx<'_>,
+        table: &TableDef,
+        image: Image,
+    ) -> SqlResult<OwnImage> {
+        let mut own: OwnImage = vec![None; table.columns.len()];
+        for (source, value) in self.sources.iter().zip(image) {
+            let Some(value) = value else { continue };
+            let column = &table.columns[source.target];
+            let name = (&*table.name, column);
+            own[source.target] = Some(match (&source.how, value) {
+                (_, Value::Null) => assign(ctx, Value::Null, &column.ty, name, 1, false)?,
+                (How::Same, value) => same(ctx, value, source.charset, name)?,
+                (How::Convert(from), value) => {
+                    let value = match value {
+                        Value::Str(text) => Value::Str(source.charset.decode_lossy(&text).into()),
+                        value => value,
+                    };
+                    assign(ctx, value, from, name, 1, false)?
+                }
+            });
+        }
+        Ok(own)
+    }
+
+    /// Is this the row of which `image` is? What is computed from other columns is not compared.
+    pub(super) fn matches(
+        &self,
+        table: &TableDef,
+        image: &OwnImage,
+        stored: &[u8],
+    ) -> SqlResult<bool> {
+        let row = RowReader::new(&table.layout, &UTC, stored)?;
+        let mut bytes = (Vec::new(), Vec::new());
+        for (col, value) in image.iter().enumerate() {
+            let Some(value) = value
+                .as_ref()
+                .filter(|_| table.columns[col].generated.is_none())
+            else {
+                continue;
+            };
+            let is_same = match (value.as_ref(), row.field(col)) {
+                (ValueRef::Null, ValueRef::Null) => true,
+                (ValueRef::Null, _) | (_, ValueRef::Null) => false,
+                (ValueRef::Json(a), ValueRef::Json(b)) => {
+                    json::compare(JsonRef::new(a), JsonRef::new(b)).is_eq()
+                }
+                (a, b) => {
+                    bytes.0.clear();
+                    bytes.1.clear();
+                    let shape = &self.shapes[col];
+                    let fits = shape.write(a, &mut bytes.0).is_ok()
+                        && shape.write(b, &mut bytes.1).is_ok();
+                    fits && bytes.0 == bytes.1
+                }
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A value of an image in a column of the same type.
+fn same(
+    ctx: &EvalCtx<'_>,
+    value: Value,
+    charset: Charset,
+    (table, column): (&str, &ColumnDef),
+) -> SqlResult<Value> {
+    let ty = &column.ty;
+    Ok(match value {
+        Value::Int(v) if ty.is_integer() => integer(ty, v as u64),
+        Value::UInt(v) if ty.is_integer() => integer(ty, v),
+        Value::Str(text) => Value::Str(own_text(ty, charset, text)),
+        Value::Json(document) => {
+            // Bytes of somebody else: read, and written again as ours.
+            let document = JsonRef::new(&document).to_json();
+            Value::Json(json::encode(&document)?)
+        }
+        Value::Label(0, _) => Value::Label(0, Box::default()),
+        Value::Label(number, _) => {
+            let from = SqlType::bigint(true);
+            assign(ctx, Value::UInt(number), &from, (table, column), 1, false)?
+        }
+        Value::DateTime(_) | Value::Date(_) | Value::Time(_) => value,
+        Value::Double(_) | Value::Decimal(_) | Value::Bit(..) | Value::Null => value,
+        other => {
+            let text = format!("Column '{}': {other:?} in a row image", column.name);
+            return Err(SqlError::new(1610, "HY000", text));
+        }
+    })
+}
+
+/// The same bits with the column's sign.
+fn integer(ty: &SqlType, bits: u64) -> Value {
+    if ty.kind == TypeKind::Year {
+        return Value::Int(bits as i64);
+    }
+    let bytes = match ty.kind {
+        TypeKind::TinyInt => 1,
+        TypeKind::SmallInt => 2,
+        TypeKind::MediumInt => 3,
+        TypeKind::Int => 4,
+        _ => 8,
+    };
+    let unused = 64 - 8 * bytes;
+    match ty.unsigned {
+        true => Value::UInt(bits << unused >> unused),
+        false => Value::Int((bits << unused) as i64 >> unused),
+    }
+}
+
+/// A text as rows have it: UTF-8, BINARY with the zeros that images leave out.
+fn own_text(ty: &SqlType, charset: Charset, text: Vec<u8>) -> Vec<u8> {
+    let is_binary = ty.collation.charset() == Charset::Binary;
+    let mut text = match is_binary || charset == Charset::Binary {
+        true => text,
+        false => charset.decode_lossy(&text).into_owned(),
+    };
+    if is_binary && ty.kind == TypeKind::Char {
+        text.resize(text.len().max(ty.length as usize), 0);
+    }
+    text
+}

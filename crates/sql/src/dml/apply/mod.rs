@@ -1,0 +1,363 @@
+//! Applying row events: changes that were made elsewhere, or here at another time, written below SQL.
+//!
+//! In flow order: `columns` (the event's columns against ours, and values converted; `fit` says which may be), `find`
+//! (the row of which an image is), and here what is done with it. Neighbours: BINLOG statements and replicas hand in
+//! parsed events; `write` does the writing, with its locks, keys and capture; `foreign` keeps foreign keys.
+//!
+//! **Invariants**
+//! - Triggers, CHECK and AUTO_INCREMENT have had their say where the change was made: here the values are written as
+//!   they come. Generated columns are computed again, cascades are carried out again, for events do not have them.
+//! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
+//!   goes, and what is gone is no error.
+
+mod columns;
+mod find;
+mod fit;
+
+use std::sync::Arc;
+
+use esker_binlog::event::rows::RowChange;
+use esker_binlog::event::table_map::TableMap;
+use esker_engine::LockMode;
+use esker_sql_catalog::catalog::TableDef;
+use esker_sql_catalog::codec::temporal::{utc_to_zone, zone_to_utc};
+use esker_sql_catalog::codec::{RowReader, UTC, encode_row};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_exec::SubqueryStates;
+use esker_types::{EvalCtx, SqlError, SqlResult, TypeKind, Value};
+
+use super::duplicate::duplicate_entry;
+use super::exprs::TableExprs;
+use super::foreign::{Duty, Enforcer, ForeignKeyPlan, Lookup, RowAt};
+use super::insert::{as_counter, decode_row};
+use super::values::{Default, default_of, unset_value};
+use super::write::{RowChange as Replacement, Writer, Written};
+use super::{DmlEnv, StrictGuard};
+use columns::{Columns, OwnImage};
+use find::Finder;
+pub(crate) use fit::Conversions;
+
+/// What is done where the table is not as it was where the change was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ApplyMode {
+    /// It is an error.
+    Strict,
+    /// It is made so (`replica_exec_mode = IDEMPOTENT`).
+    Idempotent,
+}
+
+/// Applies the row events of one table.
+pub(crate) struct RowApplier {
+    table: Arc<TableDef>,
+    columns: Columns,
+    exprs: TableExprs,
+    foreign: ForeignKeyPlan,
+    finder: Finder,
+    mode: ApplyMode,
+}
+
+/// 1032.
+fn not_found(table: &TableDef) -> SqlError {
+    let text = format!("Can't find record in '{}'", table.name);
+    SqlError::new(1032, "HY000", text)
+}
+
+impl RowApplier {
+    /// For `table`, of which the events speak as of `map`. `lookup` finds tables that foreign keys lead to.
+    ///
+    /// # Errors
+    /// 1677: a column cannot take the event's values.
+    pub(crate) fn new(
+        ctx: &EvalCtx<'_>,
+        table: Arc<TableDef>,
+        map: &TableMap,
+        (mode, conversions): (ApplyMode, Conversions),
+        lookup: &Lookup<'_>,
+    ) -> SqlResult<Self> {
+        let targets = vec![(table.clone(), Duty::everything(&table))];
+        Ok(Self {
+            columns: Columns::new(&table, map, conversions)?,
+            exprs: TableExprs::compile(ctx, &table)?,
+            foreign: ForeignKeyPlan::new(lookup, targets),
+            finder: Finder::default(),
+            table,
+            mode,
+        })
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<TableDef> {
+        &self.table
+    }
+
+    /// The foreign keys around it, whose tables must be locked, too.
+    pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
+        &self.foreign
+    }
+
+    /// Makes the change. After an error what was written so far is for the caller to undo.
+    pub(crate) fn apply(
+        &mut self,
+        env: &mut DmlEnv<'_>,
+        change: RowChange,
+    ) -> Result<(), ExecError> {
+        let ctx = env.ctx;
+        let _strict = StrictGuard {
+            cell: &ctx.diagnostics.strict_write,
+            before: ctx.diagnostics.strict_write.replace(true),
+        };
+        match change {
+            RowChange::Insert(image) => {
+                let image = self.columns.own(ctx, &self.table, image)?;
+                self.insert(env, image)
+            }
+            RowChange::Update(before, after) => {
+                let before = self.columns.own(ctx, &self.table, before)?;
+                let after = self.columns.own(ctx, &self.table, after)?;
+                match self.find(env, &before)? {
+                    Some(clustered) => self.update(env, &clustered, after),
+                    None => Ok(()),
+                }
+            }
+            RowChange::Delete(image) => {
+                let image = self.columns.own(ctx, &self.table, image)?;
+                match self.find(env, &image)? {
+                    Some(clustered) => self.delete(env, &clustered),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Locks the row of `image`, whose latest version is in the scratch's `old_row` then; `None`: there is none, and
+    /// that is no error.
+    fn find(
+        &mut self,
+        env: &mut DmlEnv<'_>,
+        image: &OwnImage,
+    ) -> Result<Option<Vec<u8>>, ExecError> {
+        let found = self.finder.find(env, (&self.table, &self.columns), image)?;
+        match (&found, self.mode) {
+            (None, ApplyMode::Strict) => Err(not_found(&self.table).into()),
+            _ => Ok(found),
+        }
+    }
+
+    fn insert(&self, env: &mut DmlEnv<'_>, image: OwnImage) -> Result<(), ExecError> {
+        let mut row = Vec::with_capacity(image.len());
+        for (value, column) in image.into_iter().zip(&self.table.columns) {
+            row.push(match value {
+                Some(value) => value,
+                // What the event does not know of: an additional column.
+                None => match default_of(env.ctx, column) {
+                    Default::Value(value) if !column.auto_increment => value,
+                    _ => unset_value(&column.ty),
+                },
+            });
+        }
+        self.generate(env, &mut row)?;
+        self.encode(env, &row)?;
+        loop {
+            match self.write_new(env)? {
+                Written::Done => break,
+                Written::Conflict(conflict) => {
+                    self.make_way(env, conflict.index, &conflict.clustered)?
+                }
+            }
+        }
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
+            enforcer.check_parents(0, None, &scratch.row)?;
+        }
+        self.note_auto(env, &row);
+        Ok(())
+    }
+
+    fn write_new(&self, env: &mut DmlEnv<'_>) -> Result<Written, ExecError> {
+        let table = &self.table;
+        let buffers = env.scratch.buffers();
+        let (row, key) = (buffers.row, buffers.key);
+        let mut entries = buffers.entries;
+        key.clear();
+        let is_fresh = table.primary().hidden;
+        if is_fresh {
+            let tree = &table.primary().tree;
+            let id = table.runtime.next_row_id(env.engine, tree)?;
+            key.extend_from_slice(&id.to_be_bytes());
+        } else {
+            let stored = RowReader::new(&table.layout, &UTC, row)?;
+            table.primary().codec.encode_row_parts(&stored, key)?;
+        }
+        let mut writer = Writer {
+            txn: env.txn,
+            capture: env.capture.as_deref_mut(),
+            mode: env.mode,
+            limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
+        };
+        writer.insert(table, key, row, is_fresh, &mut entries)
+    }
+
+    /// Changes the row under `clustered`, whose latest version is in the scratch's `old_row`.
+    fn update(
+        &self,
+        env: &mut DmlEnv<'_>,
+        clustered: &[u8],
+        after: OwnImage,
+    ) -> Result<(), ExecError> {
+        let mut row = vec![Value::Null; self.table.columns.len()];
+        decode_row(&self.table, &UTC, &env.scratch.old_row, &mut row)?;
+        for (value, changed) in row.iter_mut().zip(after) {
+            if let Some(changed) = changed {
+                *value = changed;
+            }
+        }
+        self.generate(env, &mut row)?;
+        self.encode(env, &row)?;
+        let found = std::mem::take(&mut env.scratch.old_row);
+        if found == env.scratch.row {
+            return Ok(());
+        }
+        let node = RowAt {
+            node: 0,
+            clustered,
+            stored: &found,
+        };
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
+            enforcer.settle_children(node, Some(&scratch.row))?;
+        }
+        loop {
+            match self.write_changed(env, clustered, &found)? {
+                Written::Done => break,
+                Written::Conflict(conflict) => {
+                    self.make_way(env, conflict.index, &conflict.clustered)?
+                }
+            }
+        }
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
+            enforcer.check_parents(0, None, &scratch.row)?;
+        }
+        self.note_auto(env, &row);
+        Ok(())
+    }
+
+    fn write_changed(
+        &self,
+        env: &mut DmlEnv<'_>,
+        clustered: &[u8],
+        old: &[u8],
+    ) -> Result<Written, ExecError> {
+        let table = &self.table;
+        let buffers = env.scratch.buffers();
+        let mut entries = buffers.entries;
+        buffers.key.clear();
+        if table.primary().hidden {
+            buffers.key.extend_from_slice(clustered);
+        } else {
+            let stored = RowReader::new(&table.layout, &UTC, buffers.row)?;
+            let codec = &table.primary().codec;
+            codec.encode_row_parts(&stored, buffers.key)?;
+        }
+        let change = Replacement {
+            clustered,
+            old,
+            new_clustered: buffers.key,
+            new: buffers.row,
+            entries_change: true,
+        };
+        let mut writer = Writer {
+            txn: env.txn,
+            capture: env.capture.as_deref_mut(),
+            mode: env.mode,
+            limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
+        };
+        writer.update(table, change, &mut entries)
+    }
+
+    /// Deletes the row under `clustered`, whose latest version is in the scratch's `old_row`.
+    fn delete(&self, env: &mut DmlEnv<'_>, clustered: &[u8]) -> Result<(), ExecError> {
+        if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
+            let row = RowAt {
+                node: 0,
+                clustered,
+                stored: &scratch.old_row,
+            };
+            enforcer.settle_children(row, None)?;
+        }
+        let buffers = env.scratch.buffers();
+        let mut entries = buffers.entries;
+        let mut writer = Writer {
+            txn: env.txn,
+            capture: env.capture.as_deref_mut(),
+            mode: env.mode,
+            limits: env.limits,
+            on_duplicate: LockMode::Exclusive,
+        };
+        writer.delete(&self.table, clustered, buffers.old_row, &mut entries)
+    }
+
+    /// A key of the row in the scratch is taken by the row under `clustered`: an error, or that row goes.
+    fn make_way(
+        &self,
+        env: &mut DmlEnv<'_>,
+        index: usize,
+        clustered: &[u8],
+    ) -> Result<(), ExecError> {
+        if self.mode == ApplyMode::Strict {
+            let table = &self.table;
+            let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
+            return Err(duplicate_entry(table, &table.indexes[index], &row).into());
+        }
+        let row = std::mem::take(&mut env.scratch.row);
+        let gone = match find::read(env, &self.table, clustered) {
+            Ok(true) => self.delete(env, clustered),
+            other => other.map(drop),
+        };
+        env.scratch.row = row;
+        gone
+    }
+
+    /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC.
+    fn generate(&self, env: &DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
+        if !self.exprs.generates() {
+            return Ok(());
+        }
+        let (zone, columns) = (&env.ctx.time_zone, &self.table.columns);
+        let is_timestamp = |col: usize| columns[col].ty.kind == TypeKind::Timestamp;
+        let mut local = row.to_vec();
+        for (col, value) in local.iter_mut().enumerate() {
+            if let (Value::DateTime(utc), true) = (&mut *value, is_timestamp(col)) {
+                *value = Value::DateTime(utc_to_zone(*utc, zone));
+            }
+        }
+        let states = SubqueryStates::default();
+        env.evaluating(&states, |env| {
+            self.exprs.generate(columns, &mut local, (1, false), env)
+        })?;
+        for col in self.exprs.generated() {
+            row[col] = match (std::mem::take(&mut local[col]), is_timestamp(col)) {
+                (Value::DateTime(at), true) => Value::DateTime(zone_to_utc(at, zone)?),
+                (value, _) => value,
+            };
+        }
+        Ok(())
+    }
+
+    /// Puts a row, TIMESTAMPs in UTC, into the scratch's `row`.
+    fn encode(&self, env: &mut DmlEnv<'_>, row: &[Value]) -> SqlResult<()> {
+        env.scratch.row.clear();
+        encode_row(&self.table.layout, &UTC, row, &mut env.scratch.row)
+    }
+
+    /// Numbers that are given later are larger than the ones that came.
+    fn note_auto(&self, env: &mut DmlEnv<'_>, row: &[Value]) {
+        let Some(col) = self.table.auto_column else {
+            return;
+        };
+        let value = as_counter(&row[col]);
+        if value > self.table.runtime.last_auto() {
+            self.table.runtime.note(value);
+            env.txn.bump_counter(self.table.counter_tree(), value);
+        }
+    }
+}

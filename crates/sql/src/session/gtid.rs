@@ -1,0 +1,291 @@
+//! gtid_next: the GTID that a session's next transaction is to have.
+//!
+//! Neighbours: SET comes here; `binlog::owned` knows which GTIDs are taken; heads of attachments
+//! ([`Session::number_transaction`]) say what was chosen; `run` asks before each statement.
+//!
+//! ```text
+//! AUTOMATIC, ANONYMOUS  ⇄  Given: owned → a commit or rollback → Used → SET gtid_next
+//!                          Given: not owned, for it is executed: statements are skipped
+//! ```
+//! **Invariants**
+//! - A transaction takes the GTID with its commit, also one that changed nothing; an error or a rollback gives it back.
+//! - Between its end and the next SET, statements that would begin a transaction are refused (1837).
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use esker_binlog::attachment::Numbering;
+use esker_binlog::gtid::{Gtid, Tag};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::OkInfo;
+use esker_sql_syntax::ast::{Expr, FlushWhat, Literal, SetItem, Statement};
+use esker_types::{SqlError, SqlResult, Value};
+
+use super::run::Done;
+use super::{Session, SessionContext};
+use crate::binlog::Taken;
+use crate::ddl;
+
+/// A session that waits for a GTID looks this often whether it may go on.
+const WAIT_STEP: Duration = Duration::from_millis(50);
+
+/// What the next transaction gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Next {
+    Automatic(Tag),
+    Anonymous,
+    Given { gtid: Gtid, is_owned: bool },
+    Used(Gtid),
+}
+
+/// gtid_next of a session.
+pub(crate) struct GtidNext {
+    next: Next,
+    /// The record of the statement that runs has the GTID.
+    is_logged: Cell<bool>,
+}
+
+impl Default for GtidNext {
+    fn default() -> Self {
+        Self {
+            next: Next::Automatic(Tag::default()),
+            is_logged: Cell::new(false),
+        }
+    }
+}
+
+impl GtidNext {
+    /// Has the session said nothing special?
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.next, Next::Automatic(_) | Next::Anonymous)
+    }
+
+    /// The GTID that the session owns.
+    pub(crate) fn owned(&self) -> Option<&Gtid> {
+        match &self.next {
+            Next::Given {
+                gtid,
+                is_owned: true,
+            } => Some(gtid),
+            _ => None,
+        }
+    }
+}
+
+impl SessionContext {
+    fn parse_next(&self, text: &str) -> SqlResult<Next> {
+        let mode = self.instance.globals.named("gtid_mode");
+        let mode = mode.as_text();
+        let malformed = || {
+            let text = format!("Malformed GTID specification '{text}'.");
+            SqlError::new(1774, "HY000", text)
+        };
+        let word = text.trim().to_ascii_uppercase();
+        if word == "ANONYMOUS" {
+            if mode == "ON" {
+                let text =
+                    "@@SESSION.GTID_NEXT cannot be set to ANONYMOUS when @@GLOBAL.GTID_MODE = ON.";
+                return Err(SqlError::new(1782, "HY000", text));
+            }
+            return Ok(Next::Anonymous);
+        }
+        if let Some(rest) = word.strip_prefix("AUTOMATIC") {
+            let tag = match rest.trim_start().strip_prefix(':') {
+                Some(tag) => Tag::new(tag.trim()).filter(|tag| !tag.is_empty()),
+                None => Some(Tag::default()).filter(|_| rest.trim().is_empty()),
+            };
+            return tag.map(Next::Automatic).ok_or_else(malformed);
+        }
+        let gtid: Gtid = text.trim().parse().map_err(|_| malformed())?;
+        if mode == "OFF" {
+            let text =
+                "@@SESSION.GTID_NEXT cannot be set to UUID:NUMBER when @@GLOBAL.GTID_MODE = OFF.";
+            return Err(SqlError::new(1781, "HY000", text));
+        }
+        Ok(Next::Given {
+            gtid,
+            is_owned: false,
+        })
+    }
+}
+
+/// The statement may run whatever gtid_next is: it begins no transaction, or only reads.
+fn is_exempt(statement: &Statement) -> bool {
+    match statement {
+        Statement::Begin(_)
+        | Statement::Commit(_)
+        | Statement::Rollback(_)
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_)
+        | Statement::Set(_)
+        | Statement::SetTransaction(_)
+        | Statement::Query(_)
+        | Statement::Explain(_)
+        | Statement::Show(_)
+        | Statement::Use(_)
+        | Statement::Do(_)
+        | Statement::Empty
+        | Statement::Prepare { .. }
+        | Statement::Deallocate(_)
+        | Statement::Kill(_) => true,
+        // The statement that is executed is looked at.
+        Statement::Execute { .. } => true,
+        Statement::Flush { what, .. } => what.iter().all(|w| matches!(w, FlushWhat::Status)),
+        _ => false,
+    }
+}
+
+impl Session {
+    /// SET gtid_next. Waits where another session has the GTID.
+    pub(super) fn set_gtid_next(&mut self, given: Option<&Value>) -> SqlResult<String> {
+        let text = match given {
+            None => "AUTOMATIC".to_owned(),
+            Some(Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
+            Some(_) => {
+                let text = "Incorrect argument type to variable 'gtid_next'";
+                return Err(SqlError::new(1232, "42000", text));
+            }
+        };
+        if self.in_transaction() {
+            let text =
+                "The system variable gtid_next cannot be set when there is an ongoing transaction.";
+            return Err(SqlError::new(1766, "HY000", text));
+        }
+        let next = self.context.parse_next(&text)?;
+        if let Some(owned) = self.context.gtid_next.owned()
+            && !matches!(next, Next::Automatic(_))
+        {
+            let text = format!(
+                "@@SESSION.GTID_NEXT cannot be changed by a client that owns a GTID. The client owns {owned}. \
+                 Ownership is released on COMMIT or ROLLBACK."
+            );
+            return Err(SqlError::new(1790, "HY000", text));
+        }
+        self.end_gtid(false);
+        let shown = match &next {
+            Next::Automatic(tag) if tag.is_empty() => "AUTOMATIC".to_owned(),
+            Next::Automatic(tag) => format!("AUTOMATIC:{}", tag.as_str()),
+            Next::Anonymous => "ANONYMOUS".to_owned(),
+            Next::Given { gtid, .. } | Next::Used(gtid) => gtid.to_string(),
+        };
+        self.context.gtid_next.next = match next {
+            Next::Given { gtid, .. } => {
+                let is_owned = self.take_gtid(&gtid)?;
+                Next::Given { gtid, is_owned }
+            }
+            next => next,
+        };
+        Ok(shown)
+    }
+
+    /// False: it is executed.
+    fn take_gtid(&self, gtid: &Gtid) -> SqlResult<bool> {
+        let binlog = &self.context.instance.binlog;
+        loop {
+            let executed = binlog.view().map(|view| view.executed).unwrap_or_default();
+            match binlog.owned.take(gtid, self.connection_id(), &executed) {
+                Taken::Owned => return Ok(true),
+                Taken::Executed => return Ok(false),
+                Taken::Busy => binlog.owned.wait(gtid, WAIT_STEP),
+            }
+            self.context.check()?;
+        }
+    }
+
+    /// May SET have to wait for a GTID of another session?
+    pub(super) fn may_wait_for_gtid(&self, items: &[SetItem]) -> bool {
+        items.iter().any(|item| {
+            let SetItem::SysVar { var, value } = item else {
+                return false;
+            };
+            if !var.name.eq_ignore_ascii_case("gtid_next") {
+                return false;
+            }
+            match value {
+                None => false,
+                Some(Expr::Literal(Literal::Str { bytes, .. })) => {
+                    let gtid = String::from_utf8_lossy(bytes).trim().parse::<Gtid>();
+                    let owned = &self.context.instance.binlog.owned;
+                    gtid.is_ok_and(|gtid| owned.is_busy(&gtid))
+                }
+                Some(_) => true,
+            }
+        })
+    }
+
+    /// What gtid_next says of a statement: `Some` if it is skipped, for its transaction is executed.
+    ///
+    /// # Errors
+    /// 1837: the GTID is used up; 1778: the statement would commit a transaction that is to have more.
+    pub(super) fn admit_gtid(&self, statement: &Statement) -> SqlResult<Option<Done>> {
+        let gtid_next = &self.context.gtid_next;
+        gtid_next.is_logged.set(false);
+        if gtid_next.is_plain() {
+            return Ok(None);
+        }
+        let commits = matches!(statement, Statement::Begin(_)) || ddl::commits(statement);
+        if commits && gtid_next.owned().is_some() && self.in_transaction() {
+            let text = "Cannot execute statements with implicit commit inside a transaction when \
+                        @@SESSION.GTID_NEXT == 'UUID:NUMBER'.";
+            return Err(SqlError::new(1778, "HY000", text));
+        }
+        match &gtid_next.next {
+            _ if is_exempt(statement) => Ok(None),
+            Next::Used(gtid) => {
+                let text = format!(
+                    "When @@SESSION.GTID_NEXT is set to a GTID, you must explicitly set it to a different value \
+                     after a COMMIT or ROLLBACK. Please check GTID_NEXT variable manual page for detailed \
+                     explanation. Current @@SESSION.GTID_NEXT is '{gtid}'."
+                );
+                Err(SqlError::new(1837, "HY000", text))
+            }
+            Next::Given {
+                is_owned: false, ..
+            } => Ok(Some(Done::Ok(OkInfo::default(), 0))),
+            _ => Ok(None),
+        }
+    }
+
+    /// For the head of a record that is about to be logged.
+    pub(crate) fn number_transaction(&self) -> Numbering {
+        let gtid_next = &self.context.gtid_next;
+        match &gtid_next.next {
+            Next::Automatic(tag) => Numbering::Automatic(tag.clone()),
+            Next::Anonymous => Numbering::Anonymous,
+            Next::Given { gtid, .. } => {
+                gtid_next.is_logged.set(true);
+                Numbering::Given(gtid.clone())
+            }
+            Next::Used(_) => Numbering::default(),
+        }
+    }
+
+    /// After a statement: what was logged has used its GTID up.
+    pub(super) fn settle_gtid(&mut self, result: &Result<Done, ExecError>) {
+        let is_logged = self.context.gtid_next.is_logged.get();
+        match result {
+            Ok(_) if is_logged => self.end_gtid(true),
+            Err(ExecError::Sql(_)) if is_logged => self.end_gtid(false),
+            _ => {}
+        }
+    }
+
+    /// The session's GTID is used (`is_committed`), or given back.
+    pub(super) fn end_gtid(&mut self, is_committed: bool) {
+        let gtid_next = &mut self.context.gtid_next;
+        gtid_next.is_logged.set(false);
+        let Next::Given { gtid, is_owned } = &gtid_next.next else {
+            return;
+        };
+        let gtid = gtid.clone();
+        if *is_owned {
+            let binlog = &self.context.instance.binlog;
+            match is_committed {
+                true => binlog.owned.committed(&gtid, binlog.is_on()),
+                false => binlog.owned.give_back(&gtid),
+            }
+            self.context.gtid_next.next = Next::Used(gtid);
+        }
+    }
+}

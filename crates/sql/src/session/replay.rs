@@ -1,0 +1,197 @@
+//! BINLOG: row events in a statement, as mysqlbinlog prints them.
+//!
+//! Neighbours: `esker_binlog` reads the events; [`RowApplier`] makes the changes; `change` runs them as one statement
+//! of the session's transaction. **Invariants**
+//! - A format description comes first, and says how the events of all later statements of the session are written.
+//! - A statement has whole events: maps of tables and the rows behind them. An error undoes all of them.
+
+use esker_binlog::event::format::FormatDescription;
+use esker_binlog::event::rows::Rows;
+use esker_binlog::event::table_map::TableMap;
+use esker_binlog::event::{Checksum, Event, EventType};
+use esker_sql_catalog::exec_error::ExecError;
+use esker_sql_catalog::result::{Mode, OkInfo};
+use esker_types::func::{Padding, decode_base64};
+use esker_types::{SqlError, SqlResult};
+
+use super::Session;
+use super::change::{MAX_COMPILATIONS, changed_meanwhile};
+use super::run::Done;
+use crate::dml::apply::{ApplyMode, Conversions, RowApplier};
+use crate::dml::{DmlDone, DmlEnv};
+
+/// What a statement brings.
+#[derive(Default)]
+struct Batch<'a> {
+    maps: Vec<TableMap>,
+    /// Row events, each with the position of its map.
+    rows: Vec<(usize, Rows<'a>)>,
+}
+
+/// 1610: the bytes are no events.
+fn corrupt(e: &esker_binlog::Error) -> SqlError {
+    let text = format!("Corrupted replication event was detected: {e}");
+    SqlError::new(1610, "HY000", text)
+}
+
+impl<'a> Batch<'a> {
+    /// Reads the events of a statement. A format description among them is kept in `format`.
+    ///
+    /// # Errors
+    /// 1609 without a format description, 1730 for events that change no rows, 1610.
+    fn read(mut bytes: &'a [u8], format: &mut Option<Checksum>) -> SqlResult<Self> {
+        let mut batch = Self::default();
+        while !bytes.is_empty() {
+            let checksum = format.unwrap_or_default();
+            let event = Event::parse(bytes, checksum).map_err(|e| corrupt(&e))?;
+            bytes = &bytes[event.header.length as usize..];
+            let kind = event.header.event_type();
+            if kind == Some(EventType::FormatDescription) {
+                let described = FormatDescription::parse(event.body).map_err(|e| corrupt(&e))?;
+                *format = Some(described.checksum);
+                continue;
+            }
+            let name = kind.map_or("Unknown", EventType::name);
+            if format.is_none() {
+                let text = format!(
+                    "The BINLOG statement of type `{name}` was not preceded by a format description BINLOG statement."
+                );
+                return Err(SqlError::new(1609, "HY000", text));
+            }
+            batch.add(kind, name, event.body)?;
+        }
+        Ok(batch)
+    }
+
+    fn add(&mut self, kind: Option<EventType>, name: &str, body: &'a [u8]) -> SqlResult<()> {
+        match kind {
+            Some(EventType::TableMap) => {
+                self.maps
+                    .push(TableMap::parse(body).map_err(|e| corrupt(&e))?);
+            }
+            Some(kind @ (EventType::WriteRows | EventType::UpdateRows | EventType::DeleteRows)) => {
+                let rows = Rows::parse(kind, body).map_err(|e| corrupt(&e))?;
+                let map = self.maps.iter().rposition(|m| m.table_id == rows.table_id);
+                // Nothing changes tables without a map: the end of a statement that changed none.
+                if let Some(map) = map {
+                    self.rows.push((map, rows));
+                }
+            }
+            // The text of the statement, which is for people.
+            Some(EventType::RowsQuery) => {}
+            _ => {
+                let text = format!(
+                    "Only Format_description_log_event and row events are allowed in BINLOG statements (but {name} \
+                     was provided)"
+                );
+                return Err(SqlError::new(1730, "HY000", text));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(self, appliers: &mut [RowApplier], env: &mut DmlEnv<'_>) -> Result<(), ExecError> {
+        for (map, rows) in self.rows {
+            env.foreign_key_checks = !rows.flags.no_foreign_key_checks;
+            if let Some(capture) = env.capture.as_deref_mut() {
+                capture.set_flags(rows.flags);
+            }
+            let changes = rows.rows(&self.maps[map]).map_err(|e| corrupt(&e))?;
+            for change in changes {
+                (env.check_killed)()?;
+                appliers[map].apply(env, change)?;
+            }
+        }
+        env.scratch.trim();
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Runs a BINLOG statement; `coded` is its text in base64.
+    pub(super) fn replay(&mut self, coded: &[u8]) -> Result<Done, ExecError> {
+        self.context
+            .require_any(&["SUPER", "BINLOG_ADMIN", "REPLICATION_APPLIER"])?;
+        // Each event is a text of its own.
+        let bytes = decode_base64(coded, Padding::Within)
+            .ok_or_else(|| SqlError::new(1575, "HY000", "Decoding of base64 string failed"))?;
+        let batch = Batch::read(&bytes, &mut self.replayed)?;
+        if batch.rows.is_empty() {
+            return Ok(Done::Ok(OkInfo::default(), 0));
+        }
+        self.check_writable()?;
+        self.use_transaction();
+        let mut appliers = self.appliers(&batch.maps)?;
+        self.change_rows(&[], Mode::Thread, |env| {
+            batch.run(&mut appliers, env).map(|()| DmlDone::default())
+        })
+    }
+
+    /// One for each map, its tables locked.
+    fn appliers(&mut self, maps: &[TableMap]) -> Result<Vec<RowApplier>, ExecError> {
+        for _ in 0..MAX_COMPILATIONS {
+            let version = self.context.instance.catalog.version();
+            let appliers = maps
+                .iter()
+                .map(|map| self.applier(map))
+                .collect::<SqlResult<Vec<_>>>()?;
+            let mut is_current = true;
+            for applier in &appliers {
+                let targets = std::slice::from_ref(applier.table());
+                is_current &= self.lock_targets(targets, applier.foreign_keys(), version)?;
+            }
+            if is_current {
+                return Ok(appliers);
+            }
+        }
+        Err(changed_meanwhile().into())
+    }
+
+    fn applier(&self, map: &TableMap) -> SqlResult<RowApplier> {
+        let instance = &self.context.instance;
+        let ctx = self.context.eval_ctx(&self.vars);
+        let table = instance.catalog.table_or_error(&map.schema, &map.table)?;
+        let conversions = instance.globals.named("replica_type_conversions");
+        let mode = match self.values.named("rbr_exec_mode").as_text() {
+            "IDEMPOTENT" => ApplyMode::Idempotent,
+            _ => ApplyMode::Strict,
+        };
+        let how = (mode, Conversions::of(conversions.as_text()));
+        let lookup = |schema: &str, name: &str| instance.catalog.resolve(schema, name);
+        RowApplier::new(&ctx, table, map, how, &lookup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_binlog::event::{Stamp, frame};
+
+    fn event(kind: EventType, body: &[u8]) -> Vec<u8> {
+        let stamp = Stamp {
+            timestamp: 1,
+            server_id: 1,
+            flags: 0,
+        };
+        let mut out = Vec::new();
+        frame(kind, stamp, 4, body, Checksum::Crc32, &mut out);
+        out
+    }
+
+    #[test]
+    fn other_events_and_broken_ones_are_refused() {
+        let code = |bytes: &[u8], format: Option<Checksum>| {
+            let mut format = format;
+            Batch::read(bytes, &mut format).err().map(|e| e.code)
+        };
+        let xid = event(EventType::Xid, &[0; 8]);
+        let crc = Some(Checksum::Crc32);
+        assert_eq!(code(&xid, None), Some(1609));
+        assert_eq!(code(&xid, crc), Some(1730));
+        assert_eq!(code(&event(EventType::RowsQuery, b"\x01x"), crc), None);
+        assert_eq!(code(&xid[..xid.len() - 1], crc), Some(1610));
+        let mut damaged = event(EventType::RowsQuery, b"\x01x");
+        damaged[20] ^= 1;
+        assert_eq!(code(&damaged, crc), Some(1610));
+    }
+}
