@@ -69,7 +69,9 @@ pub(super) fn build(
     let column = ColumnDef {
         id,
         name: name.into(),
-        explicit_collation: (def.ty.collation.is_some() || def.ty.charset.is_some())
+        explicit_collation: (def.ty.collation.is_some()
+            || def.ty.charset.is_some()
+            || def.ty.binary)
             && !ty.collation.is_binary(),
         ty,
         default,
@@ -175,6 +177,11 @@ fn warn_deprecated(ctx: &EvalCtx<'_>, ty: &ast::DataType) {
     );
     if integer && ty.length.is_some() {
         warn("Integer display width is deprecated and will be removed in a future release.");
+    }
+    if ty.binary {
+        let text = "'BINARY as attribute of a type' is deprecated and will be removed in a future release. Please use \
+                    a CHARACTER SET clause with _bin collation instead";
+        ctx.warn(Level::Warning, 1287, text.to_owned());
     }
     if ty.name == TypeName::Year && ty.length.is_some() {
         let text = "'YEAR(4)' is deprecated and will be removed in a future release. Please use \

@@ -546,11 +546,21 @@ impl Draft {
         check_row_size(&columns)?;
         check_auto_column(&columns, &indexes)?;
         let has_null = |i: &BuiltIndex| i.parts.iter().any(|p| columns[p.col].ty.nullable);
-        indexes.sort_by_key(|i| match (i.primary, i.unique) {
-            (true, _) => 0,
-            (false, true) if !has_null(i) => 1,
-            (false, true) => 2,
-            (false, false) => 3,
+        let is_virtual = |i: &BuiltIndex| {
+            let mut generated = i
+                .parts
+                .iter()
+                .filter_map(|p| columns[p.col].generated.as_ref());
+            generated.any(|g| !g.stored)
+        };
+        indexes.sort_by_key(|i| {
+            let class = match (i.primary, i.unique) {
+                (true, _) => 0,
+                (false, true) if !has_null(i) => 1,
+                (false, true) => 2,
+                (false, false) => 3,
+            };
+            (class, is_virtual(i))
         });
         Ok(Built {
             columns,

@@ -392,7 +392,7 @@ impl<'a> Copy<'a> {
             return Ok(value);
         }
         if !value.is_null() {
-            return to_column(
+            let stored = to_column(
                 self.ctx.eval,
                 value,
                 from,
@@ -400,6 +400,7 @@ impl<'a> Copy<'a> {
                 &column.name,
                 row_number,
             );
+            return stored.map_err(|e| shortened(e, from, column, row_number));
         }
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
@@ -432,6 +433,21 @@ impl<'a> Copy<'a> {
             value => self.new.runtime.note(value),
         }
     }
+}
+
+/// A VARCHAR that becomes a shorter one has an error of its own, 1265.
+fn shortened(e: SqlError, from: &SqlType, column: &ColumnDef, row_number: u64) -> SqlError {
+    let is_shorter = e.code == 1406
+        && (&from.kind, &column.ty.kind) == (&TypeKind::VarChar, &TypeKind::VarChar)
+        && from.collation.charset() == column.ty.collation.charset();
+    if !is_shorter {
+        return e;
+    }
+    let text = format!(
+        "Data truncated for column '{}' at row {row_number}",
+        column.name
+    );
+    SqlError::new(1265, "01000", text)
 }
 
 /// 1292 where rows would get a zero date in an added NOT NULL column, and the SQL mode forbids it.

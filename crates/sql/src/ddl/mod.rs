@@ -49,6 +49,7 @@ use esker_types::{EvalCtx, Level, SqlError, SqlResult};
 use crate::binlog::LoggedStatement;
 
 pub use names::{TableName, no_database, resolve};
+pub(crate) use print::dictionary_text;
 pub use table::empty_memory_tables;
 
 /// What a schema statement may reach.

@@ -172,11 +172,8 @@ impl Printer<'_> {
                     "json_extract("
                 });
                 self.name(&column.name.text);
-                let _ = write!(
-                    self.out,
-                    ",_utf8mb4'{}'",
-                    path.replace('\\', "\\\\").replace('\'', "\\'")
-                );
+                self.push(",_utf8mb4");
+                self.quoted(path.as_bytes());
                 self.push(if *unquote { "))" } else { ")" });
             }
             Expr::MemberOf { expr, array } => {
@@ -355,9 +352,10 @@ impl Printer<'_> {
         self.push("'");
         for c in String::from_utf8_lossy(bytes).chars() {
             match c {
-                '\'' => self.push("''"),
+                '\'' => self.push("\\'"),
                 '\\' => self.push("\\\\"),
                 '\0' => self.push("\\0"),
+                '\x1a' => self.push("\\Z"),
                 '\n' => self.push("\\n"),
                 '\r' => self.push("\\r"),
                 c => self.out.push(c),
@@ -365,6 +363,11 @@ impl Printer<'_> {
         }
         self.push("'");
     }
+}
+
+/// A text that a table keeps, as the views of the catalog show it: the data dictionary escapes it once more.
+pub(crate) fn dictionary_text(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
 /// The target of CAST.
@@ -384,11 +387,11 @@ fn cast_type(ty: &DataType) -> SqlResult<String> {
         TypeName::Year => "year".to_owned(),
         TypeName::Float => "float".to_owned(),
         TypeName::Double => "double".to_owned(),
-        TypeName::Binary => length("binary"),
-        TypeName::Char => match &ty.charset {
-            Some(charset) => format!("{} charset {charset}", length("char")),
-            None => length("char"),
-        },
+        TypeName::Binary => format!("{} charset binary", length("char")),
+        TypeName::Char => {
+            let charset = ty.charset.as_deref().unwrap_or("utf8mb4");
+            format!("{} charset {charset}", length("char"))
+        }
         _ => return Err(refused("this CAST")),
     })
 }

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::catalog::{ColumnDef, DefaultDef, IndexDef, TableDef, ViewColumn, ViewDef};
 use esker_types::collation::Charset;
+use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::{DateTime, SqlType, TypeKind, Value};
 
+use crate::ddl::dictionary_text;
+
 use super::{Viewer, Wanted, foreign, histogram, optional, system_objects, text, yes_no};
+
 /// The rows of a table about schema objects; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<Vec<Value>>> {
     Some(match table {
@@ -281,10 +285,7 @@ pub(crate) fn column_extra(column: &ColumnDef) -> String {
 
 /// GENERATION_EXPRESSION.
 fn generation_text(column: &ColumnDef) -> String {
-    let text = column
-        .generated
-        .as_ref()
-        .map(|g| g.text.replace('\'', "\\'"));
+    let text = column.generated.as_ref().map(|g| dictionary_text(&g.text));
     text.unwrap_or_default()
 }
 
@@ -301,7 +302,7 @@ pub(crate) fn column_default(viewer: &Viewer, column: &ColumnDef) -> Value {
             };
             text(format!("CURRENT_TIMESTAMP{digits}"))
         }
-        DefaultDef::Expr(e) => text(e),
+        DefaultDef::Expr(e) => text(dictionary_text(e)),
         DefaultDef::Value(v) => {
             let shown = match (&column.ty.kind, v) {
                 (TypeKind::Timestamp, Value::DateTime(t)) => t
@@ -360,6 +361,12 @@ fn numeric(ty: &SqlType) -> (Value, Value) {
             }
         }
         TypeKind::Decimal => {
+            return (
+                Value::UInt(ty.length.into()),
+                Value::UInt(ty.decimals.into()),
+            );
+        }
+        TypeKind::Float | TypeKind::Double if ty.decimals != NOT_FIXED_DECIMALS => {
             return (
                 Value::UInt(ty.length.into()),
                 Value::UInt(ty.decimals.into()),
@@ -550,7 +557,7 @@ fn check_constraints(_: &Viewer, table: &TableDef, out: &mut Vec<Vec<Value>>) {
             text("def"),
             text(&table.schema),
             text(&check.name),
-            text(format!("({})", check.text)),
+            text(dictionary_text(&check.text)),
         ]);
     }
 }
