@@ -277,7 +277,7 @@ fn what_is_shown_of_views() {
     );
     let shown = lines(&mut s, "SHOW CREATE VIEW v");
     let text = "v|CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS \
-                SELECT id, s FROM `d`.t|utf8mb4|";
+                SELECT id, s FROM t|utf8mb4|";
     assert!(shown[0].starts_with(text), "{shown:?}");
     let shown = lines(&mut s, "SHOW CREATE TABLE w");
     assert!(

@@ -164,8 +164,15 @@ fn what_is_shown_of_views() {
         [
             "v",
             "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS \
-             SELECT id, s FROM `d`.t"
+             SELECT id, s FROM t"
         ]
+    );
+    // Elsewhere the view and its tables have their database.
+    let mut elsewhere = server.connect();
+    let shown = elsewhere.lines("SHOW CREATE VIEW d.v");
+    assert!(
+        shown[0].contains("VIEW `d`.`v` AS SELECT id, s FROM `d`.t"),
+        "{shown:?}"
     );
     assert_eq!(
         c.lines("SHOW CREATE TABLE w"),

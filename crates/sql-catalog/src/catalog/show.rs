@@ -15,22 +15,25 @@ use super::def::{ColumnDef, DefaultDef, IndexDef, SchemaDef, TableDef};
 use super::runtime::max_auto;
 use crate::codec::temporal;
 
-/// SHOW CREATE DATABASE.
-pub fn show_create_view(view: &super::ViewDef) -> String {
+/// SHOW CREATE VIEW; `text` is its query as it is to be shown, `at_home` says that its database is the current one.
+pub fn show_create_view(view: &super::ViewDef, at_home: bool, text: &str) -> String {
     let name = |n: &str| format!("`{}`", n.replace('`', "``"));
     let mut columns = String::new();
     if view.named {
         let names: Vec<String> = view.columns.iter().map(|c| name(&c.name)).collect();
         columns = format!(" ({})", names.join(","));
     }
+    let database = match at_home {
+        true => String::new(),
+        false => format!("{}.", name(&view.schema)),
+    };
     format!(
-        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {}{columns} AS {}",
+        "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {} VIEW {database}{}{columns} AS {text}",
         view.algorithm,
         name(&view.definer.0),
         name(&view.definer.1),
         if view.invoker { "INVOKER" } else { "DEFINER" },
         name(&view.name),
-        view.text
     )
 }
 

@@ -4,7 +4,7 @@
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) ·
 //! `grants` · `server` (variables, status, sessions, everything else) ·
-//! `status` (status variables) · `users` (SHOW CREATE USER).
+//! `status` (status variables) · `users` (SHOW CREATE USER) · `view_text` (SHOW CREATE VIEW).
 //! **Invariants**: column names and their order are MySQL 8.4's, because clients read them by
 //! position; LIKE applies to the first column.
 
@@ -13,6 +13,7 @@ mod objects;
 mod server;
 pub(crate) mod status;
 mod users;
+mod view_text;
 
 use std::sync::Arc;
 

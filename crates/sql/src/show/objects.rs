@@ -9,6 +9,7 @@ use esker_sql_catalog::catalog::{SchemaDef, TableDef, ViewDef};
 use esker_sql_syntax::ast::{Ident, ObjectName, ShowWhat};
 use esker_types::{SqlError, SqlResult, Value};
 
+use super::view_text::create_view_text;
 use super::{Table, empty, t, unknown_database};
 use crate::infoschema::{self, TableSpec, Wanted};
 use crate::session::Session;
@@ -28,7 +29,7 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
                     let context = &session.context;
                     context.require_on(&[wanted], &view.schema, &view.name)?;
                 }
-                Ok(create_view(&view))
+                Ok(create_view(session, &view))
             }
             None => {
                 let table = session.find_table(name)?;
@@ -327,10 +328,11 @@ fn view_columns(session: &Session, full: bool, view: &ViewDef) -> Vec<Vec<Value>
     view.columns.iter().filter_map(row).collect()
 }
 
-fn create_view(view: &ViewDef) -> Table {
+fn create_view(session: &Session, view: &ViewDef) -> Table {
+    let current = session.context.database.as_deref();
     let row = vec![
         t(&view.name),
-        t(esker_sql_catalog::catalog::show_create_view(view)),
+        t(create_view_text(view, current)),
         t(&*view.charset.0),
         t(&*view.charset.1),
     ];
@@ -439,7 +441,7 @@ fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
         session
             .context
             .require_on(&["SHOW VIEW"], &view.schema, &view.name)?;
-        return Ok(create_view(&view));
+        return Ok(create_view(session, &view));
     }
     let table = session.find_table(name)?;
     let text = esker_sql_catalog::catalog::show_create_table(&table, &session.vars.time_zone);
