@@ -348,7 +348,7 @@ impl Connection {
             WireError::Compressed => {
                 SqlError::new(1157, "08S01", "Couldn't uncompress communication packet")
             }
-            _ => SqlError::new(1835, "HY000", "Malformed communication packet"),
+            _ => SqlError::new(1835, "HY000", "Malformed communication packet."),
         };
         self.put_error(&error);
         self.flush().await?;
@@ -384,7 +384,7 @@ impl Connection {
                         Err(_) => Next::Error(SqlError::new(
                             1835,
                             "HY000",
-                            "Malformed communication packet",
+                            "Malformed communication packet.",
                         )),
                     });
                 }
@@ -838,7 +838,7 @@ async fn change_user(
         conn.put_error(&SqlError::new(
             1835,
             "HY000",
-            "Malformed communication packet",
+            "Malformed communication packet.",
         ));
         return Ok(());
     };

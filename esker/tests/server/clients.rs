@@ -96,6 +96,8 @@ c = pymysql.connect(host="127.0.0.1", port=port, user="app", password="secret", 
 cur = c.cursor()
 cur.execute("CREATE DATABASE py")
 c.select_db("py")
+cur.execute("SELECT 1")
+assert not c.server_status & 1, "a SELECT without a table opened a transaction"
 cur.execute("""CREATE TABLE t (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, n DECIMAL(20,5),
     d DATE, ts DATETIME(6), tm TIME, s VARCHAR(50), b BLOB, f DOUBLE, e ENUM('x','y'), UNIQUE KEY (s))""")
 row = (decimal.Decimal("123.45000"), datetime.date(2024, 2, 29),
@@ -103,6 +105,7 @@ row = (decimal.Decimal("123.45000"), datetime.date(2024, 2, 29),
        "h\u00e4ll\u00f6 \U0001F600", b"\x00\xff'\\", 1.5, "y")
 cur.execute("INSERT INTO t (n, d, ts, tm, s, b, f, e) VALUES (%s,%s,%s,%s,%s,%s,%s,%s)", row)
 assert cur.lastrowid == 1, cur.lastrowid
+assert c.server_status & 1, "an INSERT opened no transaction"
 c.commit()
 cur.execute("SELECT n, d, ts, tm, s, b, f, e FROM t")
 got = cur.fetchone()

@@ -421,7 +421,7 @@ impl Session {
         if self.no_index_used {
             bits |= NO_INDEX_USED;
         }
-        if self.in_transaction() {
+        if self.shows_transaction() {
             bits |= IN_TRANS;
             if self.state.read_only {
                 bits |= IN_TRANS_READONLY;

@@ -38,9 +38,16 @@ pub(crate) struct TransactionState {
 }
 
 impl Session {
-    /// Is a transaction open, as the client's status bits show it?
+    /// Is a transaction open?
     pub(crate) fn in_transaction(&self) -> bool {
         self.state.explicit || (!self.vars.autocommit && self.state.active)
+    }
+
+    /// Is a transaction open, as the client's status bits show it? With autocommit off it begins with the first table
+    /// that is used: `SELECT 1` does not open one.
+    pub(super) fn shows_transaction(&self) -> bool {
+        self.state.explicit
+            || (self.in_transaction() && (!self.locks.is_empty() || self.txn.has_writes()))
     }
 
     /// Is the transaction, or the next one, SERIALIZABLE?
