@@ -29,6 +29,7 @@ mod locking;
 mod matrix;
 mod oracle;
 mod privileges;
+mod programs;
 mod recovery;
 mod replay;
 mod rust_driver;
