@@ -27,6 +27,7 @@ use crate::datadir;
 use crate::ddl;
 use crate::session::registry::Registry;
 use crate::session::turns::Turns;
+use crate::statements::Digests;
 use crate::xids::XidTable;
 
 /// Length of the salt handed to [`HashPassword`].
@@ -98,6 +99,8 @@ pub struct Instance {
     /// Of the statements that take long.
     pub(crate) turns: Arc<Turns>,
     pub(crate) counters: Counters,
+    /// Statistics of statements.
+    pub(crate) digests: Digests,
     pub(crate) system_zone: TimeZone,
     pub(crate) prepared_count: AtomicU64,
     /// Temporary files of all sessions.
@@ -231,6 +234,7 @@ impl Starting {
             registry: Registry::default(),
             turns: Arc::default(),
             counters: Counters::default(),
+            digests: Digests::default(),
             system_zone: TimeZone::system(),
             prepared_count: AtomicU64::new(0),
             temp,
@@ -502,6 +506,9 @@ impl Instance {
             let _ = self.engine.wait_durable(acknowledged).block();
             switches.set_durable_snapshots(true);
         }
+        let measures = ["performance_schema", "esker_statement_statistics"];
+        self.digests
+            .switch(measures.iter().all(|name| self.variable_is_on(name)));
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
     }

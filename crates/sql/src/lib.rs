@@ -4,9 +4,9 @@
 //! (keys, transactions), `server` above (connections and packets).
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
-//! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `xids` (XA transactions) ·
-//! [`datadir`] (the data directory as a whole), `schema` (questions to the catalog) · [`Instance`] (`instance`:
-//! everything behind the sockets) · `query_tests` (tests that need every floor).
+//! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics) ·
+//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `schema` (questions to the catalog) ·
+//! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
 
 pub mod binlog;
 pub mod datadir;
@@ -19,6 +19,7 @@ mod query_tests;
 mod schema;
 pub mod session;
 mod show;
+mod statements;
 mod textfile;
 mod xids;
 

@@ -172,6 +172,21 @@ pub trait SessionInfo {
     fn lock_holder(&self, _name: &str) -> Option<u64> {
         None
     }
+    /// RELEASE_ALL_LOCKS(): how many were released.
+    fn release_all_locks(&self) -> u64 {
+        0
+    }
+    /// Is there a connection with this id?
+    fn has_connection(&self, id: u64) -> bool {
+        id == self.connection_id()
+    }
+    /// A statement without its literals.
+    ///
+    /// # Errors
+    /// What the parser says of it.
+    fn digest_text(&self, _statement: &[u8]) -> SqlResult<String> {
+        Err(SqlError::not_supported("digests in this place"))
+    }
     /// Who knows about sets of GTIDs, if somebody does.
     fn gtids(&self) -> Option<&dyn GtidFunctions> {
         None

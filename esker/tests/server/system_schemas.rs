@@ -233,3 +233,135 @@ fn sessions_variables_and_locks_are_tables() {
     );
     assert_eq!(b.value(&held), "0");
 }
+
+#[test]
+fn statements_are_added_up_by_digest_and_command() {
+    let (server, _dir) = server();
+    let (mut a, mut b) = (server.connect(), server.connect());
+    a.run("USE d");
+    for id in 1..=5 {
+        a.rows(&format!("SELECT v FROM t WHERE id = {id}"));
+    }
+    a.run("UPDATE t SET v = v + 1");
+    assert_eq!(a.code("SELECT * FROM nothing"), Some(1146));
+    let digests = "SELECT SCHEMA_NAME, DIGEST_TEXT, COUNT_STAR, SUM_ERRORS, SUM_ROWS_SENT, SUM_ROWS_AFFECTED,
+        LENGTH(DIGEST), QUANTILE_95 > 0 AND MAX_TIMER_WAIT >= MIN_TIMER_WAIT, LAST_SEEN >= FIRST_SEEN
+        FROM performance_schema.events_statements_summary_by_digest
+        WHERE SCHEMA_NAME = 'd' AND DIGEST_TEXT LIKE '%`%' ORDER BY DIGEST_TEXT";
+    assert_eq!(
+        b.lines(digests),
+        [
+            "d|SELECT * FROM `nothing`|1|1|0|0|64|1|1",
+            "d|SELECT `v` FROM `t` WHERE `id` = ?|5|0|2|0|64|1|1",
+            "d|UPDATE `t` SET `v` = `v` + ?|1|0|0|2|64|1|1"
+        ]
+    );
+    let own = a.value("SELECT CONNECTION_ID()");
+    assert_eq!(
+        b.lines(&format!(
+            "SELECT EVENT_NAME, SQL_TEXT, MYSQL_ERRNO FROM performance_schema.events_statements_history
+             WHERE THREAD_ID = {own} ORDER BY EVENT_ID DESC LIMIT 3"
+        )),
+        [
+            "statement/sql/select|SELECT CONNECTION_ID()|0",
+            "statement/sql/select|SELECT * FROM nothing|1146",
+            "statement/sql/update|UPDATE t SET v = v + 1|0"
+        ]
+    );
+    assert_eq!(
+        b.lines(&format!(
+            "SELECT COUNT_STAR, SUM_ERRORS FROM performance_schema.events_statements_summary_by_thread_by_event_name
+             WHERE THREAD_ID = {own} AND EVENT_NAME = 'statement/sql/select'"
+        )),
+        ["7|1"]
+    );
+    assert_eq!(
+        b.lines("SELECT query, exec_count, err_count FROM sys.statement_analysis WHERE query LIKE '%nothing%'"),
+        ["SELECT * FROM `nothing`|1|1"]
+    );
+    assert_eq!(
+        b.value("SELECT SUM(COUNT_BUCKET) > 5 FROM performance_schema.events_statements_histogram_global"),
+        "1"
+    );
+    b.run("SET GLOBAL esker_statement_statistics = OFF");
+    b.run("TRUNCATE performance_schema.events_statements_summary_by_digest");
+    a.rows("SELECT v FROM t WHERE id = 1");
+    assert!(b.lines(digests).is_empty());
+    let consumers =
+        "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'statements_digest'";
+    assert_eq!(b.value(consumers), "NO");
+    b.run("SET GLOBAL esker_statement_statistics = ON");
+    a.rows("SELECT v FROM t WHERE id = 1");
+    assert_eq!(b.lines(digests).len(), 1);
+    assert_eq!(b.code("TRUNCATE performance_schema.threads"), Some(1142));
+}
+
+#[test]
+fn sys_names_who_blocks_whom() {
+    let (server, _dir) = server();
+    let (mut a, mut b) = (server.connect(), server.connect());
+    let (blocker, waiter) = (
+        a.value("SELECT CONNECTION_ID()"),
+        b.value("SELECT CONNECTION_ID()"),
+    );
+    a.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 2");
+    b.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 1");
+    let waiting = std::thread::spawn(move || b.code("UPDATE d.t SET v = 8 WHERE id = 2"));
+    let waits =
+        "SELECT locked_table, locked_index, waiting_pid, blocking_pid, sql_kill_blocking_connection
+        FROM sys.innodb_lock_waits";
+    let mut lines = Vec::new();
+    for _ in 0..500 {
+        lines = a.lines(waits);
+        if !lines.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(
+        lines,
+        [format!("`d`.`t`|PRIMARY|{waiter}|{blocker}|KILL {blocker}")]
+    );
+    a.run("COMMIT");
+    assert_eq!(waiting.join().expect("waiter"), None);
+}
+
+#[test]
+fn sys_finds_indexes_that_others_cover_and_formats_numbers() {
+    let (server, _dir) = server();
+    let mut c = server.connect();
+    c.run("ALTER TABLE d.t ADD KEY wide (v, id)");
+    assert_eq!(
+        c.lines(
+            "SELECT table_name, redundant_index_name, dominant_index_name, sql_drop_index
+             FROM sys.schema_redundant_indexes"
+        ),
+        ["t|v|wide|ALTER TABLE `d`.`t` DROP INDEX `v`"]
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT FORMAT_BYTES(0), FORMAT_BYTES(1536), sys.format_bytes(18446744073709551615),
+             FORMAT_PICO_TIME(12), FORMAT_PICO_TIME(188732396662000), sys.format_time(3501), sys.format_time(604800e12)"
+        ),
+        ["   0 bytes|1.50 KiB|16.00 EiB| 12 ps|3.15 min|3.5 ns|1 w"]
+    );
+    assert_eq!(
+        c.lines(
+            "SELECT sys.quote_identifier('a`b'), sys.list_add('a,b', 'c'), sys.list_drop('a,b', 'a'),
+             sys.version_major(), STATEMENT_DIGEST_TEXT('select 1 from t'), RELEASE_ALL_LOCKS(),
+             PS_THREAD_ID(CONNECTION_ID()) = PS_CURRENT_THREAD_ID()"
+        ),
+        ["`a``b`|a,b,c|b|8|SELECT ? FROM `t`|0|1"]
+    );
+    assert_eq!(c.code("SELECT sys.nothing(1)"), Some(1305));
+    assert_eq!(c.code("SELECT STATEMENT_DIGEST('select')"), Some(3676));
+    assert_eq!(
+        c.lines(
+            "SELECT Field FROM (SELECT COLUMN_NAME AS Field FROM information_schema.COLUMNS
+                 WHERE TABLE_SCHEMA = 'sys' AND TABLE_NAME = 'version') c"
+        ),
+        ["sys_version", "mysql_version"]
+    );
+    let total = "SELECT total_allocated > 0 FROM sys.x$memory_global_total";
+    assert_eq!(c.value(total), "1");
+}

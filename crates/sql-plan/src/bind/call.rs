@@ -52,6 +52,10 @@ pub(super) fn bind_call(env: &BindEnv<'_>, scope: &Scope<'_>, call: &ast::Call) 
         return window::bind_window_call(env, scope, call, over);
     }
     if let Some(schema) = &call.schema {
+        let name = format!("sys.{}", call.name.text.to_ascii_lowercase());
+        if *schema.text == *"sys" && func::lookup(&name).is_some() {
+            return bind_function(env, scope, &name, &call.args);
+        }
         return Err(errors::unknown_function(&format!("{schema}.{}", call.name)));
     }
     if let Some(def) = aggregate::lookup(&call.name.text) {
@@ -181,15 +185,7 @@ fn unknown(env: &BindEnv<'_>, name: &str) -> SqlError {
         "uncompressed_length",
         "extractvalue",
         "updatexml",
-        "format_bytes",
-        "format_pico_time",
-        "icu_version",
-        "ps_current_thread_id",
-        "ps_thread_id",
-        "release_all_locks",
         "roles_graphml",
-        "statement_digest",
-        "statement_digest_text",
         "validate_password_strength",
         "weight_string",
         "source_pos_wait",

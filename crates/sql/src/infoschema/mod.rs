@@ -6,9 +6,9 @@
 //! `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables,
 //! sessions, character sets), `locks` (locks held and waited for), `transactions` (open ones), `log` (rows about the
 //! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls) · `mysql`
-//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA). **Invariants**: a table's rows have exactly its
-//! columns; rows are made for one statement from the catalog snapshot of that moment, and only about what the account
-//! may see.
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views). **Invariants**: a table's rows have
+//! exactly its columns; rows are made for one statement from the catalog snapshot of that moment, and only about what
+//! the account may see.
 
 mod declared;
 mod foreign;
@@ -22,6 +22,7 @@ pub mod recovery;
 mod server;
 mod source;
 mod storage;
+pub(crate) mod sys;
 mod system_objects;
 #[cfg(test)]
 mod tests;
@@ -38,7 +39,7 @@ pub(crate) use log::status as log_status;
 pub(crate) use objects::{column_default, column_extra, column_key, index_rows};
 pub(crate) use performance::is_open_table;
 pub(crate) use recovery::status as recovery_status;
-pub(crate) use source::{SessionState, wants_session};
+pub(crate) use source::{SessionState, truncate, wants_session};
 pub(crate) use system_objects::create_table;
 
 use crate::instance::Instance;

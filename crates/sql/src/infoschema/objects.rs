@@ -56,10 +56,13 @@ pub(super) fn rows(table: &str, viewer: &Viewer, wanted: &Wanted) -> Option<Vec<
         "INNODB_FOREIGN" => each_table(viewer, wanted, foreign::keys),
         "INNODB_FOREIGN_COLS" => each_table(viewer, wanted, foreign::key_columns),
         "CHECK_CONSTRAINTS" => each_table(viewer, wanted, check_constraints),
-        "VIEWS" => visible_views(viewer, wanted)
-            .iter()
-            .map(|v| view(viewer, v))
-            .collect(),
+        "VIEWS" => {
+            let views = visible_views(viewer, wanted);
+            with_system(
+                system_objects::views(viewer, wanted),
+                views.iter().map(|v| view(viewer, v)).collect(),
+            )
+        }
         "PARTITIONS" => each_table(viewer, wanted, partitions),
         _ => return None,
     })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{TableSpec, Viewer, mysql, performance};
+use crate::instance::Instance;
 
 /// The rows of a system table.
 pub(super) struct Source {
@@ -18,6 +19,8 @@ pub(super) struct Source {
     pub(super) columns: &'static [&'static str],
     /// Makes the rows.
     pub(super) make: fn(&Viewer) -> Vec<Vec<Value>>,
+    /// Empties what the rows are made of, for TRUNCATE.
+    pub(super) truncate: Option<fn(&Instance)>,
 }
 
 impl Source {
@@ -31,7 +34,14 @@ impl Source {
             table,
             columns,
             make,
+            truncate: None,
         }
+    }
+
+    /// The same, which TRUNCATE empties.
+    pub(super) const fn emptied_by(mut self, truncate: fn(&Instance)) -> Self {
+        self.truncate = Some(truncate);
+        self
     }
 
     /// Rows with all columns of the table.
@@ -65,6 +75,15 @@ fn all_of(schema: &str) -> impl Iterator<Item = &'static Source> {
         _ => &[],
     };
     parts.iter().copied().flatten()
+}
+
+/// TRUNCATE of a system table. False: it is none that can be emptied.
+pub(crate) fn truncate(spec: &TableSpec, instance: &Instance) -> bool {
+    let empty = find(spec).and_then(|source| source.truncate);
+    if let Some(empty) = empty {
+        empty(instance);
+    }
+    empty.is_some()
 }
 
 /// What tables about the session that looks at them show.

@@ -113,6 +113,28 @@ pub(super) fn columns(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     rows
 }
 
+/// Rows of VIEWS: the views of `sys`.
+pub(super) fn views(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
+    let views = visible(viewer, wanted).filter(|spec| spec.kind == SpecKind::View);
+    let row = |spec: &'static TableSpec| {
+        let query = super::sys::query(spec).unwrap_or_default();
+        let cells = [
+            "def",
+            spec.schema,
+            spec.name,
+            &query,
+            "NONE",
+            "NO",
+            "mysql.sys@localhost",
+            "INVOKER",
+            "utf8mb4",
+            "utf8mb4_0900_ai_ci",
+        ];
+        cells.map(text).to_vec()
+    };
+    views.map(row).collect()
+}
+
 /// Rows of STATISTICS.
 pub(super) fn statistics(viewer: &Viewer, wanted: &Wanted) -> Vec<Vec<Value>> {
     visible(viewer, wanted).flat_map(index_rows).collect()

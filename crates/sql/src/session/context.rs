@@ -13,8 +13,10 @@ use esker_sql_catalog::catalog::TemporaryTables;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_sql_exec::Reserved;
 use esker_sql_plan::expr::UserVars;
+use esker_sql_syntax::digest::digest_text;
+use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::ctx::RegexpLimits;
-use esker_types::{SessionInfo, SqlError, SqlResult, SqlType, Value};
+use esker_types::{SessionInfo, SqlError, SqlMode, SqlResult, SqlType, Value};
 
 use super::gtid::GtidNext;
 use super::pace::Pace;
@@ -341,6 +343,16 @@ impl SessionInfo for SessionContext {
     }
     fn lock_holder(&self, name: &str) -> Option<u64> {
         self.instance.registry.lock_holder(name)
+    }
+    fn release_all_locks(&self) -> u64 {
+        self.instance.registry.release_all_locks(self.process.id)
+    }
+    fn has_connection(&self, id: u64) -> bool {
+        self.instance.registry.find(id).is_ok()
+    }
+    fn digest_text(&self, statement: &[u8]) -> SqlResult<String> {
+        parse::parse(statement, ParseOptions::default())?;
+        Ok(digest_text(statement, SqlMode::default()))
     }
     fn gtids(&self) -> Option<&dyn esker_types::ctx::GtidFunctions> {
         Some(self)

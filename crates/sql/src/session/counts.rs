@@ -103,6 +103,7 @@ counters! {
     ComXaStart = "Com_xa_start",
     CreatedTmpDiskTables = "Created_tmp_disk_tables",
     CreatedTmpFiles = "Created_tmp_files",
+    EskerComError = "Esker_com_error",
     EskerComOther = "Esker_com_other",
     Queries = "Queries",
     Questions = "Questions",

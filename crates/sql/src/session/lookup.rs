@@ -71,6 +71,22 @@ impl Session {
         }
     }
 
+    /// TRUNCATE of a system table: of one whose rows are statistics.
+    ///
+    /// # Errors
+    /// 1142, and 1044 in INFORMATION_SCHEMA.
+    pub(super) fn truncate_system_table(&self, spec: &TableSpec) -> SqlResult<()> {
+        let context = &self.context;
+        if spec.schema == "information_schema" {
+            return Err(context.no_schema(&context.access.host, spec.schema));
+        }
+        context.require_on(&["DROP"], spec.schema, spec.name)?;
+        match infoschema::truncate(spec, &context.instance) {
+            true => Ok(()),
+            false => Err(context.denied("DROP", spec.name)),
+        }
+    }
+
     /// COM_FIELD_LIST.
     ///
     /// # Errors

@@ -10,10 +10,10 @@
 //! `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) · `grants`, `proxies`
 //! (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other` (the rest) ·
 //! `transaction` begins and ends, `terms` (what it began with) · `xa` (XA transactions) · `counts` (status counters) ·
-//! `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `gtid` (gtid_next) · `replay` (BINLOG) ·
-//! `track` (what the client hears of its session) · `survive` (panics) · `pace` (how long a statement may go on, and
-//! where), `turns` (how many at a time) · `context` (what functions may ask) · `registry` (process list, KILL,
-//! GET_LOCK).
+//! `measure` (statistics of statements) · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `gtid`
+//! (gtid_next) · `replay` (BINLOG) · `track` (what the client hears of its session) · `survive` (panics) · `pace` (how
+//! long a statement may go on, and where), `turns` (how many at a time) · `context` (what functions may ask) ·
+//! `registry` (process list, KILL, GET_LOCK).
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -33,6 +33,7 @@ mod load;
 mod lock_waits;
 mod lookup;
 mod maintain;
+mod measure;
 mod names;
 mod other;
 mod pace;
@@ -82,6 +83,7 @@ use crate::instance::Instance;
 pub(crate) use context::SessionContext;
 pub use counts::Counter;
 pub(crate) use gtid::GtidNext;
+use measure::Measure;
 use pace::Pace;
 pub use plans::PlanStatistics;
 use plans::Plans;
@@ -205,6 +207,7 @@ pub struct Session {
     pub(crate) statement_text: Vec<u8>,
     /// Clauses in it that set passwords.
     pub(crate) statement_secrets: Vec<Range<usize>>,
+    measure: Measure,
     /// Temporary files of the session's statements.
     temp: TempFiles,
     running: Option<Running>,
@@ -283,6 +286,7 @@ impl Session {
             capture: Capture::default(),
             statement_text: Vec::new(),
             statement_secrets: Vec::new(),
+            measure: Measure::default(),
             temp,
             running: None,
             replayed: None,

@@ -143,6 +143,9 @@ impl SessionNames<'_> {
             self.admit(need, schema.name, name)?;
         }
         let spec = found.ok_or_else(|| unknown_system_table(schema.name, name))?;
+        if let Some(view) = infoschema::sys::view(spec, self.context.instance.catalog.locks()) {
+            return Ok(TableSource::View(view));
+        }
         let mut viewer = self.context.viewer();
         if infoschema::wants_session(spec) {
             viewer.session = Some(Arc::new(self.state()));

@@ -33,6 +33,12 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
+        if let Statement::Truncate { name, .. } = statement
+            && let Some(spec) = self.find_system_table(name)?
+        {
+            self.truncate_system_table(spec)?;
+            return Ok(ok(0));
+        }
         let unlocks = matches!(statement, Statement::UnlockTables) && self.locks.has_explicit();
         if unlocks || commits_what_is_open(statement) {
             self.admit_commit()?;

@@ -49,7 +49,10 @@ pub(super) fn hash_of(key: &[u8]) -> u64 {
 
 /// For keys that are hashes already.
 #[derive(Default)]
-struct AsIs(u64);
+pub(super) struct AsIs(u64);
+
+/// Builds [`AsIs`].
+pub(super) type AsIsHasher = BuildHasherDefault<AsIs>;
 
 impl Hasher for AsIs {
     fn finish(&self) -> u64 {
@@ -214,7 +217,7 @@ pub(super) enum PlanKey {
 #[derive(Default)]
 pub(super) struct Plans {
     prepared: BTreeMap<u32, Kept>,
-    texts: HashMap<u64, TextPlan, BuildHasherDefault<AsIs>>,
+    texts: HashMap<u64, TextPlan, AsIsHasher>,
     text_bytes: usize,
     /// Hashes of texts that came once, by their low bits.
     seen_once: Box<[u64]>,

@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::counts::Counts;
 use super::terms::Terms;
+use crate::statements::{self, ByCommand, History};
 
 /// Longest statement text kept for the process list, bytes.
 const MAX_INFO: usize = 64 * 1024;
@@ -61,6 +62,8 @@ pub struct Process {
     wake: WakeList,
     /// What the session has done.
     pub(crate) counts: Counts,
+    /// Its last statements, and sums by command.
+    history: Mutex<History>,
     on_kill: Box<dyn Fn() + Send + Sync>,
     #[cfg(test)]
     panic_after: Mutex<Option<u32>>,
@@ -128,6 +131,11 @@ impl Process {
     /// Host as accounts see it.
     pub fn host(&self) -> &str {
         &self.connection.host
+    }
+
+    /// Its last statements, and sums by command.
+    pub(crate) fn history(&self) -> &Mutex<History> {
+        &self.history
     }
 
     /// A copy of the changing part.
@@ -324,6 +332,8 @@ pub struct Registry {
     processes: RwLock<BTreeMap<u64, Arc<Process>>>,
     /// What sessions did that are gone; written under the write lock of `processes`.
     gone: Counts,
+    /// Sums by command of sessions that are gone, by user and host.
+    gone_sums: Mutex<BTreeMap<(String, String), ByCommand>>,
     /// How often each user came from each host.
     logins: Mutex<BTreeMap<(String, String), u64>>,
     user_locks: Mutex<HashMap<String, UserLock>>,
@@ -366,6 +376,7 @@ impl Registry {
             terms: AtomicU8::new(0),
             wake: WakeList::default(),
             counts: Counts::default(),
+            history: Mutex::default(),
             on_kill,
             #[cfg(test)]
             panic_after: Mutex::new(None),
@@ -393,9 +404,40 @@ impl Registry {
         let mut processes = self.processes.write();
         if let Some(process) = processes.remove(&id) {
             self.gone.absorb(&process.counts);
+            self.absorb_sums(&process);
         }
         drop(processes);
         self.release_all_locks(id);
+    }
+
+    fn absorb_sums(&self, process: &Process) {
+        let key = (process.detail().user, process.host().to_owned());
+        let mut gone = self.gone_sums.lock();
+        if gone.len() < MAX_LOGINS || gone.contains_key(&key) {
+            let all = gone.entry(key).or_default();
+            statements::merge(all, process.history.lock().sums());
+        }
+    }
+
+    /// Sums by command of all sessions, by user and host.
+    pub(crate) fn sums_by_account(&self) -> BTreeMap<(String, String), ByCommand> {
+        let processes = self.processes.read();
+        let mut all = self.gone_sums.lock().clone();
+        for process in processes.values() {
+            let key = (process.detail().user, process.host().to_owned());
+            let sums = all.entry(key).or_default();
+            statements::merge(sums, process.history.lock().sums());
+        }
+        all
+    }
+
+    /// Forgets the sums by command of all sessions.
+    pub(crate) fn forget_sums(&self) {
+        let processes = self.processes.read();
+        self.gone_sums.lock().clear();
+        for process in processes.values() {
+            process.history.lock().forget_sums();
+        }
     }
 
     /// FLUSH STATUS: the session counts from zero again.
@@ -504,13 +546,15 @@ impl Registry {
             .map(|l| l.holder)
     }
 
-    fn release_all_locks(&self, id: u64) {
+    /// Releases every user-level lock of a session. Returns how often they were taken.
+    pub fn release_all_locks(&self, id: u64) -> u64 {
         let mut locks = self.user_locks.lock();
-        let before = locks.len();
-        locks.retain(|_, lock| lock.holder != id);
-        if locks.len() != before {
+        let freed = locks.extract_if(|_, lock| lock.holder == id);
+        let taken: Vec<u64> = freed.map(|(_, lock)| lock.depth).collect();
+        if !taken.is_empty() {
             self.user_lock_freed.notify_all();
         }
+        taken.iter().sum()
     }
 }
 

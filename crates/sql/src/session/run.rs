@@ -288,6 +288,7 @@ impl Session {
                         sink.value(value.as_ref(), &column.ty);
                     }
                     sink.end_row();
+                    self.measure.sent(1);
                 }
                 Ok(true)
             }
@@ -307,6 +308,7 @@ impl Session {
                 let found = stream.found_rows();
                 self.add_warnings(raised);
                 if let Ok(false) = pulled {
+                    self.measure.sent(found);
                     self.context.found_rows.set(found);
                 }
                 pulled
@@ -411,6 +413,7 @@ impl Session {
                 let killed = self.context.check();
                 let more = killed.and_then(|()| plan.run(&self.txn, zone, scratch, sink, limit));
                 if let Ok(false) = more {
+                    self.measure.sent(scratch.sent());
                     self.context.found_rows.set(scratch.sent());
                 }
                 more.map_err(ExecError::from)

@@ -26,11 +26,12 @@ const CLIENT_CHARSETS: [&str; 3] = [
 ];
 
 /// Global variables that switch parts of the engine on and off.
-const SWITCHES: [&str; 5] = [
+const SWITCHES: [&str; 6] = [
     "esker_async_commit",
     "esker_durable_snapshots",
     "esker_early_lock_release",
     "esker_flush_pipelining",
+    "esker_statement_statistics",
     "esker_verify_metadata_answers",
 ];
 /// Global variables whose names begin so make up the flush policy of the log.

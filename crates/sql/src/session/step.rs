@@ -41,6 +41,8 @@ pub enum Request<'a> {
 pub(super) struct Running {
     /// Text of the request, UTF-8; empty for the execution of a prepared statement.
     pub(super) text: Vec<u8>,
+    /// Where the statement begins.
+    pub(super) begin: usize,
     /// Where the next statement of the text begins.
     pub(super) next: usize,
     /// Parameters of the statement.
@@ -77,6 +79,7 @@ impl Running {
     fn new(text: Vec<u8>, params: Vec<Value>, work: Work) -> Self {
         Self {
             text,
+            begin: 0,
             next: 0,
             params,
             work,
@@ -148,15 +151,15 @@ impl Session {
         self.context.process.begin(now, command, text);
     }
 
-    pub(super) fn end_command(&self) {
-        let taken = self
-            .context
-            .process
-            .idle(self.context.instance.now_micros(), self.in_transaction());
+    pub(super) fn end_command(&mut self) {
+        let now = self.context.instance.now_micros();
+        let spilled = self.temp.take_counts().unwrap_or_default();
+        self.end_measure(now, spilled.tables, spilled.merge_passes);
+        let taken = self.context.process.idle(now, self.in_transaction());
         if taken > self.vars.slow_after_micros {
             self.count(Counter::SlowQueries, 1);
         }
-        if let Some(spilled) = self.temp.take_counts() {
+        if spilled.files > 0 {
             self.count(Counter::CreatedTmpFiles, spilled.files);
             self.count(Counter::CreatedTmpDiskTables, spilled.tables);
             self.count(Counter::SortMergePasses, spilled.merge_passes);
@@ -178,6 +181,7 @@ impl Session {
                 self.no_index_used = false;
                 self.context.pace.set_deadline(None);
                 let now = self.context.instance.now_micros();
+                self.end_measure(now, 0, 0);
                 self.context.statement_micros.set(now);
                 self.context.renew_rights();
                 true
@@ -232,6 +236,9 @@ impl Session {
             }),
         };
         if let Some(running) = &mut self.running {
+            if let Some(since) = running.waiting_since {
+                self.measure.waited(since.elapsed());
+            }
             running.wait_error = error;
         }
     }
@@ -331,11 +338,13 @@ impl Session {
         {
             running.work = Work::Planned(key, plan, version);
         }
-        if let Work::Planned(_, plan, _) = &running.work
+        if let Work::Planned(key, plan, _) = &running.work
             && !std::mem::replace(&mut running.counted, true)
         {
             self.count(Counter::Queries, 1);
-            self.count(plan.command(), 1);
+            let command = plan.command();
+            self.count(command, 1);
+            self.measure_planned(*key, command, &running.text);
             if self.vars.log.statements {
                 self.statement_text.clone_from(&running.text);
             }
@@ -356,10 +365,15 @@ impl Session {
         }
         if let Work::Text = running.work {
             running.params.clear();
+            let begin = running.next;
             match self.parse_next(running) {
-                Ok(work) => running.work = work,
+                Ok(work) => {
+                    running.begin = begin;
+                    running.work = work;
+                }
                 Err(e) => {
                     self.clear_warnings();
+                    self.measure(Counter::EskerComError, None, &running.text[begin..]);
                     return Err(e.into());
                 }
             }
@@ -369,7 +383,12 @@ impl Session {
         };
         if !std::mem::replace(&mut running.counted, true) {
             self.count(Counter::Queries, 1);
-            self.count(counts::command_of(statement), 1);
+            let command = counts::command_of(statement);
+            self.count(command, 1);
+            match id.and_then(|id| Some((id, self.prepared.get(&id)?.sql.clone()))) {
+                Some((id, sql)) => self.measure_planned(PlanKey::Prepared(id), command, &sql),
+                None => self.measure_text(command, &running.text[running.begin..running.next]),
+            }
             let renews = matches!(
                 **statement,
                 Statement::AlterUser(_) | Statement::SetPassword(_)
@@ -383,6 +402,7 @@ impl Session {
     pub(super) fn fail(&mut self, e: SqlError) -> Outcome {
         const DEADLOCK: u16 = 1213;
         const TIMEOUT: u16 = 1205;
+        self.measure.failed(&e);
         let instance = &self.context.instance;
         let ends_all = e.code == DEADLOCK
             || (e.code == TIMEOUT && instance.variable_is_on("innodb_rollback_on_timeout"));

@@ -23,6 +23,9 @@ pub(super) fn make(session: &Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Columns { full, table, .. } => columns(session, *full, table),
         ShowWhat::Index { table, .. } => indexes(session, table),
         ShowWhat::CreateTable(name) => create_table(session, name),
+        ShowWhat::CreateView(name) if session.find_system_table(name)?.is_some() => {
+            create_table(session, name)
+        }
         ShowWhat::CreateView(name) => match session.find_view(name)? {
             Some(view) => {
                 for wanted in ["SELECT", "SHOW VIEW"] {
@@ -430,6 +433,10 @@ fn index_table(found: Vec<Vec<Value>>) -> Table {
 
 fn create_table(session: &Session, name: &ObjectName) -> SqlResult<Table> {
     if let Some(spec) = session.find_system_table(name)? {
+        let locks = session.context.instance.catalog.locks();
+        if let Some(view) = infoschema::sys::view(spec, locks) {
+            return Ok(create_view(session, &view));
+        }
         let row = vec![t(spec.name), t(infoschema::create_table(spec))];
         return Ok(Table::texts(&["Table", "Create Table"], vec![row]));
     }

@@ -3,7 +3,7 @@
 //! In flow order: this file (definitions, lookup, binding), `call` (what a kernel sees), `ret` and
 //! `merge` (result types), then the kernels: `string`, `search`, `encode`, `regexp` (with
 //! `pattern`, compiled regular expressions), `hash`, `inet`, `math`,
-//! `number_format`, `control`, `info`, `json`, `date`, and `aggregate`.
+//! `number_format`, `control`, `info`, `monitor`, `json`, `date`, and `aggregate`.
 //! Neighbours: the binder looks a name up, [`FuncDef::bind`]s it and keeps the [`Signature`]; the
 //! executor [`FuncDef::call`]s it; `cast`, `temporal`, `decimal` and `collation` do the work.
 //!
@@ -22,6 +22,7 @@ mod info;
 pub mod json;
 mod math;
 pub mod merge;
+mod monitor;
 mod number_format;
 mod pattern;
 mod regexp;
@@ -249,6 +250,7 @@ impl FuncDef {
 const MODULES: &[&[FuncDef]] = &[
     string::DEFS,
     search::DEFS,
+    monitor::DEFS,
     encode::DEFS,
     regexp::DEFS,
     hash::DEFS,

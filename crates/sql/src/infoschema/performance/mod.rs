@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `source` asks by table name. Parts: `variables` (system, status and user variables) · `sessions`
 //! (threads, the process list, accounts) · `locks` (row and metadata locks) · `setup` (what is instrumented) ·
-//! `memory`.
+//! `memory` · `statements` (by digest, by command, the last ones).
 //! **Invariants**: every table of MySQL's is declared; one that no part lists has no rows. Times are in picoseconds, as
 //! in MySQL; a thread has the id of its connection.
 
@@ -10,6 +10,7 @@ mod locks;
 mod memory;
 mod sessions;
 mod setup;
+mod statements;
 mod variables;
 
 use super::TableSpec;
@@ -22,6 +23,7 @@ pub(super) static SOURCES: &[&[Source]] = &[
     locks::SOURCES,
     setup::SOURCES,
     memory::SOURCES,
+    statements::SOURCES,
 ];
 
 /// Is this a table that every account may read?

@@ -54,14 +54,14 @@ pub(super) static SOURCES: &[Source] = &[
     ),
 ];
 
-/// Every consumer and whether its events are collected.
+/// Every consumer and whether its events are collected while statements are measured.
 const CONSUMERS: [(&str, bool); 16] = [
     ("events_stages_current", false),
     ("events_stages_history", false),
     ("events_stages_history_long", false),
     ("events_statements_cpu", false),
-    ("events_statements_current", false),
-    ("events_statements_history", false),
+    ("events_statements_current", true),
+    ("events_statements_history", true),
     ("events_statements_history_long", false),
     ("events_transactions_current", false),
     ("events_transactions_history", false),
@@ -71,17 +71,25 @@ const CONSUMERS: [(&str, bool); 16] = [
     ("events_waits_history_long", false),
     ("global_instrumentation", true),
     ("thread_instrumentation", true),
-    ("statements_digest", false),
+    ("statements_digest", true),
 ];
 
-fn consumers(_: &Viewer) -> Vec<Vec<Value>> {
-    let row = |(name, on)| vec![text(name), yes_no(on)];
+fn consumers(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let measures = viewer.instance.digests.is_on();
+    let row = |(name, on): (&str, bool)| {
+        let is_measured = !name.contains("statements") || measures;
+        vec![text(name), yes_no(on && is_measured)]
+    };
     CONSUMERS.map(row).to_vec()
 }
 
 fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
-    const NAMES: [&str; 2] = ["memory/esker/all", "wait/lock/metadata/sql/mdl"];
-    let row = |name| vec![text(name), text("YES"), text("NO"), text("")];
+    const NAMES: [(&str, &str); 3] = [
+        ("memory/esker/all", "NO"),
+        ("statement/sql/all", "YES"),
+        ("wait/lock/metadata/sql/mdl", "NO"),
+    ];
+    let row = |(name, timed)| vec![text(name), text("YES"), text(timed), text("")];
     NAMES.map(row).to_vec()
 }
 

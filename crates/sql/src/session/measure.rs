@@ -1,0 +1,144 @@
+//! Measuring statements for PERFORMANCE_SCHEMA.
+//!
+//! Neighbours: the step loop says when a statement begins, waits, fails and ends; `statements` adds up.
+//! **Invariants**
+//! - Times are differences of clock readings that the step loop takes anyway.
+//! - A statement whose text is known by its plan's key costs no reading of its tokens.
+//! - Sessions keep at most [`KNOWN`] digests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use esker_sql_syntax::digest::digest_text;
+use esker_types::SqlError;
+
+use super::plans::{AsIsHasher, PlanKey, hash_of};
+use super::{Counter, Session};
+use crate::statements::{Digest, Measured, beginning};
+
+/// Digests that a session keeps.
+const KNOWN: usize = 256;
+
+/// Spreads ids and bindings over the bits of a key.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The statement that is being measured.
+struct Current {
+    command: Counter,
+    digest: Option<u64>,
+    lock_wait: Duration,
+    sent: u64,
+    error: Option<(u16, String)>,
+}
+
+/// What a session has to measure its statements.
+#[derive(Default)]
+pub(super) struct Measure {
+    current: Option<Current>,
+    /// Text of the current statement.
+    text: String,
+    known: HashMap<u64, Arc<Digest>, AsIsHasher>,
+    generation: u64,
+}
+
+impl Measure {
+    /// Rows were sent.
+    pub(super) fn sent(&mut self, rows: u64) {
+        if let Some(current) = &mut self.current {
+            current.sent += rows;
+        }
+    }
+
+    /// The statement has waited for a lock so long, in all.
+    pub(super) fn waited(&mut self, time: Duration) {
+        if let Some(current) = &mut self.current {
+            current.lock_wait = time;
+        }
+    }
+
+    /// The statement failed.
+    pub(super) fn failed(&mut self, e: &SqlError) {
+        if let Some(current) = &mut self.current {
+            current.error = Some((e.code, e.message.clone()));
+        }
+    }
+}
+
+impl Session {
+    /// A statement begins that is known by the key of its plan.
+    pub(super) fn measure_planned(&mut self, key: PlanKey, command: Counter, text: &[u8]) {
+        let key = match key {
+            PlanKey::Text(hash) => hash,
+            PlanKey::Prepared(id) => u64::from(id).wrapping_mul(MIX),
+        };
+        self.measure(command, Some(key), text);
+    }
+
+    /// A statement begins that is known by its text only.
+    pub(super) fn measure_text(&mut self, command: Counter, text: &[u8]) {
+        self.measure(command, Some(hash_of(text)), text);
+    }
+
+    /// A statement begins; without a key it has no digest.
+    pub(super) fn measure(&mut self, command: Counter, key: Option<u64>, text: &[u8]) {
+        let digests = &self.context.instance.digests;
+        if !digests.is_on() {
+            self.measure.current = None;
+            return;
+        }
+        let generation = digests.generation();
+        if generation != self.measure.generation || self.measure.known.len() > KNOWN {
+            self.measure.known.clear();
+            self.measure.generation = generation;
+        }
+        let key = key.map(|key| key ^ self.context.binding.wrapping_mul(MIX));
+        if let Some(key) = key
+            && !self.measure.known.contains_key(&key)
+        {
+            let text = digest_text(text, self.vars.sql_mode);
+            let digest = digests.digest(self.context.database.as_ref(), &text);
+            self.measure.known.insert(key, digest);
+        }
+        self.measure.text.clear();
+        let text = String::from_utf8_lossy(text);
+        self.measure.text.push_str(beginning(&text));
+        self.measure.current = Some(Current {
+            command,
+            digest: key,
+            lock_wait: Duration::ZERO,
+            sent: 0,
+            error: None,
+        });
+    }
+
+    /// The statement has ended at `now`; what it did on disk.
+    pub(super) fn end_measure(&mut self, now: i64, disk_tables: u64, merge_passes: u64) {
+        let Some(current) = self.measure.current.take() else {
+            return;
+        };
+        let began = self.context.statement_micros.get();
+        let (error, message) = current.error.map_or((0, None), |(e, m)| (e, Some(m)));
+        let measured = Measured {
+            command: current.command,
+            began,
+            micros: now.saturating_sub(began).max(0) as u64,
+            lock_micros: current.lock_wait.as_micros() as u64,
+            error,
+            warnings: self.warning_total,
+            affected: self.context.row_count.get().max(0) as u64,
+            sent: current.sent,
+            disk_tables,
+            merge_passes,
+            no_index_used: self.no_index_used,
+        };
+        let digest = current.digest.and_then(|key| self.measure.known.get(&key));
+        let text = &self.measure.text;
+        if let Some(digest) = digest {
+            digest.add(self.context.process.id, &measured, &|| text.clone());
+        }
+        let schema = self.context.database.as_ref();
+        let mut history = self.context.process.history().lock();
+        history.add(&measured, text, schema, message.as_deref(), digest);
+    }
+}
