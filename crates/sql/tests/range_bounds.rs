@@ -140,10 +140,72 @@ const CASES: &[Case] = &[
     },
     Case {
         ty: "VARCHAR(20)",
-        value: "CONCAT('k', LPAD(n, 5, '0'))",
-        constants: &["'k00100'", "'K00100'", "'k'", "'z'"],
+        value: TEXTS,
+        constants: STRINGS,
+    },
+    Case {
+        ty: "VARCHAR(20) COLLATE utf8mb4_bin",
+        value: TEXTS,
+        constants: STRINGS,
+    },
+    Case {
+        ty: "CHAR(20) COLLATE utf8mb4_general_ci",
+        value: TEXTS,
+        constants: STRINGS,
+    },
+    Case {
+        ty: "VARBINARY(20)",
+        value: TEXTS,
+        constants: STRINGS,
+    },
+    Case {
+        ty: "ENUM('a','b','c','d','e','f')",
+        value: "n % 6 + 1",
+        constants: &["3", "3.5", "-1", "0", "7", "2e0"],
     },
 ];
+
+const TEXTS: &str = "CONCAT('k', LPAD(n, 5, '0'))";
+const STRINGS: &[&str] = &["'k00100'", "'K00100'", "'k'", "'z'", "'k00100 '", "''"];
+
+/// Conditions on the table of two columns, `a` (0 to 9) and `s` (texts), with an index over both.
+const PAIRS: &[&str] = &[
+    "(a, s) = (4, 'k00124')",
+    "(a, s) > (4, 'k00124')",
+    "(a, s) >= (4, 'k00124')",
+    "(a, s) < (4, 'k00124')",
+    "(a, s) <= (4.5, 'k00124')",
+    "(a, s) > (8.5, 'x')",
+    "(a, s) IN ((4, 'k00124'), (5, 'k00125'), (6, 'none'))",
+    "a = 4 AND s LIKE 'k0012%'",
+    "a = 4 AND s LIKE 'K0012_'",
+    "a IN (1, 3) AND s LIKE 'k000%'",
+    "a = 4 AND s BETWEEN 'k0012' AND 'k0013'",
+    "a = '4' AND s > 'k00250'",
+    "a = 4 AND s IN ('k00124', 'k00134', 'no')",
+    "a <=> NULL",
+    "a = 10",
+    "a > 8 AND a < 9",
+];
+
+#[test]
+fn ranges_of_two_parts_are_tight() {
+    let machine = SimEnv::new(2);
+    let instance = open(&machine);
+    let mut root = Client::new(&instance, 1);
+    root.ok("CREATE DATABASE bounds");
+    root.ok("USE bounds");
+    root.ok("CREATE TABLE t (id INT PRIMARY KEY, q INT, a TINYINT, s VARCHAR(20), KEY up (a, s), KEY down (a DESC, s DESC))");
+    root.ok(&format!(
+        "INSERT INTO t WITH RECURSIVE s AS (SELECT 0 n UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {ROWS}) \
+         SELECT n, n, n % 10, {TEXTS} FROM s"
+    ));
+    for cond in PAIRS {
+        for index in ["up", "down"] {
+            check(&mut root, "(TINYINT, VARCHAR)", index, cond);
+        }
+    }
+}
 
 const COMPARISONS: &[&str] = &[
     "p = #",

@@ -155,3 +155,120 @@ fn many_rows_are_aggregated_and_sorted_as_few_are() {
         assert!(root.ask(&sql).0 == wanted, "{sql}");
     }
 }
+
+/// Queries with LIMIT, ORDER BY by an index and index hints: the rows of the general path, which SQL_CALC_FOUND_ROWS
+/// makes them take, from a plan that later texts reuse.
+#[test]
+fn limits_and_orders_are_those_of_the_general_path() {
+    let machine = SimEnv::new(34);
+    let mut root = filled(&open(&machine));
+    root.ask("CREATE TABLE p (id INT PRIMARY KEY, price FLOAT NOT NULL, d DECIMAL(8,2), f DOUBLE, at INT, \
+              KEY by_price (price, at), KEY by_d (d), KEY by_f (f DESC))");
+    root.ask("INSERT INTO p SELECT id, id * 0.15, IF(id % 10 = 0, NULL, id * 0.05), id / 7, id % 5 FROM t WHERE id < 3000");
+    let conditions = [
+        ("id > 700", "700.5"),
+        ("price >= 30.45", "30.449"),
+        ("price = 30.45", "30.456"),
+        ("price > 10 AND price <= 20.3", "1e30"),
+        ("price = 30.45 AND at > 1", "-1e30"),
+        ("d >= 3.045", "0.05"),
+        ("d > -5", "1e30"),
+        ("d < 500000000", "-1"),
+        ("f < 100.25", "3e0"),
+        ("d IN (1.05, 7.15, 2.001)", "3"),
+        ("id BETWEEN 5.5 AND 90.5", "17"),
+        ("id = 7.5", "8"),
+    ];
+    let orders = [
+        "",
+        "ORDER BY id",
+        "ORDER BY id DESC",
+        "ORDER BY price, at, id",
+        "ORDER BY price DESC, at DESC",
+        "ORDER BY price, at DESC",
+        "ORDER BY d, id",
+        "ORDER BY d DESC",
+        "ORDER BY f DESC, id",
+        "ORDER BY at, id",
+        "ORDER BY x",
+    ];
+    let limits = [
+        "LIMIT 10",
+        "LIMIT 0",
+        "LIMIT 3, 5",
+        "LIMIT 2 OFFSET 9999",
+        "LIMIT 100000",
+    ];
+    let hints = [
+        "",
+        "FORCE INDEX (by_price)",
+        "IGNORE INDEX (PRIMARY, by_d)",
+        "USE INDEX (by_f, by_d)",
+    ];
+    let mut compared = 0;
+    for (nth, (condition, other)) in conditions.iter().enumerate() {
+        let number = condition.rsplit(' ').next().expect("a number");
+        let number = number.trim_end_matches(')');
+        let conditions = [condition.to_string(), condition.replace(number, other)];
+        for (at, order) in orders.iter().enumerate() {
+            let limit = limits[(nth + at) % limits.len()];
+            let hint = hints[(nth + at / 2) % hints.len()];
+            for condition in conditions.iter().cycle().take(5) {
+                let query = format!(
+                    "id, price, at, d, f AS x FROM p {hint} WHERE {condition} {order} {limit}"
+                );
+                let short = root.ask(&format!("SELECT {query}")).0;
+                let general = root.ask(&format!("SELECT SQL_CALC_FOUND_ROWS {query}")).0;
+                // Rows that are equal in their order may come in any.
+                if order.contains("id") || limit == "LIMIT 100000" {
+                    let in_order = order.contains("id");
+                    assert_eq!(
+                        sorted_unless(in_order, short),
+                        sorted_unless(in_order, general),
+                        "{query}"
+                    );
+                    compared += 1;
+                } else {
+                    assert_eq!(short.len(), general.len(), "{query}");
+                }
+            }
+        }
+    }
+    assert!(compared > 200);
+    let hits = root.0.plan_statistics().hits;
+    assert!(hits > 50, "{hits} queries had a plan");
+}
+
+fn sorted_unless(in_order: bool, mut rows: Vec<String>) -> Vec<String> {
+    if !in_order {
+        rows.sort();
+    }
+    rows
+}
+
+#[test]
+fn the_ends_of_an_index_are_read_from_there() {
+    let machine = SimEnv::new(35);
+    let mut root = filled(&open(&machine));
+    root.ask("DELETE FROM t WHERE id < 100 OR id > 11000");
+    for _ in 0..3 {
+        assert_eq!(root.ask("SELECT MIN(id) FROM t").0, ["100"]);
+        assert_eq!(root.ask("SELECT MAX(k) FROM t").0, ["3666"]);
+        assert_eq!(
+            root.ask("SELECT MIN(k) FROM t WHERE k > 50 AND k < 60").0,
+            ["51"]
+        );
+        assert_eq!(root.ask("SELECT MAX(id) FROM t WHERE k = 50").0, ["152"]);
+        assert_eq!(root.ask("SELECT MAX(id) FROM t WHERE k = 5").0, [""]);
+        assert_eq!(root.ask("SELECT id FROM t ORDER BY id LIMIT 1").0, ["100"]);
+        assert_eq!(
+            root.ask("SELECT id, k FROM t ORDER BY k DESC, id DESC LIMIT 2")
+                .0,
+            ["110003666", "109993666"]
+        );
+    }
+    assert!(root.0.plan_statistics().hits >= 14, "they are short");
+    root.ask("DELETE FROM t");
+    assert_eq!(root.ask("SELECT MIN(id) FROM t").0, [""]);
+    assert_eq!(root.ask("SELECT MAX(id) FROM t").0, [""]);
+}

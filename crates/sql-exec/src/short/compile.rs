@@ -5,35 +5,29 @@
 
 use std::sync::Arc;
 
-use esker_sql_catalog::catalog::{IndexDef, TableDef, same_name};
+use esker_types::{SqlType, TypeKind};
+
+use super::access::{Access, Names, Wanted, access, has_all, key_part, order_columns, row_count};
+use super::{AggKind, GeneralPath, Limit, Output, ShortSelect};
+use esker_sql_catalog::catalog::{TableDef, same_name};
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::column_flags;
 use esker_sql_syntax::ast::{
-    BinaryOp, Call, ColumnRef, Expr, Literal, NamedTable, Query, QueryBody, Select, SelectItem,
-    TableRef,
+    Call, Expr, NamedTable, Query, QueryBody, Select, SelectItem, TableRef,
 };
 use esker_types::collation::Coercibility;
-use esker_types::{SqlType, TypeKind, Value};
-
-use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
-
-/// Most ranges of one statement; longer IN lists go the long way.
-const MAX_RANGES: usize = 256;
 
 /// The single table of a query that may be short; the caller resolves it.
 pub fn candidate(query: &Query) -> Option<&NamedTable> {
     let select = short_select(query)?;
     match select.from.as_slice() {
-        [TableRef::Table(t)] if t.hints.is_empty() && t.partitions.is_empty() => Some(t),
+        [TableRef::Table(t)] if t.partitions.is_empty() => Some(t),
         _ => None,
     }
 }
 
 fn short_select(query: &Query) -> Option<&Select> {
-    let plain = query.with.is_none()
-        && query.limit.is_none()
-        && query.locking.is_empty()
-        && query.into.is_none();
+    let plain = query.with.is_none() && query.locking.is_empty() && query.into.is_none();
     match &query.body {
         QueryBody::Select(s)
             if plain
@@ -50,34 +44,118 @@ fn short_select(query: &Query) -> Option<&Select> {
 
 /// Compiles a query over `table`, which [`candidate`] named. `params` is the statement's number of
 /// parameters.
-pub fn compile(query: &Query, table: &Arc<TableDef>, params: usize) -> Option<ShortSelect> {
-    let select = short_select(query)?;
-    let named = candidate(query)?;
+///
+/// # Errors
+/// Why the query takes the general path.
+pub fn compile(
+    query: &Query,
+    table: &Arc<TableDef>,
+    params: usize,
+) -> Result<ShortSelect, GeneralPath> {
+    let select = short_select(query).ok_or(GeneralPath::Shape)?;
+    let named = candidate(query).ok_or(GeneralPath::Shape)?;
     let names = Names {
         table,
         alias: named.alias.as_ref().map(|a| &*a.text),
     };
-    let (index, ranges) = access(&names, select.filter.as_ref()?)?;
-    let (output, columns) = output(&names, query, select)?;
+    let (output, columns) = output(&names, query, select).ok_or(GeneralPath::Columns)?;
+    let limit = limit(query).ok_or(GeneralPath::Shape)?;
+    let first_only = is_first_of_index(&names, &output);
+    // All rows of a table are for the general path, which has threads for them and can count without reading.
+    if select.filter.is_none() && limit.is_none() && !first_only {
+        return Err(GeneralPath::Conditions);
+    }
+    let is_alias = |name: &str| aliases(select).any(|alias| same_name(alias, name));
+    let order = match (&output, first_only) {
+        (Output::Aggregates(list), true) => vec![(list[0].1, list[0].0 == AggKind::Max)],
+        (Output::Aggregates(_), false) => Vec::new(),
+        _ => order_columns(&names, &query.order_by, is_alias).ok_or(GeneralPath::Order)?,
+    };
+    let read: Vec<usize> = output.columns().collect();
+    let access = access(
+        &names,
+        &Wanted {
+            filter: select.filter.as_ref(),
+            order: &order,
+            hints: &named.hints,
+            columns: &read,
+        },
+    )
+    .ok_or(GeneralPath::Conditions)?;
+    let (output, first_only) = match output {
+        Output::Sorted {
+            columns,
+            distinct: false,
+            ..
+        } if access.is_ordered => (Output::Columns(columns), false),
+        Output::Sorted { .. } if access.ranges_all() => return Err(GeneralPath::Order),
+        // Sorting by several columns is for the general path.
+        Output::Columns(_) if !access.is_ordered => return Err(GeneralPath::Order),
+        Output::Aggregates(_) if first_only => {
+            let is_first = access.is_ordered && access.ranges.len() == 1;
+            if !is_first && select.filter.is_none() {
+                return Err(GeneralPath::Conditions);
+            }
+            (output, is_first)
+        }
+        output => (output, false),
+    };
+    let Access {
+        index,
+        ranges,
+        direction,
+        ..
+    } = access;
     let def = &table.indexes[index];
     let unique = def.unique && matches!(ranges.as_slice(), [r] if r.equal.len() == def.parts.len());
-    let index_only = !def.primary && !def.hidden && {
-        let codec = &def.codec;
-        let in_key = |col: usize| {
-            let at = def.parts.iter().position(|p| p.col == col);
-            at.is_some_and(|nth| codec.is_reversible(nth))
-        };
-        output.columns().all(in_key)
-    };
-    Some(ShortSelect {
+    let is_covered = !def.primary && !def.hidden && has_all(table, def, &read);
+    let index_only = is_covered.then(|| {
+        let columns = 0..table.columns.len();
+        columns.map(|col| key_part(table, def, col)).collect()
+    });
+    Ok(ShortSelect {
         table: table.clone(),
         columns: columns.into(),
         params,
         index,
         ranges,
+        direction,
         unique,
         index_only,
         output,
+        first_only,
+        limit,
+    })
+}
+
+/// LIMIT and OFFSET, if they are whole numbers or parameters; the outer `None`: they are something else.
+fn limit(query: &Query) -> Option<Option<Limit>> {
+    let Some(limit) = &query.limit else {
+        return Some(None);
+    };
+    let offset = match &limit.offset {
+        None => None,
+        Some(offset) => Some(row_count(offset)?),
+    };
+    let count = row_count(&limit.count)?;
+    Some(Some(Limit { count, offset }))
+}
+
+/// Is this the smallest or the largest of a column without NULL, which an index may have at an end?
+fn is_first_of_index(names: &Names<'_>, output: &Output) -> bool {
+    match output {
+        Output::Aggregates(list) => match list.as_slice() {
+            [(AggKind::Min | AggKind::Max, col)] => !names.table.columns[*col].ty.nullable,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn aliases(select: &Select) -> impl Iterator<Item = &str> {
+    select.items.iter().filter_map(|item| match item {
+        SelectItem::Expr { alias, .. } => alias.as_ref().map(|alias| &*alias.text),
+        _ => None,
     })
 }
 
@@ -92,238 +170,6 @@ impl Output {
             ),
         }
     }
-}
-
-struct Names<'a> {
-    table: &'a TableDef,
-    alias: Option<&'a str>,
-}
-
-impl Names<'_> {
-    fn column(&self, c: &ColumnRef) -> Option<usize> {
-        if let Some(t) = &c.table {
-            let name = self.alias.unwrap_or(&self.table.name);
-            if *t.text != *name {
-                return None;
-            }
-        }
-        if c.schema
-            .as_ref()
-            .is_some_and(|s| *s.text != *self.table.schema)
-        {
-            return None;
-        }
-        self.table.column_index(&c.name.text)
-    }
-
-    fn of(&self, e: &Expr) -> Option<usize> {
-        match e {
-            Expr::Column(c) => self.column(c),
-            _ => None,
-        }
-    }
-}
-
-fn operand(e: &Expr) -> Option<Operand> {
-    Some(match e {
-        Expr::Param(n) => Operand::Param(*n),
-        Expr::Literal(Literal::Int(n)) => {
-            Operand::Const(i64::try_from(*n).map_or(Value::UInt(*n), Value::Int))
-        }
-        Expr::Literal(Literal::Str {
-            bytes,
-            charset: None,
-        }) => Operand::Const(Value::Str(bytes.clone())),
-        _ => return None,
-    })
-}
-
-/// A condition on one column.
-struct Cond {
-    col: usize,
-    test: Test,
-}
-
-enum Test {
-    Eq(Operand),
-    Low(Operand, bool),
-    High(Operand, bool),
-    Between(Operand, Operand),
-    In(Vec<Operand>),
-}
-
-fn condition(names: &Names<'_>, e: &Expr) -> Option<Cond> {
-    match e {
-        Expr::Binary { op, left, right } => {
-            let (col, value, op) = match (names.of(left), names.of(right)) {
-                (Some(col), None) => (col, operand(right)?, *op),
-                (None, Some(col)) => (col, operand(left)?, flipped(*op)?),
-                _ => return None,
-            };
-            let test = match op {
-                BinaryOp::Eq => Test::Eq(value),
-                BinaryOp::Gt => Test::Low(value, false),
-                BinaryOp::Ge => Test::Low(value, true),
-                BinaryOp::Lt => Test::High(value, false),
-                BinaryOp::Le => Test::High(value, true),
-                _ => return None,
-            };
-            Some(Cond { col, test })
-        }
-        Expr::Between {
-            expr,
-            low,
-            high,
-            negated: false,
-        } => Some(Cond {
-            col: names.of(expr)?,
-            test: Test::Between(operand(low)?, operand(high)?),
-        }),
-        Expr::InList {
-            expr,
-            list,
-            negated: false,
-        } => Some(Cond {
-            col: names.of(expr)?,
-            test: Test::In(list.iter().map(operand).collect::<Option<_>>()?),
-        }),
-        _ => None,
-    }
-}
-
-fn flipped(op: BinaryOp) -> Option<BinaryOp> {
-    Some(match op {
-        BinaryOp::Eq => BinaryOp::Eq,
-        BinaryOp::Lt => BinaryOp::Gt,
-        BinaryOp::Le => BinaryOp::Ge,
-        BinaryOp::Gt => BinaryOp::Lt,
-        BinaryOp::Ge => BinaryOp::Le,
-        _ => return None,
-    })
-}
-
-/// The index and its ranges, if the whole condition is one.
-fn access(names: &Names<'_>, filter: &Expr) -> Option<(usize, Vec<RangeSpec>)> {
-    match filter {
-        Expr::And(list) => {
-            let conds = list
-                .iter()
-                .map(|e| condition(names, e))
-                .collect::<Option<Vec<_>>>()?;
-            conjunction(names.table, conds)
-        }
-        Expr::Or(list) => {
-            let conds = list
-                .iter()
-                .map(|e| condition(names, e))
-                .collect::<Option<Vec<_>>>()?;
-            disjunction(names.table, conds)
-        }
-        e => conjunction(names.table, vec![condition(names, e)?]),
-    }
-}
-
-/// Can this index serve, as a user would want it to?
-fn usable(index: &IndexDef) -> bool {
-    !index.hidden && !index.invisible && index.parts.iter().all(|p| p.prefix_len.is_none())
-}
-
-fn conjunction(table: &TableDef, conds: Vec<Cond>) -> Option<(usize, Vec<RangeSpec>)> {
-    // All conditions must be consumed by one index: equalities on a prefix of its parts, then
-    // possibly one range or list on the next part.
-    let mut best: Option<(usize, usize)> = None;
-    for (at, index) in table.indexes.iter().enumerate().filter(|(_, i)| usable(i)) {
-        if covers(index, &conds) {
-            let rank = usize::from(!index.primary) + usize::from(!index.unique);
-            if best.is_none_or(|(_, r)| rank < r) {
-                best = Some((at, rank));
-            }
-        }
-    }
-    let (at, _) = best?;
-    Some((at, build(&table.indexes[at], conds)?))
-}
-
-fn covers(index: &IndexDef, conds: &[Cond]) -> bool {
-    let equal = |col| {
-        conds
-            .iter()
-            .filter(|c| c.col == col && matches!(c.test, Test::Eq(_)))
-            .count()
-    };
-    let mut used = 0;
-    for part in &index.parts {
-        match equal(part.col) {
-            1 => used += 1,
-            0 => {
-                let rest: Vec<_> = conds.iter().filter(|c| c.col == part.col).collect();
-                let fits = match rest.as_slice() {
-                    [_] => true,
-                    [a, b] => matches!(
-                        (&a.test, &b.test),
-                        (Test::Low(..), Test::High(..)) | (Test::High(..), Test::Low(..))
-                    ),
-                    _ => false,
-                };
-                if fits && !part.desc {
-                    used += rest.len();
-                }
-                break;
-            }
-            _ => return false,
-        }
-    }
-    used > 0 && used == conds.len()
-}
-
-fn build(index: &IndexDef, conds: Vec<Cond>) -> Option<Vec<RangeSpec>> {
-    let mut range = RangeSpec::default();
-    let mut list = None;
-    let mut conds: Vec<Option<Cond>> = conds.into_iter().map(Some).collect();
-    for part in &index.parts {
-        for slot in &mut conds {
-            if slot.as_ref().is_none_or(|c| c.col != part.col) {
-                continue;
-            }
-            match slot.take()?.test {
-                Test::Eq(v) => range.equal.push(v),
-                Test::Low(v, inclusive) => range.low = Some((v, inclusive)),
-                Test::High(v, inclusive) => range.high = Some((v, inclusive)),
-                Test::Between(low, high) => {
-                    range.low = Some((low, true));
-                    range.high = Some((high, true));
-                }
-                Test::In(values) => list = Some(values),
-            }
-        }
-    }
-    Some(match list {
-        None => vec![range],
-        Some(values) if values.len() <= MAX_RANGES => values
-            .into_iter()
-            .map(|v| {
-                let mut one = range.clone();
-                one.equal.push(v);
-                one
-            })
-            .collect(),
-        Some(_) => return None,
-    })
-}
-
-/// ORed ranges of the first part of one index.
-fn disjunction(table: &TableDef, conds: Vec<Cond>) -> Option<(usize, Vec<RangeSpec>)> {
-    let col = conds.first()?.col;
-    if conds.iter().any(|c| c.col != col) || conds.len() > MAX_RANGES {
-        return None;
-    }
-    let first = |i: &&IndexDef| usable(i) && i.parts[0].col == col && !i.parts[0].desc;
-    let at = table.indexes.iter().position(|i| first(&i))?;
-    let mut ranges = Vec::new();
-    for cond in conds {
-        ranges.extend(build(&table.indexes[at], vec![cond])?);
-    }
-    (ranges.len() <= MAX_RANGES).then_some((at, ranges))
 }
 
 fn meta(names: &Names<'_>, col: usize, title: &str) -> ColumnMeta {
@@ -352,7 +198,7 @@ fn output(names: &Names<'_>, query: &Query, select: &Select) -> Option<(Output, 
         )
     };
     if select.items.iter().all(is_aggregate) {
-        if select.distinct || !query.order_by.is_empty() {
+        if select.distinct || !query.order_by.is_empty() || query.limit.is_some() {
             return None;
         }
         return aggregates(names, select);
@@ -363,21 +209,22 @@ fn output(names: &Names<'_>, query: &Query, select: &Select) -> Option<(Output, 
         [] => None,
         [key] => {
             let col = names.of(&key.expr)?;
-            Some((columns.iter().position(|c| *c == col)?, key.desc))
+            let at = columns.iter().position(|c| *c == col);
+            // Only types that compare as integers or by their collation are sorted.
+            let ty = &names.table.columns[col].ty;
+            at.filter(|_| ty.is_integer() || ty.is_string())
+                .map(|at| (at, key.desc))
         }
-        _ => return None,
+        _ => None,
     };
     let (by, desc) = match (sorted, select.distinct) {
         (Some(s), false) => s,
         // Without duplicates only when the one column is also the order.
         (Some(s), true) if columns.len() == 1 => s,
+        // In the order of an index, or not at all.
+        (None, false) => return Some((Output::Columns(columns), metas)),
         _ => return None,
     };
-    // Only types that compare as integers or by their collation.
-    let ty = &names.table.columns[columns[by]].ty;
-    if !(ty.is_integer() || ty.is_string()) {
-        return None;
-    }
     Some((
         Output::Sorted {
             columns,

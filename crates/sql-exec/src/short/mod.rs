@@ -2,22 +2,27 @@
 //!
 //! Neighbours: `session` caches a [`ShortSelect`] per statement and asks it first; whatever it does not
 //! take goes the long way through `bind`, `plan` and `exec`, with the same answer.
-//! Parts: `compile` (which statements are short, and how their parameters reach the keys) · `select`
-//! (running one).
+//! Parts: `compile` (which statements are short) · `access` (which index they read) · `place` (how their parameters
+//! reach the keys) · `select` (running one).
 //! **Invariants**
 //! - A short plan filters by its key ranges alone: every condition of the statement is in them.
 //! - Row bytes go to the sink without intermediate values; the only allocations are the session's
 //!   reused buffers.
 //! - A parameter whose type does not fit the column's key exactly makes the execution not short.
 
+mod access;
 mod compile;
+mod place;
 mod select;
 
 use std::sync::Arc;
 
+use access::KeyPart;
+use esker_engine::Direction;
+use esker_types::Value;
+
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::result::ColumnMeta;
-use esker_types::Value;
 
 pub use compile::{candidate, compile};
 pub use select::Scratch;
@@ -35,6 +40,13 @@ struct RangeSpec {
     equal: Vec<Operand>,
     low: Option<(Operand, bool)>,
     high: Option<(Operand, bool)>,
+}
+
+/// LIMIT and OFFSET.
+#[derive(Debug, Clone)]
+struct Limit {
+    count: Operand,
+    offset: Option<Operand>,
 }
 
 /// Aggregate functions of the short path.
@@ -63,6 +75,21 @@ enum Output {
     Aggregates(Vec<(AggKind, usize)>),
 }
 
+/// Why a SELECT takes the general path, which plans it each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeneralPath {
+    /// Several tables, groups, windows, locks, or a clause that only planning understands.
+    Shape,
+    /// It has expressions of its rows, not only columns.
+    Columns,
+    /// No index has exactly the rows that its conditions want.
+    Conditions,
+    /// No index has its order.
+    Order,
+    /// These values, or what the transaction has done.
+    Values,
+}
+
 /// A compiled short SELECT.
 #[derive(Debug)]
 pub struct ShortSelect {
@@ -75,11 +102,15 @@ pub struct ShortSelect {
     /// Position of the index in the table.
     index: usize,
     ranges: Vec<RangeSpec>,
+    direction: Direction,
     /// At most one row can match.
     unique: bool,
-    /// Everything that is read lies in the index's own key parts.
-    index_only: bool,
+    /// Everything that is read lies in the key parts of the index or in the clustered key: where, by column.
+    index_only: Option<Box<[Option<KeyPart>]>>,
     output: Output,
+    /// The first row has the result of the only aggregate.
+    first_only: bool,
+    limit: Option<Limit>,
 }
 
 impl ShortSelect {

@@ -10,15 +10,17 @@ use std::cmp::Ordering;
 use std::ops::Bound as RangeBound;
 
 use esker_engine::{Direction, Txn, View};
-use esker_sql_catalog::catalog::IndexDef;
-use esker_sql_catalog::codec::{KeyRange, RowReader};
-use esker_sql_catalog::exec_error::engine_error;
-use esker_sql_catalog::result::RowSink;
 use esker_types::{Decimal, SqlResult, SqlType, Value, ValueRef};
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 
-use super::{AggKind, Operand, Output, RangeSpec, ShortSelect};
+use super::access::KeyPart;
+use super::place::{self, Keys};
+use super::{AggKind, Output, ShortSelect};
+use esker_sql_catalog::catalog::IndexDef;
+use esker_sql_catalog::codec::{KeyCodec, KeyRange, RowReader};
+use esker_sql_catalog::exec_error::engine_error;
+use esker_sql_catalog::result::RowSink;
 
 /// Buffers that a session keeps between executions, and the keys of the execution that runs.
 #[derive(Default)]
@@ -31,6 +33,32 @@ pub struct Scratch {
     gathered: Gathered,
     /// Rows that were sent.
     sent: u64,
+    window: Window,
+}
+
+/// Which of the rows that are met are wanted: what is left of OFFSET and LIMIT.
+#[derive(Clone, Copy)]
+struct Window {
+    skip: u64,
+    take: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            skip: 0,
+            take: u64::MAX,
+        }
+    }
+}
+
+impl Window {
+    /// Leaves of rows that are all there those that are wanted.
+    fn cut<T>(self, rows: &mut Vec<T>) {
+        let skip = self.skip.min(rows.len() as u64) as usize;
+        rows.drain(..skip);
+        rows.truncate(usize::try_from(self.take).unwrap_or(usize::MAX));
+    }
 }
 
 /// What an execution knows before it sends anything.
@@ -76,74 +104,6 @@ const KEPT_BYTES: usize = 256 * 1024;
 const MOST_GATHERED_ROWS: usize = 10_000;
 const MOST_GATHERED_BYTES: usize = 1 << 20;
 
-fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<ValueRef<'a>> {
-    match operand {
-        Operand::Param(n) => params.get(*n as usize).map(Value::as_ref),
-        Operand::Const(v) => Some(v.as_ref()),
-    }
-}
-
-/// The value as the column's type has it, if that is exact.
-fn fit<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<ValueRef<'a>> {
-    if ty.is_integer() && ty.kind != esker_types::TypeKind::Year {
-        let n = match v {
-            ValueRef::Int(i) => i128::from(i),
-            ValueRef::UInt(u) => i128::from(u),
-            _ => return None,
-        };
-        let bits = match ty.kind {
-            esker_types::TypeKind::TinyInt => 8,
-            esker_types::TypeKind::SmallInt => 16,
-            esker_types::TypeKind::MediumInt => 24,
-            esker_types::TypeKind::Int => 32,
-            _ => 64,
-        };
-        return if ty.unsigned {
-            (0..1_i128 << bits)
-                .contains(&n)
-                .then_some(ValueRef::UInt(n as u64))
-        } else {
-            let half = 1_i128 << (bits - 1);
-            (-half..half)
-                .contains(&n)
-                .then_some(ValueRef::Int(n as i64))
-        };
-    }
-    match v {
-        ValueRef::Str(_) if ty.is_string() => Some(v),
-        _ => None,
-    }
-}
-
-/// The keys of one range; None when a value does not fit its column.
-fn range(
-    index: &IndexDef,
-    spec: &RangeSpec,
-    params: &[Value],
-    zone: &TimeZone,
-) -> SqlResult<Option<KeyRange>> {
-    let parts = index.codec.parts();
-    let mut equal: SmallVec<[ValueRef<'_>; 4]> = SmallVec::new();
-    for (nth, operand) in spec.equal.iter().enumerate() {
-        match value(operand, params).and_then(|v| fit(v, &parts[nth].ty)) {
-            Some(v) => equal.push(v),
-            None => return Ok(None),
-        }
-    }
-    let mut ends = [None, None];
-    for (end, slot) in [&spec.low, &spec.high].into_iter().zip(&mut ends) {
-        let Some((operand, inclusive)) = end else {
-            continue;
-        };
-        match value(operand, params).and_then(|v| fit(v, &parts[equal.len()].ty)) {
-            Some(v) => *slot = Some((v, *inclusive)),
-            None => return Ok(None),
-        }
-    }
-    let [low, high] = ends;
-    index.codec.range(&equal, low, high, zone).map(Some)
-}
-
 impl ShortSelect {
     /// The definition of the index that is read.
     fn index(&self) -> &IndexDef {
@@ -160,27 +120,39 @@ impl ShortSelect {
         let index = self.index();
         scratch.gathered = Gathered::Nothing;
         scratch.sent = 0;
+        match self.window(params) {
+            Some(window) => scratch.window = window,
+            None => return Ok(false),
+        }
         if self.unique {
-            scratch.key.clear();
-            for (nth, operand) in self.ranges[0].equal.iter().enumerate() {
-                let ty = &index.codec.parts()[nth].ty;
-                let Some(v) = value(operand, params).and_then(|v| fit(v, ty)) else {
-                    return Ok(false);
-                };
-                index.codec.encode_part(nth, v, zone, &mut scratch.key)?;
-            }
-            return Ok(true);
+            return place::full_key(index, &self.ranges[0], params, zone, &mut scratch.key);
         }
         scratch.ranges.clear();
         for spec in &self.ranges {
-            match range(index, spec, params, zone)? {
+            match place::range(index, spec, params, zone)? {
                 None => return Ok(false),
-                Some(range) if is_empty(&range) => (),
-                Some(range) => scratch.ranges.push(range),
+                Some(Keys::Empty) => (),
+                Some(Keys::Some(range)) => scratch.ranges.push(range),
             }
         }
-        merge(&mut scratch.ranges);
+        place::merge(&mut scratch.ranges);
+        if self.direction == Direction::Backward {
+            scratch.ranges.reverse();
+        }
         Ok(true)
+    }
+
+    /// Which rows are wanted; `None` if that is no number, or skips many: they are read by a thread that may take long.
+    fn window(&self, params: &[Value]) -> Option<Window> {
+        let Some(limit) = &self.limit else {
+            return Some(Window::default());
+        };
+        let skip = match &limit.offset {
+            None => 0,
+            Some(offset) => place::count(offset, params)?,
+        };
+        let take = place::count(&limit.count, params)?;
+        (skip <= MOST_GATHERED_ROWS as u64).then_some(Window { skip, take })
     }
 
     /// Does what must be done before the first row is sent; false when there are too many rows for that.
@@ -190,6 +162,7 @@ impl ShortSelect {
             ranges,
             sort: buffers,
             gathered,
+            window,
             ..
         } = scratch;
         let keys = self.keys(key, ranges);
@@ -211,9 +184,14 @@ impl ShortSelect {
                 self.sorted(&sort, keys, txn, zone, buffers)?
             }
         };
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             return Ok(false);
         };
+        match &mut found {
+            Gathered::Rows(rows) => window.cut(rows),
+            Gathered::Strings => window.cut(&mut buffers.rows),
+            Gathered::Nothing | Gathered::Aggregates(_) => {}
+        }
         *gathered = found;
         Ok(true)
     }
@@ -237,20 +215,33 @@ impl ShortSelect {
     ) -> SqlResult<bool> {
         match (&self.output, std::mem::take(&mut scratch.gathered)) {
             (Output::Columns(columns), _) => {
+                let mut window = scratch.window;
+                if window.take == 0 {
+                    return Ok(false);
+                }
                 let keys = self.keys(&scratch.key, &scratch.ranges);
                 let mut sent = 0;
                 let stop = self.each(keys, txn, zone, |row| {
+                    if window.skip > 0 {
+                        window.skip -= 1;
+                        return Ok(true);
+                    }
                     sent += 1;
+                    window.take -= 1;
                     self.send(row, columns, sink);
-                    Ok(sink.bytes() < limit)
+                    Ok(window.take > 0 && sink.bytes() < limit)
                 })?;
                 scratch.sent += sent;
-                let Some(Stop { range, key }) = stop else {
+                scratch.window = window;
+                let Some(Stop { range, key }) = stop.filter(|_| window.take > 0) else {
                     return Ok(false);
                 };
                 scratch.ranges.drain(..range);
                 if let Some(range) = scratch.ranges.first_mut() {
-                    range.lower = RangeBound::Excluded(key);
+                    match self.direction {
+                        Direction::Forward => range.lower = RangeBound::Excluded(key),
+                        Direction::Backward => range.upper = RangeBound::Excluded(key),
+                    }
                 }
                 return Ok(true);
             }
@@ -361,7 +352,7 @@ impl ShortSelect {
                 &index.tree,
                 range.lower(),
                 range.upper(),
-                Direction::Forward,
+                self.direction,
                 View::Snapshot,
             )
             .map_err(|e| engine_error(&e))?;
@@ -372,8 +363,15 @@ impl ShortSelect {
                     zone,
                     bytes,
                 )?))?
-            } else if self.index_only {
-                f(&Row::Key { index, key, zone })?
+            } else if let Some(parts) = &self.index_only {
+                f(&Row::Key(KeyRow {
+                    parts,
+                    primary: &self.table.primary().codec,
+                    index: &index.codec,
+                    key,
+                    clustered: index.codec.clustered_of(key, bytes)?,
+                    zone,
+                }))?
             } else {
                 let clustered = index.codec.clustered_of(key, bytes)?;
                 self.row(clustered, txn, zone, f)?
@@ -400,9 +398,10 @@ impl ShortSelect {
                 step(*kind, row, *col, state);
             }
             rows += 1;
-            Ok(rows < MOST_GATHERED_ROWS)
+            Ok(!self.first_only && rows < MOST_GATHERED_ROWS)
         })?;
-        Ok(stop.is_none().then_some(Gathered::Aggregates(states)))
+        let is_done = stop.is_none() || self.first_only;
+        Ok(is_done.then_some(Gathered::Aggregates(states)))
     }
 
     /// Rows in their order; `None` if there are too many.
@@ -553,35 +552,44 @@ struct Sort<'a> {
     distinct: bool,
 }
 
-/// A row in place: in the clustered tree, or as far as an index key tells it.
+/// A row in place: in the clustered tree, or as far as an index entry tells it.
 enum Row<'a> {
     Stored(RowReader<'a>),
-    Key {
-        index: &'a IndexDef,
-        key: &'a [u8],
-        zone: &'a TimeZone,
-    },
+    Key(KeyRow<'a>),
+}
+
+/// The entry of a secondary index.
+struct KeyRow<'a> {
+    parts: &'a [Option<KeyPart>],
+    primary: &'a KeyCodec,
+    index: &'a KeyCodec,
+    key: &'a [u8],
+    clustered: &'a [u8],
+    zone: &'a TimeZone,
 }
 
 impl Row<'_> {
     fn field(&self, col: usize) -> ValueRef<'_> {
         match self {
             Self::Stored(row) => row.field(col),
-            Self::Key { index, key, zone } => {
-                let mut rest = *key;
-                for (nth, part) in index.parts.iter().enumerate() {
-                    if part.col == col {
-                        return index
-                            .codec
-                            .decode_part(nth, rest, zone)
-                            .map_or(ValueRef::Null, |(v, _)| v);
-                    }
-                    let len = index.codec.part_len(nth, rest).unwrap_or(rest.len());
-                    rest = &rest[len..];
-                }
-                ValueRef::Null
-            }
+            Self::Key(row) => row.field(col).unwrap_or(ValueRef::Null),
         }
+    }
+}
+
+impl KeyRow<'_> {
+    fn field(&self, col: usize) -> Option<ValueRef<'_>> {
+        let (codec, key, nth) = match self.parts[col]? {
+            KeyPart::Own(nth) => (self.index, self.key, nth),
+            KeyPart::Clustered(nth) => (self.primary, self.clustered, nth),
+        };
+        let mut rest = key;
+        for before in 0..nth {
+            rest = rest.get(codec.part_len(before, rest)?..)?;
+        }
+        codec
+            .decode_part(nth, rest, self.zone)
+            .map(|(value, _)| value)
     }
 }
 
@@ -634,63 +642,5 @@ fn compare(
         (_, ValueRef::Null) => Ordering::Greater,
         (ValueRef::Str(a), ValueRef::Str(b)) => strings(a, b),
         (a, b) => as_i128(a).cmp(&as_i128(b)),
-    }
-}
-
-fn start(r: &KeyRange) -> &[u8] {
-    match &r.lower {
-        RangeBound::Included(k) | RangeBound::Excluded(k) => k,
-        RangeBound::Unbounded => &[],
-    }
-}
-
-fn is_empty(r: &KeyRange) -> bool {
-    match (&r.lower, &r.upper) {
-        (RangeBound::Included(l), RangeBound::Included(u)) => l > u,
-        (
-            RangeBound::Included(l) | RangeBound::Excluded(l),
-            RangeBound::Included(u) | RangeBound::Excluded(u),
-        ) => l >= u,
-        _ => false,
-    }
-}
-
-/// Sorts ranges and joins those that overlap.
-fn merge(ranges: &mut Vec<KeyRange>) {
-    if ranges.len() < 2 {
-        return;
-    }
-    let excluded = |r: &KeyRange| matches!(r.lower, RangeBound::Excluded(_));
-    ranges.sort_by(|a, b| (start(a), excluded(a)).cmp(&(start(b), excluded(b))));
-    let mut merged: Vec<KeyRange> = Vec::with_capacity(ranges.len());
-    for r in ranges.drain(..) {
-        match merged.last_mut() {
-            Some(last) if reaches(last, &r) => {
-                if ends_before(last, &r) {
-                    last.upper = r.upper;
-                }
-            }
-            _ => merged.push(r),
-        }
-    }
-    *ranges = merged;
-}
-
-/// Does `a` end at or after the start of `b`?
-fn reaches(a: &KeyRange, b: &KeyRange) -> bool {
-    match &a.upper {
-        RangeBound::Unbounded => true,
-        RangeBound::Included(end) | RangeBound::Excluded(end) => end.as_slice() >= start(b),
-    }
-}
-
-fn ends_before(a: &KeyRange, b: &KeyRange) -> bool {
-    match (&a.upper, &b.upper) {
-        (RangeBound::Unbounded, _) => false,
-        (_, RangeBound::Unbounded) => true,
-        (RangeBound::Included(x), RangeBound::Excluded(y)) => x < y,
-        (RangeBound::Excluded(x), RangeBound::Included(y)) => x <= y,
-        (RangeBound::Included(x), RangeBound::Included(y))
-        | (RangeBound::Excluded(x), RangeBound::Excluded(y)) => x < y,
     }
 }

@@ -13,7 +13,7 @@ use crate::expr::Expr;
 
 /// The place of a value in a column's domain.
 #[derive(Debug, Clone)]
-pub(crate) enum Edge {
+pub enum Edge {
     /// It is this value of the column's type.
     At(Value),
     /// It lies strictly after this value and before the next one.
@@ -42,6 +42,10 @@ pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
     match (&column.kind, kind) {
         (TypeKind::Set(_) | TypeKind::Null | TypeKind::Json, _) | (_, CmpKind::Json) => false,
         (TypeKind::Enum(_), CmpKind::Str(_)) => value.ty.is_string(),
+        // As numbers its values are those of its labels, which is their order.
+        (TypeKind::Enum(_), CmpKind::Int | CmpKind::Decimal | CmpKind::Double) => {
+            value.ty.is_numeric()
+        }
         (_, CmpKind::Str(collation)) => {
             column.is_string()
                 && value.ty.is_string()
@@ -109,15 +113,16 @@ pub(crate) fn locate(
                 esker_types::Time::from_micros(micros).map(Value::Time)
             })
         }
-        TypeKind::Enum(labels) => match value {
-            Value::Str(text) => {
+        TypeKind::Enum(labels) => match (value, kind) {
+            (Value::Str(text), CmpKind::Str(_)) => {
                 let same = |l: &std::sync::Arc<str>| column.collation.eq(l.as_bytes(), text);
                 match labels.iter().position(same) {
                     Some(nth) => Edge::At(Value::Label(nth as u64 + 1, text.as_slice().into())),
                     None => Edge::Anywhere,
                 }
             }
-            _ => Edge::Anywhere,
+            (_, CmpKind::Str(_)) => Edge::Anywhere,
+            _ => in_labels(cast::to_f64(ctx, value)?, labels.len()),
         },
         _ if column.is_string() => match value {
             Value::Str(_) => Edge::At(value.clone()),
@@ -151,11 +156,7 @@ fn in_integers(
     kind: CmpKind,
 ) -> SqlResult<Edge> {
     let (min, max) = integer_limits(column);
-    let make = |v: i128| match column.kind {
-        TypeKind::Bit => Value::Bit(v as u64, column.length as u8),
-        _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(v as u64),
-        _ => Value::Int(v as i64),
-    };
+    let make = |v: i128| integer_value(v, column);
     let (floor, exact) = match value {
         Value::Int(v) if kind != CmpKind::Double => (i128::from(*v), true),
         Value::UInt(v) | Value::Bit(v, _) if kind != CmpKind::Double => (i128::from(*v), true),
@@ -184,17 +185,60 @@ fn in_integers(
             (v.floor() as i128, v.fract() == 0.0)
         }
     };
-    if floor < min {
-        return Ok(Edge::BeforeAll);
+    Ok(integer_edge(floor, exact, column))
+}
+
+/// A value of an integer column.
+fn integer_value(v: i128, column: &SqlType) -> Value {
+    match column.kind {
+        TypeKind::Bit => Value::Bit(v as u64, column.length as u8),
+        _ if column.unsigned && column.kind != TypeKind::Year => Value::UInt(v as u64),
+        _ => Value::Int(v as i64),
     }
-    if floor > max {
-        return Ok(Edge::AfterAll);
+}
+
+/// Where a number lies among integers: at this one (`exact`), or after it and before the next.
+fn integer_edge(floor: i128, exact: bool, column: &SqlType) -> Edge {
+    let (min, max) = integer_limits(column);
+    match exact {
+        _ if floor < min => Edge::BeforeAll,
+        _ if floor > max => Edge::AfterAll,
+        true => Edge::At(integer_value(floor, column)),
+        false => Edge::JustAfter(integer_value(floor, column)),
     }
-    Ok(if exact {
-        Edge::At(make(floor))
-    } else {
-        Edge::JustAfter(make(floor))
-    })
+}
+
+/// The place of a number in a column of numbers, without an expression around them. `None` where they are compared
+/// in a domain that may not tell exactly, and for other columns.
+pub fn locate_number(value: ValueRef<'_>, column: &SqlType) -> Option<Edge> {
+    let double = match value {
+        ValueRef::Int(v) => v as f64,
+        ValueRef::UInt(v) => v as f64,
+        ValueRef::Decimal(d) => d.to_f64(),
+        ValueRef::Double(v) => v,
+        _ => return None,
+    };
+    let integer = match value {
+        ValueRef::Int(v) => Some((i128::from(v), true)),
+        ValueRef::UInt(v) => Some((i128::from(v), true)),
+        ValueRef::Decimal(d) => floor_decimal(&d),
+        _ => None,
+    };
+    match &column.kind {
+        TypeKind::TinyInt
+        | TypeKind::SmallInt
+        | TypeKind::MediumInt
+        | TypeKind::Int
+        | TypeKind::BigInt => integer.map(|(floor, exact)| integer_edge(floor, exact, column)),
+        TypeKind::Decimal => match value {
+            ValueRef::Decimal(d) => Some(decimal_edge(&d, column)),
+            ValueRef::Double(_) => None,
+            _ => integer.map(|(v, _)| decimal_edge(&Decimal::from_i128(v, 0), column)),
+        },
+        TypeKind::Float => Some(in_floats(double)),
+        TypeKind::Double if !double.is_nan() => Some(Edge::At(Value::Double(double))),
+        _ => None,
+    }
 }
 
 /// Largest integer not above a decimal, and whether it is the decimal.
@@ -296,6 +340,22 @@ fn floor_to(d: &Decimal, scale: u8) -> Option<Decimal> {
 /// The smallest decimal with `scale` that is not below `d`; `None` where there are no such digits.
 fn ceil_to(d: &Decimal, scale: u8) -> Option<Decimal> {
     floor_to(&d.negate(), scale).map(Decimal::negate)
+}
+
+/// Where a number lies among those of an ENUM's labels: from 1 on, and 0 for what was no label.
+fn in_labels(v: f64, labels: usize) -> Edge {
+    match v.floor() {
+        _ if v.is_nan() => Edge::Anywhere,
+        floor if floor < 0.0 => Edge::BeforeAll,
+        floor if floor > labels as f64 => Edge::AfterAll,
+        floor => {
+            let label = Value::Label(floor as u64, Default::default());
+            match floor == v {
+                true => Edge::At(label),
+                false => Edge::JustAfter(label),
+            }
+        }
+    }
 }
 
 /// Where a double lies among the values of a FLOAT column, which are doubles, too, when compared.

@@ -55,6 +55,7 @@ use crate::expr::Expr;
 pub use block::plan_bound;
 pub use block::{rows_looked_at, rows_out};
 pub use conds::is_cheap;
+pub use edge::{Edge, locate_number};
 pub use stats::{table_rows, tree_entries};
 pub use window::{CallPlan, SortPlan, WindowPlan, WindowRun};
 

@@ -15,7 +15,7 @@ use esker_sql_catalog::catalog::{AutoStep, TableDef};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::mdl::{MdlDuration, MdlMode};
 use esker_sql_catalog::result::{Mode, OkInfo};
-use esker_sql_exec::short::{self, ShortSelect};
+use esker_sql_exec::short::{self, GeneralPath, ShortSelect};
 use esker_sql_plan::bind::{BindEnv, Params};
 use esker_sql_plan::expr::UserVars;
 use esker_sql_plan::plan::QueryPlan;
@@ -23,7 +23,7 @@ use esker_sql_syntax::ast::{NamedTable, Query, Statement};
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::Session;
-use super::counts::command_of;
+use super::counts::{Counter, command_of};
 use super::names::Purpose;
 use super::plans::{Plan, PlanKey};
 use super::run::Done;
@@ -84,7 +84,7 @@ impl Session {
         prepared: Option<u32>,
     ) -> Result<Option<Done>, ExecError> {
         let Some(named) = short::candidate(query) else {
-            return Ok(None);
+            return Ok(self.take_general(GeneralPath::Shape));
         };
         let binding = self.context.binding;
         let catalog = &self.context.instance.catalog;
@@ -95,7 +95,7 @@ impl Session {
             None => {
                 let plan = self
                     .compile_short(query, named, params.len())
-                    .map_or(Plan::Long, Plan::Read);
+                    .map_or_else(Plan::Long, Plan::Read);
                 if let Some(id) = prepared {
                     self.plans
                         .keep_prepared(id, plan.clone(), binding, version, params);
@@ -105,25 +105,40 @@ impl Session {
         };
         match plan {
             Plan::Read(plan) => self.run_read(&plan, version, params),
-            _ => Ok(None),
+            Plan::Long(why) => Ok(self.take_general(why)),
+            Plan::Change(..) | Plan::Parsed(_) => Ok(None),
         }
     }
 
-    /// None also for names that do not resolve, or not for this account: they get their errors on the long way.
+    /// A SELECT is planned; counts why.
+    fn take_general(&self, why: GeneralPath) -> Option<Done> {
+        let counter = match why {
+            GeneralPath::Shape => Counter::EskerSelectPlannedShape,
+            GeneralPath::Columns => Counter::EskerSelectPlannedColumns,
+            GeneralPath::Conditions => Counter::EskerSelectPlannedConditions,
+            GeneralPath::Order => Counter::EskerSelectPlannedOrder,
+            GeneralPath::Values => Counter::EskerSelectPlannedValues,
+        };
+        self.count(counter, 1);
+        None
+    }
+
+    /// Names that do not resolve, or not for this account, get their errors on the general path.
     pub(super) fn compile_short(
         &self,
         query: &Query,
         named: &NamedTable,
         params: usize,
-    ) -> Option<Arc<ShortSelect>> {
+    ) -> Result<Arc<ShortSelect>, GeneralPath> {
         let schema = match &named.name.schema {
-            Some(s) => &*s.text,
-            None => self.context.database.as_deref()?,
+            Some(s) => Some(&*s.text),
+            None => self.context.database.as_deref(),
         };
-        let table = self.context.resolve(schema, &named.name.name.text)?;
+        let table = schema.and_then(|schema| self.context.resolve(schema, &named.name.name.text));
+        let table = table.ok_or(GeneralPath::Shape)?;
         let privileges = self.context.access.on_table(&table.schema, &table.name);
         if !table.temporary && !privileges.contains(Privileges::of(&["SELECT"])) {
-            return None;
+            return Err(GeneralPath::Shape);
         }
         short::compile(query, &table, params).map(Arc::new)
     }
@@ -140,7 +155,7 @@ impl Session {
         let stale_entries = self.txn.has_writes() && !plan.is_by_primary();
         let adapted = self.is_serializable() || self.vars.select_limit != u64::MAX;
         if adapted || stale_entries {
-            return Ok(None);
+            return Ok(self.take_general(GeneralPath::Values));
         }
         if let Some(branch) = &self.context.xa {
             branch.admit_tables()?;
@@ -153,7 +168,13 @@ impl Session {
         let (zone, scratch) = (&self.vars.time_zone, &mut self.plans.scratch);
         let is_short =
             plan.bind(params, zone, scratch)? && plan.gather(&self.txn, zone, scratch)?;
-        Ok(is_short.then(|| Done::ShortRows(plan.clone())))
+        Ok(match is_short {
+            true => {
+                self.count(Counter::EskerSelectByKey, 1);
+                Some(Done::ShortRows(plan.clone()))
+            }
+            false => self.take_general(GeneralPath::Values),
+        })
     }
 
     /// Locks a table for a short read, if that needs no waiting; false also if it is not what it was at `version`.

@@ -16,7 +16,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::{Catalog, TableDef};
-use esker_sql_exec::short::{Scratch, ShortSelect};
+use esker_sql_exec::short::{GeneralPath, Scratch, ShortSelect};
 use esker_sql_syntax::ast::Statement;
 use esker_sql_syntax::digest::Digest;
 use esker_types::Value;
@@ -86,8 +86,8 @@ pub(super) enum Plan {
     Change(Arc<dml::Compiled>, Counter),
     /// No plan, but no need to parse the text again.
     Parsed(Arc<Statement>),
-    /// Neither, and not worth asking again.
-    Long,
+    /// Neither, and not worth asking again: why.
+    Long(GeneralPath),
 }
 
 impl Plan {
@@ -97,7 +97,7 @@ impl Plan {
             Self::Read(_) => Counter::ComSelect,
             Self::Change(_, command) => *command,
             Self::Parsed(statement) => command_of(statement),
-            Self::Long => Counter::EskerComOther,
+            Self::Long(_) => Counter::EskerComOther,
         }
     }
 
@@ -105,7 +105,7 @@ impl Plan {
     fn relatives(&self) -> &[Relative] {
         match self {
             Self::Change(change, _) => change.foreign_keys().relatives(),
-            Self::Read(_) | Self::Parsed(_) | Self::Long => &[],
+            Self::Read(_) | Self::Parsed(_) | Self::Long(_) => &[],
         }
     }
 
@@ -113,7 +113,7 @@ impl Plan {
         match self {
             Self::Read(read) => std::slice::from_ref(&read.table),
             Self::Change(change, _) => change.targets(),
-            Self::Parsed(_) | Self::Long => &[],
+            Self::Parsed(_) | Self::Long(_) => &[],
         }
     }
 }
@@ -185,7 +185,7 @@ impl Kept {
         };
         let relatives = self.plan.relatives();
         // A plan without tables says "not short"; another schema may make it short.
-        let current = !matches!(self.plan, Plan::Long)
+        let current = !matches!(self.plan, Plan::Long(_))
             && self.plan.tables().iter().all(same)
             && relatives.iter().all(|r| same(&r.table));
         if current {

@@ -351,7 +351,7 @@ impl Session {
             let changes = match plan {
                 Plan::Change(..) => true,
                 Plan::Parsed(statement) => counts::changes_data(statement),
-                Plan::Read(_) | Plan::Long => false,
+                Plan::Read(_) | Plan::Long(_) => false,
             };
             self.admit_statement(changes, false)?;
         }

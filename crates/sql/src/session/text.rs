@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::Mode;
-use esker_sql_exec::short;
+use esker_sql_exec::short::{self, GeneralPath};
 use esker_sql_syntax::ast::{Literal, Statement};
 use esker_sql_syntax::digest::{Digest, DigestKind, MAX_DIGEST_PARAMS};
 use esker_sql_syntax::{self as parse, ParseOptions};
@@ -114,7 +114,7 @@ impl Session {
             }
         };
         match plan {
-            Plan::Long => None,
+            Plan::Long(_) => None,
             plan => Some((PlanKey::Text(hash), plan, version)),
         }
     }
@@ -136,7 +136,7 @@ impl Session {
             {
                 Plan::Parsed(Arc::new(parsed.stmt))
             }
-            _ => Plan::Long,
+            _ => Plan::Long(GeneralPath::Shape),
         })
     }
 
@@ -153,15 +153,16 @@ impl Session {
         let parsed = parse::parse(&running.text, options).ok()?;
         let params = &running.params;
         if parsed.rest.is_some() || parsed.params as usize != params.len() {
-            return Some(Plan::Long);
+            return Some(Plan::Long(GeneralPath::Shape));
         }
         if let Statement::Query(query) = &parsed.stmt {
             let read = short::candidate(query)
+                .ok_or(GeneralPath::Shape)
                 .and_then(|named| self.compile_short(query, named, params.len()));
-            return Some(read.map_or(Plan::Long, Plan::Read));
+            return Some(read.map_or_else(Plan::Long, Plan::Read));
         }
         if !shapes::shares_plan(&parsed.stmt, params) {
-            return Some(Plan::Long);
+            return Some(Plan::Long(GeneralPath::Shape));
         }
         // Compiling locks the table; a text that is not run must not begin anything.
         let (compiled, keep) = self
@@ -175,7 +176,7 @@ impl Session {
         Some(if kept {
             Plan::Change(compiled, command_of(&parsed.stmt))
         } else {
-            Plan::Long
+            Plan::Long(GeneralPath::Shape)
         })
     }
 
@@ -218,7 +219,7 @@ impl Session {
                     other => other,
                 }
             }
-            Plan::Parsed(_) | Plan::Long => Ok(None),
+            Plan::Parsed(_) | Plan::Long(_) => Ok(None),
         };
         if matches!(done, Ok(Some(_))) {
             self.plans.count_hit();
