@@ -2,12 +2,13 @@
 //! files.
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
-//! log and prints errors for people (`show`, and `bar` for progress).
+//! log and prints errors for people (`show`, `log` for the log's file, and `bar` for progress).
 
 mod bar;
 mod bench;
 mod check;
 mod inspect;
+mod log;
 mod serve;
 mod shell;
 mod show;

@@ -8,9 +8,11 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use crate::bar::{AboveBar, Bar};
-use esker_server::Config;
+use crate::bar::Bar;
+use crate::log;
+use esker_server::{Config, Hooks};
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -48,6 +50,9 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     // Data and keys are nobody else's business.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let config = gather(files, settings)?;
+    if let Some(place) = config.log_error() {
+        log::send_to(place, &config.data_dir)?;
+    }
     if !config.ignored.is_empty() {
         tracing::info!(
             "not settings of the server, ignored: {}",
@@ -57,10 +62,12 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     let data_dir = config.data_dir.clone();
     let mut bar = Bar::new();
     let progress = Box::new(move |progress: &_| bar.show(progress));
-    esker_server::run(config, progress, |address, instance| {
-        announce(address, instance, &data_dir)
-    })
-    .map_err(|e| e.to_string())?;
+    let hooks = Hooks {
+        progress,
+        reopen_logs: Arc::new(log::reopen),
+        ready: |address, instance: &_| announce(address, instance, &data_dir),
+    };
+    esker_server::run(config, hooks).map_err(|e| e.to_string())?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +75,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
 fn begin_log() {
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::INFO)
-        .with_writer(|| AboveBar)
+        .with_writer(|| log::Sink)
         .with_target(false)
         .init();
 }

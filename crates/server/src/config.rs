@@ -150,6 +150,12 @@ impl Config {
         Ok(config)
     }
 
+    /// Where the server's log goes; None: where it does by default.
+    pub fn log_error(&self) -> Option<&str> {
+        let made = self.settings.iter().rfind(|s| s.name == "log_error");
+        made.map(|setting| setting.value.as_str())
+    }
+
     fn apply(&mut self, all: Vec<Setting>) -> Result<(), ConfigError> {
         let (mut cert, mut key) = (None, None);
         for s in all {

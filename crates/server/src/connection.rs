@@ -9,7 +9,6 @@
 //! - Of `max_connections` + 1 clients the last one is an administrator; so is everybody at `admin_port` (see `seats`).
 //! - At shutdown a statement that runs is answered, an idle client is told at once.
 
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,7 +26,6 @@ use esker_wire::handshake::{self, Greeting, Response};
 use esker_wire::response::{OkPacket, write_err};
 use esker_wire::{WireError, command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -40,6 +38,7 @@ use crate::parameters::Parameters;
 use crate::reply;
 use crate::seats::{Door, Held};
 use crate::silence::{Silence, TooLong};
+use crate::socket::{Peer, Socket};
 use crate::stream::Stream;
 use crate::unseen;
 use crate::watch::{self, Watching};
@@ -201,7 +200,7 @@ impl Connection {
                         kill();
                     }
                 };
-                watch::until_dropped(socket.into(), Box::new(end))
+                watch::until_dropped(socket, Box::new(end))
             });
             worker::leave();
         })
@@ -442,10 +441,10 @@ fn too_many_connections() -> SqlError {
 }
 
 /// Serves a client until it leaves.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, door: Door) {
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
     let idle = Arc::new(AtomicBool::new(false));
     let mut conn = Connection {
-        stream: Stream::Plain(stream),
+        stream: Stream::Plain(socket),
         frames: FrameWriter::default(),
         reader: FrameReader::default(),
         agreed: None,
@@ -470,14 +469,16 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         }
     };
     let id = shared.next_connection_id();
-    let host = host_name(peer);
+    let host = peer.host();
     conn.begin_login();
     let (response, identity, must_change_password) =
         match login(&mut conn, &shared, id, &host).await {
             Ok(known) => known,
             Err(why) => return refuse(&mut conn, &shared, peer, why).await,
         };
-    shared.throttle.completed(peer.ip());
+    if let Some(ip) = peer.ip() {
+        shared.throttle.completed(ip);
+    }
     let kill = Arc::new(Notify::new());
     drop(entered);
     let who = Newcomer {
@@ -523,7 +524,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
 }
 
 /// Is there room for one more, and has the address behaved?
-fn admit(shared: &Shared, peer: SocketAddr, door: Door) -> Result<Option<Held<'_>>, SqlError> {
+fn admit(shared: &Shared, peer: Peer, door: Door) -> Result<Option<Held<'_>>, SqlError> {
     let limit = shared.instance.variable_u64("max_connections") as usize;
     let entered = shared.seats.enter(limit);
     if entered.is_none() && door == Door::Main {
@@ -532,10 +533,12 @@ fn admit(shared: &Shared, peer: SocketAddr, door: Door) -> Result<Option<Held<'_
     }
     let allowed = shared.instance.variable_u64("max_connect_errors");
     let flushes = shared.instance.host_flushes();
-    if shared.throttle.is_blocked(peer.ip(), allowed, flushes) {
+    let ip = peer.ip().map(|ip| ip.to_canonical());
+    if let Some(ip) = ip
+        && shared.throttle.is_blocked(ip, allowed, flushes)
+    {
         let text = format!(
-            "Host '{}' is blocked because of many connection errors; unblock with FLUSH HOSTS",
-            peer.ip().to_canonical()
+            "Host '{ip}' is blocked because of many connection errors; unblock with FLUSH HOSTS"
         );
         return Err(SqlError::new(1129, "HY000", text));
     }
@@ -543,12 +546,14 @@ fn admit(shared: &Shared, peer: SocketAddr, door: Door) -> Result<Option<Held<'_
 }
 
 /// Ends a login that came to nothing.
-async fn refuse(conn: &mut Connection, shared: &Shared, peer: SocketAddr, why: NoLogin) {
+async fn refuse(conn: &mut Connection, shared: &Shared, peer: Peer, why: NoLogin) {
     shared.instance.count_aborted_connect();
     match why {
         NoLogin::Broken => {
             let allowed = shared.instance.variable_u64("max_connect_errors");
-            shared.throttle.interrupted(peer.ip(), allowed);
+            if let Some(ip) = peer.ip() {
+                shared.throttle.interrupted(ip, allowed);
+            }
         }
         NoLogin::Denied(e) => {
             shared.refusals.tell(peer, &e);
@@ -564,14 +569,6 @@ async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopping| *stopping).await;
 }
 
-fn host_name(peer: SocketAddr) -> String {
-    if peer.ip().is_loopback() {
-        "localhost".into()
-    } else {
-        peer.ip().to_canonical().to_string()
-    }
-}
-
 /// Greeting, TLS, authentication. The flag: the password has to be changed.
 async fn login(
     conn: &mut Connection,
@@ -580,7 +577,7 @@ async fn login(
     host: &str,
 ) -> Result<(Response, Identity, bool), NoLogin> {
     let mut offered = cap::SERVER | compressions(shared).capabilities();
-    if shared.tls.is_some() {
+    if shared.tls.load().is_some() {
         offered |= cap::SSL;
     }
     let challenge = conn.fresh_challenge();
@@ -598,7 +595,7 @@ async fn login(
     conn.flush().await?;
     let mut packet = conn.read_login_packet().await?;
     if handshake::is_ssl_request(&packet) {
-        let Some(acceptor) = &shared.tls else {
+        let Some(acceptor) = shared.tls.load_full() else {
             return Err(NoLogin::Broken);
         };
         // Else bytes that came in clear would be taken for encrypted ones.
@@ -606,7 +603,7 @@ async fn login(
             !conn.reader.has_pending(),
             "read beyond the request for TLS"
         );
-        timeout_at(conn.login_end, conn.stream.upgrade(acceptor))
+        timeout_at(conn.login_end, conn.stream.upgrade(&acceptor))
             .await
             .map_err(Gone::from)?
             .map_err(Gone::from)?;
@@ -632,7 +629,7 @@ async fn login(
     let account = authenticate(conn, shared, proof, host)
         .await?
         .map_err(NoLogin::Denied)?;
-    if shared.instance.variable_is_on("require_secure_transport") && !conn.stream.is_tls() {
+    if shared.instance.variable_is_on("require_secure_transport") && !conn.stream.is_private() {
         let text = "Connections using insecure transport are prohibited while \
                     --require_secure_transport=ON.";
         return Err(NoLogin::Denied(SqlError::new(3159, "HY000", text)));
@@ -685,7 +682,7 @@ fn admit_account(session: &mut Session, database: Option<&str>) -> Result<(), Sq
 /// A client that has proved who it is.
 struct Newcomer {
     id: u64,
-    peer: SocketAddr,
+    peer: Peer,
     door: Door,
     response: Response,
     identity: Identity,
@@ -718,7 +715,7 @@ async fn open_session<'s>(
         ClientInfo {
             connection_id: id,
             user: response.user.clone(),
-            host: host_name(peer),
+            host: peer.host(),
             peer: peer.to_string(),
             account: identity.account,
             proxy_user: identity.proxy_user,

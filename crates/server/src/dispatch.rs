@@ -111,6 +111,10 @@ pub(crate) fn begin(
             session.start(Request::Query(flush_of(what).as_bytes()));
             Next::Statement(Format::Text, Mode::Thread)
         }
+        Command::Shutdown => {
+            session.start(Request::Query(b"SHUTDOWN"));
+            Next::Statement(Format::Text, Mode::Inline)
+        }
         Command::Ping => Next::Ok,
         Command::Statistics => Next::Text(session.statistics()),
         Command::Debug => Next::Eof,

@@ -1,23 +1,32 @@
-//! The sockets that clients come in by: one for each address of `bind_address`.
+//! The sockets that clients come in by: one for each address of `bind_address`, and a Unix socket.
 //!
-//! Neighbours: `listener` opens them once; `startup` and `listener` take what comes.
-//! **Invariant**: no door is favoured: they are asked in turn.
+//! Neighbours: `listener` opens them once; `startup` and `listener` take what comes, as a [`Socket`].
+//! **Invariants**: no door is favoured: they are asked in turn. A Unix socket's file is only replaced when nobody
+//! listens on it, and is removed with its door.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use esker_vfs::Env;
+use rustix::fs::{Mode, chmod};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 
 use crate::listener::StartError;
+use crate::socket::{Peer, Socket};
 
 /// Every address of the machine.
 const EVERYWHERE: &str = "*";
 
+/// Everybody on the machine may connect; accounts decide who gets in.
+const SOCKET_MODE: Mode = Mode::from_raw_mode(0o777);
+
 /// The listening sockets.
 pub(crate) struct Doors {
     listeners: Vec<TcpListener>,
+    local: Option<LocalDoor>,
     /// Asked first the next time.
     next: AtomicUsize,
 }
@@ -25,7 +34,25 @@ pub(crate) struct Doors {
 impl From<Vec<TcpListener>> for Doors {
     fn from(listeners: Vec<TcpListener>) -> Self {
         let next = AtomicUsize::new(0);
-        Self { listeners, next }
+        Self {
+            listeners,
+            local: None,
+            next,
+        }
+    }
+}
+
+/// A Unix socket with its file.
+struct LocalDoor {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for LocalDoor {
+    fn drop(&mut self) {
+        if let Err(e) = Env::os().fs.remove_file(&self.path) {
+            tracing::warn!("cannot remove {}: {e}", self.path.display());
+        }
     }
 }
 
@@ -45,6 +72,31 @@ impl Doors {
         Ok(listeners.into())
     }
 
+    /// Listens on a Unix socket as well.
+    pub(crate) async fn open_local(&mut self, path: &Path) -> Result<(), StartError> {
+        let fail = |cause: io::Error| StartError::Listen {
+            address: path.display().to_string(),
+            cause,
+            hint: "",
+        };
+        if Env::os().fs.exists(path).map_err(fail)? {
+            if UnixStream::connect(path).await.is_ok() {
+                return Err(StartError::Listen {
+                    address: path.display().to_string(),
+                    cause: io::ErrorKind::AddrInUse.into(),
+                    hint: " (another server uses this socket; choose one with --socket=FILE)",
+                });
+            }
+            // A server that was killed has left it.
+            Env::os().fs.remove_file(path).map_err(fail)?;
+        }
+        let listener = UnixListener::bind(path).map_err(fail)?;
+        let path = path.to_owned();
+        chmod(&path, SOCKET_MODE).map_err(|e| fail(e.into()))?;
+        self.local = Some(LocalDoor { listener, path });
+        Ok(())
+    }
+
     /// The first address.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listeners[0].local_addr()
@@ -56,19 +108,33 @@ impl Doors {
     }
 
     /// The next client.
-    pub(crate) async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+    pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
         std::future::poll_fn(|context| self.poll_accept(context)).await
     }
 
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let (count, first) = (self.listeners.len(), self.next.load(Ordering::Relaxed));
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Socket, Peer)>> {
+        let count = self.listeners.len() + usize::from(self.local.is_some());
+        let first = self.next.load(Ordering::Relaxed);
         for at in (first..first + count).map(|i| i % count) {
-            if let Poll::Ready(accepted) = self.listeners[at].poll_accept(context) {
+            if let Poll::Ready(accepted) = self.poll_one(at, context) {
                 self.next.store((at + 1) % count, Ordering::Relaxed);
                 return Poll::Ready(accepted);
             }
         }
         Poll::Pending
+    }
+
+    /// Asks one door; the one behind the addresses is the Unix socket.
+    fn poll_one(&self, at: usize, context: &mut Context<'_>) -> Poll<io::Result<(Socket, Peer)>> {
+        if let Some(listener) = self.listeners.get(at) {
+            let tcp = |(stream, peer)| (Socket::Tcp(stream), Peer::Tcp(peer));
+            return listener.poll_accept(context).map_ok(tcp);
+        }
+        let Some(local) = &self.local else {
+            return Poll::Pending;
+        };
+        let unix = |(stream, _)| (Socket::Unix(stream), Peer::Local);
+        local.listener.poll_accept(context).map_ok(unix)
     }
 }
 
@@ -117,6 +183,24 @@ fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::net::TcpStream;
+
+    #[tokio::test]
+    async fn a_unix_socket_replaces_what_a_killed_server_has_left_and_no_other() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("esker.sock");
+        // A socket whose listener is gone, and its file not.
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("binds"));
+        let mut doors = Doors::open("127.0.0.1", 0, 16).await.expect("opens");
+        doors.open_local(&path).await.expect("replaces it");
+        let _client = UnixStream::connect(&path).await.expect("connects");
+        let (_, peer) = doors.accept().await.expect("accepts");
+        assert_eq!((peer.host().as_str(), peer.ip()), ("localhost", None));
+        let mut second = Doors::open("127.0.0.1", 0, 16).await.expect("opens");
+        assert!(second.open_local(&path).await.is_err());
+        drop(doors);
+        assert!(!path.exists());
+    }
 
     #[tokio::test]
     async fn every_address_of_a_list_lets_in() {
@@ -130,7 +214,8 @@ mod tests {
             for address in &addresses {
                 let client = TcpStream::connect(address).await.expect("connects");
                 let (_, peer) = doors.accept().await.expect("accepts");
-                assert_eq!(peer, client.local_addr().expect("bound"));
+                let own = client.local_addr().expect("bound");
+                assert_eq!(peer.to_string(), own.to_string());
             }
         }
     }

@@ -7,30 +7,34 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use esker_sql::variables::Setting;
 use esker_sql::{Instance, InstanceConfig, Starting};
 use esker_types::SqlError;
-use esker_vfs::Env;
+use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::Activity;
 use crate::config::Config;
 use crate::doors::Doors;
+use crate::host::{ServerHost, Stop};
 use crate::login::PasswordCache;
 use crate::refusals::Refusals;
 use crate::rsa::LoginKey;
 use crate::seats::{Door, Seats};
+use crate::socket::{Peer, Socket};
 use crate::startup::{self, OnProgress, Report, Started};
 use crate::throttle::Throttle;
 use crate::tls::TlsSettings;
-use crate::{connection, panics, tls, unseen};
+use crate::{connection, host, notify, panics, tls, unseen};
 
 /// Longest wait for sessions to finish at shutdown.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -76,7 +80,7 @@ impl From<SqlError> for StartError {
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) instance: Arc<Instance>,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: ArcSwapOption<TlsAcceptor>,
     pub(crate) login_key: LoginKey,
     pub(crate) passwords: PasswordCache,
     pub(crate) throttle: Throttle,
@@ -100,20 +104,36 @@ impl Shared {
     }
 }
 
-/// Runs the server until a signal stops it. `progress` is called now and then while the log is replayed, `ready`
-/// with the address once statements may run.
+/// Opens the files of the server's log anew.
+pub type ReopenLogs = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// What the process around the server does.
+pub struct Hooks<R: FnOnce(SocketAddr, &Instance)> {
+    /// Called now and then while the log is replayed.
+    pub progress: OnProgress,
+    /// Called at SIGHUP and FLUSH LOGS.
+    pub reopen_logs: ReopenLogs,
+    /// Called with the address once statements may run.
+    pub ready: R,
+}
+
+/// Runs the server until a signal or a statement stops it.
 ///
 /// # Errors
 /// See [`StartError`]; after the start, errors concern single clients and are logged.
-pub fn run(
+pub fn run<R: FnOnce(SocketAddr, &Instance)>(
     config: Config,
-    progress: OnProgress,
-    ready: impl FnOnce(SocketAddr, &Instance),
+    hooks: Hooks<R>,
 ) -> Result<(), StartError> {
     panics::log_panics();
     let env = Env::os();
     let starting = begin(&config, &env)?;
-    let tls = tls_acceptor(&config, &env, &starting)?;
+    let tls = tls_acceptor(
+        &config,
+        &env,
+        &|name| starting.variable_text(name),
+        &|name| starting.variable_is_on(name),
+    )?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads);
@@ -124,7 +144,7 @@ pub fn run(
         .thread_stack_size(WORKER_STACK_BYTES)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
-    let result = runtime.block_on(serve(&config, starting, tls, progress, ready));
+    let result = runtime.block_on(serve(&config, starting, tls, hooks));
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     if let Some(instance) = result? {
         instance.shutdown()?;
@@ -133,12 +153,13 @@ pub fn run(
 }
 
 /// None where the server has no TLS.
-fn tls_acceptor(
+pub(crate) fn tls_acceptor(
     config: &Config,
     env: &Env,
-    starting: &Starting,
+    variable: &dyn Fn(&str) -> String,
+    is_on: &dyn Fn(&str) -> bool,
 ) -> Result<Option<TlsAcceptor>, StartError> {
-    if !starting.variable_is_on("ssl") {
+    if !is_on("ssl") {
         return Ok(None);
     }
     let acceptor = tls::acceptor(
@@ -146,15 +167,15 @@ fn tls_acceptor(
         &config.data_dir,
         &TlsSettings {
             files: config.tls_files.clone(),
-            generate: starting.variable_is_on("auto_generate_certs"),
-            versions: starting.variable_text("tls_version"),
-            ciphers: starting.variable_text("ssl_cipher"),
-            suites: starting.variable_text("tls_ciphersuites"),
-            authority: starting.variable_text("ssl_ca"),
-            revoked: starting.variable_text("ssl_crl"),
+            generate: is_on("auto_generate_certs"),
+            versions: variable("tls_version"),
+            ciphers: variable("ssl_cipher"),
+            suites: variable("tls_ciphersuites"),
+            authority: variable("ssl_ca"),
+            revoked: variable("ssl_crl"),
         },
     )?;
-    if acceptor.is_none() && starting.variable_is_on("require_secure_transport") {
+    if acceptor.is_none() && is_on("require_secure_transport") {
         let text =
             "require_secure_transport=ON, and there is no TLS: no certificate, or no version";
         return Err(StartError::Tls(text.to_owned()));
@@ -213,7 +234,7 @@ async fn open_admin_doors(starting: &Starting, backlog: u32) -> Result<Option<Do
 }
 
 /// The next client of doors that may not be there.
-async fn accept(doors: Option<&Doors>) -> io::Result<(TcpStream, SocketAddr)> {
+async fn accept(doors: Option<&Doors>) -> io::Result<(Socket, Peer)> {
     match doors {
         Some(doors) => doors.accept().await,
         None => std::future::pending().await,
@@ -221,23 +242,36 @@ async fn accept(doors: Option<&Doors>) -> io::Result<(TcpStream, SocketAddr)> {
 }
 
 /// Serves until a signal comes; gives the instance, if it got that far, to be shut down.
-async fn serve(
+async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     config: &Config,
     starting: Starting,
     tls: Option<TlsAcceptor>,
-    progress: OnProgress,
-    ready: impl FnOnce(SocketAddr, &Instance),
+    hooks: Hooks<R>,
 ) -> Result<Option<Arc<Instance>>, StartError> {
     let backlog = starting.variable_u64("back_log") as u32;
-    let doors = Doors::open(&config.bind_address, config.port, backlog).await?;
+    let Hooks {
+        progress,
+        reopen_logs,
+        ready,
+    } = hooks;
+    let mut doors = Doors::open(&config.bind_address, config.port, backlog).await?;
     let address = doors.address()?;
+    let local = starting.variable_text("socket");
+    if !local.is_empty() {
+        let path = config.data_dir.join(local);
+        doors.open_local(&path).await?;
+        tracing::info!("listening on {}", path.display());
+    }
     for address in doors.addresses()? {
         tracing::info!("listening on {address}");
     }
     let admin_doors = open_admin_doors(&starting, backlog).await?;
     let init_file = starting.variable_text("init_file");
-    let mut stop = StopSignal::new()?;
-    ignore_other_signals()?;
+    let pid_file = PidFile::write(&config.data_dir, &starting.variable_text("pid_file"))?;
+    let stop_wish = Arc::new(Notify::new());
+    let mut stop = StopSignal::new(stop_wish.clone())?;
+    let hangups = signal(SignalKind::hangup())?;
+    ignore_user_signals()?;
     let mut report = Report::new(progress);
     let started = startup::wait(starting, &doors, stop.wait(), &mut report).await?;
     let Some(Started { instance, guests }) = started else {
@@ -254,7 +288,7 @@ async fn serve(
     let (stop_sessions, shutdown) = watch::channel(false);
     let shared = Arc::new(Shared {
         instance: instance.clone(),
-        tls,
+        tls: ArcSwapOption::from_pointee(tls),
         login_key: LoginKey::default(),
         passwords: PasswordCache::default(),
         throttle: Throttle::default(),
@@ -266,9 +300,18 @@ async fn serve(
         stopping: AtomicBool::new(false),
         shutdown,
     });
+    let host = ServerHost {
+        stop: stop_wish,
+        reopen_logs,
+        config: config.clone(),
+        shared: Arc::downgrade(&shared),
+    };
+    instance.serve_for(Box::new(host));
+    heed_hangups(hangups, instance.clone());
     ready(address, &instance);
-    for (stream, peer) in guests {
-        spawn(&shared, stream, peer, Door::Main);
+    notify::ready(&address.to_string());
+    for (socket, peer) in guests {
+        spawn(&shared, socket, peer, Door::Main);
     }
     loop {
         let (accepted, door) = tokio::select! {
@@ -277,7 +320,7 @@ async fn serve(
             () = stop.wait() => break,
         };
         match accepted {
-            Ok((stream, peer)) => spawn(&shared, stream, peer, door),
+            Ok((socket, peer)) => spawn(&shared, socket, peer, door),
             Err(e) => {
                 tracing::warn!("accept failed: {e}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -286,6 +329,7 @@ async fn serve(
     }
     drop((doors, admin_doors));
     tracing::info!("shutting down");
+    notify::stopping();
     shared.stopping.store(true, Ordering::Relaxed);
     // Statements that run or wait end with an error; a commit on its way to the disk is answered. Before idle sessions
     // end: their row locks go with them, and who waits for one would be let through.
@@ -303,19 +347,19 @@ async fn serve(
     {
         tracing::warn!("sessions still busy after {SHUTDOWN_GRACE:?}; going down without them");
     }
+    drop(pid_file);
     Ok(Some(instance))
 }
 
-fn spawn(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, door: Door) {
+fn spawn(shared: &Arc<Shared>, socket: Socket, peer: Peer, door: Door) {
     let shared = shared.clone();
     shared.connections.fetch_add(1, Ordering::AcqRel);
     tokio::spawn(async move {
         let _count = CountGuard(shared.clone());
-        // Small answers must not wait for the peer's delayed acknowledgement.
-        if let Err(e) = stream.set_nodelay(true) {
+        if let Err(e) = socket.send_at_once() {
             tracing::debug!("{peer}: {e}");
         }
-        connection::serve(shared, stream, peer, door).await;
+        connection::serve(shared, socket, peer, door).await;
     });
 }
 
@@ -328,15 +372,46 @@ impl Drop for CountGuard {
     }
 }
 
+/// The file with the process id, while the server runs.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    /// `name` is relative to the data directory; none where it is empty.
+    fn write(data_dir: &Path, name: &str) -> Result<Option<Self>, StartError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let path = data_dir.join(name);
+        let bytes = format!("{}\n", std::process::id());
+        let written = || -> io::Result<()> {
+            let file = Env::os().fs.open(&path, OpenMode::CreateOrOpen)?;
+            file.set_len(0)?;
+            file.write_all_at(bytes.as_bytes(), 0)
+        };
+        written().map_err(|e| StartError::Open(format!("pid_file {}: {e}", path.display())))?;
+        Ok(Some(Self(path)))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Err(e) = Env::os().fs.remove_file(&self.0) {
+            tracing::warn!("cannot remove {}: {e}", self.0.display());
+        }
+    }
+}
+
 struct StopSignal {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
+    /// SHUTDOWN.
+    wish: Stop,
+    terminate: Signal,
+    interrupt: Signal,
 }
 
 impl StopSignal {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
+    fn new(wish: Stop) -> io::Result<Self> {
         Ok(Self {
+            wish,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -346,16 +421,23 @@ impl StopSignal {
         tokio::select! {
             _ = self.terminate.recv() => (),
             _ = self.interrupt.recv() => (),
+            () = self.wish.notified() => (),
         }
     }
 }
 
-/// What would end the process without a word is told and survived: there is nothing to reload, the log goes to standard
-/// error and certificates are read at the start.
-fn ignore_other_signals() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
+/// SIGHUP opens the files of the log anew and reads the certificate again, for what rotates them.
+fn heed_hangups(mut hangups: Signal, instance: Arc<Instance>) {
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tokio::task::block_in_place(|| host::on_hangup(&instance));
+        }
+    });
+}
+
+/// What would end the process without a word is told and survived.
+fn ignore_user_signals() -> io::Result<()> {
     for (name, kind) in [
-        ("SIGHUP", SignalKind::hangup()),
         ("SIGUSR1", SignalKind::user_defined1()),
         ("SIGUSR2", SignalKind::user_defined2()),
     ] {

@@ -288,7 +288,7 @@ async fn sha2(
     send_more(conn, &[PERFORM_FULL_AUTH]);
     conn.flush().await?;
     let mut packet = conn.read_login_packet().await?;
-    let password = if conn.stream.is_tls() {
+    let password = if conn.stream.is_private() {
         // A clear password ends in NUL.
         if packet.pop() != Some(0) {
             return Ok(false);

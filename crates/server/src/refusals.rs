@@ -4,11 +4,12 @@
 //! **Invariants**: at most [`MOST_LINES`] lines a second, however many guests are refused, and none is forgotten: what
 //! was left out is counted in a later line. Names that guests choose are escaped; nothing of a password is written.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use esker_types::SqlError;
 use parking_lot::Mutex;
+
+use crate::socket::Peer;
 
 /// Most lines within [`WINDOW`].
 const MOST_LINES: u32 = 10;
@@ -48,7 +49,7 @@ impl State {
 
 impl Refusals {
     /// A client was refused.
-    pub(crate) fn tell(&self, peer: SocketAddr, error: &SqlError) {
+    pub(crate) fn tell(&self, peer: Peer, error: &SqlError) {
         let Some(left_out) = self.state.lock().admit(Instant::now()) else {
             return;
         };

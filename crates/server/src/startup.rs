@@ -7,9 +7,7 @@
 //! **Invariants**: as many connections wait as may log in later, one more is told error 1040; whoever hangs up
 //! makes room; a signal ends the wait, and the replay with it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use esker_engine::{Engine, ReplayPhase, ReplayProgress};
@@ -18,17 +16,19 @@ use esker_sql::{Instance, Starting};
 use esker_types::SqlError;
 use esker_wire::frame::FrameWriter;
 use esker_wire::response::write_err;
-use tokio::io::ReadBuf;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::doors::Doors;
 use crate::listener::{ACCEPT_PAUSE, StartError};
+use crate::notify;
+use crate::socket::{Peer, Socket};
 
 /// Time between two looks at the progress, for a bar on a terminal.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time between two lines of it in the log.
 const LOG: Duration = Duration::from_secs(5);
+/// A service manager waits for so many lines that do not come.
+const PATIENCE: u64 = 12;
 
 /// The callback for the progress of the replay.
 pub(crate) type OnProgress = Box<dyn FnMut(&ReplayProgress) + Send>;
@@ -37,7 +37,7 @@ pub(crate) type OnProgress = Box<dyn FnMut(&ReplayProgress) + Send>;
 pub(crate) struct Started {
     pub(crate) instance: Arc<Instance>,
     /// Clients that have waited.
-    pub(crate) guests: Vec<(TcpStream, SocketAddr)>,
+    pub(crate) guests: Vec<(Socket, Peer)>,
 }
 
 /// Lets connections wait until the log is read. None: a signal came first.
@@ -65,7 +65,7 @@ pub(crate) async fn wait(
             }
             opened = &mut opening => break opened.map_err(std::io::Error::other)??,
             accepted = doors.accept() => match accepted {
-                Ok((stream, peer)) => room.enter(stream, peer),
+                Ok((socket, peer)) => room.enter(socket, peer),
                 Err(e) => {
                     tracing::warn!("accept failed: {e}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -86,7 +86,7 @@ pub(crate) async fn wait(
 /// The connections that wait.
 struct Room {
     limit: usize,
-    guests: Vec<(TcpStream, SocketAddr)>,
+    guests: Vec<(Socket, Peer)>,
     refused: u64,
 }
 
@@ -99,12 +99,12 @@ impl Room {
         }
     }
 
-    fn enter(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn enter(&mut self, socket: Socket, peer: Peer) {
         if self.guests.len() >= self.limit {
-            self.guests.retain(|(stream, _)| !has_hung_up(stream));
+            self.guests.retain(|(socket, _)| !socket.has_hung_up());
         }
         if self.guests.len() < self.limit {
-            return self.guests.push((stream, peer));
+            return self.guests.push((socket, peer));
         }
         self.refused += 1;
         let mut frames = FrameWriter::default();
@@ -112,19 +112,7 @@ impl Room {
         write_err(&error, frames.begin());
         frames.end();
         // It fits into an empty socket; whoever does not take it is sent away all the same.
-        let _ = stream.try_write(frames.bytes());
-    }
-}
-
-/// Has the peer closed its end, or is the connection broken?
-fn has_hung_up(stream: &TcpStream) -> bool {
-    let mut byte = [0];
-    let mut byte = ReadBuf::new(&mut byte);
-    let mut context = Context::from_waker(Waker::noop());
-    match stream.poll_peek(&mut context, &mut byte) {
-        Poll::Ready(Ok(bytes)) => bytes == 0,
-        Poll::Ready(Err(_)) => true,
-        Poll::Pending => false,
+        let _ = socket.try_write(frames.bytes());
     }
 }
 
@@ -152,7 +140,11 @@ impl Report {
         self.phase = progress.phase;
         if moved || Instant::now() >= self.next_line {
             self.next_line = Instant::now() + LOG;
-            tracing::info!("{}", line(&progress));
+            let line = line(&progress);
+            tracing::info!("{line}");
+            if progress.phase == ReplayPhase::Reading {
+                notify::recovering(&line, LOG.as_secs() * PATIENCE);
+            }
         }
     }
 

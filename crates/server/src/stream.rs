@@ -1,24 +1,25 @@
-//! A client's byte stream: TCP, or TLS over TCP.
+//! A client's byte stream: a socket, or TLS over it.
 //!
 //! Neighbours: `connection` reads and writes; `login` upgrades.
 //! **Invariant**: the upgrade happens before anything secret is sent.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// TCP with or without TLS.
+use crate::socket::Socket;
+
+/// A socket with or without TLS.
 pub(crate) enum Stream {
     /// Clear.
-    Plain(TcpStream),
+    Plain(Socket),
     /// Encrypted.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Socket>>),
     /// Closed by a failed upgrade.
     Closed,
 }
@@ -51,9 +52,14 @@ impl Stream {
         own.map(|certificate| &**certificate)
     }
 
-    fn tcp(&self) -> Option<&TcpStream> {
+    /// May a password be sent in the clear? On a Unix socket nobody listens.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_)))
+    }
+
+    fn socket(&self) -> Option<&Socket> {
         match self {
-            Self::Plain(tcp) => Some(tcp),
+            Self::Plain(socket) => Some(socket),
             Self::Tls(stream) => Some(stream.get_ref().0),
             Self::Closed => None,
         }
@@ -62,39 +68,36 @@ impl Stream {
     /// Writes what the socket takes at once, without a timer; `None` if that cannot be done or said here.
     pub(crate) fn write_now(&self, data: &[u8]) -> Option<usize> {
         match self {
-            Self::Plain(tcp) => tcp.try_write(data).ok(),
+            Self::Plain(socket) => socket.try_write(data).ok(),
             Self::Tls(_) | Self::Closed => None,
         }
     }
 
     /// The socket's descriptor.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.tcp().map(AsRawFd::as_raw_fd)
+        self.socket().map(|socket| socket.as_fd().as_raw_fd())
     }
 
     /// Another descriptor of the socket.
-    pub(crate) fn duplicate(&self) -> io::Result<std::net::TcpStream> {
-        let tcp = self.tcp().ok_or_else(closed)?;
-        tcp.as_fd()
-            .try_clone_to_owned()
-            .map(std::net::TcpStream::from)
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        let socket = self.socket().ok_or_else(closed)?;
+        socket.as_fd().try_clone_to_owned()
     }
 
     /// Resolves when the peer has closed its end or the connection broke; a peer that has sent
     /// something more is there.
     pub(crate) async fn hung_up(&self) {
-        let Some(tcp) = self.tcp() else { return };
-        if let Ok(1..) = tcp.peek(&mut [0]).await {
-            std::future::pending::<()>().await;
+        if let Some(socket) = self.socket() {
+            socket.hung_up().await;
         }
     }
 
     /// Performs the TLS handshake on a clear stream.
     pub(crate) async fn upgrade(&mut self, acceptor: &TlsAcceptor) -> io::Result<()> {
-        let Self::Plain(tcp) = std::mem::replace(self, Self::Closed) else {
+        let Self::Plain(socket) = std::mem::replace(self, Self::Closed) else {
             return Err(io::Error::other("already encrypted"));
         };
-        *self = Self::Tls(Box::new(acceptor.accept(tcp).await?));
+        *self = Self::Tls(Box::new(acceptor.accept(socket).await?));
         Ok(())
     }
 }

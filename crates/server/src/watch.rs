@@ -5,10 +5,10 @@
 //! **Invariants**: a socket is watched through a descriptor of its own, so it cannot be mistaken for
 //! another one after it is closed; the watching ends with its guard.
 
-use std::io;
+use std::os::fd::OwnedFd;
 
 use tokio::io::Interest;
-use tokio::net::TcpStream;
+use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 
 /// Ends the watching.
@@ -22,21 +22,18 @@ impl Drop for Watching {
 
 /// Watches a socket (a duplicate, not blocking) until the guard goes. `end` is called when the client has closed its
 /// end. None: the runtime cannot watch it.
-pub(crate) fn until_dropped(
-    socket: std::net::TcpStream,
-    end: Box<dyn Fn() + Send + Sync>,
-) -> Option<Watching> {
-    let socket = TcpStream::from_std(socket).ok()?;
+pub(crate) fn until_dropped(socket: OwnedFd, end: Box<dyn Fn() + Send + Sync>) -> Option<Watching> {
+    // SAFETY: `as_raw_fd` of an `OwnedFd` names the same open descriptor for as long as the value lives, and the
+    // `AsyncFd` owns it until both are dropped together.
+    let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }.ok()?;
     let task = tokio::spawn(async move {
-        while let Ok(ready) = socket.ready(Interest::READABLE).await {
-            if ready.is_read_closed() {
+        while let Ok(mut guard) = socket.readable().await {
+            if guard.ready().is_read_closed() {
                 end();
                 return;
             }
             // What the client has sent is no end; the next readiness tells of something new.
-            let _ = socket.try_io(Interest::READABLE, || {
-                Err::<(), _>(io::ErrorKind::WouldBlock.into())
-            });
+            guard.clear_ready();
         }
     });
     Some(Watching(task.abort_handle()))
@@ -50,12 +47,12 @@ mod tests {
     use std::sync::Arc;
     use tokio::sync::Notify;
 
-    fn pair() -> (TcpStream, TcpStream) {
+    fn pair() -> (TcpStream, OwnedFd) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        (client, socket)
+        (client, socket.into())
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ type Fallbacks = (Option<JsonFallback>, Option<JsonFallback>);
 
 impl Parser<'_> {
     /// Takes a word that is no keyword.
-    fn eat_word(&mut self, word: &str) -> bool {
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found =
             is_ident(self.cur.tok) && self.bytes(self.cur).eq_ignore_ascii_case(word.as_bytes());
         if found {

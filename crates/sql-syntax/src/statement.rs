@@ -174,6 +174,21 @@ impl Parser<'_> {
     }
 
     /// Consumes everything: what an unsupported statement says does not matter.
+    /// `ALTER INSTANCE RELOAD TLS [NO ROLLBACK ON ERROR]`
+    fn alter_instance(&mut self) -> SqlResult<Statement> {
+        self.advance();
+        if !self.eat_kw(Kw::RELOAD) {
+            return Ok(self.unsupported("ALTER INSTANCE"));
+        }
+        if !self.eat_word("TLS") {
+            return Ok(self.unsupported("ALTER INSTANCE RELOAD"));
+        }
+        if self.at(Kw::NO) {
+            return Ok(self.unsupported("NO ROLLBACK ON ERROR"));
+        }
+        Ok(Statement::ReloadTls)
+    }
+
     pub(super) fn unsupported(&mut self, name: &'static str) -> Statement {
         while self.cur.tok != Tok::Eof {
             self.advance();
@@ -322,7 +337,7 @@ impl Parser<'_> {
             Kw::PROCEDURE => Ok(self.unsupported("ALTER PROCEDURE")),
             Kw::FUNCTION => Ok(self.unsupported("ALTER FUNCTION")),
             Kw::EVENT => Ok(self.unsupported("ALTER EVENT")),
-            Kw::INSTANCE => Ok(self.unsupported("ALTER INSTANCE")),
+            Kw::INSTANCE => self.alter_instance(),
             Kw::SERVER => Ok(self.unsupported("ALTER SERVER")),
             Kw::TABLESPACE | Kw::UNDO => Ok(self.unsupported("ALTER TABLESPACE")),
             Kw::RESOURCE => Ok(self.unsupported("ALTER RESOURCE GROUP")),

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use crate::binlog::{Binlog, Replicas, StartArgs};
 use crate::datadir;
 use crate::ddl;
+use crate::host::{Host, HostSlot};
 use crate::session::registry::Registry;
 use crate::session::turns::Turns;
 use crate::statements::Digests;
@@ -116,6 +117,7 @@ pub struct Instance {
     started_micros: i64,
     first_start: bool,
     xids: OnceLock<XidTable>,
+    pub(crate) host_slot: HostSlot,
 }
 
 /// A database whose log is being replayed: the manifest is loaded, the directory is ours, and the log takes new
@@ -245,6 +247,7 @@ impl Starting {
             version,
             first_start,
             xids: OnceLock::new(),
+            host_slot: HostSlot::default(),
         };
         instance.apply_switches();
         instance.apply_flush_policy();
@@ -587,6 +590,16 @@ impl Instance {
     /// A login had to wait because others had failed.
     pub fn count_login_delay(&self) {
         self.counters.login_delays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From now on the process that statements like SHUTDOWN ask is there.
+    pub fn serve_for(&self, host: Box<dyn Host>) {
+        self.host_slot.set(host);
+    }
+
+    /// The process around the database, if a server runs.
+    pub fn host(&self) -> Option<&dyn Host> {
+        self.host_slot.get()
     }
 
     /// Ends the statement of one session, as KILL QUERY does; nothing happens where it is idle or gone.

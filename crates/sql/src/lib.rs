@@ -5,13 +5,15 @@
 //!
 //! In reading order: [`dml`], [`ddl`] (changes) · `binlog` (the binary log) · `textfile` (files of LOAD DATA and
 //! OUTFILE) · [`session`] (one client) · [`infoschema`], `show` (what clients ask about) · `statements` (statistics) ·
-//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `schema` (questions to the catalog) ·
+//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `schema`
+//! (questions to the catalog) ·
 //! [`Instance`] (`instance`: everything behind the sockets) · `query_tests` (tests that need every floor).
 
 pub mod binlog;
 pub mod datadir;
 pub mod ddl;
 pub mod dml;
+mod host;
 pub mod infoschema;
 mod instance;
 #[cfg(test)]
@@ -27,6 +29,7 @@ pub use esker_sql_catalog::result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
 pub use esker_sql_catalog::{accounts, variables};
+pub use host::Host;
 pub use instance::{
     HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
     check_settings,

@@ -21,6 +21,8 @@ pub enum Command<'a> {
     FieldList(&'a [u8], &'a [u8]),
     /// COM_REFRESH: what to flush, as bits of [`refresh`].
     Refresh(u8),
+    /// COM_SHUTDOWN.
+    Shutdown,
     /// COM_STATISTICS.
     Statistics,
     /// COM_PROCESS_KILL with a connection id.
@@ -133,6 +135,7 @@ pub fn parse(payload: &[u8], capabilities: u32) -> Result<Command<'_>, WireError
         0x03 => Command::Query(query_text(r, capabilities)?),
         0x04 => Command::FieldList(r.nul_bytes("table name")?, r.rest()),
         0x07 => Command::Refresh(r.u8("what to flush")?),
+        0x08 => Command::Shutdown,
         0x09 => Command::Statistics,
         0x0c => Command::ProcessKill(r.u32("connection id")?),
         0x0d => Command::Debug,

@@ -123,6 +123,12 @@ impl Server {
         self.stop();
     }
 
+    /// Waits for a clean end that something else has caused.
+    pub fn wait(&mut self) {
+        let status = self.child.wait().expect("wait");
+        assert!(status.success(), "the server ended with {status}");
+    }
+
     /// SIGTERM, and waits for a clean end.
     pub fn stop(&mut self) {
         let status = Command::new("kill")
@@ -130,8 +136,7 @@ impl Server {
             .status()
             .expect("kill");
         assert!(status.success());
-        let status = self.child.wait().expect("wait");
-        assert!(status.success(), "the server ended with {status}");
+        self.wait();
     }
 
     /// A session as root.

@@ -29,6 +29,7 @@ mod locking;
 mod matrix;
 mod oracle;
 mod privileges;
+mod process;
 mod programs;
 mod recovery;
 mod replay;

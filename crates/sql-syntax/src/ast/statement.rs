@@ -157,6 +157,8 @@ pub enum Statement {
     Shutdown,
     /// RESTART.
     Restart,
+    /// ALTER INSTANCE RELOAD TLS.
+    ReloadTls,
     /// RESET PERSIST [[IF EXISTS] name].
     ResetPersist {
         /// IF EXISTS.

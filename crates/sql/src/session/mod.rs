@@ -3,17 +3,20 @@
 //! Neighbours: the server (or the embedded shell) starts statements and steps through them; `bind`,
 //! `plan`, `exec`, `dml` and `ddl` do the work; `esker_engine` keeps the transaction.
 //!
-//! Parts: this file holds the state · `step` runs requests step by step · `lock_waits` (waits, from look to look) ·
-//! `run` maps statements to work · `plans`, `change`, `text` (what is compiled once and run often) · `load` (LOAD DATA)
-//! · `export` (INTO OUTFILE) · `explain` · `schema` (schema statements) · `temporary` (temporary tables) · `lookup`,
-//! `names` (resolving names), `scope` (what a statement sees of its session), `shapes` (what cached plans rest on),
-//! `privileges` (checks) · `views` (CREATE VIEW) · `users`, `password`, `roles` (accounts) · `grants`, `proxies`
-//! (GRANT, REVOKE) · `maintain`, `check_table`, `histogram` (CHECK TABLE, ANALYZE and their kin) · `other` (the rest) ·
-//! `transaction` begins and ends, `terms` (what it began with) · `xa` (XA transactions) · `counts` (status counters) ·
-//! `measure` (statistics of statements) · `prepared` · `cursor` (rows kept for COM_STMT_FETCH) · `set` (SET) · `gtid`
-//! (gtid_next) · `replay` (BINLOG) · `track` (what the client hears of its session) · `survive` (panics) · `pace` (how
-//! long a statement may go on, and where), `turns` (how many at a time) · `context` (what functions may ask) ·
-//! `registry` (process list, KILL, GET_LOCK).
+//! Parts; this file holds the state:
+//! - `step` runs requests step by step, `run` maps statements to work, `scope` is what a statement sees of its session,
+//!   `lock_waits` waits from look to look, `pace` says how long a statement may go on and where, `turns` how many at a
+//!   time, `survive` catches panics
+//! - `plans`, `change`, `text`, `shapes`: what is compiled once and run often, and what that rests on
+//! - `transaction` begins and ends, `terms` are those it began with, `xa`, `gtid` (gtid_next), `replay` (BINLOG)
+//! - `load` (LOAD DATA), `export` (INTO OUTFILE), `explain`, `schema` (schema statements), `temporary`, `views`
+//! - `lookup`, `names` resolve names, `privileges` checks, `context` is what functions may ask
+//! - `users`, `password`, `roles`, `grants`, `proxies`: accounts
+//! - `maintain`, `check_table`, `histogram`: CHECK TABLE, ANALYZE and their kin
+//! - `prepared`, `cursor` (rows kept for COM_STMT_FETCH), `set` (SET), `track` (what the client hears of its session)
+//! - `registry` (process list, KILL, GET_LOCK), `counts` (status counters), `measure` (statistics),
+//!   `process` (SHUTDOWN and its kin)
+//! - `other`: the rest
 //!
 //! **Invariants**
 //! - An error undoes the statement's writes, and the whole transaction for a deadlock.
@@ -41,6 +44,7 @@ mod password;
 mod plans;
 mod prepared;
 mod privileges;
+mod process;
 mod proxies;
 pub mod registry;
 mod replay;

@@ -22,7 +22,7 @@ use super::set::is_quick;
 use crate::ddl;
 use crate::show;
 
-fn ok(seq: Seq) -> Done {
+pub(super) fn ok(seq: Seq) -> Done {
     Done::Ok(OkInfo::default(), seq)
 }
 
@@ -169,6 +169,9 @@ impl Session {
                 Err(SqlError::not_supported("LOCK INSTANCE").into())
             }
             Statement::Flush { what, .. } => self.flush(what),
+            Statement::Shutdown => self.shut_down(),
+            Statement::Restart => self.restart(),
+            Statement::ReloadTls => self.reload_tls(),
             Statement::Maintain(m) => self.maintain(m),
             Statement::CreateUser(u) => self.account_change(statement, |s| s.create_user(u)),
             Statement::AlterUser(u) => self.account_change(statement, |s| s.alter_user(u)),
@@ -295,7 +298,9 @@ impl Session {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
                     self.rotate_binlog()?;
+                    self.reopen_logs()?;
                 }
+                FlushWhat::Logs("ERROR") => self.reopen_logs()?,
                 FlushWhat::Logs("ENGINE") | FlushWhat::Tables { .. } => {
                     let engine = &self.context.instance.engine;
                     engine.flush_all().map_err(ExecError::from)?;
@@ -490,8 +495,6 @@ fn unsupported(statement: &Statement) -> SqlError {
         Statement::Unsupported(name) => name,
         Statement::Call { .. } => "CALL",
         Statement::Help(_) => "HELP",
-        Statement::Shutdown => "SHUTDOWN",
-        Statement::Restart => "RESTART",
         Statement::ResetPersist { .. } => "RESET PERSIST",
         _ => "this statement",
     };

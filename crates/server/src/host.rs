@@ -1,0 +1,65 @@
+//! The process as statements see it: SHUTDOWN, FLUSH LOGS and ALTER INSTANCE RELOAD TLS.
+//!
+//! Neighbours: `listener` makes it and waits for [`Stop`]; `esker-sql` defines [`Host`]. SIGHUP does what the last two
+//! statements do.
+//! **Invariant**: a certificate that cannot be read leaves the one in use; connections that are open keep theirs.
+
+use std::sync::{Arc, Weak};
+
+use esker_sql::{Host, Instance};
+use esker_vfs::Env;
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::listener::{self, ReopenLogs, Shared};
+
+/// A statement's wish that the server stops.
+pub(crate) type Stop = Arc<Notify>;
+
+/// What SIGHUP does.
+pub(crate) fn on_hangup(instance: &Instance) {
+    let Some(host) = instance.host() else { return };
+    tracing::info!("SIGHUP: opening the log anew, reading the certificate again");
+    for (what, outcome) in [("log", host.reopen_logs()), ("TLS", host.reload_tls())] {
+        if let Err(e) = outcome {
+            tracing::warn!("SIGHUP: {what}: {e}");
+        }
+    }
+}
+
+/// The running server.
+pub(crate) struct ServerHost {
+    pub(crate) stop: Stop,
+    pub(crate) reopen_logs: ReopenLogs,
+    pub(crate) config: Config,
+    /// Not a strong reference: what connections share holds the instance, and the instance this.
+    pub(crate) shared: Weak<Shared>,
+}
+
+impl Host for ServerHost {
+    fn shut_down(&self, by: &str) {
+        tracing::info!("SHUTDOWN by {by}");
+        self.stop.notify_one();
+    }
+
+    fn reopen_logs(&self) -> Result<(), String> {
+        (self.reopen_logs)()
+    }
+
+    fn reload_tls(&self) -> Result<(), String> {
+        let Some(shared) = self.shared.upgrade() else {
+            return Err("the server goes down".to_owned());
+        };
+        let instance = &shared.instance;
+        let text = |name: &str| instance.variable_text(name);
+        let is_on = |name: &str| instance.variable_is_on(name);
+        let fresh = listener::tls_acceptor(&self.config, &Env::os(), &text, &is_on);
+        let fresh = fresh.map_err(|e| e.to_string())?;
+        if fresh.is_none() {
+            return Err("there is no certificate, or tls_version is empty".to_owned());
+        }
+        shared.tls.store(fresh.map(Arc::new));
+        tracing::info!("certificate and key are read again");
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! What a statement asks of the process around the database: to stop, to reopen its log, to read its certificate again.
+//!
+//! Neighbours: the server implements [`Host`] and hands it to [`Instance::serve_for`](crate::Instance::serve_for);
+//! `session` asks it. A database without a server has none: the statements are refused.
+//! **Invariant**: nothing here blocks; SHUTDOWN is answered before the process ends.
+
+use std::sync::OnceLock;
+
+use esker_types::{SqlError, SqlResult};
+
+/// The process.
+pub trait Host: Send + Sync {
+    /// Ends the server as SIGTERM does. `by` is the account, for the log.
+    fn shut_down(&self, by: &str);
+
+    /// Opens the files of the error log anew (FLUSH LOGS).
+    ///
+    /// # Errors
+    /// What the system says; the log goes on in the file it had.
+    fn reopen_logs(&self) -> Result<(), String>;
+
+    /// Reads certificate and key again (ALTER INSTANCE RELOAD TLS); connections that are open keep theirs.
+    ///
+    /// # Errors
+    /// What is wrong with the files; the old ones stay in use.
+    fn reload_tls(&self) -> Result<(), String>;
+}
+
+/// The place of the host, empty until the server is up.
+#[derive(Default)]
+pub(crate) struct HostSlot(OnceLock<Box<dyn Host>>);
+
+impl HostSlot {
+    pub(crate) fn set(&self, host: Box<dyn Host>) {
+        let first = self.0.set(host).is_ok();
+        assert!(first, "one process serves an instance");
+    }
+
+    /// The host, if there is one.
+    pub(crate) fn get(&self) -> Option<&dyn Host> {
+        self.0.get().map(Box::as_ref)
+    }
+
+    /// The host that a statement cannot do without.
+    pub(crate) fn require(&self, statement: &'static str) -> SqlResult<&dyn Host> {
+        self.get().ok_or_else(|| SqlError::not_supported(statement))
+    }
+}

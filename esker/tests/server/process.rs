@@ -1,0 +1,222 @@
+//! The server as a process: Unix socket, pid file, service manager, log file, SHUTDOWN, certificates read again.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use esker_server::client::{Client, Connect, Endpoint, TlsMode};
+
+use crate::common::{Ask, Server, has_client, output, serve_command};
+
+/// A session as root over a Unix socket.
+fn over(socket: &Path) -> Client {
+    Client::open(&Connect {
+        endpoint: Endpoint::Socket(socket.to_owned()),
+        user: "root".into(),
+        password: String::new(),
+        database: None,
+        tls: TlsMode::Preferred,
+        authorities: None,
+    })
+    .expect("connects")
+}
+
+fn log_of(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+/// Looks until something is so; the test's own time limit is the harness's.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn clients_come_in_by_a_unix_socket_too() {
+    let dir = tempfile::tempdir().expect("folder");
+    let socket = dir.path().join("esker.sock");
+    let flag = format!("--socket={}", socket.display());
+    let mut server = Server::start(dir.path(), &[&flag, "--require-secure-transport=ON"]);
+    let mut c = over(&socket);
+    c.run("CREATE USER local@localhost IDENTIFIED BY 'pw'");
+    assert_eq!(c.value("SELECT @@socket"), socket.display().to_string());
+    let host = "SELECT host FROM information_schema.processlist WHERE id = CONNECTION_ID()";
+    assert_eq!(c.value(host), "localhost");
+    assert_eq!(c.value("SELECT CURRENT_USER()"), "root@localhost");
+    // A long wait ends with its client here, too.
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
+    let mut holder = over(&socket);
+    holder.run("BEGIN; DELETE FROM d.t");
+    drop(holder);
+    c.run("INSERT INTO d.t VALUES (2)");
+    if has_client("mariadb", Command::new("mariadb").arg("--version")) {
+        let path = format!("--socket={}", socket.display());
+        let login = [
+            "--no-defaults",
+            &path,
+            "-ulocal",
+            "-ppw",
+            "-N",
+            "-e",
+            "SELECT USER()",
+        ];
+        assert_eq!(
+            output(Command::new("mariadb").args(login)),
+            "local@localhost\n"
+        );
+    }
+    // A killed server's socket is replaced, a running one's is not.
+    server.kill();
+    assert!(socket.exists());
+    server.restart();
+    assert_eq!(over(&socket).value("SELECT COUNT(*) FROM d.t"), "2");
+    let second = serve_command()
+        .args([&flag, "--port=0"])
+        .arg(format!("--datadir={}", dir.path().join("other").display()))
+        .stderr(Stdio::piped())
+        .output()
+        .expect("runs");
+    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(told.contains("another server uses this socket"), "{told}");
+    server.stop();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_pid_file_is_there_while_the_server_runs() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &["--pid-file=esker.pid"]);
+    let file = dir.path().join("data/esker.pid");
+    assert_eq!(log_of(&file), format!("{}\n", server.pid()));
+    server.stop();
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_service_manager_is_told() {
+    let dir = tempfile::tempdir().expect("folder");
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("binds");
+    let mut child = serve_command()
+        .arg("--port=0")
+        .arg(format!("--datadir={}", dir.path().join("data").display()))
+        .env("NOTIFY_SOCKET", &path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let heard = || {
+        let mut message = [0; 512];
+        let length = manager.recv(&mut message).expect("a message");
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    assert!(heard().starts_with("READY=1\nSTATUS=Ready for connections on 127.0.0.1:"));
+    output(Command::new("kill").arg(child.id().to_string()));
+    assert!(heard().starts_with("STOPPING=1\n"));
+    assert!(child.wait().expect("ends").success());
+}
+
+#[test]
+fn shutdown_is_a_statement_and_a_command() {
+    let dir = tempfile::tempdir().expect("folder");
+    let log = dir.path().join("error.log");
+    let flag = format!("--log-error={}", log.display());
+    let mut server = Server::start(dir.path(), &[&flag]);
+    let mut c = server.connect();
+    c.run("CREATE USER nobody");
+    let mut plain = Client::connect("127.0.0.1", server.port, "nobody", "", None).expect("login");
+    assert_eq!(plain.code("SHUTDOWN"), Some(1227));
+    assert_eq!(plain.code("RESTART"), Some(1227));
+    assert_eq!(c.code("RESTART"), Some(3707));
+    c.run("SHUTDOWN");
+    server.wait();
+    assert!(
+        log_of(&log).contains("SHUTDOWN by root@localhost"),
+        "{}",
+        log_of(&log)
+    );
+    server.restart();
+    if has_client(
+        "mariadb-admin",
+        Command::new("mariadb-admin").arg("--version"),
+    ) {
+        let port = format!("--port={}", server.port);
+        let to = ["--no-defaults", "-h127.0.0.1", "-uroot", &port, "shutdown"];
+        output(Command::new("mariadb-admin").args(to));
+        server.wait();
+    }
+}
+
+#[test]
+fn a_log_that_is_rotated_loses_no_line() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &["--log-error=error.log"]);
+    let [log, old] = ["error.log", "error.log.1"].map(|name| dir.path().join("data").join(name));
+    let refuse = |user: &str| {
+        let refused = Client::connect("127.0.0.1", server.port, user, "no", None);
+        assert!(refused.is_err());
+    };
+    refuse("first");
+    std::fs::rename(&log, &old).expect("renames");
+    refuse("second");
+    output(Command::new("kill").args(["-HUP", &server.pid().to_string()]));
+    until(|| log_of(&log).contains("certificate and key are read again"));
+    refuse("third");
+    for (user, file) in [("first", &old), ("second", &old), ("third", &log)] {
+        assert!(log_of(file).contains(user), "{user}");
+    }
+    // FLUSH LOGS does the same.
+    std::fs::rename(&log, &old).expect("renames");
+    server.connect().run("FLUSH ERROR LOGS");
+    refuse("fourth");
+    assert!(log_of(&log).contains("fourth"));
+    server.stop();
+    // A file that cannot be is told before anything is made.
+    let refused = serve_command()
+        .args(["--log-error=/nowhere/error.log", "--port=0"])
+        .arg(format!("--datadir={}", dir.path().join("other").display()))
+        .output()
+        .expect("runs");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        told.contains("log_error: there is no folder /nowhere"),
+        "{told}"
+    );
+    assert!(!dir.path().join("other").exists());
+}
+
+#[test]
+fn certificates_are_read_again() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &[]);
+    let other = tempfile::tempdir().expect("folder");
+    drop(Server::start(other.path(), &[]));
+    let files = ["server-cert.pem", "server-key.pem"];
+    let [from, to] = [&other, &dir].map(|d| d.path().join("data"));
+    let trusts = |authority: &Path| {
+        Client::open(&Connect {
+            endpoint: Endpoint::Tcp("localhost".into(), server.port),
+            user: "root".into(),
+            password: String::new(),
+            database: None,
+            tls: TlsMode::VerifyIdentity,
+            authorities: Some(authority.to_owned()),
+        })
+    };
+    let old = dir.path().join("old.pem");
+    std::fs::copy(to.join(files[0]), &old).expect("copies");
+    let mut c = trusts(&old).expect("the first certificate");
+    // A certificate without its key changes nothing.
+    std::fs::copy(from.join(files[0]), to.join(files[0])).expect("copies");
+    assert_eq!(c.code("ALTER INSTANCE RELOAD TLS"), Some(3888));
+    trusts(&old).expect("still the first");
+    std::fs::copy(from.join(files[1]), to.join(files[1])).expect("copies");
+    c.run("ALTER INSTANCE RELOAD TLS");
+    assert!(trusts(&old).is_err());
+    trusts(&from.join(files[0])).expect("the second certificate");
+    // What was open goes on.
+    assert_eq!(c.value("SELECT 1"), "1");
+    server.stop();
+}
